@@ -1,0 +1,111 @@
+/* xpuprof boundary ABI: how a device-side library tells everybody what the device does.
+ *
+ * GPU-side libraries (OpenCL layer, CUPTI timer, NVBit and GTPin tools) are injected into the
+ * application and call, in its process, one exported C function of libxpuprof_rt per event. Each
+ *   (a) stamps the TSC and appends the event to events.xpt,
+ *   (b) executes a Valgrind client request (a few cheap no-op instructions natively), by which
+ *       the Valgrind tool cuts its vectors,
+ *   (c) is a stable symbol that the Pin and DynamoRIO tools hook by name,
+ *   (d) calls back whoever registered (the paper's Fig. 4).
+ * One set of functions, so that every CPU engine works with every GPU engine.
+ *
+ * All functions are thread-safe and never fail towards the caller: when the trace cannot be
+ * written the runtime goes silent, says so once in the manifest's way (no END record) and the
+ * program goes on.
+ */
+#ifndef XPUPROF_BOUNDARY_H
+#define XPUPROF_BOUNDARY_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define XPU_API __attribute__((visibility("default")))
+
+/* Environment that the launcher sets. */
+#define XPU_ENV_DIR "XPUPROF_DIR"       /* execution folder; unset: the runtime is inert */
+#define XPU_ENV_MODE "XPUPROF_MODE"     /* profile | time */
+#define XPU_ENV_TIMER "XPUPROF_TIMER"   /* sync | async (mode time) */
+#define XPU_ENV_CLINST "XPUPROF_CLINST" /* UNIX socket of the OpenCL instrumenter */
+
+/* Valgrind client requests of our tool (VG_USERREQ_TOOL_BASE('X','P') + n). */
+enum xpu_client_request {
+  XPU_CR_CUT = 0x58500000 + 0,       /* arg1: slice that just ended */
+  XPU_CR_API_ENTER = 0x58500000 + 1, /* calling thread is inside the device runtime from here on */
+  XPU_CR_API_LEAVE = 0x58500000 + 2, /* ... and out of it again (calls nest) */
+  XPU_CR_CALLBACK_ENTER = 0x58500000 + 3, /* device runtime calls user code: count again */
+  XPU_CR_CALLBACK_LEAVE = 0x58500000 + 4,
+};
+
+typedef struct xpu_block {
+  uint32_t instructions;
+  uint16_t mix[12]; /* enum xp_mix */
+} xpu_block;
+
+typedef struct xpu_launch {
+  uint32_t kernel; /* from xpu_kernel_built */
+  uint32_t dimensions;
+  uint64_t global[3], local[3], offset[3]; /* local 0: the runtime chose */
+  uint32_t queue, device;
+  uint64_t tsc_run;   /* TSC just before the enqueue call; 0: stamp now */
+  const char *reason; /* NULL: instrumented; else why not */
+} xpu_launch;
+
+typedef struct xpu_completion {
+  uint64_t launch;
+  uint64_t tsc_host;               /* completion seen by the host, 0 if not observed */
+  uint64_t tsc_start, tsc_end;     /* device stamps in TSC ticks, 0 if not known */
+} xpu_completion;
+
+/* One warp's vector: `counts[n_blocks]`, dense, by block ordinal of the kernel. */
+typedef struct xpu_grid {
+  uint32_t kernel;
+  uint32_t n_vectors;          /* distinct warp vectors */
+  const uint64_t *counts;      /* n_vectors x n_blocks of the kernel */
+  uint64_t n_runs;             /* run-length coded sequence of vectors in logical warp order */
+  const uint32_t *run_vector;  /* index into the distinct vectors */
+  const uint64_t *run_length;
+} xpu_grid;
+
+/* A device side starts (first device call) and ends (its library is unloaded or the program exits).
+ * `count_unit` is "lane" (a block counts once for each work-item that executes it) or "warp". */
+XPU_API void xpu_gpu_init(const char *engine, const char *version, const char *count_unit,
+                          uint32_t warp_size);
+XPU_API void xpu_gpu_fini(void);
+
+/* A program and a kernel become known; both return the dense id. `reason` NULL: instrumented. */
+XPU_API uint32_t xpu_program_built(const uint8_t hash[16], uint32_t kind, const char *origin);
+XPU_API uint32_t xpu_kernel_built(uint32_t program, const char *name, uint32_t n_blocks,
+                                  const xpu_block *blocks, const char *reason);
+
+/* A launch was accepted by the device runtime. Returns its number, which is the number of the
+ * slice that it ends. This is where CPU engines cut: between the enqueue call and the kernel's
+ * completion the enqueuing thread does none of the program's work, so a cut here gives the same
+ * vectors as a cut at completion and never has to wait for the device. */
+XPU_API uint64_t xpu_kernel_run(const xpu_launch *launch);
+XPU_API void xpu_kernel_complete(const xpu_completion *completion);
+/* The launch's vectors, when they have been read back. Identical grids are stored once. */
+XPU_API void xpu_kernel_counts(uint64_t launch, const xpu_grid *grid);
+XPU_API void xpu_copy(uint32_t direction, uint64_t bytes, uint64_t tsc_start, uint64_t tsc_end,
+                      uint32_t queue);
+
+/* Bracket every call into the device runtime (and, inside, every call back into user code), so
+ * that CPU engines leave out the runtime's own work: spinning, waiting, compiling. Threads that
+ * are created inside belong to the runtime and are left out for good. */
+XPU_API void xpu_api_enter(void);
+XPU_API void xpu_api_leave(void);
+XPU_API void xpu_callback_enter(void);
+XPU_API void xpu_callback_leave(void);
+
+/* CPU tools that live in the process (Pin, DynamoRIO) may register instead of hooking by name. */
+typedef void (*xpu_cut_callback)(uint64_t slice, void *user);
+XPU_API void xpu_register_cut(xpu_cut_callback callback, void *user);
+
+XPU_API uint64_t xpu_tsc(void); /* rdtscp */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,41 @@
+/* Layer <-> instrumenter (xpuprof-clinst), over a UNIX stream socket, one request a connection.
+ * Little-endian, packed by hand: integers as written, `bytes` is u64 length + data.
+ *
+ * Request:  u32 magic 'XPI1', u32 flags (clinst_flag), u32 input (clinst_input),
+ *           u32 output (clinst_output), bytes payload, bytes build options,
+ *           bytes device features: lines "key=value" (extensions=, version=, c_version=,
+ *           address_bits=, endian_little=, image_support=), u32 number of headers, then per
+ *           header bytes name, bytes text (of clCompileProgram).
+ * Response: u32 magic 'XPI1', u32 status (0 good), bytes message (why not, or empty),
+ *           bytes module (bitcode or SPIR-V of the instrumented program), u32 number of kernels,
+ *           then per kernel:
+ *             bytes name
+ *             u32 n_args of the original (ours follow behind these)
+ *             u32 n_blocks, n_blocks x (u32 instructions, u16 mix[XP_MIX_COUNT])
+ *             u32 n_probes: counters kept at run time; 0: all blocks follow from the launch
+ *             u32 scratch_probes: local memory slots a work-item that the kernel wants
+ *             n_blocks x (u32 terms, terms x (i32 probe, i32 factor)): count of the block = sum
+ *               of factor x probe, where probe -1 is the number of work-items in the warp
+ *
+ * An instrumented kernel has three arguments behind its own:
+ *   global ulong *counters   the launch's area: header, then n_probes u64 a warp
+ *   ulong first              index (in u64) of the launch's area in the buffer
+ *   local ulong *scratch     work-items x scratch_probes x 8 bytes
+ * and writes, from the work-item with global linear id 0 (in group 0, local id 0), the header
+ *   u64 local size x, y, z (as enqueued), u64 number of groups x, y, z
+ * then warp w (linear group id x warps a group + linear local id / CLINST_WARP) owns the u64
+ * n_probes x w .. behind the header.
+ */
+#ifndef XPUPROF_CLINST_PROTOCOL_H
+#define XPUPROF_CLINST_PROTOCOL_H
+
+#define CLINST_MAGIC 0x31495058u /* "XPI1" */
+#define CLINST_WARP 32           /* work-items a warp where the device has no sub-groups */
+#define CLINST_HEADER_WORDS 6
+#define CLINST_EXTRA_ARGS 3
+
+enum clinst_flag { CLINST_NO_CACHE = 1 };
+enum clinst_input { CLINST_SOURCE = 0, CLINST_SPIRV = 1, CLINST_BITCODE = 2 };
+enum clinst_output { CLINST_TO_BITCODE = 0, CLINST_TO_SPIRV = 1 };
+
+#endif

@@ -1,0 +1,382 @@
+/* The boundary bus: implements boundary.h. Records every event in events.xpt, tells the CPU
+ * engines, and stays silent (and harmless) when there is nothing to record to. */
+#define _GNU_SOURCE
+#include "xpuprof/boundary.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <valgrind/valgrind.h>
+#include <x86intrin.h>
+
+#include "grid_table.h"
+#include "posix_os.h"
+#include "writer.h"
+
+static struct {
+  int lock;
+  int ready;        /* configuration was read */
+  xp_writer events; /* fd -1 while nothing is recorded */
+  int process;      /* pid that `events` belongs to */
+  uint64_t launches, instrumented;
+  uint32_t programs, kernels;
+  uint32_t *kernel_blocks; /* per kernel: number of blocks */
+  xpu_block **kernel_block_table;
+  grid_table grids;
+  uint8_t *scratch;
+  size_t scratch_room;
+  xpu_cut_callback cut;
+  void *cut_user;
+} bus = {.events = {.fd = -1}};
+
+/* A spin lock: no libc state, safe wherever a device runtime calls us from. */
+static void lock(void) {
+  while (__atomic_exchange_n(&bus.lock, 1, __ATOMIC_ACQUIRE)) sched_yield();
+}
+
+static void unlock(void) { __atomic_store_n(&bus.lock, 0, __ATOMIC_RELEASE); }
+
+uint64_t xpu_tsc(void) {
+  unsigned aux;
+  return __rdtscp(&aux);
+}
+
+/* ---- records -------------------------------------------------------------------------------- */
+
+static xp_body body(size_t room) {
+  xp_body result;
+  if (room > bus.scratch_room) {
+    uint8_t *grown = realloc(bus.scratch, room * 2);
+    if (grown) {
+      bus.scratch = grown;
+      bus.scratch_room = room * 2;
+    }
+  }
+  xp_body_init(&result, bus.scratch, bus.scratch_room);
+  return result;
+}
+
+static void put(uint8_t tag, const xp_body *record, uint64_t slice) {
+  if (record->overflow) { /* out of memory: better no trace than a wrong one */
+    xp_writer_abandon(&bus.events);
+    return;
+  }
+  xp_writer_put(&bus.events, tag, record->data, record->size, slice);
+}
+
+static void put_meta(const char *key, const char *value) {
+  xp_body record = body(strlen(key) + strlen(value) + 2 * XP_VARINT_MAX);
+  xp_put_str(&record, key);
+  xp_put_str(&record, value);
+  put(XP_EV_META, &record, XP_NO_SLICE);
+}
+
+static void put_meta_number(const char *key, uint64_t value) {
+  char digits[24];
+  int i = sizeof digits;
+  digits[--i] = 0;
+  do digits[--i] = (char)('0' + value % 10);
+  while (value /= 10);
+  put_meta(key, digits + i);
+}
+
+/* ---- life of the stream --------------------------------------------------------------------- */
+
+static void after_fork_in_child(void) {
+  /* The child shares the parent's mapping: let go of it. It gets a stream of its own when it
+   * uses the device itself. */
+  bus.lock = 0;
+  xp_writer_abandon(&bus.events);
+  bus.ready = 0;
+}
+
+static void reset_tables(void) {
+  bus.launches = bus.instrumented = 0;
+  bus.programs = bus.kernels = 0;
+  grid_table_clear(&bus.grids);
+}
+
+static void open_stream(void) {
+  char path[4096], host[256] = "host";
+  const char *dir = getenv(XPU_ENV_DIR), *mode = getenv(XPU_ENV_MODE),
+             *timer = getenv(XPU_ENV_TIMER);
+  static int fork_handler;
+  bus.ready = 1;
+  if (!dir || !*dir) return;
+  if (!fork_handler) fork_handler = !pthread_atfork(0, 0, after_fork_in_child);
+  gethostname(host, sizeof host - 1);
+  if (!posix_part_path(path, sizeof path, dir, host, getpid(), "events.xpt")) return;
+  if (xp_writer_open(&bus.events, &posix_os, path, XP_STREAM_EVENTS) < 0) return;
+  reset_tables();
+  bus.process = getpid();
+  put_meta_number("pid", (uint64_t)getpid());
+  put_meta_number("ppid", (uint64_t)getppid());
+  put_meta("host", host);
+  put_meta("mode", mode ? mode : "profile");
+  put_meta("timer", timer ? timer : "");
+  put_meta_number("tsc_load", xpu_tsc());
+}
+
+/* True when events are recorded; call with the lock held. */
+static int recording(void) {
+  if (!bus.ready) open_stream();
+  return bus.events.fd >= 0;
+}
+
+__attribute__((destructor)) static void at_exit(void) {
+  lock();
+  if (bus.events.fd >= 0) {
+    xp_body record = body(2 * XP_VARINT_MAX);
+    xp_put_varint(&record, bus.launches);
+    xp_put_varint(&record, bus.instrumented);
+    put(XP_EV_END, &record, XP_NO_SLICE);
+    xp_writer_close(&bus.events);
+  }
+  unlock();
+}
+
+static void put_stamp(uint8_t which) {
+  xp_body record = body(16);
+  xp_put_u8(&record, which);
+  xp_put_u64(&record, xpu_tsc());
+  put(XP_EV_STAMP, &record, XP_NO_SLICE);
+}
+
+/* ---- boundary.h ----------------------------------------------------------------------------- */
+
+void xpu_gpu_init(const char *engine, const char *version, const char *count_unit,
+                  uint32_t warp_size) {
+  lock();
+  if (recording()) {
+    put_meta("engine", engine);
+    put_meta("engine_version", version);
+    put_meta("count_unit", count_unit);
+    put_meta_number("warp_size", warp_size);
+    put_stamp(XP_STAMP_GPU_INIT);
+  }
+  unlock();
+}
+
+void xpu_gpu_fini(void) {
+  lock();
+  if (recording()) put_stamp(XP_STAMP_GPU_FINI);
+  unlock();
+}
+
+uint32_t xpu_program_built(const uint8_t hash[16], uint32_t kind, const char *origin) {
+  lock();
+  uint32_t id = bus.programs;
+  if (recording()) {
+    id = bus.programs++;
+    xp_body record = body(64 + (origin ? strlen(origin) : 0));
+    xp_put_varint(&record, id);
+    xp_put_bytes(&record, hash, 16);
+    xp_put_u8(&record, (uint8_t)kind);
+    xp_put_str(&record, origin);
+    put(XP_EV_PROGRAM, &record, XP_NO_SLICE);
+  }
+  unlock();
+  return id;
+}
+
+/* Keeps the kernel's blocks, from which the instructions of its grids are computed. */
+static int keep_kernel(uint32_t id, uint32_t n_blocks, const xpu_block *blocks) {
+  if ((id & (id - 1)) == 0) { /* room for a power of two */
+    size_t room = id ? 2 * (size_t)id : 1;
+    uint32_t *counts = realloc(bus.kernel_blocks, room * sizeof *counts);
+    if (counts) bus.kernel_blocks = counts;
+    xpu_block **tables = realloc(bus.kernel_block_table, room * sizeof *tables);
+    if (tables) bus.kernel_block_table = tables;
+    if (!counts || !tables) return 0;
+  }
+  xpu_block *copy = malloc((n_blocks + 1) * sizeof *copy);
+  if (!copy) return 0;
+  if (n_blocks) memcpy(copy, blocks, n_blocks * sizeof *copy);
+  bus.kernel_blocks[id] = n_blocks;
+  bus.kernel_block_table[id] = copy;
+  return 1;
+}
+
+uint32_t xpu_kernel_built(uint32_t program, const char *name, uint32_t n_blocks,
+                          const xpu_block *blocks, const char *reason) {
+  lock();
+  uint32_t id = bus.kernels;
+  if (recording() && keep_kernel(id, n_blocks, blocks)) {
+    bus.kernels++;
+    xp_body record = body(64 + strlen(name) + (reason ? strlen(reason) : 0) +
+                          n_blocks * (1 + XP_MIX_COUNT) * (size_t)5);
+    xp_put_varint(&record, id);
+    xp_put_varint(&record, program);
+    xp_put_str(&record, name);
+    xp_put_varint(&record, n_blocks);
+    for (uint32_t b = 0; b < n_blocks; b++) {
+      xp_put_varint(&record, blocks[b].instructions);
+      for (int m = 0; m < XP_MIX_COUNT; m++) xp_put_varint(&record, blocks[b].mix[m]);
+    }
+    xp_put_str(&record, reason);
+    put(XP_EV_KERNEL, &record, XP_NO_SLICE);
+  }
+  unlock();
+  return id;
+}
+
+static uint32_t thread_number(void) {
+  static uint32_t threads;
+  static __thread uint32_t mine;
+  if (!mine) mine = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
+  return mine - 1;
+}
+
+static void put_launch(uint64_t number, const xpu_launch *launch) {
+  xp_body record = body(256 + (launch->reason ? strlen(launch->reason) : 0));
+  xp_put_varint(&record, number);
+  xp_put_varint(&record, launch->kernel);
+  xp_put_u8(&record, (uint8_t)launch->dimensions);
+  for (int d = 0; d < 3; d++) xp_put_varint(&record, launch->global[d]);
+  for (int d = 0; d < 3; d++) xp_put_varint(&record, launch->local[d]);
+  for (int d = 0; d < 3; d++) xp_put_varint(&record, launch->offset[d]);
+  xp_put_varint(&record, launch->queue);
+  xp_put_varint(&record, launch->device);
+  xp_put_varint(&record, thread_number());
+  xp_put_u64(&record, launch->tsc_run ? launch->tsc_run : xpu_tsc());
+  xp_put_u8(&record, launch->reason ? 0 : XP_LAUNCH_INSTRUMENTED);
+  xp_put_str(&record, launch->reason);
+  put(XP_EV_LAUNCH, &record, number);
+}
+
+__attribute__((noinline)) uint64_t xpu_kernel_run(const xpu_launch *launch) {
+  lock();
+  uint64_t number = bus.launches;
+  if (recording()) {
+    bus.launches++;
+    if (!launch->reason) bus.instrumented++;
+    put_launch(number, launch);
+    VALGRIND_DO_CLIENT_REQUEST_STMT(XPU_CR_CUT, number, 0, 0, 0, 0);
+    if (bus.cut) bus.cut(number, bus.cut_user);
+  }
+  unlock();
+  return number;
+}
+
+__attribute__((noinline)) void xpu_kernel_complete(const xpu_completion *completion) {
+  lock();
+  if (recording()) {
+    xp_body record = body(64);
+    xp_put_varint(&record, completion->launch);
+    xp_put_u64(&record, completion->tsc_host);
+    xp_put_u64(&record, completion->tsc_start);
+    xp_put_u64(&record, completion->tsc_end);
+    put(XP_EV_COMPLETE, &record, completion->launch);
+  }
+  unlock();
+}
+
+/* ---- vectors: every distinct warp vector and every distinct grid is stored once ------------- */
+
+static void put_vector(uint64_t id, uint32_t kernel, const uint64_t *counts, uint32_t n_blocks) {
+  uint32_t pairs = 0, last = 0;
+  for (uint32_t b = 0; b < n_blocks; b++) pairs += counts[b] != 0;
+  xp_body record = body((3 + 2 * (size_t)pairs) * XP_VARINT_MAX);
+  xp_put_varint(&record, id);
+  xp_put_varint(&record, kernel);
+  xp_put_varint(&record, pairs);
+  for (uint32_t b = 0; b < n_blocks; b++)
+    if (counts[b]) {
+      xp_put_varint(&record, b - last);
+      xp_put_varint(&record, counts[b]);
+      last = b;
+    }
+  put(XP_EV_WARP_VECTOR, &record, XP_NO_SLICE);
+}
+
+static uint64_t vector_instructions(uint32_t kernel, const uint64_t *counts) {
+  uint64_t sum = 0;
+  for (uint32_t b = 0; b < bus.kernel_blocks[kernel]; b++)
+    sum += counts[b] * bus.kernel_block_table[kernel][b].instructions;
+  return sum;
+}
+
+static void put_grid(uint64_t id, const xpu_grid *grid, const uint64_t *vector_ids) {
+  uint64_t warps = 0, instructions = 0;
+  uint32_t n_blocks = bus.kernel_blocks[grid->kernel];
+  xp_body record = body((6 + 2 * grid->n_runs) * XP_VARINT_MAX);
+  for (uint64_t r = 0; r < grid->n_runs; r++) {
+    const uint64_t *counts = grid->counts + (size_t)grid->run_vector[r] * n_blocks;
+    warps += grid->run_length[r];
+    instructions += grid->run_length[r] * vector_instructions(grid->kernel, counts);
+  }
+  xp_put_varint(&record, id);
+  xp_put_varint(&record, grid->kernel);
+  xp_put_varint(&record, warps);
+  xp_put_varint(&record, grid->n_runs);
+  for (uint64_t r = 0; r < grid->n_runs; r++) {
+    xp_put_varint(&record, vector_ids[grid->run_vector[r]]);
+    xp_put_varint(&record, grid->run_length[r]);
+  }
+  xp_put_u64(&record, instructions);
+  put(XP_EV_GRID_VECTOR, &record, XP_NO_SLICE);
+}
+
+void xpu_kernel_counts(uint64_t launch, const xpu_grid *grid) {
+  lock();
+  if (recording() && grid->kernel < bus.kernels) {
+    uint32_t n_blocks = bus.kernel_blocks[grid->kernel];
+    uint64_t *ids = malloc((grid->n_vectors + 1) * sizeof *ids);
+    uint64_t grid_id = 0;
+    for (uint32_t v = 0; ids && v < grid->n_vectors; v++) {
+      const uint64_t *counts = grid->counts + (size_t)v * n_blocks;
+      if (grid_table_vector(&bus.grids, grid->kernel, counts, n_blocks, &ids[v]))
+        put_vector(ids[v], grid->kernel, counts, n_blocks);
+    }
+    if (ids) {
+      if (grid_table_grid(&bus.grids, grid, ids, &grid_id)) put_grid(grid_id, grid, ids);
+      xp_body record = body(2 * XP_VARINT_MAX);
+      xp_put_varint(&record, launch);
+      xp_put_varint(&record, grid_id);
+      put(XP_EV_LAUNCH_GRID, &record, launch);
+    }
+    free(ids);
+  }
+  unlock();
+}
+
+void xpu_copy(uint32_t direction, uint64_t bytes, uint64_t tsc_start, uint64_t tsc_end,
+              uint32_t queue) {
+  lock();
+  if (recording()) {
+    xp_body record = body(64);
+    xp_put_u8(&record, (uint8_t)direction);
+    xp_put_varint(&record, bytes);
+    xp_put_u64(&record, tsc_start);
+    xp_put_u64(&record, tsc_end);
+    xp_put_varint(&record, queue);
+    put(XP_EV_COPY, &record, XP_NO_SLICE);
+  }
+  unlock();
+}
+
+__attribute__((noinline)) void xpu_api_enter(void) {
+  VALGRIND_DO_CLIENT_REQUEST_STMT(XPU_CR_API_ENTER, 0, 0, 0, 0, 0);
+}
+
+__attribute__((noinline)) void xpu_api_leave(void) {
+  VALGRIND_DO_CLIENT_REQUEST_STMT(XPU_CR_API_LEAVE, 0, 0, 0, 0, 0);
+}
+
+__attribute__((noinline)) void xpu_callback_enter(void) {
+  VALGRIND_DO_CLIENT_REQUEST_STMT(XPU_CR_CALLBACK_ENTER, 0, 0, 0, 0, 0);
+}
+
+__attribute__((noinline)) void xpu_callback_leave(void) {
+  VALGRIND_DO_CLIENT_REQUEST_STMT(XPU_CR_CALLBACK_LEAVE, 0, 0, 0, 0, 0);
+}
+
+void xpu_register_cut(xpu_cut_callback callback, void *user) {
+  lock();
+  bus.cut = callback;
+  bus.cut_user = user;
+  unlock();
+}

@@ -1,0 +1,100 @@
+"""What the reader gives: plain tables, one row a thing, numpy or pandas. Everything above (signature,
+sampling, timing, report, formats) works on these and never on the files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+U64 = npt.NDArray[np.uint64]
+U32 = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Static basic blocks. `identity` is 64 bits that hold across runs, processes and machines."""
+
+    identity: U64
+    instructions: U32
+
+
+@dataclass(frozen=True)
+class CpuVectors:
+    """Sparse per-slice, per-thread CPU vectors, sorted by (slice, thread, block).
+
+    Row r says: in slice `slice[r]` thread `thread[r]` executed block `block[r]` `count[r]` times.
+    `slice_start` has slices + 1 entries: rows of slice s are slice_start[s]:slice_start[s+1].
+    """
+
+    slice: U32
+    thread: U32
+    block: U32
+    count: U64
+    slice_start: U64
+    blocks: Blocks
+
+
+@dataclass(frozen=True)
+class GpuVectors:
+    """Per-warp GPU vectors, stored once.
+
+    `launch_grid[l]` is the grid id of launch l (-1: not instrumented). Grid g is the run-length
+    coded sequence of warp vectors `run_vector[grid_start[g]:grid_start[g+1]]` with `run_length`,
+    warps in logical order. Vector v is the sparse block vector
+    `block[vector_start[v]:vector_start[v+1]]` with `count`; `block` indexes `blocks`, which spans
+    all kernels (kernel k owns kernel_block_start[k]:kernel_block_start[k+1]).
+    """
+
+    launch_grid: npt.NDArray[np.int64]
+    grid_start: U64
+    run_vector: U32
+    run_length: U64
+    vector_start: U64
+    block: U32
+    count: U64
+    blocks: Blocks
+    kernel_block_start: U64
+    mix: npt.NDArray[np.uint16]
+    """blocks x XP_MIX_COUNT static instruction classes."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process's part of an execution.
+
+    `launches`: one row a launch: launch, kernel (name), call (nth launch of that name, from 1),
+    kernel_id, program (hex hash), dimensions, gx gy gz, lx ly lz, ox oy oz, queue, device, thread,
+    tsc_run, tsc_complete, dev_start, dev_end (ticks, 0 unknown), instrumented, reason.
+
+    `slices`: one row a slice (launches + 1): slice, kernel, call, program, gx.., lx.., warps,
+    cpu_instructions, gpu_instructions, instrumented. The last row's kernel is SYS_exit, call 1.
+    """
+
+    name: str
+    meta: dict[str, str]
+    launches: pd.DataFrame
+    slices: pd.DataFrame
+    kernels: pd.DataFrame
+    cpu: CpuVectors | None
+    gpu: GpuVectors | None
+    images: pd.DataFrame
+    threads: pd.DataFrame
+    copies: pd.DataFrame
+    complete: bool
+    """Every stream was closed in order."""
+
+
+@dataclass(frozen=True)
+class Execution:
+    """One execution of the program: `profile` or a timer run. Times are TSC ticks."""
+
+    name: str
+    role: str
+    """profile | time."""
+    record: dict[str, Any]
+    """Its entry in the manifest: exit code, tsc_start, tsc_end, engines, timer mode."""
+    processes: list[Process]
