@@ -1,0 +1,5 @@
+#!/usr/bin/env bash
+# The main job on an example, with the example's embedded defaults.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+exec .venv/bin/xpuprof run --force -o build/demo -- build/examples/particles
