@@ -1,0 +1,246 @@
+"""The selection file: round trip, byte-identity, and every way it can be wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xpuprof.errors import InputError, UsageError
+from xpuprof.sampling.file import (
+    CURRENT,
+    parse_selection,
+    read_selection,
+    selection_text,
+    write_selection,
+)
+from xpuprof.sampling.selection import Marker, Representative, Selection
+
+GOLDEN = Path(__file__).parent / "data" / "selection-v1.json"
+
+
+def example(**changes: object) -> Selection:
+    first = Marker("void f<int, 2>(float*)", 1, "ab" * 16, (64, 1, 1), (32, 1, 1))
+    second = Marker('noyau_é "q"', 7, "", (128, 2, 1), (0, 0, 0))
+    fields: dict[str, object] = {
+        "method": "xpu-point",
+        "parameters": {"seed": 1, "dims": np.int64(128), "maxk": 20, "alpha": np.float32(0.5)},
+        "seed": 1,
+        "representatives": (
+            Representative(0, first, None, 0, 1.0, 0.1),
+            Representative(3, second, first, 1, 4.25, 0.9, draws=2),
+        ),
+        "labels": np.array([0, 1, 1, 1, 1, -1, 0], dtype=np.int32),
+        "scores": {"bic": {1: -3.5, 2: 1e-9}},
+        "identity": {"images": [{"path": "/bin/app", "build_id": "00ff"}]},
+        "machine": {"cpu": "x"},
+        "summary": {"launches": 6},
+    }
+    fields.update(changes)
+    return Selection(**fields)  # type: ignore[arg-type]
+
+
+def same(a: Selection, b: Selection) -> bool:
+    return selection_text(a) == selection_text(b) and a.representatives == b.representatives
+
+
+def tampered(text: str, path: str, value: object) -> str:
+    """`text` with one value changed, and a checksum that fits when `value` is on the checksum."""
+    document = json.loads(text)
+    *parents, last = path.split("/")
+    place = document
+    for key in parents:
+        place = place[int(key) if isinstance(place, list) else key]
+    place[int(last) if isinstance(place, list) else last] = value
+    return json.dumps(document)
+
+
+def resealed(text: str, path: str, value: object) -> str:
+    """As `tampered`, but with a right checksum: what a faulty writer would leave."""
+    from xpuprof.sampling.file import _checksum
+
+    document = json.loads(tampered(text, path, value))
+    del document["checksum"]
+    document["checksum"] = _checksum(document)
+    return json.dumps(document)
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    selection = example()
+    write_selection(selection, tmp_path / "s.json")
+    back = read_selection(tmp_path / "s.json")
+    assert same(selection, back)
+    assert back.labels.tolist() == selection.labels.tolist()
+    assert back.parameters["dims"] == 128
+    assert back.representatives[1].start == selection.representatives[0].end
+
+
+def test_written_again_after_reading_it_is_the_same_bytes(tmp_path: Path) -> None:
+    write_selection(example(), tmp_path / "a")
+    write_selection(read_selection(tmp_path / "a"), tmp_path / "b")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_key_order_of_the_inputs_does_not_show() -> None:
+    a = example(parameters={"x": 1, "y": -0.0}, summary={"b": 2, "a": {"d": 1, "c": 2}})
+    b = example(parameters={"y": 0.0, "x": 1}, summary={"a": {"c": 2, "d": 1}, "b": 2})
+    assert selection_text(a) == selection_text(b)
+
+
+def test_bytes_do_not_depend_on_the_hash_seed() -> None:
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]);"
+        "from test_selection_file import example;"
+        "from xpuprof.sampling.file import selection_text;"
+        "sys.stdout.write(selection_text(example()))"
+    )
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", code, str(Path(__file__).parent)],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONIOENCODING": "utf-8"},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "77")
+    }
+    assert texts == {selection_text(example()).encode()}
+
+
+def test_the_golden_file_of_version_1_is_read_and_written_unchanged() -> None:
+    """A file of every version ever written stays in the tests."""
+    assert same(read_selection(GOLDEN), example())
+    assert GOLDEN.read_text(encoding="utf-8") == selection_text(example())
+
+
+def test_layout_is_free_content_is_not() -> None:
+    text = selection_text(example())
+    assert same(parse_selection(json.dumps(json.loads(text)), "s"), example())
+    with pytest.raises(InputError, match=r"s was changed after it was written.*xpuprof select"):
+        parse_selection(tampered(text, "representatives/1/multiplier", 4.5), "s")
+
+
+@pytest.mark.parametrize("path", ["checksum", "method", "labels/0", "identity/images/0/build_id"])
+def test_a_change_anywhere_is_noticed(path: str) -> None:
+    with pytest.raises(InputError, match="checksum"):
+        parse_selection(tampered(selection_text(example()), path, "0"), "s")
+
+
+def test_a_newer_version_is_refused_with_the_remedy() -> None:
+    text = tampered(selection_text(example()), "version", CURRENT + 1)
+    with pytest.raises(InputError, match=rf"format {CURRENT + 1}.*reads up to {CURRENT}.*newer"):
+        parse_selection(text, "s")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "1", "null", '{"format": "other"}', '{"format": 1}', "[" * 100_000],
+)
+def test_what_is_no_selection_file_is_named(text: str) -> None:
+    with pytest.raises(InputError, match="s is not a selection file"):
+        parse_selection(text, "s")
+
+
+@pytest.mark.parametrize("version", [None, True, 0, -1, "1", 1.0])
+def test_versions_that_never_were(version: object) -> None:
+    text = tampered(selection_text(example()), "version", version)
+    with pytest.raises(InputError, match="no version"):
+        parse_selection(text, "s")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("labels", ["0x99999999999999"], "labels"),
+        ("labels", ["0x-1 1x8"], "labels"),
+        ("labels", ["zero x7"], "invalid literal"),
+        ("labels", 5, "not iterable"),
+        ("slices", "7", "slices is no integer"),
+        ("representatives", [], "no representatives"),
+        ("representatives/0/slice", 7, "slice 7 of 7"),
+        ("representatives/0/slice", 3, "chosen twice"),
+        ("representatives/0/multiplier", 0, "out of range"),
+        ("representatives/0/multiplier", "1", "multiplier is no number"),
+        ("representatives/0/end", {"kernel": "k"}, "lacks 'call'"),
+        ("representatives/0/end/grid", [1, 2], "not enough values"),
+        ("covered", 0, "covered share"),
+        ("scores", [], "scores is no object"),
+    ],
+)
+def test_a_faulty_writer_is_refused(path: str, value: object, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        parse_selection(resealed(selection_text(example()), path, value), "s")
+
+
+def test_doubled_keys_and_nan_are_refused() -> None:
+    text = selection_text(example())
+    doubled = text.replace('"seed": 1,', '"seed": 1, "seed": 1,')
+    assert doubled != text
+    with pytest.raises(InputError, match="twice"):
+        parse_selection(doubled, "s")
+    for number in ("NaN", "1e999"):
+        with pytest.raises(InputError, match="not valid JSON"):
+            parse_selection(text.replace("4.25", number), "s")
+
+
+def test_values_json_cannot_hold_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    for bad in (example(scores={"bic": float("nan")}), example(summary={"x": object()})):
+        with pytest.raises(InputError, match=r"scores\.bic is nan|summary\.x is a object"):
+            write_selection(bad, tmp_path / "s")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_overwriting_without_force(tmp_path: Path) -> None:
+    target = tmp_path / "s"
+    target.write_text("mine")
+    with pytest.raises(UsageError, match="--force"):
+        write_selection(example(), target)
+    assert target.read_text() == "mine"
+    write_selection(example(), target, force=True)
+    assert same(read_selection(target), example())
+    assert [p.name for p in tmp_path.iterdir()] == ["s"]
+
+
+def test_unusable_paths(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="directory"):
+        write_selection(example(), tmp_path, force=True)
+    with pytest.raises(UsageError, match="cannot write"):
+        write_selection(example(), tmp_path / "none" / "s")
+    with pytest.raises(InputError, match="No such file"):
+        read_selection(tmp_path / "none")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="not text"):
+        read_selection(tmp_path / "binary")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    labels=st.lists(st.integers(-1, 5), min_size=1, max_size=200),
+    numbers=st.lists(
+        st.floats(allow_nan=False, allow_infinity=False, min_value=1e-300), min_size=1, max_size=4
+    ),
+    name=st.text(max_size=20),
+)
+def test_any_selection_survives(labels: list[int], numbers: list[float], name: str) -> None:
+    representatives = tuple(
+        Representative(i, Marker(name, i + 1), None, 0, m, m)
+        for i, m in enumerate(numbers[: len(labels)])
+    )
+    selection = example(
+        labels=np.array(labels, dtype=np.int32),
+        representatives=representatives,
+        parameters={name: numbers},
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        write_selection(selection, Path(folder) / "s")
+        back = read_selection(Path(folder) / "s")
+    assert same(back, selection)
+    assert back.labels.tolist() == labels
+    assert list(back.parameters[name]) == numbers
