@@ -1,11 +1,15 @@
 /* Layer <-> instrumenter (xpuprof-clinst), over a UNIX stream socket, one request a connection.
  * Little-endian, packed by hand: integers as written, `bytes` is u64 length + data.
  *
- * Request:  u32 magic 'XPI1', u32 flags (clinst_flag), u32 input (clinst_input),
- *           u32 output (clinst_output), bytes payload, bytes build options,
- *           bytes device features: lines "key=value" (extensions=, version=, c_version=,
- *           address_bits=, endian_little=, image_support=), u32 number of headers, then per
- *           header bytes name, bytes text (of clCompileProgram).
+ * Request:  u32 magic 'XPI1', u32 flags (clinst_flag), u32 output (clinst_output),
+ *           bytes device features: lines "key=value" (extensions=, version=120|200|300,
+ *             c_version=, c_features=, address_bits=, endian_little=, image_support=,
+ *             single_fp_config= of clGetDeviceInfo as a decimal number; all optional),
+ *           u32 number of parts, then per part (one for clBuildProgram; clLinkProgram sends
+ *           every program it links, a library included):
+ *             u32 input (clinst_input), bytes payload, bytes build options of the part,
+ *             u32 number of headers, per header bytes name, bytes text (of clCompileProgram),
+ *             u32 number of specialisation constants, per constant u32 id, bytes value.
  * Response: u32 magic 'XPI1', u32 status (0 good), bytes message (why not, or empty),
  *           bytes module (bitcode or SPIR-V of the instrumented program), u32 number of kernels,
  *           then per kernel:
@@ -17,14 +21,19 @@
  *             n_blocks x (u32 terms, terms x (i32 probe, i32 factor)): count of the block = sum
  *               of factor x probe, where probe -1 is the number of work-items in the warp
  *
- * An instrumented kernel has three arguments behind its own:
+ * Build options for the instrumented program: "-x spir -spir-std=1.2" plus those of the user's
+ * options that act behind the front end (bitcode), the user's options (SPIR-V).
+ *
+ * An instrumented kernel has three arguments behind its own, also when n_probes is 0 (then it
+ * only writes the header):
  *   global ulong *counters   the launch's area: header, then n_probes u64 a warp
  *   ulong first              index (in u64) of the launch's area in the buffer
- *   local ulong *scratch     work-items x scratch_probes x 8 bytes
+ *   local ulong *scratch     work-items x scratch_probes x 8 bytes (at least 8 bytes)
  * and writes, from the work-item with global linear id 0 (in group 0, local id 0), the header
  *   u64 local size x, y, z (as enqueued), u64 number of groups x, y, z
  * then warp w (linear group id x warps a group + linear local id / CLINST_WARP) owns the u64
- * n_probes x w .. behind the header.
+ * n_probes x w .. behind the header. Warps a group is that of a full group; in the smaller groups
+ * of a launch with a remainder, the warps that have no work-item are written as zeros.
  */
 #ifndef XPUPROF_CLINST_PROTOCOL_H
 #define XPUPROF_CLINST_PROTOCOL_H
