@@ -1,0 +1,279 @@
+"""`SliceProfile`: what every sampling method reads, whoever measured it.
+
+A recorded run, an Nsight Systems export and a CSV of hardware counters become the same thing: one
+row a slice, perhaps its time, perhaps other metrics, perhaps basic-block vectors. A method asks for
+what it needs; what is not there is a `NeedsError` that says which import or which command gives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import sparse
+
+from xpuprof.errors import InputError
+from xpuprof.sampling.selection import EXIT_KERNEL, Marker, Representative
+from xpuprof.trace.tables import Process
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+Vectors = Callable[[], "sparse.csr_matrix | None"]
+
+COLUMNS = ("kernel", "call")
+"""What the slice table must have; see `trace.tables.Process.slices` for the others."""
+GRID = ("gx", "gy", "gz")
+BLOCK = ("lx", "ly", "lz")
+
+INSTRUCTIONS_HELP = (
+    "instruction counts: record the program with `xpuprof profile`, or import an Nsight Compute or "
+    "nvprof CSV that has them"
+)
+VECTORS_HELP = (
+    "basic-block vectors: record the program with `xpuprof profile`, or import a SimPoint .bb file "
+    "or a run of the reference implementation"
+)
+TIMES_HELP = (
+    "slice times: run `xpuprof time`, or import an Nsight Systems, Kineto, nvprof or Nsight Compute "
+    "profile"
+)
+
+
+class NeedsError(InputError):
+    """A method needs what this profile lacks; the text is the reason that `compare` prints."""
+
+
+@dataclass(frozen=True, eq=False)
+class SliceProfile:
+    """One row a slice, in order of the run.
+
+    `slices`: columns as `trace.tables.Process.slices` (kernel and call at least; kernel may be
+    categorical, which 50 million rows want). `times`: float64[slices], seconds, what the methods
+    select by and what a measured slice costs. `metrics`: further float64[slices] by name, each in
+    its own unit. `gpu_vectors`, `cpu_vectors`: give a sparse slices x blocks matrix of
+    instruction-weighted block counts, or None.
+    """
+
+    slices: pd.DataFrame
+    times: F64 | None = None
+    metrics: Mapping[str, F64] = field(default_factory=dict)
+    gpu_vectors: Vectors | None = None
+    cpu_vectors: Vectors | None = None
+    time_name: str = "time"
+    """Which of the metrics `times` is."""
+    name: str = "profile"
+
+    def __post_init__(self) -> None:
+        count = len(self.slices)
+        if not count:
+            raise InputError(f"{self.name}: the profile has no slices; was anything recorded?")
+        missing = [column for column in COLUMNS if column not in self.slices]
+        if missing:
+            raise InputError(f"{self.name}: the slice table lacks the column {missing[0]!r}")
+        if self.times is not None:
+            _check_values(self.name, self.time_name, self.times, count)
+            if float(self.times.sum()) <= 0.0:
+                raise InputError(
+                    f"{self.name}: every slice has {self.time_name} zero, so there is nothing to "
+                    "estimate; import a profile with a finer clock"
+                )
+        for metric, values in self.metrics.items():
+            if len(values) != count:
+                raise InputError(
+                    f"{self.name}: {metric} has {len(values)} values for {count} slices"
+                )
+
+    def __len__(self) -> int:
+        return len(self.slices)
+
+    def require_times(self, method: str) -> F64:
+        """Slice times in seconds; NeedsError when the profile has none."""
+        if self.times is None:
+            raise NeedsError(f"{method} needs {TIMES_HELP}")
+        return self.times
+
+    def require_instructions(self, method: str) -> F64:
+        """Device instructions a slice, float64[slices]; NeedsError when not known."""
+        for metric in ("gpu_instructions", "inst_executed", "instructions"):
+            if metric in self.metrics:
+                return self.checked(metric)
+        if "gpu_instructions" in self.slices:
+            counts = self.slices["gpu_instructions"].to_numpy(np.float64)
+            if counts.any():
+                return counts
+        raise NeedsError(f"{method} needs {INSTRUCTIONS_HELP}")
+
+    def require_gpu_vectors(self, method: str) -> sparse.csr_matrix:
+        """Instruction-weighted device block vectors, slices x blocks; NeedsError without them."""
+        matrix = self.gpu_vectors() if self.gpu_vectors else None
+        if matrix is None or not matrix.nnz:
+            raise NeedsError(f"{method} needs device {VECTORS_HELP}")
+        return matrix
+
+    def checked(self, metric: str) -> F64:
+        """Metric by name (or the times by theirs); InputError when unknown, NaN or negative."""
+        if metric == self.time_name and self.times is not None:
+            return self.times
+        if metric not in self.metrics:
+            known = ", ".join(sorted({*self.metrics, *([self.time_name] if self.times is not None
+                                                       else [])}))
+            raise InputError(f"{self.name} has no metric {metric!r}; it has: {known or 'none'}")
+        values = np.asarray(self.metrics[metric], dtype=np.float64)
+        _check_values(self.name, metric, values, len(self))
+        return values
+
+    def with_times(self, metric: str) -> SliceProfile:
+        """The same profile selecting by another time-like metric (cycles, gpu_time)."""
+        return replace(self, times=self.checked(metric), time_name=metric)
+
+    def kernel_codes(self) -> tuple[npt.NDArray[np.signedinteger], Sequence[str]]:
+        """(code of each slice's kernel name, the names); codes are dense from 0."""
+        column = self.slices["kernel"]
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            return column.cat.codes.to_numpy(), list(column.cat.categories)
+        codes, names = pd.factorize(column)
+        return codes.astype(np.int32), list(names)
+
+    def groups(self, *, grid: bool) -> I32:
+        """Dense group id of each slice: by kernel name, with `grid` also by grid and block."""
+        codes, _ = self.kernel_codes()
+        if not grid:
+            return codes.astype(np.int32, copy=False)
+        result = codes.astype(np.int64)
+        for column in (*GRID, *BLOCK):
+            if column in self.slices:
+                values, inverse = np.unique(self.slices[column].to_numpy(), return_inverse=True)
+                # Re-numbered at every step, so the product never overflows.
+                result = np.unique(result * len(values) + inverse, return_inverse=True)[1]
+        return result.astype(np.int32)
+
+    def marker(self, row: int) -> Marker:
+        """The marker that ends slice `row`."""
+        slices = self.slices
+        size = [tuple(int(slices[c].iat[row]) if c in slices else 0 for c in columns)
+                for columns in (GRID, BLOCK)]
+        return Marker(
+            kernel=str(slices["kernel"].iat[row]),
+            call=int(slices["call"].iat[row]),
+            program=str(slices["program"].iat[row]) if "program" in slices else "",
+            grid=(size[0][0], size[0][1], size[0][2]),
+            block=(size[1][0], size[1][1], size[1][2]),
+        )
+
+    def representatives(
+        self,
+        rows: I64,
+        clusters: I64,
+        multipliers: F64,
+        weights: F64,
+        draws: I64 | None = None,
+    ) -> tuple[Representative, ...]:
+        """Representatives of the given rows (equal lengths), in order of the run."""
+        process = self.slices["process"].to_numpy() if "process" in self.slices else None
+        result = []
+        for i in np.argsort(rows, kind="stable"):
+            row = int(rows[i])
+            owner = int(process[row]) if process is not None else 0
+            first = row == 0 or (process is not None and process[row - 1] != owner)
+            result.append(
+                Representative(
+                    slice=row,
+                    end=self.marker(row),
+                    start=None if first else self.marker(row - 1),
+                    cluster=int(clusters[i]),
+                    multiplier=float(multipliers[i]),
+                    weight=float(weights[i]),
+                    draws=int(draws[i]) if draws is not None else 1,
+                    process=owner,
+                )
+            )
+        return tuple(result)
+
+    def summary(self) -> dict[str, object]:
+        """The whole run in a few numbers, for `Selection.summary`."""
+        names = self.kernel_codes()[1]
+        result: dict[str, object] = {
+            "slices": len(self),
+            "kernels": sum(name != EXIT_KERNEL for name in names),
+        }
+        if self.times is not None:
+            result[self.time_name] = float(self.times.sum())
+        return result
+
+
+def _check_values(profile: str, metric: str, values: F64, count: int) -> None:
+    if len(values) != count:
+        raise InputError(f"{profile}: {metric} has {len(values)} values for {count} slices")
+    # One pass for the sum, two for the extremes: no 50-million-entry masks.
+    low = float(np.min(values))
+    if np.isnan(low) or not np.isfinite(float(np.max(values))):
+        row = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise InputError(
+            f"{profile}: {metric} of slice {row} is not a finite number; leave that launch out or "
+            "export the profile again"
+        )
+    if low < 0.0:
+        row = int(np.argmin(values))
+        raise InputError(
+            f"{profile}: {metric} of slice {row} is negative ({values[row]:g}); the source's clock "
+            "or column map is wrong"
+        )
+
+
+def from_process(process: Process, times: F64 | None = None, name: str = "run") -> SliceProfile:
+    """The profile of a recorded process; `times` are its slice times in seconds, if timed."""
+    return SliceProfile(
+        slices=process.slices,
+        times=times,
+        metrics={
+            column: process.slices[column].to_numpy(np.float64)
+            for column in ("cpu_instructions", "gpu_instructions", "warps")
+            if column in process.slices
+        },
+        gpu_vectors=lambda: _gpu_matrix(process),
+        cpu_vectors=lambda: _cpu_matrix(process),
+        name=name,
+    )
+
+
+def _gpu_matrix(process: Process) -> sparse.csr_matrix | None:
+    """slices x blocks, summed over the warps of each launch, weighted by instructions."""
+    gpu = process.gpu
+    if gpu is None or not len(gpu.vector_start):
+        return None
+    vectors = sparse.csr_matrix(
+        (gpu.count.astype(np.float64), gpu.block.astype(np.int64), gpu.vector_start.astype(np.int64)),
+        shape=(len(gpu.vector_start) - 1, len(gpu.blocks.identity)),
+    )
+    grids = sparse.csr_matrix(
+        (
+            gpu.run_length.astype(np.float64),
+            gpu.run_vector.astype(np.int64),
+            gpu.grid_start.astype(np.int64),
+        ),
+        shape=(len(gpu.grid_start) - 1, vectors.shape[0]),
+    )
+    per_grid = grids @ vectors
+    launched = np.flatnonzero(gpu.launch_grid >= 0)
+    pick = sparse.csr_matrix(
+        (np.ones(len(launched)), (launched, gpu.launch_grid[launched])),
+        shape=(len(process.slices), per_grid.shape[0]),
+    )
+    weights = sparse.diags(gpu.blocks.instructions.astype(np.float64))
+    return (pick @ per_grid @ weights).tocsr()
+
+
+def _cpu_matrix(process: Process) -> sparse.csr_matrix | None:
+    """slices x blocks, summed over the threads, weighted by instructions."""
+    cpu = process.cpu
+    if cpu is None or not len(cpu.block):
+        return None
+    weighted = cpu.count.astype(np.float64) * cpu.blocks.instructions[cpu.block]
+    return sparse.coo_matrix(
+        (weighted, (cpu.slice.astype(np.int64), cpu.block.astype(np.int64))),
+        shape=(len(process.slices), len(cpu.blocks.identity)),
+    ).tocsr()
