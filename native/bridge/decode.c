@@ -1,0 +1,450 @@
+/* Decodes the records of trace_format.h. Nothing in a record is believed before it is checked
+ * against what is left of the record, and no row is written that the arrays have no room for. */
+#include "decode.h"
+
+#include <string.h>
+
+/* A record's body while it is read. The first failure sticks; reads after it give 0. */
+typedef struct record {
+  const uint8_t *p, *end;
+  uint64_t offset;
+  uint8_t tag;
+  int32_t fault;
+  uint64_t detail;
+} record;
+
+int xp_fail(xp_error *error, int32_t code, uint64_t offset, uint64_t a, uint64_t b) {
+  *error = (xp_error){.code = code, .offset = offset, .a = a, .b = b};
+  return -1;
+}
+
+static void fault(record *r, int32_t code, uint64_t detail) {
+  if (r->fault) return;
+  r->fault = code;
+  r->detail = detail;
+  r->p = r->end;
+}
+
+/* ---- fields --------------------------------------------------------------------------------- */
+
+static uint64_t long_varint(record *r) {
+  uint64_t value = 0;
+  for (unsigned shift = 0; shift < 64; shift += 7) {
+    if (r->p == r->end) break;
+    uint8_t byte = *r->p++;
+    if (shift == 63 && byte > 1) break;
+    value |= (uint64_t)(byte & 0x7f) << shift;
+    if (byte < 0x80) return value;
+  }
+  fault(r, XP_E_VARINT, 0);
+  return 0;
+}
+
+static inline uint64_t varint(record *r) {
+  if (r->p < r->end && *r->p < 0x80) return *r->p++; /* most are one byte long */
+  return long_varint(r);
+}
+
+static const uint8_t *bytes(record *r, uint64_t size) {
+  const uint8_t *start = r->p;
+  if (size > (uint64_t)(r->end - r->p)) {
+    fault(r, XP_E_SHORT, size);
+    return 0;
+  }
+  r->p += size;
+  return start;
+}
+
+static uint8_t u8(record *r) {
+  const uint8_t *p = bytes(r, 1);
+  return p ? *p : 0;
+}
+
+static uint64_t u64(record *r) {
+  uint64_t value = 0;
+  const uint8_t *p = bytes(r, 8);
+  if (p) memcpy(&value, p, 8);
+  return value;
+}
+
+static uint64_t limited(record *r, uint64_t largest) {
+  uint64_t value = varint(r);
+  if (value > largest) fault(r, XP_E_RANGE, value);
+  return value;
+}
+
+static uint32_t u32(record *r) { return (uint32_t)limited(r, UINT32_MAX); }
+
+/* A number of entries that take at least `least` bytes each. */
+static uint64_t list_length(record *r, uint64_t least) {
+  uint64_t n = varint(r);
+  if (n > (uint64_t)(r->end - r->p) / least) {
+    fault(r, XP_E_LENGTH, n);
+    return 0;
+  }
+  return n;
+}
+
+static xp_text text(record *r, xp_decoder *d) {
+  uint64_t size = list_length(r, 1);
+  const uint8_t *from = bytes(r, size);
+  xp_text result = {d->rows.texts, from ? size : 0};
+  if (d->out && result.size > d->room.texts - d->rows.texts) {
+    fault(r, XP_E_READ, 0);
+    return result;
+  }
+  if (d->out && result.size) memcpy(d->out->texts + result.at, from, result.size);
+  d->rows.texts += result.size;
+  return result;
+}
+
+/* A table's ids count up from 0, so that an id is a row. */
+static void dense_id(record *r, uint64_t rows) {
+  uint64_t id = varint(r);
+  if (!r->fault && id != rows) fault(r, XP_E_DENSE, id);
+}
+
+/* An id of a row that was introduced before. */
+static uint64_t known_id(record *r, uint64_t rows) {
+  uint64_t id = varint(r);
+  if (!r->fault && id >= rows) fault(r, XP_E_UNKNOWN, id);
+  return id;
+}
+
+/* Adds a row to a table; while counting it is only counted. */
+#define ADD_ROW(d, r, table, row)               \
+  do {                                          \
+    if ((r)->fault) break;                      \
+    if ((d)->out) {                             \
+      if ((d)->rows.table >= (d)->room.table) { \
+        fault((r), XP_E_READ, 0);               \
+        break;                                  \
+      }                                         \
+      (d)->out->table[(d)->rows.table] = (row); \
+    }                                           \
+    (d)->rows.table++;                          \
+  } while (0)
+
+/* The entries of a list: while counting they are skipped unread; the second walk checks them. */
+static int skip_list(xp_decoder *d, record *r, uint64_t *rows, uint64_t room, uint64_t n) {
+  if (d->out && n > room - *rows) fault(r, XP_E_READ, 0);
+  if (r->fault || !d->out) *rows += n;
+  return r->fault || !d->out;
+}
+
+/* ---- records of both streams ---------------------------------------------------------------- */
+
+static void meta(xp_decoder *d, record *r) {
+  xp_meta_row row;
+  row.key = text(r, d);
+  row.value = text(r, d);
+  ADD_ROW(d, r, metas, row);
+}
+
+static void end_record(xp_decoder *d, record *r) {
+  uint64_t a = varint(r), b = varint(r);
+  if (r->fault) return;
+  d->rows.ended = 1;
+  d->rows.end_a = a;
+  d->rows.end_b = b;
+}
+
+/* `n` pairs (delta, count) of a vector over `n_blocks` blocks, the first of which is row `base`. */
+static void pairs(record *r, uint64_t n, uint64_t base, uint64_t n_blocks, uint32_t *block,
+                  uint64_t *count) {
+  uint64_t at = 0;
+  for (uint64_t i = 0; i < n; i++) {
+    uint64_t delta = varint(r);
+    if (delta >= n_blocks - at || (i && !delta)) {
+      fault(r, i && !delta ? XP_E_DENSE : XP_E_UNKNOWN, at + delta);
+      return;
+    }
+    at += delta;
+    block[i] = (uint32_t)(base + at);
+    count[i] = varint(r);
+  }
+}
+
+/* ---- events.xpt ----------------------------------------------------------------------------- */
+
+static void program(xp_decoder *d, record *r) {
+  xp_program_row row = {.kind = 0};
+  dense_id(r, d->rows.programs);
+  const uint8_t *hash = bytes(r, sizeof row.hash);
+  if (hash) memcpy(row.hash, hash, sizeof row.hash);
+  row.kind = u8(r);
+  row.origin = text(r, d);
+  ADD_ROW(d, r, programs, row);
+}
+
+static void kernel_blocks(xp_decoder *d, record *r, const xp_kernel_row *kernel, uint64_t name_hash,
+                          uint64_t number) {
+  for (uint32_t b = 0; b < kernel->n_blocks && !r->fault; b++) {
+    xp_gpu_block_row row = {.kernel = (uint32_t)number};
+    row.identity = xp_identity_word(name_hash, b);
+    row.instructions = u32(r);
+    for (int m = 0; m < XP_MIX_COUNT; m++) row.mix[m] = (uint16_t)limited(r, UINT16_MAX);
+    ADD_ROW(d, r, gpu_blocks, row);
+  }
+}
+
+static void kernel(xp_decoder *d, record *r) {
+  xp_kernel_row row = {.first_block = d->rows.gpu_blocks};
+  uint64_t number = d->rows.kernels, hash = 0;
+  dense_id(r, number);
+  row.program = (uint32_t)known_id(r, d->rows.programs);
+  row.name = text(r, d);
+  uint64_t n = list_length(r, 1 + XP_MIX_COUNT);
+  if (d->rows.gpu_blocks + n > UINT32_MAX) fault(r, XP_E_RANGE, n);
+  row.n_blocks = (uint32_t)n;
+  if (d->out && !r->fault) {
+    hash = xp_identity_bytes(XP_IDENTITY_GPU, d->out->programs[row.program].hash, 16);
+    hash = xp_identity_bytes(hash, d->out->texts + row.name.at, row.name.size);
+  }
+  kernel_blocks(d, r, &row, hash, number);
+  row.reason = text(r, d);
+  ADD_ROW(d, r, kernels, row);
+}
+
+static void launch(xp_decoder *d, record *r) {
+  xp_launch_row row;
+  row.launch = limited(r, UINT32_MAX - 1);
+  row.kernel = (uint32_t)known_id(r, d->rows.kernels);
+  row.dimensions = u8(r);
+  for (int i = 0; i < 3; i++) row.global[i] = varint(r);
+  for (int i = 0; i < 3; i++) row.local[i] = varint(r);
+  for (int i = 0; i < 3; i++) row.offset[i] = varint(r);
+  row.queue = u32(r);
+  row.device = u32(r);
+  row.thread = u32(r);
+  row.tsc_run = u64(r);
+  row.flags = u8(r);
+  row.reason = text(r, d);
+  ADD_ROW(d, r, launches, row);
+}
+
+static void complete(xp_decoder *d, record *r) {
+  xp_complete_row row;
+  row.launch = limited(r, UINT32_MAX - 1);
+  row.tsc_host = u64(r);
+  row.dev_start = u64(r);
+  row.dev_end = u64(r);
+  ADD_ROW(d, r, completes, row);
+}
+
+static void stamp(xp_decoder *d, record *r) {
+  xp_stamp_row row;
+  row.which = u8(r);
+  row.tsc = u64(r);
+  ADD_ROW(d, r, stamps, row);
+}
+
+static void warp_vector(xp_decoder *d, record *r) {
+  xp_vector_row row = {.first_pair = d->rows.vector_pairs};
+  dense_id(r, d->rows.vectors);
+  row.kernel = (uint32_t)known_id(r, d->rows.kernels);
+  uint64_t n = list_length(r, 2);
+  row.n_pairs = (uint32_t)n;
+  if (n > UINT32_MAX || d->rows.vectors >= UINT32_MAX) fault(r, XP_E_RANGE, n);
+  if (skip_list(d, r, &d->rows.vector_pairs, d->room.vector_pairs, n)) {
+    r->p = r->end;
+  } else {
+    const xp_kernel_row *k = &d->out->kernels[row.kernel];
+    pairs(r, n, k->first_block, k->n_blocks, d->out->vector_block + d->rows.vector_pairs,
+          d->out->vector_count + d->rows.vector_pairs);
+    d->rows.vector_pairs += n;
+  }
+  ADD_ROW(d, r, vectors, row);
+}
+
+static void grid_runs(xp_decoder *d, record *r, const xp_grid_row *grid) {
+  for (uint64_t i = 0; i < grid->n_runs && !r->fault; i++) {
+    uint64_t vector = known_id(r, d->rows.vectors);
+    if (!r->fault && d->out->vectors[vector].kernel != grid->kernel)
+      fault(r, XP_E_UNKNOWN, vector); /* a vector of another kernel */
+    d->out->run_vector[d->rows.grid_runs] = (uint32_t)vector;
+    d->out->run_length[d->rows.grid_runs++] = varint(r);
+  }
+}
+
+static void grid_vector(xp_decoder *d, record *r) {
+  xp_grid_row row = {.first_run = d->rows.grid_runs};
+  dense_id(r, d->rows.grids);
+  row.kernel = known_id(r, d->rows.kernels);
+  row.warps = varint(r);
+  row.n_runs = list_length(r, 2);
+  if (skip_list(d, r, &d->rows.grid_runs, d->room.grid_runs, row.n_runs)) {
+    r->p = r->end;
+  } else {
+    grid_runs(d, r, &row);
+    row.instructions = u64(r);
+  }
+  ADD_ROW(d, r, grids, row);
+}
+
+static void launch_grid(xp_decoder *d, record *r) {
+  xp_launch_grid_row row;
+  row.launch = known_id(r, d->rows.launches);
+  row.grid = known_id(r, d->rows.grids);
+  ADD_ROW(d, r, launch_grids, row);
+}
+
+static void copy(xp_decoder *d, record *r) {
+  xp_copy_row row;
+  row.direction = u8(r);
+  row.bytes = varint(r);
+  row.tsc_start = u64(r);
+  row.tsc_end = u64(r);
+  row.queue = u32(r);
+  ADD_ROW(d, r, copies, row);
+}
+
+static int event_record(xp_decoder *d, record *r) {
+  switch (r->tag) {
+    case XP_EV_META:
+      meta(d, r);
+      return 1;
+    case XP_EV_PROGRAM:
+      program(d, r);
+      return 1;
+    case XP_EV_KERNEL:
+      kernel(d, r);
+      return 1;
+    case XP_EV_LAUNCH:
+      launch(d, r);
+      return 1;
+    case XP_EV_COMPLETE:
+      complete(d, r);
+      return 1;
+    case XP_EV_STAMP:
+      stamp(d, r);
+      return 1;
+    case XP_EV_WARP_VECTOR:
+      warp_vector(d, r);
+      return 1;
+    case XP_EV_GRID_VECTOR:
+      grid_vector(d, r);
+      return 1;
+    case XP_EV_LAUNCH_GRID:
+      launch_grid(d, r);
+      return 1;
+    case XP_EV_COPY:
+      copy(d, r);
+      return 1;
+    case XP_EV_END:
+      end_record(d, r);
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+/* ---- cpu.xpt -------------------------------------------------------------------------------- */
+
+static void image(xp_decoder *d, record *r) {
+  xp_image_row row;
+  dense_id(r, d->rows.images);
+  row.build_id = text(r, d);
+  row.path = text(r, d);
+  ADD_ROW(d, r, images, row);
+}
+
+static void cpu_block(xp_decoder *d, record *r) {
+  xp_cpu_block_row row = {.identity = 0};
+  if (d->rows.cpu_blocks >= UINT32_MAX) fault(r, XP_E_RANGE, d->rows.cpu_blocks);
+  dense_id(r, d->rows.cpu_blocks);
+  row.image = (uint32_t)known_id(r, d->rows.images);
+  row.offset = varint(r);
+  row.instructions = u32(r);
+  if (d->out && !r->fault) {
+    xp_text build_id = d->out->images[row.image].build_id;
+    row.identity =
+        xp_identity_cpu(d->out->texts + build_id.at, build_id.size, row.offset, row.instructions);
+  }
+  ADD_ROW(d, r, cpu_blocks, row);
+}
+
+static void thread(xp_decoder *d, record *r) {
+  xp_thread_row row;
+  if (d->rows.threads >= UINT32_MAX) fault(r, XP_E_RANGE, d->rows.threads);
+  dense_id(r, d->rows.threads);
+  row.system_id = varint(r);
+  ADD_ROW(d, r, threads, row);
+}
+
+static void bbv(xp_decoder *d, record *r) {
+  xp_bbv_row row = {.first_pair = d->rows.bbv_pairs};
+  row.slice = limited(r, UINT32_MAX - 1);
+  row.thread = known_id(r, d->rows.threads);
+  row.n_pairs = list_length(r, 2);
+  row.instructions = varint(r);
+  if (row.n_pairs > (uint64_t)(r->end - r->p) / 2) fault(r, XP_E_LENGTH, row.n_pairs);
+  if (skip_list(d, r, &d->rows.bbv_pairs, d->room.bbv_pairs, row.n_pairs)) {
+    r->p = r->end;
+  } else {
+    pairs(r, row.n_pairs, 0, d->rows.cpu_blocks, d->out->bbv_block + d->rows.bbv_pairs,
+          d->out->bbv_count + d->rows.bbv_pairs);
+    d->rows.bbv_pairs += row.n_pairs;
+  }
+  ADD_ROW(d, r, bbvs, row);
+}
+
+static void cut(xp_decoder *d, record *r) {
+  xp_cut_row row;
+  row.slice = limited(r, UINT32_MAX - 1);
+  row.tsc = u64(r);
+  row.instructions = varint(r);
+  ADD_ROW(d, r, cuts, row);
+}
+
+static int cpu_record(xp_decoder *d, record *r) {
+  switch (r->tag) {
+    case XP_CPU_META:
+      meta(d, r);
+      return 1;
+    case XP_CPU_IMAGE:
+      image(d, r);
+      return 1;
+    case XP_CPU_BLOCK:
+      cpu_block(d, r);
+      return 1;
+    case XP_CPU_THREAD:
+      thread(d, r);
+      return 1;
+    case XP_CPU_BBV:
+      bbv(d, r);
+      return 1;
+    case XP_CPU_CUT:
+      cut(d, r);
+      return 1;
+    case XP_CPU_END:
+      end_record(d, r);
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+/* ---- chunks --------------------------------------------------------------------------------- */
+
+int xp_decode_chunk(xp_decoder *d, const uint8_t *data, uint64_t size, uint64_t file_offset) {
+  record chunk = {.p = data, .end = data + size};
+  while (chunk.p < chunk.end) {
+    uint64_t offset = file_offset + (uint64_t)(chunk.p - data);
+    uint8_t tag = *chunk.p++;
+    uint64_t length = varint(&chunk);
+    if (chunk.fault || length > (uint64_t)(chunk.end - chunk.p))
+      return xp_fail(d->error, XP_E_RECORD, offset, tag, length);
+    record r = {.p = chunk.p, .end = chunk.p + length, .offset = offset, .tag = tag};
+    chunk.p += length;
+    d->rows.ended = 0; /* END counts only as the last record */
+    int known = d->stream == XP_STREAM_EVENTS ? event_record(d, &r) : cpu_record(d, &r);
+    if (!known) {
+      d->rows.unknown_records++;
+      continue;
+    }
+    if (!r.fault && r.p != r.end) fault(&r, XP_E_EXCESS, 0);
+    if (r.fault) return xp_fail(d->error, r.fault, offset, tag, r.detail);
+  }
+  return 0;
+}

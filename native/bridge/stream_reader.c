@@ -1,0 +1,198 @@
+/* Walks over the chunks of a stream file. The file is read, not mapped: a stream that is still
+ * being written is cut to size when it is closed, and a mapping of the lost tail would kill us. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "decode.h"
+#include "writer.h"
+
+typedef struct chunk_place {
+  uint64_t offset; /* of the payload */
+  uint64_t length;
+} chunk_place;
+
+struct xp_stream_reader {
+  int fd;
+  uint64_t file_size;
+  uint32_t stream;
+  chunk_place *chunks;
+  uint64_t n_chunks, chunk_room;
+  uint8_t *buffer;
+  uint64_t buffer_room;
+  xp_counts counts;
+};
+
+enum { HEADER = sizeof(struct xp_chunk_header) };
+
+static int read_at(xp_stream_reader *s, void *to, uint64_t size, uint64_t offset, xp_error *error) {
+  uint8_t *p = to;
+  while (size) {
+    ssize_t n = pread(s->fd, p, size, (off_t)offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return xp_fail(error, XP_E_READ, offset, (uint64_t)errno, 0);
+    if (n == 0) return xp_fail(error, XP_E_TRUNCATED, offset, size, 0);
+    p += n;
+    offset += (uint64_t)n;
+    size -= (uint64_t)n;
+  }
+  return 0;
+}
+
+static int read_payload(xp_stream_reader *s, chunk_place chunk, xp_error *error) {
+  if (chunk.length > s->buffer_room) {
+    free(s->buffer);
+    s->buffer = malloc(chunk.length);
+    s->buffer_room = s->buffer ? chunk.length : 0;
+    if (!s->buffer) return xp_fail(error, XP_E_MEMORY, chunk.offset, chunk.length, 0);
+  }
+  return read_at(s, s->buffer, chunk.length, chunk.offset, error);
+}
+
+static int keep_chunk(xp_stream_reader *s, chunk_place chunk, xp_error *error) {
+  if (s->n_chunks == s->chunk_room) {
+    uint64_t room = s->chunk_room ? 2 * s->chunk_room : 64;
+    chunk_place *grown = realloc(s->chunks, room * sizeof *grown);
+    if (!grown) return xp_fail(error, XP_E_MEMORY, chunk.offset, room * sizeof *grown, 0);
+    s->chunks = grown;
+    s->chunk_room = room;
+  }
+  s->chunks[s->n_chunks++] = chunk;
+  return 0;
+}
+
+/* Behind the last chunk there are zeros: anything else means that a header was damaged. The
+ * header itself may be half made, its magic comes last. */
+static int only_zeros(xp_stream_reader *s, uint64_t offset, xp_error *error) {
+  uint8_t block[4096];
+  uint64_t at = offset + HEADER;
+  while (at < s->file_size) {
+    uint64_t size = s->file_size - at < sizeof block ? s->file_size - at : sizeof block;
+    if (read_at(s, block, size, at, error) < 0) return -1;
+    for (uint64_t i = 0; i < size; i++)
+      if (block[i]) return xp_fail(error, XP_E_CHUNK, offset, 0, 0);
+    at += size;
+  }
+  return 0;
+}
+
+/* A chunk that is open in the middle of a stream has a damaged state. */
+static int nothing_follows(xp_stream_reader *s, uint64_t offset, uint64_t next, xp_error *error) {
+  struct xp_chunk_header header;
+  if (next + HEADER > s->file_size) return 0;
+  if (read_at(s, &header, HEADER, next, error) < 0) return -1;
+  if (header.magic == XP_MAGIC && header.stream == s->stream &&
+      header.length <= s->file_size - next - HEADER)
+    return xp_fail(error, XP_E_CHUNK, offset, header.state, 0);
+  return 0;
+}
+
+static int check_header(xp_stream_reader *s, const struct xp_chunk_header *header, uint64_t offset,
+                        xp_error *error) {
+  if (header->magic != XP_MAGIC)
+    return xp_fail(error, s->n_chunks ? XP_E_CHUNK : XP_E_FOREIGN, offset, header->magic, 0);
+  if (header->version < XP_VERSION_OLDEST_SUPPORTED || header->version > XP_VERSION_CURRENT)
+    return xp_fail(error, XP_E_VERSION, offset, header->version, XP_VERSION_CURRENT);
+  if (header->stream != s->stream)
+    return xp_fail(error, XP_E_STREAM, offset, header->stream, s->stream);
+  if (header->state != XP_CHUNK_OPEN && header->state != XP_CHUNK_SEALED)
+    return xp_fail(error, XP_E_CHUNK, offset, header->state, 0);
+  uint64_t left = s->file_size - offset - HEADER;
+  if (header->length > left) return xp_fail(error, XP_E_TRUNCATED, offset, header->length, left);
+  return 0;
+}
+
+/* 1: a chunk was taken and `offset` moved behind it, 0: end of the stream, -1: error. */
+static int next_chunk(xp_stream_reader *s, xp_decoder *decoder, uint64_t *offset, xp_error *error) {
+  struct xp_chunk_header header;
+  uint64_t left = s->file_size - *offset;
+  memset(&header, 0, sizeof header);
+  if (!left) return 0;
+  if (read_at(s, &header, left < HEADER ? left : HEADER, *offset, error) < 0) return -1;
+  if (!header.magic && (left >= HEADER || !header.version)) return only_zeros(s, *offset, error);
+  if (left < HEADER) {
+    if (!s->n_chunks && header.magic != XP_MAGIC)
+      return xp_fail(error, XP_E_FOREIGN, *offset, header.magic, 0);
+    return xp_fail(error, XP_E_TRUNCATED, *offset, HEADER, left);
+  }
+  if (check_header(s, &header, *offset, error) < 0) return -1;
+
+  chunk_place chunk = {*offset + HEADER, header.length};
+  uint64_t next = *offset + ((HEADER + header.length + 7) & ~(uint64_t)7);
+  if (header.state == XP_CHUNK_OPEN && nothing_follows(s, *offset, next, error) < 0) return -1;
+  if (read_payload(s, chunk, error) < 0) return -1;
+  if (header.state == XP_CHUNK_SEALED) {
+    uint32_t crc = xp_crc32c(s->buffer, chunk.length);
+    if (crc != header.crc32c) return xp_fail(error, XP_E_CRC, *offset, header.crc32c, crc);
+  }
+  xp_counts before = decoder->rows;
+  if (xp_decode_chunk(decoder, s->buffer, chunk.length, chunk.offset) < 0 ||
+      keep_chunk(s, chunk, error) < 0) {
+    decoder->rows = before; /* salvage keeps whole chunks */
+    return -1;
+  }
+  *offset = next;
+  s->counts.version = header.version;
+  return header.state == XP_CHUNK_SEALED && next < s->file_size;
+}
+
+static int count(xp_stream_reader *s, int32_t salvage, xp_error *error) {
+  xp_decoder decoder = {.stream = s->stream, .error = error};
+  uint64_t offset = 0;
+  int more;
+  while ((more = next_chunk(s, &decoder, &offset, error)) > 0) {
+  }
+  decoder.rows.version = s->counts.version;
+  decoder.rows.chunks = s->n_chunks;
+  decoder.rows.bytes = offset < s->file_size ? offset : s->file_size;
+  if (more < 0) decoder.rows.ended = 0;
+  s->counts = decoder.rows;
+  return more < 0 && !(salvage && s->n_chunks) ? -1 : 0;
+}
+
+xp_stream_reader *xp_stream_open(const char *path, uint32_t stream, int32_t salvage,
+                                 xp_counts *counts, xp_error *error) {
+  struct stat status;
+  xp_fail(error, XP_OK, 0, 0, 0);
+  xp_stream_reader *s = calloc(1, sizeof *s);
+  if (!s) {
+    xp_fail(error, XP_E_MEMORY, 0, sizeof *s, 0);
+    return 0;
+  }
+  s->stream = stream;
+  s->fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (s->fd < 0 || fstat(s->fd, &status) < 0 || (!S_ISREG(status.st_mode) && (errno = EINVAL))) {
+    xp_fail(error, XP_E_OPEN, 0, (uint64_t)errno, 0);
+    xp_stream_close(s);
+    return 0;
+  }
+  s->file_size = (uint64_t)status.st_size;
+  if (count(s, salvage, error) < 0) {
+    xp_stream_close(s);
+    return 0;
+  }
+  *counts = s->counts;
+  return s;
+}
+
+int32_t xp_stream_fill(xp_stream_reader *s, const xp_arrays *arrays, xp_error *error) {
+  xp_decoder decoder = {.stream = s->stream, .out = arrays, .room = s->counts, .error = error};
+  xp_fail(error, XP_OK, 0, 0, 0);
+  for (uint64_t c = 0; c < s->n_chunks; c++) {
+    if (read_payload(s, s->chunks[c], error) < 0) return -1;
+    if (xp_decode_chunk(&decoder, s->buffer, s->chunks[c].length, s->chunks[c].offset) < 0)
+      return -1;
+  }
+  return 0;
+}
+
+void xp_stream_close(xp_stream_reader *s) {
+  if (!s) return;
+  if (s->fd >= 0) close(s->fd);
+  free(s->chunks);
+  free(s->buffer);
+  free(s);
+}

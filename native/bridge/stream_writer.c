@@ -1,0 +1,37 @@
+/* The runtime's writer, held by Python. */
+#include <stdlib.h>
+
+#include "bridge.h"
+#include "posix_os.h"
+#include "writer.h"
+
+struct xp_stream_writer {
+  xp_writer writer;
+};
+
+xp_stream_writer *xp_stream_create(const char *path, uint32_t stream) {
+  xp_stream_writer *w = malloc(sizeof *w);
+  if (w && xp_writer_open(&w->writer, &posix_os, path, (uint16_t)stream) >= 0) return w;
+  free(w);
+  return 0;
+}
+
+int32_t xp_stream_put(xp_stream_writer *w, uint32_t tag, const uint8_t *body, size_t size,
+                      uint64_t slice) {
+  xp_writer_put(&w->writer, (uint8_t)tag, body, size, slice);
+  return w->writer.fd < 0 ? -1 : 0;
+}
+
+void xp_stream_seal(xp_stream_writer *w) { xp_writer_seal(&w->writer); }
+
+void xp_stream_finish(xp_stream_writer *w) {
+  xp_writer_close(&w->writer);
+  free(w);
+}
+
+void xp_stream_abandon(xp_stream_writer *w) {
+  xp_writer_abandon(&w->writer);
+  free(w);
+}
+
+uint32_t xp_checksum(const uint8_t *data, size_t size) { return xp_crc32c(data, size); }
