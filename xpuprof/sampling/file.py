@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
 from xpuprof.errors import InputError, UsageError
+from xpuprof.sampling.runs import decode_runs, encode_runs
 from xpuprof.sampling.selection import Marker, Representative, Selection
 
 FORMAT = "xpuprof-selection"
@@ -33,7 +33,6 @@ CURRENT = max(VERSIONS)
 OLDEST_SUPPORTED = min(VERSIONS)
 
 _WIDTH = 120
-_LABEL_WIDTH = 88
 
 
 def write_selection(selection: Selection, path: str | Path, force: bool = False) -> None:
@@ -100,7 +99,7 @@ def selection_document(selection: Selection) -> dict[str, Any]:
         "slices": selection.slices,
         "covered": _plain(float(selection.covered), "covered"),
         "representatives": [_representative_document(r) for r in selection.representatives],
-        "labels": _encode_labels(selection.labels),
+        "labels": encode_runs(selection.labels),
     }
     for key in ("scores", "identity", "machine", "summary"):
         document[key] = _plain(getattr(selection, key), key)
@@ -166,25 +165,6 @@ def _marker_document(m: Marker) -> dict[str, Any]:
         "block": [int(n) for n in m.block],
         "program": m.program,
     }
-
-
-def _encode_labels(labels: npt.NDArray[np.int32]) -> list[str]:
-    """Runs of equal labels as `LABEL` or `LABELxLENGTH`, wrapped to lines."""
-    if len(labels) == 0:
-        return []
-    starts = np.flatnonzero(np.concatenate(([True], labels[1:] != labels[:-1])))
-    lengths = np.diff(np.append(starts, len(labels)))
-    lines: list[str] = []
-    line = ""
-    for label, length in zip(labels[starts].tolist(), lengths.tolist(), strict=True):
-        token = f"{label}x{length}" if length > 1 else str(label)
-        if line and len(line) + 1 + len(token) > _LABEL_WIDTH:
-            lines.append(line)
-            line = token
-        else:
-            line = f"{line} {token}" if line else token
-    lines.append(line)
-    return lines
 
 
 def _plain(value: Any, where: str) -> Any:
@@ -257,7 +237,7 @@ def _parse_json(text: str, refuse: Callable[[str], NoReturn]) -> Any:
 
 
 def _from_document(document: Mapping[str, Any]) -> Selection:
-    labels = _decode_labels(document["labels"], _integer(document["slices"], "slices"))
+    labels = decode_runs(document["labels"], _integer(document["slices"], "slices"))
     mappings = {key: document[key] for key in ("scores", "identity", "machine", "summary")}
     for key, value in {**mappings, "parameters": document["parameters"]}.items():
         if not isinstance(value, dict):
@@ -294,16 +274,6 @@ def _marker(m: Mapping[str, Any]) -> Marker:
         grid=_triple(m["grid"], "grid"),
         block=_triple(m["block"], "block"),
     )
-
-
-def _decode_labels(lines: Any, slices: int) -> npt.NDArray[np.int32]:
-    """Lengths are added up before anything of that size is allocated."""
-    tokens = [token.partition("x") for line in lines for token in line.split()]
-    values = [int(label) for label, _, _ in tokens]
-    lengths = [int(length) if mark else 1 for _, mark, length in tokens]
-    if any(length < 1 for length in lengths) or sum(lengths) != slices:
-        raise ValueError(f"labels do not describe {slices} slices")
-    return np.repeat(np.array(values, dtype=np.int32), lengths)
 
 
 def _integer(value: Any, name: str) -> int:

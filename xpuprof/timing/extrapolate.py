@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from xpuprof.errors import InputError
 from xpuprof.sampling.selection import Selection
 
 
@@ -17,7 +18,9 @@ def project(selection: Selection, values: npt.NDArray[np.float64]) -> float:
 
 
 def sampling_error(projected: float, measured: float) -> float:
-    """|1 - P_proj / P_real|, a fraction."""
+    """|1 - P_proj / P_real|, a fraction. InputError when nothing was measured (P_real is 0)."""
+    if measured == 0.0:
+        raise InputError("the measured total is 0: there is nothing to hold a projection against")
     return abs(1.0 - projected / measured)
 
 

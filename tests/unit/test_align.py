@@ -1,0 +1,115 @@
+"""Alignment of launch sequences: against a plain dynamic program, and on made-up runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xpuprof.sampling.identity import launch_sequence, sequence_slices
+from xpuprof.timing import align as module
+from xpuprof.timing.align import align, bare_function, common_subsequence
+
+CODES = st.lists(st.integers(0, 4), max_size=40)
+
+
+def longest(a: list[int], b: list[int]) -> int:
+    """The textbook table."""
+    table = np.zeros((len(a) + 1, len(b) + 1), dtype=int)
+    for i, x in enumerate(a):
+        for j, y in enumerate(b):
+            table[i + 1, j + 1] = (
+                table[i, j] + 1 if x == y else max(table[i, j + 1], table[i + 1, j])
+            )
+    return int(table[-1, -1])
+
+
+def check(a: list[int], b: list[int]) -> None:
+    pairs = common_subsequence(np.array(a, dtype=int), np.array(b, dtype=int))
+    assert all(a[i] == b[j] for i, j in pairs)
+    assert (np.diff(pairs, axis=0) > 0).all()
+    assert len(pairs) == longest(a, b)
+
+
+@settings(max_examples=200, deadline=None)
+@given(a=CODES, b=CODES)
+def test_longest_common_subsequence(a: list[int], b: list[int]) -> None:
+    check(a, b)
+
+
+@settings(max_examples=100, deadline=None)
+@given(a=CODES, b=CODES)
+def test_split_in_halves_is_as_long(a: list[int], b: list[int]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_BITS", 8)
+        check(a, b)
+
+
+def table(*launches: str) -> pd.DataFrame:
+    """`k/64` is a launch of k over 64 work-items."""
+    names = [launch.split("/")[0] for launch in launches]
+    grids = [int(launch.split("/")[1]) if "/" in launch else 0 for launch in launches]
+    return pd.DataFrame({"kernel": names, "gx": grids})
+
+
+def test_equal_sequences() -> None:
+    run = table(*["a/1", "b/2"] * 50, "SYS_exit")
+    alignment = align(run, run)
+    assert alignment.same
+    assert alignment.match.tolist() == list(range(101))
+
+
+def test_inserted_launches_shift_what_follows() -> None:
+    alignment = align(table("a", "b", "a", "b"), table("a", "tune", "tune", "b", "a", "b"))
+    assert alignment.match.tolist() == [0, 3, 4, 5]
+    assert alignment.unmatched_b.tolist() == [1, 2]
+    assert not alignment.same
+
+
+def test_another_grid_is_matched_by_name_between_its_neighbours() -> None:
+    alignment = align(table("a/1", "b/1", "c/1"), table("a/1", "b/2", "c/1"))
+    assert alignment.match.tolist() == [0, 1, 2]
+    assert alignment.level.tolist() == [0, 1, 0]
+    assert not alignment.same
+
+
+def test_another_vendors_spelling_is_matched_by_function() -> None:
+    a = table("void at::native::gemm<float, 4>(float*)", "only_a", "relu(int)")
+    b = table("void at::native::gemm<half, 8>(half*)", "relu(long)", "only_b")
+    alignment = align(a, b)
+    assert alignment.match.tolist() == [0, -1, 1]
+    assert alignment.level.tolist() == [2, -1, 2]
+    assert alignment.unmatched_a.tolist() == [1]
+    assert alignment.unmatched_b.tolist() == [2]
+
+
+def test_program_hash_does_not_part_equal_launches() -> None:
+    a = table("a", "b").assign(program=["11", "22"])
+    assert align(a, table("a", "b")).same
+
+
+@pytest.mark.parametrize(
+    ("name", "bare"),
+    [
+        ("f", "f"),
+        ("void ns::f<a::b<int>, 2>(float*, int)", "f"),
+        ("Memcpy HtoD", "HtoD"),
+        ("(anonymous namespace)::k(int)", "k"),
+        ("<unknown>", "<unknown>"),
+    ],
+)
+def test_bare_function(name: str, bare: str) -> None:
+    assert bare_function(name) == bare
+
+
+def test_sequence_survives_the_selection_file() -> None:
+    run = table(*["a/1", "b/2", "b/2"] * 30, "SYS_exit").assign(program="ff")
+    document = launch_sequence(run)
+    back = sequence_slices({"sequence": document}, "s")
+    assert back is not None
+    assert back[["kernel", "gx", "program"]].equals(run[["kernel", "gx", "program"]])
+    assert back["call"].tolist()[-4:] == [30, 59, 60, 1]
+    assert launch_sequence(back) == document
+    assert launch_sequence(run.iloc[:-1])["digest"] != document["digest"]

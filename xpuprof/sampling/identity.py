@@ -1,0 +1,80 @@
+"""What a selection must remember of the program, so that another run can be held against it: the
+sequence of its slices, which `timing.align` compares with the sequence of the run at hand."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from xpuprof.errors import InputError
+from xpuprof.sampling.runs import decode_runs, encode_runs
+
+KIND_COLUMNS = ("kernel", "program", "gx", "gy", "gz", "lx", "ly", "lz")
+"""What makes two launches the same kind of work."""
+
+_DEFAULTS: dict[str, Any] = {"program": ""}
+
+
+def launch_sequence(slices: pd.DataFrame) -> dict[str, Any]:
+    """The order of a run's slices, for `Selection.identity["sequence"]`.
+
+    `slices`: as `trace.tables.Process.slices` (columns that are not there count as not known).
+    Returns `kinds` (one list a kind: kernel, program, grid, block), `order` (kind of every slice,
+    run-length coded lines) and `digest`, which is equal for equal sequences.
+    """
+    kinds = with_kind_columns(slices)
+    codes, first = _first_seen_codes(kinds)
+    listed = [
+        [str(row[0]), str(row[1]), [int(n) for n in row[2:5]], [int(n) for n in row[5:8]]]
+        for row in kinds.iloc[first].to_numpy(dtype=object).tolist()
+    ]
+    order = encode_runs(codes)
+    digest = hashlib.sha256(json.dumps([listed, order]).encode()).hexdigest()
+    return {"digest": digest, "kinds": listed, "order": order}
+
+
+def sequence_slices(identity: Mapping[str, Any], source: str) -> pd.DataFrame | None:
+    """The slice table (kind columns and `call`) that `launch_sequence` described; None without one.
+
+    Raises InputError when the sequence is damaged; `source` names the selection.
+    """
+    sequence = identity.get("sequence")
+    if sequence is None:
+        return None
+    try:
+        kinds = pd.DataFrame(
+            [
+                [kernel, program, *grid, *block]
+                for kernel, program, grid, block in sequence["kinds"]
+            ],
+            columns=list(KIND_COLUMNS),
+        )
+        codes = decode_runs(sequence["order"])
+        table = kinds.iloc[codes].reset_index(drop=True)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{source}: the launch sequence it holds cannot be read ({error}): "
+            "make it again with `xpuprof select RUN`"
+        ) from error
+    table["call"] = table.groupby("kernel", sort=False).cumcount() + 1
+    return table
+
+
+def with_kind_columns(slices: pd.DataFrame) -> pd.DataFrame:
+    """The kind columns of a slice table, zeros and "" where it has none."""
+    columns = {
+        name: slices[name] if name in slices else _DEFAULTS.get(name, 0) for name in KIND_COLUMNS
+    }
+    return pd.DataFrame(columns, index=slices.index)
+
+
+def _first_seen_codes(kinds: pd.DataFrame) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """(dense code of each row in order of first appearance, first row of each code)."""
+    codes = kinds.groupby(list(KIND_COLUMNS), sort=False, observed=True).ngroup().to_numpy()
+    _, first = np.unique(codes, return_index=True)
+    return codes, first

@@ -1,0 +1,46 @@
+"""Run-length coding of long integer sequences as readable text: `LABEL` or `LABELxLENGTH`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+_LINE = 88
+
+
+def encode_runs(values: npt.NDArray[np.integer[Any]]) -> list[str]:
+    """Lines of tokens, one token a run of equal values; wrapped so that a text editor copes."""
+    if len(values) == 0:
+        return []
+    starts = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))
+    lengths = np.diff(np.append(starts, len(values)))
+    lines: list[str] = []
+    line: list[str] = []
+    width = 0
+    for value, length in zip(values[starts].tolist(), lengths.tolist(), strict=True):
+        token = f"{value}x{length}" if length > 1 else str(value)
+        if line and width + len(token) > _LINE:
+            lines.append(" ".join(line))
+            line, width = [], 0
+        line.append(token)
+        width += len(token) + 1
+    lines.append(" ".join(line))
+    return lines
+
+
+def decode_runs(lines: Iterable[str], expected: int | None = None) -> npt.NDArray[np.int32]:
+    """int32 values. Lengths are added up before anything of that size is allocated.
+
+    Raises ValueError for malformed tokens and for a total other than `expected`.
+    """
+    tokens = [token.partition("x") for line in lines for token in line.split()]
+    values = [int(value) for value, _, _ in tokens]
+    lengths = [int(length) if mark else 1 for _, mark, length in tokens]
+    if any(length < 1 for length in lengths):
+        raise ValueError("a run has no length")
+    if expected is not None and sum(lengths) != expected:
+        raise ValueError(f"labels do not describe {expected} slices")
+    return np.repeat(np.array(values, dtype=np.int32), lengths)
