@@ -166,6 +166,12 @@ void xpu_gpu_fini(void) {
   unlock();
 }
 
+void xpu_meta(const char *key, const char *value) {
+  lock();
+  if (recording()) put_meta(key, value);
+  unlock();
+}
+
 uint32_t xpu_program_built(const uint8_t hash[16], uint32_t kind, const char *origin) {
   lock();
   uint32_t id = bus.programs;
@@ -259,6 +265,20 @@ __attribute__((noinline)) uint64_t xpu_kernel_run(const xpu_launch *launch) {
   }
   unlock();
   return number;
+}
+
+void xpu_launch_resources(uint64_t launch, const xpu_resources *resources) {
+  lock();
+  if (recording()) {
+    xp_body record = body(5 * XP_VARINT_MAX);
+    xp_put_varint(&record, launch);
+    xp_put_varint(&record, resources->registers);
+    xp_put_varint(&record, resources->local_static);
+    xp_put_varint(&record, resources->local_dynamic);
+    xp_put_varint(&record, resources->private_bytes);
+    put(XP_EV_RESOURCES, &record, launch);
+  }
+  unlock();
 }
 
 __attribute__((noinline)) void xpu_kernel_complete(const xpu_completion *completion) {

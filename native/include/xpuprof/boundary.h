@@ -59,6 +59,14 @@ typedef struct xpu_completion {
   uint64_t tsc_start, tsc_end;     /* device stamps in TSC ticks, 0 if not known */
 } xpu_completion;
 
+/* What a launch takes of the device; only devices that tell report it. */
+typedef struct xpu_resources {
+  uint32_t registers;    /* a work-item */
+  uint32_t local_static; /* bytes of work-group local ("shared") memory, known when compiled ... */
+  uint32_t local_dynamic; /* ... and given at the launch */
+  uint32_t private_bytes; /* a work-item */
+} xpu_resources;
+
 /* One warp's vector: `counts[n_blocks]`, dense, by block ordinal of the kernel. */
 typedef struct xpu_grid {
   uint32_t kernel;
@@ -74,6 +82,8 @@ typedef struct xpu_grid {
 XPU_API void xpu_gpu_init(const char *engine, const char *version, const char *count_unit,
                           uint32_t warp_size);
 XPU_API void xpu_gpu_fini(void);
+/* A fact about the run that has no record of its own; see META in trace_format.h. */
+XPU_API void xpu_meta(const char *key, const char *value);
 
 /* A program and a kernel become known; both return the dense id. `reason` NULL: instrumented. */
 XPU_API uint32_t xpu_program_built(const uint8_t hash[16], uint32_t kind, const char *origin);
@@ -85,6 +95,7 @@ XPU_API uint32_t xpu_kernel_built(uint32_t program, const char *name, uint32_t n
  * completion the enqueuing thread does none of the program's work, so a cut here gives the same
  * vectors as a cut at completion and never has to wait for the device. */
 XPU_API uint64_t xpu_kernel_run(const xpu_launch *launch);
+XPU_API void xpu_launch_resources(uint64_t launch, const xpu_resources *resources);
 XPU_API void xpu_kernel_complete(const xpu_completion *completion);
 /* The launch's vectors, when they have been read back. Identical grids are stored once. */
 XPU_API void xpu_kernel_counts(uint64_t launch, const xpu_grid *grid);

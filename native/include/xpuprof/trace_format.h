@@ -96,6 +96,10 @@ enum xp_event_tag {
   /* COPY: u8 direction (0 to device, 1 to host, 2 within), varint bytes, u64 tsc start,
    * u64 tsc end, varint queue. A data transfer, for reports; it bounds no slice. */
   XP_EV_COPY = 10,
+  /* RESOURCES: varint launch, varint registers a work-item, varint static and varint dynamic
+   * work-group local ("shared") bytes, varint private ("local") bytes a work-item. Only from
+   * devices that tell. */
+  XP_EV_RESOURCES = 11,
   /* END: varint launches seen, varint launches instrumented. The last record of a stream that
    * was closed in order. */
   XP_EV_END = 15,
