@@ -1,0 +1,108 @@
+/* This file is part of the xpuprof tool for Valgrind.
+ *
+ * Copyright (C) 2026 the xpuprof authors
+ *
+ * This program is free software; you can redistribute it and/or modify it under the terms of the
+ * GNU General Public License as published by the Free Software Foundation; either version 2 of the
+ * License, or (at your option) any later version. It comes without any warranty. */
+
+/* Inline counting. A basic block is a run of adjacent instructions without an exit in between; at
+ * its first instruction goes
+ *
+ *   counters = GET(shadow word);  counters->count[id] += 1;  counters->dirty[id / GROUP] = 1
+ *
+ * which is five host instructions and no call. */
+#include "instrument.h"
+
+#include "libvex_guest_amd64.h"
+#include "pub_tool_libcbase.h"
+#include "tool.h"
+
+/* Of VEX: what CPUID answers. The second one is a machine without AVX2 and FMA. */
+extern void amd64g_dirtyhelper_CPUID_avx2(VexGuestAMD64State *, ULong, ULong, ULong);
+extern void amd64g_dirtyhelper_CPUID_avx_and_cx16(VexGuestAMD64State *, ULong, ULong, ULong);
+
+Bool fma_was_hidden;
+
+/* The word lies in the first shadow of rax: nothing else in the tool uses shadow state. */
+Int counters_shadow_offset(void) { return offsetof(VexGuestAMD64State, guest_RAX); }
+
+/* VEX emulates FMA lane by lane, hundreds of times slower than the AVX code that programs and
+ * libraries fall back to. */
+static void hide_fma(IRDirty *call) {
+  if (call->cee->addr != (void *)amd64g_dirtyhelper_CPUID_avx2) return;
+  call->cee->addr = (void *)amd64g_dirtyhelper_CPUID_avx_and_cx16;
+  call->cee->name = "amd64g_dirtyhelper_CPUID_avx_and_cx16";
+  fma_was_hidden = True;
+}
+
+static IRExpr *assign(IRSB *sb, IRType type, IRExpr *value) {
+  IRTemp temp = newIRTemp(sb->tyenv, type);
+  addStmtToIRSB(sb, IRStmt_WrTmp(temp, value));
+  return IRExpr_RdTmp(temp);
+}
+
+static IRExpr *plus(IRSB *sb, IRExpr *base, ULong offset) {
+  return assign(sb, Ity_I64, IRExpr_Binop(Iop_Add64, base, IRExpr_Const(IRConst_U64(offset))));
+}
+
+/* `marked`: the group whose mark this superblock has set already. */
+static void add_counting(IRSB *sb, UInt id, Int shadow, UInt *marked) {
+  IRExpr *base = assign(sb, Ity_I64, IRExpr_Get(shadow, Ity_I64));
+  IRExpr *cell = plus(sb, base, 8ULL * id);
+  IRExpr *count = assign(sb, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, cell));
+  addStmtToIRSB(sb, IRStmt_Store(Iend_LE, cell, plus(sb, count, 1)));
+  if (*marked == id / GROUP) return;
+  *marked = id / GROUP;
+  IRExpr *mark = plus(sb, base, 8ULL * MAX_BLOCKS + id / GROUP);
+  addStmtToIRSB(sb, IRStmt_Store(Iend_LE, mark, IRExpr_Const(IRConst_U8(1))));
+}
+
+typedef struct run {
+  Addr start, end;
+  UInt instructions;
+  Int next; /* statement behind the run */
+} run;
+
+/* The basic block that starts at statement `at`, an IMark. An exit that repeats its own
+ * instruction (a failed compare-and-swap) does not end a block. */
+static run scan(const IRSB *sb, Int at) {
+  run r = {0, 0, 0, at};
+  Addr instruction = 0;
+  Bool exit_seen = False;
+  for (; r.next < sb->stmts_used; r.next++) {
+    const IRStmt *s = sb->stmts[r.next];
+    if (s->tag == Ist_Exit && s->Ist.Exit.dst->Ico.U64 != instruction) exit_seen = True;
+    if (s->tag != Ist_IMark) continue;
+    instruction = s->Ist.IMark.addr;
+    if (!r.instructions)
+      r.start = instruction;
+    else if (exit_seen || instruction != r.end)
+      return r;
+    r.end = instruction + s->Ist.IMark.len;
+    r.instructions++;
+  }
+  return r;
+}
+
+IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout,
+                 const VexGuestExtents *extents, const VexArchInfo *host, IRType guest_word,
+                 IRType host_word) {
+  (void)closure, (void)extents, (void)host, (void)guest_word, (void)host_word;
+  IRSB *out = deepCopyIRSBExceptStmts(in);
+  Int shadow = layout->total_sizeB + counters_shadow_offset(), next_block = -1;
+  UInt marked = NO_BLOCK;
+  for (Int i = 0; i < in->stmts_used; i++) {
+    IRStmt *s = in->stmts[i];
+    if (s->tag == Ist_NoOp) continue;
+    if (s->tag == Ist_Dirty) hide_fma(s->Ist.Dirty.details);
+    addStmtToIRSB(out, s);
+    if (s->tag == Ist_IMark && i >= next_block) {
+      run r = scan(in, i);
+      UInt id = block_id(r.start, (UInt)(r.end - r.start), r.instructions);
+      if (id != NO_BLOCK) add_counting(out, id, shadow, &marked);
+      next_block = r.next;
+    }
+  }
+  return out;
+}

@@ -1,0 +1,81 @@
+/* This file is part of the xpuprof tool for Valgrind.
+ *
+ * Copyright (C) 2026 the xpuprof authors
+ *
+ * This program is free software; you can redistribute it and/or modify it under the terms of the
+ * GNU General Public License as published by the Free Software Foundation; either version 2 of the
+ * License, or (at your option) any later version. It comes without any warranty. */
+
+/* Registers the tool with Valgrind's core. */
+#include "instrument.h"
+#include "pub_tool_basics.h"
+#include "pub_tool_libcproc.h"
+#include "pub_tool_options.h"
+#include "pub_tool_tooliface.h"
+#include "tool.h"
+#include "xpuprof/boundary.h"
+
+static Bool root; /* the process that the user started */
+
+static void post_options(void) {
+  root = options.supervisor == 0 || VG_(getppid)() == options.supervisor;
+  threads_init();
+}
+
+static void fini(Int exit_code) {
+  (void)exit_code;
+  if (root || stream_is_open()) cut_last();
+}
+
+static Bool client_request(ThreadId tid, UWord *arguments, UWord *result) {
+  switch (arguments[0]) {
+    case XPU_CR_CUT:
+      cut(arguments[1]);
+      break;
+    case XPU_CR_API_ENTER:
+      thread_enter(tid, False);
+      break;
+    case XPU_CR_CALLBACK_ENTER:
+      thread_enter(tid, True);
+      break;
+    case XPU_CR_API_LEAVE:
+    case XPU_CR_CALLBACK_LEAVE:
+      thread_leave(tid);
+      break;
+    default:
+      return False;
+  }
+  *result = 0;
+  return True;
+}
+
+static void forked_child(ThreadId tid) {
+  root = False;
+  stream_forget();
+  threads_forked(tid);
+  cut_forked();
+}
+
+static void nothing_more(void) {}
+
+static void pre_options(void) {
+  VG_(details_name)("xpuprof");
+  VG_(details_version)(XPUPROF_VERSION);
+  VG_(details_description)("basic-block vectors of slices");
+  VG_(details_copyright_author)("Copyright (C) 2026, and GNU GPL'd, by the xpuprof authors.");
+  VG_(details_bug_reports_to)("the xpuprof project");
+  VG_(details_avg_translation_sizeB)(220);
+  /* VEX's chasing merges a block with a conditional successor whose instructions then run
+   * guarded: they would be counted whether they take effect or not. */
+  VG_(clo_vex_control).guest_chase = False;
+  VG_(basic_tool_funcs)(post_options, instrument, fini);
+  VG_(needs_command_line_options)(option_parse, option_usage, nothing_more);
+  VG_(needs_client_requests)(client_request);
+  VG_(track_start_client_code)(thread_runs);
+  VG_(track_pre_thread_ll_create)(thread_created);
+  VG_(track_pre_thread_first_insn)(thread_first_instruction);
+  VG_(track_pre_thread_ll_exit)(thread_exits);
+  VG_(atfork)(NULL, NULL, forked_child);
+}
+
+VG_DETERMINE_INTERFACE_VERSION(pre_options)

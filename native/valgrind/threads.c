@@ -1,0 +1,233 @@
+/* This file is part of the xpuprof tool for Valgrind.
+ *
+ * Copyright (C) 2026 the xpuprof authors
+ *
+ * This program is free software; you can redistribute it and/or modify it under the terms of the
+ * GNU General Public License as published by the Free Software Foundation; either version 2 of the
+ * License, or (at your option) any later version. It comes without any warranty. */
+
+/* Counters of threads. A thread that counts owns one reservation:
+ *
+ *   u64 counters[MAX_BLOCKS]   executions of the block, never reset
+ *   u8 dirty[MAX_BLOCKS/GROUP] set by the instrumented code beside the counter
+ *   u64 seen[MAX_BLOCKS]       the counters at the last flush
+ *
+ * The instrumented code finds the counters through a word of the thread's shadow registers; while
+ * a thread does not count, the word points to a reservation that nobody reads. A flush writes the
+ * difference between counters and seen for dirty groups only. The whole run's total is computed
+ * from the counters themselves, over all blocks, so it knows nothing of dirty marks, flushes and
+ * cuts and can be checked against their sum. */
+#include "pub_tool_aspacemgr.h"
+#include "pub_tool_libcassert.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcproc.h"
+#include "pub_tool_machine.h"
+#include "pub_tool_mallocfree.h"
+#include "pub_tool_threadstate.h"
+#include "tool.h"
+
+extern Int VG_(gettid)(void); /* of Valgrind's core */
+
+enum { MAX_NEST = 64 };
+
+typedef struct counters {
+  ULong count[MAX_BLOCKS];
+  UChar dirty[MAX_BLOCKS / GROUP];
+  ULong seen[MAX_BLOCKS];
+} counters;
+
+typedef struct thread {
+  counters *counters; /* NULL: never counts (the device runtime's, or filtered out) */
+  UInt number;        /* among the threads that count */
+  Bool runtime;       /* belongs to the device runtime */
+  Bool ran;           /* counted something since the last flush, perhaps */
+  UInt depth;         /* of nested calls into the device runtime and back */
+  ULong off;          /* bit d: at depth d + 1 counting is off */
+} thread;
+
+static thread *threads; /* by ThreadId */
+static counters *nobody;
+static Int *system_ids; /* by logical number; 0 until the thread has started */
+static UInt n_numbered, numbered_room;
+static ULong retired_total; /* instructions of threads that ended */
+static ULong base_total;    /* instructions before a fork, not this process's */
+
+static counters *reserve(void) { return VG_(am_shadow_alloc)(VG_PGROUNDUP(sizeof(counters))); }
+
+void threads_init(void) {
+  threads = VG_(calloc)("xpuprof.threads", VG_N_THREADS, sizeof *threads);
+  nobody = reserve();
+}
+
+static UInt new_number(void) {
+  if (n_numbered == numbered_room) {
+    numbered_room = numbered_room ? 2 * numbered_room : 64;
+    system_ids = VG_(realloc)("xpuprof.threads", system_ids, numbered_room * sizeof *system_ids);
+  }
+  system_ids[n_numbered] = 0;
+  return n_numbered++;
+}
+
+static Bool is_off(const thread *t) {
+  UInt depth = t->depth > MAX_NEST ? MAX_NEST : t->depth;
+  return t->runtime || (depth && (t->off >> (depth - 1) & 1));
+}
+
+void thread_created(ThreadId creator, ThreadId tid) {
+  thread *t = &threads[tid];
+  VG_(memset)(t, 0, sizeof *t);
+  if (creator != VG_INVALID_THREADID && is_off(&threads[creator])) {
+    t->runtime = True;
+    return;
+  }
+  t->number = new_number();
+  if (option_counts_thread(t->number)) t->counters = reserve();
+}
+
+void thread_first_instruction(ThreadId tid) {
+  if (!threads[tid].runtime) system_ids[threads[tid].number] = VG_(gettid)();
+}
+
+/* Before a thread runs translated code. A signal's return may have put back an older word, so it
+ * is set each time. */
+void thread_runs(ThreadId tid, ULong blocks_done) {
+  thread *t = &threads[tid];
+  (void)blocks_done;
+  Bool counts = t->counters && !is_off(t);
+  const counters *target = counts ? t->counters : nobody;
+  if (counts) t->ran = True;
+  VG_(set_shadow_regs_area)
+  (tid, 1, counters_shadow_offset(), sizeof target, (const UChar *)&target);
+}
+
+void thread_enter(ThreadId tid, Bool count) {
+  thread *t = &threads[tid];
+  if (t->depth < MAX_NEST) {
+    t->off &= ~(1ULL << t->depth);
+    if (!count) t->off |= 1ULL << t->depth;
+  }
+  t->depth++;
+}
+
+void thread_leave(ThreadId tid) {
+  if (threads[tid].depth) threads[tid].depth--;
+}
+
+/* ---- vectors --------------------------------------------------------------------------------- */
+
+typedef struct pair {
+  UInt block;
+  ULong count;
+} pair;
+
+static pair *pairs;
+static UInt n_pairs, pairs_room;
+
+static void flush_group(counters *c, UInt first) {
+  if (n_pairs + GROUP > pairs_room) {
+    pairs_room = 2 * pairs_room + 4096;
+    pairs = VG_(realloc)("xpuprof.pairs", pairs, pairs_room * sizeof *pairs);
+  }
+  for (UInt b = first; b < first + GROUP; b++)
+    if (c->count[b] != c->seen[b]) {
+      pairs[n_pairs++] = (pair){b, c->count[b] - c->seen[b]};
+      c->seen[b] = c->count[b];
+    }
+}
+
+static void collect(counters *c) {
+  UInt groups = (blocks_known() + GROUP - 1) / GROUP;
+  n_pairs = 0;
+  for (UInt g = 0; g < groups; g += 8) {
+    ULong *marks = (ULong *)&c->dirty[g];
+    if (!*marks) continue;
+    for (UInt i = 0; i < 8; i++)
+      if (c->dirty[g + i]) flush_group(c, (g + i) * GROUP);
+    *marks = 0;
+  }
+}
+
+static void put_vector(UInt number, ULong slice) {
+  ULong instructions = 0;
+  UInt last = 0;
+  for (UInt i = 0; i < n_pairs; i++)
+    instructions += pairs[i].count * block_instructions(pairs[i].block);
+  xp_body record = stream_body((4 + 2 * (SizeT)n_pairs) * XP_VARINT_MAX);
+  xp_put_varint(&record, slice);
+  xp_put_varint(&record, number);
+  xp_put_varint(&record, n_pairs);
+  xp_put_varint(&record, instructions);
+  for (UInt i = 0; i < n_pairs; i++) {
+    xp_put_varint(&record, pairs[i].block - last);
+    xp_put_varint(&record, pairs[i].count);
+    last = pairs[i].block;
+  }
+  stream_put(XP_CPU_BBV, &record, slice);
+  slice_add(instructions);
+}
+
+static void flush(thread *t, ULong slice) {
+  if (!t->counters || !t->ran) return;
+  t->ran = False;
+  collect(t->counters);
+  if (n_pairs) put_vector(t->number, slice);
+}
+
+void threads_flush(ULong slice) {
+  for (ThreadId tid = 1; tid < VG_N_THREADS; tid++) flush(&threads[tid], slice);
+}
+
+/* ---- totals and ends ------------------------------------------------------------------------- */
+
+static ULong total_of(const counters *c) {
+  ULong sum = 0;
+  for (UInt b = 0, n = blocks_known(); b < n; b++)
+    if (c->count[b]) sum += c->count[b] * block_instructions(b);
+  return sum;
+}
+
+ULong threads_total(void) {
+  ULong sum = retired_total - base_total;
+  for (ThreadId tid = 1; tid < VG_N_THREADS; tid++)
+    if (threads[tid].counters) sum += total_of(threads[tid].counters);
+  return sum;
+}
+
+static void release(thread *t) {
+  if (t->counters) VG_(am_munmap_valgrind)((Addr)t->counters, VG_PGROUNDUP(sizeof(counters)));
+  t->counters = NULL;
+}
+
+void thread_exits(ThreadId tid) {
+  thread *t = &threads[tid];
+  if (!t->counters) return;
+  if (stream_is_open()) emit_known();
+  flush(t, slice_under_way());
+  retired_total += total_of(t->counters);
+  release(t);
+}
+
+UInt threads_known(void) { return n_numbered; }
+
+void threads_emit(UInt first) {
+  for (UInt number = first; number < n_numbered; number++) {
+    xp_body record = stream_body(2 * XP_VARINT_MAX);
+    xp_put_varint(&record, number);
+    xp_put_varint(&record, (ULong)system_ids[number]);
+    stream_put(XP_CPU_THREAD, &record, XP_NO_SLICE);
+  }
+}
+
+/* In a forked child only the forking thread lives on. What was counted so far is the parent's. */
+void threads_forked(ThreadId survivor) {
+  thread *t = &threads[survivor];
+  n_numbered = 0;
+  for (ThreadId tid = 1; tid < VG_N_THREADS; tid++)
+    if (tid != survivor) release(&threads[tid]);
+  if (t->counters) collect(t->counters);
+  retired_total = 0;
+  base_total = t->counters ? total_of(t->counters) : 0;
+  if (t->runtime) return;
+  t->number = new_number();
+  system_ids[t->number] = VG_(gettid)();
+}
