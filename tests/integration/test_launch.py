@@ -1,0 +1,175 @@
+"""The user's program is never harmed: output, exit code, signals and input are its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from command import ROOT, compile_c, last_json, xpuprof
+
+ENDINGS = """
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+  printf("to stdout\\n"); fprintf(stderr, "to stderr\\n"); fflush(stdout);
+  if (!strcmp(argv[1], "segv")) { volatile int *p = 0; *p = 1; }
+  if (!strcmp(argv[1], "abort")) abort();
+  return atoi(argv[1]);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def endings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program that ends as its argument says."""
+    return compile_c(ENDINGS, tmp_path_factory.mktemp("endings") / "endings")
+
+
+@pytest.mark.parametrize("how", ["0", "1", "42", "255", "segv", "abort"])
+@pytest.mark.parametrize("command", ["run", "profile", "time"])
+@pytest.mark.valgrind
+def test_ending_and_output_are_the_programs(
+    endings: Path, tmp_path: Path, command: str, how: str
+) -> None:
+    """GIVEN a program that ends in its own way WHEN run under us THEN nothing differs."""
+    native = subprocess.run([endings, how], capture_output=True, check=False)
+    ours = xpuprof(command, "-q", "-o", tmp_path / "run", "--", endings, how)
+    assert ours.returncode == native.returncode
+    assert ours.stdout.startswith(native.stdout)
+    assert ours.stderr == native.stderr
+
+
+def test_program_without_kernels_is_one_slice(endings: Path, tmp_path: Path) -> None:
+    """GIVEN no kernel launch WHEN run THEN there is one slice, and the table says why."""
+    done = xpuprof("run", "--json", "-o", tmp_path / "run", "--", endings, "0")
+    assert last_json(done)["slices"] == 1
+    shown = xpuprof("run", "--force", "-o", tmp_path / "run", "--", endings, "0")
+    assert b"launched no kernel" in shown.stdout
+
+
+READER = "import sys; data = sys.stdin.buffer.read(); print(len(data), sum(data))"
+
+
+@pytest.mark.parametrize("kind", ["file", "pipe"])
+def test_every_execution_reads_the_same_input(tmp_path: Path, kind: str) -> None:
+    """GIVEN input by file or pipe WHEN the program runs several times THEN each run reads it."""
+    data = os.urandom(300_000)
+    (tmp_path / "input").write_bytes(data)
+    arguments = ("run", "-q", "--cpu", "none", "-o", tmp_path / "run", "--", sys.executable, "-c")
+    if kind == "pipe":
+        done = xpuprof(*arguments, READER, stdin=data)
+    else:
+        with open(tmp_path / "input", "rb") as file:
+            done = xpuprof(*arguments, READER, stdin=file.fileno())
+    expected = f"{len(data)} {sum(data)}\n".encode()
+    assert done.stdout.startswith(expected)
+    assert (tmp_path / "run/profile/stdout").read_bytes() == expected
+    assert (tmp_path / "run/time-1/stdout").read_bytes() == expected
+
+
+def test_a_pipe_that_stays_open_does_not_hang(endings: Path, tmp_path: Path) -> None:
+    """GIVEN a program that reads nothing WHEN our input never ends THEN the run still ends."""
+    read_end, write_end = os.pipe()
+    try:
+        done = xpuprof("run", "-q", "-o", tmp_path / "run", "--", endings, "0", stdin=read_end)
+    finally:
+        os.close(read_end)
+        os.close(write_end)
+    assert done.returncode == 0
+
+
+def test_signal_reaches_the_program(tmp_path: Path) -> None:
+    """GIVEN a program that handles SIGTERM WHEN we get SIGTERM THEN it ends in its own way."""
+    program = (
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    ours = subprocess.Popen(
+        [sys.executable, "-m", "xpuprof", "time", "-q", "--repeat", "1", "-o", tmp_path / "run"]
+        + ["--", sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+    )
+    assert ours.stdout is not None and ours.stdout.readline() == b"ready\n"
+    ours.send_signal(signal.SIGTERM)
+    assert ours.wait(timeout=30) == 7
+
+
+@pytest.mark.parametrize("victim", ["program", "supervisor"])
+def test_sigkill_leaves_a_run_that_opens_and_says_partial(tmp_path: Path, victim: str) -> None:
+    """GIVEN SIGKILL at any moment WHEN the run is opened THEN it says partial and why."""
+    program = "import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(60)\n"
+    ours = subprocess.Popen(
+        [sys.executable, "-m", "xpuprof", "profile", "-q", "--cpu", "none", "-o", tmp_path / "run"]
+        + ["--", sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+    )
+    assert ours.stdout is not None
+    pid = int(ours.stdout.readline())
+    os.kill(ours.pid if victim == "supervisor" else pid, signal.SIGKILL)
+    assert ours.wait(timeout=30) == -signal.SIGKILL
+    if victim == "supervisor":
+        os.kill(pid, signal.SIGKILL)
+        time.sleep(0.1)
+    info = last_json(xpuprof("info", "--json", tmp_path / "run"))
+    assert info["status"] == "partial"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "no program"),
+        (["./does-not-exist"], "does not exist"),
+        (["no-such-program-anywhere"], "not on PATH"),
+        (["/etc/hostname"], "not executable"),
+        (["/tmp"], "is a folder"),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "profile", "time"])
+def test_wrong_command_is_one_sentence(
+    tmp_path: Path, command: str, arguments: list[str], words: str
+) -> None:
+    """GIVEN a command that cannot run WHEN asked THEN one sentence, exit code 2, nothing made."""
+    done = xpuprof(command, "-o", tmp_path / "run", "--", *arguments)
+    assert done.returncode == 2
+    assert words in done.stderr.decode() and done.stderr.count(b"\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_existing_directory_is_kept(endings: Path, tmp_path: Path) -> None:
+    """GIVEN a directory of the user's WHEN named as output THEN it is never touched."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/mine").write_text("precious")
+    for flags in ([], ["--force"]):
+        done = xpuprof("time", *flags, "-o", tmp_path / "run", "--", endings, "0")
+        assert done.returncode == 2 and done.stderr.count(b"\n") == 1
+    assert (tmp_path / "run/mine").read_text() == "precious"
+
+
+def test_unknown_engine_is_one_sentence(endings: Path, tmp_path: Path) -> None:
+    """GIVEN an engine that does not exist WHEN asked for THEN the sentence names the choices."""
+    done = xpuprof("profile", "--cpu", "magic", "-o", tmp_path / "run", "--", endings, "0")
+    assert done.returncode == 2 and b"valgrind" in done.stderr
+
+
+def test_program_that_forks(tmp_path: Path) -> None:
+    """GIVEN a program whose child outlives nothing WHEN profiled THEN the parent's run is whole."""
+    fork = compile_c(
+        "#include <stdio.h>\n#include <sys/wait.h>\n#include <unistd.h>\n"
+        'int main() { if (!fork()) { puts("child"); return 3; } int s; wait(&s);'
+        ' printf("parent saw %d\\n", WEXITSTATUS(s)); return 0; }',
+        tmp_path / "fork",
+    )
+    done = xpuprof("run", "--json", "-q", "-o", tmp_path / "run", "--", fork)
+    assert done.stdout.startswith(b"child\nparent saw 3\n")
+    assert last_json(done)["status"] == "complete"

@@ -1,0 +1,5 @@
+"""python -m xpuprof"""
+
+from xpuprof.cli import main
+
+main()

@@ -1,0 +1,72 @@
+"""Options that several commands share, so that they are spelled and explained once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PROGRAM_CONTEXT = {"allow_interspersed_args": False}
+"""Context settings of a command that takes the user's program behind --."""
+
+program = click.argument("argv", metavar="-- PROGRAM [ARGS]...", nargs=-1, type=click.UNPROCESSED)
+
+output = click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=None,
+    metavar="DIR",
+    help="Run directory to write [default: xpuprof-run-<program>].",
+)
+force = click.option("--force", is_flag=True, help="Overwrite an existing run directory.")
+quiet = click.option("-q", "--quiet", is_flag=True, help="No notes, no hint at the next command.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+seed = click.option("--seed", type=int, default=1, show_default=True, help="Seed of every draw.")
+timer = click.option(
+    "--timer",
+    type=click.Choice(["async", "sync"]),
+    default="async",
+    show_default=True,
+    help="async: device time stamps, the program is not disturbed; sync: wait for every kernel.",
+)
+repeat = click.option(
+    "--repeat",
+    type=click.IntRange(1),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="How often the program runs natively; slice times are means.",
+)
+
+
+def engines(function: F) -> F:
+    """--cpu and --gpu."""
+    gpu = click.option(
+        "--gpu", default="auto", show_default=True, metavar="ENGINE", help="GPU engine, or none."
+    )
+    cpu = click.option(
+        "--cpu", default="auto", show_default=True, metavar="ENGINE", help="CPU engine, or none."
+    )
+    return cpu(gpu(function))
+
+
+def default_output(argv: tuple[str, ...] | list[str]) -> Path:
+    """The run directory when none was named."""
+    return Path(f"xpuprof-run-{Path(argv[0]).name}" if argv else "xpuprof-run")
+
+
+def note(text: str, quiet: bool) -> None:
+    """A note to the user, on stderr."""
+    if not quiet:
+        click.echo(f"xpuprof: {text}", err=True)
+
+
+def print_json(value: object) -> None:
+    """The one JSON object of a reading command, on one line."""
+    click.echo(json.dumps(value, sort_keys=True))

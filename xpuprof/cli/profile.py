@@ -1,0 +1,50 @@
+"""xpuprof profile"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from xpuprof.cli import options
+from xpuprof.launch.choose import cpu_engine, gpu_engine
+from xpuprof.launch.execute import Program, profile
+from xpuprof.launch.finish import finish
+from xpuprof.launch.program import resolve
+from xpuprof.launch.streams import Input
+from xpuprof.launch.supervise import end_like
+from xpuprof.trace.run import create_run
+
+
+@click.command(name="profile", context_settings=options.PROGRAM_CONTEXT)
+@options.output
+@options.force
+@options.engines
+@options.seed
+@options.quiet
+@options.program
+def command(
+    output: Path | None,
+    force: bool,
+    cpu: str,
+    gpu: str,
+    seed: int,
+    quiet: bool,
+    argv: tuple[str, ...],
+) -> int:
+    """Record the basic-block vectors of every slice, CPU and GPU, in one instrumented execution.
+
+    The program's output, exit code and signals are its own.
+
+    \b
+    xpuprof profile -o RUN -- ./app args
+    xpuprof profile --cpu none -- ./app        GPU vectors only, much faster
+    """
+    resolved = resolve(argv)
+    program = Program(resolved, cpu_engine(cpu), gpu_engine(gpu))
+    folder = output or options.default_output(argv)
+    writer = create_run(folder, force=force, argv=list(argv), seed=seed)
+    ending = profile(writer, program, Input(), user=True)
+    run = finish(writer, folder)
+    options.note(f"{run.status} profile in {folder}; next: xpuprof select {folder}", quiet)
+    return end_like(ending)

@@ -1,0 +1,126 @@
+"""xpuprof run"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from xpuprof.cli import options
+from xpuprof.engines.base import Timer
+from xpuprof.launch.choose import cpu_engine, gpu_engine
+from xpuprof.launch.execute import Program, profile, time
+from xpuprof.launch.finish import finish
+from xpuprof.launch.program import resolve
+from xpuprof.launch.streams import Input
+from xpuprof.launch.supervise import Ending, end_like
+from xpuprof.report.result import Result, as_json as result_json, as_text
+from xpuprof.sampling.file import write_selection
+from xpuprof.sampling.methods import select
+from xpuprof.timing.intervals import estimate
+from xpuprof.timing.slices import main_process, slice_times
+from xpuprof.trace.run import Run, create_run
+
+
+@click.command(name="run", context_settings=options.PROGRAM_CONTEXT)
+@options.output
+@options.force
+@options.engines
+@options.timer
+@options.repeat
+@click.option("--method", default="xpu-point", show_default=True, help="How slices are chosen.")
+@options.seed
+@options.as_json
+@options.quiet
+@options.program
+def command(
+    output: Path | None,
+    force: bool,
+    cpu: str,
+    gpu: str,
+    timer: Timer,
+    repeat: int,
+    method: str,
+    seed: int,
+    as_json: bool,
+    quiet: bool,
+    argv: tuple[str, ...],
+) -> int:
+    """Find the slices that stand for the whole program, and check them against its native time.
+
+    Runs the program natively --repeat times with time stamps (the first of these runs is the one
+    whose output you see), once under the engines to record what every slice executes, then chooses
+    representatives and compares the time that they project with the time that was measured.
+
+    \b
+    xpuprof run -- ./app args
+    xpuprof run --cpu none -o RUN -- python train.py
+
+    The run directory keeps everything; RUN/selection.json stands alone and works on other machines.
+    """
+    resolved = resolve(argv)
+    program = Program(resolved, cpu_engine(cpu), gpu_engine(gpu))
+    folder = output or options.default_output(argv)
+    writer = create_run(folder, force=force, argv=list(argv), seed=seed)
+    source = Input()
+
+    first = time(writer, program, source, timer, 0, user=True, again=True)
+    if first.signal is None:
+        options.note("native run done; now the instrumented one (its output goes to a file)", quiet)
+        profile(writer, program, source, user=False)
+        for i in range(1, repeat):
+            time(writer, program, source, timer, i, user=False)
+    run = finish(writer, folder)
+    if run.profile is None or first.signal is not None:
+        _report_unfinished(run, folder, first, as_json, quiet)
+        return end_like(first)
+
+    result = _evaluate(run, folder, first, method, seed)
+    if as_json:
+        options.print_json(result_json(result))
+    else:
+        click.echo(as_text(result))
+        options.note(
+            f"next, here or on another machine: xpuprof validate {folder}/selection.json -- "
+            f"{' '.join(argv)}",
+            quiet,
+        )
+    return end_like(first)
+
+
+def _report_unfinished(
+    run: Run, folder: Path, ending: Ending, as_json: bool, quiet: bool
+) -> None:
+    reason = run.manifest.get("reason", "")
+    if as_json:
+        options.print_json(
+            {
+                "run": str(folder),
+                "status": run.status,
+                "reason": reason,
+                "exit_code": ending.exit_code,
+            }
+        )
+    options.note(f"the run in {folder} is {run.status}: {reason}", quiet)
+
+
+def _evaluate(run: Run, folder: Path, ending: Ending, method: str, seed: int) -> Result:
+    assert run.profile is not None
+    process = main_process(run.profile)
+    chosen = select(method, process, seed=seed)
+    write_selection(chosen, folder / "selection.json")
+    times = np.stack([slice_times(e, main_process(e)) for e in run.times])
+    manifest: dict[str, Any] = run.manifest
+    return Result(
+        folder,
+        run.status,
+        str(manifest.get("reason", "")),
+        ending.exit_code,
+        run.profile,
+        process,
+        chosen,
+        times,
+        estimate(chosen, times),
+    )

@@ -1,0 +1,119 @@
+"""Executions of the user's program, recorded in a run directory: the profile and the timer runs."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from xpuprof.engines.base import CpuEngine, CpuOptions, GpuEngine, GpuOptions, Mode, Timer
+from xpuprof.launch.streams import Input, streams
+from xpuprof.launch.supervise import Ending, run
+from xpuprof.trace.run import RunWriter
+
+_ENV_DIR, _ENV_MODE, _ENV_TIMER = "XPUPROF_DIR", "XPUPROF_MODE", "XPUPROF_TIMER"  # boundary.h
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is executed, and with which engines."""
+
+    argv: list[str]
+    cpu: CpuEngine | None
+    gpu: GpuEngine | None
+    cpu_options: CpuOptions = field(default_factory=CpuOptions)
+    gpu_options: GpuOptions = field(default_factory=GpuOptions)
+
+
+def profile(
+    writer: RunWriter, program: Program, source: Input, *, user: bool, again: bool = False
+) -> Ending:
+    """The instrumented execution. `user`: its streams are ours; `again`: others read our input too.
+
+    Raises EngineError or UsageError before the program is started, never later.
+    """
+    return _execute(writer, "profile", "profile", "async", program, source, user, again)
+
+
+def time(
+    writer: RunWriter,
+    program: Program,
+    source: Input,
+    timer: Timer,
+    number: int,
+    *,
+    user: bool,
+    again: bool = False,
+) -> Ending:
+    """The `number`-th native execution, with a stamp at every boundary; no CPU engine."""
+    return _execute(writer, f"time-{number}", "time", timer, program, source, user, again)
+
+
+def _execute(
+    writer: RunWriter,
+    name: str,
+    mode: Mode,
+    timer: Timer,
+    program: Program,
+    source: Input,
+    user: bool,
+    again: bool,
+) -> Ending:
+    cpu = program.cpu if mode == "profile" else None
+    folder = writer.begin_execution(
+        {
+            "name": name,
+            "role": mode,
+            "cpu_engine": cpu.name if cpu else "none",
+            "gpu_engine": program.gpu.name if program.gpu else "none",
+            "timer": timer if mode == "time" else "",
+        }
+    )
+    ending: Ending | None = None
+    try:
+        with ExitStack() as stack:
+            environment = _environment(stack, program.gpu, mode, timer, folder, program.gpu_options)
+            argv = program.argv
+            if cpu:
+                argv, more = cpu.wrap(argv, program.cpu_options, folder)
+                environment |= more
+            ours = stack.enter_context(streams(source, folder, user, again))
+            ending = run(argv, environment, ours)
+    finally:
+        writer.end_execution(name, _result(ending))
+    return ending
+
+
+def _environment(
+    stack: ExitStack,
+    gpu: GpuEngine | None,
+    mode: Mode,
+    timer: Timer,
+    folder: Path,
+    options: GpuOptions,
+) -> dict[str, str]:
+    environment = dict(os.environ)
+    environment[_ENV_DIR] = str(folder.resolve())
+    environment[_ENV_MODE] = mode
+    environment[_ENV_TIMER] = timer if mode == "time" else ""
+    if gpu:
+        environment |= gpu.environment(mode, timer, folder, options)
+        environment |= stack.enter_context(gpu.start_services(mode, folder, options))
+    return environment
+
+
+def _result(ending: Ending | None) -> dict[str, object]:
+    if ending is None:
+        return {"status": "partial", "reason": "the program could not be started"}
+    killed = f"the program was ended by signal {ending.signal}" if ending.signal else ""
+    return {
+        "status": "partial" if killed else "complete",
+        "reason": killed,
+        "pid": ending.pid,
+        "exit_code": ending.exit_code,
+        "signal": ending.signal,
+        "tsc_start": ending.tsc_start,
+        "tsc_end": ending.tsc_end,
+        "wall_s": ending.wall_s,
+    }

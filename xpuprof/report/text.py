@@ -1,0 +1,43 @@
+"""Plain text for the terminal: aligned tables and numbers with units."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: str = "") -> str:
+    """Aligned columns. `right` holds one letter a column: r to the right, anything else left."""
+    columns = list(zip(headers, *rows, strict=True)) if rows else [(h,) for h in headers]
+    widths = [max(map(len, column)) for column in columns]
+
+    def line(cells: Sequence[str]) -> str:
+        padded = (
+            cell.rjust(width) if right[i : i + 1] == "r" else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        )
+        return "  ".join(padded).rstrip()
+
+    return "\n".join([line(headers), line(["-" * w for w in widths]), *map(line, rows)])
+
+
+def seconds(value: float) -> str:
+    """A time with three digits and the unit that fits."""
+    for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
+        if abs(value) * factor >= 1 or unit == "us":
+            return f"{value * factor:.3g} {unit}"
+    raise AssertionError
+
+
+def count(value: int) -> str:
+    """A count with thousands separated."""
+    return f"{value:,}"
+
+
+def percent(fraction: float) -> str:
+    """A fraction as per cent."""
+    return f"{100 * fraction:.2f} %"
+
+
+def shorten(name: str, width: int = 40) -> str:
+    """A kernel name that fits a column (C++ names do not)."""
+    return name if len(name) <= width else name[: width - 3] + "..."
