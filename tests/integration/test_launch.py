@@ -94,8 +94,21 @@ def test_signal_reaches_the_program(tmp_path: Path) -> None:
         "time.sleep(60)\n"
     )
     ours = subprocess.Popen(
-        [sys.executable, "-m", "xpuprof", "time", "-q", "--repeat", "1", "-o", tmp_path / "run"]
-        + ["--", sys.executable, "-c", program],
+        [
+            sys.executable,
+            "-m",
+            "xpuprof",
+            "time",
+            "-q",
+            "--repeat",
+            "1",
+            "-o",
+            tmp_path / "run",
+            "--",
+            sys.executable,
+            "-c",
+            program,
+        ],
         stdout=subprocess.PIPE,
         cwd=ROOT,
     )
@@ -109,8 +122,21 @@ def test_sigkill_leaves_a_run_that_opens_and_says_partial(tmp_path: Path, victim
     """GIVEN SIGKILL at any moment WHEN the run is opened THEN it says partial and why."""
     program = "import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(60)\n"
     ours = subprocess.Popen(
-        [sys.executable, "-m", "xpuprof", "profile", "-q", "--cpu", "none", "-o", tmp_path / "run"]
-        + ["--", sys.executable, "-c", program],
+        [
+            sys.executable,
+            "-m",
+            "xpuprof",
+            "profile",
+            "-q",
+            "--cpu",
+            "none",
+            "-o",
+            tmp_path / "run",
+            "--",
+            sys.executable,
+            "-c",
+            program,
+        ],
         stdout=subprocess.PIPE,
         cwd=ROOT,
     )

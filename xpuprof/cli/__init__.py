@@ -11,9 +11,22 @@ from xpuprof import __version__
 from xpuprof.errors import XpuprofError
 
 # In the order of work; `--help` lists them so.
-COMMANDS = (
-    "run profile time select validate info check doctor compare estimate transfer export import report"
-).split()
+COMMANDS = [
+    "run",
+    "profile",
+    "time",
+    "select",
+    "validate",
+    "info",
+    "check",
+    "doctor",
+    "compare",
+    "estimate",
+    "transfer",
+    "export",
+    "import",
+    "report",
+]
 
 
 class _Group(click.Group):

@@ -16,7 +16,8 @@ from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
 from xpuprof.launch.streams import Input
 from xpuprof.launch.supervise import Ending, end_like
-from xpuprof.report.result import Result, as_json as result_json, as_text
+from xpuprof.report.result import Result, as_text
+from xpuprof.report.result import as_json as result_json
 from xpuprof.sampling.file import write_selection
 from xpuprof.sampling.methods import select
 from xpuprof.timing.intervals import estimate
@@ -90,9 +91,7 @@ def command(
     return end_like(first)
 
 
-def _report_unfinished(
-    run: Run, folder: Path, ending: Ending, as_json: bool, quiet: bool
-) -> None:
+def _report_unfinished(run: Run, folder: Path, ending: Ending, as_json: bool, quiet: bool) -> None:
     reason = run.manifest.get("reason", "")
     if as_json:
         options.print_json(

@@ -23,7 +23,9 @@ from xpuprof.trace.run import create_run
 @click.command(name="time", context_settings=options.PROGRAM_CONTEXT)
 @options.output
 @options.force
-@click.option("--gpu", default="auto", show_default=True, metavar="ENGINE", help="GPU engine, or none.")
+@click.option(
+    "--gpu", default="auto", show_default=True, metavar="ENGINE", help="GPU engine, or none."
+)
 @options.timer
 @options.repeat
 @options.quiet

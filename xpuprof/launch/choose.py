@@ -34,10 +34,14 @@ def _choose(side: str, name: str, classes: dict[str, str]) -> CpuEngine | GpuEng
         return None
     engine = _load(name, classes) if name in classes else None
     if engine is None:
-        raise EngineError(f"there is no {side} engine {name}; choose auto, none, {', '.join(classes)}")
+        raise EngineError(
+            f"there is no {side} engine {name}; choose auto, none, {', '.join(classes)}"
+        )
     probe = engine.probe()
     if not probe.available:
-        raise EngineError(f"engine {name} cannot be used: {', '.join(probe.missing)}. {probe.advice}")
+        raise EngineError(
+            f"engine {name} cannot be used: {', '.join(probe.missing)}. {probe.advice}"
+        )
     return engine
 
 

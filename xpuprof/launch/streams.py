@@ -41,7 +41,8 @@ class Input:
         self._is_file = stat.S_ISREG(mode)
         self._is_pipe = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
         self._offset = os.lseek(0, 0, os.SEEK_CUR) if self._is_file else 0
-        self._kept = tempfile.TemporaryFile() if self._is_pipe else None
+        # Lives as long as we do: later executions read it.
+        self._kept = tempfile.TemporaryFile() if self._is_pipe else None  # noqa: SIM115
 
     @contextmanager
     def for_user(self, again: bool) -> Iterator[int | None]:

@@ -8,7 +8,7 @@ import resource
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 
@@ -74,10 +74,8 @@ def _passing_on(pid: int) -> Iterator[None]:
     program by itself (same process group), so it is only passed on when it cannot have."""
 
     def pass_on(number: int, _: FrameType | None) -> None:
-        try:
+        with suppress(ProcessLookupError):
             os.kill(pid, number)
-        except ProcessLookupError:
-            pass
 
     from_terminal = _in_foreground()
     before = {number: signal.signal(number, pass_on) for number in _PASSED_ON}

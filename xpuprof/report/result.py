@@ -101,7 +101,15 @@ def as_text(result: Result) -> str:
                 seconds(own * r.multiplier),
             ]
         )
-    headers = ["slice", "ends with kernel", "call", "cluster", "multiplier", "slice time", "projected"]
+    headers = [
+        "slice",
+        "ends with kernel",
+        "call",
+        "cluster",
+        "multiplier",
+        "slice time",
+        "projected",
+    ]
     launches = result.process.launches
     seen, instrumented = len(launches), int(launches["instrumented"].sum())
     record = result.execution.record

@@ -1,5 +1,5 @@
-"""What the reader gives: plain tables, one row a thing, numpy or pandas. Everything above (signature,
-sampling, timing, report, formats) works on these and never on the files."""
+"""What the reader gives: plain tables, one row a thing, numpy or pandas. Everything above
+(signature, sampling, timing, report, formats) works on these and never on the files."""
 
 from __future__ import annotations
 
