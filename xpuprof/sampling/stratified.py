@@ -97,6 +97,8 @@ def joint_sizes(size: I64, mean: F64, sigma: F64, epsilon: float, z: float) -> I
     root_b = size * sigma
     c = (epsilon * float(np.dot(size, mean)) / z) ** 2
     total = float(np.dot(np.sqrt(a), root_b))
+    if not total:
+        return np.ones(len(mean), dtype=np.int64)
     with np.errstate(divide="ignore", invalid="ignore"):
         wanted = total / c * root_b / np.sqrt(a)
     wanted[(root_b == 0.0) | (a <= 0.0)] = 0.0

@@ -1,0 +1,146 @@
+"""Kineto's Chrome trace (`torch.profiler`, CUDA and ROCm): .json and .json.gz.
+
+The events are decoded one by one from a window of the file, never the file as a whole. Kept of them:
+the kernels (about 100 bytes each) and the time span.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from xpuprof.errors import InputError
+from xpuprof.formats.timeline import Launches, Timeline
+from xpuprof.trace.imported import ImportWriter
+
+WINDOW = 1 << 20
+LONGEST_EVENT = 1 << 25
+_START = re.compile(r'"traceEvents"\s*:\s*\[')
+US = 1e-6
+
+
+def load(source: Path, writer: ImportWriter) -> None:
+    """Import a trace. InputError when it is not JSON, damaged, or holds no kernel."""
+    kernels: list[str] = []
+    times: list[tuple[float, float]] = []
+    places: list[tuple[int, int]] = []
+    shapes: list[tuple[int, ...]] = []
+    first, last = np.inf, -np.inf
+    for event in events(source):
+        if event.get("ph") != "X":
+            continue
+        start, duration = _number(source, event, "ts"), _number(source, event, "dur")
+        first, last = min(first, start), max(last, start + duration)
+        if str(event.get("cat", "")).lower() != "kernel":
+            continue
+        detail = event.get("args", {})
+        kernels.append(str(event.get("name", "")))
+        times.append((start, duration))
+        places.append((_integer(detail.get("device", 0)), _integer(detail.get("stream", 0))))
+        shapes.append((*_shape(detail.get("grid")), *_shape(detail.get("block"))))
+    if not kernels:
+        raise InputError(
+            f"{source} has no device kernel; record with ProfilerActivity.CUDA in `activities`"
+        )
+    stamp = np.array(times)
+    # A trace's times have an arbitrary origin of 10^12 us; taking it off keeps nanoseconds exact.
+    start = (stamp[:, 0] - first) * US
+    order = np.argsort(start, kind="stable")
+    place = np.array(places, dtype=np.int32)[order]
+    shape = np.array(shapes, dtype=np.int64)[order]
+    timeline = Timeline(writer)
+    timeline.begin(0.0)
+    timeline.add(
+        Launches(
+            kernel=[kernels[i] for i in order],
+            start=start[order],
+            end=(start + stamp[:, 1] * US)[order],
+            device=place[:, 0],
+            stream=place[:, 1],
+            grid=shape[:, :3],
+            block=shape[:, 3:],
+            metrics={},
+        )
+    )
+    timeline.finish((last - first) * US)
+
+
+def events(source: Path) -> Iterator[dict[str, Any]]:
+    """The trace events, one after the other; at most a window and one event are in memory."""
+    opener = gzip.open if source.suffix == ".gz" else open
+    try:
+        with opener(source, "rt", encoding="utf-8", errors="replace") as file:
+            yield from _decode(source, file)
+    except (OSError, EOFError) as error:
+        raise InputError(f"{source} cannot be read: {error}; copy or record it again") from error
+
+
+def _decode(source: Path, file: IO[str]) -> Iterator[dict[str, Any]]:
+    decoder = json.JSONDecoder()
+    buffer, at = _skip_head(source, file)
+    count = 0
+    while True:
+        while at < len(buffer) and buffer[at] in " \t\r\n,":
+            at += 1
+        if at < len(buffer) and buffer[at] == "]":
+            return
+        try:
+            event, at = decoder.raw_decode(buffer, at)
+        except ValueError:
+            more = file.read(WINDOW)
+            buffer, at = buffer[at:] + more, 0
+            if not more or len(buffer) > LONGEST_EVENT:
+                raise InputError(
+                    f"{source} is damaged or cut short: event {count + 1} is not JSON; "
+                    "record or copy it again"
+                ) from None
+            continue
+        count += 1
+        if isinstance(event, dict):
+            yield event
+
+
+def _skip_head(source: Path, file: IO[str]) -> tuple[str, int]:
+    """Buffer and position after the opening bracket of the event list."""
+    buffer = file.read(WINDOW)
+    if buffer.lstrip()[:1] == "[":
+        return buffer, buffer.index("[") + 1
+    if buffer.lstrip()[:1] == "{":
+        while True:
+            found = _START.search(buffer)
+            if found:
+                return buffer, found.end()
+            more = file.read(WINDOW)
+            if not more:
+                break
+            buffer += more
+    raise InputError(f"{source} is not a Chrome trace: it has no list `traceEvents`")
+
+
+def _number(source: Path, event: dict[str, Any], key: str) -> float:
+    try:
+        return float(event[key])
+    except (KeyError, TypeError, ValueError):
+        raise InputError(
+            f"{source}: event {event.get('name')!r} has no number {key!r}; the trace is damaged"
+        ) from None
+
+
+def _shape(value: object) -> tuple[int, int, int]:
+    """Grid or block of an event; zeros when not recorded (roctracer leaves it out at times)."""
+    if isinstance(value, list) and len(value) == 3:
+        return (_integer(value[0]), _integer(value[1]), _integer(value[2]))
+    return (0, 0, 0)
+
+
+def _integer(value: object) -> int:
+    try:
+        return int(value)  # type: ignore[call-overload, no-any-return]
+    except (TypeError, ValueError):
+        return -1

@@ -1,0 +1,181 @@
+"""The slice table of an imported run: `RUN/imported/`, one raw little-endian file a column.
+
+    columns.json    format, version, rows, the columns (name, dtype, unit), the names behind codes
+    <column>.bin    rows x dtype, nothing else
+
+Columns are appended chunk by chunk, so an import of any size needs one chunk of memory; they are
+read by mapping the files. docs/imports.md lists the columns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import sparse
+
+from xpuprof.errors import TraceError
+
+FOLDER = "imported"
+FORMAT = "xpuprof-imported"
+VERSION = 1
+NAMED = ("kernel", "range")
+"""Columns of codes into a list of names."""
+
+TABLE = frozenset(
+    "slice kernel call process device stream program gx gy gz lx ly lz ox oy oz warps range".split()
+)
+"""Columns that describe a slice; every other column is a metric."""
+
+VECTORS = ("gpu", "cpu")
+
+
+class ImportWriter:
+    """Appends chunks of equally long columns; `close` (or leaving the context) makes it readable."""
+
+    def __init__(self, run: Path) -> None:
+        self._folder = run / FOLDER
+        self._folder.mkdir(parents=True)
+        self._files: dict[str, BinaryIO] = {}
+        self._types: dict[str, str] = {}
+        self._names: dict[str, dict[str, int]] = {name: {} for name in NAMED}
+        self.rows = 0
+        self.units: dict[str, str] = {}
+        self.properties: dict[str, Any] = {}
+
+    def __enter__(self) -> ImportWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        for file in self._files.values():
+            file.close()
+        if kind is None:
+            self._finish()
+
+    def codes(self, column: str, names: list[str]) -> npt.NDArray[np.int32]:
+        """Codes of `names` in the column's list of names, which grows as needed."""
+        known = self._names[column]
+        return np.fromiter(
+            (known.setdefault(name, len(known)) for name in names), np.int32, len(names)
+        )
+
+    def append(self, chunk: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Append one chunk; every chunk has the same columns."""
+        if self._files and chunk.keys() != self._files.keys():
+            raise ValueError(f"columns changed: {sorted(chunk.keys() ^ self._files.keys())}")
+        lengths = {len(values) for values in chunk.values()}
+        if len(lengths) != 1:
+            raise ValueError("columns of different lengths")
+        for name, values in chunk.items():
+            little = np.ascontiguousarray(values).astype(
+                values.dtype.newbyteorder("<"), copy=False
+            )
+            if name not in self._files:
+                self._files[name] = (self._folder / f"{name}.bin").open("wb")
+                self._types[name] = little.dtype.str
+            self._files[name].write(little.astype(self._types[name], copy=False).data)
+        self.rows += lengths.pop()
+
+    def vectors(self, side: str, matrix: sparse.csr_matrix) -> None:
+        """Store instruction-weighted block vectors, slices x blocks, of the `gpu` or `cpu` side."""
+        sparse.save_npz(self._folder / f"{side}-vectors.npz", matrix)
+
+    def _finish(self) -> None:
+        text = json.dumps(
+            {
+                "format": FORMAT,
+                "version": VERSION,
+                "rows": self.rows,
+                "columns": [
+                    {"name": name, "dtype": dtype, "unit": self.units.get(name, "")}
+                    for name, dtype in self._types.items()
+                ],
+                "names": {name: list(codes) for name, codes in self._names.items() if codes},
+                **self.properties,
+            },
+            indent=1,
+        )
+        (self._folder / "columns.json").write_text(text + "\n", encoding="utf-8")
+
+
+class ImportedSlices:
+    """Reads what ImportWriter wrote. Raises TraceError when it is foreign, too new or damaged."""
+
+    def __init__(self, run: Path) -> None:
+        self._folder = run / FOLDER
+        try:
+            header = json.loads((self._folder / "columns.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise TraceError(
+                f"{run} holds no imported slices that can be read ({error}); import it again"
+            ) from error
+        if not isinstance(header, dict) or header.get("format") != FORMAT:
+            raise TraceError(f"{self._folder}/columns.json is not ours; import the source again")
+        if header["version"] > VERSION:
+            raise TraceError(
+                f"{run} was imported by a newer xpuprof (version {header['version']}, this one "
+                f"reads up to {VERSION}); update xpuprof"
+            )
+        self.properties: dict[str, Any] = header
+        self.rows: int = header["rows"]
+        self._columns: dict[str, str] = {c["name"]: c["dtype"] for c in header["columns"]}
+        self.units: dict[str, str] = {c["name"]: c["unit"] for c in header["columns"]}
+        self._names: dict[str, list[str]] = header["names"]
+
+    @staticmethod
+    def present(run: Path) -> bool:
+        """Whether the run directory was made by an import."""
+        return (run / FOLDER / "columns.json").exists()
+
+    @property
+    def metrics(self) -> list[str]:
+        """Names of the columns that are numbers of a slice (times, counts)."""
+        return [name for name in self._columns if name not in TABLE]
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """One column, mapped from its file, never writable."""
+        path = self._folder / f"{name}.bin"
+        dtype = np.dtype(self._columns[name])
+        expected = self.rows * dtype.itemsize
+        if not path.exists() or path.stat().st_size != expected:
+            raise TraceError(
+                f"{path} is missing or not {expected} bytes long; import the source again"
+            )
+        if not self.rows:
+            return np.empty(0, dtype)
+        return np.memmap(path, dtype, "r")
+
+    def table(self) -> pd.DataFrame:
+        """The slice table (columns as `trace.tables.Process.slices`, names categorical)."""
+        data: dict[str, Any] = {"slice": np.arange(self.rows)}
+        for name in self._columns:
+            if name in self._names:
+                codes = self.column(name)
+                names = self._names[name]
+                if self.rows and (codes.min() < 0 or int(codes.max()) >= len(names)):
+                    raise TraceError(f"{self._folder}/{name}.bin names unknown entries")
+                data[name] = pd.Categorical.from_codes(codes, categories=names)
+            elif name in TABLE:
+                data[name] = self.column(name)
+        return pd.DataFrame(data)
+
+    def vectors(self, side: str) -> sparse.csr_matrix | None:
+        """Instruction-weighted block vectors of a side, slices x blocks, None when not imported."""
+        path = self._folder / f"{side}-vectors.npz"
+        if not path.exists():
+            return None
+        try:
+            matrix = sparse.csr_matrix(sparse.load_npz(path))
+        except (OSError, ValueError, KeyError) as error:
+            raise TraceError(f"{path} is damaged ({error}); import the source again") from error
+        if matrix.shape[0] != self.rows:
+            raise TraceError(f"{path} has {matrix.shape[0]} rows, not {self.rows}; import again")
+        return matrix
