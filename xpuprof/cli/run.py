@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
-import numpy as np
 
 from xpuprof.cli import options
 from xpuprof.engines.base import Timer
@@ -16,12 +14,12 @@ from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
 from xpuprof.launch.streams import Input
 from xpuprof.launch.supervise import Ending, end_like
-from xpuprof.report.result import Result, as_text
+from xpuprof.report.evaluate import evaluate
+from xpuprof.report.result import, as_text
 from xpuprof.report.result import as_json as result_json
 from xpuprof.sampling.file import write_selection
 from xpuprof.sampling.methods import select
-from xpuprof.timing.intervals import estimate
-from xpuprof.timing.slices import main_process, slice_times
+from xpuprof.timing.slices import main_process
 from xpuprof.trace.run import Run, create_run
 
 
@@ -78,7 +76,9 @@ def command(
         _report_unfinished(run, folder, first, as_json, quiet)
         return end_like(first)
 
-    result = _evaluate(run, folder, first, method, seed)
+    chosen = select(method, main_process(run.profile), seed=seed)
+    write_selection(chosen, folder / "selection.json")
+    result = evaluate(run, chosen)
     if as_json:
         options.print_json(result_json(result))
     else:
@@ -103,23 +103,3 @@ def _report_unfinished(run: Run, folder: Path, ending: Ending, as_json: bool, qu
             }
         )
     options.note(f"the run in {folder} is {run.status}: {reason}", quiet)
-
-
-def _evaluate(run: Run, folder: Path, ending: Ending, method: str, seed: int) -> Result:
-    assert run.profile is not None
-    process = main_process(run.profile)
-    chosen = select(method, process, seed=seed)
-    write_selection(chosen, folder / "selection.json")
-    times = np.stack([slice_times(e, main_process(e)) for e in run.times])
-    manifest: dict[str, Any] = run.manifest
-    return Result(
-        folder,
-        run.status,
-        str(manifest.get("reason", "")),
-        ending.exit_code,
-        run.profile,
-        process,
-        chosen,
-        times,
-        estimate(chosen, times),
-    )

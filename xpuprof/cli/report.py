@@ -1,0 +1,59 @@
+"""xpuprof report"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from xpuprof.cli import options
+from xpuprof.errors import InputError, UsageError
+from xpuprof.report.evaluate import evaluate
+from xpuprof.report.page import write_page
+from xpuprof.report.picture import draw
+from xpuprof.report.result import as_json as result_json
+from xpuprof.report.result import as_text
+from xpuprof.sampling.file import read_selection
+from xpuprof.trace.run import Run
+
+
+@click.command(name="report")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--selection", type=click.Path(path_type=Path), help="[default: RUN/selection.json]")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Write a page (.html) or a picture (.png, .svg, .pdf) instead of the table.",
+)
+@click.option("--force", is_flag=True, help="Overwrite the output file.")
+@options.as_json
+def command(
+    run: Path, selection: Path | None, output: Path | None, force: bool, as_json: bool
+) -> int:
+    """Show a finished run again: as a table, as JSON, as a picture, as a page.
+
+    \b
+    xpuprof report RUN
+    xpuprof report RUN -o run.html
+    """
+    opened = Run.open(run)
+    file = selection or run / "selection.json"
+    if not file.exists():
+        raise InputError(f"{file} does not exist; choose slices first with: xpuprof select {run}")
+    result = evaluate(opened, read_selection(file))
+    if output is None:
+        if as_json:
+            options.print_json(result_json(result))
+        else:
+            click.echo(as_text(result))
+        return 0
+    if output.exists() and not force:
+        raise UsageError(f"{output} already exists; name another file, or add --force")
+    if output.suffix == ".html":
+        write_page(result, output, list(opened.manifest["argv"]))
+    elif output.suffix in (".png", ".svg", ".pdf"):
+        draw(result, output)
+    else:
+        raise UsageError(f"{output} has no known suffix; use .html, .png, .svg or .pdf")
+    return 0

@@ -1,0 +1,44 @@
+"""Brings a run's tables together into one Result: selection, slice times, projection."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xpuprof.errors import InputError
+from xpuprof.report.result import Result
+from xpuprof.sampling.selection import Selection
+from xpuprof.timing.intervals import estimate
+from xpuprof.timing.slices import main_process, slice_times
+from xpuprof.trace.run import Run
+
+
+def evaluate(run: Run, selection: Selection) -> Result:
+    """Projects the whole run's time from the representatives' and compares.
+
+    Raises InputError: no profile, no timer run, or another number of slices in one of them.
+    """
+    if run.profile is None:
+        raise InputError(f"{run.path} holds no profile; make one with: xpuprof run -- ./app args")
+    if not run.times:
+        raise InputError(f"{run.path} holds no timer run; make one with: xpuprof run -- ./app args")
+    process = main_process(run.profile)
+    times = [slice_times(execution, main_process(execution)) for execution in run.times]
+    for execution, one in zip(run.times, times, strict=True):
+        if len(one) != selection.slices:
+            raise InputError(
+                f"{execution.name} has {len(one)} slices, the selection {selection.slices}: the "
+                "program launched another number of kernels; fix its input and seeds, or align the "
+                f"two with: xpuprof validate {run.path}/selection.json -- ./app args"
+            )
+    stacked = np.stack(times)
+    return Result(
+        folder=run.path,
+        status=run.status,
+        reason=run.reason,
+        exit_code=int(run.profile.record.get("exit_code", 0)),
+        execution=run.profile,
+        process=process,
+        selection=selection,
+        times=stacked,
+        estimate=estimate(selection, stacked),
+    )

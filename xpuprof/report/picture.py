@@ -1,0 +1,74 @@
+"""The run as a picture: what the slices cost, how they cluster, and which ones stand for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from xpuprof.errors import EngineError
+from xpuprof.report.result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Distinct under the common colour vision deficiencies; clusters beyond them repeat the colours.
+_COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#555555"]
+
+
+def draw(result: Result, target: Path) -> None:
+    """Writes the picture; the suffix (.png, .svg, .pdf) tells the format.
+
+    Raises EngineError when matplotlib is not installed.
+    """
+    figure = _figure(result)
+    figure.savefig(target, dpi=150)
+
+
+def _figure(result: Result) -> Figure:
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError:
+        raise EngineError(
+            "pictures need matplotlib; install it with: pip install 'xpuprof[plot]'"
+        ) from None
+    selection, slices = result.selection, result.process.slices
+    times = result.times.mean(axis=0)
+    index = np.arange(len(times))
+    colours = [_COLOURS[label % len(_COLOURS)] for label in selection.labels]
+    chosen = np.array([r.slice for r in selection.representatives])
+
+    figure = Figure(figsize=(9, 6), layout="constrained")
+    top, middle, bottom = figure.subplots(
+        3, 1, sharex=True, gridspec_kw={"height_ratios": [3, 1, 1]}
+    )
+    top.scatter(index, times * 1e3, s=6, c=colours, linewidths=0)
+    top.scatter(
+        chosen,
+        times[chosen] * 1e3,
+        s=70,
+        marker="D",
+        facecolors=[colours[i] for i in chosen],
+        edgecolors="black",
+        label=f"{len(chosen)} representatives",
+    )
+    top.set_yscale("log")
+    top.set_ylabel("slice time, ms")
+    top.legend(loc="upper right", frameon=False)
+    top.set_title(
+        f"{len(times):,} slices in {selection.k} clusters; measured {result.measured:.3f} s, "
+        f"projected {result.estimate.value:.3f} s",
+        loc="left",
+    )
+    for axis, column, name in (
+        (middle, "cpu_instructions", "CPU instructions"),
+        (bottom, "gpu_instructions", "GPU instructions"),
+    ):
+        axis.scatter(index, np.maximum(slices[column], 1), s=3, c=colours, linewidths=0)
+        axis.set_yscale("log")
+        axis.set_ylabel(name)
+    bottom.set_xlabel("slice (each ends with a kernel's end)")
+    for axis in (top, middle, bottom):
+        axis.spines[["top", "right"]].set_visible(False)
+    return figure
