@@ -15,8 +15,8 @@ from xpuprof.launch.program import resolve
 from xpuprof.launch.streams import Input
 from xpuprof.launch.supervise import Ending, end_like
 from xpuprof.report.evaluate import evaluate
-from xpuprof.report.result import, as_text
 from xpuprof.report.result import as_json as result_json
+from xpuprof.report.result import as_text
 from xpuprof.sampling.file import write_selection
 from xpuprof.sampling.methods import select
 from xpuprof.timing.slices import main_process

@@ -13,13 +13,14 @@ from xpuprof.report.result import Result, as_text
 _PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>{title}</title>
 <style>
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }}
+body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto }}
 pre {{ background: #f6f6f6; padding: 1rem; overflow-x: auto; font-size: 13px }}
 img {{ max-width: 100% }}
 </style>
 <h1>{title}</h1>
 <p>{status}</p>
-<img alt="Slice times by cluster, with the representatives marked" src="data:image/png;base64,{image}">
+<img alt="Slice times by cluster, representatives marked"
+ src="data:image/png;base64,{image}">
 <pre>{text}</pre>
 </html>
 """
