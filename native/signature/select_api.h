@@ -1,0 +1,62 @@
+/* What the cffi module `xpuprof._select` offers to Python. Plain declarations only: the builder
+ * feeds this file to cffi as it is. Every function gives the same bytes for the same input whatever
+ * the number of threads and the instruction set. All return 0, or a negative XPS_E... code. */
+
+/* ---- project.c: basic-block vectors to dense matrices ---------------------------------------
+ *
+ * The projection matrix is never stored. The row of a dimension is made from its identity and the
+ * seed: `dim` values uniform in [-1, 1), as SimPoint's. `out` is rows x dim, row-major. Each output
+ * row is divided by its length (the sum of its instructions), so it is a mix; `length` gets the sum
+ * and `squares` the sum of the squared (unprojected) mix. */
+
+/* CPU vectors in CSR form; a dimension is (thread, block identity). */
+int xps_project_cpu(uint64_t slices, const uint64_t *slice_start, const uint32_t *thread,
+                    const uint32_t *block, const uint64_t *count, uint64_t blocks,
+                    const uint64_t *identity, const uint32_t *instructions, uint64_t seed,
+                    uint32_t dim, uint32_t threads, float *out, double *length);
+
+/* GPU vectors of distinct grids. The warp axis of every grid is resampled to `buckets` equal cells
+ * (a warp that straddles cells is shared out), a dimension is (cell, block identity). */
+int xps_project_gpu(uint64_t grids, const uint64_t *grid_start, const uint32_t *run_vector,
+                    const uint64_t *run_length, uint64_t vectors, const uint64_t *vector_start,
+                    const uint32_t *block, const uint64_t *count, uint64_t blocks,
+                    const uint64_t *identity, const uint32_t *instructions, uint32_t buckets,
+                    uint64_t seed, uint32_t dim, uint32_t threads, float *out, double *length);
+
+/* Rows of values with 64-bit dimensions (SimPoint frequency vectors, launch names). */
+int xps_project_values(uint64_t rows, const uint64_t *row_start, const uint64_t *dimension,
+                       const double *value, uint64_t seed, uint32_t dim, uint32_t threads,
+                       float *out, double *length);
+
+/* ---- merge.c ---------------------------------------------------------------------------------
+ * Finds equal rows (byte for byte). point[i] gets the dense number of row i's class in order of
+ * first appearance, first[p] the first row of class p (room for `rows`); *points their number. */
+int xps_merge(uint64_t rows, uint32_t dim, const float *x, uint32_t *point, uint64_t *first,
+              uint64_t *points);
+
+/* ---- kmeans.c --------------------------------------------------------------------------------
+ * Weighted k-means in the Euclidean distance. A sweep goes up from k = 1 and down again, each k
+ * starting from the one before; `xps_sweep_result` reads what the present k came to. */
+typedef struct xps_sweep xps_sweep;
+
+xps_sweep *xps_sweep_new(uint64_t points, uint32_t dim, const float *x, const double *weight,
+                         uint32_t maxk, uint64_t seed, uint32_t threads);
+void xps_sweep_free(xps_sweep *sweep);
+/* One centre more (the first call: the mean), then at most `iterations` Lloyd steps. The new centre
+ * is the best of 16 points drawn with probability weight x squared distance. Returns the k reached,
+ * the old one when every point already lies on its centre, or a negative code. */
+int xps_sweep_grow(xps_sweep *sweep, uint32_t iterations);
+/* One centre less, the one whose loss costs least, then Lloyd steps. Returns the k reached. */
+int xps_sweep_shrink(xps_sweep *sweep, uint32_t iterations);
+/* At the present k: wcss = sum of weight x squared distance, mass[k] = weight of each cluster,
+ * centre[k x dim], label[points]; NULL for what is not wanted. */
+int xps_sweep_result(xps_sweep *sweep, double *wcss, double *mass, float *centre, uint32_t *label);
+/* distance2[i] = squared distance of point i to centre label[i]. */
+int xps_distances(uint64_t points, uint32_t dim, const float *x, const float *centre,
+                  const uint32_t *label, uint32_t threads, float *distance2);
+
+/* ---- frequency_file.c: SimPoint's .bb text --------------------------------------------------
+ * First call counts (arrays NULL), second fills. `line` gets the number of the line at fault.
+ * Lines that do not begin with T are skipped; an empty vector is a row without entries. */
+int xps_parse_frequency(const char *text, uint64_t size, uint64_t *rows, uint64_t *entries,
+                        uint64_t *row_start, uint64_t *dimension, double *value, uint64_t *line);

@@ -1,0 +1,141 @@
+"""Python's side of `xpuprof._select`: arrays in, arrays out, two threads at most.
+
+Every function gives the same bytes for the same input, whatever the number of threads."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof._select import ffi, lib
+from xpuprof.errors import InputError
+from xpuprof.trace.tables import CpuVectors, GpuVectors
+
+F32 = npt.NDArray[np.float32]
+F64 = npt.NDArray[np.float64]
+U64 = npt.NDArray[np.uint64]
+U32 = npt.NDArray[np.uint32]
+
+THREADS = min(2, os.cpu_count() or 1)
+
+
+def pointer(array: npt.NDArray[Any], kind: str) -> Any:
+    """`array`'s first element as a C pointer; the caller keeps the array alive."""
+    return ffi.cast(f"{kind} *", ffi.from_buffer(array))
+
+
+def checked(status: int, what: str) -> int:
+    """`status` of a C call, or an exception for its negative codes."""
+    if status == -1:
+        raise MemoryError(f"not enough memory to {what}")
+    if status < 0:
+        raise InputError(f"the vectors are not sound: cannot {what}; see `xpuprof check`")
+    return status
+
+
+def _u64(array: npt.NDArray[Any]) -> U64:
+    return np.ascontiguousarray(array, dtype=np.uint64)
+
+
+def _u32(array: npt.NDArray[Any]) -> U32:
+    return np.ascontiguousarray(array, dtype=np.uint32)
+
+
+def project_cpu(vectors: CpuVectors, seed: int, dim: int, threads: int = THREADS) -> tuple[F32, F64]:
+    """Per-thread CPU vectors to (mix: float32[slices, dim], instructions: float64[slices]).
+
+    A dimension is (thread number, block identity), its value count x block instructions; each row
+    is divided by its instructions before it is stored.
+    """
+    slices = len(vectors.slice_start) - 1
+    out, length = np.empty((slices, dim), np.float32), np.empty(slices)
+    start, thread, block = _u64(vectors.slice_start), _u32(vectors.thread), _u32(vectors.block)
+    count, identity = _u64(vectors.count), _u64(vectors.blocks.identity)
+    instructions = _u32(vectors.blocks.instructions)
+    _check_starts(start, min(len(thread), len(block), len(count)))
+    checked(
+        lib.xps_project_cpu(
+            slices, pointer(start, "uint64_t"), pointer(thread, "uint32_t"),
+            pointer(block, "uint32_t"), pointer(count, "uint64_t"), len(identity),
+            pointer(identity, "uint64_t"), pointer(instructions, "uint32_t"), seed, dim, threads,
+            pointer(out, "float"), pointer(length, "double"),
+        ),
+        "project the CPU vectors",
+    )  # fmt: skip
+    return out, length
+
+
+def project_gpu(
+    vectors: GpuVectors, buckets: int, seed: int, dim: int, threads: int = THREADS
+) -> tuple[F32, F64]:
+    """Per-warp GPU vectors to (mix: float32[grids, dim], warp instructions: float64[grids]).
+
+    Each distinct grid once. The warp axis is resampled to `buckets` cells, a dimension is (cell,
+    block identity).
+    """
+    grids = len(vectors.grid_start) - 1
+    out, length = np.empty((grids, dim), np.float32), np.empty(grids)
+    grid_start, vector_start = _u64(vectors.grid_start), _u64(vectors.vector_start)
+    run_vector, run_length = _u32(vectors.run_vector), _u64(vectors.run_length)
+    block, count = _u32(vectors.block), _u64(vectors.count)
+    identity, instructions = _u64(vectors.blocks.identity), _u32(vectors.blocks.instructions)
+    _check_starts(grid_start, min(len(run_vector), len(run_length)))
+    _check_starts(vector_start, min(len(block), len(count)))
+    checked(
+        lib.xps_project_gpu(
+            grids, pointer(grid_start, "uint64_t"), pointer(run_vector, "uint32_t"),
+            pointer(run_length, "uint64_t"), len(vector_start) - 1,
+            pointer(vector_start, "uint64_t"), pointer(block, "uint32_t"),
+            pointer(count, "uint64_t"), len(identity), pointer(identity, "uint64_t"),
+            pointer(instructions, "uint32_t"), buckets, seed, dim, threads,
+            pointer(out, "float"), pointer(length, "double"),
+        ),
+        "project the GPU vectors",
+    )  # fmt: skip
+    return out, length
+
+
+def project_values(
+    row_start: U64, dimension: U64, value: F64, seed: int, dim: int, threads: int = THREADS
+) -> tuple[F32, F64]:
+    """Sparse rows with 64-bit dimensions to (mix: float32[rows, dim], row sums: float64[rows])."""
+    rows = len(row_start) - 1
+    out, length = np.empty((rows, dim), np.float32), np.empty(rows)
+    row_start, dimension = _u64(row_start), _u64(dimension)
+    value = np.ascontiguousarray(value, dtype=np.float64)
+    _check_starts(row_start, min(len(dimension), len(value)))
+    checked(
+        lib.xps_project_values(
+            rows, pointer(row_start, "uint64_t"), pointer(dimension, "uint64_t"),
+            pointer(value, "double"), seed, dim, threads, pointer(out, "float"),
+            pointer(length, "double"),
+        ),
+        "project the vectors",
+    )  # fmt: skip
+    return out, length
+
+
+def merge(matrix: F32) -> tuple[U32, U64]:
+    """Equal rows: (point: uint32[rows], the dense number of each row's class in order of first
+    appearance; first: uint64[points], the first row of each class)."""
+    matrix = np.ascontiguousarray(matrix, dtype=np.float32)
+    rows = len(matrix)
+    point, first = np.empty(rows, np.uint32), np.empty(rows, np.uint64)
+    points = ffi.new("uint64_t *")
+    checked(
+        lib.xps_merge(
+            rows, matrix.shape[1], pointer(matrix, "float"), pointer(point, "uint32_t"),
+            pointer(first, "uint64_t"), points,
+        ),
+        "merge equal slices",
+    )  # fmt: skip
+    return point, first[: points[0]].copy()
+
+
+def _check_starts(start: U64, entries: int) -> None:
+    """Row starts must ascend from 0 and stay within the entries: C believes them."""
+    if len(start) == 0 or start[0] != 0 or int(start[-1]) > entries or np.any(start[1:] < start[:-1]):
+        raise InputError("the vectors' row starts are not sound; see `xpuprof check`")

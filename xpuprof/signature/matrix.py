@@ -1,0 +1,166 @@
+"""From block vectors to the matrix that is clustered: the XPU-BBV of XPU-Point, section IV.
+
+CPU part and GPU part "need to be projected separately" because they differ in magnitude (section
+IV-D). Each part becomes a mix (where its instructions go, normalised) and a length (how many there
+are, as a logarithm), each scaled so that neither part outweighs the other. docs/selection.md tells
+why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof.errors import UsageError
+from xpuprof.signature import kernels
+from xpuprof.trace.tables import Process
+
+F32 = npt.NDArray[np.float32]
+F64 = npt.NDArray[np.float64]
+
+DIM = 64
+WARP_BUCKETS = 32
+CPU_WEIGHT = 0.5
+LENGTH_WEIGHT = 1.0
+"""Distance between two slices of equal mix, one twice as long as the other, in units of the
+root mean square norm of a part's mixes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Signature:
+    """What the clustering sees of each slice.
+
+    `matrix`: float32[slices, dimensions]. `extent`: float64[slices], each slice's share of the
+    run's instructions (CPU and GPU part each a share of their own total, weighted as the parts
+    are); it adds up to 1. `instructions`: float64[slices], CPU and GPU together. `parameters`: what
+    it was made with.
+    """
+
+    matrix: F32
+    extent: F64
+    instructions: F64
+    parameters: dict[str, object]
+
+    def __len__(self) -> int:
+        return len(self.matrix)
+
+
+def xpu_signature(
+    process: Process,
+    *,
+    seed: int,
+    dim: int = DIM,
+    warp_buckets: int = WARP_BUCKETS,
+    cpu_weight: float = CPU_WEIGHT,
+    length_weight: float = LENGTH_WEIGHT,
+) -> Signature:
+    """Signature of every slice of a recorded process; `dim` dimensions a part.
+
+    Without CPU vectors, or with `cpu_weight` 0, it is the GPU part alone. Launches without vectors
+    are known by kernel name and grid. Raises UsageError for parameters out of range.
+    """
+    if not 1 <= dim <= 4096:
+        raise UsageError(f"--dim must lie between 1 and 4096, not {dim}")
+    if not 1 <= warp_buckets <= 65536:
+        raise UsageError(f"--warp-buckets must lie between 1 and 65536, not {warp_buckets}")
+    if not 0.0 <= cpu_weight <= 1.0:
+        raise UsageError(f"--cpu-weight must lie between 0 and 1, not {cpu_weight:g}")
+    parts = [(1.0 - cpu_weight, *_gpu_part(process, warp_buckets, seed, dim))]
+    if process.cpu is not None and cpu_weight > 0.0:
+        parts.append((cpu_weight, *_cpu_part(process, seed, dim)))
+    parameters = {
+        "dim": dim,
+        "warp_buckets": warp_buckets,
+        "cpu_weight": cpu_weight if len(parts) == 2 else 0.0,
+        "length_weight": length_weight,
+    }
+    return _join(parts, length_weight, parameters)
+
+
+def frequency_signature(
+    row_start: npt.NDArray[np.uint64],
+    dimension: npt.NDArray[np.uint64],
+    value: F64,
+    *,
+    seed: int,
+    dim: int,
+) -> Signature:
+    """Signature of plain frequency vectors (a .bb file), as SimPoint makes it: each vector divided
+    by its sum, then projected. Lengths do not enter."""
+    if not 1 <= dim <= 4096:
+        raise UsageError(f"--dim must lie between 1 and 4096, not {dim}")
+    matrix, length = kernels.project_values(row_start, dimension, value, seed, dim)
+    return Signature(matrix, _share(length), length, {"dim": dim})
+
+
+def _cpu_part(process: Process, seed: int, dim: int) -> tuple[F32, F64]:
+    assert process.cpu is not None
+    slices = len(process.slices)
+    mix, length = np.zeros((slices, dim), np.float32), np.zeros(slices)
+    cut_mix, cut_length = kernels.project_cpu(process.cpu, seed, dim)
+    # A run that was cut short may lack the last slices' vectors.
+    known = min(slices, len(cut_mix))
+    mix[:known], length[:known] = cut_mix[:known], cut_length[:known]
+    return mix, length
+
+
+def _gpu_part(process: Process, buckets: int, seed: int, dim: int) -> tuple[F32, F64]:
+    """Launch i's grid belongs to slice i; the last slice has no kernel."""
+    slices = len(process.slices)
+    mix, length = np.zeros((slices, dim), np.float32), np.zeros(slices)
+    bare = np.ones(len(process.launches), dtype=bool)
+    if process.gpu is not None and len(process.gpu.launch_grid):
+        grid = process.gpu.launch_grid
+        grid_mix, grid_length = kernels.project_gpu(process.gpu, buckets, seed, dim)
+        launches = np.flatnonzero(grid >= 0)
+        mix[launches], length[launches] = grid_mix[grid[launches]], grid_length[grid[launches]]
+        bare[launches] = False
+    rows = np.flatnonzero(bare)
+    if len(rows):
+        mix[rows], length[rows] = _named_launches(process, rows, seed, dim)
+    return mix, length
+
+
+def _named_launches(
+    process: Process, rows: npt.NDArray[np.intp], seed: int, dim: int
+) -> tuple[F32, F64]:
+    """Launches that ran uninstrumented: one dimension a kernel, work-items for instructions."""
+    table = process.launches.iloc[rows]
+    names = (table["program"].astype(str) + " " + table["kernel"].astype(str)).to_numpy(str)
+    known, which = np.unique(names, return_inverse=True)
+    identity = np.array([_name_hash(str(name)) for name in known], dtype=np.uint64)
+    items = table[["gx", "gy", "gz"]].to_numpy(np.float64).clip(min=1.0).prod(axis=1)
+    start = np.arange(len(rows) + 1, dtype=np.uint64)
+    return kernels.project_values(start, identity[which], items, seed, dim)
+
+
+def _name_hash(name: str) -> int:
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
+
+
+def _join(
+    parts: list[tuple[float, F32, F64]], length_weight: float, parameters: dict[str, object]
+) -> Signature:
+    """[mix, log2(1 + length)] of each part, scaled to a root mean square norm of 1 and weighted."""
+    slices = len(parts[0][1])
+    total = sum(weight for weight, _, _ in parts)
+    columns, extent, instructions = [], np.zeros(slices), np.zeros(slices)
+    for weight, mix, length in parts:
+        share = weight / total if total > 0.0 else 1.0
+        active = np.count_nonzero(length)
+        square = float(np.einsum("ij,ij->", mix, mix, dtype=np.float64)) / max(active, 1)
+        scale = np.sqrt(share / square) if square > 0.0 else 1.0
+        columns.append(mix * np.float32(scale))
+        logarithm = np.log2(1.0 + length) * (length_weight * np.sqrt(share))
+        columns.append(logarithm.astype(np.float32)[:, None])
+        extent += share * _share(length)
+        instructions += length
+    return Signature(np.hstack(columns), _share(extent), instructions, parameters)
+
+
+def _share(length: F64) -> F64:
+    total = float(length.sum())
+    return length / total if total > 0.0 else np.full(len(length), 1.0 / len(length))
