@@ -1,0 +1,29 @@
+#include "answer.h"
+
+#include "cache.h"
+#include "compile.h"
+
+namespace clinst {
+
+std::string answer(const std::string &bytes) {
+  Request request = decode_request(bytes);
+  Cache cache;
+  bool cached = !(request.flags & CLINST_NO_CACHE);
+  if (cached) {
+    if (auto found = cache.find(bytes)) return *found;
+  }
+  try {
+    Compiled compiled = compile(request);
+    std::string response = encode(compiled.response);
+    if (cached) cache.keep(bytes, response, compiled.included);
+    return response;
+  } catch (const Failure &failure) {
+    // Not kept: what was missing may be there the next time.
+    Response response;
+    response.status = 1;
+    response.message = failure.what();
+    return encode(response);
+  }
+}
+
+}  // namespace clinst

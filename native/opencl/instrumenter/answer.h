@@ -1,0 +1,12 @@
+// Bytes of a request -> bytes of the response, through the cache.
+#pragma once
+
+#include <string>
+
+namespace clinst {
+
+// A program that cannot be instrumented is a response with a message. Throws Failure only when
+// the bytes are no request.
+std::string answer(const std::string &request);
+
+}  // namespace clinst

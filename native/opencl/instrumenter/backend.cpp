@@ -1,0 +1,70 @@
+#include "backend.h"
+
+#include <LLVMSPIRVLib/LLVMSPIRVLib.h>
+#include <llvm/Bitcode/BitcodeWriter.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include <cstring>
+#include <set>
+#include <sstream>
+#include <vector>
+
+#include "request.h"
+
+namespace clinst {
+namespace {
+
+enum : uint32_t { kOpFunction = 54, kOpDecorate = 71, kLinkageAttributes = 41, kExport = 0 };
+constexpr size_t kHeaderWords = 5;
+
+// The translator makes an entry point that calls an inner function, and exports that function
+// under the kernel's name. Runtimes that take the exported one run it outside a kernel, where all
+// work-items look like the first: drop the export of every function that the module defines.
+std::string without_exports(const std::string &spirv) {
+  std::vector<uint32_t> words(spirv.size() / 4);
+  std::memcpy(words.data(), spirv.data(), words.size() * 4);
+  std::set<uint32_t> functions;
+  auto each = [&](auto visit) {
+    for (size_t at = kHeaderWords; at < words.size();) {
+      uint32_t length = words[at] >> 16, op = words[at] & 0xffff;
+      if (length == 0 || at + length > words.size()) throw Failure("the SPIR-V made is damaged");
+      visit(op, at, length);
+      at += length;
+    }
+  };
+  each([&](uint32_t op, size_t at, uint32_t) {
+    if (op == kOpFunction) functions.insert(words[at + 2]);
+  });
+  std::vector<uint32_t> kept(words.begin(), words.begin() + kHeaderWords);
+  each([&](uint32_t op, size_t at, uint32_t length) {
+    bool export_of_function = op == kOpDecorate && length > 4 && functions.count(words[at + 1]) &&
+                              words[at + 2] == kLinkageAttributes &&
+                              words[at + length - 1] == kExport;
+    if (!export_of_function) {
+      kept.insert(kept.end(), words.begin() + at, words.begin() + at + length);
+    }
+  });
+  return std::string(reinterpret_cast<const char *>(kept.data()), kept.size() * 4);
+}
+
+}  // namespace
+
+std::string to_bitcode(llvm::Module &module) {
+  std::string bytes;
+  llvm::raw_string_ostream stream(bytes);
+  llvm::WriteBitcodeToFile(module, stream);
+  return std::move(stream.str());
+}
+
+std::string to_spirv(llvm::Module &module) {
+  SPIRV::TranslatorOpts options(SPIRV::VersionNumber::SPIRV_1_2);
+  options.setReplaceLLVMFmulAddWithOpenCLMad(false);
+  std::ostringstream stream;
+  std::string error;
+  if (!llvm::writeSpirv(&module, options, stream, error)) {
+    throw Failure("the kernels cannot be written as SPIR-V: " + error);
+  }
+  return without_exports(stream.str());
+}
+
+}  // namespace clinst

@@ -1,0 +1,13 @@
+// Instrumented module -> bytes that a runtime takes.
+#pragma once
+
+#include <llvm/IR/Module.h>
+
+#include <string>
+
+namespace clinst {
+
+std::string to_bitcode(llvm::Module &module);
+std::string to_spirv(llvm::Module &module);  // throws Failure
+
+}  // namespace clinst

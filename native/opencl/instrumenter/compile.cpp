@@ -1,0 +1,60 @@
+#include "compile.h"
+
+#include <llvm/IR/Verifier.h>
+#include <llvm/Passes/PassBuilder.h>
+
+#include "backend.h"
+#include "counters.h"
+#include "frontend.h"
+#include "prepare.h"
+
+namespace clinst {
+namespace {
+
+bool may_be_non_uniform(const Request &request) {
+  for (const Part &part : request.parts) {
+    if (part.input == CLINST_SPIRV || language_version(part.options) >= 200) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Compiled compile(const Request &request) {
+  llvm::LLVMContext context;
+  context.setOpaquePointers(false);  // the translator of LLVM 15 needs typed ones
+  Program program = load_program(context, request);
+  Compiled result;
+  result.included = std::move(program.included);
+
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager graph;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder;
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(graph);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, graph, modules);
+  llvm::FunctionPassManager cleanup;
+  llvm::cantFail(builder.parsePassPipeline(cleanup, "adce,simplifycfg"));
+
+  for (llvm::Function *kernel : prepare(*program.module)) {
+    Instrumented made = instrument(*kernel, functions, may_be_non_uniform(request));
+    cleanup.run(*made.function, functions);
+    functions.clear(*made.function, made.function->getName());
+    result.response.kernels.push_back(std::move(made.kernel));
+  }
+  std::string error;
+  llvm::raw_string_ostream stream(error);
+  if (llvm::verifyModule(*program.module, &stream)) {
+    throw Failure("the counters broke the program (please report): " +
+                  error.substr(0, error.find('\n')));
+  }
+  result.response.module =
+      request.output == CLINST_TO_SPIRV ? to_spirv(*program.module) : to_bitcode(*program.module);
+  return result;
+}
+
+}  // namespace clinst

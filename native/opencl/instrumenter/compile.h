@@ -1,0 +1,19 @@
+// The whole way of one request, without cache and socket.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "request.h"
+
+namespace clinst {
+
+struct Compiled {
+  Response response;
+  std::vector<std::string> included;  // the user's files that the result depends on
+};
+
+// Throws Failure.
+Compiled compile(const Request &request);
+
+}  // namespace clinst

@@ -1,0 +1,29 @@
+// Program in any of the three forms -> one LLVM module for spir64, typed pointers.
+#pragma once
+
+#include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/Module.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "request.h"
+
+namespace clinst {
+
+struct Program {
+  std::unique_ptr<llvm::Module> module;
+  std::vector<std::string> included;  // files of the user that the source includes
+};
+
+// Compiles or reads every part and links them. Throws Failure with the compiler's first error.
+Program load_program(llvm::LLVMContext &context, const Request &request);
+
+// `-DX -DY="a b"` as a shell would split it, which is how OpenCL runtimes read build options.
+std::vector<std::string> split_options(const std::string &options);
+
+// 120 for OpenCL C 1.2, from the last -cl-std of the options.
+int language_version(const std::string &options);
+
+}  // namespace clinst

@@ -1,0 +1,14 @@
+// Static instruction mix of a block by the classes of xp_mix.
+#pragma once
+
+#include <llvm/IR/BasicBlock.h>
+
+#include "request.h"
+
+namespace clinst {
+
+// PHI nodes are no instructions here: what they stand for is gone after register allocation.
+// Neither are debug, lifetime and assumption intrinsics.
+Block count_instructions(const llvm::BasicBlock &block);
+
+}  // namespace clinst

@@ -1,0 +1,116 @@
+#include "server.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "answer.h"
+#include "request.h"
+
+namespace clinst {
+namespace {
+
+char socket_file[sizeof(sockaddr_un::sun_path)];
+
+void end(int) {
+  unlink(socket_file);
+  _exit(0);
+}
+
+bool receive(int peer, std::string &bytes) {
+  while (uint64_t missing = missing_of_request(bytes)) {
+    size_t had = bytes.size();
+    bytes.resize(had + missing);
+    for (size_t at = had; at < bytes.size();) {
+      ssize_t n = read(peer, &bytes[at], bytes.size() - at);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return false;
+      at += n;
+    }
+  }
+  return true;
+}
+
+void send(int peer, const std::string &bytes) {
+  for (size_t at = 0; at < bytes.size();) {
+    ssize_t n = write(peer, bytes.data() + at, bytes.size() - at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return;
+    at += n;
+  }
+}
+
+void talk(int peer) {
+  std::string request;
+  try {
+    if (!receive(peer, request)) return;
+    send(peer, answer(request));
+  } catch (const Failure &failure) {  // the request is not one of ours
+    Response response;
+    response.status = 1;
+    response.message = failure.what();
+    send(peer, encode(response));
+  }
+}
+
+void end_with_parent() {
+  pid_t parent = getppid();
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) end(0);
+}
+
+int listen_on(const std::string &path) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) {
+    errno = ENAMETOOLONG;
+    return -1;
+  }
+  strcpy(address.sun_path, path.c_str());
+  int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (listener < 0) return -1;
+  if (bind(listener, reinterpret_cast<sockaddr *>(&address), sizeof address) ||
+      listen(listener, SOMAXCONN)) {
+    close(listener);
+    return -1;
+  }
+  strcpy(socket_file, path.c_str());
+  return listener;
+}
+
+}  // namespace
+
+int serve(const std::string &path) {
+  int listener = listen_on(path);
+  if (listener < 0) {
+    fprintf(stderr, "xpuprof-clinst: cannot listen on %s: %s\n", path.c_str(), strerror(errno));
+    return 2;
+  }
+  struct sigaction action = {};
+  action.sa_handler = end;
+  sigaction(SIGTERM, &action, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGCHLD, SIG_IGN);  // children are reaped by the kernel
+  end_with_parent();
+  for (;;) {
+    int peer = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+    if (peer < 0) continue;
+    if (fork() == 0) {
+      signal(SIGTERM, SIG_DFL);
+      signal(SIGCHLD, SIG_DFL);  // the compiler's exit status matters
+      prctl(PR_SET_PDEATHSIG, SIGTERM);
+      close(listener);
+      talk(peer);
+      _exit(0);
+    }
+    close(peer);
+  }
+}
+
+}  // namespace clinst
