@@ -161,9 +161,9 @@ typedef struct xp_error {
 typedef struct xp_stream_reader xp_stream_reader;
 
 /* Opens a stream and walks over it once: checks chunks and record lengths, counts rows. NULL on
- * error. With `salvage`, damage ends the stream quietly where it starts; `error` then tells. */
-xp_stream_reader *xp_stream_open(const char *path, uint32_t stream, int32_t salvage,
-                                 xp_counts *counts, xp_error *error);
+ * error. */
+xp_stream_reader *xp_stream_open(const char *path, uint32_t stream, xp_counts *counts,
+                                 xp_error *error);
 /* Fills the tables. 0, or -1 with `error` set. */
 int32_t xp_stream_fill(xp_stream_reader *reader, const xp_arrays *arrays, xp_error *error);
 void xp_stream_close(xp_stream_reader *reader);

@@ -128,18 +128,15 @@ static int next_chunk(xp_stream_reader *s, xp_decoder *decoder, uint64_t *offset
     uint32_t crc = xp_crc32c(s->buffer, chunk.length);
     if (crc != header.crc32c) return xp_fail(error, XP_E_CRC, *offset, header.crc32c, crc);
   }
-  xp_counts before = decoder->rows;
   if (xp_decode_chunk(decoder, s->buffer, chunk.length, chunk.offset) < 0 ||
-      keep_chunk(s, chunk, error) < 0) {
-    decoder->rows = before; /* salvage keeps whole chunks */
+      keep_chunk(s, chunk, error) < 0)
     return -1;
-  }
   *offset = next;
   s->counts.version = header.version;
   return header.state == XP_CHUNK_SEALED && next < s->file_size;
 }
 
-static int count(xp_stream_reader *s, int32_t salvage, xp_error *error) {
+static int count(xp_stream_reader *s, xp_error *error) {
   xp_decoder decoder = {.stream = s->stream, .error = error};
   uint64_t offset = 0;
   int more;
@@ -148,13 +145,12 @@ static int count(xp_stream_reader *s, int32_t salvage, xp_error *error) {
   decoder.rows.version = s->counts.version;
   decoder.rows.chunks = s->n_chunks;
   decoder.rows.bytes = offset < s->file_size ? offset : s->file_size;
-  if (more < 0) decoder.rows.ended = 0;
   s->counts = decoder.rows;
-  return more < 0 && !(salvage && s->n_chunks) ? -1 : 0;
+  return more;
 }
 
-xp_stream_reader *xp_stream_open(const char *path, uint32_t stream, int32_t salvage,
-                                 xp_counts *counts, xp_error *error) {
+xp_stream_reader *xp_stream_open(const char *path, uint32_t stream, xp_counts *counts,
+                                 xp_error *error) {
   struct stat status;
   xp_fail(error, XP_OK, 0, 0, 0);
   xp_stream_reader *s = calloc(1, sizeof *s);
@@ -170,7 +166,7 @@ xp_stream_reader *xp_stream_open(const char *path, uint32_t stream, int32_t salv
     return 0;
   }
   s->file_size = (uint64_t)status.st_size;
-  if (count(s, salvage, error) < 0) {
+  if (count(s, error) < 0) {
     xp_stream_close(s);
     return 0;
   }
