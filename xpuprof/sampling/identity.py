@@ -1,5 +1,6 @@
-"""What a selection must remember of the program, so that another run can be held against it: the
-sequence of its slices, which `timing.align` compares with the sequence of the run at hand."""
+"""What a selection must remember of the program, so that another run can be held against it: its
+images, its device programs, its arguments, and the sequence of its slices, which `timing.align`
+compares with the sequence of the run at hand."""
 
 from __future__ import annotations
 
@@ -18,6 +19,27 @@ KIND_COLUMNS = ("kernel", "program", "gx", "gy", "gz", "lx", "ly", "lz")
 """What makes two launches the same kind of work."""
 
 _DEFAULTS: dict[str, Any] = {"program": ""}
+
+
+def program_identity(
+    slices: pd.DataFrame, images: pd.DataFrame, manifest: Mapping[str, Any]
+) -> dict[str, Any]:
+    """`Selection.identity` of a run.
+
+    `slices`, `images`: as in `trace.tables.Process`; `manifest`: the run's (argv, cwd,
+    environment).
+    """
+    named = images[images["path"].astype(bool)] if len(images) else images
+    return {
+        "arguments": [str(argument) for argument in manifest.get("argv", [])],
+        "directory": str(manifest.get("cwd", "")),
+        "environment": dict(manifest.get("environment", {})),
+        "images": sorted(
+            {(str(row["path"]), str(row["build_id"])) for row in named.to_dict("records")}
+        ),
+        "programs": sorted({p for p in with_kind_columns(slices)["program"].astype(str) if p}),
+        "sequence": launch_sequence(slices),
+    }
 
 
 def launch_sequence(slices: pd.DataFrame) -> dict[str, Any]:

@@ -1,0 +1,222 @@
+"""Selections held against other runs: the same sequence, another one, another program."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from runs_made_up import made_up_run, select_by_kernel
+
+from xpuprof.errors import InputError, MissingRegionError, UsageError
+from xpuprof.sampling.file import parse_selection, selection_text
+from xpuprof.timing.regions import KernelSpec, named_regions, parse_spec, selected_regions
+from xpuprof.timing.transfer import transfer
+from xpuprof.timing.validation import as_json, image_differences, validate
+from xpuprof.trace.elf import build_id
+
+A = ["a/64", "b/64", "a/64", "b/64", "a/64"]
+TIMES = [1.0, 2.0, 1.0, 2.0, 1.0, 0.5]
+
+
+def test_same_run_is_projected_without_error() -> None:
+    run = made_up_run(A, TIMES)
+    result = validate(select_by_kernel(run), run)
+    assert result.measured == pytest.approx(7.5)
+    assert result.projected.value == pytest.approx(3 * 1.0 + 2 * 2.0 + 0.5)
+    assert result.error == pytest.approx(0.0)
+    assert result.speedup == pytest.approx(6 / 3)
+    assert result.differences == ()
+    assert as_json(result)["same"] is True
+    assert result.unknown_effect == 0.0
+
+
+def test_error_is_the_papers_formula_on_another_machine() -> None:
+    selection = select_by_kernel(made_up_run(A, TIMES))
+    other = made_up_run(A, [2.0, 2.0, 3.0, 2.0, 3.0, 0.5])
+    result = validate(selection, other)
+    assert result.projected.value == pytest.approx(3 * 2.0 + 2 * 2.0 + 0.5)
+    assert result.error == pytest.approx(abs(1 - 10.5 / 12.5))
+
+
+def test_it_travels_in_its_file() -> None:
+    selection = parse_selection(selection_text(select_by_kernel(made_up_run(A, TIMES))), "s")
+    assert as_json(validate(selection, made_up_run(A, TIMES)))["same"] is True
+
+
+def test_a_missing_region_is_named() -> None:
+    selection = select_by_kernel(made_up_run(A, TIMES))
+    run = made_up_run(["a/64", "a/64", "a/64"], name="B")
+    with pytest.raises(MissingRegionError, match=r"1 region .* in B: kernel b, call 1; .*--allow"):
+        validate(selection, run)
+    assert MissingRegionError.exit_code == 3
+
+
+def test_allow_missing_reweights_and_states_the_share() -> None:
+    selection = select_by_kernel(made_up_run(A, TIMES))
+    run = made_up_run(["a/64", "a/64", "a/64"], name="B")
+    result = validate(selection, run, allow_missing=True)
+    assert [r.end.kernel for r in result.transplant.missing] == ["b"]
+    assert result.selection.covered == pytest.approx(4 / 6)
+    assert sum(r.weight for r in result.selection.representatives) == pytest.approx(4 / 6)
+    # a and exit stand for 4 of 6 slices of the original, and for 4 of 4 here.
+    assert result.projected.value == pytest.approx(4.0 * 6 / 4)
+    assert result.unknown_effect == pytest.approx(0.5)
+    assert as_json(result)["missing"] == [{"slice": 1, "kernel": "b", "call": 1}]
+
+
+def test_more_calls_of_a_known_kernel_count_to_its_cluster() -> None:
+    selection = select_by_kernel(made_up_run(A, TIMES))
+    run = made_up_run([*A, "a/64", "a/64"], [1, 2, 1, 2, 1, 1, 1, 0.5])
+    result = validate(selection, run)
+    assert result.error == pytest.approx(0.0)
+    assert len(result.transplant.attributed) == 2
+    assert "8 in run, 6 matched" in result.differences[0]
+
+
+def test_unknown_kernels_are_reported_and_their_effect_bounded() -> None:
+    selection = select_by_kernel(made_up_run(A, TIMES))
+    launches = ["tune/8", "tune/8", *A]
+    run = made_up_run(launches, [10.0, 10.0, *TIMES])
+    result = validate(selection, run)
+    assert result.transplant.unknown.tolist() == [0, 1]
+    assert result.unknown_time == pytest.approx(20 / 27.5)
+    # What is known is projected exactly, so the error is the unknown slices' effect.
+    assert result.projected.value == pytest.approx(7.5 * 8 / 6)
+    assert result.error == pytest.approx(result.unknown_effect)
+
+
+def test_a_shifted_call_is_found_by_order_not_by_number() -> None:
+    launches = ["a/64", "b/64", "b/32", "a/64"]
+    selection = select_by_kernel(made_up_run(launches))
+    reps = list(selection.representatives)
+    moved = made_up_run(["b/16", "b/16", *launches], [7.0, 7.0, 1, 2, 3, 1, 1])
+    result = validate(replace(selection, representatives=tuple(reps)), moved)
+    row = next(r for r in result.selection.representatives if r.end.kernel == "b")
+    assert (row.slice, row.end.call) == (3, 3)
+    assert any("b, call 1 is b, call 3 here" in text for text in result.differences)
+
+
+def test_another_grid_and_program_are_named() -> None:
+    selection = select_by_kernel(made_up_run(A, TIMES))
+    result = validate(selection, made_up_run(["a/128", *A[1:]], TIMES, program="bb"))
+    text = "\n".join(result.differences)
+    assert "a, call 1 has grid 128 x 1 x 1 here, not 64 x 1 x 1" in text
+    assert "b, call 1 is built from another device program here" in text
+    assert as_json(result)["same"] is False
+
+
+def test_another_program_is_refused() -> None:
+    selection = select_by_kernel(made_up_run(A, TIMES))
+    other = made_up_run(["x", "y"])
+    other.slices["kernel"] = ["x", "y", "z"]
+    with pytest.raises(InputError, match=r"made from \./app: none of its kernels ran in run"):
+        validate(selection, other, allow_missing=True)
+
+
+def test_without_a_sequence_markers_alone_decide() -> None:
+    selection = select_by_kernel(made_up_run(A, TIMES), identity={})
+    assert validate(selection, made_up_run(A, TIMES)).error == pytest.approx(0.0)
+    with pytest.raises(MissingRegionError, match="kernel b, call 1"):
+        validate(selection, made_up_run(["a/64", "c/64", "a/64", "c/64", "a/64"]))
+
+
+def test_a_sequence_that_contradicts_the_labels_is_refused() -> None:
+    selection = select_by_kernel(made_up_run(A, TIMES))
+    damaged = replace(selection, labels=np.append(selection.labels, 0).astype(np.int32))
+    with pytest.raises(InputError, match="7 slices but its launch sequence has 6"):
+        validate(damaged, made_up_run(A, TIMES))
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
+def test_images_are_compared_by_build_id(tmp_path: Path) -> None:
+    import subprocess
+
+    (tmp_path / "m.c").write_text("int main(void) { return N; }\n")
+    programs = []
+    for n in (1, 2):
+        (tmp_path / str(n)).mkdir()
+        programs.append(tmp_path / str(n) / "app")
+        subprocess.run(
+            ["cc", "-Wl,--build-id", f"-DN={n}", "-o", programs[-1], tmp_path / "m.c"], check=True
+        )
+    identities = [build_id(p) for p in programs]
+    assert len(identities[0]) == 40
+    assert identities[0] != identities[1]
+    run = made_up_run(A, TIMES)
+    selection = select_by_kernel(
+        run, identity={"images": [[str(programs[0]), identities[0]], ["/gone/lib.so", "00"]]}
+    )
+    assert image_differences(selection, programs[0]) == []
+    (text,) = image_differences(selection, programs[1])
+    assert "another build" in text
+
+
+def test_build_id_of_what_is_no_program(tmp_path: Path) -> None:
+    for content in (b"", b"#!/bin/sh\n", b"\x7fELF\x02\x01" + b"\xff" * 58):
+        (tmp_path / "x").write_bytes(content)
+        assert build_id(tmp_path / "x") == ""
+    assert build_id(tmp_path / "none") == ""
+    assert sys.executable
+
+
+def test_transfer_table() -> None:
+    origin = made_up_run(A, TIMES, name="A")
+    twice = made_up_run(A, [t / 2 for t in TIMES], name="B")
+    other = made_up_run(A, [2.0, 2.0, 3.0, 2.0, 3.0, 0.5], name="C")
+    rows = transfer(select_by_kernel(origin), [origin, twice, other])
+    assert [row.name for row in rows] == ["A", "B", "C"]
+    assert rows[1].measured_ratio == pytest.approx(2.0)
+    assert rows[1].relative_error == pytest.approx(0.0)
+    assert rows[2].validation.error == pytest.approx(0.16)
+    assert rows[2].relative_error == pytest.approx(abs(1 - (7.5 / 10.5) / (7.5 / 12.5)))
+    assert rows[0].as_json()["relative_error"] == 0.0
+
+
+# ---- regions -----------------------------------------------------------------------------------
+def test_regions_of_a_selection_with_warm_up() -> None:
+    run = made_up_run(A, TIMES)
+    regions = selected_regions(select_by_kernel(run), run, warmup=2)
+    assert [(r.slice, r.seconds, r.warmup, r.warmup_s) for r in regions] == [
+        (0, 1.0, 0, 0.0),
+        (1, 2.0, 1, 1.0),
+        (5, 0.5, 2, 3.0),
+    ]
+    assert [r.multiplier for r in regions] == [3.0, 2.0, 1.0]
+
+
+def test_named_regions() -> None:
+    run = made_up_run(A, TIMES)
+    regions = named_regions([KernelSpec("a", 2, 2), KernelSpec("b", 1)], run)
+    assert [(r.kernel, r.call, r.slice) for r in regions] == [("a", 2, 2), ("a", 3, 4), ("b", 1, 1)]
+    with pytest.raises(MissingRegionError, match="a was called 3 times in run, so call 4"):
+        named_regions([KernelSpec("a", 3, 2)], run)
+    with pytest.raises(MissingRegionError, match="c never ran in run; its kernels are: a, b"):
+        named_regions([KernelSpec("c", 1)], run)
+
+
+def test_missing_region_of_a_selection_is_named() -> None:
+    selection = select_by_kernel(made_up_run(A, TIMES))
+    with pytest.raises(MissingRegionError, match="kernel b, call 1"):
+        selected_regions(selection, made_up_run(["a/64"], name="B"))
+
+
+@pytest.mark.parametrize(
+    ("text", "spec"),
+    [
+        ("k:3", KernelSpec("k", 3)),
+        ("ns::f<int>:2:5", KernelSpec("ns::f<int>", 2, 5)),
+        ("a:b:1", KernelSpec("a:b", 1)),
+    ],
+)
+def test_kernel_specs(text: str, spec: KernelSpec) -> None:
+    assert parse_spec(text) == spec
+
+
+@pytest.mark.parametrize("text", ["", "k", "k:", "k:0", "k:x", ":1", "k:1:0", "k:-1"])
+def test_bad_kernel_specs(text: str) -> None:
+    with pytest.raises(UsageError, match="NAME:CALL"):
+        parse_spec(text)

@@ -1,0 +1,152 @@
+"""A selection against the measured times of a run, on the machine of origin or on any other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xpuprof.errors import MissingRegionError
+from xpuprof.sampling.estimate import Estimate
+from xpuprof.sampling.selection import Representative, Selection
+from xpuprof.timing.extrapolate import sampling_error, speedup
+from xpuprof.timing.intervals import estimate
+from xpuprof.timing.timed import Timed
+from xpuprof.timing.transplant import Transplant, describe, transplant
+from xpuprof.trace.elf import build_id
+
+
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """Times in seconds, shares and errors as fractions.
+
+    `unknown_time` is the share of the measured time that went into slices of kernels that the
+    selection never saw; `unknown_effect` is by how much the projection would be off because of
+    them (and of lost clusters) alone, were every other slice projected without error.
+    """
+
+    transplant: Transplant
+    measured: float
+    projected: Estimate
+    times: Mapping[int, float]
+    """Mean time of each representative, by its slice in the run at hand."""
+    differences: tuple[str, ...]
+    unknown_time: float
+    unknown_effect: float
+
+    @property
+    def selection(self) -> Selection:
+        """The selection, moved to the run at hand."""
+        return self.transplant.selection
+
+    @property
+    def error(self) -> float:
+        """|1 - P_proj / P_real| (XPU-Point, section VI)."""
+        return sampling_error(self.projected.value, self.measured)
+
+    @property
+    def speedup(self) -> float:
+        """num_slices / N."""
+        return speedup(self.selection)
+
+
+def validate(
+    selection: Selection,
+    timed: Timed,
+    *,
+    allow_missing: bool = False,
+    differences: Sequence[str] = (),
+) -> Validation:
+    """Hold `selection` against `timed`.
+
+    `differences`: what the caller found to differ before the run (images). Raises
+    MissingRegionError when a representative never occurred, unless `allow_missing`, which
+    re-weights the others; InputError when the run is another program's.
+    """
+    moved = transplant(selection, timed.slices, timed.name)
+    if moved.missing and not allow_missing:
+        raise MissingRegionError(_missing_sentence(moved.missing, timed.name))
+    mean = timed.mean
+    measured = float(mean.sum())
+    outside = moved.selection.labels < 0
+    lost = {r.cluster for r in moved.missing} - {r.cluster for r in moved.selection.representatives}
+    for cluster in lost:
+        outside |= moved.selection.labels == cluster
+    outside_time = float(mean[outside].sum()) / measured if selection.covered >= 1.0 else 0.0
+    return Validation(
+        transplant=moved,
+        measured=measured,
+        projected=estimate(moved.selection, timed.times),
+        times={r.slice: float(mean[r.slice]) for r in moved.selection.representatives},
+        differences=(*differences, *moved.differences),
+        unknown_time=float(mean[moved.unknown].sum()) / measured,
+        unknown_effect=abs((1.0 - outside_time) / moved.selection.covered - 1.0)
+        if selection.covered >= 1.0
+        else 0.0,
+    )
+
+
+def image_differences(selection: Selection, program: str | Path) -> list[str]:
+    """How `program` and the libraries on this machine differ from those that were profiled.
+
+    Compared by build-id, files of the same name or path; a file that is not here says nothing, as
+    the program may load it from elsewhere.
+    """
+    images = [(str(path), str(identity)) for path, identity in selection.identity.get("images", [])]
+    here = Path(program).resolve()
+    found = []
+    for path, identity in images:
+        at = here if Path(path).name == here.name else Path(path)
+        other = build_id(at) if identity and not identity.startswith("h") else ""
+        if other and other != identity:
+            found.append(f"{at} is another build here ({other[:12]}, profiled: {identity[:12]})")
+    return found
+
+
+def _missing_sentence(missing: Sequence[Representative], name: str) -> str:
+    named = "; ".join(describe(r) for r in missing[:3])
+    more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+    regions, them = ("1 region", "it") if len(missing) == 1 else (f"{len(missing)} regions", "them")
+    return (
+        f"{regions} of the selection never occurred in {name}: {named}{more}; run the program as "
+        f"it was profiled, or leave {them} out with --allow-missing"
+    )
+
+
+def as_json(validation: Validation) -> dict[str, Any]:
+    """The object that `xpuprof validate --json` prints."""
+    selection, moved = validation.selection, validation.transplant
+    return {
+        "same": moved.same and not validation.differences,
+        "differences": list(validation.differences),
+        "method": selection.method,
+        "slices": selection.slices,
+        "k": selection.k,
+        "representatives": [
+            {
+                "slice": r.slice,
+                "kernel": r.end.kernel,
+                "call": r.end.call,
+                "multiplier": r.multiplier,
+                "time_s": validation.times[r.slice],
+            }
+            for r in selection.representatives
+        ],
+        "missing": [
+            {"slice": r.slice, "kernel": r.end.kernel, "call": r.end.call} for r in moved.missing
+        ],
+        "covered": selection.covered,
+        "measured_s": validation.measured,
+        "projected_s": validation.projected.value,
+        "interval_s": [validation.projected.low, validation.projected.high],
+        "confidence": validation.projected.confidence,
+        "basis": validation.projected.basis,
+        "sampling_error": validation.error,
+        "speedup": validation.speedup,
+        "attributed_slices": len(moved.attributed),
+        "unknown_slices": len(moved.unknown),
+        "gone_share": moved.gone,
+        "unknown_time_share": validation.unknown_time,
+        "unknown_effect": validation.unknown_effect,
+    }
