@@ -147,14 +147,17 @@ static UInt add(const NSegment *segment, const HChar *path) {
   return n_images++;
 }
 
+/* Code comes from few files at a time: a direct-mapped cache makes the search rare. */
 static image *find(const NSegment *segment, const HChar *path) {
-  static UInt last;
-  if (last < n_images && images[last].dev == segment->dev && images[last].ino == segment->ino)
-    return &images[last];
-  for (last = 0; last < n_images; last++)
-    if (images[last].dev == segment->dev && images[last].ino == segment->ino) return &images[last];
-  last = add(segment, path);
-  return &images[last];
+  enum { CACHE = 256 };
+  static UInt cache[CACHE];
+  UInt *at = &cache[segment->ino % CACHE];
+  if (*at < n_images && images[*at].dev == segment->dev && images[*at].ino == segment->ino)
+    return &images[*at];
+  for (*at = 0; *at < n_images; ++*at)
+    if (images[*at].dev == segment->dev && images[*at].ino == segment->ino) return &images[*at];
+  *at = add(segment, path);
+  return &images[*at];
 }
 
 static code_place anonymous(void) {
