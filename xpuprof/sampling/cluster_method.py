@@ -1,0 +1,192 @@
+"""Select by clustering signatures: shared by xpu-point, gpu-point and plain frequency vectors."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof.errors import UsageError
+from xpuprof.sampling import bic, kmeans
+from xpuprof.sampling.representatives import (
+    ASSUMED_SPREAD,
+    AUTO_ERROR,
+    AUTO_Z,
+    Picks,
+    affordable,
+    needed,
+    pick,
+)
+from xpuprof.signature.matrix import Signature
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+
+MAXK = 20
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to cluster and pick.
+
+    `k`: fixed number of clusters, else by BIC up to `maxk`. `per_cluster`: representatives a
+    cluster, None: as many as the spread of times asks for. `target_error`: fraction, at 95 %.
+    `budget`: seconds that the representatives may take together. `coverage`: share of the run to
+    stand for. `early`: see `representatives.pick`.
+    """
+
+    maxk: int = MAXK
+    k: int | None = None
+    per_cluster: int | None = None
+    coverage: float = 1.0
+    early: float | None = None
+    target_error: float | None = None
+    budget: float | None = None
+    restarts: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("maxk", 1), ("k", 1), ("per_cluster", 1), ("restarts", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise UsageError(f"{name} must be at least {least}, not {value}")
+        if not 0.0 < self.coverage <= 1.0:
+            raise UsageError(f"coverage must lie above 0 and at most at 1, not {self.coverage:g}")
+        if self.early is not None and not self.early >= 0.0:
+            raise UsageError(f"early must be 0 or more, not {self.early:g}")
+        if self.target_error is not None and not 0.0 < self.target_error < 1.0:
+            raise UsageError(
+                f"the target error must lie between 0 and 1 (0.05 is 5 %), not {self.target_error:g}"
+            )
+        if self.budget is not None and not self.budget > 0.0:
+            raise UsageError(f"the budget must be more than 0 seconds, not {self.budget:g}")
+        if self.per_cluster is not None and (self.target_error or self.budget):
+            raise UsageError("a fixed number a cluster leaves nothing to a target error or budget")
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What came out: `labels` int32[slices] (-1: not covered), picks with their multipliers and
+    weights (shares of all slices), the covered share of slices, BIC by k."""
+
+    labels: I32
+    picks: Picks
+    multiplier: F64
+    weight: F64
+    covered: float
+    k: int
+    scores: dict[int, float]
+    wcss: float
+
+
+def choose(signature: Signature, options: Options, seed: int, times: F64 | None = None) -> Choice:
+    """Cluster the slices and pick representatives. `times`: float64[slices], seconds, if known."""
+    if times is None and (options.budget is not None or options.target_error is not None):
+        raise UsageError("a target error or a budget needs slice times: run `xpuprof time` first")
+    points = kmeans.merged(signature.matrix)
+    found = kmeans.sweep(points, options.k or options.maxk, seed, options.restarts)
+    scores = _scores(points, found)
+    k = min(options.k, max(found)) if options.k else bic.choose_k(scores)
+    clustering = found[k]
+    distance2 = kmeans.distances(points.x, clustering)[points.point].astype(np.float64)
+    labels = _in_order_of_appearance(clustering.label[points.point])
+    extent = times / times.sum() if times is not None else signature.extent
+    labels, covered = _heaviest(labels, extent, options.coverage)
+    counts = _how_many(labels, extent, times, options)
+    picks = pick(labels, distance2, counts, options.early)
+    share = float(extent[labels >= 0].sum())
+    slices = len(labels)
+    return Choice(
+        labels=labels,
+        picks=picks,
+        multiplier=picks.stands_for / share if covered < 1.0 else picks.stands_for,
+        weight=picks.stands_for / slices,
+        covered=covered,
+        k=int(np.count_nonzero(counts)),
+        scores=scores,
+        wcss=clustering.wcss,
+    )
+
+
+def _scores(points: kmeans.Points, found: dict[int, kmeans.Clustering]) -> dict[int, float]:
+    """BIC by k; variance below the noise floor is not believed."""
+    dim = points.x.shape[1]
+    square = np.einsum("ij,ij->i", points.x, points.x, dtype=np.float64)
+    mean_square = float(np.dot(square, points.weight) / points.weight.sum())
+    floor = bic.NOISE_FLOOR * mean_square / dim
+    return {k: bic.bic_score(c.wcss, c.mass, dim, floor) for k, c in sorted(found.items())}
+
+
+def _in_order_of_appearance(label: I32) -> I32:
+    """Clusters renumbered by their first slice, without gaps."""
+    values, first = np.unique(label, return_index=True)
+    number = np.empty(int(values.max()) + 1, np.int32)
+    number[values[np.argsort(first)]] = np.arange(len(values), dtype=np.int32)
+    return number[label]
+
+
+def _heaviest(labels: I32, extent: F64, coverage: float) -> tuple[I32, float]:
+    """Keep the heaviest clusters that make up `coverage` of the run's extent; -1 for the others.
+    Also the share of all slices that is kept."""
+    if coverage >= 1.0:
+        return labels, 1.0
+    weight = np.bincount(labels, extent)
+    order = np.argsort(-weight, kind="stable")
+    enough = int(np.searchsorted(np.cumsum(weight[order]), coverage - 1e-12)) + 1
+    kept = np.zeros(len(weight), dtype=bool)
+    kept[order[:enough]] = True
+    labels = np.where(kept[labels], labels, -1).astype(np.int32)
+    return labels, float(np.mean(labels >= 0))
+
+
+def _how_many(labels: I32, extent: F64, times: F64 | None, options: Options) -> I64:
+    """Representatives of each cluster, 0 for one that is not covered."""
+    clusters = int(labels.max()) + 1
+    kept = labels >= 0
+    size = np.bincount(labels[kept], minlength=clusters)
+    present = np.flatnonzero(size)
+    result = np.zeros(clusters, dtype=np.int64)
+    if options.per_cluster is not None:
+        result[present] = np.minimum(options.per_cluster, size[present])
+        return result
+    n = size[present]
+    if times is not None:
+        cost, spread = _moments(labels[kept], times[kept], clusters)
+        cost, spread = cost[present], spread[present]
+    else:
+        # Time goes partly with the number of slices (launch overhead), partly with their work.
+        share = 0.5 * np.bincount(labels[kept], extent[kept], clusters)[present]
+        cost = (share + 0.5 * n / n.sum()) / n
+        spread = ASSUMED_SPREAD * cost
+    total = float(np.dot(n, cost))
+    if options.budget is not None and options.target_error is None:
+        result[present] = affordable(n, spread, cost, options.budget)
+        return result
+    target = options.target_error or AUTO_ERROR
+    result[present] = needed(n, spread, cost, total, target, AUTO_Z)
+    if options.budget is not None and float(np.dot(result[present], cost)) > options.budget:
+        result[present] = affordable(n, spread, cost, options.budget)
+    return result
+
+
+def _moments(labels: I32, times: F64, clusters: int) -> tuple[F64, F64]:
+    """Mean and standard deviation (n - 1) of the times in each cluster."""
+    size = np.bincount(labels, minlength=clusters)
+    mean = np.bincount(labels, times, clusters) / np.maximum(size, 1)
+    square = np.bincount(labels, (times - mean[labels]) ** 2, clusters)
+    return mean, np.sqrt(square / np.maximum(size - 1, 1))
+
+
+def parameters(signature: Signature, options: Options) -> dict[str, object]:
+    """What to write into the selection, so that it can be repeated."""
+    return {**signature.parameters, **asdict(options)}
+
+
+def with_options(**values: object) -> Options:
+    """Options from keywords; UsageError for one that is not known."""
+    try:
+        return replace(Options(), **values)  # type: ignore[arg-type]
+    except TypeError:
+        known = ", ".join(asdict(Options()))
+        raise UsageError(f"unknown option among {', '.join(values)}; known: {known}") from None

@@ -1,0 +1,16 @@
+"""GPU-Point: XPU-Point on the GPU part alone (section VI-A)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xpuprof.sampling import xpu_point
+from xpuprof.sampling.selection import Selection
+from xpuprof.trace.tables import Process
+
+
+def select(process: Process, *, seed: int, **options: Any) -> Selection:
+    """As `xpu_point.select`, without the CPU part."""
+    return xpu_point.select(
+        process, seed=seed, **{**options, "cpu_weight": 0.0}, method="gpu-point"
+    )

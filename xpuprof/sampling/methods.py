@@ -1,0 +1,84 @@
+"""The methods by name. A method's module is imported when the method is used."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+from typing import Any
+
+import numpy as np
+
+from xpuprof.errors import UsageError
+from xpuprof.sampling.selection import Selection
+from xpuprof.trace.tables import Process
+
+DEFAULT = "xpu-point"
+
+_BY_VECTORS = {"xpu-point": "xpu_point", "gpu-point": "gpu_point"}
+"""Methods that cluster a recorded process's block vectors."""
+
+_BY_PROFILE = {
+    "pka": "pka",
+    "sieve": "sieve",
+    "photon": "photon",
+    "tbpoint": "tbpoint",
+    "stem-root": "stem_root",
+    "allegro": "allegro",
+    "xpu-stem": "xpu_stem",
+    "random": "random_",
+    "first-n": "first_n",
+}
+"""Methods that read a `SliceProfile`, recorded or imported."""
+
+
+def names() -> list[str]:
+    """Every method of this installation."""
+    return [name for name in (*_BY_VECTORS, *_BY_PROFILE) if _present(name)]
+
+
+def select(method: str, process: Process, *, seed: int, **options: Any) -> Selection:
+    """Select representatives of a recorded process by `method`.
+
+    `options` are the method's own; `times` (float64[slices] or float64[repeats, slices], seconds)
+    serves them all. Raises UsageError for an unknown method or option, InputError (NeedsError) when
+    the method needs what the recording lacks.
+    """
+    function = function_of(method)
+    if method in _BY_VECTORS:
+        return function(process, seed=seed, **options)  # type: ignore[no-any-return]
+    from xpuprof.sampling.profile import from_process
+
+    times = options.pop("times", None)
+    mean = None if times is None else np.atleast_2d(times).mean(axis=0)
+    _check_options(method, function, options)
+    return function(from_process(process, mean), seed=seed, **options)  # type: ignore[no-any-return]
+
+
+def function_of(method: str) -> Any:
+    """The method's `select`; its first argument is a Process for xpu-point and gpu-point, else a
+    SliceProfile. Raises UsageError for a name that is not known."""
+    module = _BY_VECTORS.get(method) or _BY_PROFILE.get(method)
+    if module is None or not _present(method):
+        raise UsageError(f"no method {method!r}; choose one of: {', '.join(names())}")
+    return importlib.import_module(f"xpuprof.sampling.{module}").select
+
+
+def takes_process(method: str) -> bool:
+    """Whether the method clusters a recorded process's vectors (else it reads a SliceProfile)."""
+    return method in _BY_VECTORS
+
+
+def _present(method: str) -> bool:
+    module = _BY_VECTORS.get(method) or _BY_PROFILE[method]
+    return importlib.util.find_spec(f"xpuprof.sampling.{module}") is not None
+
+
+def _check_options(method: str, function: Any, options: dict[str, Any]) -> None:
+    known = [name for name in inspect.signature(function).parameters if name not in
+             ("profile", "seed")]
+    for name in options:
+        if name not in known:
+            raise UsageError(
+                f"{method} has no option {name!r}; it has: {', '.join(known) or 'none'}"
+            )

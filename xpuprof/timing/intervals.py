@@ -1,0 +1,149 @@
+"""Projected time of a whole run from a cluster selection, with its interval.
+
+Stratified sampling (Cochran, Sampling Techniques, chapter 5): cluster c has N slices, m of them are
+measured, the projected total is sum over clusters of N x mean. When every slice was timed, how far
+a choice of m slices out of N can lie from the truth is known: it is drawn, many times, and the
+interval holds the stated share of the draws. When only the representatives are known, the spread
+within a cluster comes from its own representatives.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from xpuprof.errors import InputError
+from xpuprof.sampling.estimate import Estimate
+from xpuprof.sampling.selection import Selection
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+
+DRAWS = 4000
+
+
+def estimate(selection: Selection, slice_times: F64, confidence: float = 0.95) -> Estimate:
+    """Projected total of the run.
+
+    `slice_times`: float64[repeats, slices] (or one repeat: float64[slices]), any unit of an
+    extensive metric; NaN where a slice was not measured. Each slice enters with its mean over the
+    repeats. The interval is for the mean total of the program's runs: it covers the choice of the
+    representatives and, from two repeats on, that runs differ. Raises InputError when a
+    representative was not measured.
+    """
+    if not 0.0 < confidence < 1.0:
+        raise InputError(f"the confidence must lie between 0 and 1, not {confidence:g}")
+    times = np.atleast_2d(np.asarray(slice_times, dtype=np.float64))
+    if times.shape[1] != selection.slices:
+        raise InputError(
+            f"{times.shape[1]} slice times for a selection of {selection.slices} slices: "
+            "they are of different runs"
+        )
+    chosen = np.array([r.slice for r in selection.representatives], dtype=np.int64)
+    multiplier = np.array([r.multiplier for r in selection.representatives])
+    mean = times.mean(axis=0)
+    if not np.isfinite(mean[chosen]).all():
+        missing = int(chosen[~np.isfinite(mean[chosen])][0])
+        raise InputError(f"slice {missing} is a representative, but its time was not measured")
+    value = float(np.dot(mean[chosen], multiplier))
+    between = _between_runs(times[:, chosen] @ multiplier, confidence)
+    if np.isfinite(mean[selection.labels >= 0]).all():
+        half, basis = _known_spread(selection, mean, confidence)
+    else:
+        answer = _sampled_spread(selection, mean[chosen], confidence)
+        if answer is None:
+            return Estimate(
+                value, None, None, None,
+                "no interval: each cluster has one representative and the other slices' times are "
+                "not known; select with several a cluster, or time the whole run",
+            )  # fmt: skip
+        half, basis = answer
+    if len(times) > 1:
+        basis += f"; runs differ: Student's t over {len(times)} repeats"
+    half = math.hypot(half, between)
+    return Estimate(value, value - half, value + half, confidence, basis)
+
+
+def _between_runs(totals: F64, confidence: float) -> float:
+    """Half-width for the mean of the repeats' totals; 0 from a single one."""
+    if len(totals) < 2:
+        return 0.0
+    quantile = float(stats.t.ppf(0.5 + confidence / 2.0, len(totals) - 1))
+    return quantile * float(totals.std(ddof=1)) / math.sqrt(len(totals))
+
+
+def _known_spread(selection: Selection, mean: F64, confidence: float) -> tuple[float, str]:
+    """Every slice of the covered clusters was timed: the error of a random choice of
+    representatives is drawn DRAWS times, and the half-width is its quantile."""
+    rng = np.random.default_rng(selection.seed)
+    error = np.zeros(DRAWS)
+    labels = selection.labels
+    scale = _scale(selection)
+    for cluster, count in _counts(selection).items():
+        times = mean[labels == cluster]
+        if len(times) <= count or np.ptp(times) == 0.0:
+            continue
+        error += scale * len(times) * _errors_of_means(times, count, rng)
+    rank = min(math.ceil(confidence * (DRAWS + 1)), DRAWS) - 1
+    half = float(np.sort(np.abs(error))[rank])
+    basis = "spread of the measured times within the clusters, by drawing other representatives"
+    if selection.covered < 1.0:
+        basis += f"; holds for the {selection.covered:.1%} of slices that are covered"
+    return half, basis
+
+
+def _errors_of_means(times: F64, count: int, rng: np.random.Generator) -> F64:
+    """Mean of `count` of the times, drawn one from each of `count` runs of equal size as the
+    representatives are, less the mean of all; DRAWS of them."""
+    cuts = np.arange(count + 1) * len(times) // count
+    width = np.diff(cuts)
+    drawn = np.zeros(DRAWS)
+    for begin, size in zip(cuts[:-1], width, strict=True):
+        drawn += size * times[begin + (rng.random(DRAWS) * size).astype(np.int64)]
+    return drawn / len(times) - float(times.mean())
+
+
+def _sampled_spread(
+    selection: Selection, measured: F64, confidence: float
+) -> tuple[float, str] | None:
+    """Only representatives were timed: their own variance, Student's t at Satterthwaite's degrees
+    of freedom; a lone representative borrows the pooled coefficient of variation."""
+    owner = np.array([r.cluster for r in selection.representatives])
+    clusters, index, count = np.unique(owner, return_inverse=True, return_counts=True)
+    size = np.array([np.count_nonzero(selection.labels == c) for c in clusters], dtype=np.float64)
+    centre = np.bincount(index, measured) / count
+    square = np.bincount(index, (measured - centre[index]) ** 2)
+    several = count > 1
+    freedom = float(np.sum(count[several] - 1))
+    lone = (count == 1) & (size > 1)
+    if not freedom and lone.any():
+        return None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        variance = np.where(several, square / np.maximum(count - 1, 1), 0.0)
+        relative = np.where(centre > 0.0, square / centre**2, 0.0)
+    if freedom:
+        variance[lone] = float(relative[several].sum()) / freedom * centre[lone] ** 2
+    terms = _scale(selection) ** 2 * size**2 * variance / count * (1.0 - count / size)
+    total = float(terms.sum())
+    if total == 0.0:
+        return 0.0, "the representatives of each cluster agree"
+    degrees = np.where(several, count - 1.0, max(freedom, 1.0))
+    weight = float(np.sum(terms**2 / degrees))
+    quantile = float(stats.t.ppf(0.5 + confidence / 2.0, max(total**2 / weight, 1.0)))
+    return quantile * math.sqrt(total), "spread among the representatives of each cluster"
+
+
+def _counts(selection: Selection) -> dict[int, int]:
+    counts: dict[int, int] = {}
+    for representative in selection.representatives:
+        counts[representative.cluster] = counts.get(representative.cluster, 0) + 1
+    return counts
+
+
+def _scale(selection: Selection) -> float:
+    """By how much the multipliers were raised for what is not covered."""
+    covered = np.count_nonzero(selection.labels >= 0)
+    return sum(r.multiplier for r in selection.representatives) / covered
