@@ -198,6 +198,8 @@ def _move(
         )
         for r, row in present
     )
+    lost = ~np.isin(labels, list(left))
+    labels = np.where(lost, -1, labels).astype(np.int32)
     return replace(selection, representatives=moved, labels=labels, covered=covered), missing
 
 

@@ -69,11 +69,9 @@ def validate(
         raise MissingRegionError(_missing_sentence(moved.missing, timed.name))
     mean = timed.mean
     measured = float(mean.sum())
-    outside = moved.selection.labels < 0
-    lost = {r.cluster for r in moved.missing} - {r.cluster for r in moved.selection.representatives}
-    for cluster in lost:
-        outside |= moved.selection.labels == cluster
-    outside_time = float(mean[outside].sum()) / measured if selection.covered >= 1.0 else 0.0
+    # A selection that left slices out by choice says nothing of what was lost on the way.
+    whole = selection.covered >= 1.0
+    inside = float(mean[moved.selection.labels >= 0].sum()) / measured if measured else 1.0
     return Validation(
         transplant=moved,
         measured=measured,
@@ -81,9 +79,7 @@ def validate(
         times={r.slice: float(mean[r.slice]) for r in moved.selection.representatives},
         differences=(*differences, *moved.differences),
         unknown_time=float(mean[moved.unknown].sum()) / measured,
-        unknown_effect=abs((1.0 - outside_time) / moved.selection.covered - 1.0)
-        if selection.covered >= 1.0
-        else 0.0,
+        unknown_effect=abs(inside / moved.selection.covered - 1.0) if whole else 0.0,
     )
 
 

@@ -1,0 +1,43 @@
+"""xpuprof transfer"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from xpuprof.cli import options
+from xpuprof.report.validation import transfer_text
+from xpuprof.sampling.file import read_selection
+from xpuprof.timing.timed import open_timed
+from xpuprof.timing.transfer import transfer
+
+
+@click.command(name="transfer")
+@click.argument("selection", type=click.Path(path_type=Path))
+@click.argument("runs", metavar="RUN_A RUN_B...", type=click.Path(path_type=Path), nargs=-1)
+@click.option(
+    "--allow-missing",
+    is_flag=True,
+    help="Leave out regions that a run lacks, re-weight the others and state the covered share.",
+)
+@options.as_json
+def command(selection: Path, runs: tuple[Path, ...], allow_missing: bool, as_json: bool) -> None:
+    """How well one selection serves on several machines.
+
+    RUN_A holds the timer runs of the machine where the selection was made, the others those of
+    other machines: run directories of `xpuprof time`, `run`, `validate -o` or `import`. One line
+    each: measured and projected time, sampling error, and the speed-up of that machine over the
+    first, as measured and as projected.
+
+    \b
+    xpuprof transfer app.selection TIMES-A TIMES-B TIMES-C
+    """
+    if not runs:
+        raise click.UsageError("name at least one run directory with timer runs")
+    chosen = read_selection(selection)
+    rows = transfer(chosen, [open_timed(run) for run in runs], allow_missing=allow_missing)
+    if as_json:
+        options.print_json({"selection": str(selection), "runs": [row.as_json() for row in rows]})
+    else:
+        click.echo(transfer_text(rows))

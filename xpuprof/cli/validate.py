@@ -1,0 +1,112 @@
+"""xpuprof validate"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import click
+
+from xpuprof.cli import options
+from xpuprof.engines.base import Timer
+from xpuprof.errors import UsageError
+from xpuprof.launch.choose import gpu_engine
+from xpuprof.launch.execute import Program, time
+from xpuprof.launch.finish import finish
+from xpuprof.launch.program import resolve
+from xpuprof.launch.streams import Input
+from xpuprof.launch.supervise import Ending, end_like
+from xpuprof.report.validation import validation_text
+from xpuprof.sampling.file import read_selection
+from xpuprof.timing.timed import from_executions
+from xpuprof.timing.validation import as_json as validation_json
+from xpuprof.timing.validation import image_differences, validate
+from xpuprof.trace.run import Run, create_run
+
+
+class _Command(click.Command):
+    """Options may stand before or behind SELECTION; what follows -- is the program's alone."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        cut = args.index("--") if "--" in args else len(args)
+        ctx.meta["program"] = tuple(args[cut + 1 :])
+        return super().parse_args(ctx, args[:cut])
+
+
+@click.command(name="validate", cls=_Command, options_metavar="[OPTIONS]")
+@click.argument("selection", type=click.Path(path_type=Path))
+@options.output
+@options.force
+@click.option("--gpu", default="auto", show_default=True, metavar="ENGINE", help="GPU engine.")
+@options.timer
+@options.repeat
+@click.option(
+    "--allow-missing",
+    is_flag=True,
+    help="Leave out regions that never occur, re-weight the others and state the covered share.",
+)
+@options.as_json
+@options.quiet
+@click.pass_context
+def command(
+    context: click.Context,
+    selection: Path,
+    output: Path | None,
+    force: bool,
+    gpu: str,
+    timer: Timer,
+    repeat: int,
+    allow_missing: bool,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Run the program natively here and hold a selection, made here or elsewhere, against it.
+
+    Checks that it is the same program (builds, device programs, launch sequence) and that every
+    marker fired, in order, with the same grid; then compares projected and measured time. What
+    differs is named. A region that never occurred is an error (exit code 3).
+
+    \b
+    xpuprof validate xpuprof-run-app/selection.json -- ./app args
+    xpuprof validate app.selection --repeat 5 -o B -- ./app args
+
+    Without -o the timer runs are not kept. The exit code is the program's otherwise.
+    """
+    argv: tuple[str, ...] = context.meta["program"]
+    chosen = read_selection(selection)
+    resolved = resolve(argv)
+    differences = image_differences(chosen, resolved[0])
+    program = Program(resolved, None, gpu_engine(gpu))
+    with tempfile.TemporaryDirectory(prefix="xpuprof-validate-") as scratch:
+        folder = output or Path(scratch) / "run"
+        run, ending = _time(program, folder, force, argv, timer, repeat)
+        if ending.signal is not None:
+            options.note(f"the program was ended by signal {ending.signal}: no result", quiet)
+            return end_like(ending)
+        timed = from_executions("this run", run.times, dict(run.manifest["machine"]))
+    result = validate(chosen, timed, allow_missing=allow_missing, differences=differences)
+    if as_json:
+        kept = {"run": str(output) if output else None, "exit_code": ending.exit_code}
+        options.print_json({"selection": str(selection), **kept, **validation_json(result)})
+    else:
+        click.echo(validation_text(result, repeat))
+        if output:
+            options.note(f"next: xpuprof transfer {selection} RUN_ON_A {output}", quiet)
+    return end_like(ending)
+
+
+def _time(
+    program: Program, folder: Path, force: bool, argv: tuple[str, ...], timer: Timer, repeat: int
+) -> tuple[Run, Ending]:
+    """The native runs; the first is the user's."""
+    if not program.gpu:
+        raise UsageError(
+            "no GPU engine can be used here, so no kernel would be seen; xpuprof doctor tells why"
+        )
+    writer = create_run(folder, force=force, argv=list(argv), seed=0)
+    source = Input()
+    first = time(writer, program, source, timer, 0, user=True, again=repeat > 1)
+    for i in range(1, repeat):
+        if first.signal is None:
+            time(writer, program, source, timer, i, user=False)
+    return finish(writer, folder), first

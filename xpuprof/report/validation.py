@@ -1,0 +1,102 @@
+"""What `validate` and `transfer` tell people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xpuprof.report.text import count, percent, seconds, shorten, table
+from xpuprof.sampling.selection import EXIT_KERNEL
+from xpuprof.timing.transfer import Row
+from xpuprof.timing.validation import Validation
+
+MAX_DIFFERENCES = 10
+
+
+def validation_text(validation: Validation, repeats: int) -> str:
+    """The representatives' times, then projected against measured."""
+    rows = [
+        [
+            count(r.slice),
+            "program exit" if r.end.kernel == EXIT_KERNEL else shorten(r.end.kernel),
+            "" if r.end.kernel == EXIT_KERNEL else count(r.end.call),
+            f"{r.multiplier:,.4g}",
+            seconds(validation.times[r.slice]),
+            seconds(validation.times[r.slice] * r.multiplier),
+        ]
+        for r in validation.selection.representatives
+    ]
+    headers = ["slice", "ends with kernel", "call", "multiplier", "slice time", "projected"]
+    lines = [table(headers, rows, "rlrrrr"), ""]
+    projected = validation.projected
+    interval = (
+        f"   {percent(projected.confidence)} interval {seconds(projected.low)} to "
+        f"{seconds(projected.high)}"
+        if projected.low is not None
+        and projected.high is not None
+        and projected.confidence is not None
+        else f"   no interval: {projected.basis}"
+    )
+    lines += [
+        f"measured        {seconds(validation.measured)}   (mean of {repeats} native runs)",
+        f"projected       {seconds(projected.value)}{interval}",
+        f"sampling error  {percent(validation.error)}",
+        f"speedup         {validation.speedup:.1f}x",
+        *difference_lines(validation),
+    ]
+    return "\n".join(lines)
+
+
+def difference_lines(validation: Validation) -> list[str]:
+    """What is not as it was when the selection was made; one line when all is."""
+    moved = validation.transplant
+    lines = [f"differs: {text}" for text in validation.differences[:MAX_DIFFERENCES]]
+    if len(validation.differences) > MAX_DIFFERENCES:
+        lines.append(f"differs: {len(validation.differences) - MAX_DIFFERENCES} more, see --json")
+    if moved.missing:
+        lines.append(
+            f"left out: {len(moved.missing)} regions that never occurred; covered share "
+            f"{percent(validation.selection.covered)}, the others re-weighted"
+        )
+    if len(moved.unknown):
+        lines.append(
+            f"unknown: {count(len(moved.unknown))} slices of kernels that the selection never saw, "
+            f"{percent(validation.unknown_time)} of the measured time; they alone move the "
+            f"projection by {percent(validation.unknown_effect)}"
+        )
+    return lines or ["every marker fired, in order, with the grid it had; nothing differs"]
+
+
+def transfer_text(rows: Sequence[Row]) -> str:
+    """One line a machine; ratios are against the first."""
+    cells = [
+        [
+            row.name,
+            count(row.validation.selection.slices),
+            seconds(row.validation.measured),
+            seconds(row.validation.projected.value),
+            percent(row.validation.error),
+            f"{row.validation.speedup:.1f}x",
+            f"{row.measured_ratio:.3f}",
+            f"{row.projected_ratio:.3f}",
+            percent(row.relative_error),
+            percent(row.validation.selection.covered),
+        ]
+        for row in rows
+    ]
+    headers = [
+        "run",
+        "slices",
+        "measured",
+        "projected",
+        "error",
+        "speedup",
+        "ratio",
+        "projected ratio",
+        "ratio error",
+        "covered",
+    ]
+    lines = [table(headers, cells, "lrrrrrrrrr")]
+    for row in rows:
+        if row.validation.differences or row.validation.transplant.missing:
+            lines += ["", f"{row.name}:", *difference_lines(row.validation)]
+    return "\n".join(lines)
