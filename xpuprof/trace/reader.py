@@ -69,7 +69,7 @@ def tables(
     grids = _launch_grid(events, len(launches))
     cuts = _finished_cuts(cpu)
     finished = len(launches) + 1
-    if not (complete or closed):
+    if not closed and not (complete and (cpu is None or cpu.ended)):
         finished = _finished(launches, grids, cuts if cpu else None, profile=role == "profile")
         launches, grids = launches.iloc[:finished], grids[:finished]
     elif cpu is not None and cuts > finished:
