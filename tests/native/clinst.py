@@ -1,0 +1,155 @@
+"""Instrument OpenCL programs and read the counters back, without the OpenCL layer."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+os.environ["PYOPENCL_NO_CACHE"] = "1"
+WARP = 32
+HEADER = 6
+FIRST = 10  # our counters begin behind some words of somebody else
+CANARY = 0xA5A5A5A5A5A5A5A5
+SPIR_OPTIONS = ["-x", "spir", "-spir-std=1.2"]
+
+
+def program() -> str:
+    """The instrumenter, or skip."""
+    name = "xpuprof-clinst"
+    built = os.environ.get("XPUPROF_CLINST_PROGRAM") or str(files("xpuprof") / "_native" / name)
+    if not Path(built).exists():
+        pytest.skip(f"{name} is not built (needs llvm-15-dev and libllvmspirvlib-15-dev)")
+    if not shutil.which("clang-15"):
+        pytest.skip("clang-15 is not installed")
+    return built
+
+
+def pocl() -> Any:
+    """pyopencl and PoCL's device, or skip."""
+    cl = pytest.importorskip("pyopencl")
+    try:
+        platforms = cl.get_platforms()
+    except cl.LogicError:
+        platforms = []
+    for platform in platforms:
+        if "Portable Computing Language" in platform.name:
+            return cl, platform.get_devices()[0]
+    pytest.skip("PoCL is not installed (pocl-opencl-icd)")
+
+
+@dataclass
+class Kernel:
+    """One instrumented kernel: its description and the program that holds it."""
+
+    name: str
+    n_args: int
+    n_probes: int
+    scratch_probes: int
+    blocks: list[dict[str, Any]]
+
+
+@dataclass
+class Instrumented:
+    """A program after the instrumenter, as bytes and as the kernels in it."""
+
+    module: bytes
+    kernels: dict[str, Kernel]
+
+
+def instrument(
+    source: Path | Sequence[Path], tmp_path: Path, *arguments: str, to: str = "bitcode"
+) -> Instrumented:
+    """Run the command line of the instrumenter over one file or, linked, several."""
+    sources = [source] if isinstance(source, Path) else source
+    out = tmp_path / f"out.{to}"
+    inputs = [word for path in sources for word in ("--compile", str(path))]
+    done = subprocess.run(
+        [program(), *inputs, "--to", to, "-o", str(out), "--describe", *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+    )
+    assert done.returncode == 0, done.stderr
+    kernels = {k["name"]: Kernel(**k) for k in json.loads(done.stdout)}
+    return Instrumented(out.read_bytes(), kernels)
+
+
+class Device:
+    """A context on PoCL that runs kernels natively or instrumented."""
+
+    def __init__(self) -> None:
+        self.cl, device = pocl()
+        self.context = self.cl.Context([device])
+        self.queue = self.cl.CommandQueue(self.context)
+        self.device = device
+
+    def build_source(self, source: str, options: Sequence[str] = ()) -> Any:
+        """Native build."""
+        return self.cl.Program(self.context, source).build(list(options))
+
+    def build_module(self, module: bytes) -> Any:
+        """Build from instrumented bitcode."""
+        return self.cl.Program(self.context, [self.device], [module]).build(SPIR_OPTIONS)
+
+    def buffer(self, array: np.ndarray) -> Any:
+        """A device buffer that starts as a copy of the array."""
+        flags = self.cl.mem_flags.READ_WRITE | self.cl.mem_flags.COPY_HOST_PTR
+        return self.cl.Buffer(self.context, flags, hostbuf=array)
+
+    def read(self, buffer: Any, like: np.ndarray) -> np.ndarray:
+        """The buffer's content in the shape of `like`."""
+        result = np.empty_like(like)
+        self.cl.enqueue_copy(self.queue, result, buffer)
+        return result
+
+    def run(self, program: Any, name: str, arguments: Sequence[Any], size: Any, local: Any) -> None:
+        """Launch and wait."""
+        kernel = self.cl.Kernel(program, name)
+        kernel.set_args(*arguments)
+        self.cl.enqueue_nd_range_kernel(self.queue, kernel, size, local).wait()
+
+    def count(
+        self, built: Any, kernel: Kernel, arguments: Sequence[Any], size: Any, local: Any
+    ) -> np.ndarray:
+        """Launch instrumented; counts of every warp and block, (warps, blocks)."""
+        items = int(np.prod(local))
+        groups = int(np.prod(size)) // items
+        warps = groups * -(-items // WARP)
+        area = np.full(FIRST + HEADER + warps * kernel.n_probes + 4, CANARY, np.uint64)
+        counters = self.buffer(area)
+        scratch = self.cl.LocalMemory(max(8, 8 * items * kernel.scratch_probes))
+        ours = [counters, np.uint64(FIRST), scratch]
+        self.run(built, kernel.name, [*arguments, *ours], size, local)
+        area = self.read(counters, area)
+        assert (area[:FIRST] == CANARY).all() and (area[-4:] == CANARY).all()
+        header = area[FIRST : FIRST + HEADER].tolist()
+        pad = (1,) * (3 - len(size))
+        expected = [*local, *pad, *(s // i for s, i in zip(size, local, strict=True)), *pad]
+        assert header == expected
+        probes = area[FIRST + HEADER : -4].reshape(warps, kernel.n_probes).astype(np.int64)
+        return derive(kernel, probes, lanes(items, groups))
+
+
+def lanes(items: int, groups: int) -> np.ndarray:
+    """Number of work-items of every warp."""
+    of_group = [min(WARP, items - start) for start in range(0, items, WARP)]
+    return np.tile(np.array(of_group), groups)
+
+
+def derive(kernel: Kernel, probes: np.ndarray, lanes: np.ndarray) -> np.ndarray:
+    """Block counts (warps, blocks) from the counters (warps, probes)."""
+    counts = np.zeros((len(lanes), len(kernel.blocks)), np.int64)
+    for block, description in enumerate(kernel.blocks):
+        for probe, factor in description["terms"]:
+            counts[:, block] += factor * (lanes if probe < 0 else probes[:, probe])
+    return counts

@@ -1,0 +1,341 @@
+"""Per-warp block counts against a SIMT model written by hand from the OpenCL source.
+
+Each model walks one work-item through the kernel's control flow and names the blocks it passes.
+The list beside it gives the names in the order of the instrumenter's blocks, so every block of
+every warp is compared, never a total.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+from clinst import WARP, Device, instrument
+
+KERNELS = Path(__file__).parent / "kernels" / "control_flow.cl"
+pytestmark = pytest.mark.opencl
+
+
+@dataclass
+class Item:
+    """One work-item: its ids, sizes and input."""
+
+    id: tuple[int, ...]
+    lid: tuple[int, ...]
+    size: tuple[int, ...]
+    local: tuple[int, ...]
+    data: list[int]
+    n: int
+
+
+Walk = Iterable[str]
+
+
+def straight(item: Item) -> Walk:
+    yield "entry"
+
+
+def guard(item: Item) -> Walk:
+    yield "entry"
+    if item.id[0] < item.n:
+        yield "then"
+    yield "return"
+
+
+def branch(item: Item) -> Walk:
+    yield "entry"
+    yield "odd" if item.data[item.id[0]] & 1 else "even"
+    yield "return"
+
+
+def triangle(item: Item) -> Walk:
+    yield "entry"
+    for j in range(item.n):
+        yield "outer"
+        for _ in range(j):
+            yield "inner"
+            yield "body"
+        yield "inner"
+        yield "next"
+    yield "outer"
+    yield "return"
+
+
+def collatz(item: Item) -> Walk:
+    yield "entry"
+    x = item.data[item.id[0]] + 1
+    while x != 1:
+        yield "head"
+        yield "test"
+        if x & 1:
+            yield "odd"
+            x = 3 * x + 1
+        else:
+            yield "even"
+            x //= 2
+        yield "step"
+    yield "head"
+    yield "return"
+
+
+def early(item: Item) -> Walk:
+    yield "entry"
+    if item.id[0] < item.n:
+        found = False
+        for j in range(20):
+            yield "head"
+            yield "body"
+            value = item.data[(item.id[0] + j) % item.n]
+            if value == 5:
+                yield "found"
+                found = True
+                break
+            if value == 7:
+                break
+            if value != 6:
+                yield "add"
+            yield "next"
+        else:
+            yield "head"
+        if not found:
+            yield "after"
+    yield "return"
+
+
+def calls(item: Item) -> Walk:
+    yield "entry"
+    value = item.data[item.id[0]]
+    if value > 4:
+        yield "call"
+        if value & 1:
+            yield "first odd"
+        yield "between"
+        if (value + 1) & 1:
+            yield "second odd"
+        yield "sum"
+    yield "return"
+
+
+def tree(item: Item) -> Walk:
+    yield "entry"
+    span = item.local[0] // 2
+    while span > 0:
+        yield "head"
+        yield "test"
+        if item.lid[0] < span:
+            yield "add"
+        yield "barrier"
+        span //= 2
+    yield "head"
+    yield "end"
+    if item.lid[0] == 0:
+        yield "leader"
+    yield "return"
+
+
+def choose(item: Item) -> Walk:
+    yield "entry"
+    value = item.data[item.id[0]]
+    if value in (1, 2):
+        yield "one or two"
+    elif value in (3, 4):
+        if value == 3:
+            yield "three"
+        yield "four"
+    elif value != 9:
+        yield "default"
+    if value != 9:
+        yield "behind"
+    yield "return"
+
+
+def grid(item: Item) -> Walk:
+    yield "entry"
+    at = sum(i * int(np.prod(item.size[:d])) for d, i in enumerate(item.id))
+    for j in range(item.data[at]):
+        yield "head"
+        yield "test"
+        if item.data[j] > 3:
+            yield "big"
+        yield "next"
+    yield "head"
+    yield "return"
+
+
+def many(item: Item) -> Walk:
+    yield "join 0"
+    for n in range(1, 12):
+        yield f"odd {n}" if item.data[item.id[0] + n] & 1 else f"even {n}"
+        yield f"join {n}"
+
+
+def fixed(item: Item) -> Walk:
+    yield "entry"
+    x = item.data[item.id[0] + item.size[0] * item.id[1]]
+    while True:
+        yield "body"
+        x -= 3
+        if x <= 0:
+            break
+    yield "return"
+
+
+@dataclass
+class Case:
+    """A kernel, its model, the model's block names in the instrumenter's order, and launches."""
+
+    kernel: str
+    model: Callable[[Item], Walk]
+    blocks: list[str]
+    arguments: str = "in out"  # in, out, n, local
+    launches: Sequence[tuple[tuple[int, ...], tuple[int, ...]]] = field(
+        default_factory=lambda: [((96,), (32,)), ((200,), (50,)), ((7,), (7,)), ((128,), (1,))]
+    )
+
+
+CALLS = ["entry", "call", "first odd", "between", "second odd", "sum", "return"]
+CASES = [
+    Case("straight", straight, ["entry"], "out"),
+    Case("empty", straight, ["entry"], ""),
+    Case("guard", guard, ["entry", "then", "return"], "in out n"),
+    Case("branch", branch, ["entry", "odd", "even", "return"]),
+    Case("triangle", triangle, ["entry", "outer", "inner", "body", "next", "return"], "in out n"),
+    Case("collatz", collatz, ["entry", "head", "test", "odd", "even", "step", "return"]),
+    Case(
+        "early",
+        early,
+        ["entry", "head", "body", "found", "add", "next", "after", "return"],
+        "in out n",
+    ),
+    Case("callee", calls, CALLS),
+    Case("caller", calls, CALLS),
+    Case(
+        "tree",
+        tree,
+        ["entry", "head", "test", "add", "barrier", "end", "leader", "return"],
+        "in out local",
+        [((128,), (32,)), ((192,), (64,)), ((256,), (128,)), ((48,), (16,))],
+    ),
+    Case(
+        "choose",
+        choose,
+        ["entry", "one or two", "three", "four", "default", "behind", "return"],
+    ),
+    Case(
+        "grid",
+        grid,
+        ["entry", "head", "test", "big", "next", "return"],
+        "in out",
+        [((90,), (45,)), ((15, 12), (5, 3)), ((10, 6, 9), (5, 3, 3)), ((8, 8, 4), (8, 8, 1))],
+    ),
+    Case(
+        "many",
+        many,
+        ["join 0", *(f"{block} {n}" for n in range(1, 12) for block in ("odd", "even", "join"))],
+    ),
+    Case("fixed", fixed, ["entry", "body", "return"], "in out", [((24, 12), (8, 6))]),
+]
+
+
+def modelled(case: Case, size: tuple[int, ...], local: tuple[int, ...], data: list[int], n: int):
+    """Counts (warps, blocks): warps by linear group, then 32 consecutive linear local ids."""
+    groups = [s // i for s, i in zip(size, local, strict=True)]
+    items = int(np.prod(local))
+    rows = []
+    for group in np.ndindex(*reversed(groups)):
+        of_warp = [Counter[str]() for _ in range(-(-items // WARP))]
+        for linear, lid in enumerate(np.ndindex(*reversed(local))):
+            lid = tuple(reversed(lid))
+            place = zip(reversed(group), local, lid, strict=True)
+            item = Item(tuple(g * i + x for g, i, x in place), lid, size, local, data, n)
+            of_warp[linear // WARP].update(case.model(item))
+        rows += [[counter[name] for name in case.blocks] for counter in of_warp]
+    return np.array(rows)
+
+
+@pytest.fixture(scope="module")
+def device() -> Device:
+    return Device()
+
+
+@pytest.fixture(scope="module")
+def native(device):
+    return device.build_source(KERNELS.read_text())
+
+
+@pytest.fixture(scope="module", params=["source", "bitcode", "spirv", "through spirv"])
+def instrumented(request, device, tmp_path_factory):
+    """The kernels from each form of input; the last one also leaves as SPIR-V."""
+    folder = tmp_path_factory.mktemp("clinst")
+    source = KERNELS
+    if request.param != "source":
+        source = folder / "program.bc"
+        front = ["clang-15", "-target", "spir64", "-x", "cl", "-cl-std=CL1.2", "-c", "-emit-llvm"]
+        how = ["-O2", "-Xclang", "-disable-llvm-passes", "-Xclang", "-no-opaque-pointers"]
+        subprocess.run([*front, *how, KERNELS, "-o", source], check=True)
+    if request.param.endswith("spirv"):
+        spirv = folder / "program.spv"
+        subprocess.run(["llvm-spirv-15", source, "-o", spirv], check=True)
+        source = spirv
+    to = "spirv" if request.param == "through spirv" else "bitcode"
+    made = instrument(source, folder, to=to)
+    module = made.module
+    if to == "spirv":
+        back = folder / "back.bc"
+        subprocess.run(["llvm-spirv-15", "-r", folder / "out.spirv", "-o", back], check=True)
+        module = back.read_bytes()
+    # The runtime compiles for every local size: all of them from source, two from the others.
+    launches = 4 if request.param == "source" else 2
+    return made, device.build_module(module), launches
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.kernel)
+def test_counts_of_every_warp_and_block(case, device, native, instrumented):
+    """GIVEN a kernel WHEN it runs instrumented THEN counts and results are right."""
+    made, built, launches = instrumented
+    kernel = made.kernels[case.kernel]
+    assert len(kernel.blocks) == len(case.blocks)
+    random = np.random.default_rng(7)
+    for size, local in case.launches[:launches]:
+        data = random.integers(0, 12, int(np.prod(size)) + 20, np.int32)
+        out = np.zeros(2 * data.size, np.int32)
+        n = int(np.prod(size)) - 3
+        results = []
+        for instrument_it in (False, True):
+            result = device.buffer(out)
+            values = {
+                "in": device.buffer(data),
+                "out": result,
+                "n": np.int32(n),
+                "local": device.cl.LocalMemory(4 * int(np.prod(local))),
+            }
+            arguments = [values[name] for name in case.arguments.split()]
+            if instrument_it:
+                counts = device.count(built, kernel, arguments, size, local)
+            else:
+                device.run(native, case.kernel, arguments, size, local)
+            results.append(device.read(result, out))
+        np.testing.assert_array_equal(*results)
+        np.testing.assert_array_equal(counts, modelled(case, size, local, data.tolist(), n))
+
+
+def test_probes_are_few(tmp_path):
+    """Straight code needs no counter, and a graph never more than edges - blocks + 1."""
+    kernels = instrument(KERNELS, tmp_path).kernels
+    probes = {name: kernel.n_probes for name, kernel in kernels.items()}
+    assert probes["straight"] == probes["empty"] == 0
+    assert probes["guard"] == probes["branch"] == probes["fixed"] == 1
+    assert probes["triangle"] == probes["collatz"] == probes["grid"] == 2
+    assert probes["many"] == 11 and kernels["many"].scratch_probes <= 8
+
+
+def test_mix_adds_up(tmp_path):
+    """The classes of a block's mix sum to its instructions."""
+    for kernel in instrument(KERNELS, tmp_path).kernels.values():
+        for block in kernel.blocks:
+            assert sum(block["mix"]) == block["instructions"] > 0
