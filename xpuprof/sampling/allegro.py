@@ -6,13 +6,11 @@ Chung, Na, Kim: "Allegro: GPU Simulation Acceleration for Machine Learning Workl
 
 from __future__ import annotations
 
-import numpy as np
-
 from xpuprof.sampling import stratified
 from xpuprof.sampling.one_dimension import Sorted, two_means
 from xpuprof.sampling.profile import SliceProfile
 from xpuprof.sampling.selection import Selection
-from xpuprof.sampling.stem_root import split_groups
+from xpuprof.sampling.stem_root import Part, split_groups
 from xpuprof.sampling.stratified import single_size
 
 CLT_MINIMUM = 30
@@ -37,11 +35,8 @@ def select(
     times = profile.require_times("allegro")
     stratified.check_bound(epsilon)
     z = stratified.z_score(confidence)
-    strata, _ = split_groups(
+    strata, sizes = split_groups(
         profile.groups(grid=True), times, lambda data: cluster(data, epsilon, z, m_Th)
-    )
-    sizes = np.array(
-        [m_min(m, s, epsilon, z) for m, s in zip(strata.mean, strata.sigma, strict=True)]
     )
     return stratified.select(
         profile,
@@ -61,16 +56,17 @@ def m_min(mean: float, sigma: float, epsilon: float, z: float) -> int:
     return max(single_size(mean, sigma, epsilon, z), CLT_MINIMUM)
 
 
-def cluster(data: Sorted, epsilon: float, z: float, threshold: int) -> list[int]:
-    """CLUSTER_KERNEL of Algorithm 1 with k = 2: bounds of the homogeneous parts."""
-    bounds = [0]
+def cluster(data: Sorted, epsilon: float, z: float, threshold: int) -> list[Part]:
+    """CLUSTER_KERNEL of Algorithm 1 with k = 2: the homogeneous groups and their m_min."""
+    parts: list[Part] = []
     pending = [(0, len(data))]
     while pending:
         low, high = pending.pop()
         _, mean, sigma = data.moments(low, high)
-        if high - low < 2 or m_min(mean, sigma, epsilon, z) <= threshold:
-            bounds.append(high)
+        m = m_min(mean, sigma, epsilon, z)
+        if high - low < 2 or m <= threshold:
+            parts.append((low, high, m))
         else:
             cut = two_means(data, low, high)
             pending.extend([(cut, high), (low, cut)])
-    return bounds
+    return parts

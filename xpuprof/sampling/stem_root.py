@@ -19,8 +19,9 @@ from xpuprof.sampling.selection import Selection
 from xpuprof.sampling.stratified import Strata, joint_sizes, single_size
 
 F64 = npt.NDArray[np.float64]
-Split = Callable[[Sorted], list[int]]
-"""Bounds [0, c1, ..., len] of the clusters of one group's distinct times."""
+Part = tuple[int, int, int]
+"""A cluster of one group's distinct times, [low, high), and its sample size."""
+Split = Callable[[Sorted], list[Part]]
 
 BASIS = "STEM+ROOT, Eq. 4 and Theorem 3.1: central limit theorem over strata of slice times"
 
@@ -32,37 +33,33 @@ def select(
     epsilon: float = 0.05,
     confidence: float = 0.95,
     k: int = 2,
-    joint: bool = True,
+    sizes: str = "split",
 ) -> Selection:
     """Select slices so that the total time is within `epsilon` at `confidence`.
 
     `epsilon`: error bound, a fraction (the paper's default 0.05). `k`: clusters of one split
-    (paper: 2). `joint`: sizes from one Problem 1 over all clusters (Eq. 6); False solves it kernel
-    by kernel and joins the results by Theorem 3.1, which is safe but measures more. Slices are
-    drawn with replacement (section 3.5). Raises NeedsError without times.
+    (paper: 2). `sizes`: "split" keeps for every cluster the size that the split which made it gave
+    (Eq. 6 over that split's clusters; the union of all is bounded by Theorem 3.1), as the authors'
+    program does; "joint" solves Eq. 6 once over all clusters, which measures less and uses the
+    bound up. Slices are drawn with replacement (section 3.5). Raises NeedsError without times.
     """
     times = profile.require_times("stem-root")
     stratified.check_bound(epsilon)
     if k < 2:
         raise InputError(f"k is the number of clusters of a split and at least 2, not {k}")
+    if sizes not in ("split", "joint"):
+        raise InputError(f"sizes is split or joint, not {sizes!r}")
     z = stratified.z_score(confidence)
     groups = profile.groups(grid=False)
-    strata, owner = split_groups(groups, times, lambda data: root(data, epsilon, z, k))
-    if joint:
-        sizes = joint_sizes(strata.size, strata.mean, strata.sigma, epsilon, z)
-    else:
-        sizes = np.empty(len(owner), dtype=np.int64)
-        for group in np.unique(owner):
-            own = owner == group
-            sizes[own] = joint_sizes(
-                strata.size[own], strata.mean[own], strata.sigma[own], epsilon, z
-            )
+    strata, wanted = split_groups(groups, times, lambda data: root(data, epsilon, z, k))
+    if sizes == "joint":
+        wanted = joint_sizes(strata.size, strata.mean, strata.sigma, epsilon, z)
     return stratified.select(
         profile,
         strata,
-        sizes,
+        wanted,
         method="stem-root",
-        parameters={"epsilon": epsilon, "confidence": confidence, "k": k, "joint": joint},
+        parameters={"epsilon": epsilon, "confidence": confidence, "k": k, "sizes": sizes},
         seed=seed,
         replacement=True,
         basis=BASIS,
@@ -70,38 +67,35 @@ def select(
     )
 
 
-def root(data: Sorted, epsilon: float, z: float, k: int = 2) -> list[int]:
-    """ROOT (section 3.4): bounds of the clusters of one kernel's times.
+def root(data: Sorted, epsilon: float, z: float, k: int = 2) -> list[Part]:
+    """ROOT (section 3.4): the clusters of one kernel's times, with their sample sizes.
 
-    A cluster is split while tau_old = m mean (Eq. 7) exceeds tau_new = sum m_i mean_i (Eq. 8), the
-    measured time before and after.
+    A cluster is split while that lowers the measured time: tau_old = m mean > tau_new = sum m_i
+    mean_i (Eq. 8, the m_i from Eq. 6 over the parts). m is Eq. 7's for the kernel as a whole and,
+    for a part, what the split that made it allotted.
     """
-    bounds = [0]
-    pending = [(0, len(data))]
+    _, mean, sigma = data.moments()
+    parts: list[Part] = []
+    pending = [(0, len(data), single_size(mean, sigma, epsilon, z), mean)]
     while pending:
-        low, high = pending.pop()
+        low, high, m, mean = pending.pop()
         cuts = k_means(data, low, high, k)
-        if len(cuts) > 2 and _pays(data, cuts, epsilon, z):
-            # Last in, first out: the leftmost part next, so that bounds come in order.
-            pending.extend(reversed(list(zip(cuts[:-1], cuts[1:], strict=True))))
+        moments = [data.moments(*part) for part in zip(cuts[:-1], cuts[1:], strict=True)]
+        number, means, sigmas = (np.array(column) for column in zip(*moments, strict=True))
+        sizes = joint_sizes(number, means, sigmas, epsilon, z)
+        if len(cuts) > 2 and m * mean > float(np.dot(sizes, means)):
+            # Last in, first out: the leftmost part next, so that the parts come in order.
+            split = zip(cuts[:-1], cuts[1:], sizes.tolist(), means.tolist(), strict=True)
+            pending.extend(reversed(list(split)))
         else:
-            bounds.append(high)
-    return bounds
-
-
-def _pays(data: Sorted, cuts: list[int], epsilon: float, z: float) -> bool:
-    _, mean, sigma = data.moments(cuts[0], cuts[-1])
-    tau_old = single_size(mean, sigma, epsilon, z) * mean
-    parts = [data.moments(low, high) for low, high in zip(cuts[:-1], cuts[1:], strict=True)]
-    number, means, sigmas = (np.array(column) for column in zip(*parts, strict=True))
-    sizes = joint_sizes(number, means, sigmas, epsilon, z)
-    return tau_old > float(np.dot(sizes, means))
+            parts.append((low, high, m))
+    return parts
 
 
 def split_groups(
     groups: npt.NDArray[np.int32], times: F64, split: Split
 ) -> tuple[Strata, npt.NDArray[np.int64]]:
-    """Strata made by splitting each group's times; second, the group of each stratum.
+    """Strata made by splitting each group's times, and their sample sizes.
 
     Memory: the order (4 bytes a slice up to 2^31) and one group's sorted times at a time.
     """
@@ -114,23 +108,20 @@ def split_groups(
     sizes: list[int] = []
     means: list[float] = []
     sigmas: list[float] = []
-    owner: list[int] = []
+    wanted: list[int] = []
     at = 0
-    for group, count in enumerate(counts.tolist()):
-        if not count:
-            continue
+    for count in counts[counts > 0].tolist():
         rows = order[at : at + count]
         own = times[rows]
         by_time = np.argsort(own)
         order[at : at + count] = rows[by_time]
         data = compress(own[by_time])
-        bounds = split(data)
-        for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+        for low, high, m in split(data):
             number, mean, sigma = data.moments(low, high)
             sizes.append(number)
             means.append(mean)
             sigmas.append(sigma)
-            owner.append(group)
+            wanted.append(m)
         at += count
     start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    return Strata(order, start, np.array(means), np.array(sigmas)), np.array(owner)
+    return Strata(order, start, np.array(means), np.array(sigmas)), np.array(wanted)
