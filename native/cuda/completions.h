@@ -1,0 +1,52 @@
+/* Pairs what the host launched with what the device reports later, in any order: launches keep
+ * the number they got at their call, completions find it by CUPTI's correlation id. */
+#ifndef XPUPROF_CUDA_COMPLETIONS_H
+#define XPUPROF_CUDA_COMPLETIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <unordered_map>
+#include <vector>
+
+/* One kernel as its activity record tells it; stamps in CUPTI's nanoseconds. */
+struct Completion {
+  uint32_t correlation, device;
+  uint64_t node; /* of a graph; 0: an ordinary launch */
+  uint64_t start, end;
+};
+
+class Completions {
+ public:
+  /* Launch `launch` belongs to API call `correlation`; `key` is the graph node, or the device
+   * when one call launches on several. */
+  void expect(uint32_t correlation, uint64_t key, uint64_t launch, uint64_t tsc_run);
+  /* Records may bear the id of the runtime API call around the driver's. */
+  void alias(uint32_t outer, uint32_t correlation);
+  /* The call is over: nothing more is expected of it. Returns the completions that came early. */
+  std::vector<Completion> call_ends(uint32_t correlation);
+  void call_begins(uint32_t correlation) { calls_[correlation]; }
+  enum Match { MATCHED, EARLY, UNMATCHED };
+  /* Finds and forgets the launch. EARLY: kept until the call ends. `keys` are tried in order. */
+  Match match(const Completion &completion, const uint64_t *keys, int n_keys, uint64_t *launch,
+              uint64_t *tsc_run);
+  uint64_t open() const; /* launches whose completion was not seen */
+
+ private:
+  struct Expected {
+    uint64_t key, launch, tsc_run;
+  };
+  struct Call {
+    std::vector<Expected> launches;
+    std::vector<Completion> early;
+    bool over = false;
+    uint32_t outer = 0;
+  };
+  using Calls = std::unordered_map<uint32_t, Call>;
+  Calls::iterator find(uint32_t correlation);
+  void forget(Calls::iterator call);
+  Calls calls_;
+  std::unordered_map<uint32_t, uint32_t> aliases_;
+};
+
+#endif

@@ -1,0 +1,13 @@
+/* The names of the kernels and device functions in a cubin (an ELF64 file with one `.text.<name>`
+ * section each). Nothing in the file is trusted. */
+#ifndef XPUPROF_CUDA_CUBIN_H
+#define XPUPROF_CUDA_CUBIN_H
+
+#include <stddef.h>
+
+#include <string>
+#include <vector>
+
+std::vector<std::string> cubin_functions(const void *cubin, size_t size);
+
+#endif

@@ -1,0 +1,48 @@
+/* CUDA graphs: which kernels one launch of an executable graph runs, in which order.
+ *
+ * The kernel nodes are read from the graph when it is instantiated (child graphs in place), and
+ * kept up to date by the update calls. Activity records name the executable graph's own copies of
+ * the nodes; CUPTI tells of which node each is a copy. Bodies of conditional nodes are decided by
+ * the device and are not known here. */
+#ifndef XPUPROF_CUDA_GRAPHS_H
+#define XPUPROF_CUDA_GRAPHS_H
+
+#include <stdint.h>
+
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "dispatch.h"
+
+struct GraphKernel {
+  uint64_t node; /* CUPTI's id of the node in the graph that was instantiated */
+  CUfunction function;
+  uint32_t grid[3], block[3], shared;
+  bool enabled;
+};
+
+/* Called under the recorder's lock, but for `cloned` and `original_of`: they come from inside the
+ * driver and from CUPTI's threads, and take a lock under which nothing is ever called. */
+class Graphs {
+ public:
+  void instantiated(CUgraphExec exec, CUgraph graph);
+  void destroyed(CUgraphExec exec) { execs_.erase(exec); }
+  void cloned(CUgraphNode copy, CUgraphNode original);
+  /* cuGraphExecKernelNodeSetParams, cuGraphExecUpdate, cuGraphNodeSetEnabled. */
+  void set_params(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 &params);
+  void updated(CUgraphExec exec, CUgraph graph);
+  void set_enabled(CUgraphExec exec, CUgraphNode node, bool enabled);
+  /* In topological order; empty for an unknown exec. */
+  std::vector<GraphKernel> kernels(CUgraphExec exec) const;
+  /* The node that `node` is a copy of; itself when it is none. */
+  uint64_t original_of(uint64_t node) const;
+
+ private:
+  GraphKernel *find(CUgraphExec exec, CUgraphNode node);
+  std::unordered_map<CUgraphExec, std::vector<GraphKernel>> execs_;
+  mutable std::mutex copies_lock_;
+  std::unordered_map<uint64_t, uint64_t> original_;
+};
+
+#endif

@@ -1,0 +1,204 @@
+#include "recorder.h"
+
+#include <stdio.h>
+
+#include "xpuprof/boundary.h"
+
+/* Matches completions of a call that launches on several devices; graph nodes are small numbers. */
+static uint64_t device_key(uint32_t device) { return UINT64_C(1) << 63 | device; }
+
+static uint64_t cupti_now() {
+  uint64_t ns = 0;
+  cupti.cuptiGetTimestamp(&ns);
+  return ns;
+}
+
+Recorder::Recorder(bool sync)
+    : kernels("the cuda engine records launches and times, not blocks"), sync_(sync) {
+  take_clock_pair();
+}
+
+void Recorder::take_clock_pair() {
+  ClockMap::Pair pair = ClockMap::read_pair(xpu_tsc, cupti_now);
+  std::lock_guard<std::mutex> hold(completions_lock_);
+  clock_.add_pair(pair);
+}
+
+uint32_t Recorder::device_of(CUcontext context) {
+  auto known = devices_.find(context);
+  if (known != devices_.end()) return known->second;
+  uint32_t device = 0;
+  cupti.cuptiGetDeviceId(context, &device);
+  return devices_[context] = device;
+}
+
+uint32_t Recorder::stream_id(const ApiCall &call) {
+  uint32_t id = 0;
+  cupti.cuptiGetStreamIdEx(call.context, call.stream, call.per_thread_stream, &id);
+  return id;
+}
+
+static uint32_t dimensions(const Shape &shape) {
+  for (int d = 2; d > 0; d--)
+    if (shape.grid[d] > 1 || shape.block[d] > 1) return static_cast<uint32_t>(d) + 1;
+  return 1;
+}
+
+/* Tells the boundary of one launch. The trace counts work-items: grid x block. */
+uint64_t Recorder::run(const ApiCall &call, const Shape &shape, uint32_t device) {
+  const KernelFacts &kernel = kernels.find(shape.function, call.name);
+  xpu_launch launch = {};
+  launch.kernel = kernel.id;
+  launch.dimensions = dimensions(shape);
+  for (int d = 0; d < 3; d++) {
+    launch.local[d] = shape.block[d];
+    launch.global[d] = static_cast<uint64_t>(shape.grid[d]) * (shape.block[d] ? shape.block[d] : 1);
+  }
+  launch.queue = stream_id(call);
+  launch.device = device;
+  launch.tsc_run = call.tsc_run;
+  launch.reason = "the cuda engine records launches and times, not blocks";
+  uint64_t number = xpu_kernel_run(&launch);
+  xpu_resources resources = kernel.resources;
+  resources.local_dynamic = shape.shared;
+  xpu_launch_resources(number, &resources);
+  return number;
+}
+
+void Recorder::call_begins(uint32_t correlation) {
+  if (sync_) return;
+  std::lock_guard<std::mutex> hold(completions_lock_);
+  completions_.call_begins(correlation);
+}
+
+void Recorder::call_over(uint32_t correlation) {
+  if (sync_) return;
+  std::lock_guard<std::mutex> hold(completions_lock_);
+  for (const Completion &early : completions_.call_ends(correlation)) complete(early);
+}
+
+void Recorder::expect(const ApiCall &call, uint64_t key, uint64_t launch) {
+  if (sync_) return;
+  std::lock_guard<std::mutex> hold(completions_lock_);
+  completions_.alias(call.outer, call.correlation);
+  completions_.expect(call.correlation, key, launch, call.tsc_run);
+}
+
+void Recorder::launched(const ApiCall &call, const Shape &shape) {
+  std::unique_lock<std::mutex> hold(lock);
+  uint64_t number = run(call, shape, device_of(call.context));
+  hold.unlock();
+  expect(call, 0, number);
+  call_over(call.correlation);
+  if (sync_) wait(call, {number});
+}
+
+void Recorder::launched_on_devices(const ApiCall &call, const CUDA_LAUNCH_PARAMS *list,
+                                   unsigned n) {
+  for (unsigned i = 0; i < n; i++) {
+    ApiCall part = call;
+    part.stream = list[i].hStream;
+    part.name = nullptr; /* CUPTI shows one name for the whole call */
+    driver.cuStreamGetCtx(part.stream, &part.context);
+    Shape shape = {list[i].function,
+                   {list[i].gridDimX, list[i].gridDimY, list[i].gridDimZ},
+                   {list[i].blockDimX, list[i].blockDimY, list[i].blockDimZ},
+                   list[i].sharedMemBytes};
+    std::unique_lock<std::mutex> hold(lock);
+    uint32_t device = device_of(part.context);
+    uint64_t number = run(part, shape, device);
+    hold.unlock();
+    expect(call, device_key(device), number);
+    if (sync_) wait(part, {number});
+  }
+  call_over(call.correlation);
+}
+
+void Recorder::graph_launched(const ApiCall &call, CUgraphExec exec) {
+  std::unique_lock<std::mutex> hold(lock);
+  std::vector<uint64_t> numbers;
+  uint32_t device = device_of(call.context);
+  for (const GraphKernel &kernel : graphs.kernels(exec)) {
+    if (!kernel.enabled) continue;
+    Shape shape = {kernel.function,
+                   {kernel.grid[0], kernel.grid[1], kernel.grid[2]},
+                   {kernel.block[0], kernel.block[1], kernel.block[2]},
+                   kernel.shared};
+    ApiCall part = call;
+    part.name = nullptr;
+    numbers.push_back(run(part, shape, device));
+    expect(call, kernel.node, numbers.back());
+  }
+  hold.unlock();
+  call_over(call.correlation);
+  if (sync_) wait(call, numbers);
+}
+
+/* Timer mode `sync`: the launch is over before the program goes on. */
+void Recorder::wait(const ApiCall &call, const std::vector<uint64_t> &launches) {
+  CUstream stream = call.stream              ? call.stream
+                    : call.per_thread_stream ? CU_STREAM_PER_THREAD
+                                             : CU_STREAM_LEGACY;
+  if (driver.cuStreamSynchronize(stream) != CUDA_SUCCESS) return;
+  xpu_completion completion = {};
+  completion.tsc_host = xpu_tsc();
+  for (uint64_t launch : launches) {
+    completion.launch = launch;
+    xpu_kernel_complete(&completion);
+  }
+}
+
+void Recorder::kernel_done(const Completion &completion) {
+  std::lock_guard<std::mutex> hold(completions_lock_);
+  complete(completion);
+}
+
+void Recorder::complete(const Completion &completion) {
+  const uint64_t keys[] = {completion.node, graphs.original_of(completion.node),
+                           device_key(completion.device), 0};
+  uint64_t launch, tsc_run;
+  switch (completions_.match(completion, keys, 4, &launch, &tsc_run)) {
+    case Completions::EARLY:
+      return;
+    case Completions::UNMATCHED:
+      unmatched_++;
+      return;
+    case Completions::MATCHED:
+      break;
+  }
+  xpu_completion record = {};
+  record.launch = launch;
+  record.tsc_start = clock_.ticks(completion.start);
+  record.tsc_end = clock_.ticks(completion.end);
+  if (record.tsc_start && record.tsc_start < tsc_run && tsc_run - record.tsc_start > early_ticks_)
+    early_ticks_ = tsc_run - record.tsc_start;
+  xpu_kernel_complete(&record);
+}
+
+void Recorder::copied(uint32_t direction, uint64_t bytes, uint64_t start, uint64_t end,
+                      uint32_t stream) {
+  std::lock_guard<std::mutex> hold(completions_lock_);
+  xpu_copy(direction, bytes, clock_.ticks(start), clock_.ticks(end), stream);
+}
+
+void Recorder::dropped(uint64_t records) {
+  std::lock_guard<std::mutex> hold(completions_lock_);
+  dropped_ += records;
+}
+
+static void meta(const char *key, const char *format, double value) {
+  char text[48];
+  snprintf(text, sizeof text, format, value);
+  xpu_meta(key, text);
+}
+
+void Recorder::finish() {
+  std::lock_guard<std::mutex> hold(completions_lock_);
+  meta("clock_error_ns", "%.0f", clock_.error_ns());
+  /* A kernel cannot start before it was launched: what CUPTI errs between the clocks of device
+   * and host is at least this. */
+  meta("device_clock_early_ticks", "%.0f", static_cast<double>(early_ticks_));
+  meta("kernels_without_launch", "%.0f", static_cast<double>(unmatched_));
+  meta("launches_without_completion", "%.0f", static_cast<double>(completions_.open()));
+  meta("activity_records_dropped", "%.0f", static_cast<double>(dropped_));
+}

@@ -1,0 +1,65 @@
+/* What the CUPTI callbacks found out, turned into calls of the boundary ABI. Thread-safe. */
+#ifndef XPUPROF_CUDA_RECORDER_H
+#define XPUPROF_CUDA_RECORDER_H
+
+#include <mutex>
+
+#include "clock.h"
+#include "completions.h"
+#include "graphs.h"
+#include "kernels.h"
+
+/* One API call that launches, as its callback shows it. */
+struct ApiCall {
+  uint32_t correlation, outer; /* CUPTI's ids of the driver call and the runtime call around it */
+  uint64_t tsc_run;            /* just before the call */
+  CUcontext context;
+  CUstream stream;
+  bool per_thread_stream;
+  const char *name; /* kernel name as CUPTI shows it, or NULL */
+};
+
+struct Shape {
+  CUfunction function;
+  uint32_t grid[3], block[3], shared; /* block 0: not told */
+};
+
+class Recorder {
+ public:
+  explicit Recorder(bool sync);
+
+  void call_begins(uint32_t correlation);
+  void call_over(uint32_t correlation); /* also of a call that launched nothing */
+  void launched(const ApiCall &call, const Shape &shape);
+  void launched_on_devices(const ApiCall &call, const CUDA_LAUNCH_PARAMS *list, unsigned n);
+  void graph_launched(const ApiCall &call, CUgraphExec exec);
+
+  void kernel_done(const Completion &completion);
+  void copied(uint32_t direction, uint64_t bytes, uint64_t start, uint64_t end, uint32_t stream);
+  void dropped(uint64_t records);
+  void take_clock_pair();
+  void finish();
+
+  /* Held by callbacks at the end of API calls, while the driver and CUPTI are asked. Never taken
+   * from inside the driver or from CUPTI's threads: those hold locks of their own. */
+  std::mutex lock;
+  Kernels kernels;
+  Graphs graphs;
+
+ private:
+  uint64_t run(const ApiCall &call, const Shape &shape, uint32_t device);
+  void wait(const ApiCall &call, const std::vector<uint64_t> &launches);
+  void expect(const ApiCall &call, uint64_t key, uint64_t launch);
+  void complete(const Completion &completion);
+  uint32_t device_of(CUcontext context);
+  uint32_t stream_id(const ApiCall &call);
+
+  const bool sync_;
+  std::unordered_map<CUcontext, uint32_t> devices_;
+  std::mutex completions_lock_; /* guards what follows; nothing of CUDA is called under it */
+  ClockMap clock_;
+  Completions completions_;
+  uint64_t unmatched_ = 0, dropped_ = 0, early_ticks_ = 0;
+};
+
+#endif
