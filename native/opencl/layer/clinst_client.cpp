@@ -1,0 +1,205 @@
+#include "clinst_client.hpp"
+
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "../clinst_protocol.h"
+#include "xpuprof/trace_format.h"
+
+namespace layer {
+
+namespace {
+
+constexpr int patience_s = 300;  // a large program under a busy machine takes its time
+
+class Message {
+ public:
+  void u32(uint32_t value) { data_.append(reinterpret_cast<const char *>(&value), 4); }
+  void bytes(const std::string &text) {
+    uint64_t size = text.size();
+    data_.append(reinterpret_cast<const char *>(&size), 8);
+    data_ += text;
+  }
+  const std::string &data() const { return data_; }
+
+ private:
+  std::string data_;
+};
+
+// Reads an answer; once it ran past the end everything is empty and `good` is false.
+class Answer {
+ public:
+  explicit Answer(const std::string &data) : data_(data) {}
+  template <class T>
+  T number() {
+    T value{};
+    if (take(sizeof value)) std::memcpy(&value, data_.data() + at_ - sizeof value, sizeof value);
+    return value;
+  }
+  std::string bytes() {
+    uint64_t size = number<uint64_t>();
+    return take(size) ? data_.substr(at_ - size, size) : "";
+  }
+  // A list's length, believed only when as many entries of `least` bytes can follow.
+  uint32_t count(size_t least) {
+    uint32_t n = number<uint32_t>();
+    if (n > (data_.size() - at_) / least) good = false;
+    return good ? n : 0;
+  }
+  bool good = true;
+
+ private:
+  bool take(uint64_t size) {
+    if (!good || size > data_.size() - at_) return good = false;
+    at_ += size;
+    return true;
+  }
+  const std::string &data_;
+  size_t at_ = 0;
+};
+
+class Socket {
+ public:
+  explicit Socket(const char *path) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (std::strlen(path) >= sizeof address.sun_path) return;
+    std::strcpy(address.sun_path, path);
+    fd_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    timeval patience{patience_s, 0};
+    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    int error;
+    while ((error = connect(fd_, reinterpret_cast<sockaddr *>(&address), sizeof address)) < 0 &&
+           errno == EINTR) {
+    }
+    connected_ = error == 0;
+  }
+  ~Socket() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Socket(const Socket &) = delete;
+  Socket &operator=(const Socket &) = delete;
+
+  bool send_all(const std::string &data) {
+    size_t at = 0;
+    while (connected_ && at < data.size()) {
+      ssize_t n = send(fd_, data.data() + at, data.size() - at, MSG_NOSIGNAL);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return false;
+      at += static_cast<size_t>(n);
+    }
+    return connected_ && shutdown(fd_, SHUT_WR) == 0;
+  }
+  bool receive_all(std::string *data) {
+    char buffer[1 << 16];
+    for (;;) {
+      ssize_t n = recv(fd_, buffer, sizeof buffer, 0);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return n == 0;
+      data->append(buffer, static_cast<size_t>(n));
+    }
+  }
+
+ private:
+  int fd_ = -1;
+  bool connected_ = false;
+};
+
+std::string encode(const std::vector<Part> &parts, uint32_t output, const std::string &features) {
+  Message message;
+  message.u32(CLINST_MAGIC);
+  message.u32(0);
+  message.u32(output);
+  message.bytes(features);
+  message.u32(static_cast<uint32_t>(parts.size()));
+  for (const Part &part : parts) {
+    message.u32(part.input);
+    message.bytes(part.payload);
+    message.bytes(part.options);
+    message.u32(static_cast<uint32_t>(part.headers.size()));
+    for (const auto &header : part.headers) {
+      message.bytes(header.first);
+      message.bytes(header.second);
+    }
+    message.u32(static_cast<uint32_t>(part.spec_constants.size()));
+    for (const auto &constant : part.spec_constants) {
+      message.u32(constant.first);
+      message.bytes(constant.second);
+    }
+  }
+  return message.data();
+}
+
+InstrumentedKernel decode_kernel(Answer *answer) {
+  InstrumentedKernel kernel;
+  kernel.n_args = answer->number<uint32_t>();
+  kernel.blocks.resize(answer->count(4 + 2 * XP_MIX_COUNT));
+  for (xpu_block &block : kernel.blocks) {
+    block.instructions = answer->number<uint32_t>();
+    for (uint16_t &mix : block.mix) mix = answer->number<uint16_t>();
+  }
+  kernel.n_probes = answer->number<uint32_t>();
+  kernel.scratch_probes = answer->number<uint32_t>();
+  kernel.formulas.resize(kernel.blocks.size());
+  for (auto &formula : kernel.formulas) {
+    formula.resize(answer->count(8));
+    for (auto &term : formula) {
+      term.probe = answer->number<int32_t>();
+      term.factor = answer->number<int32_t>();
+      if (term.probe < -1 || term.probe >= static_cast<int64_t>(kernel.n_probes))
+        answer->good = false;
+    }
+  }
+  return kernel;
+}
+
+Instrumented decode(const std::string &data) {
+  Instrumented result;
+  Answer answer(data);
+  uint32_t magic = answer.number<uint32_t>(), status = answer.number<uint32_t>();
+  std::string message = answer.bytes();
+  if (magic != CLINST_MAGIC || !answer.good) {
+    result.reason = "the instrumenter's answer cannot be read";
+    return result;
+  }
+  if (status) {
+    result.reason = message.empty() ? "the instrumenter refused the program" : message;
+    return result;
+  }
+  result.module = answer.bytes();
+  uint32_t kernels = answer.count(8);
+  for (uint32_t k = 0; k < kernels && answer.good; k++) {
+    std::string name = answer.bytes();
+    result.kernels.emplace_back(name, decode_kernel(&answer));
+  }
+  if (!answer.good) result.reason = "the instrumenter's answer is cut short";
+  return result;
+}
+
+}  // namespace
+
+Instrumented instrument(const std::vector<Part> &parts, uint32_t output,
+                        const std::string &features) {
+  const char *path = std::getenv(XPU_ENV_CLINST);
+  Instrumented failed;
+  if (!path || !*path) {
+    failed.reason = "no instrumenter is running";
+    return failed;
+  }
+  Socket socket(path);
+  std::string data;
+  if (!socket.send_all(encode(parts, output, features)) || !socket.receive_all(&data)) {
+    failed.reason = "the instrumenter does not answer";
+    return failed;
+  }
+  return decode(data);
+}
+
+}  // namespace layer

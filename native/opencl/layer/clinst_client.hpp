@@ -1,0 +1,41 @@
+// Speaks clinst_protocol.h to the instrumenter.
+#ifndef XPUPROF_OPENCL_CLINST_CLIENT_HPP
+#define XPUPROF_OPENCL_CLINST_CLIENT_HPP
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "xpuprof/boundary.h"
+
+namespace layer {
+
+// One program as the application gave it.
+struct Part {
+  uint32_t input = 0;  // enum clinst_input
+  std::string payload, options;
+  std::vector<std::pair<std::string, std::string>> headers;      // name, text
+  std::vector<std::pair<uint32_t, std::string>> spec_constants;  // id, value
+};
+
+struct InstrumentedKernel {
+  struct Term {
+    int32_t probe, factor;
+  };
+  uint32_t n_args = 0, n_probes = 0, scratch_probes = 0;
+  std::vector<xpu_block> blocks;
+  std::vector<std::vector<Term>> formulas;  // one a block
+};
+
+struct Instrumented {
+  std::string reason;  // empty: good
+  std::string module;
+  std::vector<std::pair<std::string, InstrumentedKernel>> kernels;
+};
+
+Instrumented instrument(const std::vector<Part> &parts, uint32_t output,
+                        const std::string &features);
+
+}  // namespace layer
+#endif

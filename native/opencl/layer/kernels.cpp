@@ -1,0 +1,319 @@
+#include "kernels.hpp"
+
+#include <cstring>
+#include <tuple>
+
+#include "xpuprof/trace_format.h"
+
+namespace layer {
+
+static Registry<cl_kernel, Kernel> &kernels = *new Registry<cl_kernel, Kernel>;
+
+Variant::~Variant() {
+  if (shadow) next.clReleaseKernel(shadow);
+}
+
+// ---- registration with the boundary bus -------------------------------------------------------
+
+static std::mutex &id_lock = *new std::mutex;
+static auto &program_ids = *new std::map<std::string, uint32_t>;
+static auto &kernel_ids = *new std::map<std::tuple<uint32_t, std::string, std::string>, uint32_t>;
+
+void forget_registrations() {
+  program_ids.clear();
+  kernel_ids.clear();
+  // The shadows are leaked: the device runtime does not survive a fork, so it is left alone.
+  for (auto &kernel : kernels.all()) {
+    auto *leaked = new std::map<cl_device_id, std::shared_ptr<Variant>>;
+    leaked->swap(kernel->variants);
+  }
+}
+
+static uint32_t program_id(const Build *build) {
+  static const uint8_t none[16] = {};
+  const uint8_t *hash = build ? build->hash : none;
+  std::string key(reinterpret_cast<const char *>(hash), 16);
+  auto at = program_ids.find(key);
+  if (at != program_ids.end()) return at->second;
+  uint32_t id = xpu_program_built(hash, build ? build->kind : uint32_t{XP_PROGRAM_BINARY},
+                                  build ? build->origin.c_str() : "unknown");
+  return program_ids[key] = id;
+}
+
+// The same kernel of the same program is one kernel, however many objects stand for it.
+static uint32_t kernel_id(const Kernel &kernel, const Variant &variant) {
+  std::lock_guard<std::mutex> guard(id_lock);
+  uint32_t program = program_id(kernel.build.get());
+  const char *reason = variant.reason.empty() ? nullptr : variant.reason.c_str();
+  std::string content = variant.reason;
+  if (variant.info)
+    content.assign(reinterpret_cast<const char *>(variant.info->blocks.data()),
+                   variant.info->blocks.size() * sizeof(xpu_block));
+  auto key = std::make_tuple(program, kernel.name, content);
+  auto at = kernel_ids.find(key);
+  if (at != kernel_ids.end()) return at->second;
+  uint32_t n = variant.info ? (uint32_t)variant.info->blocks.size() : 0;
+  uint32_t id = xpu_kernel_built(program, kernel.name.c_str(), n,
+                                 n ? variant.info->blocks.data() : nullptr, reason);
+  return kernel_ids[key] = id;
+}
+
+// ---- shadows ----------------------------------------------------------------------------------
+
+static cl_int set_on(cl_kernel shadow, cl_uint index, const Argument &argument,
+                     SetUsmPointer set_usm) {
+  switch (argument.kind) {
+    case Argument::unset:
+      return CL_SUCCESS;
+    case Argument::value:
+      return next.clSetKernelArg(shadow, index, argument.size, argument.bytes.data());
+    case Argument::local:
+      return next.clSetKernelArg(shadow, index, argument.size, nullptr);
+    case Argument::svm:
+      return next.clSetKernelArgSVMPointer(shadow, index, argument.pointer);
+    case Argument::usm:
+      return set_usm(shadow, index, argument.pointer);
+  }
+  return CL_INVALID_VALUE;
+}
+
+static void drop_shadow(Variant *variant, const std::string &reason) {
+  if (variant->shadow) next.clReleaseKernel(variant->shadow);
+  variant->shadow = nullptr;
+  variant->info = nullptr;
+  variant->reason = reason;
+}
+
+static void make_shadow(Kernel *kernel, const Device &device, Variant *variant) {
+  if (!kernel->build) {
+    variant->reason = "the kernel's program is of unknown origin";
+    return;
+  }
+  const Shadow &shadow = kernel->build->shadow(kernel->context, device);
+  variant->reason = shadow.reason;
+  if (!shadow.program) return;
+  auto found = shadow.kernels.find(kernel->name);
+  if (found == shadow.kernels.end()) {
+    variant->reason = "the instrumenter left the kernel out";
+    return;
+  }
+  cl_int error = CL_SUCCESS;
+  variant->build = kernel->build;
+  variant->info = &found->second;
+  variant->shadow = next.clCreateKernel(shadow.program, kernel->name.c_str(), &error);
+  if (!variant->shadow) {
+    drop_shadow(variant,
+                "the instrumented kernel cannot be made (error " + std::to_string(error) + ")");
+    return;
+  }
+  for (cl_uint i = 0; i < kernel->arguments.size() && error == CL_SUCCESS; i++)
+    error = set_on(variant->shadow, i, kernel->arguments[i], kernel->set_usm);
+  for (const auto &info : kernel->exec_info)
+    if (error == CL_SUCCESS)
+      error = next.clSetKernelExecInfo(variant->shadow, info.first, info.second.size(),
+                                       info.second.data());
+  if (error != CL_SUCCESS)
+    drop_shadow(variant, "the instrumented kernel does not take the arguments (error " +
+                             std::to_string(error) + ")");
+  if (variant->shadow)
+    next.clGetKernelWorkGroupInfo(variant->shadow, device.handle, CL_KERNEL_WORK_GROUP_SIZE,
+                                  sizeof variant->max_work_group, &variant->max_work_group,
+                                  nullptr);
+}
+
+std::shared_ptr<Variant> variant_of(Kernel *kernel, const Device &device) {
+  std::lock_guard<std::mutex> guard(kernel->lock);
+  std::shared_ptr<Variant> &variant = kernel->variants[device.handle];
+  if (!variant) {
+    auto made = std::make_shared<Variant>();
+    if (mode == Mode::profile)
+      make_shadow(kernel, device, made.get());
+    else
+      made->reason = "timed, not instrumented";
+    made->id = kernel_id(*kernel, *made);
+    variant = made;
+  }
+  return variant;
+}
+
+// ---- entries ----------------------------------------------------------------------------------
+
+static std::string name_of(cl_kernel handle) {
+  size_t size = 0;
+  if (next.clGetKernelInfo(handle, CL_KERNEL_FUNCTION_NAME, 0, nullptr, &size) != CL_SUCCESS)
+    return "?";
+  std::string name(size, '\0');
+  next.clGetKernelInfo(handle, CL_KERNEL_FUNCTION_NAME, size, name.data(), nullptr);
+  return name.c_str();
+}
+
+static std::shared_ptr<Kernel> add_kernel(cl_kernel handle, cl_program program) {
+  auto kernel = std::make_shared<Kernel>();
+  cl_uint n = 0;
+  kernel->handle = handle;
+  kernel->name = name_of(handle);
+  next.clGetKernelInfo(handle, CL_KERNEL_CONTEXT, sizeof kernel->context, &kernel->context,
+                       nullptr);
+  next.clGetKernelInfo(handle, CL_KERNEL_NUM_ARGS, sizeof n, &n, nullptr);
+  kernel->arguments.resize(n);
+  kernel->build = build_of(program);
+  kernels.add(handle, kernel);
+  return kernel;
+}
+
+std::shared_ptr<Kernel> kernel_of(cl_kernel handle) {
+  if (auto kernel = kernels.find(handle)) return kernel;
+  cl_program program = nullptr;
+  if (next.clGetKernelInfo(handle, CL_KERNEL_PROGRAM, sizeof program, &program, nullptr) !=
+      CL_SUCCESS)
+    return nullptr;
+  return add_kernel(handle, program);
+}
+
+static cl_kernel CL_API_CALL create_kernel(cl_program program, const char *name, cl_int *error) {
+  Api api;
+  cl_kernel handle = next.clCreateKernel(program, name, error);
+  if (handle) quietly([&] { add_kernel(handle, program); });
+  return handle;
+}
+
+static cl_int CL_API_CALL create_kernels(cl_program program, cl_uint room, cl_kernel *handles,
+                                         cl_uint *n_ret) {
+  Api api;
+  cl_uint n = 0;
+  cl_int error = next.clCreateKernelsInProgram(program, room, handles, &n);
+  if (error == CL_SUCCESS && handles)
+    quietly([&] {
+      for (cl_uint i = 0; i < n && i < room; i++) add_kernel(handles[i], program);
+    });
+  if (n_ret) *n_ret = n;
+  return error;
+}
+
+static cl_kernel CL_API_CALL clone_kernel(cl_kernel source, cl_int *error) {
+  Api api;
+  cl_kernel handle = next.clCloneKernel(source, error);
+  if (handle)
+    quietly([&] {
+      auto from = kernel_of(source);
+      auto to = std::make_shared<Kernel>();
+      std::lock_guard<std::mutex> guard(from->lock);
+      to->handle = handle;
+      to->name = from->name;
+      to->context = from->context;
+      to->build = from->build;
+      to->arguments = from->arguments;
+      to->exec_info = from->exec_info;
+      to->set_usm = from->set_usm;
+      kernels.add(handle, to);
+    });
+  return handle;
+}
+
+static cl_int CL_API_CALL retain_kernel(cl_kernel kernel) {
+  Api api;
+  cl_int error = next.clRetainKernel(kernel);
+  if (error == CL_SUCCESS) kernels.retain(kernel);
+  return error;
+}
+
+static cl_int CL_API_CALL release_kernel(cl_kernel kernel) {
+  Api api;
+  std::shared_ptr<Kernel> last;
+  quietly([&] { last = kernels.release(kernel); });
+  cl_int error = next.clReleaseKernel(kernel);
+  quietly([&] { last.reset(); });
+  return error;
+}
+
+// Remembers the argument and passes it on to the shadows that exist. A shadow that does not take
+// what the application's kernel took is given up.
+static void remember(cl_kernel handle, cl_uint index, Argument argument, SetUsmPointer set_usm) {
+  auto kernel = kernel_of(handle);
+  if (!kernel) return;
+  std::lock_guard<std::mutex> guard(kernel->lock);
+  if (set_usm) kernel->set_usm = set_usm;
+  for (auto &entry : kernel->variants) {
+    Variant &variant = *entry.second;
+    if (!variant.shadow) continue;
+    cl_int error = set_on(variant.shadow, index, argument, kernel->set_usm);
+    if (error == CL_SUCCESS) continue;
+    auto plain = std::make_shared<Variant>();
+    plain->reason =
+        "the instrumented kernel does not take the arguments (error " + std::to_string(error) + ")";
+    plain->id = kernel_id(*kernel, *plain);
+    entry.second = plain;
+  }
+  if (index >= kernel->arguments.size()) kernel->arguments.resize(index + 1);
+  kernel->arguments[index] = std::move(argument);
+}
+
+static cl_int CL_API_CALL set_argument(cl_kernel kernel, cl_uint index, size_t size,
+                                       const void *value) {
+  Api api;
+  cl_int error = next.clSetKernelArg(kernel, index, size, value);
+  if (error == CL_SUCCESS && mode == Mode::profile)
+    quietly([&] {
+      Argument argument;
+      argument.kind = value ? Argument::value : Argument::local;
+      argument.size = size;
+      if (value) argument.bytes.assign(static_cast<const char *>(value), size);
+      remember(kernel, index, std::move(argument), nullptr);
+    });
+  return error;
+}
+
+static cl_int CL_API_CALL set_svm_pointer(cl_kernel kernel, cl_uint index, const void *pointer) {
+  Api api;
+  cl_int error = next.clSetKernelArgSVMPointer(kernel, index, pointer);
+  if (error == CL_SUCCESS && mode == Mode::profile)
+    quietly([&] {
+      Argument argument;
+      argument.kind = Argument::svm;
+      argument.pointer = pointer;
+      remember(kernel, index, std::move(argument), nullptr);
+    });
+  return error;
+}
+
+cl_int set_usm_pointer(SetUsmPointer native, cl_kernel kernel, cl_uint index, const void *pointer) {
+  Api api;
+  cl_int error = native(kernel, index, pointer);
+  if (error == CL_SUCCESS && mode == Mode::profile)
+    quietly([&] {
+      Argument argument;
+      argument.kind = Argument::usm;
+      argument.pointer = pointer;
+      remember(kernel, index, std::move(argument), native);
+    });
+  return error;
+}
+
+static cl_int CL_API_CALL set_exec_info(cl_kernel handle, cl_kernel_exec_info name, size_t size,
+                                        const void *value) {
+  Api api;
+  cl_int error = next.clSetKernelExecInfo(handle, name, size, value);
+  if (error == CL_SUCCESS && mode == Mode::profile)
+    quietly([&] {
+      auto kernel = kernel_of(handle);
+      if (!kernel) return;
+      std::lock_guard<std::mutex> guard(kernel->lock);
+      kernel->exec_info[name].assign(static_cast<const char *>(value), size);
+      for (auto &entry : kernel->variants)
+        if (entry.second->shadow) next.clSetKernelExecInfo(entry.second->shadow, name, size, value);
+    });
+  return error;
+}
+
+void override_kernels(cl_icd_dispatch *table) {
+  table->clCreateKernel = create_kernel;
+  table->clCreateKernelsInProgram = create_kernels;
+  if (next.clCloneKernel) table->clCloneKernel = clone_kernel;
+  table->clRetainKernel = retain_kernel;
+  table->clReleaseKernel = release_kernel;
+  table->clSetKernelArg = set_argument;
+  if (next.clSetKernelArgSVMPointer) table->clSetKernelArgSVMPointer = set_svm_pointer;
+  if (next.clSetKernelExecInfo) table->clSetKernelExecInfo = set_exec_info;
+}
+
+}  // namespace layer

@@ -1,0 +1,65 @@
+// Kernels: the application's, and beside each, per device, the instrumented one that runs in its
+// place with the same arguments.
+#ifndef XPUPROF_OPENCL_KERNELS_HPP
+#define XPUPROF_OPENCL_KERNELS_HPP
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "programs.hpp"
+
+namespace layer {
+
+// One argument as last set.
+struct Argument {
+  enum Kind { unset, value, local, svm, usm } kind = unset;
+  size_t size = 0;
+  std::string bytes;              // of a value
+  const void *pointer = nullptr;  // SVM or USM
+};
+
+// A kernel on one device.
+struct Variant {
+  cl_kernel shadow = nullptr;                // NULL: the application's own kernel runs
+  const InstrumentedKernel *info = nullptr;  // of the build's shadow, which `build` keeps
+  std::shared_ptr<Build> build;
+  std::string reason;  // why there is no shadow
+  uint32_t id = 0;     // of the boundary bus
+  size_t max_work_group = 0;
+  bool first_set = false;     // the constant ones of our arguments are set
+  cl_mem counters = nullptr;  // as last set
+  size_t scratch = 0;
+  ~Variant();
+};
+
+using SetUsmPointer = cl_int(CL_API_CALL *)(cl_kernel, cl_uint, const void *);
+
+struct Kernel {
+  cl_kernel handle = nullptr;
+  std::string name;
+  cl_context context = nullptr;
+  std::shared_ptr<Build> build;
+  std::mutex lock;  // guards what follows
+  std::vector<Argument> arguments;
+  std::map<cl_kernel_exec_info, std::string> exec_info;
+  SetUsmPointer set_usm = nullptr;
+  std::map<cl_device_id, std::shared_ptr<Variant>> variants;
+};
+
+// Knows kernels of unseen origin too.
+std::shared_ptr<Kernel> kernel_of(cl_kernel handle);
+
+// The kernel on the device; makes and registers it when it is first launched there.
+std::shared_ptr<Variant> variant_of(Kernel *kernel, const Device &device);
+
+// Also reached through the extension's own function.
+cl_int set_usm_pointer(SetUsmPointer native, cl_kernel kernel, cl_uint index, const void *pointer);
+
+// After fork, in the child: the boundary bus starts a new stream and knows no kernel.
+void forget_registrations();
+
+}  // namespace layer
+#endif

@@ -1,0 +1,440 @@
+#include "launches.hpp"
+
+#include <pthread.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <deque>
+
+#include "../clinst_protocol.h"
+#include "clock.hpp"
+#include "counters.hpp"
+#include "kernels.hpp"
+#include "warps.hpp"
+
+namespace layer {
+
+namespace {
+
+// Counter memory a context and device may hold before we wait for launches to finish, and beyond
+// which a launch is rather left uninstrumented.
+constexpr size_t soft_limit = size_t{256} << 20, hard_limit = size_t{4} << 30;
+constexpr double room_patience_s = 0.05, exit_patience_s = 10;
+constexpr size_t out_of_order_scan = 32;
+
+// How one launch is to run.
+struct Plan {
+  std::shared_ptr<Variant> variant;
+  cl_kernel kernel = nullptr;
+  std::string reason;  // why uninstrumented; empty: instrumented
+  Geometry geometry{};
+  bool local_known = false;
+  bool derived = false;  // counts follow from the geometry alone
+  CounterArea area;
+};
+
+// A launch whose end we have not seen yet.
+struct Pending {
+  uint64_t launch = 0;
+  cl_event event = nullptr;
+  std::shared_ptr<Queue> queue;
+  Plan plan;
+};
+
+// One lock over enqueueing and recording: the order of slices is the order of enqueueing.
+std::mutex &order = *new std::mutex;
+auto &pending = *new std::map<uint32_t, std::deque<Pending>>;  // by queue
+auto &clocks = *new std::map<const Device *, DeviceClock>;
+WarpClassifier &classifier = *new WarpClassifier;
+
+// ---- harvesting -------------------------------------------------------------------------------
+
+cl_int status_of(cl_event event) {
+  cl_int status = CL_QUEUED;
+  if (next.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status,
+                          nullptr) != CL_SUCCESS)
+    return -1;
+  return status;
+}
+
+void record_grid(uint64_t launch, const Variant &variant, const WarpClasses &classes) {
+  xpu_grid grid{};
+  grid.kernel = variant.id;
+  grid.n_vectors = classes.n_vectors;
+  grid.counts = classes.counts.data();
+  grid.n_runs = classes.run_vector.size();
+  grid.run_vector = classes.run_vector.data();
+  grid.run_length = classes.run_length.data();
+  xpu_kernel_counts(launch, &grid);
+}
+
+// What the kernel's header says it ran with; no counts where that cannot be.
+bool geometry_from_header(Plan *plan) {
+  const uint64_t *header = plan->area.data();
+  for (int d = 0; d < 3; d++)
+    if (!header[d] || header[d] > plan->geometry.global[d]) return false;
+  Geometry seen = Geometry::of(plan->geometry.global, header);
+  if (!std::equal(seen.groups, seen.groups + 3, header + 3)) return false;
+  if (plan->local_known && !(seen == plan->geometry)) return false;
+  plan->geometry = seen;
+  return true;
+}
+
+void harvest_counts(Pending *launch) {
+  Plan &plan = launch->plan;
+  if (!plan.area || !geometry_from_header(&plan)) return;
+  record_grid(launch->launch, *plan.variant,
+              classifier.classify(*plan.variant->info, plan.geometry,
+                                  plan.area.data() + CLINST_HEADER_WORDS));
+}
+
+cl_ulong device_stamp(cl_event event, cl_profiling_info which) {
+  cl_ulong stamp = 0;
+  next.clGetEventProfilingInfo(event, which, sizeof stamp, &stamp, nullptr);
+  return stamp;
+}
+
+void harvest(Pending *launch, cl_int status, uint64_t seen) {
+  xpu_completion completion{};
+  completion.launch = launch->launch;
+  completion.tsc_host = seen;
+  if (mode == Mode::time_async && launch->queue->profiling && status == CL_COMPLETE) {
+    DeviceClock &clock = clocks[launch->queue->device];
+    clock.refresh(*launch->queue);
+    completion.tsc_start = clock.ticks(device_stamp(launch->event, CL_PROFILING_COMMAND_START));
+    completion.tsc_end = clock.ticks(device_stamp(launch->event, CL_PROFILING_COMMAND_END));
+    if (completion.tsc_end) completion.tsc_host = 0;
+  }
+  if (status == CL_COMPLETE) harvest_counts(launch);
+  xpu_kernel_complete(&completion);
+  next.clReleaseEvent(launch->event);
+}
+
+// An in-order queue finishes from the front; elsewhere a few more are looked at.
+void poll_queue(std::deque<Pending> *launches, size_t scan) {
+  size_t missed = 0;
+  for (auto at = launches->begin(); at != launches->end();) {
+    cl_int status = status_of(at->event);
+    if (status > CL_COMPLETE) {
+      if (at->queue->in_order || ++missed > scan) return;
+      ++at;
+      continue;
+    }
+    harvest(&*at, status, xpu_tsc());
+    at = launches->erase(at);
+  }
+}
+
+void poll_locked() {
+  for (auto &queue : pending) poll_queue(&queue.second, SIZE_MAX);
+}
+
+bool idle() {
+  for (auto &queue : pending)
+    if (!queue.second.empty()) return false;
+  return true;
+}
+
+void nap() {
+  timespec short_while{0, 200000};
+  nanosleep(&short_while, nullptr);
+}
+
+double seconds() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+void flush_all() {
+  for (const auto &queue : queues.all()) next.clFlush(queue->handle);
+}
+
+// ---- planning ---------------------------------------------------------------------------------
+
+// Waits a little for room; never for ever, since what we wait for may wait for the application.
+CounterArea find_room(const Queue &queue, size_t words) {
+  std::shared_ptr<CounterPool> pool;
+  {
+    std::lock_guard<std::mutex> guard(queue.context->lock);
+    auto &slot = queue.context->pools[queue.device->handle];
+    if (!slot) slot = std::make_shared<CounterPool>(queue.context->handle);
+    pool = slot;
+  }
+  CounterArea area = pool->allocate(words, soft_limit);
+  if (area) return area;
+  poll_locked();
+  area = pool->allocate(words, soft_limit);
+  if (!area && !user_events_unfired() && !idle()) {
+    flush_all();
+    for (double end = seconds() + room_patience_s; !area && seconds() < end && !idle();) {
+      nap();
+      poll_locked();
+      area = pool->allocate(words, soft_limit);
+    }
+  }
+  return area ? std::move(area) : pool->allocate(words, hard_limit);
+}
+
+// Room for the reduction over a warp, in local memory. 0: there is not enough.
+size_t scratch_bytes(const Plan &plan, const Kernel &kernel, const Device &device) {
+  const Variant &variant = *plan.variant;
+  const uint64_t *global = plan.geometry.global;
+  uint64_t items = plan.local_known
+                       ? plan.geometry.items_a_group()
+                       : std::min<uint64_t>(global[0] * global[1] * global[2],
+                                            variant.max_work_group ? variant.max_work_group
+                                                                   : device.max_work_group);
+  cl_ulong used = 0;
+  next.clGetKernelWorkGroupInfo(kernel.handle, device.handle, CL_KERNEL_LOCAL_MEM_SIZE, sizeof used,
+                                &used, nullptr);
+  uint64_t bytes = std::max<uint64_t>(8, items * variant.info->scratch_probes * 8);
+  return used + bytes <= device.local_memory ? bytes : 0;
+}
+
+cl_int set_our_arguments(Variant *variant, const CounterArea &area, size_t scratch) {
+  cl_uint n = variant->info->n_args;
+  cl_mem buffer = area.buffer();
+  cl_ulong first = area.first();
+  cl_int error = CL_SUCCESS;
+  if (variant->counters != buffer)
+    error = next.clSetKernelArg(variant->shadow, n, sizeof buffer, &buffer);
+  if (error == CL_SUCCESS) {
+    variant->counters = buffer;
+    error = next.clSetKernelArg(variant->shadow, n + 1, sizeof first, &first);
+  }
+  if (error == CL_SUCCESS && variant->scratch != scratch) {
+    error = next.clSetKernelArg(variant->shadow, n + 2, scratch, nullptr);
+    variant->scratch = scratch;
+  }
+  return error;
+}
+
+// Decides whether the shadow runs, and prepares it. A reason means that it does not.
+std::string prepare_shadow(Plan *plan, const Queue &queue, const Kernel &kernel) {
+  Variant &variant = *plan->variant;
+  const InstrumentedKernel &info = *variant.info;
+  if (info.n_args != kernel.arguments.size())
+    return "the instrumented kernel has other arguments than the application's";
+  const uint64_t *global = plan->geometry.global;
+  uint64_t warps = plan->local_known ? plan->geometry.n_groups() * plan->geometry.warps_a_group()
+                                     : global[0] * global[1] * global[2];
+  size_t scratch = scratch_bytes(*plan, kernel, *queue.device);
+  if (!scratch) return "the counters do not fit into local memory";
+  if (warps > hard_limit / 8 / (info.n_probes + 1)) return "the counters need too much memory";
+  plan->area = find_room(queue, CLINST_HEADER_WORDS + warps * info.n_probes);
+  if (!plan->area) return "the counters need too much memory";
+  std::fill_n(plan->area.header(), CLINST_HEADER_WORDS, 0);
+  cl_int error = set_our_arguments(&variant, plan->area, scratch);
+  if (error != CL_SUCCESS)
+    return "the instrumented kernel does not take our arguments (error " + std::to_string(error) +
+           ")";
+  plan->kernel = variant.shadow;
+  return "";
+}
+
+Plan make_plan(const Queue &queue, Kernel *kernel, cl_uint dimensions, const size_t *global,
+               const size_t *local) {
+  Plan plan;
+  plan.kernel = kernel->handle;
+  plan.variant = variant_of(kernel, *queue.device);
+  plan.reason = plan.variant->reason;
+  plan.local_known = local != nullptr;
+  uint64_t g[3] = {1, 1, 1}, l[3] = {1, 1, 1};
+  for (cl_uint d = 0; d < dimensions; d++) {
+    g[d] = global[d];
+    l[d] = local && local[d] ? local[d] : 1;
+  }
+  plan.geometry = Geometry::of(g, l);
+  if (!plan.variant->shadow) return plan;
+  plan.derived = plan.local_known && plan.variant->info->n_probes == 0;
+  if (!plan.derived) plan.reason = prepare_shadow(&plan, queue, *kernel);
+  return plan;
+}
+
+// ---- launching --------------------------------------------------------------------------------
+
+struct Range {
+  cl_uint dimensions;
+  const size_t *offset, *global, *local;
+};
+
+uint64_t record_launch(const Queue &queue, const Plan &plan, const Range &range, uint64_t tsc) {
+  xpu_launch launch{};
+  launch.kernel = plan.variant->id;
+  launch.dimensions = range.dimensions;
+  for (cl_uint d = 0; d < 3; d++) {
+    bool used = d < range.dimensions;
+    launch.global[d] = used ? range.global[d] : 1;
+    launch.local[d] = !range.local ? 0 : used ? range.local[d] : 1;
+    launch.offset[d] = used && range.offset ? range.offset[d] : 0;
+  }
+  launch.queue = queue.index;
+  launch.device = queue.device->index;
+  launch.tsc_run = tsc;
+  launch.reason = plan.reason.empty() ? nullptr : plan.reason.c_str();
+  return xpu_kernel_run(&launch);
+}
+
+// The last geometry's classes are kept: a loop of launches computes them once.
+void record_derived(uint64_t number, const Plan &plan) {
+  record_grid(number, *plan.variant,
+              classifier.classify(*plan.variant->info, plan.geometry, nullptr));
+}
+
+void register_exit() {
+  static bool done;
+  if (done) return;
+  done = true;
+  std::atexit(finish);
+  pthread_atfork([] { order.lock(); }, [] { order.unlock(); },
+                 [] {
+                   // Its parent's launches are not the child's own, and neither are the events.
+                   (new std::map<uint32_t, std::deque<Pending>>)->swap(pending);
+                   forget_registrations();
+                   order.unlock();
+                 });
+}
+
+// The paper's timer: the host waits for each kernel. Not for one that may wait for the host.
+void wait_in_sync(Pending *launch) {
+  if (user_events_unfired()) {
+    std::lock_guard<std::mutex> guard(order);
+    pending[launch->queue->index].push_back(std::move(*launch));
+    return;
+  }
+  flush_all();
+  next.clWaitForEvents(1, &launch->event);
+  uint64_t seen = xpu_tsc();
+  std::lock_guard<std::mutex> guard(order);
+  harvest(launch, CL_COMPLETE, seen);
+  poll_locked();
+}
+
+template <class Native>
+cl_int launch(cl_command_queue queue_handle, cl_kernel kernel_handle, const Range &range,
+              cl_event *event, Native &&native) {
+  auto queue = queue_of(queue_handle);
+  auto kernel = kernel_of(kernel_handle);
+  bool empty = range.dimensions < 1 || range.dimensions > 3 || !range.global;
+  for (cl_uint d = 0; !empty && d < range.dimensions; d++) empty = !range.global[d];
+  if (!queue || !kernel || empty) return native(kernel_handle, event);
+
+  std::unique_lock<std::mutex> guard(order);
+  register_exit();
+  poll_queue(&pending[queue->index], out_of_order_scan);
+  Plan plan = make_plan(*queue, kernel.get(), range.dimensions, range.global, range.local);
+  Pending record;
+  uint64_t tsc = xpu_tsc();
+  cl_int error = native(plan.kernel, &record.event);
+  if (error != CL_SUCCESS && plan.kernel != kernel_handle) {
+    // The application's own kernel decides whether the launch was wrong.
+    plan.reason =
+        "the device refused the instrumented kernel (error " + std::to_string(error) + ")";
+    plan.area = CounterArea();
+    tsc = xpu_tsc();
+    error = native(kernel_handle, &record.event);
+  }
+  if (error != CL_SUCCESS) return error;
+  record.launch = record_launch(*queue, plan, range, tsc);
+  if (plan.derived) record_derived(record.launch, plan);
+  record.queue = queue;
+  record.plan = std::move(plan);
+  if (event) {
+    next.clRetainEvent(record.event);
+    *event = record.event;
+  }
+  if (mode != Mode::time_sync) {
+    pending[queue->index].push_back(std::move(record));
+    return CL_SUCCESS;
+  }
+  guard.unlock();
+  wait_in_sync(&record);
+  return CL_SUCCESS;
+}
+
+cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
+                                  const size_t *offset, const size_t *global, const size_t *local,
+                                  cl_uint n_wait, const cl_event *wait, cl_event *event) {
+  Api api;
+  cl_int error = CL_OUT_OF_HOST_MEMORY;
+  auto native = [&](cl_kernel which, cl_event *to) {
+    return next.clEnqueueNDRangeKernel(queue, which, dimensions, offset, global, local, n_wait,
+                                       wait, to);
+  };
+  quietly([&] {
+    error = launch(queue, kernel, {dimensions, offset, global, local}, event, native);
+  });
+  return error;
+}
+
+cl_int CL_API_CALL enqueue_task(cl_command_queue queue, cl_kernel kernel, cl_uint n_wait,
+                                const cl_event *wait, cl_event *event) {
+  Api api;
+  cl_int error = CL_OUT_OF_HOST_MEMORY;
+  static const size_t one[1] = {1};
+  auto native = [&](cl_kernel which, cl_event *to) {
+    return next.clEnqueueTask(queue, which, n_wait, wait, to);
+  };
+  quietly([&] { error = launch(queue, kernel, {1, nullptr, one, one}, event, native); });
+  return error;
+}
+
+cl_int CL_API_CALL finish_queue(cl_command_queue queue) {
+  Api api;
+  cl_int error = next.clFinish(queue);
+  quietly(poll_all);
+  return error;
+}
+
+cl_int CL_API_CALL wait_for_events(cl_uint n, const cl_event *events) {
+  Api api;
+  cl_int error = next.clWaitForEvents(n, events);
+  quietly(poll_all);
+  return error;
+}
+
+}  // namespace
+
+void poll_all() {
+  std::lock_guard<std::mutex> guard(order);
+  poll_locked();
+}
+
+void close_context(Context &context) {
+  poll_all();
+  std::map<cl_device_id, std::shared_ptr<CounterPool>> pools;
+  std::lock_guard<std::mutex> guard(order);
+  std::lock_guard<std::mutex> own(context.lock);
+  pools.swap(context.pools);
+}
+
+void finish() {
+  static bool done;
+  Api api;
+  quietly([] {
+    std::unique_lock<std::mutex> guard(order);
+    if (done) return;
+    done = true;
+    poll_locked();
+    for (double end = seconds() + exit_patience_s;
+         !idle() && !user_events_unfired() && seconds() < end;) {
+      nap();
+      poll_locked();
+    }
+    uint64_t error = 0;
+    for (const auto &clock : clocks) error = std::max(error, clock.second.error_ticks());
+    if (!clocks.empty()) xpu_note("clock_error_ticks", std::to_string(error).c_str());
+    xpu_gpu_fini();
+  });
+}
+
+void override_launches(cl_icd_dispatch *table) {
+  table->clEnqueueNDRangeKernel = enqueue_kernel;
+  table->clEnqueueTask = enqueue_task;
+  table->clFinish = finish_queue;
+  table->clWaitForEvents = wait_for_events;
+}
+
+}  // namespace layer

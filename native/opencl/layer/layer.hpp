@@ -1,0 +1,71 @@
+// What every part of the layer shares: the native dispatch table, the mode, and the brackets that
+// tell CPU engines where the device runtime begins and ends.
+#ifndef XPUPROF_OPENCL_LAYER_HPP
+#define XPUPROF_OPENCL_LAYER_HPP
+
+#define CL_TARGET_OPENCL_VERSION 300
+#include <CL/cl.h>
+#include <CL/cl_ext.h>
+#include <CL/cl_icd.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "xpuprof/boundary.h"
+
+namespace layer {
+
+enum class Mode { inert, profile, time_sync, time_async };
+
+extern Mode mode;
+extern cl_icd_dispatch next;  // the table below ours: the next layer's or the driver's
+
+// Around every call into the device runtime.
+struct Api {
+  Api() { xpu_api_enter(); }
+  ~Api() { xpu_api_leave(); }
+  Api(const Api &) = delete;
+  Api &operator=(const Api &) = delete;
+};
+
+// Around every call of the device runtime back into user code.
+struct Callback {
+  Callback() { xpu_callback_enter(); }
+  ~Callback() { xpu_callback_leave(); }
+  Callback(const Callback &) = delete;
+  Callback &operator=(const Callback &) = delete;
+};
+
+// Our own book-keeping must never reach the application as an exception.
+template <class F>
+bool quietly(F &&work) noexcept {
+  try {
+    work();
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+// A bracketed call of one native entry, made from its type.
+template <auto member>
+struct Through;
+template <class R, class... A, R (CL_API_CALL *cl_icd_dispatch::*member)(A...)>
+struct Through<member> {
+  static R CL_API_CALL call(A... arguments) {
+    Api api;
+    return (next.*member)(arguments...);
+  }
+};
+
+// Each part puts its entries over the plain ones.
+void override_objects(cl_icd_dispatch *table);
+void override_programs(cl_icd_dispatch *table);
+void override_kernels(cl_icd_dispatch *table);
+void override_launches(cl_icd_dispatch *table);
+void override_transfers(cl_icd_dispatch *table);
+void override_callbacks(cl_icd_dispatch *table);
+void override_extensions(cl_icd_dispatch *table);
+
+}  // namespace layer
+#endif

@@ -1,0 +1,396 @@
+#include "programs.hpp"
+
+#include <unistd.h>
+
+#include <cstring>
+
+#include "../clinst_protocol.h"
+#include "callbacks.hpp"
+#include "content_hash.hpp"
+#include "runtimes.hpp"
+#include "xpuprof/trace_format.h"
+
+namespace layer {
+
+namespace {
+
+struct Program {
+  cl_program handle = nullptr;
+  cl_context context = nullptr;
+  std::mutex lock;
+  Part source;  // as created; options are filled in by the build
+  std::map<cl_device_id, Part> device_parts;
+  uint32_t kind = XP_PROGRAM_SOURCE;
+  std::string reason;
+  std::shared_ptr<Build> build;
+};
+
+Registry<cl_program, Program> &programs = *new Registry<cl_program, Program>;
+
+enum class Module { other, spirv, bitcode };
+
+Module module_of(const std::string &bytes) {
+  if (bytes.size() < 4) return Module::other;
+  uint32_t magic;
+  std::memcpy(&magic, bytes.data(), 4);
+  if (magic == 0x07230203u) return Module::spirv;
+  // Raw bitcode, and bitcode in its wrapper.
+  return magic == 0xdec04342u || magic == 0x0b17c0deu ? Module::bitcode : Module::other;
+}
+
+// The instrumenter works elsewhere: relative include folders are made absolute, and the current
+// one is searched last, as drivers do.
+std::string absolute_includes(const std::string &options) {
+  char here[4096];
+  if (!getcwd(here, sizeof here)) return options;
+  std::string result, rest = options;
+  size_t at = 0;
+  while (at < rest.size()) {
+    bool start = at == 0 || rest[at - 1] == ' ';
+    if (start && rest.compare(at, 2, "-I") == 0) {
+      result += "-I";
+      at += 2;
+      while (at < rest.size() && rest[at] == ' ') at++;
+      if (at < rest.size() && (rest[at] == '"' || rest[at] == '\'')) result += rest[at++];
+      if (at < rest.size() && rest[at] != '/') result += std::string(here) + "/";
+    } else {
+      result += rest[at++];
+    }
+  }
+  bool quote = std::strchr(here, ' ');
+  return result + (quote ? " \"-I" : " -I") + here + (quote ? "\"" : "");
+}
+
+std::shared_ptr<Program> add_program(cl_program handle, cl_context context) {
+  auto program = std::make_shared<Program>();
+  program->handle = handle;
+  program->context = context;
+  programs.add(handle, program);
+  return program;
+}
+
+void hash_part(ContentHash *hash, const Part &part) {
+  hash->add(part.payload);
+  hash->add(part.options);
+  for (const auto &header : part.headers) {
+    hash->add(header.first);
+    hash->add(header.second);
+  }
+  for (const auto &constant : part.spec_constants) {
+    hash->add(std::to_string(constant.first));
+    hash->add(constant.second);
+  }
+}
+
+const char *kind_name(uint32_t kind) {
+  static const char *const names[] = {"source", "IL", "binary", "built-in"};
+  return names[kind < 4 ? kind : 0];
+}
+
+// Runs before the native build: once that has finished, another thread may launch.
+std::shared_ptr<Build> new_build(Program *program, const char *options) {
+  auto build = std::make_shared<Build>();
+  build->options = text_of(options);
+  build->kind = program->kind;
+  build->reason = program->reason;
+  build->device_parts = program->device_parts;
+  ContentHash hash;
+  if (program->kind == XP_PROGRAM_SOURCE || program->kind == XP_PROGRAM_IL) {
+    Part part = program->source;
+    part.options = build->options;
+    hash_part(&hash, part);
+    if (part.input == CLINST_SOURCE) part.options = absolute_includes(part.options);
+    build->parts.push_back(std::move(part));
+  } else if (!program->device_parts.empty()) {
+    hash_part(&hash, program->device_parts.begin()->second);
+    hash.add(build->options);
+  } else {
+    hash_part(&hash, program->source);
+  }
+  hash.get(build->hash);
+  build->origin = kind_name(program->kind);
+  if (!build->options.empty()) build->origin += ": " + build->options;
+  return build;
+}
+
+// Returns what stood there before: a build that fails leaves the older one in force.
+std::shared_ptr<Build> set_build(cl_program handle, std::shared_ptr<Build> build) {
+  if (auto program = programs.find(handle)) {
+    std::lock_guard<std::mutex> guard(program->lock);
+    program->build.swap(build);
+  }
+  return build;
+}
+
+// ---- creation ---------------------------------------------------------------------------------
+
+cl_program CL_API_CALL create_with_source(cl_context context, cl_uint count, const char **strings,
+                                          const size_t *lengths, cl_int *error) {
+  Api api;
+  cl_program handle = next.clCreateProgramWithSource(context, count, strings, lengths, error);
+  if (handle)
+    quietly([&] {
+      auto program = add_program(handle, context);
+      for (cl_uint i = 0; i < count; i++)
+        program->source.payload +=
+            lengths && lengths[i] ? std::string(strings[i], lengths[i]) : std::string(strings[i]);
+    });
+  return handle;
+}
+
+cl_program CL_API_CALL create_with_il(cl_context context, const void *il, size_t length,
+                                      cl_int *error) {
+  return create_program_with_il(next.clCreateProgramWithIL, context, il, length, error);
+}
+
+cl_program CL_API_CALL create_with_binary(cl_context context, cl_uint n,
+                                          const cl_device_id *devices, const size_t *lengths,
+                                          const unsigned char **binaries, cl_int *status,
+                                          cl_int *error) {
+  Api api;
+  cl_program handle =
+      next.clCreateProgramWithBinary(context, n, devices, lengths, binaries, status, error);
+  if (handle)
+    quietly([&] {
+      auto program = add_program(handle, context);
+      program->kind = XP_PROGRAM_BINARY;
+      for (cl_uint i = 0; i < n; i++) {
+        Part part;
+        part.payload.assign(reinterpret_cast<const char *>(binaries[i]), lengths[i]);
+        program->device_parts[devices[i]] = std::move(part);
+      }
+    });
+  return handle;
+}
+
+cl_program CL_API_CALL create_with_built_in(cl_context context, cl_uint n,
+                                            const cl_device_id *devices, const char *names,
+                                            cl_int *error) {
+  Api api;
+  cl_program handle = next.clCreateProgramWithBuiltInKernels(context, n, devices, names, error);
+  if (handle)
+    quietly([&] {
+      auto program = add_program(handle, context);
+      program->kind = XP_PROGRAM_BUILTIN;
+      program->source.payload = names;
+      program->reason = "a kernel built into the device has no code to instrument";
+      set_build(handle, new_build(program.get(), ""));
+    });
+  return handle;
+}
+
+// ---- building ---------------------------------------------------------------------------------
+
+cl_int CL_API_CALL build_program(cl_program handle, cl_uint n, const cl_device_id *devices,
+                                 const char *options, void(CL_CALLBACK *notify)(cl_program, void *),
+                                 void *user) {
+  Api api;
+  std::shared_ptr<Build> before;
+  quietly([&] {
+    if (auto program = programs.find(handle))
+      before = set_build(handle, new_build(program.get(), options));
+  });
+  ProgramNotify wrapped(notify, user);
+  cl_int error =
+      next.clBuildProgram(handle, n, devices, options, wrapped.function(), wrapped.data());
+  if (error != CL_SUCCESS) quietly([&] { set_build(handle, before); });
+  return error;
+}
+
+cl_int CL_API_CALL compile_program(cl_program handle, cl_uint n, const cl_device_id *devices,
+                                   const char *options, cl_uint n_headers,
+                                   const cl_program *headers, const char **names,
+                                   void(CL_CALLBACK *notify)(cl_program, void *), void *user) {
+  Api api;
+  std::shared_ptr<Build> before;
+  quietly([&] {
+    auto program = programs.find(handle);
+    if (!program) return;
+    program->source.headers.clear();
+    for (cl_uint i = 0; headers && names && i < n_headers; i++)
+      if (auto header = programs.find(headers[i]))
+        program->source.headers.emplace_back(names[i], header->source.payload);
+    before = set_build(handle, new_build(program.get(), options));
+  });
+  ProgramNotify wrapped(notify, user);
+  cl_int error = next.clCompileProgram(handle, n, devices, options, n_headers, headers, names,
+                                       wrapped.function(), wrapped.data());
+  if (error != CL_SUCCESS) quietly([&] { set_build(handle, before); });
+  return error;
+}
+
+std::shared_ptr<Build> link_builds(const char *options, cl_uint n, const cl_program *inputs) {
+  auto build = std::make_shared<Build>();
+  ContentHash hash;
+  build->options = text_of(options);
+  build->origin = "linked of " + std::to_string(n);
+  for (cl_uint i = 0; i < n; i++) {
+    auto input = build_of(inputs[i]);
+    if (!input || (input->parts.empty() && input->device_parts.empty())) {
+      build->reason = "linked with a program of unknown origin";
+      continue;
+    }
+    if (i == 0) build->kind = input->kind;
+    if (!input->reason.empty()) build->reason = input->reason;
+    build->parts.insert(build->parts.end(), input->parts.begin(), input->parts.end());
+    if (input->parts.empty()) build->reason = "linked with a program made from a binary";
+    hash.add(std::string(reinterpret_cast<const char *>(input->hash), sizeof input->hash));
+  }
+  hash.add(build->options);
+  hash.get(build->hash);
+  return build;
+}
+
+cl_program CL_API_CALL link_program(cl_context context, cl_uint n_devices,
+                                    const cl_device_id *devices, const char *options, cl_uint n,
+                                    const cl_program *inputs,
+                                    void(CL_CALLBACK *notify)(cl_program, void *), void *user,
+                                    cl_int *error) {
+  Api api;
+  std::shared_ptr<Build> build;
+  quietly([&] { build = link_builds(options, inputs ? n : 0, inputs); });
+  ProgramNotify wrapped(notify, user);
+  cl_program handle = next.clLinkProgram(context, n_devices, devices, options, n, inputs,
+                                         wrapped.function(), wrapped.data(), error);
+  if (handle) quietly([&] { add_program(handle, context)->build = build; });
+  return handle;
+}
+
+cl_int CL_API_CALL set_spec_constant(cl_program handle, cl_uint id, size_t size,
+                                     const void *value) {
+  Api api;
+  cl_int error = next.clSetProgramSpecializationConstant(handle, id, size, value);
+  if (error == CL_SUCCESS)
+    quietly([&] {
+      auto program = programs.find(handle);
+      if (!program) return;
+      std::lock_guard<std::mutex> guard(program->lock);
+      std::string bytes(static_cast<const char *>(value), size);
+      for (auto &constant : program->source.spec_constants)
+        if (constant.first == id) {
+          constant.second = bytes;
+          return;
+        }
+      program->source.spec_constants.emplace_back(id, bytes);
+    });
+  return error;
+}
+
+cl_int CL_API_CALL retain_program(cl_program program) {
+  Api api;
+  cl_int error = next.clRetainProgram(program);
+  if (error == CL_SUCCESS) programs.retain(program);
+  return error;
+}
+
+cl_int CL_API_CALL release_program(cl_program program) {
+  Api api;
+  std::shared_ptr<Program> last;
+  quietly([&] { last = programs.release(program); });
+  cl_int error = next.clReleaseProgram(program);
+  quietly([&] { last.reset(); });
+  return error;
+}
+
+}  // namespace
+
+cl_program create_program_with_il(cl_api_clCreateProgramWithIL native, cl_context context,
+                                  const void *il, size_t length, cl_int *error) {
+  Api api;
+  cl_program handle = native(context, il, length, error);
+  if (handle)
+    quietly([&] {
+      auto program = add_program(handle, context);
+      program->kind = XP_PROGRAM_IL;
+      program->source.payload.assign(static_cast<const char *>(il), length);
+      program->source.input = CLINST_SPIRV;
+      if (module_of(program->source.payload) != Module::spirv)
+        program->reason = "the intermediate language is not SPIR-V";
+    });
+  return handle;
+}
+
+std::shared_ptr<Build> build_of(cl_program handle) {
+  auto program = programs.find(handle);
+  if (!program) return nullptr;
+  std::lock_guard<std::mutex> guard(program->lock);
+  return program->build;
+}
+
+// ---- shadows ----------------------------------------------------------------------------------
+
+Shadow::~Shadow() {
+  if (program) next.clReleaseProgram(program);
+}
+
+// The parts for one device; of a program made from binaries each device has its own.
+static std::string parts_for(const Build &build, const Device &device, std::vector<Part> *parts) {
+  *parts = build.parts;
+  if (build.device_parts.empty()) return parts->empty() ? "the program's origin is unknown" : "";
+  auto at = build.device_parts.find(device.handle);
+  if (at == build.device_parts.end()) return "the program holds no binary for the device";
+  Part part = at->second;
+  switch (module_of(part.payload)) {
+    case Module::spirv:
+      part.input = CLINST_SPIRV;
+      break;
+    case Module::bitcode:
+      part.input = CLINST_BITCODE;
+      break;
+    case Module::other:
+      return "the program was made from a native binary";
+  }
+  part.options = build.options;
+  parts->assign(1, part);
+  return "";
+}
+
+static void make_shadow(const Build &build, cl_context context, const Device &device,
+                        Shadow *shadow) {
+  std::vector<Part> parts;
+  shadow->reason = build.reason;
+  if (shadow->reason.empty() && !device.takes_spirv && !device.takes_bitcode)
+    shadow->reason = "the device takes neither SPIR-V nor SPIR modules";
+  if (shadow->reason.empty() && !device.is_cpu)
+    shadow->reason = "only CPU devices share memory with the layer";
+  if (shadow->reason.empty()) shadow->reason = parts_for(build, device, &parts);
+  if (!shadow->reason.empty()) return;
+  Instrumented result = instrument(parts, module_kind(device), device.features);
+  shadow->reason = result.reason;
+  if (!shadow->reason.empty()) return;
+  std::string options = build.options;
+  for (const Part &part : build.parts) options += " " + part.options;
+  shadow->reason = build_module(context, device, result.module, options, &shadow->program);
+  for (auto &kernel : result.kernels) shadow->kernels.insert(std::move(kernel));
+}
+
+const Shadow &Build::shadow(cl_context context, const Device &device) {
+  std::lock_guard<std::mutex> guard(lock_);
+  std::unique_ptr<Shadow> &shadow = shadows_[device.handle];
+  if (!shadow) {
+    shadow = std::make_unique<Shadow>();
+    try {
+      make_shadow(*this, context, device, shadow.get());
+    } catch (...) {
+      shadow->reason = "the instrumented program could not be made";
+    }
+  }
+  return *shadow;
+}
+
+void override_programs(cl_icd_dispatch *table) {
+  table->clCreateProgramWithSource = create_with_source;
+  table->clCreateProgramWithBinary = create_with_binary;
+  if (next.clCreateProgramWithBuiltInKernels)
+    table->clCreateProgramWithBuiltInKernels = create_with_built_in;
+  if (next.clCreateProgramWithIL) table->clCreateProgramWithIL = create_with_il;
+  table->clBuildProgram = build_program;
+  if (next.clCompileProgram) table->clCompileProgram = compile_program;
+  if (next.clLinkProgram) table->clLinkProgram = link_program;
+  if (next.clSetProgramSpecializationConstant)
+    table->clSetProgramSpecializationConstant = set_spec_constant;
+  table->clRetainProgram = retain_program;
+  table->clReleaseProgram = release_program;
+}
+
+}  // namespace layer

@@ -1,0 +1,50 @@
+// Programs: what the application gave the driver, kept so that an instrumented shadow can be made
+// of it when one of its kernels is first launched. The application's own objects stay untouched.
+#ifndef XPUPROF_OPENCL_PROGRAMS_HPP
+#define XPUPROF_OPENCL_PROGRAMS_HPP
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "clinst_client.hpp"
+#include "objects.hpp"
+
+namespace layer {
+
+// An instrumented program for one device.
+struct Shadow {
+  cl_program program = nullptr;
+  std::string reason;  // why there is none
+  std::map<std::string, InstrumentedKernel> kernels;
+  ~Shadow();
+};
+
+// What one successful build (compile, link) was made of. Kernels keep it: a program may be built
+// again, or released, while its kernels live.
+struct Build {
+  std::vector<Part> parts;
+  std::string options;  // of the build or link itself
+  std::string origin;   // for the reader of a report
+  std::string reason;   // why it can never be instrumented
+  uint8_t hash[16] = {};
+  uint32_t kind = 0;                          // enum xp_program_kind
+  std::map<cl_device_id, Part> device_parts;  // of programs made from binaries
+
+  const Shadow &shadow(cl_context context, const Device &device);
+
+ private:
+  std::mutex lock_;
+  std::map<cl_device_id, std::unique_ptr<Shadow>> shadows_;
+};
+
+std::shared_ptr<Build> build_of(cl_program program);
+
+// Also reached through the extension's own function.
+cl_program create_program_with_il(cl_api_clCreateProgramWithIL native, cl_context context,
+                                  const void *il, size_t length, cl_int *error);
+
+}  // namespace layer
+#endif

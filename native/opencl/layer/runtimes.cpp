@@ -1,0 +1,158 @@
+#include "runtimes.hpp"
+
+#include <cstring>
+#include <sstream>
+
+#include "../clinst_protocol.h"
+
+namespace layer {
+
+static std::string info_text(cl_device_id device, cl_device_info name) {
+  size_t size = 0;
+  if (next.clGetDeviceInfo(device, name, 0, nullptr, &size) != CL_SUCCESS || !size) return "";
+  std::string text(size, '\0');
+  if (next.clGetDeviceInfo(device, name, size, text.data(), nullptr) != CL_SUCCESS) return "";
+  return text.c_str();
+}
+
+template <class T>
+static T info_number(cl_device_id device, cl_device_info name) {
+  T value = 0;
+  next.clGetDeviceInfo(device, name, sizeof value, &value, nullptr);
+  return value;
+}
+
+// "OpenCL 3.0 ..." or "OpenCL C 1.2 ..." -> 300, 120
+static unsigned version_number(const std::string &text) {
+  size_t digit = text.find_first_of("0123456789");
+  if (digit == std::string::npos || digit + 2 >= text.size()) return 120;
+  return 100u * (unsigned)(text[digit] - '0') + 10u * (unsigned)(text[digit + 2] - '0');
+}
+
+static std::string c_features(cl_device_id device) {
+  size_t size = 0;
+  if (next.clGetDeviceInfo(device, CL_DEVICE_OPENCL_C_FEATURES, 0, nullptr, &size) != CL_SUCCESS)
+    return "";
+  std::vector<cl_name_version> features(size / sizeof(cl_name_version));
+  if (next.clGetDeviceInfo(device, CL_DEVICE_OPENCL_C_FEATURES, size, features.data(), nullptr) !=
+      CL_SUCCESS)
+    return "";
+  std::string names;
+  for (const cl_name_version &feature : features)
+    names += (names.empty() ? "" : " ") + std::string(feature.name);
+  return names;
+}
+
+Device describe_device(cl_device_id handle) {
+  Device device{};
+  device.handle = handle;
+  device.max_work_group = info_number<size_t>(handle, CL_DEVICE_MAX_WORK_GROUP_SIZE);
+  device.local_memory = info_number<cl_ulong>(handle, CL_DEVICE_LOCAL_MEM_SIZE);
+  device.is_cpu = info_number<cl_device_type>(handle, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU;
+  std::string extensions = info_text(handle, CL_DEVICE_EXTENSIONS);
+  unsigned version = version_number(info_text(handle, CL_DEVICE_VERSION));
+  // Only a device of 2.1 or newer knows the question.
+  if (version >= 210)
+    device.takes_spirv = info_text(handle, CL_DEVICE_IL_VERSION).find("SPIR-V") == 0;
+  device.takes_bitcode = extensions.find("cl_khr_spir") != std::string::npos;
+  std::ostringstream features;
+  features << "extensions=" << extensions << "\nversion=" << version
+           << "\nc_version=" << version_number(info_text(handle, CL_DEVICE_OPENCL_C_VERSION))
+           << "\nc_features=" << (version >= 300 ? c_features(handle) : "")
+           << "\naddress_bits=" << info_number<cl_uint>(handle, CL_DEVICE_ADDRESS_BITS)
+           << "\nendian_little=" << info_number<cl_bool>(handle, CL_DEVICE_ENDIAN_LITTLE)
+           << "\nimage_support=" << info_number<cl_bool>(handle, CL_DEVICE_IMAGE_SUPPORT)
+           << "\nsingle_fp_config="
+           << info_number<cl_device_fp_config>(handle, CL_DEVICE_SINGLE_FP_CONFIG) << "\n";
+  device.features = features.str();
+  return device;
+}
+
+static std::string platform_text(cl_platform_id platform, cl_platform_info name) {
+  size_t size = 0;
+  if (next.clGetPlatformInfo(platform, name, 0, nullptr, &size) != CL_SUCCESS || !size) return "";
+  std::string text(size, '\0');
+  if (next.clGetPlatformInfo(platform, name, size, text.data(), nullptr) != CL_SUCCESS) return "";
+  return text.c_str();
+}
+
+void announce_runtime(cl_context context) {
+  static bool done;
+  if (done) return;
+  done = true;
+  cl_device_id device = nullptr;
+  cl_platform_id platform = nullptr;
+  size_t size = 0;
+  next.clGetContextInfo(context, CL_CONTEXT_DEVICES, 0, nullptr, &size);
+  std::vector<cl_device_id> devices(size / sizeof device + 1);
+  next.clGetContextInfo(context, CL_CONTEXT_DEVICES, size, devices.data(), nullptr);
+  if (devices[0])
+    next.clGetDeviceInfo(devices[0], CL_DEVICE_PLATFORM, sizeof platform, &platform, nullptr);
+  std::string version = platform ? platform_text(platform, CL_PLATFORM_NAME) + ", " +
+                                       platform_text(platform, CL_PLATFORM_VERSION)
+                                 : "unknown";
+  xpu_gpu_init("opencl", version.c_str(), "lane", CLINST_WARP);
+}
+
+uint32_t module_kind(const Device &device) {
+  return device.takes_spirv ? CLINST_TO_SPIRV : CLINST_TO_BITCODE;
+}
+
+// Options that act behind the front end and so still matter for a module.
+static std::string module_options(const Device &device, const std::string &user_options) {
+  static const char *const late[] = {
+      "-cl-opt-disable",       "-cl-mad-enable",
+      "-cl-no-signed-zeros",   "-cl-denorms-are-zero",
+      "-cl-finite-math-only",  "-cl-unsafe-math-optimizations",
+      "-cl-fast-relaxed-math", "-cl-fp32-correctly-rounded-divide-sqrt"};
+  std::string options = device.takes_spirv ? "" : "-x spir -spir-std=1.2";
+  std::istringstream words(user_options);
+  for (std::string word; words >> word;)
+    for (const char *option : late)
+      if (word == option) options += " " + word;
+  return options;
+}
+
+static cl_program load(cl_context context, const Device &device, const std::string &module,
+                       cl_int *error) {
+  if (device.takes_spirv)
+    return next.clCreateProgramWithIL(context, module.data(), module.size(), error);
+  size_t size = module.size();
+  const unsigned char *bytes = reinterpret_cast<const unsigned char *>(module.data());
+  return next.clCreateProgramWithBinary(context, 1, &device.handle, &size, &bytes, nullptr, error);
+}
+
+static std::string first_log_line(cl_program program, const Device &device) {
+  size_t size = 0;
+  next.clGetProgramBuildInfo(program, device.handle, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size);
+  std::string log(size, '\0');
+  if (size)
+    next.clGetProgramBuildInfo(program, device.handle, CL_PROGRAM_BUILD_LOG, size, log.data(),
+                               nullptr);
+  return log.substr(0, log.find_first_of(std::string("\n\0", 2)));
+}
+
+std::string build_module(cl_context context, const Device &device, const std::string &module,
+                         const std::string &user_options, cl_program *program) {
+  cl_int error = CL_SUCCESS;
+  *program = load(context, device, module, &error);
+  if (!*program)
+    return "the device does not take the instrumented program (error " + std::to_string(error) +
+           ")";
+  std::string options = module_options(device, user_options);
+  error = next.clBuildProgram(*program, 1, &device.handle, options.c_str(), nullptr, nullptr);
+  if (error == CL_SUCCESS) return "";
+  std::string reason = "the device's compiler refused the instrumented program (error " +
+                       std::to_string(error) + "): " + first_log_line(*program, device);
+  next.clReleaseProgram(*program);
+  *program = nullptr;
+  return reason;
+}
+
+cl_mem counter_buffer(cl_context context, void *memory, size_t bytes) {
+  cl_int error = CL_SUCCESS;
+  return next.clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, bytes, memory,
+                             &error);
+}
+
+}  // namespace layer

@@ -1,0 +1,29 @@
+// Everything that differs between device runtimes, in one place. Decisions go by what a device
+// says it can do, not by its name or version.
+#ifndef XPUPROF_OPENCL_RUNTIMES_HPP
+#define XPUPROF_OPENCL_RUNTIMES_HPP
+
+#include <string>
+#include <vector>
+
+#include "objects.hpp"
+
+namespace layer {
+
+Device describe_device(cl_device_id handle);
+
+// Tells the boundary bus, once a process, which runtime is at work.
+void announce_runtime(cl_context context);
+
+// The module that the instrumenter should make for the device (enum clinst_output).
+uint32_t module_kind(const Device &device);
+
+// Builds an instrumented module for one device. Empty reason: `*program` holds it.
+std::string build_module(cl_context context, const Device &device, const std::string &module,
+                         const std::string &user_options, cl_program *program);
+
+// A counter buffer over our own memory, which the device works on in place. NULL when it cannot.
+cl_mem counter_buffer(cl_context context, void *memory, size_t bytes);
+
+}  // namespace layer
+#endif
