@@ -1,0 +1,104 @@
+"""xpuprof info"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+
+from xpuprof.cli import options
+from xpuprof.report.text import count, percent, seconds, shorten, table
+from xpuprof.trace.run import Run
+from xpuprof.trace.summary import summarize
+
+
+@click.command(name="info")
+@click.argument("run", type=click.Path(path_type=Path))
+@options.as_json
+@options.quiet
+def command(run: Path, as_json: bool, quiet: bool) -> int:
+    """Tell what a run directory holds: slices, kernels, threads, warps, engines, sizes.
+
+    \b
+    xpuprof info RUN
+    xpuprof info RUN --json
+    """
+    summary = summarize(Run.open(run))
+    if as_json:
+        options.print_json(summary)
+        return 0
+    click.echo("\n".join([*_head(summary), *_kernels(summary), *_executions(summary)]))
+    if summary["status"] != "complete":
+        options.note(f"the run is {summary['status']}: {summary['reason']}", quiet)
+    options.note(f"next: xpuprof check {run}", quiet)
+    return 0
+
+
+def _head(summary: dict[str, Any]) -> list[str]:
+    machine, launches = summary["machine"], summary["launches"]
+    rows = [
+        ("run", f"{summary['run']}  ({summary['status']})"),
+        ("program", shlex.join(map(str, summary["argv"]))),
+        ("recorded", f"{summary['created']} on {machine.get('host')}, {machine.get('cpu')}"),
+        ("slices", count(summary["slices"])),
+        ("launches", f"{count(launches['seen'])}, {count(launches['instrumented'])} instrumented"),
+    ]
+    if "cpu" in summary:
+        cpu, gpu = summary["cpu"], summary["gpu"]
+        rows += [
+            (
+                "CPU",
+                f"{cpu['engine']}: {count(cpu['instructions'])} instructions in "
+                f"{count(cpu['threads'])} threads, {count(cpu['blocks'])} blocks",
+            ),
+            (
+                "GPU",
+                f"{gpu['engine']}: {count(gpu['instructions'])} instructions in "
+                f"{count(gpu['warps'])} warps, {count(gpu['warp_vectors'])} distinct warp vectors",
+            ),
+        ]
+    size = summary["bytes"]
+    per_launch = f", {size['per_launch']:,.0f} a launch" if launches["seen"] else ""
+    rows.append(("bytes", f"{count(size['total'])}{per_launch}"))
+    lines = [f"{name:9} {text}" for name, text in rows]
+    lines += [
+        f"{'':9} {count(number)} launches uninstrumented: {reason}"
+        for reason, number in summary.get("uninstrumented", {}).items()
+    ]
+    if not launches["seen"] and summary["executions"]:
+        lines.append("The program launched no kernel: the whole run is one slice.")
+    return lines
+
+
+def _kernels(summary: dict[str, Any]) -> list[str]:
+    rows = [
+        [
+            shorten(kernel["kernel"]),
+            count(kernel["calls"]),
+            count(kernel["warps"]),
+            count(kernel["instructions"]),
+            percent(kernel["share"]),
+        ]
+        for kernel in summary["kernels"]
+    ]
+    headers = ["kernel", "calls", "warps", "instructions", "share"]
+    return ["", table(headers, rows, "lrrrr")] if rows else []
+
+
+def _executions(summary: dict[str, Any]) -> list[str]:
+    rows = [
+        [
+            execution["name"],
+            str(execution["status"]),
+            "-" if execution["exit_code"] is None else str(execution["exit_code"]),
+            "-" if execution["wall_s"] is None else seconds(execution["wall_s"]),
+            count(sum(process["launches"] for process in execution["processes"])),
+            count(len(execution["processes"])),
+            count(execution["bytes"]),
+        ]
+        for execution in summary["executions"]
+    ]
+    headers = ["execution", "status", "exit", "time", "launches", "processes", "bytes"]
+    return ["", table(headers, rows, "llrrrrr")] if rows else []

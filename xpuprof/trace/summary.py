@@ -1,0 +1,162 @@
+"""A run directory in one object: what `xpuprof info --json` prints and its table shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from xpuprof.trace.imported import ImportedSlices
+from xpuprof.trace.reader import process_folders
+from xpuprof.trace.run import Run
+from xpuprof.trace.streams import FILES
+from xpuprof.trace.tables import Execution, Process
+
+
+def summarize(run: Run) -> dict[str, Any]:
+    """Status, slices, launches, kernels, threads, warps, engines, sizes (bytes), executions.
+
+    `slices` and what follows describe the profile, or the first timer run where there is none;
+    of several processes, that with the most launches. Raises TraceError.
+    """
+    manifest = run.manifest
+    result: dict[str, Any] = {
+        "run": str(run.path),
+        "status": run.status,
+        "reason": run.reason,
+        "argv": manifest.get("argv", []),
+        "created": manifest.get("created", ""),
+        "machine": manifest["machine"],
+        "clock": manifest["clock"],
+        "seed": manifest.get("seed"),
+        "slices": 0,
+        "launches": {"seen": 0, "instrumented": 0},
+        "kernels": [],
+        "executions": [_execution(run.path, execution) for execution in run.executions],
+        "bytes": _bytes(run.path),
+    }
+    if ImportedSlices.present(run.path):
+        result["slices"] = len(ImportedSlices(run.path).table())
+    shown = run.profile or next(iter(run.executions), None)
+    if shown is not None:
+        process = max(shown.processes, key=lambda p: (len(p.launches), _cpu_instructions(p)))
+        result |= _process(shown, process)
+        seen = max(len(process.launches), 1)
+        result["bytes"]["per_launch"] = _stream_bytes(run.path / shown.name) / seen
+    return result
+
+
+def _cpu_instructions(process: Process) -> int:
+    return int(process.slices["cpu_instructions"].sum())
+
+
+def _process(execution: Execution, process: Process) -> dict[str, Any]:
+    launches, slices, cpu, gpu = process.launches, process.slices, process.cpu, process.gpu
+    return {
+        "slices": len(slices),
+        "launches": {"seen": len(launches), "instrumented": int(launches["instrumented"].sum())},
+        "uninstrumented": _reasons(process),
+        "kernels": _kernels(process),
+        "threads": len(process.threads),
+        "warps": int(slices["warps"].sum()),
+        "processes": [p.name for p in execution.processes],
+        "cpu": {
+            "engine": execution.record.get("cpu_engine", "none"),
+            "version": process.meta.get("cpu_engine_version", ""),
+            "hidden_isa": process.meta.get("cpu_hidden_isa", ""),
+            "instructions": _cpu_instructions(process),
+            "threads": len(process.threads),
+            "images": len(process.images),
+            "blocks": len(cpu.blocks.identity) if cpu else 0,
+        },
+        "gpu": {
+            "engine": execution.record.get("gpu_engine", "none"),
+            "version": process.meta.get("engine_version", ""),
+            "count_unit": process.meta.get("count_unit", ""),
+            "warp_size": int(process.meta.get("warp_size") or 0),
+            "instructions": int(slices["gpu_instructions"].sum()),
+            "warps": int(slices["warps"].sum()),
+            "blocks": len(gpu.blocks.identity) if gpu else 0,
+            "warp_vectors": len(gpu.vector_start) - 1 if gpu else 0,
+            "grids": len(gpu.grid_start) - 1 if gpu else 0,
+        },
+    }
+
+
+def _kernels(process: Process) -> list[dict[str, Any]]:
+    """By share of the device's instructions, then by calls."""
+    ends = process.slices.iloc[: len(process.launches)]
+    total = max(int(ends["gpu_instructions"].sum()), 1)
+    rows = [
+        {
+            "kernel": str(name),
+            "calls": len(group),
+            "instrumented": int(group["instrumented"].sum()),
+            "warps": int(group["warps"].sum()),
+            "instructions": int(group["gpu_instructions"].sum()),
+            "share": int(group["gpu_instructions"].sum()) / total,
+        }
+        for name, group in ends.groupby("kernel", sort=False)
+    ]
+    return sorted(rows, key=lambda row: (-row["instructions"], -row["calls"], row["kernel"]))
+
+
+def _reasons(process: Process) -> dict[str, int]:
+    """Why launches ran uninstrumented, and how many each."""
+    reasons = process.launches["reason"][~process.launches["instrumented"]]
+    return {str(reason) or "not counted": int(n) for reason, n in reasons.value_counts().items()}
+
+
+def _execution(run: Path, execution: Execution) -> dict[str, Any]:
+    record = execution.record
+    keys = (
+        "status",
+        "reason",
+        "exit_code",
+        "signal",
+        "wall_s",
+        "cpu_engine",
+        "gpu_engine",
+        "timer",
+    )
+    return {
+        "name": execution.name,
+        "role": execution.role,
+        **{key: record.get(key) for key in keys},
+        "processes": [
+            {
+                "name": process.name,
+                "slices": len(process.slices),
+                "launches": len(process.launches),
+                "threads": len(process.threads),
+                "closed": process.complete,
+            }
+            for process in execution.processes
+        ],
+        "bytes": _stream_bytes(run / execution.name),
+    }
+
+
+def _stream_bytes(folder: Path) -> int:
+    return sum(
+        (part / file).stat().st_size
+        for part in process_folders(folder)
+        for file in FILES.values()
+        if (part / file).exists()
+    )
+
+
+def _bytes(run: Path) -> dict[str, Any]:
+    """Sizes on disk."""
+    sizes = {file: 0 for file in FILES.values()}
+    total = 0
+    for path in run.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            total += path.stat().st_size
+            if path.name in sizes:
+                sizes[path.name] += path.stat().st_size
+    return {
+        "total": total,
+        "events": sizes["events.xpt"],
+        "cpu": sizes["cpu.xpt"],
+        "per_launch": 0.0,
+    }
