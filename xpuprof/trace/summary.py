@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from pathlib import Path
 from typing import Any
 
-from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.reader import process_folders
 from xpuprof.trace.run import Run
 from xpuprof.trace.streams import FILES
@@ -34,8 +35,10 @@ def summarize(run: Run) -> dict[str, Any]:
         "executions": [_execution(run.path, execution) for execution in run.executions],
         "bytes": _bytes(run.path),
     }
-    if ImportedSlices.present(run.path):
-        result["slices"] = len(ImportedSlices(run.path).table())
+    if (run.path / "imported").is_dir():
+        from xpuprof.trace.imported import ImportedSlices  # loads SciPy
+
+        result["slices"] = ImportedSlices(run.path).rows
     shown = run.profile or next(iter(run.executions), None)
     if shown is not None:
         process = max(shown.processes, key=lambda p: (len(p.launches), _cpu_instructions(p)))
@@ -147,13 +150,15 @@ def _stream_bytes(folder: Path) -> int:
 
 def _bytes(run: Path) -> dict[str, Any]:
     """Sizes on disk."""
-    sizes = {file: 0 for file in FILES.values()}
+    sizes = dict.fromkeys(FILES.values(), 0)
     total = 0
-    for path in run.rglob("*"):
-        if path.is_file() and not path.is_symlink():
-            total += path.stat().st_size
-            if path.name in sizes:
-                sizes[path.name] += path.stat().st_size
+    for folder, _, files in os.walk(run):
+        for file in files:
+            with contextlib.suppress(OSError):  # a run under way replaces its manifest
+                size = os.lstat(os.path.join(folder, file)).st_size
+                total += size
+                if file in sizes:
+                    sizes[file] += size
     return {
         "total": total,
         "events": sizes["events.xpt"],
