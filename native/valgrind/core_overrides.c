@@ -7,8 +7,14 @@
  * License, or (at your option) any later version. It comes without any warranty. */
 
 /* Parts of Valgrind's core and of VEX that are replaced at link time (ld's --wrap), each because a
- * program would pay for something that this tool never uses. */
+ * program would pay for something that this tool never uses, or be harmed. */
+#include <elf.h>
+
 #include "pub_tool_basics.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcfile.h"
+#include "pub_tool_threadstate.h"
+#include "pub_tool_vki.h"
 #include "tool.h"
 
 /* Symbols and line tables are needed for the routine filter only; reading them costs a program
@@ -27,4 +33,24 @@ extern void __wrap_sanityCheckIRSB(const struct _IRSB *, const HChar *, Bool, UI
 
 void __wrap_sanityCheckIRSB(const struct _IRSB *sb, const HChar *caller, Bool flat, UInt word) {
   (void)sb, (void)caller, (void)flat, (void)word;
+}
+
+/* Programs that the device runtime starts (compilers, linkers) are none of the program's work and
+ * run natively, as do 32-bit ones, for which there is no tool. */
+extern Bool __real_vgPlain_should_we_trace_this_child(const HChar *, const HChar **);
+extern Bool __wrap_vgPlain_should_we_trace_this_child(const HChar *, const HChar **);
+
+static Bool is_32_bit(const HChar *path) {
+  UChar head[EI_NIDENT];
+  Int fd = VG_(fd_open)(path, VKI_O_RDONLY, 0);
+  if (fd < 0) return False;
+  Bool whole = VG_(read)(fd, head, sizeof head) == sizeof head;
+  VG_(close)(fd);
+  return whole && VG_(memcmp)(head, ELFMAG, SELFMAG) == 0 && head[EI_CLASS] == ELFCLASS32;
+}
+
+Bool __wrap_vgPlain_should_we_trace_this_child(const HChar *path, const HChar **arguments) {
+  log_drop_empty();
+  if (thread_is_off(VG_(get_running_tid)()) || (path && is_32_bit(path))) return False;
+  return __real_vgPlain_should_we_trace_this_child(path, arguments);
 }

@@ -25,6 +25,7 @@ static void post_options(void) {
 static void fini(Int exit_code) {
   (void)exit_code;
   if (root || stream_is_open()) cut_last();
+  log_drop_empty();
 }
 
 static Bool client_request(ThreadId tid, UWord *arguments, UWord *result) {

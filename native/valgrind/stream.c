@@ -98,6 +98,16 @@ static void host_name(HChar name[65]) {
   name[64] = 0;
 }
 
+/* The launcher has Valgrind log to this file of the execution folder. */
+void log_drop_empty(void) {
+  struct vg_stat file;
+  if (!options.directory) return;
+  HChar *path = VG_(malloc)("xpuprof.path", VG_(strlen)(options.directory) + 64);
+  VG_(sprintf)(path, "%s/valgrind-%d.log", options.directory, VG_(getpid)());
+  if (!sr_isError(VG_(stat)(path, &file)) && file.size == 0) VG_(unlink)(path);
+  VG_(free)(path);
+}
+
 static void put_meta(const HChar *key, const HChar *value) {
   xp_body record = stream_body(VG_(strlen)(key) + VG_(strlen)(value) + 2 * XP_VARINT_MAX);
   xp_put_str(&record, key);

@@ -73,6 +73,8 @@ static Bool is_off(const thread *t) {
   return t->runtime || (depth && (t->off >> (depth - 1) & 1));
 }
 
+Bool thread_is_off(ThreadId tid) { return is_off(&threads[tid]); }
+
 void thread_created(ThreadId creator, ThreadId tid) {
   thread *t = &threads[tid];
   VG_(memset)(t, 0, sizeof *t);

@@ -78,6 +78,7 @@ void thread_exits(ThreadId tid);
 void thread_runs(ThreadId tid, ULong blocks_done);
 void thread_enter(ThreadId tid, Bool count); /* device runtime (False) or callback (True) */
 void thread_leave(ThreadId tid);
+Bool thread_is_off(ThreadId tid);
 void threads_flush(ULong slice); /* BBV records of whatever ran since the last flush */
 ULong threads_total(void);       /* instructions of the whole run, from counters never reset */
 void threads_emit(UInt first);
@@ -99,5 +100,6 @@ void stream_put(UChar tag, const xp_body *record, ULong slice);
 void stream_close(void);
 void stream_forget(void); /* in a forked child */
 xp_body stream_body(SizeT room);
+void log_drop_empty(void); /* removes this process's log when there is nothing in it */
 
 #endif

@@ -29,6 +29,12 @@ def _library_folder() -> Path:
     return Path(str(files("xpuprof") / "_native" / "valgrind"))
 
 
+def _launcher() -> str | None:
+    """Valgrind's own launcher. Debian's `valgrind` is a script around it, which would change the
+    program's environment (and with it how the C++ library allocates)."""
+    return shutil.which("valgrind.bin") or shutil.which("valgrind")
+
+
 def _version(valgrind: str) -> str:
     try:
         done = subprocess.run([valgrind, "--version"], capture_output=True, text=True, timeout=20)
@@ -53,7 +59,7 @@ class Valgrind:
     name = "valgrind"
 
     def probe(self) -> Probe:
-        valgrind, folder = shutil.which("valgrind"), _library_folder()
+        valgrind, folder = _launcher(), _library_folder()
         if valgrind is None:
             return Probe(self.name, False, ("the program `valgrind`",), ADVICE)
         if not (folder / TOOL).is_file():
@@ -92,6 +98,7 @@ class Valgrind:
             "--tool=xpuprof",
             "--quiet",
             "--vgdb=no",
+            "--trace-children=yes",
             "--fair-sched=yes",
             f"--max-threads={MAX_THREADS}",
             # %p is the process; a literal % of the path must not be read as a format.

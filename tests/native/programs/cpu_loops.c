@@ -1,42 +1,39 @@
-/* Threads run loops of known length in known slices. `cpu_loops THREADS SLICES`: in slice s thread
- * t goes 1000 * (t + 1) + 10 * s times round `spin`, then the main thread launches a kernel. The
- * threads take turns under a lock, so that each slice's work is known. Main is thread 0. */
+/* Threads run loops of known length in known slices. `cpu_loops THREADS SLICES [gap]`: in slice s
+ * thread t goes 1000 * (t + 1) + 10 * s times round `spin_loop`, then main (thread 0) launches a
+ * kernel. Barriers keep every thread's work of a slice inside it. With `gap`, threads other than
+ * main work in even slices only and wait in the others. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "cpu_device.h"
+#include "cpu_spin.h"
 
 static pthread_barrier_t start, end;
-static int slices;
+static int slices, gap;
 
-/* One basic block of 2 instructions, `rounds` times. */
-__attribute__((noinline)) void spin(long rounds) {
-  __asm__ volatile(".globl spin_loop\nspin_loop:\n  dec %0\n  jnz spin_loop" : "+r"(rounds));
+static void turn(long thread, int slice) {
+  pthread_barrier_wait(&start);
+  if (!gap || thread == 0 || slice % 2 == 0) spin(1000 * (thread + 1) + 10 * slice);
+  pthread_barrier_wait(&end);
 }
 
 static void *work(void *argument) {
-  long t = (long)argument;
-  for (int s = 0; s < slices; s++) {
-    pthread_barrier_wait(&start);
-    spin(1000 * (t + 1) + 10 * s);
-    pthread_barrier_wait(&end);
-  }
+  for (int s = 0; s < slices; s++) turn((long)argument, s);
   return 0;
 }
 
 int main(int argc, char **argv) {
-  int threads = argc > 1 ? atoi(argv[1]) : 1;
-  slices = argc > 2 ? atoi(argv[2]) : 3;
+  int threads = atoi(argv[1]);
   pthread_t others[64];
+  slices = atoi(argv[2]);
+  gap = argc > 3;
   pthread_barrier_init(&start, 0, (unsigned)threads);
   pthread_barrier_init(&end, 0, (unsigned)threads);
   for (long t = 1; t < threads; t++) pthread_create(&others[t], 0, work, (void *)t);
   uint32_t kernel = device_start();
   for (int s = 0; s < slices; s++) {
-    pthread_barrier_wait(&start);
-    spin(1000 + 10 * s);
-    pthread_barrier_wait(&end);
+    turn(0, s);
     device_launch(kernel);
   }
   for (long t = 1; t < threads; t++) pthread_join(others[t], 0);
