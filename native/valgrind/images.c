@@ -14,9 +14,10 @@
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcfile.h"
 #include "pub_tool_libcprint.h"
-#include "pub_tool_libcproc.h"
 #include "pub_tool_mallocfree.h"
 #include "tool.h"
+
+extern Int VG_(cl_exec_fd); /* of Valgrind's core: the program's file, kept open */
 
 enum { MAX_LOADS = 16, MAX_NOTES = 8192, MAX_BUILD_ID = 64 };
 
@@ -120,15 +121,8 @@ static void read_file(image *im) {
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static Bool is_main(const image *im) {
-  static struct vg_stat main_file;
-  static Bool known;
-  if (!known) {
-    HChar name[VKI_PATH_MAX];
-    VG_(client_fname)(name, sizeof name, True);
-    if (sr_isError(VG_(stat)(name, &main_file))) return False;
-    known = True;
-  }
-  return main_file.dev == im->dev && main_file.ino == im->ino;
+  struct vg_stat file;
+  return VG_(fstat)(VG_(cl_exec_fd), &file) == 0 && file.dev == im->dev && file.ino == im->ino;
 }
 
 static UInt add(const NSegment *segment, const HChar *path) {
