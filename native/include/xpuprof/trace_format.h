@@ -158,4 +158,21 @@ enum xp_cpu_tag {
   XP_CPU_END = 15,
 };
 
+/* ---- identity -------------------------------------------------------------------------------
+ * A block's identity is 64 bits that hold across runs, processes and machines: never an address,
+ * never a counter of the run. It is not stored: readers compute it from what the records hold.
+ * native/bridge/identity.c is the one implementation. All arithmetic is modulo 2^64:
+ *
+ *   word(h, w)   x = (h ^ w) + 0x9e3779b97f4a7c15
+ *                x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9
+ *                x = (x ^ x >> 27) * 0x94d049bb133111eb
+ *                x ^ x >> 31
+ *   bytes(h, s)  word() over s in words of 8 bytes, little-endian, the last one filled with
+ *                zeros; then word() with the length of s
+ *
+ *   CPU block    word(word(bytes(0x5850435055424c4b, build-id), offset), instructions)
+ *   GPU block    word(bytes(bytes(0x5850475055424c4b, program hash), kernel name), ordinal)
+ *
+ * The build-id enters as its hexadecimal text, the program hash as its 16 bytes. */
+
 #endif
