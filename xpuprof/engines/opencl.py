@@ -1,0 +1,174 @@
+"""The GPU engine `opencl`: a layer in the program's OpenCL loader sees every launch; in a profile
+the kernels are recompiled with exact block counters by an instrumenter in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from importlib.resources import files
+from pathlib import Path
+
+from xpuprof.engines.base import GpuOptions, Mode, Probe, Timer
+from xpuprof.errors import EngineError
+
+LAYER = "libxpuprof_opencl.so"
+INSTRUMENTER = "xpuprof-clinst"
+LAYER_ADVICE = (
+    "install what they are built from (Debian, Ubuntu: `apt-get install opencl-headers llvm-15-dev "
+    "libllvmspirvlib-15-dev clang-15`), then install xpuprof again"
+)
+PLATFORM_ADVICE = (
+    "install an OpenCL runtime (Debian, Ubuntu: `apt-get install ocl-icd-libopencl1 "
+    "pocl-opencl-icd`)"
+)
+START_TIMEOUT_S = 30.0
+
+# A process of its own: drivers start threads, and some never let go of a process again.
+_LIST_DEVICES = """
+import ctypes, json, sys
+try:
+    cl = ctypes.CDLL("libOpenCL.so.1")
+except OSError:
+    sys.exit(json.dump(None, sys.stdout))
+def text(function, handle, name):
+    size = ctypes.c_size_t()
+    function(handle, name, 0, None, ctypes.byref(size))
+    value = ctypes.create_string_buffer(size.value or 1)
+    function(handle, name, size, value, None)
+    return value.value.decode(errors="replace")
+def handles(function, *first):
+    n = ctypes.c_uint()
+    if function(*first, 0, None, ctypes.byref(n)) or not n.value:
+        return []
+    found = (ctypes.c_void_p * n.value)()
+    function(*first, n, found, None)
+    return [ctypes.c_void_p(handle) for handle in found]
+ALL, NAME, VERSION, DEVICE = ctypes.c_ulong(0xFFFFFFFF), 0x902, 0x901, 0x102B
+json.dump([
+    [text(cl.clGetPlatformInfo, p, NAME), text(cl.clGetPlatformInfo, p, VERSION),
+     [text(cl.clGetDeviceInfo, d, DEVICE) for d in handles(cl.clGetDeviceIDs, p, ALL)]]
+    for p in handles(cl.clGetPlatformIDs)], sys.stdout)
+"""
+
+
+def _native(name: str) -> Path:
+    return Path(str(files("xpuprof") / "_native" / name))
+
+
+def _platforms() -> list[tuple[str, str, list[str]]] | None:
+    """Name, version and devices of each platform; None without an OpenCL loader."""
+    environment = {k: v for k, v in os.environ.items() if k != "OPENCL_LAYERS"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _LIST_DEVICES],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=environment,
+        )
+        found = json.loads(done.stdout)
+    except (OSError, subprocess.TimeoutExpired, ValueError):
+        return []
+    return None if found is None else [(name, version, devices) for name, version, devices in found]
+
+
+class OpenCl:
+    """Exact per-warp vectors on OpenCL's CPU devices; stamps of every launch on any device."""
+
+    name = "opencl"
+
+    def probe(self) -> Probe:
+        missing = [
+            f"{name} (it was not built)"
+            for name in (LAYER, INSTRUMENTER)
+            if not _native(name).is_file()
+        ]
+        advice = LAYER_ADVICE if missing else ""
+        platforms = _platforms()
+        if platforms is None:
+            missing.append("the OpenCL loader libOpenCL.so.1")
+        elif not any(devices for _, _, devices in platforms):
+            missing.append("an OpenCL platform with a device")
+        if not platforms or not any(devices for _, _, devices in platforms):
+            advice = f"{advice}; {PLATFORM_ADVICE}" if advice else PLATFORM_ADVICE
+        details = {"layer": str(_native(LAYER)), "instrumenter": str(_native(INSTRUMENTER))}
+        for number, (name, version, devices) in enumerate(platforms or ()):
+            details[f"platform_{number}"] = f"{name}, {version}: {', '.join(devices)}"
+        return Probe(self.name, not missing, tuple(missing), advice, details)
+
+    def environment(
+        self, mode: Mode, timer: Timer, execution_dir: Path, options: GpuOptions
+    ) -> dict[str, str]:
+        """Loads the layer in front of those that the user asked for.
+
+        pyopencl's cache is switched off: it holds native binaries, which cannot be instrumented.
+        Raises EngineError when a needed part is not there."""
+        needed = (LAYER, INSTRUMENTER) if mode == "profile" else (LAYER,)
+        for name in needed:
+            if not _native(name).is_file():
+                raise EngineError(f"GPU engine opencl: {name} was not built; {LAYER_ADVICE}")
+        layers = [str(_native(LAYER)), *filter(None, [os.environ.get("OPENCL_LAYERS")])]
+        return {
+            "OPENCL_LAYERS": ":".join(layers),
+            "XPUPROF_DIR": str(execution_dir.resolve()),
+            "XPUPROF_MODE": mode,
+            "XPUPROF_TIMER": timer if mode == "time" else "",
+            "PYOPENCL_NO_CACHE": "1",
+        }
+
+    def start_services(
+        self, mode: Mode, execution_dir: Path, options: GpuOptions
+    ) -> AbstractContextManager[dict[str, str]]:
+        """A profile needs the instrumenter; it lives as long as the context."""
+        return _instrumenter(execution_dir) if mode == "profile" else nullcontext({})
+
+
+@contextmanager
+def _instrumenter(execution_dir: Path) -> Iterator[dict[str, str]]:
+    # Not in the run directory: the path of a UNIX socket is at most 107 bytes long.
+    with tempfile.TemporaryDirectory(prefix="xpuprof-") as folder:
+        path = Path(folder) / "clinst"
+        with (execution_dir / "clinst.log").open("wb") as log:
+            process = subprocess.Popen(
+                [str(_native(INSTRUMENTER)), f"--serve={path}"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is the program's, and it may still build
+            )
+        try:
+            _wait_until_it_listens(process, path, execution_dir / "clinst.log")
+            yield {"XPUPROF_CLINST": str(path)}
+        finally:
+            process.terminate()
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            if not (execution_dir / "clinst.log").stat().st_size:
+                (execution_dir / "clinst.log").unlink()
+
+
+def _wait_until_it_listens(process: subprocess.Popen[bytes], path: Path, log: Path) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while process.poll() is None and time.monotonic() < deadline:
+        with socket.socket(socket.AF_UNIX) as trial:
+            try:
+                trial.connect(str(path))
+            except OSError:
+                time.sleep(0.01)
+            else:
+                return
+    last = log.read_text(errors="replace").strip().splitlines()[-1:]
+    raise EngineError(
+        f"the OpenCL instrumenter did not start ({''.join(last) or 'it says nothing'}); "
+        "see `xpuprof doctor`"
+    )
