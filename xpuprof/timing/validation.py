@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xpuprof.errors import MissingRegionError
+from xpuprof.errors import InputError, MissingRegionError
 from xpuprof.sampling.estimate import Estimate
 from xpuprof.sampling.selection import Representative, Selection
 from xpuprof.timing.extrapolate import sampling_error, speedup
@@ -69,9 +69,11 @@ def validate(
         raise MissingRegionError(_missing_sentence(moved.missing, timed.name))
     mean = timed.mean
     measured = float(mean.sum())
+    if not measured:
+        raise InputError(f"{timed.name} took no time: its clock is too coarse; measure it again")
     # A selection that left slices out by choice says nothing of what was lost on the way.
     whole = selection.covered >= 1.0
-    inside = float(mean[moved.selection.labels >= 0].sum()) / measured if measured else 1.0
+    inside = float(mean[moved.selection.labels >= 0].sum()) / measured
     return Validation(
         transplant=moved,
         measured=measured,

@@ -1,0 +1,280 @@
+"""Whole-run metrics from per-region results: hand-worked sums, means and every bad file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from runs_made_up import made_up_run, select_by_kernel
+
+from xpuprof.cli.estimate import command
+from xpuprof.errors import InputError, UsageError
+from xpuprof.formats.results import read_results
+from xpuprof.sampling.file import write_selection
+from xpuprof.sampling.selection import Representative, Selection
+from xpuprof.timing.metrics import is_rate, whole_run
+
+A = ["a/64", "b/64", "a/64", "b/64", "a/64"]
+CSV = "region,cycles,instructions,ipc\n1,100,200,2\n2,50,50,1\n3,10,5,0.5\n"
+
+
+@pytest.fixture
+def selection() -> Selection:
+    """Regions a (x3), b (x2), exit (x1)."""
+    return select_by_kernel(made_up_run(A))
+
+
+def results_of(text: str, selection: Selection, folder: Path, name: str = "r") -> dict[int, dict]:
+    (folder / name).write_text(text)
+    return read_results([folder / name], selection)
+
+
+def test_sums_and_means_by_hand(selection: Selection, tmp_path: Path) -> None:
+    whole = {w.name: w for w in whole_run(selection, results_of(CSV, selection, tmp_path))}
+    assert whole["cycles"].estimate.value == pytest.approx(3 * 100 + 2 * 50 + 10)
+    assert whole["instructions"].estimate.value == pytest.approx(3 * 200 + 2 * 50 + 5)
+    assert whole["ipc"].estimate.value == pytest.approx(705 / 410)
+    assert whole["ipc"].kind == "mean weighted by cycles"
+    assert whole["cycles"].estimate.low is None
+    assert "one representative" in whole["cycles"].estimate.basis
+
+
+def test_ipc_by_instructions_alone_is_the_harmonic_mean(
+    selection: Selection, tmp_path: Path
+) -> None:
+    text = "region,instructions,ipc\n1,200,2\n2,50,1\n3,5,0.5\n"
+    whole = {w.name: w for w in whole_run(selection, results_of(text, selection, tmp_path))}
+    assert whole["ipc"].estimate.value == pytest.approx(705 / 410)
+    assert "harmonic" in whole["ipc"].kind
+
+
+def test_a_miss_ratio_takes_the_weight_it_is_given(selection: Selection, tmp_path: Path) -> None:
+    text = "region,accesses,miss_ratio\n1,10,0.1\n2,20,0.4\n3,40,0\n"
+    results = results_of(text, selection, tmp_path)
+    with pytest.raises(InputError, match="neither instructions nor cycles"):
+        whole_run(selection, results)
+    whole = {w.name: w for w in whole_run(selection, results, {"miss_ratio": "accesses"})}
+    assert whole["miss_ratio"].estimate.value == pytest.approx(
+        (3 * 10 * 0.1 + 2 * 20 * 0.4) / (3 * 10 + 2 * 20 + 40)
+    )
+    assert whole_run(selection, results, sums=["miss_ratio"])[1].kind == "sum"
+
+
+def test_every_way_to_name_a_region(selection: Selection, tmp_path: Path) -> None:
+    wanted = [{"x": 1.0}, {"x": 2.0}, {"x": 3.0}]
+    tables = [
+        "slice,x\n5,3\n0,1\n1,2\n",
+        "# a comment\nkernel,call,x\nSYS_exit,1,3\na,1,1\nb,1,2\n",
+        json.dumps([{"region": i + 1, "x": i + 1} for i in range(3)]),
+        json.dumps({"regions": {"1": {"x": 1}, "2": {"x": 2}, "3": {"x": 3}}}),
+        json.dumps({"3": {"x": 3}, "1": {"x": 1}, "2": {"x": 2}}),
+    ]
+    for text in tables:
+        results = results_of(text, selection, tmp_path)
+        assert [results[i] for i in range(3)] == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("region,x\n1,1\n2,1\n", r"region 3 \(SYS_exit, call 1\) has no result"),
+        ("region,x\n1,1\n1,1\n2,1\n3,1\n", r"region 1 \(a, call 1\) has two results"),
+        ("region,x\n1,1\n2,1\n3,1\n4,1\n", "region 4 is not in the selection"),
+        ("slice,x\n2,1\n", "slice 2 is no region"),
+        ("kernel,call,x\na,2,1\n", "kernel a, call 2 is no region"),
+        ("kernel,x\na,1\n", "names no region"),
+        ("region,x\n1,nan\n2,1\n3,1\n", r"x of region 1 \(a, call 1\) is 'nan'"),
+        ("region,x\n1,inf\n2,1\n3,1\n", "no finite number"),
+        ("region,x\n1,\n2,1\n3,1\n", "no finite number"),
+        ("region,x\n1,1\n2\n3,1\n", "not as many values"),
+        ("region,x,x\n1,1,1\n", "column occurs twice"),
+        ("region\n1\n2\n3\n", "has no metric"),
+        ("x\n1\n", "names no regions"),
+        ("", "names no regions"),
+        ("region,x\n", "holds no result"),
+        ("region,x\none,1\n", "no whole number"),
+        ("[1]", "not a list of results"),
+        ("{", "not valid JSON"),
+        ('[{"region": 1, "x": true}]', "no finite number"),
+        ('[{"region": 1, "x": NaN}]', "no finite number"),
+        ('[{"region":1,"x":1},{"region":2,"y":1},{"region":3,"x":1}]', "has no y"),
+    ],
+)
+def test_bad_tables(text: str, said: str, selection: Selection, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=said):
+        results_of(text, selection, tmp_path)
+
+
+def gem5_dump(cycles: int, instructions: int, rate: str) -> str:
+    return f"""
+---------- Begin Simulation Statistics ----------
+simSeconds                                   0.000057                       # Number of seconds
+hostSeconds                                      0.03                       # Real time
+simInsts                                     {instructions}                 # Number of instructions
+system.cpu.numCycles                         {cycles}                       # Number of cycles
+system.cpu.ipc                               {instructions / cycles}        # IPC
+system.l2.overallMissRate::total             {rate}                         # miss rate
+system.cpu.hist::underflows                         0      0.00%      0.00% # bad
+system.cpu.power_state.pwrStateResidencyTicks::UNDEFINED     57467000       # residency
+
+---------- End Simulation Statistics   ----------
+"""
+
+
+def test_gem5_stats_in_one_file_or_one_a_region(selection: Selection, tmp_path: Path) -> None:
+    dumps = [gem5_dump(100, 200, "0.5"), gem5_dump(50, 50, "0.1"), gem5_dump(10, 5, "nan")]
+    results = results_of("\n".join(dumps), selection, tmp_path)
+    whole = {w.name: w.estimate.value for w in whole_run(selection, results)}
+    assert whole["system.cpu.numCycles"] == pytest.approx(410)
+    assert whole["system.cpu.ipc"] == pytest.approx(705 / 410)
+    assert not {"hostSeconds", "system.l2.overallMissRate::total"} & whole.keys()
+    for i, dump in enumerate(dumps):
+        (tmp_path / f"{i}.txt").write_text(dump)
+    named = [f"{i + 1}={tmp_path}/{i}.txt" for i in (2, 0, 1)]
+    assert read_results(named, selection) == results
+    with pytest.raises(InputError, match="name its region"):
+        read_results([tmp_path / "0.txt"], selection)
+    with pytest.raises(InputError, match="2 dumps of statistics for 3 regions"):
+        results_of(dumps[0] + dumps[1], selection, tmp_path)
+    with pytest.raises(InputError, match="dump 2 of the statistics does not end"):
+        results_of(dumps[0] + dumps[1][:200], selection, tmp_path)
+
+
+ACCELSIM = """Accel-Sim [build abc]
+Processing kernel /t/kernel-{first}.traceg
+Header info loaded for kernel command : /t/kernel-{first}.traceg
+launching kernel name: {name} uid: 1
+Processing kernel /t/kernel-2.traceg
+Header info loaded for kernel command : /t/kernel-2.traceg
+kernel_name = {name}
+kernel_launch_uid = 1
+gpu_sim_cycle = 1000
+gpu_sim_insn = 4000
+gpu_ipc =       4.0
+gpu_tot_sim_cycle = 1000
+gpgpu_n_mem_read_global = 70
+\tL2_cache_stats_breakdown[GLOBAL_ACC_R][HIT] = 30
+launching kernel name: b uid: 2
+kernel_name = b
+kernel_launch_uid = 2
+gpu_sim_cycle = 500
+gpu_sim_insn = 500
+gpu_ipc =       1.0
+gpu_tot_sim_cycle = 1500
+gpgpu_n_mem_read_global = 100
+\tL2_cache_stats_breakdown[GLOBAL_ACC_R][HIT] = 90
+GPGPU-Sim: *** exit detected ***
+"""
+
+
+def test_accelsim_log(selection: Selection, tmp_path: Path) -> None:
+    results = results_of(ACCELSIM.format(first=1, name="a"), selection, tmp_path)
+    whole = {w.name: w.estimate.value for w in whole_run(selection, results)}
+    assert whole["gpu_sim_cycle"] == pytest.approx(3 * 1000 + 2 * 500)
+    assert whole["gpgpu_n_mem_read_global"] == pytest.approx(3 * 70 + 2 * 30)
+    assert whole["L2_cache_stats_breakdown[GLOBAL_ACC_R][HIT]"] == pytest.approx(3 * 30 + 2 * 60)
+    assert whole["gpu_ipc"] == pytest.approx(13000 / 4000)
+    with pytest.raises(InputError, match=r"kernel 3 \(a\) is no region"):
+        results_of(ACCELSIM.format(first=3, name="a"), selection, tmp_path)
+    unnumbered = "\n".join(
+        line for line in ACCELSIM.splitlines() if not line.startswith("Header")
+    ).format(first=1, name="a")
+    assert results_of(unnumbered, selection, tmp_path) == results
+    cut = ACCELSIM.format(first=1, name="a") + (
+        "GPGPU-Sim: ** break due to reaching the maximum cycles (or instructions) **\n"
+    )
+    with pytest.raises(InputError, match="kernel b was cut off"):
+        results_of(cut, selection, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ipc", "gpu_ipc", "system.cpu.cpi", "l2_miss_rate", "system.l2.overallMissRate::total",
+     "hit_ratio", "gpu_occupancy", "L2_BW", "warp_efficiency", "bytes_per_cycle", "dram_util %",
+     "sm__throughput.avg.pct_of_peak", "achieved_utilization", "L2 miss ratio"],
+)  # fmt: skip
+def test_names_of_rates(name: str) -> None:
+    assert is_rate(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["duration", "cycles", "generated", "operations", "iterations", "simInsts", "numCycles",
+     "misses", "total dram reads", "upper_bound_hits", "means_to_an_end", "gpu_sim_insn"],
+)  # fmt: skip
+def test_names_of_sums(name: str) -> None:
+    assert not is_rate(name)
+
+
+def stratified_selection(
+    rng: np.random.Generator, sizes: list[int], draws: int
+) -> tuple[Selection, np.ndarray]:
+    """`draws` random slices of each cluster, without replacement."""
+    labels = np.repeat(np.arange(len(sizes)), sizes).astype(np.int32)
+    run = made_up_run(["k/1"] * (len(labels) - 1))
+    base = select_by_kernel(run)
+    representatives = []
+    for cluster, size in enumerate(sizes):
+        rows = rng.choice(np.flatnonzero(labels == cluster), draws, replace=False)
+        representatives += [
+            Representative(int(r), base.representatives[0].end, None, cluster, size / draws, 0.1)
+            for r in rows
+        ]
+    chosen = Selection("test", {}, 1, tuple(representatives), labels)
+    return chosen, np.array([r.slice for r in representatives])
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    """Sums and a ratio, 600 random selections from one skewed population."""
+    rng = np.random.default_rng(3)
+    sizes = [400, 300, 50]
+    cycles = np.concatenate(
+        [rng.lognormal(mean, 0.3, n) for mean, n in ((1, 400), (3, 300), (5, 50))]
+    )
+    ipc = np.concatenate([rng.normal(mean, 0.1, n) for mean, n in ((2, 400), (1, 300), (3, 50))])
+    instructions = cycles * ipc
+    truth = {"cycles": cycles.sum(), "ipc": instructions.sum() / cycles.sum()}
+    held = dict.fromkeys(truth, 0)
+    trials = 600
+    for _ in range(trials):
+        chosen, rows = stratified_selection(rng, sizes, 8)
+        results = {
+            i: {"cycles": cycles[r], "ipc": instructions[r] / cycles[r]} for i, r in enumerate(rows)
+        }
+        for whole in whole_run(chosen, results):
+            assert whole.estimate.low is not None
+            assert whole.estimate.high is not None
+            held[whole.name] += whole.estimate.low <= truth[whole.name] <= whole.estimate.high
+    for name, count in held.items():
+        # A binomial with p = 0.95 falls below 0.92 of 600 draws once in 1,000.
+        assert count / trials >= 0.92, name
+        assert count / trials < 0.995, name
+
+
+def test_metrics_that_are_not_there(selection: Selection, tmp_path: Path) -> None:
+    results = results_of(CSV, selection, tmp_path)
+    with pytest.raises(UsageError, match="no metric power; they have cycles"):
+        whole_run(selection, results, {"ipc": "power"})
+    zero = {i: {"cycles": 0.0, "ipc": 1.0} for i in range(3)}
+    with pytest.raises(InputError, match="negative or all 0"):
+        whole_run(selection, zero)
+
+
+def test_command(selection: Selection, tmp_path: Path) -> None:
+    write_selection(selection, tmp_path / "s.json")
+    (tmp_path / "r.csv").write_text(CSV)
+    arguments = [str(tmp_path / "s.json"), "--results", str(tmp_path / "r.csv")]
+    shown = CliRunner().invoke(command, arguments)
+    assert shown.exit_code == 0, shown.output
+    assert "705" in shown.stdout
+    answer = json.loads(
+        CliRunner().invoke(command, [*arguments, "--json", "--metric", "ipc"]).stdout
+    )
+    (ipc,) = answer["metrics"]
+    assert ipc["value"] == pytest.approx(705 / 410)
+    assert answer["regions"] == 3
+    missing = CliRunner().invoke(command, [*arguments, "--results", str(tmp_path / "none")])
+    assert isinstance(missing.exception, InputError)
