@@ -16,8 +16,10 @@ def detect(source: Path) -> str:
     if not source.exists():
         raise InputError(f"{source} does not exist")
     if source.is_dir():
-        if any(source.glob("T.*.bb*")) or (source / "thread.bbv").exists() or any(
-            source.glob("*.bb")
+        if (
+            any(source.glob("T.*.bb*"))
+            or (source / "thread.bbv").exists()
+            or any(source.glob("*.bb"))
         ):
             return "xpupoint"
         raise InputError(

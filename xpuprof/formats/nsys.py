@@ -101,7 +101,9 @@ def _span(database: sqlite3.Connection, first: int, last: int) -> tuple[int, int
         ).fetchone()
         end = max(last, calls_end)
     if "ANALYSIS_DETAILS" in tables:
-        row = database.execute("SELECT startTime, stopTime, duration FROM ANALYSIS_DETAILS").fetchone()
+        row = database.execute(
+            "SELECT startTime, stopTime, duration FROM ANALYSIS_DETAILS"
+        ).fetchone()
         if row and row[0] <= first and last <= row[1]:
             begin, end = row[0], max(end, row[1])
         elif row and last <= row[2]:
@@ -141,9 +143,7 @@ def _chunks(cursor: sqlite3.Cursor) -> Iterator[list[Any]]:
             yield kept
 
 
-def _launches(
-    rows: list[Any], origin: int, names: dict[int, str], ranges: _Ranges
-) -> Launches:
+def _launches(rows: list[Any], origin: int, names: dict[int, str], ranges: _Ranges) -> Launches:
     rowid, begin, end, device, stream, name, *shape, api_start, api_end = zip(*rows, strict=True)
     start = np.array(begin, dtype=np.int64) - origin
     call_start = np.array([x if x is not None else 0 for x in api_start], dtype=np.int64)

@@ -63,6 +63,8 @@ class SliceProfile:
     metrics: Mapping[str, F64] = field(default_factory=dict)
     gpu_vectors: Vectors | None = None
     cpu_vectors: Vectors | None = None
+    clusters: Callable[[int], I32] | None = None
+    """Gives the XPU-BBV cluster of each slice for a seed, where there are vectors."""
     time_name: str = "time"
     """Which of the metrics `times` is."""
     name: str = "profile"
@@ -119,9 +121,9 @@ class SliceProfile:
         if metric == self.time_name and self.times is not None:
             return self.times
         if metric not in self.metrics:
-            known = ", ".join(sorted({*self.metrics, *([self.time_name] if self.times is not None
-                                                       else [])}))
-            raise InputError(f"{self.name} has no metric {metric!r}; it has: {known or 'none'}")
+            own = [self.time_name] if self.times is not None else []
+            known = ", ".join(sorted({*self.metrics, *own})) or "none"
+            raise InputError(f"{self.name} has no metric {metric!r}; it has: {known}")
         values = np.asarray(self.metrics[metric], dtype=np.float64)
         _check_values(self.name, metric, values, len(self))
         return values
@@ -151,18 +153,26 @@ class SliceProfile:
                 result = np.unique(result * len(values) + inverse, return_inverse=True)[1]
         return result.astype(np.int32)
 
-    def marker(self, row: int) -> Marker:
-        """The marker that ends slice `row`."""
-        slices = self.slices
-        size = [tuple(int(slices[c].iat[row]) if c in slices else 0 for c in columns)
-                for columns in (GRID, BLOCK)]
-        return Marker(
-            kernel=str(slices["kernel"].iat[row]),
-            call=int(slices["call"].iat[row]),
-            program=str(slices["program"].iat[row]) if "program" in slices else "",
-            grid=(size[0][0], size[0][1], size[0][2]),
-            block=(size[1][0], size[1][1], size[1][2]),
-        )
+    def markers(self, rows: I64) -> list[Marker]:
+        """The markers that end the slices `rows`."""
+        part = self.slices.iloc[rows]
+        kernels = part["kernel"].astype(object).tolist()
+        calls = part["call"].tolist()
+        programs = part["program"].tolist() if "program" in part else [""] * len(part)
+        sizes = [
+            part[name].fillna(0).tolist() if name in part else [0] * len(part)
+            for name in (*GRID, *BLOCK)
+        ]
+        return [
+            Marker(
+                kernel=str(kernels[i]),
+                call=int(calls[i]),
+                program=programs[i] if isinstance(programs[i], str) else "",
+                grid=(int(sizes[0][i]), int(sizes[1][i]), int(sizes[2][i])),
+                block=(int(sizes[3][i]), int(sizes[4][i]), int(sizes[5][i])),
+            )
+            for i in range(len(part))
+        ]
 
     def representatives(
         self,
@@ -173,25 +183,29 @@ class SliceProfile:
         draws: I64 | None = None,
     ) -> tuple[Representative, ...]:
         """Representatives of the given rows (equal lengths), in order of the run."""
-        process = self.slices["process"].to_numpy() if "process" in self.slices else None
-        result = []
-        for i in np.argsort(rows, kind="stable"):
-            row = int(rows[i])
-            owner = int(process[row]) if process is not None else 0
-            first = row == 0 or (process is not None and process[row - 1] != owner)
-            result.append(
-                Representative(
-                    slice=row,
-                    end=self.marker(row),
-                    start=None if first else self.marker(row - 1),
-                    cluster=int(clusters[i]),
-                    multiplier=float(multipliers[i]),
-                    weight=float(weights[i]),
-                    draws=int(draws[i]) if draws is not None else 1,
-                    process=owner,
-                )
+        order = np.argsort(rows, kind="stable")
+        rows = rows[order]
+        process = np.zeros(len(rows), dtype=np.int64)
+        before = process
+        if "process" in self.slices:
+            owners = self.slices["process"].to_numpy()
+            process, before = owners[rows], owners[np.maximum(rows - 1, 0)]
+        ends = self.markers(rows)
+        starts = self.markers(np.maximum(rows - 1, 0))
+        first = (rows == 0) | (process != before)
+        return tuple(
+            Representative(
+                slice=int(rows[i]),
+                end=ends[i],
+                start=None if first[i] else starts[i],
+                cluster=int(clusters[pick]),
+                multiplier=float(multipliers[pick]),
+                weight=float(weights[pick]),
+                draws=int(draws[pick]) if draws is not None else 1,
+                process=int(process[i]),
             )
-        return tuple(result)
+            for i, pick in enumerate(order.tolist())
+        )
 
     def summary(self) -> dict[str, object]:
         """The whole run in a few numbers, for `Selection.summary`."""
@@ -236,8 +250,15 @@ def from_process(process: Process, times: F64 | None = None, name: str = "run") 
         },
         gpu_vectors=lambda: _gpu_matrix(process),
         cpu_vectors=lambda: _cpu_matrix(process),
+        clusters=lambda seed: _clusters(process, seed),
         name=name,
     )
+
+
+def _clusters(process: Process, seed: int) -> I32:
+    from xpuprof.sampling import xpu_point  # which needs the signature code, others do not
+
+    return xpu_point.select(process, seed=seed).labels
 
 
 def _gpu_matrix(process: Process) -> sparse.csr_matrix | None:
@@ -246,7 +267,11 @@ def _gpu_matrix(process: Process) -> sparse.csr_matrix | None:
     if gpu is None or not len(gpu.vector_start):
         return None
     vectors = sparse.csr_matrix(
-        (gpu.count.astype(np.float64), gpu.block.astype(np.int64), gpu.vector_start.astype(np.int64)),
+        (
+            gpu.count.astype(np.float64),
+            gpu.block.astype(np.int64),
+            gpu.vector_start.astype(np.int64),
+        ),
         shape=(len(gpu.vector_start) - 1, len(gpu.blocks.identity)),
     )
     grids = sparse.csr_matrix(

@@ -216,7 +216,8 @@ def estimate(selection: Selection, values: Mapping[int, float], confidence: floa
 
 
 def _quantile(variance: F64, draws: F64, known: npt.NDArray[np.bool_], confidence: float) -> float:
-    """Student's t at Satterthwaite's degrees of freedom; strata of known sigma count as infinite."""
+    """Student's t at Satterthwaite's degrees of freedom; a stratum of known sigma has infinitely
+    many."""
     weights = np.where(known | (draws < 2.0), 0.0, variance**2 / np.maximum(draws - 1.0, 1.0))
     if not weights.any():
         return z_score(confidence)

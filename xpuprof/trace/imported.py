@@ -29,7 +29,8 @@ NAMED = ("kernel", "range")
 """Columns of codes into a list of names."""
 
 TABLE = frozenset(
-    "slice kernel call process device stream program gx gy gz lx ly lz ox oy oz warps range".split()
+    ("kernel", "call", "process", "device", "stream", "program", "range")
+    + ("gx", "gy", "gz", "lx", "ly", "lz")
 )
 """Columns that describe a slice; every other column is a metric."""
 
@@ -37,7 +38,7 @@ VECTORS = ("gpu", "cpu")
 
 
 class ImportWriter:
-    """Appends chunks of equally long columns; `close` (or leaving the context) makes it readable."""
+    """Appends chunks of equally long columns; leaving the context makes them readable."""
 
     def __init__(self, run: Path) -> None:
         self._folder = run / FOLDER
@@ -75,9 +76,7 @@ class ImportWriter:
         if len(lengths) != 1:
             raise ValueError("columns of different lengths")
         for name, values in chunk.items():
-            little = np.ascontiguousarray(values).astype(
-                values.dtype.newbyteorder("<"), copy=False
-            )
+            little = np.ascontiguousarray(values).astype(values.dtype.newbyteorder("<"), copy=False)
             if name not in self._files:
                 self._files[name] = (self._folder / f"{name}.bin").open("wb")
                 self._types[name] = little.dtype.str

@@ -1,0 +1,134 @@
+"""Principal Kernel Projection: stop simulating a kernel when its IPC is stable, project the rest.
+
+Avalos Baddouh et al.: "Principal Kernel Analysis", MICRO 2021, section 3.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof.errors import InputError
+
+WINDOW = 3000
+"""n: cycles of the rolling average and standard deviation."""
+S = 0.25
+"""s: standard deviation of IPC below which it is quasi-stable."""
+
+
+@dataclass(frozen=True)
+class Projection:
+    """`cycle`: when simulation could stop. `cycles`, `instructions`: of the whole kernel."""
+
+    cycle: int
+    cycles: float
+    instructions: float
+
+
+class PrincipalKernelProjection:
+    """The online form, which a simulator calls once a cycle.
+
+    `blocks`: thread blocks of the launch; `wave`: thread blocks that fill the GPU at the kernel's
+    highest occupancy. The kernel is stable at the first cycle at which the standard deviation of
+    the last `n` IPC values is below `s` and the wave during which that happened has finished. A
+    launch smaller than a wave ignores the condition of waves.
+    """
+
+    def __init__(self, *, blocks: int, wave: int, n: int = WINDOW, s: float = S) -> None:
+        if blocks < 1 or wave < 1:
+            raise InputError(f"blocks and wave are at least 1, not {blocks} and {wave}")
+        if n < 2 or s <= 0.0:
+            raise InputError(f"n must be at least 2 and s above 0, not {n} and {s:g}")
+        self._blocks = blocks
+        self._wave = wave
+        self._n = n
+        self._s = s
+        self._ring = np.zeros(n)
+        self._sum = 0.0
+        self._squares = 0.0
+        self._goal: int | None = None
+        self.cycle = 0
+        self.instructions = 0.0
+        self.finished = 0
+        self.stable = False
+
+    @property
+    def mean(self) -> float:
+        """Rolling average IPC."""
+        return self._sum / max(min(self.cycle, self._n), 1)
+
+    @property
+    def deviation(self) -> float:
+        """Rolling standard deviation of IPC."""
+        count = max(min(self.cycle, self._n), 1)
+        return float(np.sqrt(max(self._squares / count - (self._sum / count) ** 2, 0.0)))
+
+    def step(self, ipc: float, finished: int) -> bool:
+        """One cycle: instructions retired in it and thread blocks finished so far. True: stop."""
+        if not np.isfinite(ipc) or ipc < 0.0:
+            raise InputError(f"IPC of cycle {self.cycle} is {ipc}, not a number from 0 up")
+        slot = self.cycle % self._n
+        old = self._ring[slot]
+        self._ring[slot] = ipc
+        self._sum += ipc - old
+        self._squares += ipc * ipc - old * old
+        if slot == self._n - 1:
+            # The running sums forget their rounding errors once a window.
+            self._sum = float(self._ring.sum())
+            self._squares = float(np.dot(self._ring, self._ring))
+        self.cycle += 1
+        self.instructions += ipc
+        self.finished = finished
+        if self._quasi_stable():
+            self.stable = self.stable or self._wave_done()
+        return self.stable
+
+    def _quasi_stable(self) -> bool:
+        return self.cycle >= self._n and self.deviation < self._s
+
+    def _wave_done(self) -> bool:
+        if self._blocks < self._wave:
+            return True
+        if self._goal is None:
+            self._goal = min((self.finished // self._wave + 1) * self._wave, self._blocks)
+        return self.finished >= self._goal
+
+    def project(self) -> Projection:
+        """Whole-kernel figures, linear in the unfinished thread blocks.
+
+        Finished blocks took the cycles so far; with none finished yet (a launch below a wave) the
+        blocks under way are taken to be as far as their number of cycles says: unknown, so the
+        cycles so far stand. InputError before the first cycle.
+        """
+        if not self.cycle:
+            raise InputError("no cycle was simulated, so there is nothing to project")
+        share = self._blocks / self.finished if self.finished else 1.0
+        return Projection(self.cycle, self.cycle * share, self.instructions * share)
+
+
+def project_series(
+    ipc: npt.NDArray[np.float64],
+    finished: npt.NDArray[np.int64],
+    *,
+    blocks: int,
+    wave: int,
+    n: int = WINDOW,
+    s: float = S,
+) -> Projection:
+    """The offline form: a kernel's IPC by cycle and its finished thread blocks by cycle.
+
+    A series that never becomes stable is projected from its last cycle (a complete kernel then gives
+    its own length).
+    """
+    if len(ipc) != len(finished) or not len(ipc):
+        raise InputError(
+            f"the series of IPC and of finished blocks have {len(ipc)} and {len(finished)} cycles; "
+            "they must be equally long and not empty"
+        )
+    online = PrincipalKernelProjection(blocks=blocks, wave=wave, n=n, s=s)
+    for value, done in zip(ipc.tolist(), finished.tolist(), strict=True):
+        if online.step(value, done):
+            break
+    return online.project()
