@@ -179,6 +179,7 @@ def _launches(events: Stream | None, kernels: pd.DataFrame, name: str) -> pd.Dat
             "tsc_complete": host,
             "dev_start": start,
             "dev_end": end,
+            **_resources(events, len(rows)),
             "instrumented": (rows["flags"] & _INSTRUMENTED) != 0,
             "reason": _objects(events.texts(rows["reason"]) if events else []),
         }
@@ -194,6 +195,17 @@ def _completions(events: Stream | None, launches: int) -> tuple[npt.NDArray[np.u
             known = rows[rows[field] != 0]
             column[known["launch"].astype(np.int64)] = known[field]
     return tuple(columns)
+
+
+def _resources(events: Stream | None, launches: int) -> dict[str, npt.NDArray[np.int64]]:
+    """What each launch takes of the device; 0 where the device does not tell."""
+    names = ("registers", "local_static", "local_dynamic", "private_bytes")
+    columns = {name: np.zeros(launches, np.int64) for name in names}
+    if events is not None:
+        rows = events["resources"]
+        for name, column in columns.items():
+            column[rows["launch"].astype(np.int64)] = rows[name]
+    return columns
 
 
 def _launch_grid(events: Stream | None, launches: int) -> npt.NDArray[np.int64]:
@@ -311,6 +323,8 @@ def _cpu_vectors(cpu: Stream, finished: int) -> CpuVectors:
         count=count[:total],
         slice_start=pair_start[first],
         blocks=blocks,
+        block_image=np.ascontiguousarray(cpu["cpu_blocks"]["image"]),
+        block_offset=np.ascontiguousarray(cpu["cpu_blocks"]["offset"]),
     )
 
 

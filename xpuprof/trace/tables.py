@@ -36,6 +36,10 @@ class CpuVectors:
     count: U64
     slice_start: U64
     blocks: Blocks
+    block_image: U32 | None = None
+    """Row of each block's image in `Process.images`; None when blocks are known by identity only."""
+    block_offset: U64 | None = None
+    """Offset of each block from the lowest address of its image."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,8 @@ class Process:
 
     `launches`: one row a launch: launch, kernel (name), call (nth launch of that name, from 1),
     kernel_id, program (hex hash), dimensions, gx gy gz, lx ly lz, ox oy oz, queue, device, thread,
-    tsc_run, tsc_complete, dev_start, dev_end (ticks, 0 unknown), instrumented, reason.
+    tsc_run, tsc_complete, dev_start, dev_end (ticks, 0 unknown), registers, local_static,
+    local_dynamic, private_bytes (0 where the device does not tell), instrumented, reason.
 
     `slices`: one row a slice (launches + 1): slice, kernel, call, program, gx.., lx.., warps,
     cpu_instructions, gpu_instructions, instrumented. The last row's kernel is SYS_exit, call 1.
