@@ -39,12 +39,16 @@ struct xps_sweep {
   float max_move, second_move;
   uint32_t max_mover;
   uint32_t *label;
-  float *upper, *lower; /* of the distance to the own and to the nearest other centre */
-  double *delta;        /* parts x (maxk x (dim + 1)): change of sum and mass */
-  uint64_t *changed;    /* parts */
-  double *partial;      /* parts x max(CANDIDATES, maxk) */
-  float *candidate;     /* CANDIDATES x dim */
-  float *gap;           /* maxk: distance of the new centre(s) to each centre */
+  float *upper, *lower;      /* of the distance to the own and to the nearest other centre */
+  double *delta;             /* parts x (maxk x (dim + 1)): change of sum and mass */
+  uint64_t *changed;         /* parts */
+  double *partial;           /* parts x max(CANDIDATES, maxk) */
+  float *candidate;          /* CANDIDATES x dim */
+  float *gap;                /* maxk: distance of the new centre(s) to each centre */
+  uint32_t home[CANDIDATES]; /* cluster that a candidate lies in */
+  float reach2[CANDIDATES];  /* its squared distance to that cluster's centre */
+  uint8_t *hot;              /* maxk: some candidate's home */
+  int split;                 /* the new centre halves its home, instead of taking what is nearer */
 };
 
 static uint32_t padded(uint32_t k) { return (k + LANES - 1) / LANES * LANES; }
@@ -52,7 +56,7 @@ static uint32_t padded(uint32_t k) { return (k + LANES - 1) / LANES * LANES; }
 static uint64_t part_start(const xps_sweep *s, uint64_t part) { return s->n * part / s->parts; }
 
 static uint32_t partial_width(const xps_sweep *s) {
-  return s->maxk > CANDIDATES ? s->maxk : CANDIDATES;
+  return s->maxk > 3 * CANDIDATES ? s->maxk : 3 * CANDIDATES;
 }
 
 static double *part_delta(const xps_sweep *s, uint64_t part) {
@@ -180,6 +184,19 @@ static void assign_part(xps_sweep *s, uint64_t part, int all) {
   free(room);
 }
 
+/* First labels under given centres: all points count as changed, from nowhere. */
+static void restart_work(void *context, uint64_t part) {
+  xps_sweep *s = context;
+  uint64_t from = part_start(s, part), to = part_start(s, part + 1);
+  for (uint64_t i = from; i < to; i++) s->label[i] = 0;
+  assign_part(s, part, 1);
+  if (s->changed[part] == UINT64_MAX) return;
+  /* assign_part took the points from cluster 0; nothing had been there. */
+  double *delta = part_delta(s, part);
+  for (uint64_t i = from; i < to; i++) shift(delta, s->x + i * s->dim, s->weight[i], s->dim);
+  s->changed[part] = to - from;
+}
+
 static void assign_work(void *context, uint64_t part) { assign_part(context, part, 0); }
 
 static void assign_all_work(void *context, uint64_t part) { assign_part(context, part, 1); }
@@ -242,13 +259,30 @@ static void update_centres(xps_sweep *s) {
   neighbours(s);
 }
 
-static int lloyd(xps_sweep *s, uint32_t iterations) {
+/* Sum of weight x squared distance to the clusters' means, from the sums alone. */
+static double within(const xps_sweep *s) {
+  double total = s->norm2;
+  for (uint32_t c = 0; c < s->k; c++) {
+    double square = 0.0;
+    const double *sum = s->sum + (uint64_t)c * s->dim;
+    for (uint32_t d = 0; d < s->dim; d++) square += sum[d] * sum[d];
+    if (s->mass[c] > 0.0) total -= square / s->mass[c];
+  }
+  return total > 0.0 ? total : 0.0;
+}
+
+/* Steps until no label changes, or a step gains less than `tolerance` of what is left. */
+static int lloyd(xps_sweep *s, uint32_t iterations, double tolerance) {
+  double before = within(s);
   for (uint32_t i = 0; i < iterations; i++) {
     update_centres(s);
     xps_parallel(s->threads, s->parts, assign_work, s);
     uint64_t changes = reduce(s);
     if (changes == UINT64_MAX) return XPS_EMEMORY;
     if (!changes) break;
+    double now = within(s);
+    if (before - now < tolerance * now) break;
+    before = now;
   }
   return (int)s->k;
 }
@@ -300,17 +334,23 @@ XPS_CLONES static void candidate_gaps(xps_sweep *s, const float *candidate, uint
   }
 }
 
-/* What each candidate would save: sum of weight x (squared distance now - then), where positive. */
+/* Two ways to use a candidate. As a centre it saves weight x (squared distance now - then), where
+ * that is positive. But in many dimensions hardly any point is nearer to another point than to the
+ * mean, so it may be better to halve its cluster by the plane through the centre, across the line
+ * from there to the candidate. For that: the weight and the sum of the offsets along the line, of
+ * the candidate's half. */
 XPS_CLONES static void candidate_work(void *context, uint64_t part) {
   xps_sweep *s = context;
   double *saved = s->partial + part * partial_width(s);
+  double *half = saved + CANDIDATES, *offset = half + CANDIDATES;
   float room[POINTS * CANDIDATES];
   uint64_t index[POINTS], to = part_start(s, part + 1);
   uint32_t many = 0;
-  memset(saved, 0, CANDIDATES * sizeof(double));
+  memset(saved, 0, 3 * CANDIDATES * sizeof(double));
   for (uint64_t i = part_start(s, part); i <= to; i++) {
     /* Nearer to its own centre than half the way to any candidate: nothing to save. */
-    if (i < to && 2.0f * s->upper[i] * SLACK < s->gap[s->label[i]]) continue;
+    if (i < to && !s->hot[s->label[i]] && 2.0f * s->upper[i] * SLACK < s->gap[s->label[i]])
+      continue;
     if (i < to) index[many++] = i;
     if (!many || (many < POINTS && i < to)) continue;
     const float *p[POINTS];
@@ -321,11 +361,37 @@ XPS_CLONES static void candidate_work(void *context, uint64_t part) {
       double weight = s->weight[index[j]];
       for (uint32_t c = 0; c < CANDIDATES; c++) {
         float gain = now - room[j * CANDIDATES + c];
+        float along = gain + s->reach2[c];
         saved[c] += gain > 0.0f ? weight * (double)gain : 0.0;
+        if (along > 0.0f && s->label[index[j]] == s->home[c]) {
+          half[c] += weight;
+          offset[c] += weight * 0.5 * (double)along;
+        }
       }
     }
     many = 0;
   }
+}
+
+/* The candidate that saves most, and how. Halves whose means lie a and b off the centre along the
+ * line save at least what the line shows: offset^2 (1/half + 1/other half). */
+static uint32_t best_candidate(xps_sweep *s) {
+  double sum[3 * CANDIDATES] = {0}, most = -1.0;
+  uint32_t best = 0;
+  for (uint64_t part = 0; part < s->parts; part++)
+    for (uint32_t c = 0; c < 3 * CANDIDATES; c++) sum[c] += s->partial[part * partial_width(s) + c];
+  for (uint32_t c = 0; c < CANDIDATES; c++) {
+    double half = sum[CANDIDATES + c], other = s->mass[s->home[c]] - half;
+    double offset = sum[2 * CANDIDATES + c], saved = 0.0;
+    if (half > 0.0 && other > 0.5 && s->reach2[c] > 0.0f)
+      saved = offset * offset / (double)s->reach2[c] * (1.0 / half + 1.0 / other);
+    if (sum[c] > most || saved > most) {
+      s->split = saved > sum[c];
+      most = s->split ? saved : sum[c];
+      best = c;
+    }
+  }
+  return best;
 }
 
 /* Points that the new (last) centre wins change over; the others' bounds learn of it. */
@@ -338,9 +404,11 @@ XPS_CLONES static void join_work(void *context, uint64_t part) {
   for (uint64_t i = part_start(s, part); i < part_start(s, part + 1); i++) {
     float upper = s->upper[i], gap = s->gap[s->label[i]];
     float distance = gap - upper;
-    if (2.0f * upper * SLACK >= gap) {
-      distance = sqrtf(distance2(s->x + i * s->dim, centre, s->dim));
-      if (distance < upper) {
+    int at_home = s->split && s->label[i] == s->home[0];
+    if (at_home || 2.0f * upper * SLACK >= gap) {
+      float d2 = distance2(s->x + i * s->dim, centre, s->dim);
+      distance = sqrtf(d2);
+      if (at_home ? d2 < upper * upper + s->reach2[0] : distance < upper) {
         relabel(s, part, i, new);
         s->upper[i] = distance;
         distance = upper;
@@ -352,24 +420,27 @@ XPS_CLONES static void join_work(void *context, uint64_t part) {
 
 /* Draws candidates and makes the best one centre k; 0 when no point is off its centre. */
 static int add_centre(xps_sweep *s) {
-  double total = 0.0, saved[CANDIDATES] = {0};
-  uint32_t best = 0, width = partial_width(s);
+  double total = 0.0;
+  uint32_t best, width = partial_width(s);
   xps_parallel(s->threads, s->parts, tighten_work, s);
   for (uint64_t part = 0; part < s->parts; part++) total += s->partial[part * width];
   if (total <= 0.0) return 0;
+  memset(s->hot, 0, s->k);
   for (uint32_t c = 0; c < CANDIDATES; c++) {
     uint64_t i = pick(s, next_uniform(s) * total);
+    s->home[c] = s->label[i];
+    s->reach2[c] = s->upper[i] * s->upper[i];
+    s->hot[s->label[i]] = 1;
     memcpy(s->candidate + (uint64_t)c * s->dim, s->x + i * s->dim, s->dim * sizeof(float));
   }
   candidate_gaps(s, s->candidate, CANDIDATES);
   lay_across(s->candidate, CANDIDATES, s->dim, s->across);
   xps_parallel(s->threads, s->parts, candidate_work, s);
-  for (uint64_t part = 0; part < s->parts; part++)
-    for (uint32_t c = 0; c < CANDIDATES; c++) saved[c] += s->partial[part * width + c];
-  for (uint32_t c = 1; c < CANDIDATES; c++)
-    if (saved[c] > saved[best]) best = c;
+  best = best_candidate(s);
 
   const float *chosen = s->candidate + (uint64_t)best * s->dim;
+  s->home[0] = s->home[best];
+  s->reach2[0] = s->reach2[best];
   candidate_gaps(s, chosen, 1);
   memcpy(s->centre + (uint64_t)s->k * s->dim, chosen, s->dim * sizeof(float));
   memset(s->sum + (uint64_t)s->k * s->dim, 0, s->dim * sizeof(double));
@@ -502,11 +573,12 @@ xps_sweep *xps_sweep_new(uint64_t points, uint32_t dim, const float *x, const do
   s->label = calloc(points, sizeof(uint32_t));
   s->upper = calloc(points, sizeof(float));
   s->lower = calloc(points, sizeof(float));
+  s->hot = calloc(k, sizeof(uint8_t));
   s->delta = calloc(s->parts * k * ((uint64_t)dim + 1), sizeof(double));
   s->changed = calloc(s->parts, sizeof(uint64_t));
   s->partial = calloc(s->parts * width, sizeof(double));
   if (s->sum && s->mass && s->centre && s->across && s->move && s->half && s->gap && s->candidate &&
-      s->label && s->upper && s->lower && s->delta && s->changed && s->partial)
+      s->hot && s->label && s->upper && s->lower && s->delta && s->changed && s->partial)
     return s;
   xps_sweep_free(s);
   return NULL;
@@ -522,6 +594,7 @@ void xps_sweep_free(xps_sweep *s) {
   free(s->half);
   free(s->gap);
   free(s->candidate);
+  free(s->hot);
   free(s->label);
   free(s->upper);
   free(s->lower);
@@ -531,32 +604,37 @@ void xps_sweep_free(xps_sweep *s) {
   free(s);
 }
 
-int xps_sweep_grow(xps_sweep *s, uint32_t iterations) {
+int xps_sweep_grow(xps_sweep *s, uint32_t iterations, double tolerance) {
   if (!s->k) {
     first_centre(s);
     return 1;
   }
   if (s->k == s->maxk || !add_centre(s)) return (int)s->k;
-  return lloyd(s, iterations);
+  return lloyd(s, iterations, tolerance);
 }
 
-int xps_sweep_shrink(xps_sweep *s, uint32_t iterations) {
+int xps_sweep_shrink(xps_sweep *s, uint32_t iterations, double tolerance) {
   if (s->k < 2) return (int)s->k;
   remove_centre(s);
-  return lloyd(s, iterations);
+  return lloyd(s, iterations, tolerance);
+}
+
+int xps_sweep_start(xps_sweep *s, uint32_t k, const float *centre, uint32_t iterations,
+                    double tolerance) {
+  if (!k || k > s->maxk) return XPS_EINPUT;
+  if (!s->k) first_centre(s);
+  s->k = k;
+  memcpy(s->centre, centre, (uint64_t)k * s->dim * sizeof(float));
+  lay_across(s->centre, k, s->dim, s->across);
+  xps_parallel(s->threads, s->parts, restart_work, s);
+  memset(s->sum, 0, (uint64_t)k * s->dim * sizeof(double));
+  memset(s->mass, 0, k * sizeof(double));
+  if (reduce(s) == UINT64_MAX) return XPS_EMEMORY;
+  return lloyd(s, iterations, tolerance);
 }
 
 int xps_sweep_result(xps_sweep *s, double *wcss, double *mass, float *centre, uint32_t *label) {
-  if (wcss) {
-    *wcss = s->norm2;
-    for (uint32_t c = 0; c < s->k; c++) {
-      double square = 0.0;
-      const double *sum = s->sum + (uint64_t)c * s->dim;
-      for (uint32_t d = 0; d < s->dim; d++) square += sum[d] * sum[d];
-      if (s->mass[c] > 0.0) *wcss -= square / s->mass[c];
-    }
-    if (*wcss < 0.0) *wcss = 0.0;
-  }
+  if (wcss) *wcss = within(s);
   if (mass) memcpy(mass, s->mass, s->k * sizeof(double));
   for (uint64_t i = 0; centre && i < (uint64_t)s->k * s->dim; i++)
     centre[i] = s->mass[i / s->dim] > 0.0 ? (float)(s->sum[i] / s->mass[i / s->dim]) : s->centre[i];

@@ -42,12 +42,16 @@ typedef struct xps_sweep xps_sweep;
 xps_sweep *xps_sweep_new(uint64_t points, uint32_t dim, const float *x, const double *weight,
                          uint32_t maxk, uint64_t seed, uint32_t threads);
 void xps_sweep_free(xps_sweep *sweep);
-/* One centre more (the first call: the mean), then at most `iterations` Lloyd steps. The new centre
- * is the best of 16 points drawn with probability weight x squared distance. Returns the k reached,
+/* One centre more (the first call: the mean), then at most `iterations` Lloyd steps, fewer
+ * when a step gains less than `tolerance` of what is left. Where the new centre goes is decided by
+ * 16 points drawn with probability weight x squared distance. Returns the k reached,
  * the old one when every point already lies on its centre, or a negative code. */
-int xps_sweep_grow(xps_sweep *sweep, uint32_t iterations);
+int xps_sweep_grow(xps_sweep *sweep, uint32_t iterations, double tolerance);
 /* One centre less, the one whose loss costs least, then Lloyd steps. Returns the k reached. */
-int xps_sweep_shrink(xps_sweep *sweep, uint32_t iterations);
+int xps_sweep_shrink(xps_sweep *sweep, uint32_t iterations, double tolerance);
+/* Begins anew from k given centres, then Lloyd steps. Returns k. */
+int xps_sweep_start(xps_sweep *sweep, uint32_t k, const float *centre, uint32_t iterations,
+                    double tolerance);
 /* At the present k: wcss = sum of weight x squared distance, mass[k] = weight of each cluster,
  * centre[k x dim], label[points]; NULL for what is not wanted. */
 int xps_sweep_result(xps_sweep *sweep, double *wcss, double *mass, float *centre, uint32_t *label);

@@ -74,7 +74,9 @@ def _gpu(kinds: list[int], lengths: list[int], kernels: int, warps: int) -> GpuV
     """Kernel k owns blocks 3k..3k+2; the last warp leaves early; one grid a (kernel, length)."""
     distinct = sorted(set(zip(kinds, lengths, strict=True)))
     runs, run_lengths, grid_start = [], [], [0]
-    vector_start, block, count = [0], [], []
+    vector_start: list[int] = [0]
+    block: list[int] = []
+    count: list[int] = []
     for kernel, length in distinct:
         for full in (True, False):
             owned = range(3 * kernel, 3 * kernel + (3 if full else 1))
@@ -111,7 +113,9 @@ def _cpu_total(cpu: CpuVectors | None, slices: int) -> np.ndarray:
 
 def _gpu_total(gpu: GpuVectors | None, slices: int) -> np.ndarray:
     total = np.zeros(slices, np.int64)
-    for launch, grid in enumerate(gpu.launch_grid if gpu else []):
+    if gpu is None:
+        return total
+    for launch, grid in enumerate(gpu.launch_grid):
         for run in range(int(gpu.grid_start[grid]), int(gpu.grid_start[grid + 1])):
             vector = int(gpu.run_vector[run])
             part = slice(int(gpu.vector_start[vector]), int(gpu.vector_start[vector + 1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -45,19 +46,22 @@ class Options:
     target_error: float | None = None
     budget: float | None = None
     restarts: int | None = None
+    bic_threshold: float = bic.THRESHOLD
 
     def __post_init__(self) -> None:
         for name, least in (("maxk", 1), ("k", 1), ("per_cluster", 1), ("restarts", 1)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise UsageError(f"{name} must be at least {least}, not {value}")
+        if not 0.0 <= self.bic_threshold <= 1.0:
+            raise UsageError(f"bic_threshold must lie between 0 and 1, not {self.bic_threshold:g}")
         if not 0.0 < self.coverage <= 1.0:
             raise UsageError(f"coverage must lie above 0 and at most at 1, not {self.coverage:g}")
         if self.early is not None and not self.early >= 0.0:
             raise UsageError(f"early must be 0 or more, not {self.early:g}")
         if self.target_error is not None and not 0.0 < self.target_error < 1.0:
             raise UsageError(
-                f"the target error must lie between 0 and 1 (0.05 is 5 %), not {self.target_error:g}"
+                f"the target error lies between 0 and 1 (0.05 is 5 %), not at {self.target_error:g}"
             )
         if self.budget is not None and not self.budget > 0.0:
             raise UsageError(f"the budget must be more than 0 seconds, not {self.budget:g}")
@@ -68,16 +72,23 @@ class Options:
 @dataclass(frozen=True, eq=False)
 class Choice:
     """What came out: `labels` int32[slices] (-1: not covered), picks with their multipliers and
-    weights (shares of all slices), the covered share of slices, BIC by k."""
+    weights (shares of all slices), the covered share of slices, the number of clusters found,
+    BIC by k, the within-cluster sum of squares, squared distances to the centroids."""
 
     labels: I32
     picks: Picks
     multiplier: F64
     weight: F64
     covered: float
-    k: int
+    clusters: int
     scores: dict[int, float]
     wcss: float
+    distance2: F64
+
+    def report(self) -> dict[str, Any]:
+        """`Selection.scores`."""
+        bic_by_k = {str(k): score for k, score in self.scores.items()}
+        return {"clusters": self.clusters, "bic": bic_by_k, "wcss": self.wcss}
 
 
 def choose(signature: Signature, options: Options, seed: int, times: F64 | None = None) -> Choice:
@@ -87,8 +98,8 @@ def choose(signature: Signature, options: Options, seed: int, times: F64 | None 
     points = kmeans.merged(signature.matrix)
     found = kmeans.sweep(points, options.k or options.maxk, seed, options.restarts)
     scores = _scores(points, found)
-    k = min(options.k, max(found)) if options.k else bic.choose_k(scores)
-    clustering = found[k]
+    k = min(options.k, max(found)) if options.k else bic.choose_k(scores, options.bic_threshold)
+    clustering = kmeans.polished(points, found[k])
     distance2 = kmeans.distances(points.x, clustering)[points.point].astype(np.float64)
     labels = _in_order_of_appearance(clustering.label[points.point])
     extent = times / times.sum() if times is not None else signature.extent
@@ -103,9 +114,10 @@ def choose(signature: Signature, options: Options, seed: int, times: F64 | None 
         multiplier=picks.stands_for / share if covered < 1.0 else picks.stands_for,
         weight=picks.stands_for / slices,
         covered=covered,
-        k=int(np.count_nonzero(counts)),
+        clusters=k,
         scores=scores,
         wcss=clustering.wcss,
+        distance2=distance2,
     )
 
 
@@ -178,15 +190,15 @@ def _moments(labels: I32, times: F64, clusters: int) -> tuple[F64, F64]:
     return mean, np.sqrt(square / np.maximum(size - 1, 1))
 
 
-def parameters(signature: Signature, options: Options) -> dict[str, object]:
+def parameters(signature: Signature, options: Options) -> dict[str, Any]:
     """What to write into the selection, so that it can be repeated."""
     return {**signature.parameters, **asdict(options)}
 
 
-def with_options(**values: object) -> Options:
+def with_options(**values: Any) -> Options:
     """Options from keywords; UsageError for one that is not known."""
     try:
-        return replace(Options(), **values)  # type: ignore[arg-type]
+        return replace(Options(), **values)
     except TypeError:
         known = ", ".join(asdict(Options()))
         raise UsageError(f"unknown option among {', '.join(values)}; known: {known}") from None

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xpuprof.sampling import xpu_point
 from xpuprof.sampling.selection import Selection
-from xpuprof.trace.tables import Process
+
+if TYPE_CHECKING:
+    from xpuprof.trace.tables import Process
 
 
 def select(process: Process, *, seed: int, **options: Any) -> Selection:
     """As `xpu_point.select`, without the CPU part."""
-    return xpu_point.select(
-        process, seed=seed, **{**options, "cpu_weight": 0.0}, method="gpu-point"
-    )
+    return xpu_point.select(process, seed=seed, method="gpu-point", **options)

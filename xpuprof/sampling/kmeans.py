@@ -17,6 +17,10 @@ I32 = npt.NDArray[np.int32]
 ITERATIONS = 100
 """Lloyd steps at most a k, SimPoint's default."""
 
+TOLERANCE = 1e-4
+"""A Lloyd step that gains less than this share of the within-cluster sum ends a k's steps; the k
+that is chosen is carried on to convergence by `polished`."""
+
 RESTART_WORK = 2e8
 """Sweeps are repeated from other seeds while points x dimensions x maxk^2 of all of them stays
 below this: small inputs, where chance matters most, get many, large ones one."""
@@ -89,13 +93,13 @@ def _one_sweep(
     try:
         reached = 0
         while reached < maxk:
-            k = checked(lib.xps_sweep_grow(handle, ITERATIONS), "cluster")
+            k = checked(lib.xps_sweep_grow(handle, ITERATIONS, TOLERANCE), "cluster")
             if k == reached:
                 break
             reached = k
             _keep_better(handle, k, n, dim, best)
         while reached > 2:
-            reached = checked(lib.xps_sweep_shrink(handle, ITERATIONS), "cluster")
+            reached = checked(lib.xps_sweep_shrink(handle, ITERATIONS, TOLERANCE), "cluster")
             _keep_better(handle, reached, n, dim, best)
     finally:
         lib.xps_sweep_free(handle)
@@ -112,6 +116,28 @@ def _keep_better(handle: object, k: int, n: int, dim: int, best: dict[int, Clust
         handle, wcss, pointer(mass, "double"), pointer(centre, "float"), pointer(label, "uint32_t")
     )
     best[k] = Clustering(float(wcss[0]), mass, centre, label)
+
+
+def polished(points: Points, clustering: Clustering, threads: int = THREADS) -> Clustering:
+    """Lloyd's steps from `clustering` until no label changes (ITERATIONS x 10 at most)."""
+    n, dim = points.x.shape
+    best: dict[int, Clustering] = {}
+    handle = lib.xps_sweep_new(
+        n, dim, pointer(points.x, "float"), pointer(points.weight, "double"), clustering.k, 0,
+        threads,
+    )  # fmt: skip
+    if handle == ffi.NULL:
+        raise MemoryError("not enough memory to cluster")
+    try:
+        centre = np.ascontiguousarray(clustering.centre)
+        checked(
+            lib.xps_sweep_start(handle, clustering.k, pointer(centre, "float"), 10 * ITERATIONS, 0.0),
+            "cluster",
+        )
+        _keep_better(handle, clustering.k, n, dim, best)
+    finally:
+        lib.xps_sweep_free(handle)
+    return best[clustering.k]
 
 
 def distances(x: F32, clustering: Clustering, threads: int = THREADS) -> F32:

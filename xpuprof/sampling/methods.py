@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xpuprof.errors import UsageError
 from xpuprof.sampling.selection import Selection
-from xpuprof.trace.tables import Process
+
+if TYPE_CHECKING:
+    from xpuprof.trace.tables import Process
 
 DEFAULT = "xpu-point"
 
@@ -46,13 +48,15 @@ def select(method: str, process: Process, *, seed: int, **options: Any) -> Selec
     """
     function = function_of(method)
     if method in _BY_VECTORS:
-        return function(process, seed=seed, **options)  # type: ignore[no-any-return]
+        chosen: Selection = function(process, seed=seed, **options)
+        return chosen
     from xpuprof.sampling.profile import from_process
 
     times = options.pop("times", None)
     mean = None if times is None else np.atleast_2d(times).mean(axis=0)
     _check_options(method, function, options)
-    return function(from_process(process, mean), seed=seed, **options)  # type: ignore[no-any-return]
+    selected: Selection = function(from_process(process, mean), seed=seed, **options)
+    return selected
 
 
 def function_of(method: str) -> Any:
@@ -75,8 +79,8 @@ def _present(method: str) -> bool:
 
 
 def _check_options(method: str, function: Any, options: dict[str, Any]) -> None:
-    known = [name for name in inspect.signature(function).parameters if name not in
-             ("profile", "seed")]
+    parameters = list(inspect.signature(function).parameters)
+    known = [name for name in parameters if name not in ("profile", "seed")]
     for name in options:
         if name not in known:
             raise UsageError(

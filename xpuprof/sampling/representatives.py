@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +30,7 @@ class Picks:
     stands_for: F64
 
 
-def pick(
-    labels: I32, distance2: F64, representatives: I64, early: float | None = None
-) -> Picks:
+def pick(labels: I32, distance2: F64, representatives: I64, early: float | None = None) -> Picks:
     """`representatives[c]` slices of each cluster c (0: none).
 
     A cluster's slices, in the order of the run, are cut into that many runs of equal size; each run
@@ -52,7 +51,7 @@ def pick(
             continue
         radius = float(np.sqrt(distance2[members].mean()))
         cuts = np.arange(wanted + 1) * len(members) // wanted
-        for begin, end in zip(cuts[:-1], cuts[1:], strict=True):
+        for begin, end in pairwise(cuts.tolist()):
             run = members[begin:end]
             chosen.append((_of_run(run, distance2[run], radius, early), cluster, end - begin))
     chosen.sort()
@@ -68,16 +67,14 @@ def _of_run(run: npt.NDArray[np.intp], distance2: F64, radius: float, early: flo
     return int(run[np.argmax(np.sqrt(distance2) <= bound)])
 
 
-def needed(
-    size: I64, spread: F64, cost: F64, total: float, target: float, z: float
-) -> I64:
+def needed(size: I64, spread: F64, cost: F64, total: float, target: float, z: float) -> I64:
     """Fewest representatives (by cost) a cluster, int64[k], so that z standard errors of the
     projected total stay below `target` x `total`.
 
     Stratified sampling without replacement (Cochran, Sampling Techniques, 5.5): the variance is
-    sum N^2 s^2 / m - sum N s^2; for costs a it is least at m proportional to N s / sqrt(a). `spread`
-    is s, `cost` the mean cost of a slice of the cluster. Every cluster gets at least 1 and at most
-    all of its slices.
+    sum N^2 s^2 / m - sum N s^2; for costs a it is least at m proportional to N s / sqrt(a).
+    `spread` is s, `cost` the mean cost of a slice of the cluster. Every cluster gets at least 1 and
+    at most all of its slices.
     """
     size_f = size.astype(np.float64)
     root_cost = np.sqrt(np.maximum(cost, cost[cost > 0.0].min() if np.any(cost > 0.0) else 1.0))

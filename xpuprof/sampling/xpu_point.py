@@ -3,17 +3,24 @@ cluster by its slice nearest to the centroid."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.sampling.cluster_method import Choice, choose, parameters, with_options
+from xpuprof.sampling.cluster_method import Choice, Options, choose, parameters, with_options
 from xpuprof.sampling.selection import Marker, Representative, Selection
 from xpuprof.signature import matrix
-from xpuprof.trace.tables import Process
+
+if TYPE_CHECKING:
+    from xpuprof.trace.tables import Process
 
 F64 = npt.NDArray[np.float64]
+
+
+SIGNATURE_OPTIONS = ("dim", "warp_buckets", "cpu_weight", "length_weight")
 
 
 def select(
@@ -21,43 +28,41 @@ def select(
     *,
     seed: int,
     times: F64 | None = None,
-    dim: int = matrix.DIM,
-    warp_buckets: int = matrix.WARP_BUCKETS,
-    cpu_weight: float = matrix.CPU_WEIGHT,
-    length_weight: float = matrix.LENGTH_WEIGHT,
     method: str = "xpu-point",
     **options: Any,
 ) -> Selection:
     """Select representatives of one process.
 
     `times`: float64[slices] or float64[repeats, slices], seconds; they decide how many
-    representatives a cluster gets, never which. `options`: fields of `cluster_method.Options`.
-    Raises UsageError for options out of range.
+    representatives a cluster gets, never which. `options`: `matrix.xpu_signature`'s and the fields
+    of `cluster_method.Options`. Raises UsageError for options out of range.
     """
-    settings = with_options(**options)
-    signature = matrix.xpu_signature(
-        process,
-        seed=seed,
-        dim=dim,
-        warp_buckets=warp_buckets,
-        cpu_weight=cpu_weight,
-        length_weight=length_weight,
-    )
+    make, settings = prepare(process, method, options)
+    signature = make(seed)
     mean = None if times is None else np.atleast_2d(times).mean(axis=0)
     choice = choose(signature, settings, seed, mean)
     return Selection(
         method=method,
         parameters=parameters(signature, settings),
         seed=seed,
-        representatives=_representatives(process, choice),
+        representatives=representatives(choice, partial(marker, process)),
         labels=choice.labels,
         covered=choice.covered,
-        scores={
-            "bic": {str(k): score for k, score in choice.scores.items()},
-            "wcss": choice.wcss,
-        },
+        scores=choice.report(),
         summary=summary(process),
     )
+
+
+def prepare(
+    process: Process, method: str, options: dict[str, Any]
+) -> tuple[Callable[[int], matrix.Signature], Options]:
+    """The signature as a function of the seed, and how to cluster it."""
+    of_signature = {name: value for name, value in options.items() if name in SIGNATURE_OPTIONS}
+    others = {name: value for name, value in options.items() if name not in SIGNATURE_OPTIONS}
+    if method == "gpu-point":
+        of_signature["cpu_weight"] = 0.0
+    settings = with_options(**others)
+    return lambda seed: matrix.xpu_signature(process, seed=seed, **of_signature), settings
 
 
 def summary(process: Process) -> dict[str, Any]:
@@ -74,31 +79,29 @@ def summary(process: Process) -> dict[str, Any]:
 
 def marker(process: Process, row: int) -> Marker:
     """The marker that ends slice `row`."""
-    columns = "program gx gy gz lx ly lz".split()
-    table = process.slices
-    program, *size = (table[name].iat[row] for name in columns)
-    grid = [int(value) if value == value else 0 for value in size]
+    cell: dict[Any, Any] = process.slices.iloc[row].to_dict()
     return Marker(
-        kernel=str(table["kernel"].iat[row]),
-        call=int(table["call"].iat[row]),
-        program=str(program) if isinstance(program, str) else "",
-        grid=(grid[0], grid[1], grid[2]),
-        block=(grid[3], grid[4], grid[5]),
+        kernel=str(cell["kernel"]),
+        call=int(cell["call"]),
+        program=str(cell["program"]),
+        grid=(int(cell["gx"]), int(cell["gy"]), int(cell["gz"])),
+        block=(int(cell["lx"]), int(cell["ly"]), int(cell["lz"])),
     )
 
 
-def _representatives(process: Process, choice: Choice) -> tuple[Representative, ...]:
-    result = []
+def representatives(
+    choice: Choice, marker_of: Callable[[int], Marker]
+) -> tuple[Representative, ...]:
+    """The choice as the selection holds it; `marker_of(slice)` is the marker that ends a slice."""
     picks = choice.picks
-    for i, row in enumerate(picks.slice.tolist()):
-        result.append(
-            Representative(
-                slice=row,
-                end=marker(process, row),
-                start=marker(process, row - 1) if row else None,
-                cluster=int(picks.cluster[i]),
-                multiplier=float(choice.multiplier[i]),
-                weight=float(choice.weight[i]),
-            )
+    return tuple(
+        Representative(
+            slice=row,
+            end=marker_of(row),
+            start=marker_of(row - 1) if row else None,
+            cluster=int(picks.cluster[i]),
+            multiplier=float(choice.multiplier[i]),
+            weight=float(choice.weight[i]),
         )
-    return tuple(result)
+        for i, row in enumerate(picks.slice.tolist())
+    )

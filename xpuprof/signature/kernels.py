@@ -5,14 +5,16 @@ Every function gives the same bytes for the same input, whatever the number of t
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from xpuprof._select import ffi, lib
 from xpuprof.errors import InputError
-from xpuprof.trace.tables import CpuVectors, GpuVectors
+
+if TYPE_CHECKING:  # tables need pandas, whose import takes longer than most selections
+    from xpuprof.trace.tables import CpuVectors, GpuVectors
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
@@ -44,7 +46,9 @@ def _u32(array: npt.NDArray[Any]) -> U32:
     return np.ascontiguousarray(array, dtype=np.uint32)
 
 
-def project_cpu(vectors: CpuVectors, seed: int, dim: int, threads: int = THREADS) -> tuple[F32, F64]:
+def project_cpu(
+    vectors: CpuVectors, seed: int, dim: int, threads: int = THREADS
+) -> tuple[F32, F64]:
     """Per-thread CPU vectors to (mix: float32[slices, dim], instructions: float64[slices]).
 
     A dimension is (thread number, block identity), its value count x block instructions; each row
@@ -137,5 +141,6 @@ def merge(matrix: F32) -> tuple[U32, U64]:
 
 def _check_starts(start: U64, entries: int) -> None:
     """Row starts must ascend from 0 and stay within the entries: C believes them."""
-    if len(start) == 0 or start[0] != 0 or int(start[-1]) > entries or np.any(start[1:] < start[:-1]):
+    descends = bool(np.any(start[1:] < start[:-1]))
+    if len(start) == 0 or start[0] != 0 or int(start[-1]) > entries or descends:
         raise InputError("the vectors' row starts are not sound; see `xpuprof check`")

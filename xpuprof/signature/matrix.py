@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from xpuprof.errors import UsageError
 from xpuprof.signature import kernels
-from xpuprof.trace.tables import Process
+
+if TYPE_CHECKING:  # see kernels.py
+    from xpuprof.trace.tables import Process
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
@@ -42,7 +45,7 @@ class Signature:
     matrix: F32
     extent: F64
     instructions: F64
-    parameters: dict[str, object]
+    parameters: dict[str, Any]
 
     def __len__(self) -> int:
         return len(self.matrix)
@@ -132,7 +135,8 @@ def _named_launches(
     names = (table["program"].astype(str) + " " + table["kernel"].astype(str)).to_numpy(str)
     known, which = np.unique(names, return_inverse=True)
     identity = np.array([_name_hash(str(name)) for name in known], dtype=np.uint64)
-    items = table[["gx", "gy", "gz"]].to_numpy(np.float64).clip(min=1.0).prod(axis=1)
+    sizes: F64 = np.maximum(table[["gx", "gy", "gz"]].to_numpy(np.float64), 1.0)
+    items = sizes.prod(axis=1)
     start = np.arange(len(rows) + 1, dtype=np.uint64)
     return kernels.project_values(start, identity[which], items, seed, dim)
 
@@ -142,15 +146,16 @@ def _name_hash(name: str) -> int:
 
 
 def _join(
-    parts: list[tuple[float, F32, F64]], length_weight: float, parameters: dict[str, object]
+    parts: list[tuple[float, F32, F64]], length_weight: float, parameters: dict[str, Any]
 ) -> Signature:
     """[mix, log2(1 + length)] of each part, scaled to a root mean square norm of 1 and weighted."""
     slices = len(parts[0][1])
     total = sum(weight for weight, _, _ in parts)
-    columns, extent, instructions = [], np.zeros(slices), np.zeros(slices)
+    columns: list[F32] = []
+    extent, instructions = np.zeros(slices), np.zeros(slices)
     for weight, mix, length in parts:
         share = weight / total if total > 0.0 else 1.0
-        active = np.count_nonzero(length)
+        active = int(np.count_nonzero(length))
         square = float(np.einsum("ij,ij->", mix, mix, dtype=np.float64)) / max(active, 1)
         scale = np.sqrt(share / square) if square > 0.0 else 1.0
         columns.append(mix * np.float32(scale))

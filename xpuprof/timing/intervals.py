@@ -13,7 +13,6 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from xpuprof.errors import InputError
 from xpuprof.sampling.estimate import Estimate
@@ -67,11 +66,18 @@ def estimate(selection: Selection, slice_times: F64, confidence: float = 0.95) -
     return Estimate(value, value - half, value + half, confidence, basis)
 
 
+def _student(confidence: float, freedom: float) -> float:
+    """Two-sided quantile of Student's t."""
+    from scipy import special  # its import takes longer than the rest
+
+    return float(special.stdtrit(freedom, 0.5 + confidence / 2.0))
+
+
 def _between_runs(totals: F64, confidence: float) -> float:
     """Half-width for the mean of the repeats' totals; 0 from a single one."""
     if len(totals) < 2:
         return 0.0
-    quantile = float(stats.t.ppf(0.5 + confidence / 2.0, len(totals) - 1))
+    quantile = _student(confidence, len(totals) - 1)
     return quantile * float(totals.std(ddof=1)) / math.sqrt(len(totals))
 
 
@@ -101,7 +107,7 @@ def _errors_of_means(times: F64, count: int, rng: np.random.Generator) -> F64:
     cuts = np.arange(count + 1) * len(times) // count
     width = np.diff(cuts)
     drawn = np.zeros(DRAWS)
-    for begin, size in zip(cuts[:-1], width, strict=True):
+    for begin, size in zip(cuts.tolist(), width.tolist(), strict=False):
         drawn += size * times[begin + (rng.random(DRAWS) * size).astype(np.int64)]
     return drawn / len(times) - float(times.mean())
 
@@ -132,7 +138,7 @@ def _sampled_spread(
         return 0.0, "the representatives of each cluster agree"
     degrees = np.where(several, count - 1.0, max(freedom, 1.0))
     weight = float(np.sum(terms**2 / degrees))
-    quantile = float(stats.t.ppf(0.5 + confidence / 2.0, max(total**2 / weight, 1.0)))
+    quantile = _student(confidence, max(total**2 / weight, 1.0))
     return quantile * math.sqrt(total), "spread among the representatives of each cluster"
 
 

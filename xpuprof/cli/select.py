@@ -1,0 +1,154 @@
+"""xpuprof select"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from xpuprof.cli import options
+from xpuprof.errors import UsageError
+from xpuprof.formats.simpoint import (
+    INTERVAL,
+    is_frequency_file,
+    read_frequency_file,
+    write_simpoints,
+)
+from xpuprof.report import chosen as report
+from xpuprof.sampling import frequency
+from xpuprof.sampling.file import write_selection
+from xpuprof.timing.intervals import estimate
+
+
+@click.command(name="select")
+@click.argument("source", metavar="RUN|FILE.bb", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where selection.json goes [default: RUN].",
+)
+@click.option("--force", is_flag=True, help="Replace an existing selection.")
+@click.option("--method", default="xpu-point", show_default=True, help="How slices are chosen.")
+@click.option("--maxk", "--maxK", type=int, help="Most clusters to try [default: 20].")
+@click.option("-k", type=int, help="This many clusters, instead of by the BIC rule.")
+@click.option("--dim", type=int, help="Dimensions to project to [default: 64 a part; .bb: 15].")
+@options.seed
+@click.option("--per-cluster", metavar="N|auto", help="Representatives a cluster [auto; .bb: 1].")
+@click.option("--coverage", "--coveragePct", type=float, help="Share of the run to stand for.")
+@click.option("--early", type=float, help="Prefer early slices, this much farther off (0: ties).")
+@click.option("--warp-buckets", type=int, help="Cells of the warp axis [default: 32].")
+@click.option("--cpu-weight", type=float, help="Weight of the CPU part, 0 to 1 [default: 0.5].")
+@click.option("--target-error", type=float, help="Error to stay below, e.g. 0.02; needs times.")
+@click.option("--budget", type=float, metavar="SECONDS", help="Representatives' time; needs times.")
+@click.option("--bic-threshold", "--bicThreshold", type=float, help="Of the BIC rule [0.9].")
+@click.option("--restarts", "--numInitSeeds", type=int, help="Clusterings a k [by size].")
+@click.option("--stability", is_flag=True, help="Say how far other seeds and samples move it.")
+@options.as_json
+@options.quiet
+def command(
+    source: Path,
+    output: Path | None,
+    force: bool,
+    method: str,
+    seed: int,
+    stability: bool,
+    as_json: bool,
+    quiet: bool,
+    **chosen: Any,
+) -> None:
+    """Choose the slices that stand for a recorded run, and write RUN/selection.json.
+
+    \b
+    xpuprof select RUN
+    xpuprof select RUN --method gpu-point --maxk 30 --per-cluster 1 --force
+    xpuprof select RUN --target-error 0.02        as many as that needs (timed runs)
+    xpuprof select app.bb --maxk 20 --dim 128 -o OUT
+
+    From a SimPoint frequency vector file it also writes .simpoints, .weights and .labels into -o.
+    """
+    begin = time.perf_counter()
+    settings = {name: value for name, value in chosen.items() if value is not None}
+    if "per_cluster" in settings:
+        settings["per_cluster"] = _per_cluster(settings["per_cluster"])
+    if is_frequency_file(source):
+        result = _from_frequency_file(source, output, force, seed, settings, begin)
+    else:
+        result = _from_run(source, output, force, method, seed, settings, stability, begin)
+    if as_json:
+        options.print_json(report.as_json(result))
+        return
+    click.echo(report.as_text(result))
+    if not is_frequency_file(source):
+        options.note(f"next: xpuprof validate {output or source}/selection.json -- ./app", quiet)
+
+
+def _from_frequency_file(
+    source: Path,
+    output: Path | None,
+    force: bool,
+    seed: int,
+    settings: dict[str, Any],
+    begin: float,
+) -> report.Chosen:
+    """Selects from the file, and writes SimPoint's files and selection.json into `output`."""
+    vectors = read_frequency_file(source)
+    selection, distance = frequency.select(
+        vectors.row_start, vectors.dimension, vectors.value, seed=seed, marker=INTERVAL, **settings
+    )
+    result = report.Chosen(str(source), selection, time.perf_counter() - begin)
+    if output is not None:
+        folder = _folder(output)
+        stem = source.name.removesuffix(".gz").removesuffix(".bb")
+        write_selection(selection, folder / "selection.json", force)
+        write_simpoints(selection, folder / stem, distance, force)
+    return result
+
+
+def _from_run(
+    source: Path,
+    output: Path | None,
+    force: bool,
+    method: str,
+    seed: int,
+    settings: dict[str, Any],
+    stability: bool,
+    begin: float,
+) -> report.Chosen:
+    """Selects from a run directory, and writes selection.json into it (or `output`)."""
+    # Tables need pandas, which a frequency file can do without.
+    from xpuprof.timing.choose import run_stability, run_times, select_run
+    from xpuprof.trace.run import Run
+
+    run = Run.open(source)
+    selection = select_run(run, method, seed=seed, **settings)
+    elapsed = time.perf_counter() - begin
+    times = run_times(run, selection.slices)
+    result = report.Chosen(
+        str(source),
+        selection,
+        elapsed,
+        estimate=None if times is None else estimate(selection, times),
+        stability=run_stability(run, method, seed=seed, **settings) if stability else (),
+    )
+    write_selection(selection, _folder(output or source) / "selection.json", force)
+    return result
+
+
+def _folder(path: Path) -> Path:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make the folder {path}: {error.strerror}") from error
+    return path
+
+
+def _per_cluster(text: str) -> int | None:
+    if text == "auto":
+        return None
+    if not text.isdigit():
+        raise UsageError(f"--per-cluster takes a number or auto, not {text!r}")
+    return int(text)

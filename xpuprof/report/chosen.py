@@ -1,0 +1,122 @@
+"""What `xpuprof select` tells about a selection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof.report.text import count, percent, seconds, shorten, table
+from xpuprof.sampling.estimate import Estimate
+from xpuprof.sampling.selection import EXIT_KERNEL, Selection
+from xpuprof.sampling.stability import Stability
+
+SHOWN = 40
+"""Rows of the table for people; --json has them all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """A selection, made from `source` in `seconds`; its estimate where the run was timed."""
+
+    source: str
+    selection: Selection
+    seconds: float
+    estimate: Estimate | None = None
+    stability: Sequence[Stability] = ()
+
+
+def as_json(chosen: Chosen) -> dict[str, Any]:
+    """The object that `xpuprof select --json` prints."""
+    selection, estimate = chosen.selection, chosen.estimate
+    scores = selection.scores.get("bic", {})
+    clusters = selection.scores.get("clusters", selection.k)
+    result: dict[str, Any] = {
+        "source": chosen.source,
+        "method": selection.method,
+        "seed": selection.seed,
+        "slices": selection.slices,
+        "k": selection.k,
+        "bic": scores.get(str(clusters)),
+        "bic_by_k": scores,
+        "wcss": selection.scores.get("wcss"),
+        "covered": selection.covered,
+        "representatives": [
+            {
+                "slice": r.slice,
+                "kernel": r.end.kernel,
+                "call": r.end.call,
+                "cluster": r.cluster,
+                "multiplier": r.multiplier,
+                "weight": r.weight,
+            }
+            for r in selection.representatives
+        ],
+        "seconds": chosen.seconds,
+    }
+    if estimate is not None:
+        result["projected_s"] = estimate.value
+        result["interval_s"] = [estimate.low, estimate.high]
+        result["confidence"] = estimate.confidence
+    if chosen.stability:
+        result["stability"] = {s.kind: s.as_json() for s in chosen.stability}
+    return result
+
+
+def as_text(chosen: Chosen) -> str:
+    """The same for people."""
+    selection, estimate = chosen.selection, chosen.estimate
+    rows = [
+        [
+            count(r.slice),
+            "program exit" if r.end.kernel == EXIT_KERNEL else shorten(r.end.kernel),
+            count(r.end.call),
+            str(r.cluster),
+            f"{r.multiplier:,.5g}",
+            percent(r.weight),
+        ]
+        for r in selection.representatives[:SHOWN]
+    ]
+    headers = ["slice", "ends with kernel", "call", "cluster", "multiplier", "weight"]
+    lines = [
+        f"{count(selection.slices)} slices, {selection.k} clusters, "
+        f"{count(len(selection.representatives))} representatives, method {selection.method}, "
+        f"{seconds(chosen.seconds)}",
+        "",
+        table(headers, rows, "rlrrrr"),
+    ]
+    if len(selection.representatives) > SHOWN:
+        lines.append(f"... and {count(len(selection.representatives) - SHOWN)} more")
+    if selection.covered < 1.0:
+        lines.append(f"covered         {percent(selection.covered)} of the slices")
+    if estimate is not None:
+        lines.append(f"projected       {seconds(estimate.value)}{_interval(estimate)}")
+    lines += [_stability(s) for s in chosen.stability]
+    return "\n".join(lines)
+
+
+def _interval(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None or estimate.confidence is None:
+        return f"   {estimate.basis}"
+    return (
+        f"   {percent(estimate.confidence)} interval {seconds(estimate.low)} to "
+        f"{seconds(estimate.high)}"
+    )
+
+
+def _stability(s: Stability) -> str:
+    text = (
+        f"{'over ' + s.kind:<16}{min(s.k)} to {max(s.k)} clusters, agreement "
+        f"{_mean(s.agreement):.3f} (worst {min(s.agreement):.3f})"
+    )
+    if s.projected:
+        error = np.abs(np.array(s.projected) - 1.0)
+        text += f", error of the projection {percent(_mean(error))} (worst {percent(error.max())})"
+    return text
+
+
+def _mean(values: list[float] | npt.NDArray[np.float64]) -> float:
+    return float(np.mean(values))

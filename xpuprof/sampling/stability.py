@@ -1,0 +1,96 @@
+"""How far a selection moves when the seed changes or the slices are drawn again (bootstrap)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof.sampling.cluster_method import Choice, Options, choose
+from xpuprof.signature.matrix import Signature
+
+F64 = npt.NDArray[np.float64]
+I32 = npt.NDArray[np.int32]
+
+REPEATS = 10
+
+
+@dataclass(frozen=True)
+class Stability:
+    """Over `len(k)` repeats: clusters found, agreement of the labels with the selection's own
+    (adjusted Rand index: 1 the same, 0 as by chance), projected total relative to the truth (empty
+    without times)."""
+
+    kind: str
+    k: list[int]
+    agreement: list[float]
+    projected: list[float]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"k": self.k, "agreement": self.agreement, "projected_rel": self.projected}
+
+
+def over_seeds(
+    make: Callable[[int], Signature],
+    options: Options,
+    seed: int,
+    times: F64 | None,
+    repeats: int = REPEATS,
+) -> Stability:
+    """Selections under other seeds: `make(seed)` gives the signature, projected anew."""
+    base = choose(make(seed), options, seed, times)
+    others = [choose(make(s), options, s, times) for s in range(seed + 1, seed + 1 + repeats)]
+    return Stability(
+        "seeds",
+        [other.clusters for other in others],
+        [adjusted_rand(base.labels, other.labels) for other in others],
+        _projected(others, times),
+    )
+
+
+def over_bootstraps(
+    signature: Signature, options: Options, seed: int, times: F64 | None, repeats: int = REPEATS
+) -> Stability:
+    """Selections from slices drawn with replacement; labels are compared on the slices drawn."""
+    base = choose(signature, options, seed, times)
+    rng = np.random.default_rng(seed)
+    found, agreement, projected = [], [], []
+    for _ in range(repeats):
+        rows = np.sort(rng.integers(len(signature), size=len(signature)))
+        drawn = Signature(
+            signature.matrix[rows],
+            signature.extent[rows] / signature.extent[rows].sum(),
+            signature.instructions[rows],
+            signature.parameters,
+        )
+        own = None if times is None else times[rows]
+        other = choose(drawn, options, seed, own)
+        found.append(other.clusters)
+        agreement.append(adjusted_rand(base.labels[rows], other.labels))
+        projected += _projected([other], own)
+    return Stability("bootstrap", found, agreement, projected)
+
+
+def adjusted_rand(a: I32, b: I32) -> float:
+    """Adjusted Rand index of two labellings (Hubert and Arabie, 1985)."""
+    pairs = np.unique(np.stack([a, b]), axis=1, return_counts=True)[1].astype(np.float64)
+    left = np.unique(a, return_counts=True)[1].astype(np.float64)
+    right = np.unique(b, return_counts=True)[1].astype(np.float64)
+    both, one, two = (float((x * (x - 1.0)).sum()) / 2.0 for x in (pairs, left, right))
+    all_pairs = len(a) * (len(a) - 1.0) / 2.0
+    if not all_pairs:
+        return 1.0
+    expected = one * two / all_pairs
+    most = (one + two) / 2.0
+    return 1.0 if most == expected else (both - expected) / (most - expected)
+
+
+def _projected(choices: list[Choice], times: F64 | None) -> list[float]:
+    if times is None:
+        return []
+    total = float(times.sum())
+    return [float(np.dot(times[c.picks.slice], c.multiplier)) / total for c in choices]

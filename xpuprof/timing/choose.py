@@ -1,0 +1,65 @@
+"""Select representatives of a recorded run, with all that the selection must remember of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from xpuprof.errors import InputError, TraceError, UsageError
+from xpuprof.sampling import xpu_point
+from xpuprof.sampling.identity import program_identity
+from xpuprof.sampling.methods import select, takes_process
+from xpuprof.sampling.selection import Selection
+from xpuprof.sampling.stability import Stability, over_bootstraps, over_seeds
+from xpuprof.timing.slices import main_process, slice_times
+from xpuprof.trace.run import Run
+
+
+def select_run(run: Run, method: str, *, seed: int, **options: Any) -> Selection:
+    """Apply `method` to the process with the device work of the run's profile.
+
+    Where the run holds timer runs of the same slices, their times go to the method: they decide how
+    many representatives a cluster gets. Raises InputError when the run holds no profile.
+    """
+    if run.profile is None:
+        raise InputError(
+            f"{run.path} holds no profile; record one with: xpuprof profile -- ./app args"
+        )
+    process = main_process(run.profile)
+    times = run_times(run, len(process.slices))
+    if times is not None:
+        options["times"] = times
+    chosen = select(method, process, seed=seed, **options)
+    identity = program_identity(process.slices, process.images, run.manifest)
+    return replace(chosen, identity=identity, machine=dict(run.manifest["machine"]))
+
+
+def run_stability(run: Run, method: str, *, seed: int, **options: Any) -> list[Stability]:
+    """How far a clustering selection of the run moves over seeds and bootstrap samples."""
+    if not takes_process(method):
+        raise UsageError(f"--stability is for clustering methods; {method} draws its samples")
+    assert run.profile is not None
+    process = main_process(run.profile)
+    times = run_times(run, len(process.slices))
+    make, settings = xpu_point.prepare(process, method, options)
+    mean = None if times is None else times.mean(axis=0)
+    return [
+        over_seeds(make, settings, seed, mean),
+        over_bootstraps(make(seed), settings, seed, mean),
+    ]
+
+
+def run_times(run: Run, slices: int) -> np.ndarray[Any, np.dtype[np.float64]] | None:
+    """float64[repeats, slices], seconds, of the timer runs that have as many slices; None without
+    one."""
+    rows = []
+    for execution in run.times:
+        try:
+            times = slice_times(execution, main_process(execution))
+        except TraceError:
+            continue  # a timer run that was cut short has no times to offer
+        if len(times) == slices:
+            rows.append(times)
+    return np.stack(rows) if rows else None
