@@ -65,6 +65,11 @@ typedef struct xp_copy_row {
   uint32_t queue, direction;
 } xp_copy_row;
 
+typedef struct xp_resource_row {
+  uint64_t launch;
+  uint32_t registers, local_static, local_dynamic, private_bytes;
+} xp_resource_row;
+
 typedef struct xp_image_row {
   xp_text build_id, path;
 } xp_image_row;
@@ -91,7 +96,7 @@ typedef struct xp_cut_row {
 typedef struct xp_counts {
   uint64_t texts; /* bytes */
   uint64_t metas, programs, kernels, gpu_blocks, launches, completes, stamps, vectors,
-      vector_pairs, grids, grid_runs, launch_grids, copies;
+      vector_pairs, grids, grid_runs, launch_grids, copies, resources;
   uint64_t images, cpu_blocks, threads, bbvs, bbv_pairs, cuts;
   uint64_t chunks, bytes, unknown_records;
   uint64_t version;
@@ -117,6 +122,7 @@ typedef struct xp_arrays {
   uint64_t *run_length;
   xp_launch_grid_row *launch_grids;
   xp_copy_row *copies;
+  xp_resource_row *resources;
   xp_image_row *images;
   xp_cpu_block_row *cpu_blocks;
   xp_thread_row *threads;
@@ -134,11 +140,13 @@ enum xp_error_code {
   XP_E_READ = 2,      /* a: errno */
   XP_E_MEMORY = 3,    /* a: bytes asked for */
   XP_E_FOREIGN = 4,   /* the first chunk does not carry our magic */
-  XP_E_VERSION = 5,   /* a: version found, b: newest known */
+  XP_E_VERSION = 5,   /* a: version found */
   XP_E_STREAM = 6,    /* a: stream found, b: stream expected */
   XP_E_TRUNCATED = 7, /* a: bytes the chunk claims, b: bytes the file has left */
   XP_E_CHUNK = 8,     /* a chunk header in the middle is damaged */
   XP_E_CRC = 9,       /* a: CRC stored, b: CRC computed */
+  XP_E_NEWER = 10,    /* a: version found, b: newest known */
+  XP_E_CHANGED = 11,  /* between the two walks */
   /* a record that is not well-formed; a: tag */
   XP_E_RECORD = 20, /* crosses the end of its chunk */
   XP_E_VARINT = 21, /* runs over its record or over 64 bits */

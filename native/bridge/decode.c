@@ -90,7 +90,7 @@ static xp_text text(record *r, xp_decoder *d) {
   const uint8_t *from = bytes(r, size);
   xp_text result = {d->rows.texts, from ? size : 0};
   if (d->out && result.size > d->room.texts - d->rows.texts) {
-    fault(r, XP_E_READ, 0);
+    fault(r, XP_E_CHANGED, 0);
     return result;
   }
   if (d->out && result.size) memcpy(d->out->texts + result.at, from, result.size);
@@ -117,7 +117,7 @@ static uint64_t known_id(record *r, uint64_t rows) {
     if ((r)->fault) break;                      \
     if ((d)->out) {                             \
       if ((d)->rows.table >= (d)->room.table) { \
-        fault((r), XP_E_READ, 0);               \
+        fault((r), XP_E_CHANGED, 0);            \
         break;                                  \
       }                                         \
       (d)->out->table[(d)->rows.table] = (row); \
@@ -127,7 +127,7 @@ static uint64_t known_id(record *r, uint64_t rows) {
 
 /* The entries of a list: while counting they are skipped unread; the second walk checks them. */
 static int skip_list(xp_decoder *d, record *r, uint64_t *rows, uint64_t room, uint64_t n) {
-  if (d->out && n > room - *rows) fault(r, XP_E_READ, 0);
+  if (d->out && n > room - *rows) fault(r, XP_E_CHANGED, 0);
   if (r->fault || !d->out) *rows += n;
   return r->fault || !d->out;
 }
@@ -299,6 +299,16 @@ static void copy(xp_decoder *d, record *r) {
   ADD_ROW(d, r, copies, row);
 }
 
+static void resources(xp_decoder *d, record *r) {
+  xp_resource_row row;
+  row.launch = known_id(r, d->rows.launches);
+  row.registers = u32(r);
+  row.local_static = u32(r);
+  row.local_dynamic = u32(r);
+  row.private_bytes = u32(r);
+  ADD_ROW(d, r, resources, row);
+}
+
 static int event_record(xp_decoder *d, record *r) {
   switch (r->tag) {
     case XP_EV_META:
@@ -330,6 +340,9 @@ static int event_record(xp_decoder *d, record *r) {
       return 1;
     case XP_EV_COPY:
       copy(d, r);
+      return 1;
+    case XP_EV_RESOURCES:
+      resources(d, r);
       return 1;
     case XP_EV_END:
       end_record(d, r);

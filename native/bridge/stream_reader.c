@@ -94,8 +94,10 @@ static int check_header(xp_stream_reader *s, const struct xp_chunk_header *heade
                         xp_error *error) {
   if (header->magic != XP_MAGIC)
     return xp_fail(error, s->n_chunks ? XP_E_CHUNK : XP_E_FOREIGN, offset, header->magic, 0);
-  if (header->version < XP_VERSION_OLDEST_SUPPORTED || header->version > XP_VERSION_CURRENT)
-    return xp_fail(error, XP_E_VERSION, offset, header->version, XP_VERSION_CURRENT);
+  if (header->version > XP_VERSION_CURRENT)
+    return xp_fail(error, XP_E_NEWER, offset, header->version, XP_VERSION_CURRENT);
+  if (header->version < XP_VERSION_OLDEST_SUPPORTED)
+    return xp_fail(error, XP_E_VERSION, offset, header->version, 0);
   if (header->stream != s->stream)
     return xp_fail(error, XP_E_STREAM, offset, header->stream, s->stream);
   if (header->state != XP_CHUNK_OPEN && header->state != XP_CHUNK_SEALED)

@@ -81,6 +81,13 @@ DTYPES: dict[str, np.dtype[Any]] = {
             ("queue", "<u4"),
             ("direction", "<u4"),
         ],
+        "resource": [
+            ("launch", "<u8"),
+            ("registers", "<u4"),
+            ("local_static", "<u4"),
+            ("local_dynamic", "<u4"),
+            ("private_bytes", "<u4"),
+        ],
         "image": [("build_id", _TEXT), ("path", _TEXT)],
         "cpu_block": [
             ("identity", "<u8"),
@@ -119,6 +126,7 @@ _ARRAYS: dict[str, tuple[str, np.dtype[Any]]] = {
     "run_length": ("grid_runs", np.dtype("<u8")),
     "launch_grids": ("launch_grids", DTYPES["launch_grid"]),
     "copies": ("copies", DTYPES["copy"]),
+    "resources": ("resources", DTYPES["resource"]),
     "images": ("images", DTYPES["image"]),
     "cpu_blocks": ("cpu_blocks", DTYPES["cpu_block"]),
     "threads": ("threads", DTYPES["thread"]),
@@ -128,7 +136,11 @@ _ARRAYS: dict[str, tuple[str, np.dtype[Any]]] = {
     "cuts": ("cuts", DTYPES["cut"]),
 }
 
-_EVENT_TAGS = "META PROGRAM KERNEL LAUNCH COMPLETE STAMP WARP_VECTOR GRID_VECTOR LAUNCH_GRID COPY"
+_POINTERS = {name: field.type for name, field in ffi.typeof("xp_arrays").fields}
+
+_EVENT_TAGS = (
+    "META PROGRAM KERNEL LAUNCH COMPLETE STAMP WARP_VECTOR GRID_VECTOR LAUNCH_GRID COPY RESOURCES"
+)
 _CPU_TAGS = "META IMAGE BLOCK THREAD BBV CUT"
 _TAGS = {
     stream: {15: "END", **dict(enumerate(names.split(), start=1))}
@@ -226,47 +238,52 @@ def _allocate(counts: Any) -> tuple[dict[str, npt.NDArray[Any]], Any, list[Any]]
         if rows[name].size:
             buffer = ffi.from_buffer(rows[name].view(np.uint8), require_writable=True)
             keep.append(buffer)
-            kind = ffi.typeof("xp_arrays").fields
-            field = next(f for n, f in kind if n == name)
-            setattr(arrays, name, ffi.cast(field.type, buffer))
+            setattr(arrays, name, ffi.cast(_POINTERS[name], buffer))
     return rows, arrays, keep
 
 
+_AGAIN = "copy the run directory again, or record it again"
+_DAMAGED = "{path} is damaged at byte {offset}: "
+_MESSAGES = {
+    lib.XP_E_OPEN: "{path} cannot be opened: {why}",
+    lib.XP_E_READ: "{path} cannot be read at byte {offset}: {why}",
+    lib.XP_E_CHANGED: "{path} changed while it was read; wait until the run has ended",
+    lib.XP_E_MEMORY: "{path} needs {a} bytes of memory in one piece; free some",
+    lib.XP_E_FOREIGN: "{path} is not an xpuprof trace (its first bytes are foreign); " + _AGAIN,
+    lib.XP_E_NEWER: "{path} has trace version {a} and this xpuprof reads up to {b}; install a "
+    "newer xpuprof",
+    lib.XP_E_VERSION: "{path} has trace version {a}, which no xpuprof ever wrote; " + _AGAIN,
+    lib.XP_E_STREAM: "{path} holds a stream of kind {a} where kind {b} belongs; " + _AGAIN,
+    lib.XP_E_TRUNCATED: "{path} is truncated: the chunk at byte {offset} has {a} bytes, the file "
+    "only {b} more; " + _AGAIN,
+    lib.XP_E_CHUNK: _DAMAGED + "no chunk starts there; " + _AGAIN,
+    lib.XP_E_CRC: _DAMAGED
+    + "the checksum of this chunk is {b:08x} and should be {a:08x}; "
+    + _AGAIN,
+    lib.XP_E_RECORD: _DAMAGED + "a record crosses the end of its chunk; " + _AGAIN,
+    lib.XP_E_VARINT: _DAMAGED + "a number in a {tag} record does not end; " + _AGAIN,
+    lib.XP_E_SHORT: _DAMAGED + "a {tag} record is too short; " + _AGAIN,
+    lib.XP_E_EXCESS: _DAMAGED + "a {tag} record is too long; " + _AGAIN,
+    lib.XP_E_LENGTH: _DAMAGED + "a {tag} record claims {b} entries, more than it holds; " + _AGAIN,
+    lib.XP_E_RANGE: _DAMAGED + "{b} in a {tag} record is too large; " + _AGAIN,
+    lib.XP_E_DENSE: "{path}: the {tag} record at byte {offset} has id {b}, out of order; record "
+    "the run again",
+    lib.XP_E_UNKNOWN: "{path}: the {tag} record at byte {offset} speaks of id {b}, which no record "
+    "before it introduced; record the run again",
+}
+
+
 def _explain(path: Path, stream: int, error: Any) -> StreamError:
-    code, offset, a, b = int(error.code), int(error.offset), int(error.a), int(error.b)
-    tag = _TAGS[stream].get(a, "unknown")
-    again = "copy the run directory again, or record it again"
-    damaged = f"{path} is damaged at byte {offset}"
-    text = {
-        lib.XP_E_OPEN: f"{path} cannot be opened: {os.strerror(a)}",
-        lib.XP_E_READ: f"{path} changed while it was read; wait until the run has ended"
-        if not a
-        else f"{path} cannot be read at byte {offset}: {os.strerror(a)}",
-        lib.XP_E_MEMORY: f"{path} needs {a} bytes of memory in one piece, which are not to be had",
-        lib.XP_E_FOREIGN: f"{path} is not an xpuprof trace (its first bytes are foreign); {again}",
-        lib.XP_E_VERSION: f"{path} has trace version {a} and this xpuprof reads up to {b}; "
-        "install a newer xpuprof"
-        if a > b
-        else f"{path} has trace version {a}, which no xpuprof ever wrote; {again}",
-        lib.XP_E_STREAM: f"{path} holds a stream of kind {a} where kind {b} belongs; {again}",
-        lib.XP_E_TRUNCATED: f"{path} is truncated: the chunk at byte {offset} has {a} bytes, the "
-        f"file only {b} more; {again}",
-        lib.XP_E_CHUNK: f"{damaged}: no chunk starts there; {again}",
-        lib.XP_E_CRC: f"{damaged}: the checksum of this chunk is {b:08x} and should be {a:08x}; "
-        f"{again}",
-        lib.XP_E_RECORD: f"{damaged}: a record crosses the end of its chunk; {again}",
-        lib.XP_E_VARINT: f"{damaged}: a number in a {tag} record does not end; {again}",
-        lib.XP_E_SHORT: f"{damaged}: a {tag} record is too short; {again}",
-        lib.XP_E_EXCESS: f"{damaged}: a {tag} record is too long; {again}",
-        lib.XP_E_LENGTH: f"{damaged}: a {tag} record claims {b} entries, more than it holds; "
-        f"{again}",
-        lib.XP_E_RANGE: f"{damaged}: {b} in a {tag} record is too large; {again}",
-        lib.XP_E_DENSE: f"{path}: the {tag} record at byte {offset} has id {b}, out of order; "
-        "record the run again",
-        lib.XP_E_UNKNOWN: f"{path}: the {tag} record at byte {offset} speaks of id {b}, which no "
-        "record before it introduced; record the run again",
-    }.get(code, f"{damaged}; {again}")
-    return StreamError(text, code, offset)
+    code, offset, a = int(error.code), int(error.offset), int(error.a)
+    message = _MESSAGES[code].format(
+        path=path,
+        offset=offset,
+        a=a,
+        b=int(error.b),
+        tag=_TAGS[stream].get(a, "unknown"),
+        why=os.strerror(a) if code in (lib.XP_E_OPEN, lib.XP_E_READ) else "",
+    )
+    return StreamError(message, code, offset)
 
 
 # ---- writing -------------------------------------------------------------------------------------
