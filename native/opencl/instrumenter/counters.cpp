@@ -1,5 +1,6 @@
 #include "counters.h"
 
+#include <llvm/ADT/SCCIterator.h>
 #include <llvm/ADT/SetVector.h>
 #include <llvm/Analysis/BlockFrequencyInfo.h>
 #include <llvm/Analysis/BranchProbabilityInfo.h>
@@ -75,6 +76,41 @@ llvm::Instruction *place_on(const Edge &edge) {
   return jump;
 }
 
+// Strongly connected component of every block: an edge inside one may be taken again and again,
+// any other at most once. Loops alone do not tell, as jumps into a loop make cycles that are none.
+std::vector<uint32_t> components(llvm::Function &function,
+                                 const llvm::DenseMap<BasicBlock *, uint32_t> &number) {
+  std::vector<uint32_t> component(number.size());
+  uint32_t n = 0;
+  for (auto scc = llvm::scc_begin(&function); !scc.isAtEnd(); ++scc, n++) {
+    for (BasicBlock *block : *scc) component[number.lookup(block)] = n;
+  }
+  return component;
+}
+
+// Counters start as memory, so that they can be raised anywhere; PromoteMemToReg makes registers
+// of them. Narrow ones keep a runtime's vectors over the work-items wide.
+Slot make_slot(llvm::IRBuilder<> &builder, unsigned bits, std::vector<uint32_t> probes) {
+  auto *type = builder.getIntNTy(bits);
+  auto *value = builder.CreateAlloca(type, nullptr, kCounterName);
+  builder.CreateStore(llvm::ConstantInt::get(type, 0), value);
+  return {value, bits, std::move(probes)};
+}
+
+std::vector<Slot> make_slots(llvm::IRBuilder<> &builder, const std::vector<uint32_t> &once,
+                             const std::vector<uint32_t> &often) {
+  constexpr size_t kMost = 32 / kFieldBits;
+  std::vector<Slot> slots;
+  for (size_t at = 0; at < once.size(); at += kMost) {
+    std::vector<uint32_t> probes(once.begin() + at,
+                                 once.begin() + std::min(once.size(), at + kMost));
+    unsigned bits = llvm::PowerOf2Ceil(std::max<size_t>(8, probes.size() * kFieldBits));
+    slots.push_back(make_slot(builder, bits, std::move(probes)));
+  }
+  for (uint32_t probe : often) slots.push_back(make_slot(builder, 64, {probe}));
+  return slots;
+}
+
 }  // namespace
 
 Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager &analyses,
@@ -99,23 +135,29 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
   FlowPlan plan = plan_flow(kernel.blocks.size(), flow);
   kernel.derivation = std::move(plan.derivation);
 
-  // Counters start as memory, so that they can be put anywhere, and become registers below.
+  std::vector<uint32_t> component = components(function, number);
+  std::vector<uint32_t> once, often;
+  for (uint32_t p = 0; p < plan.probes.size(); p++) {
+    const FlowEdge &edge = flow[plan.probes[p]];
+    (component[edge.from] == component[edge.to] ? often : once).push_back(p);
+  }
   llvm::IRBuilder<> builder(&*function.getEntryBlock().getFirstInsertionPt());
-  std::vector<llvm::AllocaInst *> counters;
-  for (size_t p = 0; p < plan.probes.size(); p++) {
-    counters.push_back(builder.CreateAlloca(builder.getInt64Ty(), nullptr, "xpuprof.count"));
-    builder.CreateStore(builder.getInt64(0), counters.back());
+  std::vector<Slot> slots = make_slots(builder, once, often);
+  for (const Slot &slot : slots) {
+    for (size_t field = 0; field < slot.probes.size(); field++) {
+      builder.SetInsertPoint(place_on(edges[plan.probes[slot.probes[field]]]));
+      auto *type = slot.value->getAllocatedType();
+      auto *one = llvm::ConstantInt::get(type, 1ull << (field * kFieldBits));
+      auto *sum = builder.CreateAdd(builder.CreateLoad(type, slot.value), one, kCounterName);
+      builder.CreateStore(sum, slot.value);
+    }
   }
-  for (size_t p = 0; p < plan.probes.size(); p++) {
-    builder.SetInsertPoint(place_on(edges[plan.probes[p]]));
-    auto *sum = builder.CreateAdd(builder.CreateLoad(builder.getInt64Ty(), counters[p]),
-                                  builder.getInt64(1), "xpuprof.count");
-    builder.CreateStore(sum, counters[p]);
-  }
-  kernel.n_probes = counters.size();
-  kernel.scratch_probes = std::min<uint32_t>(kernel.n_probes, kScratchProbes);
-  write_counts(function, counters, non_uniform);
+  kernel.n_probes = plan.probes.size();
+  kernel.scratch_probes = std::min<uint32_t>(slots.size(), kScratchSlots);
+  write_counts(function, slots, kernel.n_probes, non_uniform);
 
+  std::vector<llvm::AllocaInst *> counters;
+  for (const Slot &slot : slots) counters.push_back(slot.value);
   llvm::DominatorTree dominators(function);
   llvm::PromoteMemToReg(counters, dominators);
   analyses.invalidate(function, llvm::PreservedAnalyses::none());

@@ -16,7 +16,6 @@ namespace clinst {
 namespace {
 
 constexpr unsigned kBudget = 16;  // cheap instructions before a loop; excludes divisions
-constexpr const char *kName = "xpuprof.count";
 
 bool cheap(const llvm::SCEV *value, llvm::Loop &loop, llvm::ScalarEvolution &evolution,
            llvm::SCEVExpander &expander, const llvm::TargetTransformInfo &target,
@@ -36,16 +35,15 @@ bool trip_count_known(const llvm::Loop &loop, llvm::Function &function,
   llvm::BasicBlock *before = loop.getLoopPredecessor();
   if (!before) return false;
   auto &target = analyses.getResult<llvm::TargetIRAnalysis>(function);
-  llvm::SCEVExpander expander(evolution, function.getParent()->getDataLayout(), kName);
+  llvm::SCEVExpander expander(evolution, function.getParent()->getDataLayout(), kCounterName);
   return cheap(evolution.getBackedgeTakenCount(&loop), const_cast<llvm::Loop &>(loop), evolution,
                expander, target, before->getTerminator());
 }
 
 namespace {
 
-// Counters and what PromoteMemToReg made of them carry the name.
 bool is_counter(const llvm::Instruction &instruction) {
-  return instruction.getType()->isIntegerTy(64) && instruction.getName().startswith(kName) &&
+  return instruction.getType()->isIntegerTy(64) && instruction.getName().startswith(kCounterName) &&
          (llvm::isa<llvm::PHINode>(instruction) || llvm::isa<llvm::BinaryOperator>(instruction));
 }
 
@@ -70,7 +68,7 @@ void hoist_from(llvm::Loop &loop, llvm::Function &function,
       }
     }
   }
-  llvm::SCEVExpander expander(evolution, function.getParent()->getDataLayout(), kName);
+  llvm::SCEVExpander expander(evolution, function.getParent()->getDataLayout(), kCounterName);
   for (llvm::Instruction *counter : leaving) {
     const llvm::SCEV *value = evolution.getSCEVAtScope(counter, loop.getParentLoop());
     llvm::Instruction *at = before->getTerminator();

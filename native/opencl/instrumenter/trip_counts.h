@@ -6,6 +6,9 @@
 
 namespace clinst {
 
+// Counters, and what PromoteMemToReg makes of them, carry this name.
+constexpr const char *kCounterName = "xpuprof.count";
+
 // The number of iterations is a cheap expression of values known before the loop.
 bool trip_count_known(const llvm::Loop &loop, llvm::Function &function,
                       llvm::FunctionAnalysisManager &analyses);
