@@ -4,10 +4,11 @@ void Completions::expect(uint32_t correlation, uint64_t key, uint64_t launch, ui
   calls_[correlation].launches.push_back({key, launch, tsc_run});
 }
 
-void Completions::alias(uint32_t outer, uint32_t correlation) {
+void Completions::call_begins(uint32_t correlation, uint32_t outer) {
+  Call &call = calls_[correlation];
   if (outer == 0 || outer == correlation) return;
   aliases_[outer] = correlation;
-  calls_[correlation].outer = outer;
+  call.outer = outer;
 }
 
 Completions::Calls::iterator Completions::find(uint32_t correlation) {

@@ -18,14 +18,14 @@ struct Completion {
 
 class Completions {
  public:
+  /* A driver call begins; from here on completions of it may come. They may bear its own id or
+   * that of the runtime API call around it (`outer`, 0: none). */
+  void call_begins(uint32_t correlation, uint32_t outer);
   /* Launch `launch` belongs to API call `correlation`; `key` is the graph node, or the device
    * when one call launches on several. */
   void expect(uint32_t correlation, uint64_t key, uint64_t launch, uint64_t tsc_run);
-  /* Records may bear the id of the runtime API call around the driver's. */
-  void alias(uint32_t outer, uint32_t correlation);
   /* The call is over: nothing more is expected of it. Returns the completions that came early. */
   std::vector<Completion> call_ends(uint32_t correlation);
-  void call_begins(uint32_t correlation) { calls_[correlation]; }
   enum Match { MATCHED, EARLY, UNMATCHED };
   /* Finds and forgets the launch. EARLY: kept until the call ends. `keys` are tried in order. */
   Match match(const Completion &completion, const uint64_t *keys, int n_keys, uint64_t *launch,

@@ -137,7 +137,6 @@ void launch_returns(const LaunchCall &kind, const CUpti_CallbackData *data) {
   ApiCall call = {};
   Shape shape = {};
   call.correlation = data->correlationId;
-  call.outer = runtime_call;
   call.tsc_run = *data->correlationData;
   call.context = data->context;
   call.per_thread_stream = kind.per_thread_stream;
@@ -271,7 +270,7 @@ void driver_call(CUpti_CallbackId cbid, const CUpti_CallbackData *data) {
   if (data->callbackSite == CUPTI_API_ENTER) {
     bracket(CUPTI_API_ENTER);
     if (launch) {
-      recorder->call_begins(data->correlationId);
+      recorder->call_begins(data->correlationId, runtime_call);
       *data->correlationData = xpu_tsc();
     }
     return;

@@ -65,10 +65,10 @@ uint64_t Recorder::run(const ApiCall &call, const Shape &shape, uint32_t device)
   return number;
 }
 
-void Recorder::call_begins(uint32_t correlation) {
+void Recorder::call_begins(uint32_t correlation, uint32_t outer) {
   if (sync_) return;
   std::lock_guard<std::mutex> hold(completions_lock_);
-  completions_.call_begins(correlation);
+  completions_.call_begins(correlation, outer);
 }
 
 void Recorder::call_over(uint32_t correlation) {
@@ -80,7 +80,6 @@ void Recorder::call_over(uint32_t correlation) {
 void Recorder::expect(const ApiCall &call, uint64_t key, uint64_t launch) {
   if (sync_) return;
   std::lock_guard<std::mutex> hold(completions_lock_);
-  completions_.alias(call.outer, call.correlation);
   completions_.expect(call.correlation, key, launch, call.tsc_run);
 }
 

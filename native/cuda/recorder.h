@@ -11,8 +11,8 @@
 
 /* One API call that launches, as its callback shows it. */
 struct ApiCall {
-  uint32_t correlation, outer; /* CUPTI's ids of the driver call and the runtime call around it */
-  uint64_t tsc_run;            /* just before the call */
+  uint32_t correlation;
+  uint64_t tsc_run; /* just before the call */
   CUcontext context;
   CUstream stream;
   bool per_thread_stream;
@@ -28,7 +28,7 @@ class Recorder {
  public:
   explicit Recorder(bool sync);
 
-  void call_begins(uint32_t correlation);
+  void call_begins(uint32_t correlation, uint32_t outer);
   void call_over(uint32_t correlation); /* also of a call that launched nothing */
   void launched(const ApiCall &call, const Shape &shape);
   void launched_on_devices(const ApiCall &call, const CUDA_LAUNCH_PARAMS *list, unsigned n);

@@ -1,0 +1,639 @@
+/* A stand-in for libcuda.so.1 and CUPTI in one library, for tests on machines without a GPU.
+ *
+ * It is a mock: nothing runs on any device. It keeps the driver's contracts that xpuprof's launch
+ * bookkeeping rests on (handles, streams, capture, graphs, callbacks, correlation ids, activity
+ * records with time stamps) and injects what a test on silicon could not force: records out of
+ * order, records before the launch call returns, records that bear the runtime call's id, kernels
+ * that no launch call announced. What it cannot show is whether NVIDIA's own libraries keep to
+ * these contracts; tools/device/nvidia_checks.sh does that.
+ *
+ * FAKE_CUDA_SHUFFLE=SEED   activity records are delivered in random order
+ * FAKE_CUDA_EAGER=1        each record is delivered before its launch call returns
+ */
+#include <cuda.h>
+#include <cupti.h>
+#include <dlfcn.h>
+#include <elf.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#undef cuGraphKernelNodeGetParams
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+/* ---- objects behind the handles ------------------------------------------------------------- */
+
+struct CUctx_st {
+  uint32_t id;
+  int device;
+};
+struct CUmod_st {
+  CUcontext context;
+  uint32_t id;
+  const char *cubin;
+  size_t size;
+};
+struct CUfunc_st {
+  std::string name;
+  CUmodule module;
+  int block[3];
+};
+struct CUgraphNode_st {
+  uint64_t id;
+  CUgraphNodeType type;
+  CUDA_KERNEL_NODE_PARAMS_v2 kernel;
+  CUgraph child;
+  std::vector<CUgraphNode> after;
+  CUgraphNode original;
+  bool enabled;
+};
+struct CUgraph_st {
+  std::vector<CUgraphNode> nodes;
+};
+struct CUgraphExec_st {
+  CUgraph own;
+  std::map<CUgraphNode, CUgraphNode> copy_of;
+};
+struct CUstream_st {
+  CUcontext context;
+  uint32_t id;
+  CUgraph capture;
+  CUgraphNode last_captured;
+  uint64_t free_at;
+};
+
+static std::recursive_mutex world;
+static CUctx_st contexts[2] = {{1, 0}, {2, 1}};
+static CUstream_st default_streams[2] = {{&contexts[0], 7, nullptr, nullptr, 0},
+                                         {&contexts[1], 7, nullptr, nullptr, 0}};
+static CUstream_st thread_streams[2] = {{&contexts[0], 8, nullptr, nullptr, 0},
+                                        {&contexts[1], 8, nullptr, nullptr, 0}};
+static thread_local CUcontext current = nullptr;
+static std::atomic<uint32_t> next_id{100};
+static std::atomic<uint32_t> next_correlation{1};
+static thread_local uint32_t runtime_correlation = 0; /* records bear it when it is set */
+
+static uint64_t now_ns() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec) +
+         7000000000000u; /* CUPTI's clock is none of the system's */
+}
+
+/* ---- CUPTI ---------------------------------------------------------------------------------- */
+
+static CUpti_CallbackFunc subscriber_callback;
+static void *subscriber_data;
+static std::set<std::pair<int, uint32_t>> enabled_callbacks;
+static std::set<int> enabled_domains, enabled_kinds;
+static CUpti_BuffersCallbackRequestFunc buffer_wanted;
+static CUpti_BuffersCallbackCompleteFunc buffer_filled;
+
+union Record {
+  CUpti_ActivityKernel10 kernel;
+  CUpti_ActivityMemcpy6 copy;
+};
+static std::vector<Record> records;
+
+static bool is_enabled(CUpti_CallbackDomain domain, uint32_t cbid) {
+  return subscriber_callback &&
+         (enabled_domains.count(domain) || enabled_callbacks.count({domain, cbid}));
+}
+
+static void resource_event(CUpti_CallbackIdResource cbid, CUcontext context, void *descriptor) {
+  if (!is_enabled(CUPTI_CB_DOMAIN_RESOURCE, cbid)) return;
+  CUpti_ResourceData data = {};
+  data.context = context;
+  data.resourceDescriptor = descriptor;
+  subscriber_callback(subscriber_data, CUPTI_CB_DOMAIN_RESOURCE, cbid, &data);
+}
+
+/* One API call between its two callbacks. */
+template <typename Params, typename Body>
+static CUresult api(CUpti_CallbackDomain domain, uint32_t cbid, const char *name, Params params,
+                    const char *symbol, Body body) {
+  uint32_t correlation = next_correlation++;
+  uint64_t scratch = 0;
+  CUresult result = CUDA_SUCCESS;
+  CUpti_CallbackData data = {};
+  data.functionName = name;
+  data.functionParams = &params;
+  data.functionReturnValue = &result;
+  data.symbolName = symbol;
+  data.context = current;
+  data.contextUid = current ? current->id : 0;
+  data.correlationData = &scratch;
+  data.correlationId = correlation;
+  data.callbackSite = CUPTI_API_ENTER;
+  bool told = is_enabled(domain, cbid);
+  if (told) subscriber_callback(subscriber_data, domain, cbid, &data);
+  result = body(runtime_correlation ? runtime_correlation : correlation);
+  data.callbackSite = CUPTI_API_EXIT;
+  if (told) subscriber_callback(subscriber_data, domain, cbid, &data);
+  return result;
+}
+
+#define DRIVER_API(name, symbol, ...) \
+  api(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_##name, #name, name##_params __VA_ARGS__, symbol
+
+static void deliver() {
+  std::lock_guard<std::recursive_mutex> hold(world);
+  if (!buffer_filled || records.empty()) return;
+  std::vector<Record> batch;
+  batch.swap(records);
+  if (const char *seed = getenv("FAKE_CUDA_SHUFFLE"))
+    std::shuffle(batch.begin(), batch.end(), std::mt19937(static_cast<unsigned>(atoi(seed))));
+  size_t at = 0;
+  while (at < batch.size()) {
+    uint8_t *buffer = nullptr;
+    size_t size = 0, most = 0;
+    buffer_wanted(&buffer, &size, &most);
+    size_t n = std::min(batch.size() - at, size / sizeof(Record));
+    if (!n) return;
+    memcpy(buffer, &batch[at], n * sizeof(Record));
+    at += n;
+    buffer_filled(nullptr, 0, buffer, size, n * sizeof(Record));
+  }
+}
+
+static void add_record(const Record &record) {
+  {
+    std::lock_guard<std::recursive_mutex> hold(world);
+    records.push_back(record);
+  }
+  if (getenv("FAKE_CUDA_EAGER")) deliver();
+}
+
+EXPORT CUptiResult cuptiSubscribe(CUpti_SubscriberHandle *handle, CUpti_CallbackFunc callback,
+                                  void *data) {
+  subscriber_callback = callback;
+  subscriber_data = data;
+  *handle = reinterpret_cast<CUpti_SubscriberHandle>(&subscriber_data);
+  return CUPTI_SUCCESS;
+}
+EXPORT CUptiResult cuptiEnableCallback(uint32_t, CUpti_SubscriberHandle,
+                                       CUpti_CallbackDomain domain, CUpti_CallbackId cbid) {
+  enabled_callbacks.insert({domain, cbid});
+  return CUPTI_SUCCESS;
+}
+EXPORT CUptiResult cuptiEnableDomain(uint32_t, CUpti_SubscriberHandle,
+                                     CUpti_CallbackDomain domain) {
+  enabled_domains.insert(domain);
+  return CUPTI_SUCCESS;
+}
+EXPORT CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) {
+  enabled_kinds.insert(kind);
+  return CUPTI_SUCCESS;
+}
+EXPORT CUptiResult cuptiActivityDisable(CUpti_ActivityKind) { return CUPTI_SUCCESS; }
+EXPORT CUptiResult cuptiActivityFlushPeriod(uint32_t) { return CUPTI_SUCCESS; }
+EXPORT CUptiResult cuptiActivityFlushAll(uint32_t) {
+  deliver();
+  return CUPTI_SUCCESS;
+}
+EXPORT CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc wanted,
+                                                  CUpti_BuffersCallbackCompleteFunc filled) {
+  buffer_wanted = wanted;
+  buffer_filled = filled;
+  return CUPTI_SUCCESS;
+}
+EXPORT CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid,
+                                              CUpti_Activity **record) {
+  uint8_t *next = *record ? reinterpret_cast<uint8_t *>(*record) + sizeof(Record) : buffer;
+  if (next >= buffer + valid) return CUPTI_ERROR_MAX_LIMIT_REACHED;
+  *record = reinterpret_cast<CUpti_Activity *>(next);
+  return CUPTI_SUCCESS;
+}
+EXPORT CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext, uint32_t, size_t *dropped) {
+  *dropped = 0;
+  return CUPTI_SUCCESS;
+}
+EXPORT CUptiResult cuptiGetTimestamp(uint64_t *stamp) {
+  *stamp = now_ns();
+  return CUPTI_SUCCESS;
+}
+EXPORT CUptiResult cuptiGetVersion(uint32_t *version) {
+  *version = CUPTI_API_VERSION;
+  return CUPTI_SUCCESS;
+}
+EXPORT CUptiResult cuptiGetResultString(CUptiResult, const char **text) {
+  *text = "stand-in";
+  return CUPTI_SUCCESS;
+}
+EXPORT CUptiResult cuptiGetDeviceId(CUcontext context, uint32_t *device) {
+  *device = context ? static_cast<uint32_t>(context->device) : 0;
+  return CUPTI_SUCCESS;
+}
+EXPORT CUptiResult cuptiGetGraphNodeId(CUgraphNode node, uint64_t *id) {
+  *id = node->id;
+  return CUPTI_SUCCESS;
+}
+
+static CUstream resolve(CUcontext context, CUstream stream, bool per_thread) {
+  int device = context ? context->device : 0;
+  if (stream == CU_STREAM_PER_THREAD || (!stream && per_thread)) return &thread_streams[device];
+  if (stream == CU_STREAM_LEGACY || !stream) return &default_streams[device];
+  return stream;
+}
+
+EXPORT CUptiResult cuptiGetStreamIdEx(CUcontext context, CUstream stream, uint8_t per_thread,
+                                      uint32_t *id) {
+  *id = resolve(context, stream, per_thread)->id;
+  return CUPTI_SUCCESS;
+}
+
+/* ---- the device: streams are busy one kernel after the other -------------------------------- */
+
+static CUresult run_kernel(CUfunction function, const uint32_t grid[3], CUstream stream,
+                           uint32_t correlation, uint64_t node) {
+  if (grid[0] == 0) return CUDA_ERROR_INVALID_VALUE;
+  Record record = {};
+  {
+    std::lock_guard<std::recursive_mutex> hold(world);
+    uint64_t start = std::max(now_ns(), stream->free_at);
+    stream->free_at = start + 100u * grid[0] * grid[1] * grid[2];
+    record.kernel.start = start;
+    record.kernel.end = stream->free_at;
+  }
+  record.kernel.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+  record.kernel.correlationId = correlation;
+  record.kernel.deviceId = static_cast<uint32_t>(stream->context->device);
+  record.kernel.contextId = stream->context->id;
+  record.kernel.streamId = stream->id;
+  record.kernel.graphNodeId = node;
+  record.kernel.name = function ? function->name.c_str() : "made on the device";
+  if (enabled_kinds.count(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)) add_record(record);
+  return CUDA_SUCCESS;
+}
+
+static CUgraphNode new_node(CUgraphNodeType type) {
+  return new CUgraphNode_st{next_id++, type, {}, nullptr, {}, nullptr, true};
+}
+
+static CUgraphNode add_kernel_node(CUgraph graph, const CUDA_KERNEL_NODE_PARAMS_v2 &params,
+                                   std::vector<CUgraphNode> after) {
+  CUgraphNode node = new_node(CU_GRAPH_NODE_TYPE_KERNEL);
+  node->kernel = params;
+  node->after = std::move(after);
+  graph->nodes.push_back(node);
+  return node;
+}
+
+/* Runs it, or adds it to the graph that the stream captures. */
+static CUresult launch(CUfunction f, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t bx,
+                       uint32_t by, uint32_t bz, uint32_t shared, CUstream handle,
+                       bool per_thread, uint32_t correlation) {
+  CUstream stream = resolve(current, handle, per_thread);
+  uint32_t grid[3] = {gx, gy, gz};
+  if (!stream->capture) return run_kernel(f, grid, stream, correlation, 0);
+  CUDA_KERNEL_NODE_PARAMS_v2 params = {f,  gx,     gy,      gz,      bx,      by,
+                                       bz, shared, nullptr, nullptr, nullptr, nullptr};
+  std::vector<CUgraphNode> after;
+  if (stream->last_captured) after.push_back(stream->last_captured);
+  stream->last_captured = add_kernel_node(stream->capture, params, after);
+  return CUDA_SUCCESS;
+}
+
+/* ---- driver --------------------------------------------------------------------------------- */
+
+EXPORT CUresult cuInit(unsigned) {
+  static bool done;
+  if (done) return CUDA_SUCCESS;
+  done = true;
+  const char *path = getenv("CUDA_INJECTION64_PATH");
+  if (!path) return CUDA_SUCCESS;
+  void *library = dlopen(path, RTLD_NOW);
+  if (!library) return CUDA_ERROR_UNKNOWN;
+  auto start = reinterpret_cast<int (*)()>(dlsym(library, "InitializeInjection"));
+  if (start) start();
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuDriverGetVersion(int *version) {
+  *version = CUDA_VERSION;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuDeviceGetCount(int *count) {
+  *count = 2;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
+  *context = &contexts[device];
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuCtxSetCurrent(CUcontext context) {
+  current = context;
+  return CUDA_SUCCESS;
+}
+
+static size_t elf_size(const void *image) {
+  Elf64_Ehdr head;
+  memcpy(&head, image, sizeof head);
+  size_t end = head.e_shoff + static_cast<size_t>(head.e_shnum) * head.e_shentsize;
+  size_t other = head.e_phoff + static_cast<size_t>(head.e_phnum) * head.e_phentsize;
+  return std::max(end, other);
+}
+
+EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image) {
+  *module = new CUmod_st{current, next_id++, static_cast<const char *>(image), elf_size(image)};
+  CUpti_ModuleResourceData data = {(*module)->id, (*module)->size, (*module)->cubin};
+  resource_event(CUPTI_CBID_RESOURCE_MODULE_LOADED, current, &data);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuModuleUnload(CUmodule module) {
+  CUpti_ModuleResourceData data = {module->id, module->size, module->cubin};
+  resource_event(CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING, current, &data);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
+  *function = new CUfunc_st{name, module, {1, 1, 1}};
+  return CUDA_SUCCESS;
+}
+/* A handle may go to another function after its module was unloaded. */
+EXPORT void fake_reuse_handle(CUfunction function, const char *name) { function->name = name; }
+EXPORT CUresult cuFuncGetName(const char **name, CUfunction function) {
+  *name = function->name.c_str();
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute which, CUfunction function) {
+  *value = which == CU_FUNC_ATTRIBUTE_NUM_REGS            ? 16 + static_cast<int>(function->name.size())
+           : which == CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES ? 512
+           : which == CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES  ? 8
+                                                          : 0;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned) {
+  *stream = new CUstream_st{current, next_id++, nullptr, nullptr, 0};
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuStreamGetCtx(CUstream stream, CUcontext *context) {
+  *context = resolve(current, stream, false)->context;
+  return CUDA_SUCCESS;
+}
+static std::atomic<int> synchronised{0};
+EXPORT int fake_synchronised() { return synchronised; }
+EXPORT CUresult cuStreamSynchronize(CUstream handle) {
+  CUstream stream = resolve(current, handle, false);
+  if (stream->capture) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  synchronised++;
+  while (now_ns() < stream->free_at) {
+  }
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status) {
+  CUstream stream = resolve(current, handle, false);
+  *status = stream->capture ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
+  return DRIVER_API(cuStreamBeginCapture_v2, nullptr, {stream, mode}), [&](uint32_t) {
+    stream->capture = new CUgraph_st;
+    stream->last_captured = nullptr;
+    return CUDA_SUCCESS;
+  });
+}
+EXPORT CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
+  return DRIVER_API(cuStreamEndCapture, nullptr, {stream, graph}), [&](uint32_t) {
+    *graph = stream->capture;
+    stream->capture = nullptr;
+    return CUDA_SUCCESS;
+  });
+}
+EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr, const void *, size_t bytes) {
+  Record record = {};
+  record.copy.kind = CUPTI_ACTIVITY_KIND_MEMCPY;
+  record.copy.copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_HTOD;
+  record.copy.bytes = bytes;
+  record.copy.start = now_ns();
+  record.copy.end = record.copy.start + bytes;
+  record.copy.streamId = 7;
+  if (enabled_kinds.count(CUPTI_ACTIVITY_KIND_MEMCPY)) add_record(record);
+  return CUDA_SUCCESS;
+}
+
+/* ---- launch calls --------------------------------------------------------------------------- */
+
+#define KERNEL_CALL(call, per_thread)                                                             \
+  EXPORT CUresult call(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,          \
+                       unsigned by, unsigned bz, unsigned shared, CUstream stream, void **params, \
+                       void **extra) {                                                            \
+    return DRIVER_API(call, f->name.c_str(),                                                      \
+                      {f, gx, gy, gz, bx, by, bz, shared, stream, params, extra}),                \
+           [&](uint32_t correlation) {                                                            \
+             return launch(f, gx, gy, gz, bx, by, bz, shared, stream, per_thread, correlation);   \
+           });                                                                                    \
+  }
+KERNEL_CALL(cuLaunchKernel, false)
+KERNEL_CALL(cuLaunchKernel_ptsz, true)
+
+#define COOPERATIVE_CALL(call, per_thread)                                                         \
+  EXPORT CUresult call(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,           \
+                       unsigned by, unsigned bz, unsigned shared, CUstream stream, void **params) { \
+    return DRIVER_API(call, f->name.c_str(),                                                       \
+                      {f, gx, gy, gz, bx, by, bz, shared, stream, params}),                        \
+           [&](uint32_t correlation) {                                                             \
+             return launch(f, gx, gy, gz, bx, by, bz, shared, stream, per_thread, correlation);    \
+           });                                                                                     \
+  }
+COOPERATIVE_CALL(cuLaunchCooperativeKernel, false)
+COOPERATIVE_CALL(cuLaunchCooperativeKernel_ptsz, true)
+
+#define EX_CALL(call, per_thread)                                                               \
+  EXPORT CUresult call(const CUlaunchConfig *c, CUfunction f, void **params, void **extra) {    \
+    return DRIVER_API(call, f->name.c_str(), {c, f, params, extra}), [&](uint32_t correlation) { \
+      return launch(f, c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX, c->blockDimY,       \
+                    c->blockDimZ, c->sharedMemBytes, c->hStream, per_thread, correlation);      \
+    });                                                                                         \
+  }
+EX_CALL(cuLaunchKernelEx, false)
+EX_CALL(cuLaunchKernelEx_ptsz, true)
+
+EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, unsigned n,
+                                                     unsigned flags) {
+  return DRIVER_API(cuLaunchCooperativeKernelMultiDevice, list[0].function->name.c_str(),
+                    {list, n, flags}),
+         [&](uint32_t correlation) {
+           for (unsigned i = 0; i < n; i++) {
+             uint32_t grid[3] = {list[i].gridDimX, list[i].gridDimY, list[i].gridDimZ};
+             run_kernel(list[i].function, grid, list[i].hStream, correlation, 0);
+           }
+           return CUDA_SUCCESS;
+         });
+}
+EXPORT CUresult cuLaunch(CUfunction f) {
+  return DRIVER_API(cuLaunch, f->name.c_str(), {f}), [&](uint32_t correlation) {
+    return launch(f, 1, 1, 1, 1, 1, 1, 0, nullptr, false, correlation);
+  });
+}
+EXPORT CUresult cuLaunchGrid(CUfunction f, int width, int height) {
+  return DRIVER_API(cuLaunchGrid, f->name.c_str(), {f, width, height}), [&](uint32_t correlation) {
+    return launch(f, static_cast<uint32_t>(width), static_cast<uint32_t>(height), 1, 1, 1, 1, 0,
+                  nullptr, false, correlation);
+  });
+}
+EXPORT CUresult cuLaunchGridAsync(CUfunction f, int width, int height, CUstream stream) {
+  return DRIVER_API(cuLaunchGridAsync, f->name.c_str(), {f, width, height, stream}),
+         [&](uint32_t correlation) {
+           return launch(f, static_cast<uint32_t>(width), static_cast<uint32_t>(height), 1, 1, 1,
+                         1, 0, stream, false, correlation);
+         });
+}
+/* The runtime's launch: records bear the id of this call, not of the driver's inside it. */
+EXPORT CUresult fake_runtime_launch(CUfunction f, unsigned grid, unsigned block, CUstream stream) {
+  struct {
+    CUfunction f;
+  } params = {f};
+  return api(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000,
+             "cudaLaunchKernel", params, f->name.c_str(), [&](uint32_t correlation) {
+               runtime_correlation = correlation;
+               CUresult result =
+                   cuLaunchKernel(f, grid, 1, 1, block, 1, 1, 0, stream, nullptr, nullptr);
+               runtime_correlation = 0;
+               return result;
+             });
+}
+
+/* ---- graphs --------------------------------------------------------------------------------- */
+
+EXPORT CUresult cuGraphCreate(CUgraph *graph, unsigned) {
+  *graph = new CUgraph_st;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
+                                        size_t n, const CUDA_KERNEL_NODE_PARAMS_v2 *params) {
+  *node = add_kernel_node(graph, *params, std::vector<CUgraphNode>(after, after + n));
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph,
+                                         const CUgraphNode *after, size_t n, CUgraph child) {
+  *node = new_node(CU_GRAPH_NODE_TYPE_GRAPH);
+  (*node)->child = child;
+  (*node)->after.assign(after, after + n);
+  graph->nodes.push_back(*node);
+  return CUDA_SUCCESS;
+}
+/* A conditional node whose body runs one kernel that the host knows nothing of. */
+EXPORT CUresult fake_add_conditional(CUgraph graph) {
+  graph->nodes.push_back(new_node(CU_GRAPH_NODE_TYPE_CONDITIONAL));
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *n) {
+  if (nodes) std::copy_n(graph->nodes.begin(), std::min(*n, graph->nodes.size()), nodes);
+  *n = graph->nodes.size();
+  return CUDA_SUCCESS;
+}
+#undef cuGraphGetEdges
+EXPORT CUresult cuGraphGetEdges(CUgraph graph, CUgraphNode *from, CUgraphNode *to, size_t *n) {
+  size_t edges = 0;
+  for (CUgraphNode node : graph->nodes)
+    for (CUgraphNode before : node->after) {
+      if (from && edges < *n) {
+        from[edges] = before;
+        to[edges] = node;
+      }
+      edges++;
+    }
+  *n = edges;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type) {
+  *type = node->type;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v2 *params) {
+  *params = node->kernel;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph *graph) {
+  *graph = node->child;
+  return CUDA_SUCCESS;
+}
+
+static CUgraph clone(CUgraph graph, CUgraphExec exec) {
+  CUgraph copy = new CUgraph_st;
+  for (CUgraphNode node : graph->nodes) {
+    CUgraphNode twin = new CUgraphNode_st(*node);
+    twin->id = next_id++;
+    twin->original = node;
+    exec->copy_of[node] = twin;
+    for (CUgraphNode &before : twin->after) before = exec->copy_of[before];
+    copy->nodes.push_back(twin);
+    CUpti_GraphData data = {copy, graph, twin, node, node->type, nullptr, nullptr};
+    resource_event(CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED, current, &data);
+    if (node->type == CU_GRAPH_NODE_TYPE_GRAPH) twin->child = clone(node->child, exec);
+  }
+  return copy;
+}
+
+EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph,
+                                            unsigned long long flags) {
+  return DRIVER_API(cuGraphInstantiateWithFlags, nullptr, {exec, graph, flags}), [&](uint32_t) {
+    *exec = new CUgraphExec_st;
+    (*exec)->own = clone(graph, *exec);
+    return CUDA_SUCCESS;
+  });
+}
+EXPORT CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
+                                                  const CUDA_KERNEL_NODE_PARAMS_v2 *params) {
+  return DRIVER_API(cuGraphExecKernelNodeSetParams_v2, nullptr, {exec, node, params}),
+         [&](uint32_t) {
+           exec->copy_of[node]->kernel = *params;
+           return CUDA_SUCCESS;
+         });
+}
+EXPORT CUresult cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned enabled) {
+  return DRIVER_API(cuGraphNodeSetEnabled, nullptr, {exec, node, enabled}), [&](uint32_t) {
+    exec->copy_of[node]->enabled = enabled;
+    return CUDA_SUCCESS;
+  });
+}
+EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph,
+                                     CUgraphExecUpdateResultInfo *info) {
+  return DRIVER_API(cuGraphExecUpdate_v2, nullptr, {exec, graph, info}), [&](uint32_t) {
+    for (size_t i = 0; i < graph->nodes.size(); i++)
+      exec->own->nodes[i]->kernel = graph->nodes[i]->kernel;
+    return CUDA_SUCCESS;
+  });
+}
+EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec) {
+  return DRIVER_API(cuGraphExecDestroy, nullptr, {exec}), [&](uint32_t) { return CUDA_SUCCESS; });
+}
+
+static void run_graph(CUgraph graph, CUstream stream, uint32_t correlation) {
+  std::vector<CUgraphNode> left = graph->nodes;
+  std::set<CUgraphNode> done;
+  while (!left.empty()) {
+    auto ready = std::find_if(left.begin(), left.end(), [&](CUgraphNode node) {
+      return std::all_of(node->after.begin(), node->after.end(),
+                         [&](CUgraphNode before) { return done.count(before) != 0; });
+    });
+    CUgraphNode node = *ready;
+    left.erase(ready);
+    done.insert(node);
+    uint32_t grid[3] = {node->kernel.gridDimX, node->kernel.gridDimY, node->kernel.gridDimZ};
+    uint32_t one[3] = {1, 1, 1};
+    if (node->type == CU_GRAPH_NODE_TYPE_GRAPH) run_graph(node->child, stream, correlation);
+    if (node->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+      run_kernel(nullptr, one, stream, correlation, next_id++);
+    if (node->type == CU_GRAPH_NODE_TYPE_KERNEL && node->enabled)
+      run_kernel(node->kernel.func, grid, stream, correlation, node->id);
+  }
+}
+
+#define GRAPH_CALL(call, per_thread)                                                          \
+  EXPORT CUresult call(CUgraphExec exec, CUstream stream) {                                   \
+    return DRIVER_API(call, nullptr, {exec, stream}), [&](uint32_t correlation) {             \
+      run_graph(exec->own, resolve(current, stream, per_thread), correlation);                \
+      return CUDA_SUCCESS;                                                                    \
+    });                                                                                       \
+  }
+GRAPH_CALL(cuGraphLaunch, false)
+GRAPH_CALL(cuGraphLaunch_ptsz, true)

@@ -1,0 +1,202 @@
+"""The CUPTI timer's bookkeeping against a stand-in driver (a mock: see fake_cuda/fake_cuda.cpp).
+
+Every launch call of the driver is issued; the test program prints what it launched, and the trace
+must say the same, in the same order, whatever order the device's records come in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cuda_parts import Recorded, build, record
+
+pytestmark = pytest.mark.cuda
+
+ORDERS = [{}, {"FAKE_CUDA_SHUFFLE": "1"}, {"FAKE_CUDA_SHUFFLE": "7"}, {"FAKE_CUDA_EAGER": "1"}]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stand-in, its program and the cubin."""
+    place = tmp_path_factory.mktemp("fake_cuda")
+    build(place)
+    return place
+
+
+def completions(run: Recorded) -> dict[int, tuple[int, int]]:
+    """Launch -> device start and end in TSC ticks; each launch at most once."""
+    assert run.stream is not None
+    rows = run.stream["completes"]
+    assert len(np.unique(rows["launch"])) == len(rows)
+    return {int(r["launch"]): (int(r["dev_start"]), int(r["dev_end"])) for r in rows}
+
+
+def assert_durations(run: Recorded) -> None:
+    """The stand-in's kernels take 100 ns a block: a completion that was given to the wrong launch
+    has the wrong duration."""
+    assert run.stream is not None
+    times = completions(run)
+    launches = run.launches
+    assert sorted(times) == list(range(len(launches)))
+    blocks = np.array([np.prod(launch.grid) for launch in launches], dtype=float)
+    ticks = np.array([times[i][1] - times[i][0] for i in range(len(launches))], dtype=float)
+    per_block = ticks / blocks
+    assert per_block.max() <= 1.05 * np.median(per_block)
+    assert per_block.min() >= 0.95 * np.median(per_block)
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=["in-order", "shuffled-1", "shuffled-7", "eager"])
+@pytest.mark.parametrize("scenario", ["every", "graphs"])
+def test_every_launch_call_is_recorded_and_matched(
+    folder: Path, tmp_path: Path, scenario: str, order: dict[str, str]
+) -> None:
+    """GIVEN each launch call once / graphs of all kinds WHEN records come in any order THEN
+    launches have name, shape and device in call order, and each its own completion."""
+    run = record(folder, tmp_path / "t", scenario, **order)
+    assert run.done.returncode == 0, run.done.stderr
+    assert run.launches == run.expected
+    assert run.stream is not None and run.stream.ended
+    if "FAKE_CUDA_EAGER" not in order:  # there the clock has one pair when the first records come
+        assert_durations(run)
+    meta = run.stream.meta()
+    assert meta["engine"] == "cuda"
+    assert meta["kernels_without_launch"] == meta["launches_without_completion"] == "0"
+
+
+def test_async_mode_adds_no_synchronisation(folder: Path, tmp_path: Path) -> None:
+    """GIVEN any launches WHEN timed with async THEN the driver never had to wait."""
+    for scenario in ("every", "graphs"):
+        run = record(folder, tmp_path / scenario, scenario)
+        assert "synchronised 0" in run.done.stderr
+
+
+def test_sync_mode_waits_for_every_launch(folder: Path, tmp_path: Path) -> None:
+    """GIVEN each launch call once WHEN timed with sync THEN every completion is seen by the host
+    before the next launch."""
+    run = record(folder, tmp_path / "t", "every", timer="sync")
+    assert run.launches == run.expected
+    assert run.stream is not None
+    host = {int(r["launch"]): int(r["tsc_host"]) for r in run.stream["completes"]}
+    starts = run.stream["launches"]["tsc_run"]
+    calls = [i for i in range(1, len(starts)) if starts[i] != starts[i - 1]]
+    assert sorted(host) == list(range(len(starts)))
+    assert all(host[i - 1] <= int(starts[i]) for i in calls)
+    assert int(re.findall(r"synchronised (\d+)", run.done.stderr)[0]) == len(starts)
+
+
+def test_threads_streams_and_devices(folder: Path, tmp_path: Path) -> None:
+    """GIVEN 4 threads on 2 devices and 8 streams WHEN they launch at once THEN numbers are dense,
+    each thread's launches keep their order, and every completion finds its launch."""
+    run = record(folder, tmp_path / "t", "threads", "300", FAKE_CUDA_SHUFFLE="3")
+    launches = run.launches
+    assert len(launches) == 1200
+    order = defaultdict(list)
+    for launch in launches:
+        order[launch.grid[0]].append(launch)
+    assert run.stream is not None
+    for thread, mine in order.items():
+        assert [launch.grid[1] for launch in mine] == list(range(1, 301))
+        assert {launch.device for launch in mine} == {(thread - 1) % 2}
+        assert [launch.kernel.startswith("plain") for launch in mine] == [
+            i % 3 != 0 for i in range(1, 301)
+        ]
+    queues = run.stream["launches"]["queue"]
+    by_thread = [set(queues[[n.grid[0] == t for n in launches]].tolist()) for t in range(1, 5)]
+    assert all(len(streams) == 2 for streams in by_thread)
+    assert len(set.union(*by_thread)) == 8
+    assert_durations(run)
+
+
+def test_dense_launches_start_after_their_call(folder: Path, tmp_path: Path) -> None:
+    """GIVEN 20,000 launches in a row WHEN timed THEN none is lost, starts never precede the call
+    by more than the stated error of the clocks, and boundaries ascend in a stream."""
+    run = record(folder, tmp_path / "t", "dense", "20000")
+    assert run.stream is not None
+    rows = run.stream["launches"]
+    times = completions(run)
+    assert len(rows) == len(times) == 20000
+    meta = run.stream.meta()
+    ends = np.array([times[i][1] for i in range(20000)], dtype=np.int64)
+    starts = np.array([times[i][0] for i in range(20000)], dtype=np.int64)
+    assert (np.diff(ends) >= 0).all()
+    early = (rows["tsc_run"].astype(np.int64) - starts).max()
+    assert max(early, 0) == int(meta["device_clock_early_ticks"])
+    assert float(meta["clock_error_ns"]) > 0
+    assert early <= 10 * float(meta["clock_error_ns"])  # ticks; no TSC runs at 10 GHz
+
+
+def test_kernels_that_the_device_launches_are_noted(folder: Path, tmp_path: Path) -> None:
+    """GIVEN a conditional graph node WHEN its body runs a kernel THEN it is counted, takes no
+    number, and launches around it keep theirs."""
+    run = record(folder, tmp_path / "t", "conditional")
+    assert run.launches == run.expected
+    assert run.stream is not None
+    assert run.stream.meta()["kernels_without_launch"] == "1"
+
+
+def test_a_handle_is_not_trusted_after_its_module_was_unloaded(
+    folder: Path, tmp_path: Path
+) -> None:
+    """GIVEN a function handle that the driver gives to another kernel WHEN launched THEN the
+    launch has the new kernel's name."""
+    run = record(folder, tmp_path / "t", "reuse")
+    assert run.launches == run.expected
+
+
+def test_kernels_carry_the_hash_of_their_cubin(folder: Path, tmp_path: Path) -> None:
+    """GIVEN one cubin WHEN its kernels are launched THEN they share one program, in every run the
+    same; resources and copies are recorded."""
+    first = record(folder, tmp_path / "a", "every").stream
+    second = record(folder, tmp_path / "b", "graphs").stream
+    assert first is not None and second is not None
+    assert len(first["programs"]) == len(second["programs"]) == 1
+    assert first["programs"]["hash"].tobytes() == second["programs"]["hash"].tobytes()
+    names = first.texts(first["kernels"]["name"])
+    rows = zip(first["launches"], first["resources"], strict=True)
+    mangled = {"plain": 5, "void scale<float>(float*, float)": 18}
+    for launch, resources in rows:
+        name = names[launch["kernel"]]
+        if name in mangled:
+            assert resources["registers"] == 16 + mangled[name]
+        assert resources["local_static"] == 512
+        assert resources["private_bytes"] == 8
+    assert [(int(c["direction"]), int(c["bytes"])) for c in first["copies"]] == [(0, 4096)]
+
+
+def test_exit_code_and_output_are_the_programs(folder: Path, tmp_path: Path) -> None:
+    """GIVEN a program that ends with 42 WHEN timed THEN it ends with 42 and the trace is closed."""
+    run = record(folder, tmp_path / "t", "exit42")
+    assert run.done.returncode == 42
+    assert run.launches == run.expected
+    assert run.stream is not None and run.stream.ended
+
+
+def test_a_killed_program_keeps_its_launches(folder: Path, tmp_path: Path) -> None:
+    """GIVEN SIGKILL right after a launch WHEN read THEN the launch is there, the stream is open."""
+    run = record(folder, tmp_path / "t", "killed")
+    assert run.done.returncode == -9
+    assert run.launches == run.expected
+    assert run.stream is not None and not run.stream.ended
+
+
+def test_without_cupti_the_program_runs_and_the_trace_says_why(
+    folder: Path, tmp_path: Path
+) -> None:
+    """GIVEN a CUPTI that is not there WHEN run THEN output is the same and the reason recorded."""
+    run = record(folder, tmp_path / "t", "every", XPUPROF_CUPTI="/nonexistent/libcupti.so")
+    native = record(folder, tmp_path / "n", "every", CUDA_INJECTION64_PATH="/dev/null")
+    assert run.done.returncode == 0
+    assert run.done.stdout == record(folder, tmp_path / "o", "every").done.stdout
+    assert native.stream is None
+    assert run.stream is not None
+    assert "/nonexistent/libcupti.so" in run.stream.meta()["gpu_engine_failed"]
+
+
+def test_without_a_run_directory_nothing_is_recorded(folder: Path, tmp_path: Path) -> None:
+    """GIVEN no XPUPROF_DIR WHEN run THEN we stay out of it."""
+    run = record(folder, tmp_path / "t", "every", XPUPROF_DIR="")
+    assert run.done.returncode == 0 and run.stream is None
