@@ -22,9 +22,11 @@ typedef struct patterns {
   UInt n;
 } patterns;
 
-/* Ours, the OpenCL loader and PoCL are no part of the program; nor is what Valgrind preloads. */
+/* Ours, the OpenCL loader, PoCL and the kernels that it compiled are no part of the program; nor is
+ * what Valgrind preloads. */
 static patterns always_excluded = {
-    {"libxpuprof_*", "libOpenCL.so*", "libpocl.so*", "libpocl-*", "vgpreload_*"}, 5};
+    {"libxpuprof_*", "libOpenCL.so*", "libpocl.so*", "libpocl-*", "*/pocl/kcache/*", "vgpreload_*"},
+    6};
 static patterns include_images, exclude_images, routines, thread_numbers;
 
 static Bool add(patterns *list, const HChar *option, const HChar *pattern) {
