@@ -55,7 +55,7 @@ def detect(source: Path) -> str:
         return "ncu"
     lines = text.splitlines()
     if any(line.startswith("==") and "NVPROF" in line for line in lines[:50]) or any(
-        line.startswith('"Start"') or line.startswith('"Device","') for line in lines[:50]
+        line.startswith(('"Start"', '"Device","')) or '"grid.x"' in line for line in lines[:50]
     ):
         return "nvprof"
     if lines and any(mark in lines[0] for mark in ",;\t"):

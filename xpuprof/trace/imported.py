@@ -1,7 +1,7 @@
 """The slice table of an imported run: `RUN/imported/`, one raw little-endian file a column.
 
     columns.json    format, version, rows, the columns (name, dtype, unit), the names behind codes
-    <column>.bin    rows x dtype, nothing else
+    <n>.bin         column n of that list: rows x dtype, nothing else
 
 Columns are appended chunk by chunk, so an import of any size needs one chunk of memory; they are
 read by mapping the files. docs/imports.md lists the columns.
@@ -78,7 +78,8 @@ class ImportWriter:
         for name, values in chunk.items():
             little = np.ascontiguousarray(values).astype(values.dtype.newbyteorder("<"), copy=False)
             if name not in self._files:
-                self._files[name] = (self._folder / f"{name}.bin").open("wb")
+                # Numbered: a metric's name may hold a slash.
+                self._files[name] = (self._folder / f"{len(self._files)}.bin").open("wb")
                 self._types[name] = little.dtype.str
             self._files[name].write(little.astype(self._types[name], copy=False).data)
         self.rows += lengths.pop()
@@ -141,12 +142,12 @@ class ImportedSlices:
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """One column, mapped from its file, never writable."""
-        path = self._folder / f"{name}.bin"
+        path = self._folder / f"{list(self._columns).index(name)}.bin"
         dtype = np.dtype(self._columns[name])
         expected = self.rows * dtype.itemsize
         if not path.exists() or path.stat().st_size != expected:
             raise TraceError(
-                f"{path} is missing or not {expected} bytes long; import the source again"
+                f"{path} ({name}) is missing or not {expected} bytes long; import the source again"
             )
         if not self.rows:
             return np.empty(0, dtype)
@@ -160,16 +161,20 @@ class ImportedSlices:
                 codes = self.column(name)
                 names = self._names[name]
                 if self.rows and (codes.min() < 0 or int(codes.max()) >= len(names)):
-                    raise TraceError(f"{self._folder}/{name}.bin names unknown entries")
+                    raise TraceError(f"{self._folder}: column {name} names unknown entries")
                 data[name] = pd.Categorical.from_codes(codes, categories=names)
             elif name in TABLE:
                 data[name] = self.column(name)
         return pd.DataFrame(data)
 
+    def has_vectors(self, side: str) -> bool:
+        """Whether block vectors of the `gpu` or `cpu` side were imported."""
+        return (self._folder / f"{side}-vectors.npz").exists()
+
     def vectors(self, side: str) -> sparse.csr_matrix | None:
         """Instruction-weighted block vectors of a side, slices x blocks, None when not imported."""
         path = self._folder / f"{side}-vectors.npz"
-        if not path.exists():
+        if not self.has_vectors(side):
             return None
         try:
             matrix = sparse.csr_matrix(sparse.load_npz(path))

@@ -1,0 +1,102 @@
+"""The comparison of methods: as JSON, as a table, and as a picture of error against speedup."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from xpuprof.errors import EngineError
+from xpuprof.report.text import percent, table
+from xpuprof.timing.comparison import Row
+
+KEYS = (
+    "error_mean",
+    "error_max",
+    "speedup",
+    "samples",
+    "interval_rel",
+    "coverage",
+    "selection_s",
+    "bound",
+)
+
+
+def as_json(run: str, metric: str, slices: int, rows: Sequence[Row]) -> dict[str, Any]:
+    """The one object of `compare --json`; errors and widths are fractions, null: not stated."""
+    methods = []
+    for row in rows:
+        if row.reason:
+            methods.append({"method": row.method, "reason": row.reason})
+            continue
+        entry: dict[str, Any] = {"method": row.method}
+        for key in KEYS:
+            value = getattr(row, key)
+            entry[key] = value if value is None or math.isfinite(value) else None
+        entry["basis"] = row.basis
+        methods.append(entry)
+    return {"run": run, "metric": metric, "slices": slices, "methods": methods}
+
+
+def as_text(run: str, metric: str, slices: int, rows: Sequence[Row]) -> str:
+    """The table, best speedup first, and below it the methods that could not run."""
+    ran = sorted((r for r in rows if not r.reason), key=lambda r: -(r.speedup or 0.0))
+    headers = ("method", "error", "worst", "speedup", "samples", "interval", "held", "selection")
+    body = [
+        (
+            row.method,
+            _percent(row.error_mean),
+            _percent(row.error_max),
+            f"{row.speedup:.1f}x",
+            f"{row.samples:.0f}",
+            "none" if row.interval_rel is None else f"+-{percent(row.interval_rel)}",
+            "" if row.coverage is None else f"{100 * row.coverage:.0f} %",
+            f"{row.selection_s:.3f} s",
+        )
+        for row in ran
+    ]
+    lines = [f"{run}: {slices:,} slices, projected metric: {metric}", ""]
+    lines.append(table(headers, body, "lrrrrrrr") if body else "no method can run on this profile")
+    left_out = [row for row in rows if row.reason]
+    if left_out:
+        lines += ["", "left out:", *(f"  {row.reason}" for row in left_out)]
+    return "\n".join(lines)
+
+
+def draw(run: str, metric: str, rows: Sequence[Row], target: Path) -> None:
+    """Write the picture, error against speedup; the suffix tells the format.
+
+    Raises EngineError when matplotlib is not installed or does not know the suffix.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError:
+        raise EngineError(
+            "pictures need matplotlib; install it with: pip install 'xpuprof[plot]'"
+        ) from None
+    figure = Figure(figsize=(7, 5), layout="constrained")
+    axes = figure.subplots()
+    for row in rows:
+        if row.reason or row.error_mean is None or row.error_max is None or row.speedup is None:
+            continue
+        mean = max(100 * row.error_mean, 1e-4)
+        up = max(100 * row.error_max - mean, 0.0)
+        axes.errorbar(row.speedup, mean, yerr=[[0.0], [up]], marker="o", capsize=3)
+        axes.annotate(row.method, (row.speedup, mean), xytext=(5, 5), textcoords="offset points")
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="speedup (whole over measured)",
+        ylabel="sampling error, % (mean; bar: worst seed)",
+        title=f"{run}: {metric}",
+    )
+    axes.grid(alpha=0.3)
+    try:
+        figure.savefig(target, dpi=150)
+    except ValueError as error:
+        raise EngineError(f"{target} cannot be drawn: {error}; use .png, .svg or .pdf") from None
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else percent(value)

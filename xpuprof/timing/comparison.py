@@ -1,0 +1,141 @@
+"""Every method on one profile: errors over seeds, cost, intervals."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof.errors import InputError
+from xpuprof.sampling import stratified
+from xpuprof.sampling.estimate import Estimate
+from xpuprof.sampling.profile import NeedsError
+from xpuprof.sampling.selection import Selection
+from xpuprof.timing import intervals
+from xpuprof.timing.extrapolate import sampling_error
+from xpuprof.timing.profiles import Subject, apply
+
+F64 = npt.NDArray[np.float64]
+
+TIME_LIKE = ("time", "gpu_time", "cpu_time", "cycles")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method's line. Fractions; times in seconds; `reason` says why it could not run.
+
+    `error_mean`, `error_max`: of the projected total, over the seeds. `speedup`: total over measured
+    time, a slice measured once however often it was drawn. `samples`: slices to be measured.
+    `interval_rel`: half-width over the estimate; `coverage`: share of the seeds whose interval held
+    the truth; both None when the method has no theory.
+    """
+
+    method: str
+    error_mean: float | None = None
+    error_max: float | None = None
+    speedup: float | None = None
+    samples: float | None = None
+    interval_rel: float | None = None
+    coverage: float | None = None
+    selection_s: float | None = None
+    bound: float | None = None
+    basis: str = ""
+    reason: str = ""
+
+
+def compare(
+    subject: Subject,
+    methods: Sequence[str],
+    *,
+    metric: str | None = None,
+    repeats: int = 10,
+    seed: int = 1,
+    epsilon: float = 0.05,
+    confidence: float = 0.95,
+) -> tuple[str, list[Row]]:
+    """The metric's name and one row a method.
+
+    `metric`: what is projected; a time selects too, any other metric is projected with the
+    selection made by time. `repeats`: seeds. Raises InputError for a metric that is not there.
+    """
+    profile = subject.profile
+    metric = metric or (profile.time_name if profile.times is not None else _first(subject))
+    if metric in TIME_LIKE and (metric in profile.metrics or metric == profile.time_name):
+        subject = Subject(subject.path, profile.with_times(metric), subject.process)
+    values = subject.profile.checked(metric)
+    if not float(values.sum()) > 0.0:
+        raise InputError(f"{subject.path}: {metric} adds up to zero, so no error can be stated")
+    # A rate cannot be added up, so its whole-run figure cannot be projected with multipliers.
+    cost = subject.profile.times if subject.profile.times is not None else values
+    options = {"epsilon": epsilon, "confidence": confidence, "target": epsilon}
+    rows = []
+    for method in methods:
+        try:
+            rows.append(_row(subject, method, values, cost, repeats, seed, options))
+        except NeedsError as error:
+            rows.append(Row(method, reason=str(error)))
+    return metric, rows
+
+
+def _first(subject: Subject) -> str:
+    metrics = subject.profile.metrics
+    if not metrics:
+        raise InputError(f"{subject.path} has neither times nor metrics; import or time it first")
+    return "gpu_instructions" if "gpu_instructions" in metrics else next(iter(metrics))
+
+
+def _row(
+    subject: Subject,
+    method: str,
+    values: F64,
+    cost: F64,
+    repeats: int,
+    seed: int,
+    options: dict[str, float],
+) -> Row:
+    truth, whole = float(values.sum()), float(cost.sum())
+    errors, speedups, samples, widths, held, spent, bounds = ([] for _ in range(7))
+    basis = ""
+    for draw in range(repeats):
+        begin = time.perf_counter()
+        selection = apply(subject, method, seed=seed + draw, **options)
+        spent.append(time.perf_counter() - begin)
+        estimate = estimated(selection, values, options["confidence"])
+        errors.append(sampling_error(estimate.value, truth))
+        measured = np.unique([r.slice for r in selection.representatives])
+        used = float(cost[measured].sum())
+        speedups.append(whole / used if used else float("inf"))
+        samples.append(len(measured))
+        basis = estimate.basis
+        if "error_bound" in selection.scores:
+            bounds.append(float(selection.scores["error_bound"]))
+        if estimate.low is not None and estimate.high is not None and estimate.value:
+            widths.append((estimate.high - estimate.low) / 2.0 / estimate.value)
+            # An estimate that is exact but for rounding holds the truth.
+            slack = 1e-9 * truth
+            held.append(estimate.low - slack <= truth <= estimate.high + slack)
+    return Row(
+        method,
+        error_mean=float(np.mean(errors)),
+        error_max=float(np.max(errors)),
+        # Speedups are ratios: their mean is harmonic (STEM+ROOT, section 4.1).
+        speedup=float(len(speedups) / np.sum(1.0 / np.array(speedups))),
+        samples=float(np.mean(samples)),
+        interval_rel=float(np.mean(widths)) if widths else None,
+        coverage=float(np.mean(held)) if held else None,
+        selection_s=float(np.mean(spent)),
+        bound=float(np.mean(bounds)) if bounds else None,
+        basis=basis,
+    )
+
+
+def estimated(selection: Selection, values: F64, confidence: float) -> Estimate:
+    """The estimate by the representatives' values, with the interval of the method's theory."""
+    if "strata" in selection.scores or "basis" in selection.scores:
+        known = {r.slice: float(values[r.slice]) for r in selection.representatives}
+        return stratified.estimate(selection, known, confidence)
+    # A clustering states its interval from its clusters' spread.
+    return intervals.estimate(selection, values, confidence)

@@ -1,0 +1,85 @@
+"""The `SliceProfile` of a run directory, recorded or imported, and methods applied to it."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof.errors import InputError
+from xpuprof.sampling.methods import function_of, takes_process
+from xpuprof.sampling.profile import VECTORS_HELP, NeedsError, SliceProfile, from_process
+from xpuprof.sampling.selection import Selection
+from xpuprof.timing.choose import run_times
+from xpuprof.timing.slices import main_process
+from xpuprof.trace.imported import ImportedSlices
+from xpuprof.trace.run import Run
+from xpuprof.trace.tables import Process
+
+F64 = npt.NDArray[np.float64]
+
+TIMES = ("gpu_time", "cycles", "time")
+"""What an imported profile selects by: kernels' own time first, which is what the field's methods
+estimate and what a simulator of kernels gives."""
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A run to select from. `process` is None for an imported run."""
+
+    path: Path
+    profile: SliceProfile
+    process: Process | None = None
+
+
+def open_subject(path: str | Path) -> Subject:
+    """Open a run directory. Raises TraceError, or InputError when it holds no slices."""
+    run = Run.open(path)
+    if ImportedSlices.present(run.path):
+        return Subject(run.path, imported_profile(run.path))
+    if run.profile is None:
+        raise InputError(
+            f"{run.path} holds no profile; record one with: xpuprof profile -- ./app args"
+        )
+    process = main_process(run.profile)
+    times = run_times(run, len(process.slices))
+    mean = None if times is None else times.mean(axis=0)
+    return Subject(run.path, from_process(process, mean, name=str(run.path)), process)
+
+
+def imported_profile(path: Path) -> SliceProfile:
+    """The profile of an imported run; its columns are mapped, not read."""
+    source = ImportedSlices(path)
+    metrics = {name: np.asarray(source.column(name)) for name in source.metrics}
+    time = next((name for name in TIMES if name in metrics), None)
+    return SliceProfile(
+        slices=source.table(),
+        times=metrics[time] if time else None,
+        metrics=metrics,
+        gpu_vectors=lambda: source.vectors("gpu"),
+        cpu_vectors=lambda: source.vectors("cpu"),
+        time_name=time or "time",
+        name=str(path),
+    )
+
+
+def apply(subject: Subject, method: str, *, seed: int, **options: Any) -> Selection:
+    """Select from the subject by a method of any kind.
+
+    Options that the method does not have are left out, so that one set can serve several methods.
+    Raises NeedsError with the reason when the profile lacks what the method needs.
+    """
+    function = function_of(method)
+    if not takes_process(method):
+        known = inspect.signature(function).parameters
+        own = {name: value for name, value in options.items() if name in known}
+        return function(subject.profile, seed=seed, **own)  # type: ignore[no-any-return]
+    if subject.process is None:
+        raise NeedsError(f"{method} needs {VECTORS_HELP}")
+    return function(  # type: ignore[no-any-return]
+        subject.process, seed=seed, times=subject.profile.times
+    )
