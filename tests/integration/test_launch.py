@@ -157,7 +157,7 @@ def test_sigkill_leaves_a_run_that_opens_and_says_partial(tmp_path: Path, victim
         ([], "no program"),
         (["./does-not-exist"], "does not exist"),
         (["no-such-program-anywhere"], "not on PATH"),
-        (["/etc/hostname"], "not executable"),
+        (["./plain.txt"], "not executable"),
         (["/tmp"], "is a folder"),
     ],
 )
@@ -166,7 +166,9 @@ def test_wrong_command_is_one_sentence(
     tmp_path: Path, command: str, arguments: list[str], words: str
 ) -> None:
     """GIVEN a command that cannot run WHEN asked THEN one sentence, exit code 2, nothing made."""
-    done = xpuprof(command, "-o", tmp_path / "run", "--", *arguments)
+    (tmp_path / "plain.txt").write_text("no program")
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = xpuprof(command, "-o", "run", "--", *arguments, cwd=tmp_path, environment=environment)
     assert done.returncode == 2
     assert words in done.stderr.decode() and done.stderr.count(b"\n") == 1
     assert not (tmp_path / "run").exists()

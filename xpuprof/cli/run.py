@@ -9,7 +9,7 @@ import click
 from xpuprof.cli import options
 from xpuprof.engines.base import Timer
 from xpuprof.launch.choose import cpu_engine, gpu_engine
-from xpuprof.launch.execute import Program, profile, time
+from xpuprof.launch.execute import Program, first, profile, time
 from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
 from xpuprof.launch.streams import Input
@@ -49,8 +49,8 @@ def command(
 ) -> int:
     """Find the slices that stand for the whole program, and check them against its native time.
 
-    Runs the program natively --repeat times with time stamps (the first of these runs is the one
-    whose output you see), once under the engines to record what every slice executes, then chooses
+    Runs the program natively (this is the run whose output you see), once under the engines to
+    record what every slice executes, and --repeat times natively with time stamps. Then it chooses
     representatives and compares the time that they project with the time that was measured.
 
     \b
@@ -65,16 +65,16 @@ def command(
     writer = create_run(folder, force=force, argv=list(argv), seed=seed)
     source = Input()
 
-    first = time(writer, program, source, timer, 0, user=True, again=True)
-    if first.signal is None:
+    ending = first(writer, program, source)
+    if ending.signal is None:
         options.note("native run done; now the instrumented one (its output goes to a file)", quiet)
         profile(writer, program, source, user=False)
-        for i in range(1, repeat):
+        for i in range(repeat):
             time(writer, program, source, timer, i, user=False)
     run = finish(writer, folder)
-    if run.profile is None or first.signal is not None:
-        _report_unfinished(run, folder, first, as_json, quiet)
-        return end_like(first)
+    if run.profile is None or ending.signal is not None:
+        _report_unfinished(run, folder, ending, as_json, quiet)
+        return end_like(ending)
 
     chosen = select(method, main_process(run.profile), seed=seed)
     write_selection(chosen, folder / "selection.json")
@@ -88,7 +88,7 @@ def command(
             f"{' '.join(argv)}",
             quiet,
         )
-    return end_like(first)
+    return end_like(ending)
 
 
 def _report_unfinished(run: Run, folder: Path, ending: Ending, as_json: bool, quiet: bool) -> None:

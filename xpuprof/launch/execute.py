@@ -36,6 +36,14 @@ def profile(
     return _execute(writer, "profile", "profile", "async", program, source, user, again)
 
 
+def first(writer: RunWriter, program: Program, source: Input) -> Ending:
+    """The user's execution when others follow: native, stamped, with our own streams.
+
+    It is no timer run: it finds the device runtime's kernel cache cold, the others warm.
+    """
+    return _execute(writer, "first", "first", "async", program, source, True, True)
+
+
 def time(
     writer: RunWriter,
     program: Program,
@@ -46,25 +54,26 @@ def time(
     user: bool,
     again: bool = False,
 ) -> Ending:
-    """The `number`-th native execution, with a stamp at every boundary; no CPU engine."""
+    """The `number`-th timer run: native, with a stamp at every boundary; no CPU engine."""
     return _execute(writer, f"time-{number}", "time", timer, program, source, user, again)
 
 
 def _execute(
     writer: RunWriter,
     name: str,
-    mode: Mode,
+    role: str,
     timer: Timer,
     program: Program,
     source: Input,
     user: bool,
     again: bool,
 ) -> Ending:
+    mode: Mode = "profile" if role == "profile" else "time"
     cpu = program.cpu if mode == "profile" else None
     folder = writer.begin_execution(
         {
             "name": name,
-            "role": mode,
+            "role": role,
             "cpu_engine": cpu.name if cpu else "none",
             "gpu_engine": program.gpu.name if program.gpu else "none",
             "timer": timer if mode == "time" else "",
