@@ -226,10 +226,11 @@ def write_run(
     events: Iterable[Record] | None,
     cpu: Iterable[Record] | None,
     status: str = "complete",
+    role: str = "profile",
     **result: Any,
 ) -> Path:
-    """A run directory with one profile."""
+    """A run directory with one execution."""
     writer = create_run(path, argv=["./app"])
-    add_execution(writer, "profile", "profile", events, cpu, **{"status": status, **result})
+    add_execution(writer, role, role, events, cpu, **{"status": status, **result})
     writer.finish(status, "" if status == "complete" else "made up")
     return path

@@ -6,7 +6,6 @@ or the new one, never a part.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import platform
@@ -17,8 +16,6 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import psutil
 
 from xpuprof import __version__
 from xpuprof.errors import TraceError, UsageError
@@ -60,14 +57,13 @@ def create_run(
         raise UsageError(
             f"{folder} cannot be made ({error.strerror}); name another folder with -o"
         ) from None
-    supervisor = psutil.Process()
     manifest = {
         "format": FORMAT,
         "version": VERSION,
         "status": "running",
         "reason": "",
-        "supervisor": supervisor.pid,
-        "supervisor_started": supervisor.create_time(),
+        "supervisor": os.getpid(),
+        "supervisor_started": _started(os.getpid()),
         "argv": list(argv),
         "cwd": os.getcwd(),
         "environment": environment(),
@@ -93,12 +89,11 @@ def resume_run(path: str | Path) -> RunWriter:
     manifest = read_manifest(folder)
     if _is_alive(manifest):
         raise UsageError(f"{folder} is still written by process {manifest['supervisor']}")
-    supervisor = psutil.Process()
     manifest |= {
         "status": "running",
         "reason": "",
-        "supervisor": supervisor.pid,
-        "supervisor_started": supervisor.create_time(),
+        "supervisor": os.getpid(),
+        "supervisor_started": _started(os.getpid()),
     }
     writer = RunWriter(folder, manifest)
     writer.save()
@@ -256,13 +251,20 @@ def _is_alive(manifest: Mapping[str, Any]) -> bool:
         return False
     if manifest["machine"].get("host", platform.node()) != platform.node():
         return True  # cannot be asked from here
-    with contextlib.suppress(psutil.Error, KeyError, TypeError, ValueError):
-        process = psutil.Process(manifest["supervisor"])
-        if process.status() == psutil.STATUS_ZOMBIE:
-            return False
-        started = float(manifest.get("supervisor_started", process.create_time()))
-        return abs(process.create_time() - started) < 1.0
-    return False
+    pid = manifest.get("supervisor")
+    return isinstance(pid, int) and _started(pid) == manifest.get("supervisor_started", -1)
+
+
+def _started(pid: int) -> int | None:
+    """When a process was started, in clock ticks since boot; None when it is not there.
+
+    Tells a process from a later one that took its number over (proc(5), stat, field 22).
+    """
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else int(fields[19])
 
 
 class Run:

@@ -1,0 +1,214 @@
+"""The run directory: manifest, status rules, what is refused and what is never removed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import traces
+
+import xpuprof
+from xpuprof.errors import TraceError, UsageError
+from xpuprof.trace.run import Run, create_run, read_manifest, resume_run
+
+
+def rewrite(run: Path, **changes: Any) -> None:
+    manifest = json.loads((run / "manifest.json").read_text())
+    (run / "manifest.json").write_text(json.dumps(manifest | changes))
+
+
+def test_life_of_a_run(tmp_path: Path) -> None:
+    """GIVEN a new run WHEN it is filled and finished THEN every stage can be read."""
+    path = tmp_path / "deep" / "run"
+    writer = create_run(path, argv=["./app", "-n", "3"], seed=7)
+    assert Run.open(path).status == "running"
+    folder = writer.begin_execution({"name": "time-0", "role": "time", "timer": "sync"})
+    assert folder == path / "time-0"
+    assert folder.is_dir()
+    assert read_manifest(path)["executions"][0]["status"] == "running"
+    writer.end_execution("time-0", traces.RESULT)
+    writer.finish("partial", "somebody pulled the plug")
+    run = xpuprof.open(path)
+    assert (run.status, run.reason) == ("partial", "somebody pulled the plug")
+    manifest = run.manifest
+    assert manifest["argv"] == ["./app", "-n", "3"]
+    assert manifest["seed"] == 7
+    assert manifest["cwd"] == os.getcwd()
+    assert manifest["machine"]["memory"] > 0
+    assert manifest["executions"][0]["exit_code"] == 0
+    assert not list(path.glob("*.new"))
+
+
+def test_the_clock_is_measured(tmp_path: Path) -> None:
+    """The counter's frequency from two ways of measuring agrees to one in a thousand."""
+    from xpuprof.trace.clock import Reading, tsc
+
+    clock = create_run(tmp_path / "run", argv=["x"]).manifest["clock"]
+    assert clock["source"] == "tsc"
+    assert isinstance(clock["tsc_invariant"], bool)
+    assert Reading.now().hz() == pytest.approx(clock["tsc_hz"], rel=1e-3)
+    assert tsc() < tsc()
+
+
+def test_private_variables_stay_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    monkeypatch.setenv("MY_PASSWORD", "secret")
+    create_run(tmp_path / "run", argv=["x"])
+    environment = read_manifest(tmp_path / "run")["environment"]
+    assert environment["OMP_NUM_THREADS"] == "2"
+    assert "secret" not in (tmp_path / "run/manifest.json").read_text()
+
+
+def test_a_dead_supervisor_makes_the_run_partial(tmp_path: Path) -> None:
+    """GIVEN a supervisor that is killed with SIGKILL THEN its run reads as partial."""
+    path = tmp_path / "run"
+    code = (
+        "import sys, time\n"
+        "from xpuprof.trace.run import create_run\n"
+        "writer = create_run(sys.argv[1], argv=['x'])\n"
+        "writer.begin_execution({'name': 'profile', 'role': 'profile'})\n"
+        "print('ready', flush=True); time.sleep(60)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE
+    ) as supervisor:
+        assert supervisor.stdout is not None
+        supervisor.stdout.readline()
+        assert Run.open(path).status == "running"
+        with pytest.raises(UsageError, match=f"written by process {supervisor.pid}"):
+            create_run(path, argv=["x"], force=True)
+        supervisor.send_signal(signal.SIGKILL)
+    run = Run.open(path)
+    assert (run.status, run.reason) == ("partial", "its supervisor is gone")
+    assert run.profile is not None
+    assert run.profile.record["status"] == "partial"
+
+
+def test_a_process_that_took_the_number_over_is_not_the_supervisor(tmp_path: Path) -> None:
+    create_run(tmp_path / "run", argv=["x"])
+    rewrite(tmp_path / "run", supervisor=os.getppid())
+    assert Run.open(tmp_path / "run").status == "partial"
+
+
+# ---- overwriting ---------------------------------------------------------------------------------
+
+
+def test_overwriting_needs_force(tmp_path: Path) -> None:
+    path = traces.write_run(tmp_path / "run", traces.events(), traces.cpu())
+    before = sorted(path.rglob("*"))
+    with pytest.raises(
+        UsageError, match="already exists; name another folder with -o, or add --force"
+    ):
+        create_run(path, argv=["x"])
+    assert sorted(path.rglob("*")) == before
+    create_run(path, argv=["new"], force=True)
+    assert read_manifest(path)["argv"] == ["new"]
+    assert sorted(p.name for p in path.iterdir()) == ["manifest.json"]
+    assert [p.name for p in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("manifest", [None, "{}", '{"format": "other"}', "not JSON"])
+def test_force_only_replaces_a_run_directory(tmp_path: Path, manifest: str | None) -> None:
+    path = tmp_path / "home"
+    path.mkdir()
+    (path / "thesis.tex").write_text("years of work")
+    if manifest is not None:
+        (path / "manifest.json").write_text(manifest)
+    with pytest.raises(UsageError, match="is not an xpuprof run directory"):
+        create_run(path, argv=["x"], force=True)
+    assert (path / "thesis.tex").read_text() == "years of work"
+
+
+def test_force_does_not_follow_a_link(tmp_path: Path) -> None:
+    target = traces.write_run(tmp_path / "run", None, None)
+    (tmp_path / "link").symlink_to(target)
+    with pytest.raises(UsageError, match="is a link"):
+        create_run(tmp_path / "link", argv=["x"], force=True)
+    assert read_manifest(target)["argv"] == ["./app"]
+
+
+def test_files_and_dead_links_are_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "dead").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(UsageError, match="is a file"):
+        create_run(tmp_path / "file", argv=["x"], force=True)
+    with pytest.raises(UsageError, match="link to nothing"):
+        create_run(tmp_path / "dead", argv=["x"], force=True)
+    with pytest.raises(UsageError, match="cannot be made"):
+        create_run(tmp_path / "file" / "run", argv=["x"])
+
+
+def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
+    create_run(tmp_path, argv=["x"])
+    assert Run.open(tmp_path).status == "running"
+
+
+def test_resume_adds_an_execution(tmp_path: Path) -> None:
+    path = traces.write_run(tmp_path / "run", traces.events(), traces.cpu())
+    writer = resume_run(path)
+    traces.add_execution(writer, "time-0", "time", traces.events(), None)
+    writer.finish("complete")
+    run = Run.open(path)
+    assert [e.name for e in run.executions] == ["profile", "time-0"]
+    assert [e.name for e in run.times] == ["time-0"]
+
+
+# ---- opening -------------------------------------------------------------------------------------
+
+
+def test_what_is_not_a_run_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for path, words in (
+        (tmp_path / "none", "does not exist"),
+        (tmp_path, "is not an xpuprof run directory"),
+        (tmp_path / "file", "is a file"),
+    ):
+        with pytest.raises(TraceError, match=words):
+            xpuprof.open(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"version": 2}, "version 2, this xpuprof .* reads up to 1; install a newer"),
+        ({"version": "1"}, "does not know"),
+        ({"version": 0}, "does not know"),
+        ({"format": "zip"}, "was not written by xpuprof"),
+        ({"status": "splendid"}, "damaged"),
+        ({"clock": {}}, "damaged"),
+        ({"clock": {"tsc_hz": 0}}, "damaged"),
+        ({"machine": []}, "damaged"),
+        ({"executions": {}}, "damaged"),
+        ({"executions": [{"name": "../..", "role": "profile"}]}, "damaged"),
+        ({"executions": [{"name": "profile"}]}, "damaged"),
+        ({"executions": [{"name": "profile", "role": "profile"}]}, "is missing from its run"),
+    ],
+)
+def test_a_bad_manifest_is_one_sentence(
+    tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    create_run(tmp_path, argv=["x"]).finish("complete")
+    rewrite(tmp_path, **changes)
+    with pytest.raises(TraceError, match=words) as caught:
+        _ = xpuprof.open(tmp_path).executions
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"format": "xpuprof-run"}', "\xff"])
+def test_a_damaged_manifest_is_one_sentence(tmp_path: Path, text: str) -> None:
+    (tmp_path / "manifest.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(TraceError) as caught:
+        xpuprof.open(tmp_path)
+    assert "manifest.json" in str(caught.value)
+
+
+def test_importing_xpuprof_loads_no_tables() -> None:
+    """Start-up stays short: numpy and pandas come with the first table."""
+    code = "import sys, xpuprof, xpuprof.trace.run; sys.exit('pandas' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
