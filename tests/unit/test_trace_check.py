@@ -1,0 +1,258 @@
+"""The invariant checker: a sound run passes, and each invariant is seen when it is broken."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import traces
+from click.testing import CliRunner, Result
+
+from xpuprof.cli import check, info
+from xpuprof.errors import TraceError
+from xpuprof.trace.check import INVARIANTS, Violation, check_run
+from xpuprof.trace.run import create_run
+
+
+def violations(path: Path) -> list[Violation]:
+    return check_run(path).violations
+
+
+def changed(records: list[traces.Record], *swaps: tuple[traces.Record, Any]) -> list[traces.Record]:
+    """`records` with each first of a pair replaced by the second (None: left out)."""
+    result = list(records)
+    for old, new in swaps:
+        at = result.index(old)
+        result[at : at + 1] = [] if new is None else [new]
+    return result
+
+
+def test_a_sound_run_passes(tmp_path: Path) -> None:
+    report = check_run(traces.write_run(tmp_path / "run", traces.events(), traces.cpu()))
+    assert report.violations == []
+    assert report.checked == {
+        "executions": 1,
+        "processes": 1,
+        "streams": 2,
+        "chunks": 4,
+        "launches": 3,
+        "slices": 4,
+        "vectors": 3 + 7,
+    }
+
+
+@pytest.mark.parametrize("launches", [0, 1, 200])
+def test_sound_runs_of_other_lengths_pass(tmp_path: Path, launches: int) -> None:
+    events = traces.events(launches)
+    result = {"tsc_end": 10**7}
+    path = traces.write_run(tmp_path / "run", events, traces.cpu(launches + 1), **result)
+    assert violations(path) == []
+
+
+def test_a_partial_run_is_checked_for_what_it_holds(tmp_path: Path) -> None:
+    """GIVEN a run killed within slice 2, one vector of which is written THEN nothing is wrong."""
+    last = traces.cpu().index(traces.bbv(2, 1, [(2, 100)], 100))
+    events, cpu = traces.events()[:-1], traces.cpu()[:last]
+    path = traces.write_run(tmp_path / "run", events, cpu, "partial", tsc_end=None)
+    report = check_run(path)
+    assert report.violations == []
+    assert (report.status, report.checked["slices"]) == ("partial", 2)
+
+
+EVENTS, CPU = traces.events(), traces.cpu()
+BROKEN: list[tuple[str, list[Any], list[Any], int | None, int | None]] = [
+    # invariant, changes of events, changes of cpu, slice, thread
+    ("launch-numbers", [(traces.launch(1, 1, 3000), traces.launch(5, 1, 3000))], [], 1, None),
+    ("launch-totals", [(traces.end(3, 3), traces.end(4, 3))], [], None, None),
+    ("launch-totals", [(traces.end(3, 3), traces.end(3, 2))], [], None, None),
+    ("launch-counts", [(traces.launch_grid(2, 0), None)], [], 2, None),
+    ("launch-counts", [(traces.launch_grid(2, 0), traces.launch_grid(1, 1))], [], 1, None),
+    ("launch-counts", [(traces.launch_grid(2, 0), traces.launch_grid(2, 1))], [], 2, None),
+    ("tsc-monotone", [(traces.launch(1, 1, 3000), traces.launch(1, 1, 1500))], [], 1, 0),
+    ("tsc-monotone", [], [(traces.cut(1, 3005, 116), traces.cut(1, 2000, 116))], 1, None),
+    ("tsc-within-run", [(traces.launch(2, 0, 4000), traces.launch(2, 0, 200_000))], [], 2, None),
+    ("tsc-within-run", [(traces.complete(0, 2300, 2100, 2200), traces.complete(0, 999_999))], [],
+     0, None),
+    ("device-order", [(traces.complete(0, 2300, 2100, 2200), traces.complete(0, 2300, 2200, 2100))],
+     [], 0, None),
+    ("device-order", [(traces.complete(0, 2300, 2100, 2200), traces.complete(0, 1999))], [],
+     0, None),
+    ("ids-known", [(traces.complete(2, 4300, 4100, 4200), traces.complete(9, 4300))], [],
+     None, None),
+    ("slice-ids", [], [(traces.cut(1, 3005, 116), traces.cut(2, 3005, 116))], 1, None),
+    ("slice-ids", [(traces.end(3, 3), traces.launch(3, 0, 5000))], [], None, None),
+    ("slice-vectors", [], [(traces.bbv(3, 0, [(0, 4), (1, 1)], 22),
+                            traces.bbv(4, 0, [(0, 4), (1, 1)], 22))], 4, 0),
+    ("slice-vectors", [], [(traces.bbv(2, 1, [(2, 100)], 100),
+                            traces.bbv(2, 0, [(2, 100)], 100))], 2, 0),
+    ("bbv-instructions", [], [(traces.bbv(1, 1, [(2, 100)], 100),
+                               traces.bbv(1, 1, [(2, 100)], 101))], 1, 1),
+    ("slice-instructions", [], [(traces.cut(1, 3005, 116), traces.cut(1, 3005, 117))], 1, None),
+    ("run-instructions", [], [(traces.end(4, 370), traces.end(4, 371))], None, None),
+    ("run-instructions", [], [(traces.end(4, 370), traces.end(5, 370))], None, None),
+    ("grid-warps", [(traces.grid(0, 0, 2, [(0, 2)], 66), traces.grid(0, 0, 3, [(0, 2)], 66))], [],
+     None, None),
+    ("grid-instructions", [(traces.grid(0, 0, 2, [(0, 2)], 66),
+                            traces.grid(0, 0, 2, [(0, 2)], 67))], [], None, None),
+    ("stream-closed", [(traces.end(3, 3), None)], [], None, None),
+    ("ids-dense", [], [(traces.block(1, 0, 32, 10), traces.block(2, 0, 32, 10))], None, None),
+    ("ids-known", [], [(traces.block(2, 0, 64, 1), None)], None, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("invariant", "events", "cpu", "slice", "thread"), BROKEN)
+def test_each_broken_invariant_is_named(
+    tmp_path: Path,
+    invariant: str,
+    events: list[Any],
+    cpu: list[Any],
+    slice: int | None,
+    thread: int | None,
+) -> None:
+    """Invariant, process, slice and thread stand in the violation and in its text."""
+    path = traces.write_run(tmp_path / "run", changed(EVENTS, *events), changed(CPU, *cpu))
+    found = [v for v in violations(path) if v.invariant == invariant]
+    assert found
+    assert (found[0].execution, found[0].process) == ("profile", "h-77")
+    assert (found[0].slice, found[0].thread) == (slice, thread)
+    text = str(found[0])
+    assert text.startswith(f"{invariant}: profile/h-77")
+    assert slice is None or f"slice {slice}" in text
+    assert thread is None or f"thread {thread}" in text
+
+
+def test_block_mix(tmp_path: Path) -> None:
+    tag, body, _ = traces.kernel(1, 0, "b", [3])
+    wrong = body.replace(bytes([1, 3, 3]), bytes([1, 3, 2]))
+    events = changed(EVENTS, (traces.kernel(1, 0, "b", [3]), (tag, wrong, None)))
+    (found,) = violations(traces.write_run(tmp_path / "run", events, CPU))
+    assert found.invariant == "block-mix"
+
+
+def test_slice_times(tmp_path: Path) -> None:
+    """An execution that ends before it starts."""
+    path = traces.write_run(tmp_path / "run", EVENTS, CPU, tsc_end=traces.START - 1)
+    assert "slice-times" in {v.invariant for v in violations(path)}
+
+
+def test_checksum(tmp_path: Path) -> None:
+    path = traces.write_run(tmp_path / "run", EVENTS, CPU)
+    stream = path / "profile/h-77/cpu.xpt"
+    data = bytearray(stream.read_bytes())
+    data[50] ^= 1
+    stream.write_bytes(data)
+    (found,) = violations(path)
+    assert found.invariant == "crc"
+    assert "cpu.xpt is damaged at byte 0" in found.message
+
+
+def test_every_invariant_is_tested() -> None:
+    assert {row[0] for row in BROKEN} | {"block-mix", "slice-times", "crc"} == set(INVARIANTS)
+
+
+def test_many_violations_are_told_by_example(tmp_path: Path) -> None:
+    events = [traces.complete(r[2] or 0, 1) if r[0] == 5 else r for r in traces.events(100)]
+    path = traces.write_run(tmp_path / "run", events, traces.cpu(101), tsc_end=10**6)
+    found = [v for v in violations(path) if v.invariant == "device-order"]
+    assert len(found) == 5
+    assert "and 95 more" in found[-1].message
+
+
+def test_what_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    path = traces.write_run(tmp_path / "run", EVENTS, CPU)
+    stream = path / "profile/h-77/cpu.xpt"
+    stream.write_bytes(stream.read_bytes()[:-50])
+    with pytest.raises(TraceError, match="truncated"):
+        check_run(path)
+
+
+# ---- commands ------------------------------------------------------------------------------------
+
+
+def call(command: Any, *arguments: str) -> Result:
+    return CliRunner().invoke(command, arguments, standalone_mode=False)
+
+
+def test_check_command(tmp_path: Path) -> None:
+    good = str(traces.write_run(tmp_path / "good", EVENTS, CPU))
+    bad_cpu = changed(CPU, (traces.end(4, 370), traces.end(4, 371)))
+    bad = str(traces.write_run(tmp_path / "bad", EVENTS, bad_cpu))
+
+    result = call(check.command, good)
+    assert (result.return_value, result.stderr) == (0, "")
+    assert result.stdout.startswith("19 invariants hold over 1 executions")
+    result = call(check.command, good, "--json")
+    assert result.return_value == 0
+    assert json.loads(result.stdout)["ok"] is True
+
+    result = call(check.command, bad)
+    assert result.return_value == 1
+    assert "run-instructions: profile/h-77: 4 slices add up to 370" in result.stdout
+    result = call(check.command, bad, "--json")
+    assert result.return_value == 1
+    (found,) = json.loads(result.stdout)["violations"]
+    assert found["invariant"] == "run-instructions"
+
+
+def test_info_command(tmp_path: Path) -> None:
+    path = str(traces.write_run(tmp_path / "run", EVENTS, CPU))
+    result = call(info.command, path, "--json")
+    found = json.loads(result.stdout)
+    assert found["status"] == "complete"
+    assert found["slices"] == 4
+    assert found["launches"] == {"seen": 3, "instrumented": 3}
+    assert found["threads"] == 2
+    assert found["warps"] == 6
+    assert found["cpu"]["instructions"] == 370
+    assert found["gpu"]["instructions"] == 255
+    assert [(k["kernel"], k["calls"], k["instructions"]) for k in found["kernels"]] == [
+        ("a", 2, 132),
+        ("b", 1, 123),
+    ]
+    assert sum(k["share"] for k in found["kernels"]) == pytest.approx(1)
+    streams = [tmp_path / "run/profile/h-77" / name for name in ("events.xpt", "cpu.xpt")]
+    assert found["bytes"]["per_launch"] == sum(s.stat().st_size for s in streams) / 3
+    assert found["executions"][0]["exit_code"] == 0
+    text = call(info.command, path).stdout
+    assert "slices    4" in text
+    assert "3, 3 instrumented" in text
+
+
+def test_info_tells_what_ran_uninstrumented(tmp_path: Path) -> None:
+    events = changed(
+        EVENTS,
+        (traces.launch(2, 0, 4000), traces.launch(2, 0, 4000, reason="kernel does not compile")),
+        (traces.launch_grid(2, 0), None),
+        (traces.end(3, 3), traces.end(3, 2)),
+    )
+    path = str(traces.write_run(tmp_path / "run", events, CPU))
+    assert violations(Path(path)) == []
+    found = json.loads(call(info.command, path, "--json").stdout)
+    assert found["launches"] == {"seen": 3, "instrumented": 2}
+    assert found["uninstrumented"] == {"kernel does not compile": 1}
+    assert "1 launches uninstrumented: kernel does not compile" in call(info.command, path).stdout
+
+
+def test_info_of_a_partial_run(tmp_path: Path) -> None:
+    events, cpu = traces.events()[:-1], traces.cpu()[:-1]
+    path = traces.write_run(tmp_path / "run", events, cpu, "partial", tsc_end=None)
+    result = call(info.command, str(path))
+    assert "(partial)" in result.stdout
+    assert "the run is partial: made up" in result.stderr
+
+
+def test_info_says_when_no_kernel_was_launched(tmp_path: Path) -> None:
+    path = traces.write_run(tmp_path / "run", None, traces.cpu(1))
+    result = call(info.command, str(path))
+    assert "launched no kernel: the whole run is one slice" in result.stdout
+    found = json.loads(call(info.command, str(path), "--json").stdout)
+    assert found["slices"] == 1
+
+
+def test_info_of_a_run_without_executions(tmp_path: Path) -> None:
+    create_run(tmp_path / "run", argv=["x"]).finish("complete")
+    found = json.loads(call(info.command, str(tmp_path / "run"), "--json").stdout)
+    assert (found["slices"], found["kernels"]) == (0, [])
+    assert call(info.command, str(tmp_path / "run")).return_value == 0
