@@ -28,7 +28,7 @@ typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(4
 
 struct xps_sweep {
   uint64_t n, parts, rng;
-  uint32_t dim, maxk, k, threads;
+  uint32_t dim, maxk, candidates, k, threads;
   const float *x;
   const double *weight;
   double norm2;       /* sum of weight x |x|^2 */
@@ -359,7 +359,7 @@ XPS_CLONES static void candidate_work(void *context, uint64_t part) {
     for (uint32_t j = 0; j < many; j++) {
       float now = s->upper[index[j]] * s->upper[index[j]];
       double weight = s->weight[index[j]];
-      for (uint32_t c = 0; c < CANDIDATES; c++) {
+      for (uint32_t c = 0; c < s->candidates; c++) {
         float gain = now - room[j * CANDIDATES + c];
         float along = gain + s->reach2[c];
         saved[c] += gain > 0.0f ? weight * (double)gain : 0.0;
@@ -380,7 +380,7 @@ static uint32_t best_candidate(xps_sweep *s) {
   uint32_t best = 0;
   for (uint64_t part = 0; part < s->parts; part++)
     for (uint32_t c = 0; c < 3 * CANDIDATES; c++) sum[c] += s->partial[part * partial_width(s) + c];
-  for (uint32_t c = 0; c < CANDIDATES; c++) {
+  for (uint32_t c = 0; c < s->candidates; c++) {
     double half = sum[CANDIDATES + c], other = s->mass[s->home[c]] - half;
     double offset = sum[2 * CANDIDATES + c], saved = 0.0;
     if (half > 0.0 && other > 0.5 && s->reach2[c] > 0.0f)
@@ -426,15 +426,15 @@ static int add_centre(xps_sweep *s) {
   for (uint64_t part = 0; part < s->parts; part++) total += s->partial[part * width];
   if (total <= 0.0) return 0;
   memset(s->hot, 0, s->k);
-  for (uint32_t c = 0; c < CANDIDATES; c++) {
+  for (uint32_t c = 0; c < s->candidates; c++) {
     uint64_t i = pick(s, next_uniform(s) * total);
     s->home[c] = s->label[i];
     s->reach2[c] = s->upper[i] * s->upper[i];
     s->hot[s->label[i]] = 1;
     memcpy(s->candidate + (uint64_t)c * s->dim, s->x + i * s->dim, s->dim * sizeof(float));
   }
-  candidate_gaps(s, s->candidate, CANDIDATES);
-  lay_across(s->candidate, CANDIDATES, s->dim, s->across);
+  candidate_gaps(s, s->candidate, s->candidates);
+  lay_across(s->candidate, s->candidates, s->dim, s->across);
   xps_parallel(s->threads, s->parts, candidate_work, s);
   best = best_candidate(s);
 
@@ -549,14 +549,16 @@ static void remove_centre(xps_sweep *s) {
 /* ---- what Python calls ---------------------------------------------------------------------- */
 
 xps_sweep *xps_sweep_new(uint64_t points, uint32_t dim, const float *x, const double *weight,
-                         uint32_t maxk, uint64_t seed, uint32_t threads) {
+                         uint32_t maxk, uint32_t candidates, uint64_t seed, uint32_t threads) {
   xps_sweep *s = calloc(1, sizeof *s);
-  if (!s || !points || !dim || !maxk) return free(s), NULL;
+  if (!s || !points || !dim || !maxk || !candidates || candidates > CANDIDATES)
+    return free(s), NULL;
   s->n = points;
   s->dim = dim;
   s->x = x;
   s->weight = weight;
   s->maxk = maxk;
+  s->candidates = candidates;
   s->rng = xps_mix(seed + XPS_GOLDEN);
   s->threads = threads;
   s->parts = (points + PART_POINTS - 1) / PART_POINTS;

@@ -40,12 +40,12 @@ int xps_merge(uint64_t rows, uint32_t dim, const float *x, uint32_t *point, uint
 typedef struct xps_sweep xps_sweep;
 
 xps_sweep *xps_sweep_new(uint64_t points, uint32_t dim, const float *x, const double *weight,
-                         uint32_t maxk, uint64_t seed, uint32_t threads);
+                         uint32_t maxk, uint32_t candidates, uint64_t seed, uint32_t threads);
 void xps_sweep_free(xps_sweep *sweep);
 /* One centre more (the first call: the mean), then at most `iterations` Lloyd steps, fewer
  * when a step gains less than `tolerance` of what is left. Where the new centre goes is decided by
- * 16 points drawn with probability weight x squared distance. Returns the k reached,
- * the old one when every point already lies on its centre, or a negative code. */
+ * `candidates` points (1 to 16) drawn with probability weight x squared distance. Returns the k
+ * reached, the old one when every point already lies on its centre, or a negative code. */
 int xps_sweep_grow(xps_sweep *sweep, uint32_t iterations, double tolerance);
 /* One centre less, the one whose loss costs least, then Lloyd steps. Returns the k reached. */
 int xps_sweep_shrink(xps_sweep *sweep, uint32_t iterations, double tolerance);

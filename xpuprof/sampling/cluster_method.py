@@ -97,7 +97,8 @@ def choose(signature: Signature, options: Options, seed: int, times: F64 | None 
         raise UsageError("a target error or a budget needs slice times: run `xpuprof time` first")
     points = kmeans.merged(signature.matrix)
     found = kmeans.sweep(points, options.k or options.maxk, seed, options.restarts)
-    scores = _scores(points, found)
+    floor = kmeans.noise_floor(points)
+    scores = {k: found[k].score(floor) for k in sorted(found)}
     k = min(options.k, max(found)) if options.k else bic.choose_k(scores, options.bic_threshold)
     clustering = kmeans.polished(points, found[k])
     distance2 = kmeans.distances(points.x, clustering)[points.point].astype(np.float64)
@@ -119,15 +120,6 @@ def choose(signature: Signature, options: Options, seed: int, times: F64 | None 
         wcss=clustering.wcss,
         distance2=distance2,
     )
-
-
-def _scores(points: kmeans.Points, found: dict[int, kmeans.Clustering]) -> dict[int, float]:
-    """BIC by k; variance below the noise floor is not believed."""
-    dim = points.x.shape[1]
-    square = np.einsum("ij,ij->i", points.x, points.x, dtype=np.float64)
-    mean_square = float(np.dot(square, points.weight) / points.weight.sum())
-    floor = bic.NOISE_FLOOR * mean_square / dim
-    return {k: bic.bic_score(c.wcss, c.mass, dim, floor) for k, c in sorted(found.items())}
 
 
 def _in_order_of_appearance(label: I32) -> I32:

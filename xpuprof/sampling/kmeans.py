@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from xpuprof._select import ffi, lib
+from xpuprof.sampling.bic import NOISE_FLOOR, bic_score
 from xpuprof.signature.kernels import THREADS, checked, merge, pointer
 
 F32 = npt.NDArray[np.float32]
@@ -21,10 +23,13 @@ TOLERANCE = 1e-4
 """A Lloyd step that gains less than this share of the within-cluster sum ends a k's steps; the k
 that is chosen is carried on to convergence by `polished`."""
 
-RESTART_WORK = 2e8
+RESTART_WORK = 5e8
 """Sweeps are repeated from other seeds while points x dimensions x maxk^2 of all of them stays
 below this: small inputs, where chance matters most, get many, large ones one."""
-MAX_RESTARTS = 16
+MAX_RESTARTS = 24
+
+CANDIDATES = (16, 1, 4, 2)
+"""Points drawn for each new centre, restart by restart: greedy first, then more by chance."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +46,14 @@ class Clustering:
     def k(self) -> int:
         """Number of clusters."""
         return len(self.mass)
+
+    def score(self, floor: float) -> float:
+        """BIC, variance below `floor` not believed."""
+        return bic_score(self.wcss, self.mass, self.centre.shape[1], floor)
+
+    def better_than(self, other: Clustering, floor: float) -> bool:
+        """Higher BIC, as SimPoint chooses among its seeds; among equals the tighter one."""
+        return (self.score(floor), -self.wcss) > (other.score(floor), -other.wcss)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,78 +79,89 @@ def sweep(
 ) -> dict[int, Clustering]:
     """Best clustering found for each k = 1..maxk (fewer when the points are fewer).
 
-    Each restart goes up, adding the best of 16 centres drawn as in k-means++, and down again,
-    removing the centre whose loss costs least; each step is followed by Lloyd's to convergence.
+    Each restart goes up, adding the best of some centres drawn as in k-means++, and down again,
+    removing the centre whose loss costs least; each change is followed by Lloyd's steps.
     Deterministic in (points, maxk, seed, restarts).
     """
     maxk = min(maxk, len(points.x))
+    wanted = RESTART_WORK / max(points.x.size * float(maxk) ** 2, 1.0)
+    tolerance = TOLERANCE if wanted < 1.0 else 0.0
     if restarts is None:
-        work = points.x.size * float(maxk) ** 2
-        restarts = int(np.clip(RESTART_WORK / max(work, 1.0), 1, MAX_RESTARTS))
+        restarts = int(np.clip(wanted, 1, MAX_RESTARTS))
+    floor = noise_floor(points)
     best: dict[int, Clustering] = {}
     for restart in range(restarts):
-        _one_sweep(points, maxk, seed + 1_000_003 * restart, threads, best)
+        candidates = CANDIDATES[restart % len(CANDIDATES)]
+        with _Sweep(points, maxk, candidates, seed + 1_000_003 * restart, threads) as one:
+            for result in one.up_and_down(maxk, tolerance):
+                known = best.get(result.k)
+                if known is None or result.better_than(known, floor):
+                    best[result.k] = result
     return best
-
-
-def _one_sweep(
-    points: Points, maxk: int, seed: int, threads: int, best: dict[int, Clustering]
-) -> None:
-    n, dim = points.x.shape
-    handle = lib.xps_sweep_new(
-        n, dim, pointer(points.x, "float"), pointer(points.weight, "double"), maxk,
-        seed & (2**64 - 1), threads,
-    )  # fmt: skip
-    if handle == ffi.NULL:
-        raise MemoryError("not enough memory to cluster")
-    try:
-        reached = 0
-        while reached < maxk:
-            k = checked(lib.xps_sweep_grow(handle, ITERATIONS, TOLERANCE), "cluster")
-            if k == reached:
-                break
-            reached = k
-            _keep_better(handle, k, n, dim, best)
-        while reached > 2:
-            reached = checked(lib.xps_sweep_shrink(handle, ITERATIONS, TOLERANCE), "cluster")
-            _keep_better(handle, reached, n, dim, best)
-    finally:
-        lib.xps_sweep_free(handle)
-
-
-def _keep_better(handle: object, k: int, n: int, dim: int, best: dict[int, Clustering]) -> None:
-    wcss = ffi.new("double *")
-    lib.xps_sweep_result(handle, wcss, ffi.NULL, ffi.NULL, ffi.NULL)
-    if k in best and not wcss[0] < best[k].wcss:
-        return
-    mass, centre = np.empty(k), np.empty((k, dim), np.float32)
-    label = np.empty(n, np.int32)
-    lib.xps_sweep_result(
-        handle, wcss, pointer(mass, "double"), pointer(centre, "float"), pointer(label, "uint32_t")
-    )
-    best[k] = Clustering(float(wcss[0]), mass, centre, label)
 
 
 def polished(points: Points, clustering: Clustering, threads: int = THREADS) -> Clustering:
     """Lloyd's steps from `clustering` until no label changes (ITERATIONS x 10 at most)."""
-    n, dim = points.x.shape
-    best: dict[int, Clustering] = {}
-    handle = lib.xps_sweep_new(
-        n, dim, pointer(points.x, "float"), pointer(points.weight, "double"), clustering.k, 0,
-        threads,
-    )  # fmt: skip
-    if handle == ffi.NULL:
-        raise MemoryError("not enough memory to cluster")
-    try:
-        centre = np.ascontiguousarray(clustering.centre)
-        checked(
-            lib.xps_sweep_start(handle, clustering.k, pointer(centre, "float"), 10 * ITERATIONS, 0.0),
-            "cluster",
+    with _Sweep(points, clustering.k, 1, 0, threads) as one:
+        return one.from_centres(clustering.centre)
+
+
+def noise_floor(points: Points) -> float:
+    """Least variance (a dimension) that is believed of these points."""
+    square = np.einsum("ij,ij->i", points.x, points.x, dtype=np.float64)
+    mean = float(np.dot(square, points.weight) / points.weight.sum())
+    return NOISE_FLOOR * mean / points.x.shape[1]
+
+
+class _Sweep:
+    """A C sweep over the points, freed at the end of the block."""
+
+    def __init__(self, points: Points, maxk: int, candidates: int, seed: int, threads: int) -> None:
+        self._points = points  # C reads it until the end
+        self._handle = lib.xps_sweep_new(
+            *points.x.shape, pointer(points.x, "float"), pointer(points.weight, "double"), maxk,
+            candidates, seed & (2**64 - 1), threads,
+        )  # fmt: skip
+        if self._handle == ffi.NULL:
+            raise MemoryError("not enough memory to cluster")
+
+    def __enter__(self) -> _Sweep:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        lib.xps_sweep_free(self._handle)
+
+    def up_and_down(self, maxk: int, tolerance: float) -> Iterator[Clustering]:
+        """k = 1..maxk, then maxk - 1..2."""
+        reached = 0
+        while reached < maxk:
+            k = checked(lib.xps_sweep_grow(self._handle, ITERATIONS, tolerance), "cluster")
+            if k == reached:
+                return  # every point lies on its centre: fewer would only be worse
+            reached = k
+            yield self._result(k)
+        while reached > 2:
+            reached = checked(lib.xps_sweep_shrink(self._handle, ITERATIONS, tolerance), "cluster")
+            yield self._result(reached)
+
+    def from_centres(self, centre: F32) -> Clustering:
+        """Lloyd's steps from given centres to convergence."""
+        centre = np.ascontiguousarray(centre, dtype=np.float32)
+        k = lib.xps_sweep_start(
+            self._handle, len(centre), pointer(centre, "float"), 10 * ITERATIONS, 0.0
         )
-        _keep_better(handle, clustering.k, n, dim, best)
-    finally:
-        lib.xps_sweep_free(handle)
-    return best[clustering.k]
+        return self._result(checked(k, "cluster"))
+
+    def _result(self, k: int) -> Clustering:
+        n, dim = self._points.x.shape
+        wcss = ffi.new("double *")
+        mass, centre = np.empty(k), np.empty((k, dim), np.float32)
+        label = np.empty(n, np.int32)
+        lib.xps_sweep_result(
+            self._handle, wcss, pointer(mass, "double"), pointer(centre, "float"),
+            pointer(label, "uint32_t"),
+        )  # fmt: skip
+        return Clustering(float(wcss[0]), mass, centre, label)
 
 
 def distances(x: F32, clustering: Clustering, threads: int = THREADS) -> F32:
