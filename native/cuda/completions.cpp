@@ -1,7 +1,28 @@
 #include "completions.h"
 
 void Completions::expect(uint32_t correlation, uint64_t key, uint64_t launch, uint64_t tsc_run) {
-  calls_[correlation].launches.push_back({key, launch, tsc_run});
+  Call &call = calls_[correlation];
+  if (call.empty()) {
+    call.first = {key, launch, tsc_run};
+    call.has_first = true;
+  } else {
+    call.more.push_back({key, launch, tsc_run});
+  }
+}
+
+bool Completions::take(Call *call, uint64_t key, Expected *found) {
+  if (call->has_first && call->first.key == key) {
+    *found = call->first;
+    call->has_first = false;
+    return true;
+  }
+  for (size_t i = 0; i < call->more.size(); i++) {
+    if (call->more[i].key != key) continue;
+    *found = call->more[i];
+    call->more.erase(call->more.begin() + static_cast<std::ptrdiff_t>(i));
+    return true;
+  }
+  return false;
 }
 
 void Completions::call_begins(uint32_t correlation, uint32_t outer) {
@@ -29,7 +50,7 @@ std::vector<Completion> Completions::call_ends(uint32_t correlation) {
   std::vector<Completion> early;
   early.swap(call->second.early);
   call->second.over = true;
-  if (call->second.launches.empty()) forget(call);
+  if (call->second.empty()) forget(call);
   return early;
 }
 
@@ -41,21 +62,19 @@ Completions::Match Completions::match(const Completion &completion, const uint64
     call->second.early.push_back(completion);
     return EARLY;
   }
-  std::vector<Expected> &launches = call->second.launches;
-  for (int k = 0; k < n_keys; k++)
-    for (size_t i = 0; i < launches.size(); i++) {
-      if (launches[i].key != keys[k]) continue;
-      *launch = launches[i].launch;
-      *tsc_run = launches[i].tsc_run;
-      launches.erase(launches.begin() + static_cast<std::ptrdiff_t>(i));
-      if (launches.empty()) forget(call);
-      return MATCHED;
-    }
+  for (int k = 0; k < n_keys; k++) {
+    Expected found;
+    if (!take(&call->second, keys[k], &found)) continue;
+    *launch = found.launch;
+    *tsc_run = found.tsc_run;
+    if (call->second.empty()) forget(call);
+    return MATCHED;
+  }
   return UNMATCHED;
 }
 
 uint64_t Completions::open() const {
   uint64_t sum = 0;
-  for (const auto &call : calls_) sum += call.second.launches.size();
+  for (const auto &call : calls_) sum += call.second.has_first + call.second.more.size();
   return sum;
 }

@@ -37,11 +37,14 @@ class Completions {
     uint64_t key, launch, tsc_run;
   };
   struct Call {
-    std::vector<Expected> launches;
+    Expected first; /* almost every call launches one kernel: nothing is allocated for it */
+    std::vector<Expected> more;
     std::vector<Completion> early;
-    bool over = false;
     uint32_t outer = 0;
+    bool has_first = false, over = false;
+    bool empty() const { return !has_first && more.empty(); }
   };
+  static bool take(Call *call, uint64_t key, Expected *found);
   using Calls = std::unordered_map<uint32_t, Call>;
   Calls::iterator find(uint32_t correlation);
   void forget(Calls::iterator call);

@@ -428,7 +428,8 @@ bool start(const char **why) {
   const char *mode = getenv(XPU_ENV_MODE), *timer = getenv(XPU_ENV_TIMER);
   bool sync = timer && strcmp(timer, "sync") == 0;
   bracket_calls = !mode || strcmp(mode, "time") != 0;
-  recorder = new Recorder(sync); /* lives on: callbacks may come until the very end */
+  /* Lives on: callbacks may come until the very end. */
+  recorder = new Recorder(sync, bracket_calls ? "engine cuda counts no blocks" : nullptr);
   enable_callbacks();
   if (sync) return true;
   cupti.cuptiActivityRegisterCallbacks(buffer_wanted, buffer_filled);

@@ -13,8 +13,8 @@ static uint64_t cupti_now() {
   return ns;
 }
 
-Recorder::Recorder(bool sync)
-    : kernels("the cuda engine records launches and times, not blocks"), sync_(sync) {
+Recorder::Recorder(bool sync, const char *reason)
+    : kernels(reason ? reason : "timed, not instrumented"), sync_(sync), reason_(reason) {
   take_clock_pair();
 }
 
@@ -57,7 +57,7 @@ uint64_t Recorder::run(const ApiCall &call, const Shape &shape, uint32_t device)
   launch.queue = stream_id(call);
   launch.device = device;
   launch.tsc_run = call.tsc_run;
-  launch.reason = "the cuda engine records launches and times, not blocks";
+  launch.reason = reason_;
   uint64_t number = xpu_kernel_run(&launch);
   xpu_resources resources = kernel.resources;
   resources.local_dynamic = shape.shared;

@@ -26,7 +26,8 @@ struct Shape {
 
 class Recorder {
  public:
-  explicit Recorder(bool sync);
+  /* `reason`: why launches are uninstrumented; NULL in a timer run, which instruments none. */
+  Recorder(bool sync, const char *reason);
 
   void call_begins(uint32_t correlation, uint32_t outer);
   void call_over(uint32_t correlation); /* also of a call that launched nothing */
@@ -55,6 +56,7 @@ class Recorder {
   uint32_t stream_id(const ApiCall &call);
 
   const bool sync_;
+  const char *const reason_;
   std::unordered_map<CUcontext, uint32_t> devices_;
   std::mutex completions_lock_; /* guards what follows; nothing of CUDA is called under it */
   ClockMap clock_;
