@@ -1,0 +1,113 @@
+"""The GPU engine `cuda`: launch record and timer for NVIDIA devices on CUPTI. It counts no blocks;
+with engine `nvbit` for the profile it is the timer, alone it feeds the methods that need times
+only (stem-root, allegro, random)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+
+from xpuprof.engines.base import GpuOptions, Mode, Probe, Timer
+from xpuprof.errors import EngineError
+
+LIBRARY = "libxpuprof_cuda.so"
+ADVICE_BUILD = (
+    "install CUDA's headers (`pip install xpuprof[cuda]`, or a CUDA toolkit with CUDA_HOME set), "
+    "then install xpuprof again so that its timer is built"
+)
+ADVICE_CUPTI = "run `pip install xpuprof[cuda]`, or install a CUDA toolkit"
+ADVICE_DRIVER = "install NVIDIA's driver and check with `nvidia-smi` that it sees a GPU"
+
+# Run in a process of its own: a driver that crashes or hangs must not take us with it.
+_COUNT_DEVICES = """
+import ctypes
+driver = ctypes.CDLL("libcuda.so.1")
+n, version = ctypes.c_int(), ctypes.c_int()
+assert driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(n)) == 0
+driver.cuDriverGetVersion(ctypes.byref(version))
+print(n.value, version.value)
+"""
+
+
+def cupti_library() -> Path | None:
+    """CUPTI as XPUPROF_CUPTI names it, from PyPI's nvidia-cuda-cupti, or from a toolkit."""
+    if chosen := os.environ.get("XPUPROF_CUPTI"):
+        return Path(chosen) if Path(chosen).is_file() else None
+    packages = Path(sysconfig.get_path("purelib")) / "nvidia"
+    folders = [packages / "cu13" / "lib", packages / "cuda_cupti" / "lib"]
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        if home := os.environ.get(name):
+            folders += [Path(home) / "lib64", Path(home) / "extras" / "CUPTI" / "lib64"]
+    folders += [Path("/usr/local/cuda/lib64"), Path("/usr/local/cuda/extras/CUPTI/lib64")]
+    found = (library for folder in folders for library in sorted(folder.glob("libcupti.so.[0-9]*")))
+    return next(found, None)
+
+
+def devices() -> tuple[int, str]:
+    """How many devices the NVIDIA driver sees, and its CUDA version (empty: no driver)."""
+    environment = {k: v for k, v in os.environ.items() if k != "CUDA_INJECTION64_PATH"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _COUNT_DEVICES],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    except subprocess.TimeoutExpired:
+        return 0, ""
+    words = done.stdout.split()
+    if done.returncode != 0 or len(words) != 2:
+        return 0, ""
+    version = int(words[1])
+    return int(words[0]), f"{version // 1000}.{version % 1000 // 10}"
+
+
+class Cuda:
+    """Every kernel launch of the CUDA driver, with the device's times. Adds no synchronisation in
+    timer mode async."""
+
+    name = "cuda"
+
+    def probe(self) -> Probe:
+        library = Path(str(files("xpuprof") / "_native")) / LIBRARY
+        if not library.is_file():
+            return Probe(self.name, False, (f"{LIBRARY} (it was not built)",), ADVICE_BUILD)
+        details = {"library": str(library)}
+        cupti = cupti_library()
+        if cupti is None:
+            return Probe(self.name, False, ("CUPTI (libcupti.so)",), ADVICE_CUPTI, details)
+        details["cupti"] = str(cupti)
+        count, version = devices()
+        if count == 0:
+            what = "an NVIDIA GPU" if version else "NVIDIA's driver (libcuda.so.1)"
+            return Probe(self.name, False, (what,), ADVICE_DRIVER, details)
+        details |= {"devices": str(count), "driver": f"CUDA {version}"}
+        return Probe(self.name, True, details=details)
+
+    def environment(
+        self, mode: Mode, timer: Timer, execution_dir: Path, options: GpuOptions
+    ) -> dict[str, str]:
+        """What makes the driver load the timer. Raises EngineError when it cannot be used here."""
+        probe = self.probe()
+        if not probe.available:
+            raise EngineError(
+                f"GPU engine cuda: {', '.join(probe.missing)} is missing; {probe.advice}"
+            )
+        return {
+            "CUDA_INJECTION64_PATH": probe.details["library"],
+            "XPUPROF_CUPTI": probe.details["cupti"],
+        }
+
+    @contextmanager
+    def start_services(
+        self, mode: Mode, execution_dir: Path, options: GpuOptions
+    ) -> Iterator[dict[str, str]]:
+        """There are none."""
+        yield {}
