@@ -61,6 +61,25 @@ std::string absolute_includes(const std::string &options) {
   return result + (quote ? " \"-I" : " -I") + here + (quote ? "\"" : "");
 }
 
+// Search folders differ from machine to machine and say nothing about the program.
+std::string without_includes(const std::string &options) {
+  std::string result;
+  for (size_t at = 0; at < options.size();) {
+    bool start = at == 0 || options[at - 1] == ' ';
+    if (!start || options.compare(at, 2, "-I") != 0) {
+      result += options[at++];
+      continue;
+    }
+    at = options.find_first_not_of(' ', at + 2);
+    if (at == std::string::npos) break;
+    char quote = options[at] == '"' || options[at] == '\'' ? options[at] : ' ';
+    at = options.find(quote, at + 1);
+    if (at == std::string::npos) break;
+    at++;
+  }
+  return result;
+}
+
 std::shared_ptr<Program> add_program(cl_program handle, cl_context context) {
   auto program = std::make_shared<Program>();
   program->handle = handle;
@@ -71,7 +90,7 @@ std::shared_ptr<Program> add_program(cl_program handle, cl_context context) {
 
 void hash_part(ContentHash *hash, const Part &part) {
   hash->add(part.payload);
-  hash->add(part.options);
+  hash->add(without_includes(part.options));
   for (const auto &header : part.headers) {
     hash->add(header.first);
     hash->add(header.second);
@@ -103,7 +122,7 @@ std::shared_ptr<Build> new_build(Program *program, const char *options) {
     build->parts.push_back(std::move(part));
   } else if (!program->device_parts.empty()) {
     hash_part(&hash, program->device_parts.begin()->second);
-    hash.add(build->options);
+    hash.add(without_includes(build->options));
   } else {
     hash_part(&hash, program->source);
   }

@@ -1,0 +1,549 @@
+/* One OpenCL program, many small cases: `opencl_cases CASE`. Each prints what a user could see, so
+ * that a run under the layer can be compared with a native one. Kernel `trips` counts its own
+ * loop trips with atomics, which no compiler may merge: a test can model them per warp. */
+#define CL_TARGET_OPENCL_VERSION 300
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#include <CL/cl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MAX_ITEMS = 1 << 16 };
+
+static const char *const SOURCE =
+    "kernel void trips(global const int *n, global int *sink) {\n"
+    "  size_t i = get_global_id(0) - get_global_offset(0) + get_global_size(0) *\n"
+    "    (get_global_id(1) + get_global_size(1) * get_global_id(2));\n"
+    "  for (int k = 0; k < n[i]; k++) atomic_inc(&sink[i & 7]);\n"
+    "}\n"
+    "kernel void straight(global int *sink) {\n"
+    "  atomic_add(&sink[get_global_id(0) & 7], STEP);\n"
+    "}\n";
+
+static cl_platform_id platform;
+static cl_device_id device;
+static cl_context context;
+static cl_command_queue queue;
+static cl_program program;
+static cl_mem input, sink;
+
+static void must(cl_int error, const char *what) {
+  if (error == CL_SUCCESS) return;
+  printf("%s: error %d\n", what, error);
+  fflush(stdout);
+  _exit(3);
+}
+
+static cl_program build(const char *text, const char *options) {
+  cl_int error;
+  cl_program built = clCreateProgramWithSource(context, 1, &text, NULL, &error);
+  must(error, "create program");
+  must(clBuildProgram(built, 1, &device, options, NULL, NULL), "build");
+  return built;
+}
+
+static cl_kernel kernel_of(cl_program from, const char *name) {
+  cl_int error;
+  cl_kernel kernel = clCreateKernel(from, name, &error);
+  must(error, name);
+  return kernel;
+}
+
+static cl_kernel trips_kernel(void) {
+  cl_kernel kernel = kernel_of(program, "trips");
+  must(clSetKernelArg(kernel, 0, sizeof input, &input), "argument 0");
+  must(clSetKernelArg(kernel, 1, sizeof sink, &sink), "argument 1");
+  return kernel;
+}
+
+static cl_kernel straight_kernel(cl_program from) {
+  cl_kernel kernel = kernel_of(from, "straight");
+  must(clSetKernelArg(kernel, 0, sizeof sink, &sink), "argument 0");
+  return kernel;
+}
+
+static void set_up(void) {
+  static int trips[MAX_ITEMS], zeros[8];
+  cl_int error;
+  for (int i = 0; i < MAX_ITEMS; i++) trips[i] = (int)((unsigned)i * 7919u % 13u);
+  must(clGetPlatformIDs(1, &platform, NULL), "platform");
+  must(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL), "device");
+  context = clCreateContext(NULL, 1, &device, NULL, NULL, &error);
+  must(error, "context");
+  queue = clCreateCommandQueue(context, device, 0, &error);
+  must(error, "queue");
+  input = clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, sizeof trips, trips, &error);
+  must(error, "input");
+  sink = clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, sizeof zeros, zeros, &error);
+  must(error, "sink");
+  program = build(SOURCE, "-DSTEP=3");
+}
+
+static void show_sink(const char *title) {
+  int values[8],
+      error = clEnqueueReadBuffer(queue, sink, CL_TRUE, 0, sizeof values, values, 0, NULL, NULL);
+  must(error, "read");
+  printf("%s:", title);
+  for (int i = 0; i < 8; i++) printf(" %d", values[i]);
+  printf("\n");
+}
+
+static cl_int run(cl_command_queue on, cl_kernel kernel, cl_uint n, const size_t *global,
+                  const size_t *local) {
+  return clEnqueueNDRangeKernel(on, kernel, n, NULL, global, local, 0, NULL, NULL);
+}
+
+static cl_int run_1d(cl_command_queue on, cl_kernel kernel, size_t global, size_t local) {
+  return run(on, kernel, 1, &global, local ? &local : NULL);
+}
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+static void shapes(void) {
+  static const size_t of[][7] = {/* dimensions, global, local */
+                                 {1, 640, 1, 1, 64, 1, 1}, {1, 480, 1, 1, 24, 1, 1},
+                                 {1, 330, 1, 1, 33, 1, 1}, {1, 1000, 1, 1, 100, 1, 1},
+                                 {2, 35, 21, 1, 5, 7, 1},  {2, 64, 48, 1, 16, 16, 1},
+                                 {3, 9, 8, 10, 3, 4, 5},   {1, 7, 1, 1, 1, 1, 1}};
+  cl_kernel kernel = trips_kernel();
+  for (size_t s = 0; s < sizeof of / sizeof *of; s++)
+    must(run(queue, kernel, (cl_uint)of[s][0], &of[s][1], &of[s][4]), "launch");
+  size_t offset = 11, global = 96, local = 48;
+  must(clEnqueueNDRangeKernel(queue, kernel, 1, &offset, &global, &local, 0, NULL, NULL), "launch");
+  show_sink("shapes");
+}
+
+static void derived(void) { /* no probe is needed: counts follow from the launch */
+  cl_kernel kernel = straight_kernel(program);
+  must(run_1d(queue, kernel, 640, 64), "launch");
+  must(run_1d(queue, kernel, 300, 50), "launch");
+  must(run_1d(queue, kernel, 640, 0), "launch");
+  must(clEnqueueTask(queue, kernel, 0, NULL, NULL), "task");
+  show_sink("derived");
+}
+
+static void null_local(void) {
+  cl_kernel kernel = trips_kernel();
+  size_t plane[2] = {60, 50};
+  must(run_1d(queue, kernel, 4096, 0), "launch");
+  must(run_1d(queue, kernel, 997, 0), "launch");
+  must(run(queue, kernel, 2, plane, NULL), "launch");
+  show_sink("null local");
+}
+
+static cl_kernel shared_kernel;
+
+static void *worker(void *argument) {
+  long number = (long)argument;
+  cl_int error;
+  cl_command_queue own = clCreateCommandQueue(context, device, 0, &error);
+  must(error, "queue");
+  cl_kernel kernel = trips_kernel();
+  for (int i = 0; i < 60; i++) {
+    must(run_1d(own, kernel, 64 * (size_t)(number + 1), 32), "launch");
+    must(run_1d(own, shared_kernel, 64, 64), "launch");
+  }
+  must(clFinish(own), "finish");
+  clReleaseKernel(kernel);
+  clReleaseCommandQueue(own);
+  return NULL;
+}
+
+static void threads(void) {
+  pthread_t thread[4];
+  shared_kernel = trips_kernel();
+  for (long t = 0; t < 4; t++) pthread_create(&thread[t], NULL, worker, (void *)t);
+  for (int t = 0; t < 4; t++) pthread_join(thread[t], NULL);
+  show_sink("threads");
+}
+
+static void events(void) {
+  cl_int error;
+  cl_kernel kernel = trips_kernel();
+  cl_command_queue second = clCreateCommandQueue(context, device, 0, &error);
+  must(error, "queue");
+  cl_event gate = clCreateUserEvent(context, &error), done;
+  size_t global = 256, local = 32;
+  must(clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &global, &local, 1, &gate, NULL), "gated");
+  for (int i = 0; i < 20; i++) must(run_1d(queue, kernel, 128, 32), "behind the gate");
+  /* What stands behind the gate must hold up nobody else. */
+  must(run_1d(second, kernel, 512, 32), "launch");
+  must(clFinish(second), "finish second");
+  must(clSetUserEventStatus(gate, CL_COMPLETE), "fire");
+  must(clFinish(queue), "finish");
+  cl_command_queue free_order =
+      clCreateCommandQueue(context, device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &error);
+  must(error, "out of order queue");
+  cl_event wait[10];
+  for (int i = 0; i < 10; i++)
+    must(clEnqueueNDRangeKernel(free_order, kernel, 1, NULL, &global, &local, i > 1 ? 2 : 0,
+                                i > 1 ? &wait[i - 2] : NULL, &wait[i]),
+         "launch");
+  must(clEnqueueMarkerWithWaitList(free_order, 10, wait, &done), "marker");
+  must(clWaitForEvents(1, &done), "wait");
+  for (int i = 0; i < 10; i++) {
+    cl_int status;
+    cl_command_type type;
+    must(clGetEventInfo(wait[i], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL),
+         "status");
+    must(clGetEventInfo(wait[i], CL_EVENT_COMMAND_TYPE, sizeof type, &type, NULL), "type");
+    printf("event %d: status %d type %x\n", i, status, type);
+    clReleaseEvent(wait[i]);
+  }
+  show_sink("events");
+}
+
+static void abandoned_gate(void) { /* a user event that is never fired: the program just ends */
+  cl_int error;
+  cl_kernel kernel = trips_kernel();
+  cl_command_queue second = clCreateCommandQueue(context, device, 0, &error);
+  cl_event gate = clCreateUserEvent(context, &error);
+  size_t global = 256, local = 32;
+  must(run_1d(queue, kernel, 256, 32), "launch");
+  must(clFinish(queue), "finish");
+  must(clEnqueueNDRangeKernel(second, kernel, 1, NULL, &global, &local, 1, &gate, NULL), "gated");
+  show_sink("abandoned gate");
+  fflush(stdout);
+}
+
+static const char *const
+    HELPER = "int helper(int x);\n",
+    *const HELPER_BODY =
+        "int helper(int x) { int s = 0; for (int i = 0; i < x; i++) s += i & 3; return s; }\n";
+static const char *const MAIN_BODY =
+    "#include \"helper.h\"\n"
+    "kernel void linked(global const int *n, global int *sink) {\n"
+    "  int i = get_global_id(0);\n"
+    "  if (helper(n[i]) > 4) atomic_inc(&sink[i & 7]);\n"
+    "}\n";
+
+static void programs(void) {
+  cl_int error;
+  cl_program header = clCreateProgramWithSource(context, 1, (const char **)&HELPER, NULL, &error);
+  cl_program part[2] = {
+      clCreateProgramWithSource(context, 1, (const char **)&MAIN_BODY, NULL, &error),
+      clCreateProgramWithSource(context, 1, (const char **)&HELPER_BODY, NULL, &error)};
+  const char *name = "helper.h";
+  must(clCompileProgram(part[0], 1, &device, "", 1, &header, &name, NULL, NULL), "compile");
+  must(clCompileProgram(part[1], 1, &device, "", 0, NULL, NULL, NULL, NULL), "compile");
+  cl_program linked = clLinkProgram(context, 1, &device, "", 2, part, NULL, NULL, &error);
+  must(error, "link");
+  cl_kernel kernel = kernel_of(linked, "linked");
+  clReleaseProgram(part[0]);
+  clReleaseProgram(part[1]);
+  clReleaseProgram(header);
+  clReleaseProgram(linked);
+  must(clSetKernelArg(kernel, 0, sizeof input, &input), "argument 0");
+  must(clSetKernelArg(kernel, 1, sizeof sink, &sink), "argument 1");
+  must(run_1d(queue, kernel, 1024, 64), "launch");
+  clReleaseKernel(kernel);
+  show_sink("linked");
+
+  cl_kernel all[4] = {0};
+  cl_uint n = 0;
+  must(clCreateKernelsInProgram(program, 4, all, &n), "kernels in program");
+  printf("kernels in program: %u\n", n);
+  for (cl_uint k = 0; k < n; k++) {
+    char kernel_name[32];
+    cl_uint is_trips;
+    must(clGetKernelInfo(all[k], CL_KERNEL_FUNCTION_NAME, sizeof kernel_name, kernel_name, NULL),
+         "name");
+    is_trips = strcmp(kernel_name, "trips") == 0;
+    if (is_trips) must(clSetKernelArg(all[k], 0, sizeof input, &input), "argument");
+    must(clSetKernelArg(all[k], is_trips, sizeof sink, &sink), "argument");
+    must(run_1d(queue, all[k], 320, 32), "launch");
+    clReleaseKernel(all[k]);
+  }
+  /* The same source built another way is another program. */
+  cl_program other = build(SOURCE, "-DSTEP=5");
+  cl_kernel straight = straight_kernel(other);
+  clReleaseProgram(other);
+  must(clRetainKernel(straight), "retain");
+  clReleaseKernel(straight);
+  must(run_1d(queue, straight, 320, 32), "launch");
+  clReleaseKernel(straight);
+  show_sink("programs");
+}
+
+static void reuse(void) { /* handles come back after a release */
+  for (int i = 0; i < 30; i++) {
+    char options[32];
+    snprintf(options, sizeof options, "-DSTEP=%d", i % 3);
+    cl_program own = build(SOURCE, options);
+    cl_kernel kernel = straight_kernel(own);
+    must(run_1d(queue, kernel, 64, 64), "launch");
+    clReleaseKernel(kernel);
+    clReleaseProgram(own);
+    kernel = trips_kernel();
+    must(run_1d(queue, kernel, 64, 64), "launch");
+    clReleaseKernel(kernel);
+  }
+  show_sink("reuse");
+}
+
+static void binary(void) {
+  size_t size;
+  cl_int error, status;
+  must(clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL), "size");
+  unsigned char *bytes = malloc(size);
+  must(clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof bytes, &bytes, NULL), "binary");
+  cl_program again = clCreateProgramWithBinary(context, 1, &device, &size,
+                                               (const unsigned char **)&bytes, &status, &error);
+  must(error, "from binary");
+  must(clBuildProgram(again, 1, &device, "", NULL, NULL), "build");
+  cl_kernel kernel = straight_kernel(again);
+  must(run_1d(queue, kernel, 64, 64), "launch");
+  free(bytes);
+  show_sink("binary");
+}
+
+static void failures(void) {
+  cl_kernel kernel = trips_kernel(), bare = kernel_of(program, "trips");
+  size_t zero = 0, one = 1;
+  printf("zero size: %d\n", run(queue, kernel, 1, &zero, NULL));
+  printf("no arguments: %d\n", run_1d(queue, bare, 64, 32));
+  printf("no dimensions: %d\n", run(queue, kernel, 0, &one, NULL));
+  printf("not divisible: %d\n", run_1d(queue, kernel, 65, 32));
+  printf("too large a group: %d\n", run_1d(queue, kernel, 1 << 20, 1 << 20));
+  printf("no such argument: %d\n", clSetKernelArg(kernel, 2, sizeof sink, &sink));
+  must(run_1d(queue, kernel, 64, 32), "a good one");
+  show_sink("failures");
+}
+
+static void infos(void) {
+  cl_kernel kernel = trips_kernel();
+  cl_uint n = 0, references = 0;
+  size_t size = 0;
+  char text[4096] = "";
+  cl_int error;
+  must(clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof n, &n, NULL), "arguments");
+  must(clGetKernelInfo(kernel, CL_KERNEL_REFERENCE_COUNT, sizeof n, &references, NULL), "refs");
+  printf("arguments %u, references %u\n", n, references);
+  must(clGetProgramInfo(program, CL_PROGRAM_NUM_KERNELS, sizeof size, &size, NULL), "kernels");
+  must(clGetProgramInfo(program, CL_PROGRAM_SOURCE, sizeof text, text, NULL), "source");
+  printf("kernels %zu, source %zu\n", size, strlen(text));
+  must(clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_OPTIONS, sizeof text, text, NULL),
+       "options");
+  printf("options %s\n", text);
+  must(
+      clGetKernelWorkGroupInfo(kernel, device, CL_KERNEL_WORK_GROUP_SIZE, sizeof size, &size, NULL),
+      "work group");
+  cl_ulong local = 1;
+  must(clGetKernelWorkGroupInfo(kernel, device, CL_KERNEL_LOCAL_MEM_SIZE, sizeof local, &local,
+                                NULL),
+       "local memory");
+  printf("group %zu, local %lu\n", size, (unsigned long)local);
+  must(run_1d(queue, kernel, 64, 32), "launch");
+  cl_queue_properties given[] = {CL_QUEUE_PROPERTIES, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, 0};
+  cl_command_queue own[3] = {
+      clCreateCommandQueueWithProperties(context, device, NULL, &error),
+      clCreateCommandQueueWithProperties(context, device, given, &error),
+      clCreateCommandQueue(context, device, CL_QUEUE_PROFILING_ENABLE, &error)};
+  for (int q = 0; q < 3; q++) {
+    cl_command_queue_properties flags = 99;
+    cl_queue_properties array[8] = {0};
+    cl_event event;
+    cl_ulong stamp = 0;
+    size_t bytes = 99, global = 64, group = 32;
+    int told =
+        clGetCommandQueueInfo(own[q], CL_QUEUE_PROPERTIES_ARRAY, sizeof array, array, &bytes);
+    must(clGetCommandQueueInfo(own[q], CL_QUEUE_PROPERTIES, sizeof flags, &flags, NULL), "flags");
+    printf("queue %d: flags %lx, array %d, %zu bytes, %lx\n", q, (unsigned long)flags, told, bytes,
+           (unsigned long)array[1]);
+    must(clEnqueueNDRangeKernel(own[q], kernel, 1, NULL, &global, &group, 0, NULL, &event),
+         "launch");
+    must(clWaitForEvents(1, &event), "wait");
+    error = clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof stamp, &stamp, NULL);
+    printf("profiling: %d, stamp %s\n", error, stamp ? "yes" : "no");
+    clReleaseEvent(event);
+    clReleaseCommandQueue(own[q]);
+  }
+  show_sink("infos");
+}
+
+static volatile int called[4];
+
+static void CL_CALLBACK on_event(cl_event event, cl_int status, void *user) {
+  (void)event;
+  called[0] += status == CL_COMPLETE && user == (void *)called;
+}
+static void CL_CALLBACK on_build(cl_program built, void *user) {
+  (void)built;
+  called[1] += user == (void *)called;
+}
+static void CL_CALLBACK on_release(cl_mem mem, void *user) {
+  (void)mem;
+  called[2] += user == (void *)called;
+}
+static void CL_CALLBACK on_device(void *arguments) {
+  int values[3];
+  memcpy(values, arguments, sizeof values);
+  called[3] += values[0] + values[1] + values[2];
+}
+
+static void callbacks(void) {
+  cl_int error;
+  cl_event event;
+  cl_kernel kernel = trips_kernel();
+  size_t global = 64, local = 32;
+  int arguments[3] = {100, 20, 3};
+  must(clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &global, &local, 0, NULL, &event), "launch");
+  must(clSetEventCallback(event, CL_COMPLETE, on_event, (void *)called), "event callback");
+  must(clFinish(queue), "finish");
+  cl_program own = clCreateProgramWithSource(context, 1, (const char **)&SOURCE, NULL, &error);
+  must(clBuildProgram(own, 1, &device, "-DSTEP=1", on_build, (void *)called), "build");
+  for (int i = 0; i < 2000 && !called[1]; i++) usleep(1000);
+  cl_mem own_mem = clCreateBuffer(context, CL_MEM_READ_WRITE, 64, NULL, &error);
+  must(clSetMemObjectDestructorCallback(own_mem, on_release, (void *)called), "destructor");
+  clReleaseMemObject(own_mem);
+  error = clEnqueueNativeKernel(queue, on_device, arguments, sizeof arguments, 0, NULL, NULL, 0,
+                                NULL, NULL);
+  must(clFinish(queue), "finish");
+  for (int i = 0; i < 2000 && !called[0]; i++) usleep(1000);
+  printf("native kernel: %d\n", error);
+  printf("called: %d %d %d %d\n", called[0], called[1], called[2], called[3]);
+}
+
+static void no_finish(void) { /* ends with launches in flight */
+  cl_kernel kernel = trips_kernel();
+  show_sink("before");
+  for (int i = 0; i < 50; i++) must(run_1d(queue, kernel, 4096, 32), "launch");
+  clFlush(queue);
+}
+
+static void local_memory(void) { /* leaves no room for the counters */
+  cl_kernel kernel = kernel_of(program, "trips");
+  (void)kernel;
+  cl_program own = build(
+      "kernel void greedy(global const int *n, global int *sink, local int *big) {\n"
+      "  int i = get_global_id(0), l = get_local_id(0);\n"
+      "  for (int k = 0; k < n[i]; k++) big[l] = k;\n"
+      "  if (n[i] > 3) atomic_add(&sink[i & 7], big[l]);\n"
+      "}\n",
+      "");
+  cl_kernel greedy = kernel_of(own, "greedy");
+  cl_ulong room;
+  must(clGetDeviceInfo(device, CL_DEVICE_LOCAL_MEM_SIZE, sizeof room, &room, NULL), "local memory");
+  must(clSetKernelArg(greedy, 0, sizeof input, &input), "argument 0");
+  must(clSetKernelArg(greedy, 1, sizeof sink, &sink), "argument 1");
+  must(clSetKernelArg(greedy, 2, 4096, NULL), "argument 2");
+  must(run_1d(queue, greedy, 256, 64), "launch");
+  must(clSetKernelArg(greedy, 2, room, NULL), "argument 2");
+  must(run_1d(queue, greedy, 256, 64), "launch");
+  show_sink("local memory");
+}
+
+static void sub_devices(void) { /* one context, two devices */
+  cl_device_partition_property how[] = {CL_DEVICE_PARTITION_EQUALLY, 1, 0};
+  cl_device_id parts[8];
+  cl_uint n = 0;
+  cl_int error = clCreateSubDevices(device, how, 8, parts, &n);
+  if (error != CL_SUCCESS || n < 2) {
+    printf("no sub-devices\n");
+    return;
+  }
+  cl_context both = clCreateContext(NULL, 2, parts, NULL, NULL, &error);
+  must(error, "context");
+  cl_program own = clCreateProgramWithSource(both, 1, (const char **)&SOURCE, NULL, &error);
+  must(clBuildProgram(own, 2, parts, "-DSTEP=2", NULL, NULL), "build");
+  cl_kernel kernel = kernel_of(own, "trips");
+  static int trips[MAX_ITEMS], values[8];
+  for (int i = 0; i < MAX_ITEMS; i++) trips[i] = (int)((unsigned)i * 7919u % 13u);
+  cl_mem n_mem = clCreateBuffer(both, CL_MEM_COPY_HOST_PTR, sizeof trips, trips, &error);
+  cl_mem sink_mem = clCreateBuffer(both, CL_MEM_COPY_HOST_PTR, sizeof values, values, &error);
+  must(clSetKernelArg(kernel, 0, sizeof n_mem, &n_mem), "argument 0");
+  must(clSetKernelArg(kernel, 1, sizeof sink_mem, &sink_mem), "argument 1");
+  for (int round = 0; round < 3; round++)
+    for (int d = 0; d < 2; d++) {
+      cl_command_queue own_queue = clCreateCommandQueue(both, parts[d], 0, &error);
+      must(error, "queue");
+      must(run_1d(own_queue, kernel, 512, 64), "launch");
+      must(clFinish(own_queue), "finish");
+      must(clEnqueueReadBuffer(own_queue, sink_mem, CL_TRUE, 0, sizeof values, values, 0, NULL,
+                               NULL),
+           "read");
+      clReleaseCommandQueue(own_queue);
+    }
+  printf("sub-devices: %d %d\n", values[0], values[7]);
+}
+
+static void forks(void) {
+  cl_kernel kernel = trips_kernel();
+  must(run_1d(queue, kernel, 64, 32), "launch");
+  must(clFinish(queue), "finish");
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) _exit(7);
+  int status = 0;
+  waitpid(child, &status, 0);
+  must(run_1d(queue, kernel, 64, 32), "launch");
+  printf("child ended with %d\n", WEXITSTATUS(status));
+  show_sink("forks");
+}
+
+static void killed(void) {
+  cl_kernel kernel = trips_kernel();
+  for (int i = 0; i < 100; i++) must(run_1d(queue, kernel, 256, 32), "launch");
+  must(clFinish(queue), "finish");
+  raise(SIGKILL);
+}
+
+static void nothing(void) { printf("no launch\n"); }
+
+static void contexts(void) { /* contexts come and go, with work in each */
+  clReleaseMemObject(input);
+  clReleaseMemObject(sink);
+  clReleaseProgram(program);
+  clReleaseCommandQueue(queue);
+  clReleaseContext(context);
+  for (int i = 0; i < 10; i++) {
+    set_up();
+    cl_kernel kernel = trips_kernel();
+    must(run_1d(queue, kernel, 640, 64), "launch");
+    if (i % 2) show_sink("contexts");
+    clReleaseContext(context); /* before what is in it */
+    clReleaseKernel(kernel);
+    clReleaseMemObject(input);
+    clReleaseMemObject(sink);
+    clReleaseProgram(program);
+    clReleaseCommandQueue(queue);
+  }
+}
+
+static const struct {
+  const char *name;
+  void (*run)(void);
+} CASES[] = {{"shapes", shapes},
+             {"derived", derived},
+             {"null_local", null_local},
+             {"threads", threads},
+             {"events", events},
+             {"abandoned_gate", abandoned_gate},
+             {"programs", programs},
+             {"reuse", reuse},
+             {"binary", binary},
+             {"failures", failures},
+             {"infos", infos},
+             {"callbacks", callbacks},
+             {"no_finish", no_finish},
+             {"local_memory", local_memory},
+             {"sub_devices", sub_devices},
+             {"forks", forks},
+             {"killed", killed},
+             {"nothing", nothing},
+             {"contexts", contexts}};
+
+int main(int argc, char **argv) {
+  for (size_t i = 0; argc > 1 && i < sizeof CASES / sizeof *CASES; i++)
+    if (strcmp(argv[1], CASES[i].name) == 0) {
+      set_up();
+      CASES[i].run();
+      return 0;
+    }
+  fprintf(stderr, "usage: opencl_cases CASE\n");
+  return 2;
+}

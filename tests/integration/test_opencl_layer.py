@@ -1,0 +1,314 @@
+"""The OpenCL layer on a real runtime: the program is unharmed, every launch is seen, and every
+warp's counts are those of an independent model."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from layered import PROGRAMS, Ran, environment, layered, run, warp_atomics
+
+from xpuprof.engines.base import Timer
+from xpuprof.trace.clock import tsc
+
+pytestmark = pytest.mark.opencl
+WARP = 32
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program `opencl_cases`."""
+    target = tmp_path_factory.mktemp("cases") / "opencl_cases"
+    source = PROGRAMS / "opencl_cases.c"
+    flags = ["-O1", "-Wall", "-Wextra", "-Wno-deprecated-declarations"]
+    subprocess.run(["cc", *flags, source, "-o", target, "-lOpenCL", "-lpthread"], check=True)
+    return target
+
+
+# Launches of every case that the runtime accepts.
+LAUNCHES = {
+    "shapes": 9,
+    "derived": 4,
+    "null_local": 3,
+    "threads": 480,
+    "events": 32,
+    "programs": 4,
+    "reuse": 60,
+    "binary": 1,
+    "failures": 1,
+    "infos": 4,
+    "callbacks": 1,
+    "no_finish": 50,
+    "local_memory": 2,
+    "sub_devices": 6,
+    "forks": 2,
+    "contexts": 10,
+}
+# Cases with launches that cannot be instrumented, and the reasons that must be given.
+REASONS = {
+    "binary": ["the program was made from a native binary"],
+    "local_memory": ["the counters do not fit into local memory"],
+}
+
+
+def same(native: Ran, ran: Ran) -> None:
+    assert ran.done.returncode == native.done.returncode
+    assert ran.done.stdout == native.done.stdout
+    assert ran.done.stderr == native.done.stderr
+
+
+@pytest.mark.parametrize("case", LAUNCHES)
+def test_profile_sees_and_instruments_every_launch(cases: Path, tmp_path: Path, case: str) -> None:
+    """GIVEN a program WHEN profiled THEN its output is its own and every launch is there."""
+    native = run([cases, case])
+    if b"no sub-devices" in native.done.stdout:
+        pytest.skip("the device has no sub-devices")
+    ran = layered([cases, case], tmp_path / "p")
+    same(native, ran)
+    launches = ran.process.launches
+    assert len(launches) == LAUNCHES[case]
+    left_out = launches.loc[~launches["instrumented"], "reason"].tolist()
+    assert left_out == REASONS.get(case, [])
+    assert ran.process.complete
+
+
+@pytest.mark.parametrize("timer", ["sync", "async"])
+@pytest.mark.parametrize("case", ["threads", "events", "infos", "forks", "no_finish", "contexts"])
+def test_timer_sees_every_launch(cases: Path, tmp_path: Path, case: str, timer: Timer) -> None:
+    """GIVEN a program WHEN timed THEN its output is its own and every launch has its stamps."""
+    native = run([cases, case])
+    before = tsc()
+    ran = layered([cases, case], tmp_path / "t", "time", timer)
+    after = tsc()
+    same(native, ran)
+    launches = ran.process.launches
+    assert len(launches) == LAUNCHES[case]
+    ends = launches["dev_end" if timer == "async" else "tsc_complete"].to_numpy()
+    assert (ends > launches["tsc_run"].to_numpy()).all()
+    assert (ends > before).all() and (ends < after).all()
+
+
+def test_device_stamps_agree_with_the_hosts(cases: Path, tmp_path: Path) -> None:
+    """GIVEN the asynchronous timer THEN device stamps, brought to the TSC, lie between the enqueue
+    and the host's next blocking call, up to the error that the stream states."""
+    process = layered([cases, "shapes"], tmp_path / "t", "time", "async").process
+    error = int(process.meta["clock_error_ticks"])
+    launches, copies = process.launches, process.copies
+    start = launches["dev_start"].to_numpy().astype(np.int64)
+    end = launches["dev_end"].to_numpy().astype(np.int64)
+    assert (start >= launches["tsc_run"].to_numpy().astype(np.int64) - error).all()
+    assert (end >= start).all()
+    assert (np.diff(start) >= 0).all()  # one queue, in order
+    assert end.max() <= int(copies["tsc_end"].max()) + error
+
+
+# ---- per-warp counts ---------------------------------------------------------------------------
+
+TRIPS = [i * 7919 % 13 for i in range(1 << 16)]
+
+
+def trips_model(size: Sequence[int], local: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Loop trips a warp of kernel `trips`: work-items group by group, 32 a warp."""
+    size = [*size, 1, 1][:3]
+    local = [*local, 1, 1][:3]
+    warps = []
+    groups = [range(s // n) for s, n in zip(size, local, strict=True)]
+    for gz, gy, gx in itertools.product(groups[2], groups[1], groups[0]):
+        items = [
+            TRIPS[gx * local[0] + x + size[0] * (gy * local[1] + y + size[1] * (gz * local[2] + z))]
+            for z, y, x in itertools.product(range(local[2]), range(local[1]), range(local[0]))
+        ]
+        warps += [sum(items[at : at + WARP]) for at in range(0, len(items), WARP)]
+    return np.array(warps)
+
+
+def expect(model: Callable[..., npt.NDArray[np.int64]], ran: Ran) -> None:
+    """Every launch's warps against the model, sizes as the trace has them."""
+    gpu = ran.process.gpu
+    assert gpu is not None
+    for row in ran.process.launches.itertuples():
+        size, local = (row.gx, row.gy, row.gz), (row.lx, row.ly, row.lz)
+        counted = warp_atomics(gpu, row.launch)
+        np.testing.assert_array_equal(counted, model(size, local), str(row))
+
+
+def test_warps_of_all_shapes_against_the_model(cases: Path, tmp_path: Path) -> None:
+    """GIVEN 1-, 2- and 3-D launches with partial warps and an offset THEN each warp is exact."""
+    expect(trips_model, layered([cases, "shapes"], tmp_path / "p"))
+
+
+@pytest.mark.parametrize("case", ["threads", "events", "contexts", "forks"])
+def test_warps_under_concurrency(cases: Path, tmp_path: Path, case: str) -> None:
+    """GIVEN threads, queues and waiting commands THEN each warp of each launch is exact."""
+    expect(trips_model, layered([cases, case], tmp_path / "p"))
+
+
+def test_derived_counts(cases: Path, tmp_path: Path) -> None:
+    """GIVEN a kernel without branches THEN a warp counts its work-items, the last one too."""
+    ran = layered([cases, "derived"], tmp_path / "p")
+    gpu = ran.process.gpu
+    assert gpu is not None
+    assert warp_atomics(gpu, 0).tolist() == [32] * 20
+    assert warp_atomics(gpu, 1).tolist() == [32, 18] * 6
+    assert warp_atomics(gpu, 2).sum() == 640  # the runtime chose the groups
+    assert warp_atomics(gpu, 3).tolist() == [1]
+
+
+def test_local_size_left_to_the_runtime(cases: Path, tmp_path: Path) -> None:
+    """GIVEN no local size THEN none is chosen for the runtime, and the counts are those of some
+    division into groups."""
+    ran = layered([cases, "null_local"], tmp_path / "p")
+    gpu = ran.process.gpu
+    assert gpu is not None
+    assert not ran.process.launches[["lx", "ly", "lz"]].to_numpy().any()
+    for launch, n in enumerate((4096, 997)):
+        counted = warp_atomics(gpu, launch)
+        possible = [trips_model((n,), (local,)) for local in range(1, n + 1) if n % local == 0]
+        assert any(np.array_equal(counted, model) for model in possible)
+    assert warp_atomics(gpu, 2).sum() == sum(TRIPS[:3000])
+
+
+def test_two_profiles_are_the_same(cases: Path, tmp_path: Path) -> None:
+    """GIVEN one deterministic program WHEN profiled twice THEN slices and vectors agree."""
+    first, second = (layered([cases, "programs"], tmp_path / name).process for name in ("a", "b"))
+    columns = ["kernel", "call", "program", "gx", "lx", "gpu_instructions"]
+    assert first.slices[columns].equals(second.slices[columns])
+    assert first.gpu and second.gpu
+    for name in ("launch_grid", "run_vector", "run_length", "block", "count"):
+        np.testing.assert_array_equal(getattr(first.gpu, name), getattr(second.gpu, name))
+    np.testing.assert_array_equal(first.gpu.blocks.identity, second.gpu.blocks.identity)
+
+
+# ---- what goes wrong ---------------------------------------------------------------------------
+
+
+def test_sigkill_leaves_a_readable_stream(cases: Path, tmp_path: Path) -> None:
+    """GIVEN a program that kills itself THEN what was finished is there, and it is not whole."""
+    ran = layered([cases, "killed"], tmp_path / "p")
+    assert ran.done.returncode == -9
+    assert not ran.process.complete
+    assert len(ran.process.launches) == 100
+    assert ran.process.launches["instrumented"].all()
+
+
+def test_program_without_a_launch(cases: Path, tmp_path: Path) -> None:
+    """GIVEN an OpenCL program that launches nothing THEN there is one slice."""
+    ran = layered([cases, "nothing"], tmp_path / "p")
+    assert ran.done.stdout == b"no launch\n"
+    assert len(ran.process.slices) == 1
+
+
+def test_gate_that_is_never_opened(cases: Path, tmp_path: Path) -> None:
+    """GIVEN a launch behind a user event that is never fired THEN the program still ends."""
+    native = run([cases, "abandoned_gate"])
+    ran = layered([cases, "abandoned_gate"], tmp_path / "p")
+    same(native, ran)
+    assert ran.process.launches["instrumented"].tolist() == [True, False]
+
+
+def garbage_server(path: Path, answer: bytes) -> socket.socket:
+    """An instrumenter that answers nonsense."""
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(path))
+    server.listen()
+
+    def serve() -> None:
+        while True:
+            try:
+                peer, _ = server.accept()
+            except OSError:
+                return
+            with peer:
+                while peer.recv(1 << 16):
+                    pass
+                peer.sendall(answer)
+
+    threading.Thread(target=serve, daemon=True).start()
+    return server
+
+
+ANSWERS = {
+    "absent": (None, "the instrumenter does not answer"),
+    "empty": (b"", "the instrumenter's answer cannot be read"),
+    "foreign": (b"HTTP/1.1 200 OK\r\n\r\n", "the instrumenter's answer cannot be read"),
+    "refusing": (
+        b"XPI1" + (1).to_bytes(4, "little") + (5).to_bytes(8, "little") + b"sorry",
+        "sorry",
+    ),
+    "lying about lengths": (
+        b"XPI1" + bytes(4) + bytes(8) + bytes(8) + b"\xff\xff\xff\xff",
+        "the instrumenter's answer is cut short",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ANSWERS)
+def test_program_runs_where_it_cannot_be_instrumented(
+    cases: Path, tmp_path_factory: pytest.TempPathFactory, kind: str
+) -> None:
+    """GIVEN an instrumenter that fails THEN the program runs natively, counted with the reason."""
+    folder = tmp_path_factory.mktemp("s")
+    answer, reason = ANSWERS[kind]
+    server = garbage_server(folder / "s", answer) if answer is not None else None
+    native = run([cases, "shapes"])
+    ran = layered([cases, "shapes"], folder / "p", extra={"XPUPROF_CLINST": str(folder / "s")})
+    if server:
+        server.close()
+    same(native, ran)
+    launches = ran.process.launches
+    assert len(launches) == LAUNCHES["shapes"]
+    assert not launches["instrumented"].any()
+    assert set(launches["reason"]) == {reason}
+
+
+def test_layer_without_a_run_is_transparent(cases: Path, tmp_path: Path) -> None:
+    """GIVEN the layer but no run directory THEN nothing is recorded and nothing differs."""
+    native = run([cases, "shapes"])
+    with environment("time", "async", tmp_path / "p") as env:
+        del env["XPUPROF_DIR"]
+        ran = run([cases, "shapes"], env)
+    same(native, ran)
+    assert not any((tmp_path / "p").iterdir())
+
+
+def test_run_directory_that_cannot_be_written(cases: Path, tmp_path: Path) -> None:
+    """GIVEN a run directory that vanished THEN the program is unharmed."""
+    native = run([cases, "shapes"])
+    with environment("profile", "async", tmp_path / "p") as env:
+        ran = run([cases, "shapes"], env | {"XPUPROF_DIR": str(tmp_path / "gone")})
+    same(native, ran)
+
+
+def test_identity_does_not_depend_on_where_headers_lie(tmp_path: Path) -> None:
+    """GIVEN one pyopencl program built with two include folders THEN it has one identity."""
+    pytest.importorskip("pyopencl")
+    script = tmp_path / "program.py"
+    script.write_text(
+        "import sys, numpy as np, pyopencl as cl\n"
+        "context = cl.create_some_context(interactive=False)\n"
+        "queue = cl.CommandQueue(context)\n"
+        "text = 'kernel void k(global int *x) { x[get_global_id(0)] += N; }'\n"
+        "program = cl.Program(context, text).build(['-DN=2', '-I', sys.argv[1]])\n"
+        "data = np.zeros(64, np.int32)\n"
+        "buffer = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=data)\n"
+        "program.k(queue, (64,), (32,), buffer)\n"
+        "cl.enqueue_copy(queue, data, buffer)\n"
+        "print(data.sum())\n"
+    )
+    python = [os.sys.executable, script]
+    hashes = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        ran = layered([*python, tmp_path / name], tmp_path / f"run-{name}")
+        assert re.fullmatch(rb"128\n", ran.done.stdout)
+        hashes.append(ran.process.launches["program"].tolist())
+    assert hashes[0] == hashes[1]
