@@ -1,47 +1,106 @@
-"""The build-id of a program or library: what names it on every machine."""
+"""Of a program or library: the build-id that names it on every machine, and its addresses."""
 
 from __future__ import annotations
 
 import struct
 from pathlib import Path
 
-_PT_NOTE = 4
+_PT_LOAD, _PT_NOTE = 1, 4
 _NT_GNU_BUILD_ID = 3
 _MAX_NOTES = 1 << 16
+_MAX_PLACE = 1 << 62
+_PAGE = 4096
+_SYMBOL_TABLES = (2, 11)
+_FUNCTION = 2
+_MAX_SYMBOLS = 1 << 28
 
 
 def build_id(path: str | Path) -> str:
     """Build-id (lower-case hex) of a 64-bit little-endian ELF file; "" for any other file."""
-    try:
-        with open(path, "rb") as file:
-            head = file.read(64)
-            if len(head) < 64 or head[:6] != b"\x7fELF\x02\x01":
-                return ""
-            table, size, entries = struct.unpack_from("<Q", head, 32)[0], *_sizes(head)
-            for number in range(entries):
-                file.seek(table + number * size)
-                entry = file.read(56)
-                if len(entry) < 56:
-                    return ""
-                if struct.unpack_from("<I", entry)[0] != _PT_NOTE:
-                    continue
-                offset, length = struct.unpack_from("<Q", entry, 8)[0], _file_size(entry)
+    for kind, offset, _, size in _segments(path):
+        if kind == _PT_NOTE:
+            with open(path, "rb") as file:
                 file.seek(offset)
-                found = _in_notes(file.read(min(length, _MAX_NOTES)))
-                if found:
-                    return found
-    except (OSError, OverflowError, ValueError):
-        pass
+                found = _in_notes(file.read(min(size, _MAX_NOTES)))
+            if found:
+                return found
     return ""
 
 
-def _sizes(head: bytes) -> tuple[int, int]:
+def lowest_address(path: str | Path) -> int:
+    """Address of the file's lowest loaded page as it was linked: 0 for position-independent code,
+    and for any file that is not 64-bit little-endian ELF."""
+    loads = [address for kind, _, address, _ in _segments(path) if kind == _PT_LOAD]
+    return min(loads, default=0) // _PAGE * _PAGE
+
+
+def entry_offset(path: str | Path) -> int:
+    """Offset of the entry point from the lowest address; 0 as for `lowest_address`."""
+    if not (head := _head(path)):
+        return 0
+    return int(struct.unpack_from("<Q", head, 24)[0]) - lowest_address(path)
+
+
+def function_offsets(path: str | Path) -> set[int]:
+    """Offsets of the functions in the file's symbol tables; empty for a stripped or other file."""
+    if not (head := _head(path)):
+        return set()
+    table, (size, entries) = (
+        struct.unpack_from("<Q", head, 40)[0],
+        struct.unpack_from("<HH", head, 58),
+    )
+    found: set[int] = set()
+    base = lowest_address(path)
+    with open(path, "rb") as file:
+        for number in range(entries):
+            if table + number * size > _MAX_PLACE:
+                break
+            file.seek(table + number * size)
+            entry = file.read(64)
+            if len(entry) < 64 or struct.unpack_from("<I", entry, 4)[0] not in _SYMBOL_TABLES:
+                continue
+            offset, length = struct.unpack_from("<QQ", entry, 24)
+            if offset <= _MAX_PLACE and length <= _MAX_SYMBOLS:
+                file.seek(offset)
+                symbols = file.read(length)
+                for _, info, _, _, address, _ in struct.iter_unpack(
+                    "<IBBHQQ", symbols[: len(symbols) // 24 * 24]
+                ):
+                    if info & 15 == _FUNCTION and address:
+                        found.add(address - base)
+    return found
+
+
+def _head(path: str | Path) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            head = file.read(64)
+    except OSError:
+        return b""
+    return head if len(head) == 64 and head[:6] == b"\x7fELF\x02\x01" else b""
+
+
+def _segments(path: str | Path) -> list[tuple[int, int, int, int]]:
+    """(type, offset in the file, address, size in the file) of each program header."""
+    if not (head := _head(path)):
+        return []
+    table = int(struct.unpack_from("<Q", head, 32)[0])
     size, entries = struct.unpack_from("<HH", head, 54)
-    return size, entries
-
-
-def _file_size(entry: bytes) -> int:
-    return int(struct.unpack_from("<Q", entry, 32)[0])
+    found = []
+    with open(path, "rb") as file:
+        for number in range(entries):
+            place = table + number * size
+            if place > _MAX_PLACE:
+                return []
+            file.seek(place)
+            entry = file.read(56)
+            if len(entry) < 56:
+                return []
+            kind, offset = struct.unpack_from("<IxxxxQ", entry)
+            address, length = struct.unpack_from("<Q8xQ", entry, 16)
+            if offset <= _MAX_PLACE:
+                found.append((kind, offset, address, length))
+    return found
 
 
 def _in_notes(notes: bytes) -> str:

@@ -1,0 +1,192 @@
+"""xpuprof export"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from xpuprof.cli import options
+from xpuprof.errors import InputError, UsageError
+from xpuprof.sampling.file import read_selection
+from xpuprof.sampling.selection import Selection
+from xpuprof.timing.slices import main_process
+from xpuprof.trace.run import Run
+from xpuprof.trace.tables import Execution, Process
+
+
+@dataclass
+class Source:
+    """What is exported: a run directory with its selection, or a selection file alone."""
+
+    path: Path
+    selection_path: Path | None
+
+    @cached_property
+    def run(self) -> Run:
+        """The run directory."""
+        if self.path.is_file():
+            raise UsageError(
+                f"{self.path} is a selection alone; this format needs the run that it was made from"
+            )
+        return Run.open(self.path)
+
+    @cached_property
+    def selection(self) -> Selection:
+        """The selection: --selection, the file itself, or the run's own."""
+        return read_selection(self._selection_file())
+
+    @property
+    def selection_if_any(self) -> Selection | None:
+        """As `selection`; None for a run that has none."""
+        return self.selection if self._selection_file().exists() else None
+
+    @property
+    def process(self) -> Process:
+        """The profiled process with the device work."""
+        if self.run.profile is None:
+            raise InputError(f"{self.path} holds no profile; make one with `xpuprof profile`")
+        return main_process(self.run.profile)
+
+    @property
+    def timed(self) -> Execution:
+        """A timer run, else the profile."""
+        executions = [*self.run.times, *([self.run.profile] if self.run.profile else [])]
+        if not executions:
+            raise InputError(f"{self.path} holds no execution to show")
+        return executions[0]
+
+    def _selection_file(self) -> Path:
+        if self.selection_path:
+            return self.selection_path
+        return self.path if self.path.is_file() else self.path / "selection.json"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What some formats take beside the source."""
+
+    force: bool
+    warmup: int
+    image_base: int | None
+    kernelslist: Path | None
+
+
+def _module(name: str) -> Any:
+    return import_module(f"xpuprof.formats.{name}")
+
+
+Write = Callable[[Source, Path, Options], "list[Path]"]
+
+FORMATS: dict[str, tuple[str, Write]] = {
+    "simpoint": (
+        "OUT.simpoints, .weights and .labels",
+        lambda s, out, o: _module("simpoint").write_simpoints(s.selection, out, force=o.force),
+    ),
+    "pinpoints": (
+        "OUT.icount.csv and OUT.pc.csv, PinPoints regions",
+        lambda s, out, o: _module("pinpoints").write(
+            s.selection, s.process, out, o.force, o.warmup, o.image_base
+        ),
+    ),
+    "looppoint": (
+        "OUT, LoopPoint JSON for gem5",
+        lambda s, out, o: _module("looppoint").write(
+            s.selection, s.process, out, o.force, o.warmup, o.image_base
+        ),
+    ),
+    "accelsim": (
+        "OUT/kernelslist.g, weights.csv, tracer.env",
+        lambda s, out, o: _module("accelsim").write(s.selection, out, o.force, o.kernelslist),
+    ),
+    "macsim": (
+        "OUT, sampled kernels for MacSim's tracer",
+        lambda s, out, o: _module("macsim").write(s.selection, out, o.force),
+    ),
+    "zsim": (
+        "OUT, ffiPoints for zsim",
+        lambda s, out, o: _module("zsim").write(s.selection, s.process, out, o.force),
+    ),
+    "nvbit": (
+        "OUT/all.env and region-N.env, kernel ranges of NVBit tools",
+        lambda s, out, o: _module("nvbit_ranges").write(s.selection, out, o.force),
+    ),
+    "chrome": (
+        "OUT, Chrome/Perfetto trace of the run",
+        lambda s, out, o: _module("chrome_trace").write(s.timed, s.selection_if_any, out, o.force),
+    ),
+    "sqlite": (
+        "OUT, every table",
+        lambda s, out, o: _module("sqlite").write(s.run, s.selection_if_any, out, o.force),
+    ),
+    "parquet": (
+        "OUT/<table>.parquet, every table",
+        lambda s, out, o: _module("parquet").write(s.run, s.selection_if_any, out, o.force),
+    ),
+}
+
+
+def _address(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
+    try:
+        return None if text is None else int(text, 0)
+    except ValueError as error:
+        raise UsageError(f"--image-base {text}: give an address, as in 0x555555554000") from error
+
+
+@click.command(
+    name="export",
+    epilog="\b\nFormats:\n" + "\n".join(f"  {n:10} {t}" for n, (t, _) in FORMATS.items()),
+)
+@click.argument("source", metavar="RUN|SELECTION", type=click.Path(path_type=Path))
+@click.option("--format", "name", required=True, type=click.Choice(list(FORMATS)), metavar="FORMAT")
+@click.option(
+    "-o", "--output", required=True, type=click.Path(path_type=Path), metavar="OUT",
+    help="File or folder to write, as the format says.",
+)  # fmt: skip
+@click.option(
+    "--selection", type=click.Path(path_type=Path), help="Selection [default: RUN/selection.json]."
+)
+@click.option("--warmup", type=click.IntRange(0), default=0, metavar="N", help="Slices of warm-up.")
+@click.option(
+    "--image-base", callback=_address, metavar="ADDRESS", help="Where a PIE program is loaded."
+)
+@click.option(
+    "--kernelslist", type=click.Path(path_type=Path), help="Accel-Sim list of the whole run."
+)
+@click.option("--force", is_flag=True, help="Replace existing files.")
+@options.as_json
+@options.quiet
+def command(
+    source: Path,
+    name: str,
+    output: Path,
+    selection: Path | None,
+    warmup: int,
+    image_base: int | None,
+    kernelslist: Path | None,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Write a selection or a run in the form that a simulator or another tool reads.
+
+    \b
+    xpuprof export RUN --format looppoint -o app.looppoint.json
+    xpuprof export app.selection --format accelsim -o traces/
+    xpuprof export RUN --format chrome -o app.trace.json
+    """
+    if not source.exists():
+        raise UsageError(f"{source} does not exist; check its path")
+    write = FORMATS[name][1]
+    paths = write(
+        Source(source, selection), output, Options(force, warmup, image_base, kernelslist)
+    )
+    if as_json:
+        options.print_json({"format": name, "files": [str(path) for path in paths]})
+    else:
+        options.note(f"wrote {', '.join(str(path) for path in paths)}", quiet)

@@ -1,0 +1,140 @@
+"""Chrome's trace event format, which Perfetto and chrome://tracing show: slices, kernels by queue,
+and the representatives as tracks of one run. Times are microseconds from the program's start."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xpuprof.errors import UsageError
+from xpuprof.formats.output import refuse_existing
+from xpuprof.sampling.selection import EXIT_KERNEL, Selection
+from xpuprof.timing.slices import main_process, slice_times
+from xpuprof.trace.tables import Execution
+
+_PID = 1
+_SLICES, _REPRESENTATIVES, _HOST, _QUEUES = 1, 2, 3, 10
+_COLOURS = (
+    "thread_state_running", "thread_state_iowait", "rail_response", "rail_animation", "rail_idle",
+    "rail_load", "cq_build_passed", "cq_build_failed", "thread_state_runnable", "good", "bad",
+    "terrible", "generic_work", "startup",
+)  # fmt: skip
+"""Names that the format reserves; a cluster has the same colour everywhere."""
+
+
+def write(
+    execution: Execution, selection: Selection | None, file: Path, force: bool = False
+) -> list[Path]:
+    """Write a timer run (or a profile) of the program with the main process's tracks.
+
+    Raises UsageError when `file` exists and `force` is false, or cannot be written.
+    """
+    refuse_existing(file, force)
+    try:
+        with file.open("w", encoding="utf-8", errors="backslashreplace") as out:
+            out.write('{"displayTimeUnit": "ns", "traceEvents": [\n')
+            separator = ""
+            for event in events(execution, selection):
+                out.write(separator + json.dumps(event, ensure_ascii=False))
+                separator = ",\n"
+            out.write("\n]}\n")
+    except OSError as error:
+        raise UsageError(f"cannot write {file}: {error.strerror}") from error
+    return [file]
+
+
+def events(execution: Execution, selection: Selection | None) -> Iterator[dict[str, Any]]:
+    """The events: names of the tracks, then spans in order of each track."""
+    process = main_process(execution)
+    time = np.concatenate(([0.0], np.cumsum(slice_times(execution, process)))) * 1e6
+    scale = 1e6 / float(execution.record["tsc_hz"])
+    origin = int(execution.record.get("tsc_start") or process.meta.get("tsc_load") or 0)
+    yield _name("process_name", _PID, 0, f"{process.name} ({execution.name})")
+    yield _name("thread_name", _PID, _SLICES, "slices")
+    fits = selection is not None and selection.slices == len(process.slices)
+    if fits:
+        yield _name("thread_name", _PID, _REPRESENTATIVES, "representatives")
+    launches = process.launches
+    queues = sorted(set(launches["queue"].tolist()))
+    for queue in queues:
+        yield _name("thread_name", _PID, _QUEUES + queue, f"queue {queue}")
+    yield _name("thread_name", _PID, _HOST, "launch calls")
+
+    labels = selection.labels if fits and selection is not None else None
+    names = process.slices["kernel"].astype(str).tolist()
+    calls = process.slices["call"].tolist()
+    for row, (kernel, call) in enumerate(zip(names, calls, strict=True)):
+        what = "program exit" if kernel == EXIT_KERNEL else f"{kernel}, call {call}"
+        arguments: dict[str, Any] = {"slice": row, "ends with": what}
+        event = _span(_SLICES, f"slice {row}", "slice", time[row], time[row + 1], arguments)
+        if labels is not None:
+            arguments["cluster"] = int(labels[row])
+            event["cname"] = _COLOURS[int(labels[row]) % len(_COLOURS)]
+        yield event
+    if fits and selection is not None:
+        for r in sorted(selection.representatives, key=lambda r: r.slice):
+            arguments = {"cluster": r.cluster, "multiplier": r.multiplier, "weight": r.weight}
+            title = f"cluster {r.cluster} x {r.multiplier:.4g}"
+            event = _span(
+                _REPRESENTATIVES,
+                title,
+                "representative",
+                time[r.slice],
+                time[r.slice + 1],
+                arguments,
+            )
+            event["cname"] = _COLOURS[r.cluster % len(_COLOURS)]
+            yield event
+    columns = ("kernel", "call", "queue", "tsc_run", "dev_start", "dev_end", "gx", "gy", "gz")
+    for kernel, call, queue, run, start, end, *grid in zip(
+        *(launches[c].tolist() for c in columns), strict=True
+    ):
+        arguments = {"call": call, "grid": grid}
+        if run:
+            at = (run - origin) * scale
+            yield _instant(_HOST, f"launch {kernel}", at, arguments)
+        if start and end:
+            yield _span(
+                _QUEUES + queue,
+                str(kernel),
+                "kernel",
+                (start - origin) * scale,
+                (end - origin) * scale,
+                arguments,
+            )
+
+
+def _name(kind: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": {"name": name}}
+
+
+def _span(
+    tid: int, name: str, category: str, start: float, end: float, arguments: dict[str, Any]
+) -> dict[str, Any]:
+    return {
+        "ph": "X",
+        "name": name,
+        "cat": category,
+        "pid": _PID,
+        "tid": tid,
+        "ts": round(float(start), 3),
+        "dur": round(max(float(np.subtract(end, start)), 0.0), 3),
+        "args": arguments,
+    }
+
+
+def _instant(tid: int, name: str, at: float, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "ph": "i",
+        "s": "t",
+        "name": name,
+        "cat": "launch",
+        "pid": _PID,
+        "tid": tid,
+        "ts": round(at, 3),
+        "args": arguments,
+    }
