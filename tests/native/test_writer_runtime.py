@@ -1,0 +1,179 @@
+"""The runtime (boundary bus and trace writer) in real processes, read back by the reader."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from importlib.resources import files
+from pathlib import Path
+
+import boundary_abi
+import numpy as np
+import pytest
+
+from xpuprof.trace.check import check_run
+from xpuprof.trace.clock import tsc
+from xpuprof.trace.run import Run, create_run
+from xpuprof.trace.tables import Process
+
+LIBRARY = str(files("xpuprof") / "_native" / "libxpuprof_rt.so")
+pytestmark = pytest.mark.skipif(not Path(LIBRARY).exists(), reason="libxpuprof_rt is not built")
+
+
+def command(launches: int, ending: str, forks: str) -> list[str]:
+    return [sys.executable, boundary_abi.__file__, LIBRARY, str(launches), ending, forks]
+
+
+def record(path: Path, launches: int, ending: str = "return", forks: str = "none") -> Run:
+    """Runs the stand-in program under a new run directory, as the launcher does."""
+    writer = create_run(path, argv=["stand-in"])
+    folder = writer.begin_execution({"name": "profile", "role": "profile"})
+    environment = os.environ | {"XPUPROF_DIR": str(folder), "XPUPROF_MODE": "profile"}
+    start = tsc()
+    ended = subprocess.run(command(launches, ending, forks), env=environment)
+    end = tsc()
+    status = "complete" if ended.returncode == 0 else "partial"
+    result = {"status": status, "tsc_start": start, "tsc_end": end}
+    writer.end_execution("profile", result)
+    writer.finish(status)
+    return Run.open(path)
+
+
+def processes(run: Run) -> list[Process]:
+    assert run.profile is not None
+    return run.profile.processes
+
+
+def assert_is_the_program(process: Process, launches: int) -> None:
+    """Slices and counts are those that launch_all gave."""
+    slices = process.slices.iloc[:launches]
+    even = np.arange(launches) % 2 == 0
+    assert slices["kernel"].tolist() == ["even" if e else "odd" for e in even]
+    assert slices["call"].tolist() == (np.arange(launches) // 2 + 1).tolist()
+    assert slices["gx"].tolist() == (64 + np.arange(launches)).tolist()
+    assert slices["warps"].tolist() == np.where(even, 6, 8).tolist()
+    wanted = np.where(even, 6 * 2 + 5 * 5 * np.arange(launches), 8 * 9 * 7)
+    assert slices["gpu_instructions"].tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("launches", [0, 1, 7, 5000])
+def test_what_the_runtime_was_told_comes_back(tmp_path: Path, launches: int) -> None:
+    run = record(tmp_path / "run", launches)
+    (process,) = processes(run)
+    assert process.complete
+    assert len(process.slices) == launches + 1
+    assert_is_the_program(process, launches)
+    assert process.meta["engine"] == "stand-in"
+    assert check_run(run.path).violations == []
+
+
+def test_warps_keep_their_order(tmp_path: Path) -> None:
+    (process,) = processes(record(tmp_path / "run", 3))
+    gpu = process.gpu
+    assert gpu is not None
+    grid = int(gpu.launch_grid[2])
+    runs = slice(int(gpu.grid_start[grid]), int(gpu.grid_start[grid + 1]))
+    warps = np.repeat(gpu.run_vector[runs], gpu.run_length[runs].astype(int))
+    vectors = [
+        dict(
+            zip(
+                gpu.block[gpu.vector_start[v] : gpu.vector_start[v + 1]].tolist(),
+                gpu.count[gpu.vector_start[v] : gpu.vector_start[v + 1]].tolist(),
+                strict=True,
+            )
+        )
+        for v in warps.tolist()
+    ]
+    assert vectors == [{0: 1, 1: 2}] * 3 + [{0: 1}] + [{0: 1, 1: 2}] * 2
+
+
+def test_identical_launches_share_their_vectors(tmp_path: Path) -> None:
+    """The odd launches of 5,000 are all alike: one vector, one grid."""
+    (process,) = processes(record(tmp_path / "run", 5000))
+    assert process.gpu is not None
+    assert len(set(process.gpu.launch_grid[1::2].tolist())) == 1
+    assert len(process.gpu.grid_start) - 1 == 2501
+
+
+@pytest.mark.parametrize("launches", [1, 200, 5000])
+def test_a_program_that_kills_itself_leaves_every_slice(tmp_path: Path, launches: int) -> None:
+    run = record(tmp_path / "run", launches, "kill")
+    (process,) = processes(run)
+    assert run.status == "partial"
+    assert not process.complete
+    assert len(process.slices) == launches
+    assert_is_the_program(process, launches)
+    assert check_run(run.path).violations == []
+
+
+def test_sigkill_at_any_moment(tmp_path: Path) -> None:
+    """GIVEN a program that launches in a loop WHEN it is killed at a random moment
+    THEN every launch that it had told of before is there, whole, and nothing else is made up."""
+    random.seed(5)
+    for attempt in range(8):
+        writer = create_run(tmp_path / str(attempt), argv=["stand-in"])
+        folder = writer.begin_execution({"name": "profile", "role": "profile"})
+        environment = os.environ | {"XPUPROF_DIR": str(folder), "XPUPROF_MODE": "profile"}
+        with subprocess.Popen(
+            command(0, "forever", "none"), env=environment, stdout=subprocess.PIPE
+        ) as child:
+            assert child.stdout is not None
+            told = child.stdout.readline()
+            time.sleep(random.uniform(0, 0.3))
+            child.kill()
+            told += child.stdout.read()
+        last = int(told[: told.rindex(b"\n")].split()[-1])
+        writer.end_execution("profile", {"status": "partial", "signal": 9})
+        writer.finish("partial", "killed")
+        (process,) = processes(Run.open(writer.path))
+        assert last + 1 <= len(process.slices) <= last + 2
+        assert_is_the_program(process, len(process.slices))
+        assert check_run(writer.path).violations == []
+
+
+def test_exit_without_clean_up_keeps_everything(tmp_path: Path) -> None:
+    (process,) = processes(record(tmp_path / "run", 300, "_exit"))
+    assert not process.complete
+    assert len(process.slices) == 301
+    assert_is_the_program(process, 300)
+
+
+@pytest.mark.parametrize(("forks", "parts"), [("idle", 1), ("device", 2)])
+def test_a_forked_child_has_a_part_of_its_own(tmp_path: Path, forks: str, parts: int) -> None:
+    """A child without device work leaves no part; the parent's stream goes on."""
+    run = record(tmp_path / "run", 4, forks=forks)
+    found = processes(run)
+    assert len(found) == parts
+    parent = max(found, key=lambda p: len(p.launches))
+    assert len(parent.launches) == 5
+    assert_is_the_program(parent, 4)
+    assert parent.complete
+    for child in found:
+        if child is not parent:
+            assert child.meta["ppid"] == parent.meta["pid"]
+            assert_is_the_program(child, 2)
+    assert check_run(run.path).violations == []
+
+
+def test_without_a_folder_the_runtime_is_inert(tmp_path: Path) -> None:
+    environment = {k: v for k, v in os.environ.items() if k != "XPUPROF_DIR"}
+    assert subprocess.run(command(5, "return", "none"), env=environment).returncode == 0
+
+
+def test_a_folder_that_cannot_be_written_harms_nobody(tmp_path: Path) -> None:
+    environment = os.environ | {"XPUPROF_DIR": str(tmp_path / "missing" / "folder")}
+    assert subprocess.run(command(5, "return", "none"), env=environment).returncode == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_harms_nobody(tmp_path: Path) -> None:
+    """GIVEN a limit on file size WHEN the trace would grow past it THEN the program goes on."""
+    folder = tmp_path / "profile"
+    folder.mkdir()
+    environment = os.environ | {"XPUPROF_DIR": str(folder)}
+    shell = ["sh", "-c", 'ulimit -f 64; exec "$@"', "sh", *command(20_000, "return", "none")]
+    ended = subprocess.run(shell, env=environment, capture_output=True)
+    assert ended.returncode == 0, ended.stderr
