@@ -43,5 +43,5 @@ def bic_score(wcss: float, mass: F64, dim: int, floor: float = 0.0) -> float:
 def choose_k(scores: Mapping[int, float], threshold: float = THRESHOLD) -> int:
     """SimPoint's rule: the smallest k whose score is at least worst + threshold (best - worst)."""
     worst, best = min(scores.values()), max(scores.values())
-    bound = worst + threshold * (best - worst)
+    bound = min(worst + threshold * (best - worst), best)  # rounding must not exclude the best
     return min(k for k, score in scores.items() if score >= bound)

@@ -1,0 +1,96 @@
+"""`xpuprof select` from the command line."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from xpuprof.cli import cli
+from xpuprof.errors import UsageError, XpuprofError
+from xpuprof.sampling.file import read_selection
+
+
+@pytest.fixture()
+def vectors(tmp_path):
+    """60 slices of three phases with a little noise."""
+    rng = np.random.default_rng(0)
+    lines = []
+    for i in range(60):
+        phase = i // 20
+        counts = rng.integers(900, 1100, 5)
+        lines.append("T" + " ".join(f":{5 * phase + b + 1}:{c}" for b, c in enumerate(counts)))
+    file = tmp_path / "app.bb"
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+def select(*arguments):
+    """Output of the command; its own errors are raised."""
+    result = CliRunner().invoke(cli, ["select", *map(str, arguments)], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_frequency_file(vectors, tmp_path):
+    """The object has what the documentation promises, and the files are there."""
+    out = tmp_path / "OUT"
+    text = select(vectors, "--maxk", 20, "--dim", 32, "--seed", 1, "-o", out, "--json")
+    result = json.loads(text)
+    assert result["slices"] == 60
+    assert result["k"] == 3
+    assert [r["multiplier"] for r in result["representatives"]] == [20.0] * 3
+    assert result["bic"] == result["bic_by_k"]["3"]
+    assert result["seconds"] > 0
+    assert sorted(p.name for p in out.iterdir()) == [
+        "app.labels", "app.simpoints", "app.weights", "selection.json",
+    ]  # fmt: skip
+    assert read_selection(out / "selection.json").k == 3
+
+
+def test_same_command_same_bytes(vectors, tmp_path):
+    """Two runs write the same files."""
+    for name in ("a", "b"):
+        select(vectors, "-o", tmp_path / name)
+    for file in (tmp_path / "a").iterdir():
+        assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes()
+
+
+def test_simpoints_names_for_options(vectors):
+    """-maxK and its kin under SimPoint's names."""
+    result = json.loads(
+        select(vectors, "--maxK", 2, "--bicThreshold", 1.0, "--numInitSeeds", 2,
+               "--coveragePct", 0.5, "--json")
+    )  # fmt: skip
+    assert set(result["bic_by_k"]) == {"1", "2"}
+    assert result["covered"] >= 0.5
+
+
+def test_table_for_people(vectors):
+    """The table names slices, clusters and multipliers."""
+    text = select(vectors)
+    assert "60 slices, 3 clusters, 3 representatives" in text
+
+
+def test_refuses_to_overwrite(vectors, tmp_path):
+    """A second time only with --force."""
+    out = tmp_path / "OUT"
+    select(vectors, "-o", out)
+    with pytest.raises(UsageError, match="--force"):
+        select(vectors, "-o", out)
+    select(vectors, "-o", out, "--force")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("none.bb",), ("FILE", "--per-cluster", "many"), ("FILE", "-k", "0"), ("FILE", "--dim", "0"),
+     ("FILE", "--target-error", "0.02"), ("FILE", "--coverage", "2")],
+)  # fmt: skip
+def test_bad_arguments_are_one_sentence(vectors, arguments):
+    """Our own error with exit code 2, no traceback."""
+    with pytest.raises(XpuprofError) as error:
+        select(*(vectors if a == "FILE" else a for a in arguments))
+    assert error.value.exit_code == 2
+    assert "\n" not in str(error.value)

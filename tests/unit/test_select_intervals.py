@@ -1,0 +1,118 @@
+"""Intervals of cluster selections: they hold the truth at least as often as they say."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from xpuprof.errors import InputError
+from xpuprof.sampling.selection import Marker, Representative, Selection
+from xpuprof.timing.intervals import estimate
+
+
+def random_selection(sizes, counts, rng):
+    """Clusters of given sizes, `counts[c]` random slices of each, one from each of as many equal
+    runs."""
+    labels = np.repeat(np.arange(len(sizes)), sizes).astype(np.int32)
+    representatives = []
+    start = 0
+    for cluster, (size, count) in enumerate(zip(sizes, counts, strict=True)):
+        cuts = np.arange(count + 1) * size // count
+        for begin, end in pairwise(cuts.tolist()):
+            row = int(start + rng.integers(begin, end))
+            representatives.append(
+                Representative(row, Marker("k", row + 1), None, cluster, float(end - begin), 0.0)
+            )
+        start += size
+    return Selection("xpu-point", {}, int(rng.integers(1 << 30)), tuple(representatives), labels)
+
+
+DISTRIBUTIONS = {
+    "normal": lambda rng, n: rng.normal(10, 1, n),
+    "skewed": lambda rng, n: rng.lognormal(0, 1, n),
+    "two humps": lambda rng, n: np.where(rng.random(n) < 0.3, 10.0, 1.0) + rng.random(n),
+    "rare and huge": lambda rng, n: np.where(rng.random(n) < 0.02, 50.0, 1.0),
+    "constant": lambda rng, n: np.full(n, 3.0),
+}
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+@pytest.mark.parametrize("counts", [(1, 1, 1), (5, 8, 1)])
+def test_coverage_when_all_slices_are_timed(name, counts):
+    """2,000 random choices of representatives; the measured total is inside at least 95 % of the
+    time (less three standard errors of this check)."""
+    rng = np.random.default_rng(1)
+    sizes = (300, 100, 1)
+    times = DISTRIBUTIONS[name](rng, sum(sizes))
+    hits, draws = 0, 2000
+    answer = None
+    for _ in range(draws):
+        chosen = random_selection(sizes, counts, rng)
+        if answer is None:  # the half-width does not depend on the choice, only on the design
+            answer = estimate(chosen, times)
+            half = (answer.high - answer.low) / 2
+        value = sum(times[r.slice] * r.multiplier for r in chosen.representatives)
+        hits += abs(value - times.sum()) <= half + 1e-9
+    assert hits / draws >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / draws)
+
+
+@pytest.mark.parametrize("name", ["normal", "two humps", "constant"])
+def test_coverage_when_only_representatives_are_timed(name):
+    """Ten a cluster, nothing else known: Student's t over the clusters."""
+    rng = np.random.default_rng(2)
+    sizes, hits, draws = (300, 200), 0, 500
+    times = DISTRIBUTIONS[name](rng, sum(sizes))
+    for _ in range(draws):
+        chosen = random_selection(sizes, (10, 10), rng)
+        known = np.full(len(times), np.nan)
+        rows = [r.slice for r in chosen.representatives]
+        known[rows] = times[rows]
+        answer = estimate(chosen, known)
+        hits += answer.low - 1e-9 <= times.sum() <= answer.high + 1e-9
+    assert hits / draws >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / draws)
+
+
+def test_coverage_over_repeated_runs():
+    """Runs differ as a whole (a slow machine today): the mean of many runs lies inside."""
+    rng = np.random.default_rng(3)
+    sizes, hits, draws = (200, 100), 0, 300
+    truth = np.concatenate([np.full(200, 1.0), np.full(100, 5.0)])
+    for _ in range(draws):
+        runs = truth * rng.normal(1.0, 0.05, (4, 1)) * rng.lognormal(0, 0.2, (4, 300))
+        runs /= np.exp(0.02)  # mean of the lognormal
+        answer = estimate(random_selection(sizes, (10, 10), rng), runs)
+        hits += answer.low <= truth.sum() <= answer.high
+    assert hits / draws >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / draws)
+
+
+def test_wider_at_higher_confidence_and_deterministic():
+    """99 % is wider than 90 %; the same call gives the same numbers."""
+    rng = np.random.default_rng(4)
+    times = rng.lognormal(0, 1, 400)
+    chosen = random_selection((300, 100), (3, 3), rng)
+    narrow, wide = estimate(chosen, times, 0.90), estimate(chosen, times, 0.99)
+    assert wide.high - wide.low > narrow.high - narrow.low
+    assert estimate(chosen, times, 0.99) == wide
+
+
+def test_one_each_and_nothing_else_known_has_no_interval():
+    """Without any spread there is no theory: said, not made up."""
+    rng = np.random.default_rng(5)
+    chosen = random_selection((30, 10), (1, 1), rng)
+    known = np.full(40, np.nan)
+    known[[r.slice for r in chosen.representatives]] = 1.0
+    answer = estimate(chosen, known)
+    assert answer.value == 40.0
+    assert answer.low is None
+    assert "no interval" in answer.basis
+
+
+def test_a_representative_without_time_is_an_error():
+    """Named by its slice."""
+    chosen = random_selection((3,), (1,), np.random.default_rng(6))
+    with pytest.raises(InputError, match=f"slice {chosen.representatives[0].slice} "):
+        estimate(chosen, np.full(3, np.nan))
+    with pytest.raises(InputError, match="4 slice times"):
+        estimate(chosen, np.ones(4))

@@ -1,0 +1,256 @@
+"""xpu-point and gpu-point on processes whose slices are known by construction."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from signature_data import process_of
+
+from xpuprof.errors import InputError, UsageError
+from xpuprof.sampling import methods
+from xpuprof.sampling.bic import bic_score, choose_k
+from xpuprof.sampling.cluster_method import Options, choose
+from xpuprof.sampling.file import selection_text
+from xpuprof.sampling.representatives import affordable, needed, pick
+from xpuprof.sampling.stability import adjusted_rand, over_bootstraps, over_seeds
+from xpuprof.signature.matrix import Signature, xpu_signature
+from xpuprof.timing.extrapolate import project
+
+KINDS = [i % 3 for i in range(90)]
+
+
+def plain(matrix):
+    """A signature of given rows, all of equal extent."""
+    n = len(matrix)
+    return Signature(np.asarray(matrix, np.float32), np.full(n, 1 / n), np.ones(n), {})
+
+
+def test_known_slices_are_recovered():
+    """Start-up, three kernels, exit: five clusters, multipliers their sizes."""
+    chosen = methods.select("xpu-point", process_of(KINDS), seed=1, per_cluster=1)
+    assert chosen.k == 5
+    assert [r.multiplier for r in chosen.representatives] == [1.0, 30.0, 30.0, 29.0, 1.0]
+    assert chosen.labels[0] != chosen.labels[3] == chosen.labels[87]
+    assert chosen.representatives[0].slice == 0
+    assert chosen.representatives[-1].end.kernel == "SYS_exit"
+    assert chosen.representatives[0].start is None
+    assert chosen.covered == 1.0
+    assert sum(r.weight for r in chosen.representatives) == pytest.approx(1.0)
+
+
+def test_gpu_point_does_not_see_the_cpu():
+    """Start-up work is invisible to it: the first slice joins its kernel's cluster."""
+    chosen = methods.select("gpu-point", process_of(KINDS), seed=1, per_cluster=1)
+    assert chosen.k == 4
+    assert chosen.labels[0] == chosen.labels[3]
+    assert chosen.parameters["cpu_weight"] == 0.0
+
+
+def test_slices_of_different_length_do_not_share_a_cluster():
+    """One kernel over grids of 1x and 64x: the time of one says nothing about the other."""
+    lengths = [1 if i % 2 else 64 for i in range(40)]
+    chosen = methods.select("gpu-point", process_of([0] * 40, lengths=lengths), seed=1)
+    assert len({chosen.labels[i] for i in (2, 3)}) == 2
+    assert chosen.labels[2] == chosen.labels[38]
+
+
+def test_markers_repeat_from_run_to_run():
+    """A marker is the kernel's name and the nth call of it; the slice before starts it."""
+    chosen = methods.select("xpu-point", process_of(KINDS), seed=1, per_cluster=1)
+    for r in chosen.representatives[1:-1]:
+        assert r.end.kernel == f"kernel {r.slice % 3}"
+        assert r.end.call == r.slice // 3 + 1
+        assert r.start is not None
+        assert r.start.kernel == f"kernel {(r.slice - 1) % 3}"
+
+
+def test_projection_is_exact_when_time_follows_the_vectors():
+    """Times that depend on the cluster alone are projected without error, for any number each."""
+    process = process_of(KINDS)
+    for options in ({"per_cluster": 1}, {"per_cluster": 7}, {}):
+        chosen = methods.select("xpu-point", process, seed=1, **options)
+        times = np.array([10.0, 1.0, 2.0, 3.0, 0.5])[chosen.labels]
+        assert project(chosen, times) == pytest.approx(times.sum())
+
+
+def test_one_slice_only():
+    """A program without launches is one slice that stands for itself."""
+    process = process_of([0], gpu=False)
+    lone = type(process)(
+        **{**process.__dict__, "launches": process.launches.iloc[:0],
+           "slices": process.slices.iloc[1:].reset_index(drop=True), "cpu": None}
+    )  # fmt: skip
+    chosen = methods.select("xpu-point", lone, seed=1)
+    assert [r.multiplier for r in chosen.representatives] == [1.0]
+
+
+def test_same_bytes_whatever_the_hash_seed(tmp_path):
+    """The selection file depends on input and seed alone."""
+    code = (
+        "from signature_data import process_of; from xpuprof.sampling import methods;"
+        "from xpuprof.sampling.file import selection_text as t; import hashlib;"
+        "s=methods.select('xpu-point', process_of([i*i%5 for i in range(400)]), seed=5);"
+        "print(hashlib.sha256(t(s).encode()).hexdigest())"
+    )
+    path = ":".join([str(Path(__file__).parent), *sys.path])
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed, "PYTHONPATH": path},
+            capture_output=True, text=True, check=True,
+        ).stdout.strip()
+        for seed in ("0", "123")
+    }  # fmt: skip
+    here = methods.select("xpu-point", process_of([i * i % 5 for i in range(400)]), seed=5)
+    assert digests == {hashlib.sha256(selection_text(here).encode()).hexdigest()}
+
+
+def test_fixed_k_and_coverage():
+    """k as asked; the heaviest clusters that reach the share, re-weighted, the share stated."""
+    process = process_of([0] * 80 + [1] * 15 + [2] * 5)
+    assert methods.select("gpu-point", process, seed=1, k=2, per_cluster=1).k == 2
+    chosen = methods.select("gpu-point", process, seed=1, coverage=0.9, per_cluster=1)
+    assert chosen.k < 4
+    assert chosen.covered == pytest.approx(np.mean(chosen.labels >= 0))
+    assert sum(r.weight for r in chosen.representatives) == pytest.approx(chosen.covered)
+    # Time proportional to instructions is then projected without error.
+    instructions = process.slices["gpu_instructions"].to_numpy(float)
+    assert project(chosen, instructions) == pytest.approx(instructions.sum(), rel=1e-9)
+
+
+def test_several_a_cluster_are_spread_over_the_run():
+    """Each stands for a run of the cluster's slices, its middle one where all are equal."""
+    labels = np.zeros(100, np.int32)
+    picks = pick(labels, np.zeros(100), np.array([4]))
+    assert picks.slice.tolist() == [12, 37, 62, 87]
+    assert picks.stands_for.tolist() == [25.0] * 4
+
+
+def test_nearest_and_early_points():
+    """The nearest by default; with a tolerance the earliest within it; 0 breaks ties early."""
+    distance2 = np.array([9.0, 4.0, 4.0, 1.0, 1.0]) ** 2
+    labels = np.zeros(5, np.int32)
+    one = np.array([1])
+    assert pick(labels, distance2, one).slice.tolist() == [3]
+    assert pick(labels, distance2, one, early=0.0).slice.tolist() == [3]
+    assert pick(labels, distance2, one, early=0.7).slice.tolist() == [1]
+    assert pick(labels, distance2, one, early=9.0).slice.tolist() == [0]
+
+
+def test_sample_sizes_meet_the_target_at_least_cost():
+    """Cochran's optimum: the bound holds, and 3 % fewer would break it."""
+    size = np.array([1, 500, 500, 3000])
+    spread = np.array([0.0, 0.3, 0.01, 0.002])
+    cost = np.array([5.0, 1.0, 1.0, 0.01])
+    total, z, target = float(size @ cost), 1.96, 0.01
+    m = needed(size, spread, cost, total, target, z)
+
+    def bound(m):
+        return z * np.sqrt(np.sum(size**2 * spread**2 / m * (1 - m / size))) / total
+
+    assert bound(m) <= target * (1 + 1e-9)
+    assert (m >= 1).all()
+    assert (m <= size).all()
+    assert bound(np.maximum(1, (0.97 * m).astype(int))) > target
+
+
+def test_a_budget_is_kept_where_it_can_be():
+    """Never more than the budget, unless one a cluster already is."""
+    size, cost = np.array([100, 100]), np.array([1.0, 2.0])
+    spread = np.array([0.5, 0.1])
+    m = affordable(size, spread, cost, 30.0)
+    assert m @ cost <= 30.0
+    assert m[0] > m[1] >= 1
+    assert affordable(size, spread, cost, 0.1).tolist() == [1, 1]
+
+
+def test_times_decide_how_many_not_which():
+    """A noisy cluster gets more representatives; equal times need one."""
+    process = process_of(KINDS)
+    rng = np.random.default_rng(0)
+    times = np.ones(91)
+    quiet = methods.select("xpu-point", process, seed=1, times=times, target_error=0.01)
+    assert len(quiet.representatives) == 5
+    times[1::3] *= rng.lognormal(0, 0.5, 30)
+    noisy = methods.select("xpu-point", process, seed=1, times=times, target_error=0.01)
+    per_cluster = np.bincount([r.cluster for r in noisy.representatives])
+    assert per_cluster[noisy.labels[1]] > 5
+    assert per_cluster[noisy.labels[2]] == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"maxk": 0}, "maxk"),
+        ({"coverage": 0.0}, "coverage"),
+        ({"target_error": 2.0}, "target error"),
+        ({"target_error": 0.02}, "xpuprof time"),
+        ({"budget": 1.0}, "xpuprof time"),
+        ({"per_cluster": 2, "target_error": 0.1}, "fixed number"),
+        ({"nonsense": 1}, "nonsense"),
+    ],
+)
+def test_options_out_of_range_are_named(options, named):
+    """One sentence each."""
+    with pytest.raises(UsageError, match=named):
+        methods.select("xpu-point", process_of([0, 1]), seed=1, **options)
+
+
+def test_unknown_methods_and_their_options():
+    """The sentence lists what there is."""
+    with pytest.raises(UsageError, match="xpu-point"):
+        methods.select("magic", process_of([0]), seed=1)
+    with pytest.raises(UsageError, match="has no option"):
+        methods.select("random", process_of([0]), seed=1, dim=3)
+    with pytest.raises(InputError, match="times"):
+        methods.select("stem-root", process_of([0]), seed=1)
+
+
+def test_bic_is_simpoints():
+    """Worked by hand: four points 0, 0, 2, 2 on a line, k = 1 and 2 (with a floor)."""
+    n, dim = 4.0, 1
+    by_hand = n * (-0.5 * (np.log(2 * np.pi * 1.0) + 1)) - 2 / 2 * np.log(4)
+    assert bic_score(4.0, np.array([4.0]), dim) == pytest.approx(by_hand)
+    two = n * (-0.5 * (np.log(2 * np.pi * 0.25) + 1) + np.log(0.5)) - 4 / 2 * np.log(4)
+    assert bic_score(0.0, np.array([2.0, 2.0]), dim, floor=0.25) == pytest.approx(two)
+
+
+def test_the_rule_for_k():
+    """Smallest k that reaches 90 % of the range."""
+    assert choose_k({1: 0.0, 2: 80.0, 3: 90.0, 4: 100.0}) == 3
+    assert choose_k({1: 0.0, 2: 80.0, 3: 90.0, 4: 100.0}, threshold=1.0) == 4
+    assert choose_k({1: 7.0, 2: 6.0, 3: 5.0}) == 1
+
+
+def test_noise_below_the_floor_makes_no_clusters():
+    """Vectors that differ in the fifth digit are one kind of slice."""
+    rng = np.random.default_rng(0)
+    base = np.repeat(rng.random((3, 20)), 200, axis=0)
+    choice = choose(plain(base * (1 + 1e-5 * rng.standard_normal(base.shape))), Options(), 1)
+    assert choice.clusters == 3
+
+
+def test_adjusted_rand_index():
+    """1 for the same partition under other names; the textbook's value; 0 in the mean by chance."""
+    a = np.array([0, 0, 1, 1, 2, 2])
+    assert adjusted_rand(a, (a + 1) % 3) == 1.0
+    from sklearn.metrics import adjusted_rand_score
+
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 4, 200), rng.integers(0, 5, 200)
+    assert adjusted_rand(x, y) == pytest.approx(adjusted_rand_score(x, y))
+
+
+def test_stability_of_clear_clusters():
+    """Clear clusters do not move over seeds or bootstrap samples."""
+    process = process_of(KINDS)
+    times = np.ones(91)
+    seeds = over_seeds(lambda s: xpu_signature(process, seed=s), Options(), 1, times, repeats=3)
+    assert seeds.agreement == [1.0] * 3
+    assert seeds.projected == pytest.approx([1.0] * 3)
+    boot = over_bootstraps(xpu_signature(process, seed=1), Options(), 1, None, repeats=3)
+    assert min(boot.agreement) == 1.0
