@@ -22,6 +22,11 @@ static int create(const char *path) {
 static int resize(int fd, uint64_t size) { return ftruncate(fd, (off_t)size); }
 
 static void *map(int fd, uint64_t offset, uint64_t size) {
+  /* Room is taken now: a store into a hole of a full disk would kill the program (SIGBUS). */
+  int error;
+  do error = posix_fallocate(fd, (off_t)offset, (off_t)size);
+  while (error == EINTR);
+  if (error) return 0;
   void *address = mmap(0, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
   return address == MAP_FAILED ? 0 : address;
 }

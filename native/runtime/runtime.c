@@ -172,12 +172,6 @@ void xpu_meta(const char *key, const char *value) {
   unlock();
 }
 
-void xpu_note(const char *key, const char *value) {
-  lock();
-  if (recording()) put_meta(key, value);
-  unlock();
-}
-
 uint32_t xpu_program_built(const uint8_t hash[16], uint32_t kind, const char *origin) {
   lock();
   uint32_t id = bus.programs;

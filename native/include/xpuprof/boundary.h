@@ -82,8 +82,6 @@ typedef struct xpu_grid {
 XPU_API void xpu_gpu_init(const char *engine, const char *version, const char *count_unit,
                           uint32_t warp_size);
 XPU_API void xpu_gpu_fini(void);
-/* A fact about the run for the stream's META records (the timer's clock error, for example). */
-XPU_API void xpu_note(const char *key, const char *value);
 /* A fact about the run that has no record of its own; see META in trace_format.h. */
 XPU_API void xpu_meta(const char *key, const char *value);
 

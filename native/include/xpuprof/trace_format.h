@@ -63,7 +63,8 @@ struct xp_chunk_header {
 /* ---- records of events.xpt ------------------------------------------------------------------ */
 enum xp_event_tag {
   /* META: str key, str value. Keys: pid, ppid, host, tsc_hz, engine, engine_version, mode
-   * (profile|time), timer (sync|async), count_unit (lane|warp), warp_size, tsc_load. */
+   * (profile|time), timer (sync|async), count_unit (lane|warp), warp_size, tsc_load,
+   * clock_error_ticks (of device stamps: half the widest bracket around a correlation). */
   XP_EV_META = 1,
   /* PROGRAM: varint program id (dense, from 0), 16 bytes hash of the program as the driver
    * received it (source or IL, and build options), u8 kind (enum xp_program_kind), str origin. */

@@ -8,7 +8,7 @@ namespace layer {
 
 static constexpr double refresh_s = 0.2;
 static constexpr double baseline_s = 0.05;  // shorter ones give no rate worth having
-static constexpr int tries = 5;
+static constexpr int tries = 8;
 
 // Ticks a nanosecond by the system's clock, over the process's life so far.
 static double host_rate() {
@@ -36,40 +36,37 @@ DeviceClock::Anchor DeviceClock::sample_timer(cl_device_id device) const {
 }
 
 // Where the runtime has no such timer: the end of a marker lies between two stamps of ours.
-DeviceClock::Anchor DeviceClock::sample_marker(const Queue &queue) const {
-  Anchor anchor;
-  cl_int error = CL_SUCCESS;
-  cl_command_queue own = next.clCreateCommandQueue(queue.context->handle, queue.device->handle,
-                                                   CL_QUEUE_PROFILING_ENABLE, &error);
-  if (!own) return anchor;
+static DeviceClock::Anchor marker(cl_command_queue queue) {
+  DeviceClock::Anchor anchor;
   cl_event event = nullptr;
   cl_ulong device_ns = 0;
   uint64_t before = xpu_tsc();
-  if (next.clEnqueueMarkerWithWaitList(own, 0, nullptr, &event) == CL_SUCCESS) {
-    next.clFlush(own);
-    next.clWaitForEvents(1, &event);
-    uint64_t after = xpu_tsc();
-    if (next.clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof device_ns, &device_ns,
-                                     nullptr) == CL_SUCCESS &&
-        device_ns)
-      anchor = {before + (after - before) / 2, after - before + 1, device_ns};
-    next.clReleaseEvent(event);
-  }
-  next.clReleaseCommandQueue(own);
+  if (next.clEnqueueMarkerWithWaitList(queue, 0, nullptr, &event) != CL_SUCCESS) return anchor;
+  next.clFlush(queue);
+  next.clWaitForEvents(1, &event);
+  uint64_t after = xpu_tsc();
+  if (next.clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof device_ns, &device_ns,
+                                   nullptr) == CL_SUCCESS &&
+      device_ns)
+    anchor = {before + (after - before) / 2, after - before + 1, device_ns};
+  next.clReleaseEvent(event);
   return anchor;
+}
+
+static void keep_narrower(DeviceClock::Anchor *best, const DeviceClock::Anchor &anchor) {
+  if (anchor.width && (!best->width || anchor.width < best->width)) *best = anchor;
 }
 
 DeviceClock::Anchor DeviceClock::sample(const Queue &queue) const {
   Anchor best;
-  bool timer = true;
-  for (int i = 0; i < tries; i++) {
-    Anchor anchor = timer ? sample_timer(queue.device->handle) : Anchor{};
-    if (!anchor.width) {
-      timer = false;
-      anchor = sample_marker(queue);
-    }
-    if (anchor.width && (!best.width || anchor.width < best.width)) best = anchor;
-  }
+  for (int i = 0; i < tries; i++) keep_narrower(&best, sample_timer(queue.device->handle));
+  if (best.width) return best;
+  cl_int error = CL_SUCCESS;
+  cl_command_queue own = next.clCreateCommandQueue(queue.context->handle, queue.device->handle,
+                                                   CL_QUEUE_PROFILING_ENABLE, &error);
+  if (!own) return best;
+  for (int i = 0; i < tries; i++) keep_narrower(&best, marker(own));
+  next.clReleaseCommandQueue(own);
   return best;
 }
 

@@ -15,14 +15,15 @@ class DeviceClock {
   // Half the width of the widest bracket around a correlation, in ticks.
   uint64_t error_ticks() const { return error_; }
 
- private:
+  // A moment on both clocks; `width` (0: none) is how far apart the stamps around it were.
   struct Anchor {
     uint64_t tsc = 0, width = 0;
     cl_ulong device = 0;
   };
+
+ private:
   Anchor sample(const Queue &queue) const;
   Anchor sample_timer(cl_device_id device) const;
-  Anchor sample_marker(const Queue &queue) const;
 
   Anchor first_, last_;
   double rate_ = 0;  // ticks a device nanosecond

@@ -9,8 +9,8 @@
 
 namespace layer {
 
-// Memory is only touched where a launch writes, so generous chunks cost address space alone.
-static constexpr size_t chunk_bytes = size_t{16} << 20;
+// Small, so that launch after launch writes to memory that is still in the cache.
+static constexpr size_t chunk_bytes = size_t{1} << 20;
 static constexpr size_t align_words = 8;  // areas do not share a cache line
 
 // A chunk is filled from the front and starts anew when all its areas were given back.

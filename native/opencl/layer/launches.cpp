@@ -425,7 +425,7 @@ void finish() {
     }
     uint64_t error = 0;
     for (const auto &clock : clocks) error = std::max(error, clock.second.error_ticks());
-    if (!clocks.empty()) xpu_note("clock_error_ticks", std::to_string(error).c_str());
+    if (!clocks.empty()) xpu_meta("clock_error_ticks", std::to_string(error).c_str());
     xpu_gpu_fini();
   });
 }
