@@ -27,11 +27,17 @@ extern Int VG_(safe_fd)(Int oldfd);
 extern SysRes VG_(am_shared_mmap_file_float_valgrind)(SizeT length, UInt prot, Int fd,
                                                       Off64T offset);
 
-static Word system_call(Word number, Word a, Word b) {
+static Word system_call4(Word number, Word a, Word b, Word c, Word d) {
   Word result;
-  __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b) : "rcx", "r11", "memory");
+  register Word r10 __asm__("r10") = d;
+  __asm__ volatile("syscall"
+                   : "=a"(result)
+                   : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10)
+                   : "rcx", "r11", "memory");
   return result;
 }
+
+static Word system_call(Word number, Word a, Word b) { return system_call4(number, a, b, 0, 0); }
 
 static int os_create(const char *path) {
   SysRes result = VG_(open)(path, VKI_O_RDWR | VKI_O_CREAT | VKI_O_EXCL, 0666);
@@ -43,6 +49,12 @@ static int os_resize(int fd, uint64_t size) {
 }
 
 static void *os_map(int fd, uint64_t offset, uint64_t size) {
+  /* Room is taken now: a store into a hole of a full disk would kill the program (SIGBUS). */
+  enum { NOT_SUPPORTED = 95 }; /* EOPNOTSUPP: some file systems cannot, and risk it */
+  Word error;
+  do error = system_call4(__NR_fallocate, fd, 0, (Word)offset, (Word)size);
+  while (error == -VKI_EINTR);
+  if (error < 0 && error != -NOT_SUPPORTED && error != -VKI_ENOSYS) return NULL;
   SysRes result = VG_(am_shared_mmap_file_float_valgrind)(size, VKI_PROT_READ | VKI_PROT_WRITE, fd,
                                                           (Off64T)offset);
   return sr_isError(result) ? NULL : (void *)sr_Res(result);
