@@ -189,4 +189,6 @@ def command(
     if as_json:
         options.print_json({"format": name, "files": [str(path) for path in paths]})
     else:
-        options.note(f"wrote {', '.join(str(path) for path in paths)}", quiet)
+        shown = [str(path) for path in paths[:4]]
+        more = [f"{len(paths) - 4} more"] if len(paths) > 4 else []
+        options.note(f"wrote {', '.join(shown + more)}", quiet)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from xpuprof.errors import InputError
 from xpuprof.sampling.selection import Representative, Selection
-from xpuprof.trace.elf import entry_offset, function_offsets, lowest_address
+from xpuprof.trace.elf import entry_offset, fini_offset, function_offsets, lowest_address
 from xpuprof.trace.tables import CpuVectors, Process
 
 I64 = npt.NDArray[np.int64]
@@ -205,14 +205,17 @@ class _Sites:
         """Where a slice begins; the first one with the program's first instruction."""
         if number == 0:
             return self._address(self.main, entry_offset(self.paths[self.main]), 1)
-        site = self.best(self.counts(number), number)
+        return self._first_of(number, self.counts(number))
+
+    def _first_of(self, number: int, candidates: dict[int, int]) -> Point:
+        site = self.best(candidates, number)
         return self.point(site, self.before(site, number) + 1)
 
     def pair(self, number: int) -> tuple[Point, Point]:
         """Beginning and end of a slice, by the same site where one marks both sides well."""
         here = self.counts(number)
         if number == self.last:
-            return self.beginning(number), self._ending(number, here)
+            return self._last_pair(number, here)
         after = self.counts(number + 1)
         both = {s: max(n, after[s]) for s, n in here.items() if s in after}
         if number and any(self.rank[s] < 2 for s in both):
@@ -223,11 +226,17 @@ class _Sites:
             )
         return self.beginning(number), self.beginning(number + 1)
 
-    def _ending(self, number: int, here: dict[int, int]) -> Point:
-        """Of the last slice: the last execution of a site that runs in it alone, if any does."""
-        alone = {s: n for s, n in here.items() if self.total[s] == n and self.rank[s] < 2}
-        site = self.best(alone or here, number)
-        return self.point(site, int(self.total[site]))
+    def _last_pair(self, number: int, here: dict[int, int]) -> tuple[Point, Point]:
+        """The last slice. It ends with the function that the program's file names to be run last;
+        where that was not seen, with the last execution of what marks its beginning."""
+        fini = fini_offset(self.paths[self.main])
+        for site in here:
+            if self.image[site] == self.main and self.offset[site] == fini:
+                others = {s: n for s, n in here.items() if s != site} or here
+                return self._first_of(number, others), self.point(site, int(self.total[site]))
+        site = self.best({s: n for s, n in here.items() if n > 1} or here, number)
+        begin = self.point(site, self.before(site, number) + 1)
+        return begin, self.point(site, int(self.total[site]))
 
     def executions(self, end: Point, number: int) -> int:
         """How often the end's instruction runs in a slice, up to the end."""

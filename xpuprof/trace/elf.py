@@ -5,7 +5,8 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-_PT_LOAD, _PT_NOTE = 1, 4
+_PT_LOAD, _PT_DYNAMIC, _PT_NOTE = 1, 2, 4
+_DT_FINI = 13
 _NT_GNU_BUILD_ID = 3
 _MAX_NOTES = 1 << 16
 _MAX_PLACE = 1 << 62
@@ -39,6 +40,19 @@ def entry_offset(path: str | Path) -> int:
     if not (head := _head(path)):
         return 0
     return int(struct.unpack_from("<Q", head, 24)[0]) - lowest_address(path)
+
+
+def fini_offset(path: str | Path) -> int | None:
+    """Offset of the function that runs last at exit (DT_FINI); None where the file names none."""
+    for kind, offset, _, size in _segments(path):
+        if kind == _PT_DYNAMIC:
+            with open(path, "rb") as file:
+                file.seek(offset)
+                entries = file.read(min(size, _MAX_NOTES))
+            for tag, value in struct.iter_unpack("<QQ", entries[: len(entries) // 16 * 16]):
+                if tag == _DT_FINI:
+                    return int(value) - lowest_address(path)
+    return None
 
 
 def function_offsets(path: str | Path) -> set[int]:

@@ -1,0 +1,187 @@
+"""Kernel lists, re-read by the rules of those who read them."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shlex
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from runs_made_up import made_up_run, select_by_kernel
+
+from xpuprof.errors import InputError, UsageError
+from xpuprof.formats import accelsim, macsim, nvbit_ranges
+from xpuprof.formats.kernel_lists import ranges
+from xpuprof.formats.simpoint import write_simpoints
+from xpuprof.sampling.selection import Selection
+
+LAUNCHES = ["a/64", "b<int>(float*, int)/64", "c/8", "a/64", "b<int>(float*, int)/32"]
+
+
+@pytest.fixture
+def selection() -> Selection:
+    """Chosen: launches 0 (a), 1 (b), 2 (c) and program exit."""
+    return select_by_kernel(made_up_run(LAUNCHES))
+
+
+def tracer_traces(kernel_range: str, kernel_id: int) -> bool:
+    """Accel-Sim's tracer: tokens apart by spaces, `N`, `A-B` or `A-`, an end of 0 meaning open."""
+    for token in kernel_range.split():
+        numbers = token.partition("@")[0]
+        start, dash, end = numbers.partition("-")
+        low = int(start)
+        high = (int(end) if end else 0) if dash else low
+        if kernel_id >= low and (high == 0 or kernel_id <= high):
+            return True
+    return False
+
+
+def simulator_commands(path: Path) -> list[str]:
+    """Accel-Sim's trace parser: lines by their first letters, traces beside the list."""
+    return [
+        f"{path.parent}/{line}" if line.startswith("kernel") else line
+        for line in path.read_text().split("\n")
+        if line.startswith(("MemcpyHtoD", "kernel"))
+    ]
+
+
+def test_accelsim_without_a_list(selection: Selection, tmp_path: Path) -> None:
+    accelsim.write(selection, tmp_path)
+    assert simulator_commands(tmp_path / "kernelslist.g") == [
+        f"{tmp_path}/kernel-{n}.traceg" for n in (1, 2, 3)
+    ]
+    variable, _, value = (tmp_path / "tracer.env").read_text().strip().partition("=")
+    assert variable == "DYNAMIC_KERNEL_RANGE"
+    (kernel_range,) = shlex.split(value)
+    assert [n for n in range(1, 9) if tracer_traces(kernel_range, n)] == [1, 2, 3]
+
+
+def test_accelsim_filters_a_list(selection: Selection, tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    whole.write_text(
+        "MemcpyHtoD,0x00007efe7b500000,2052\nkernel-1-ctx_0x55d0.traceg.xz\nkernel-10.traceg\n"
+        "MemcpyHtoD,0x00007efe7b500a00,64\nMemcpyDtoH,0x1,2\nkernel-2-ctx_0x55d0.traceg.xz\n"
+        "kernel-3-ctx_0x55d0.traceg.xz\nMemcpyHtoD,0x00007efe7b500b00,64\nkernel-4.traceg\n"
+    )
+    accelsim.write(selection, tmp_path / "out", kernelslist=whole)
+    assert simulator_commands(tmp_path / "out" / "kernelslist.g") == [
+        "MemcpyHtoD,0x00007efe7b500000,2052",
+        f"{tmp_path}/out/kernel-1-ctx_0x55d0.traceg.xz",
+        "MemcpyHtoD,0x00007efe7b500a00,64",
+        f"{tmp_path}/out/kernel-2-ctx_0x55d0.traceg.xz",
+        f"{tmp_path}/out/kernel-3-ctx_0x55d0.traceg.xz",
+    ]
+    whole.write_text("kernel-1.traceg\nkernel-3.traceg\n")
+    with pytest.raises(InputError, match=r'lacks kernel 2, .*DYNAMIC_KERNEL_RANGE="1-3"'):
+        accelsim.write(selection, tmp_path / "other", kernelslist=whole)
+    assert not (tmp_path / "other").exists()
+
+
+def test_weights_beside_the_list(selection: Selection, tmp_path: Path) -> None:
+    accelsim.write(selection, tmp_path)
+    rows = list(csv.DictReader((tmp_path / "weights.csv").open()))
+    assert [(r["region"], r["launch"], r["kernel"], float(r["multiplier"])) for r in rows] == [
+        ("1", "1", "a", 2.0),
+        ("2", "2", "b<int>(float*, int)", 2.0),
+        ("3", "3", "c", 1.0),
+    ]
+
+
+def macsim_reads(path: Path) -> list[int]:
+    """MacSim's NVBit tool: two lines are skipped, then size, number and so many launches a line."""
+    launches: list[int] = []
+    for line in path.read_text().split("\n")[2:]:
+        if not line:
+            break
+        _, number, *ids = (int(word) for word in line.split())
+        assert number == len(ids)
+        launches += ids
+    return launches
+
+
+def test_macsim(selection: Selection, tmp_path: Path) -> None:
+    drawn = tuple(
+        replace(r, draws=3) if r.end.kernel == "c" else r for r in selection.representatives
+    )
+    macsim.write(replace(selection, representatives=drawn), tmp_path / "m")
+    assert macsim_reads(tmp_path / "m") == [0, 1, 2, 2, 2]
+    sizes = [int(line.split()[0]) for line in (tmp_path / "m").read_text().splitlines()[2:]]
+    assert sizes == [2, 2, 1]
+
+
+def sourced(path: Path) -> dict[str, str]:
+    """What a shell makes of the file."""
+    script = f"set -a; env -0 > before; . {shlex.quote(str(path))}; env -0"
+    out = subprocess.run(
+        ["bash", "-c", script], capture_output=True, check=True, cwd=path.parent
+    ).stdout
+    pairs = (item.partition("=") for item in out.decode().split("\0") if item)
+    return {name: value for name, _, value in pairs}
+
+
+def test_nvbit_ranges(selection: Selection, tmp_path: Path) -> None:
+    nvbit_ranges.write(selection, tmp_path)
+    everything = sourced(tmp_path / "all.env")
+    assert [n for n in range(1, 9) if tracer_traces(everything["DYNAMIC_KERNEL_RANGE"], n)] == [
+        1,
+        2,
+        3,
+    ]
+    second = sourced(tmp_path / "region-2.env")
+    begin, end = int(second["KERNEL_BEGIN"]), int(second["KERNEL_END"])
+    assert [n for n in range(8) if begin <= n < end] == [1]
+    assert (second["DYNAMIC_KERNEL_LIMIT_START"], second["DYNAMIC_KERNEL_LIMIT_END"]) == ("2", "2")
+    wanted = second["CUTRACER_KERNEL_FILTERS"].split(",")
+    assert [name for name in ("a", "b<int>(float*, int)") if any(w in name for w in wanted)] == [
+        "b<int>(float*, int)"
+    ]
+
+
+def gem5_reads(simpoints: Path, weights: Path) -> list[tuple[int, float]]:
+    """gem5's configs/common/Simulation.py: both files line by line, in lockstep."""
+    pairs = []
+    with simpoints.open() as points, weights.open() as shares:
+        for line in points:
+            interval = re.match(r"(\d+)\s+(\d+)", line)
+            weight = re.match(r"([0-9\.e\-]+)\s+(\d+)", shares.readline())
+            assert interval
+            assert weight
+            assert interval[2] == weight[2]
+            pairs.append((int(interval[1]), float(weight[1])))
+        assert not shares.readline()
+    return pairs
+
+
+def test_simpoint(selection: Selection, tmp_path: Path) -> None:
+    tiny = tuple(
+        replace(r, weight=1e-9) if r.end.kernel == "c" else r for r in selection.representatives
+    )
+    write_simpoints(replace(selection, representatives=tiny), tmp_path / "t")
+    pairs = gem5_reads(tmp_path / "t.simpoints", tmp_path / "t.weights")
+    assert sorted(interval for interval, _ in pairs) == [0, 1, 2, 5]
+    assert sum(weight for _, weight in pairs) == pytest.approx(1.0)
+    assert (tmp_path / "t.labels").read_text().count("\n") == 6
+
+
+def test_ranges() -> None:
+    assert ranges([1, 2, 3, 7, 9, 10]) == [(1, 3), (7, 7), (9, 10)]
+    assert ranges([]) == []
+
+
+def test_a_program_without_kernels_has_no_list(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no kernel"):
+        macsim.write(select_by_kernel(made_up_run([])), tmp_path / "m")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_replaced_unasked(selection: Selection, tmp_path: Path) -> None:
+    (tmp_path / "weights.csv").write_text("mine")
+    with pytest.raises(UsageError, match="--force"):
+        accelsim.write(selection, tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["weights.csv"]
+    assert (tmp_path / "weights.csv").read_text() == "mine"
+    accelsim.write(selection, tmp_path, force=True)
+    assert "region" in (tmp_path / "weights.csv").read_text()

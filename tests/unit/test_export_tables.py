@@ -1,0 +1,151 @@
+"""Timeline and databases of a made-up run directory."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import traces
+from click.testing import CliRunner
+from runs_made_up import select_by_kernel
+
+from xpuprof.cli.export import command
+from xpuprof.errors import InputError, TraceError, UsageError
+from xpuprof.formats.chrome_trace import events
+from xpuprof.sampling.file import write_selection
+from xpuprof.timing.slices import main_process, slice_times
+from xpuprof.timing.timed import open_timed
+from xpuprof.trace.run import Run, create_run
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A profile, two timer runs and a selection."""
+    writer = create_run(tmp_path / "run", argv=["./app"])
+    traces.add_execution(writer, "profile", "profile", traces.events(), traces.cpu())
+    for i in range(2):
+        traces.add_execution(writer, f"time-{i}", "time", traces.events(), None)
+    writer.finish("complete")
+    write_selection(select_by_kernel(open_timed(tmp_path / "run")), tmp_path / "run/selection.json")
+    return tmp_path / "run"
+
+
+def test_timed_run_is_opened_for_transfer(run: Path) -> None:
+    timed = open_timed(run)
+    assert timed.times.shape == (2, 4)
+    execution = Run.open(run).times[0]
+    hz = execution.record["tsc_hz"]
+    assert timed.mean.sum() == pytest.approx((traces.END - traces.START) / hz)
+
+
+def test_repeats_that_differ_are_refused(tmp_path: Path) -> None:
+    writer = create_run(tmp_path / "run", argv=["./app"])
+    traces.add_execution(writer, "time-0", "time", traces.events(3), None)
+    traces.add_execution(writer, "time-1", "time", traces.events(4), None)
+    writer.finish("complete")
+    with pytest.raises(InputError, match=r"time-1 launched another sequence .*--repeat 1"):
+        open_timed(tmp_path / "run")
+
+
+def test_a_run_without_times_is_named(tmp_path: Path) -> None:
+    traces.write_run(tmp_path / "run", traces.events(), None)
+    with pytest.raises(TraceError, match="holds no timer run; make one with `xpuprof time"):
+        open_timed(tmp_path / "run")
+
+
+def export(*arguments: object) -> tuple[int, str]:
+    result = CliRunner().invoke(command, [str(a) for a in arguments], standalone_mode=True)
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout
+
+
+def test_chrome_trace(run: Path, tmp_path: Path) -> None:
+    export(run, "--format", "chrome", "-o", tmp_path / "t.json")
+    document = json.loads((tmp_path / "t.json").read_text())
+    spans = [e for e in document["traceEvents"] if e["ph"] == "X"]
+    tracks: dict[int, list[dict]] = {}
+    for event in spans:
+        assert event["dur"] >= 0
+        assert {"name", "cat", "pid", "tid", "ts"} <= event.keys()
+        tracks.setdefault(event["tid"], []).append(event)
+    # Slices and representatives follow on each other; Perfetto nests what overlaps.
+    named = {e["tid"]: e["args"]["name"] for e in document["traceEvents"]
+             if e["name"] == "thread_name"}  # fmt: skip
+    assert sorted(named.values()) == ["launch calls", "queue 7", "representatives", "slices"]
+    for tid in (t for t, n in named.items() if n != "launch calls"):
+        for a, b in zip(tracks[tid], tracks[tid][1:], strict=False):
+            assert a["ts"] + a["dur"] <= b["ts"] + 0.002
+    slices = next(v for t, v in tracks.items() if named[t] == "slices")
+    execution = Run.open(run).times[0]
+    times = slice_times(execution, main_process(execution))
+    assert [e["dur"] for e in slices] == pytest.approx(times * 1e6, abs=0.002)
+    queue = next(v for t, v in tracks.items() if named[t] == "queue 7")
+    hz = execution.record["tsc_hz"]
+    assert [e["dur"] for e in queue] == pytest.approx([100 / hz * 1e6] * 3, abs=0.001)
+    assert [e["name"] for e in queue] == ["a", "b", "a"]
+    assert sum(e["ph"] == "i" for e in document["traceEvents"]) == 3
+
+
+def test_chrome_trace_without_a_selection(run: Path) -> None:
+    found = list(events(Run.open(run).times[0], None))
+    assert not any(e.get("cat") == "representative" for e in found)
+    assert sum(e.get("cat") == "slice" for e in found) == 4
+
+
+def check_tables(tables: dict[str, pd.DataFrame]) -> None:
+    slices, vectors = tables["slices"], tables["cpu_vectors"]
+    assert len(slices) == 12
+    profile = slices[slices["execution"] == "profile"]
+    blocks = tables["cpu_blocks"].set_index("block")["instructions"]
+    total = (vectors["count"] * vectors["block"].map(blocks)).groupby(vectors["slice"]).sum()
+    assert total.tolist() == profile["cpu_instructions"].tolist()
+    runs = tables["gpu_grid_runs"].merge(tables["gpu_vectors"], on="vector")
+    per_block = tables["gpu_blocks"].set_index("block")["instructions"]
+    runs["n"] = runs["warps"] * runs["count"] * runs["block"].map(per_block)
+    per_grid = runs.groupby("grid")["n"].sum()
+    launched = tables["gpu_launch_grids"]["grid"].map(per_grid)
+    assert launched.tolist() == profile["gpu_instructions"].tolist()[:-1]
+    assert len(tables["representatives"]) == 3
+    assert tables["clusters"]["cluster"].tolist() == [1, 2, 1, 0]
+    assert tables["cpu_blocks"]["offset"].tolist() == [f"{n:016x}" for n in (16, 32, 64)]
+
+
+def test_sqlite(run: Path, tmp_path: Path) -> None:
+    export(run, "--format", "sqlite", "-o", tmp_path / "t.db")
+    with sqlite3.connect(tmp_path / "t.db") as database:
+        names = [row[0] for row in database.execute("select name from sqlite_master")]
+        check_tables({n: pd.read_sql(f"select * from {n}", database) for n in names})
+        (total,) = database.execute(
+            "select sum(time_s) from slices where execution = 'time-1'"
+        ).fetchone()
+    execution = Run.open(run).times[1]
+    assert total == pytest.approx(slice_times(execution, main_process(execution)).sum())
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["run", "t.db"]
+
+
+def test_parquet(run: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    export(run, "--format", "parquet", "-o", tmp_path / "t")
+    check_tables({p.stem: pd.read_parquet(p) for p in (tmp_path / "t").iterdir()})
+    with pytest.raises(UsageError, match="--force"):
+        export(run, "--format", "parquet", "-o", tmp_path / "t")
+    export(run, "--format", "parquet", "-o", tmp_path / "t", "--force")
+
+
+def test_command(run: Path, tmp_path: Path) -> None:
+    _, answer = export(run, "--format", "macsim", "-o", tmp_path / "m", "--json")
+    assert json.loads(answer)["files"] == [f"{tmp_path}/m", f"{tmp_path}/m.weights.csv"]
+    export(run / "selection.json", "--format", "nvbit", "-o", tmp_path / "n")
+    with pytest.raises(UsageError, match="selection alone; this format needs the run"):
+        export(run / "selection.json", "--format", "sqlite", "-o", tmp_path / "x")
+    with pytest.raises(UsageError, match="does not exist"):
+        export(tmp_path / "none", "--format", "sqlite", "-o", tmp_path / "x")
+    with pytest.raises(UsageError, match="--image-base x"):
+        export(run, "--format", "looppoint", "-o", tmp_path / "x", "--image-base", "x")
+    with pytest.raises(InputError, match="cannot read the selection"):
+        export(run, "--format", "macsim", "-o", tmp_path / "x", "--selection", tmp_path / "none")
+    assert not (tmp_path / "x").exists()
