@@ -143,7 +143,7 @@ static UInt add(const NSegment *segment, const HChar *path) {
 
 /* Code comes from few files at a time: a direct-mapped cache makes the search rare. */
 static image *find(const NSegment *segment, const HChar *path) {
-  enum { CACHE = 256 };
+  enum { CACHE = 4096 };
   static UInt cache[CACHE];
   UInt *at = &cache[segment->ino % CACHE];
   if (*at < n_images && images[*at].dev == segment->dev && images[*at].ino == segment->ino)

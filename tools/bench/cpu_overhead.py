@@ -1,0 +1,162 @@
+"""What the CPU engine `valgrind` costs: time under the tool / native, in interleaved pairs.
+
+    python tools/bench/cpu_overhead.py [--pairs 5] [--only NAME] [--json]
+
+A pair is native then instrumented, so that the machine's drift falls on both. Prints the medians,
+and the median and middle half of the pairs' ratios. The last rows are a program with many known
+blocks and many cuts: their cost is what the launches add.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median, quantiles
+
+import xpuprof
+from xpuprof.engines.base import CpuOptions
+from xpuprof.engines.valgrind import Valgrind
+
+PROGRAMS = Path(__file__).parent / "programs"
+ROOT = Path(__file__).parents[2]
+NATIVE = Path(xpuprof.__file__).parent / "_native"
+
+FUNCTIONS = 12_500  # about 9 blocks each
+
+MANY_BLOCKS = """
+#include <pthread.h>
+#include <stdlib.h>
+#include "xpuprof/boundary.h"
+static volatile int sink;
+#define F(n) __attribute__((noinline)) static void f##n(int x) {{ \\
+  if (x & 1) sink += n; if (x & 2) sink ^= n; if (x & 4) sink -= n; if (x & 8) sink *= 3; }}
+{functions}
+static void (*table[])(int) = {{ {names} }};
+enum {{ N = sizeof table / sizeof *table }};
+static pthread_barrier_t start, end;
+static unsigned slices;
+static void turn(unsigned t, unsigned s) {{
+  pthread_barrier_wait(&start);
+  for (unsigned i = 0; i < 50; i++) table[(s * 7919 + t * 104729 + i * 131) % N]((int)(s + i));
+  pthread_barrier_wait(&end);
+}}
+static void *work(void *t) {{
+  for (unsigned s = 0; s < slices; s++) turn((unsigned)(long)t, s);
+  return 0;
+}}
+int main(int argc, char **argv) {{
+  unsigned threads = (unsigned)atoi(argv[1]);
+  static const uint8_t hash[16];
+  xpu_launch launch = {{.dimensions = 1, .global = {{1, 1, 1}}}};
+  pthread_t ids[64];
+  slices = (unsigned)atoi(argv[2]);
+  pthread_barrier_init(&start, 0, threads);
+  pthread_barrier_init(&end, 0, threads);
+  for (int x = 0; x < 16; x++) for (int i = 0; i < N; i++) table[i](x);
+  for (long t = 1; t < threads; t++) pthread_create(&ids[t], 0, work, (void *)t);
+  xpu_kernel_built(xpu_program_built(hash, 0, ""), "kernel", 0, 0, "stand-in");
+  for (unsigned s = 0; s < slices; s++) {{
+    turn(0, s);
+    if (argc > 3) xpu_kernel_run(&launch);
+  }}
+  for (unsigned t = 1; t < threads; t++) pthread_join(ids[t], 0);
+}}
+"""
+
+
+def compile_program(folder: Path, source: Path, *flags: str) -> Path:
+    program = folder / source.stem
+    command = ["gcc", *flags, "-o", str(program), str(source), "-lpthread"]
+    if source.stem == "many_blocks":
+        command += [f"-I{ROOT / 'native' / 'include'}", f"-L{NATIVE}", "-lxpuprof_rt"]
+        command += [f"-Wl,-rpath,{NATIVE}"]
+    subprocess.run(command, check=True)
+    return program
+
+
+def many_blocks(folder: Path) -> Path:
+    source = folder / "many_blocks.c"
+    source.write_text(
+        MANY_BLOCKS.format(
+            functions="\n".join(f"F({i})" for i in range(FUNCTIONS)),
+            names=", ".join(f"f{i}" for i in range(FUNCTIONS)),
+        )
+    )
+    return compile_program(folder, source, "-O1")
+
+
+def cases(folder: Path) -> dict[str, list[str]]:
+    integer = str(compile_program(folder, PROGRAMS / "cpu_integer.c", "-O2"))
+    matrix = str(compile_program(folder, PROGRAMS / "cpu_matrix.c", "-O3", "-ffast-math"))
+    blocks = str(many_blocks(folder))
+    return {
+        "integer, 1 thread": [integer, "5000000"],
+        "integer, 4 threads": [integer, "2000000", "4"],
+        "matrix (FMA natively)": [matrix, "100"],
+        "python3 -c pass": [sys.executable, "-c", "pass"],
+        "python3 -c 'import numpy'": [sys.executable, "-c", "import numpy"],
+        "true": ["/bin/true"],
+        "100,000 blocks, 1 thread": [blocks, "1", "20000"],
+        "... 20,000 cuts": [blocks, "1", "20000", "cut"],
+        "100,000 blocks, 4 threads": [blocks, "4", "20000"],
+        "... 20,000 cuts, 4 threads": [blocks, "4", "20000", "cut"],
+    }
+
+
+def seconds(argv: list[str], environment: dict[str, str]) -> float:
+    began = time.perf_counter()
+    subprocess.run(argv, env=environment, stdout=subprocess.DEVNULL, check=True)
+    return time.perf_counter() - began
+
+
+def measure(argv: list[str], pairs: int) -> dict[str, float]:
+    native, tool, size = [], [], 0
+    for _ in range(pairs):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            native.append(seconds(argv, dict(os.environ)))
+            line, more = Valgrind().wrap(argv, CpuOptions(), folder)
+            tool.append(seconds(line, {**os.environ, **more, "XPUPROF_DIR": name}))
+            size = sum(file.stat().st_size for file in folder.glob("*/cpu.xpt"))
+    ratios = [t / n for n, t in zip(native, tool, strict=True)]
+    low, _, high = quantiles(ratios, n=4) if pairs > 1 else (ratios[0],) * 3
+    return {
+        "native_s": median(native),
+        "tool_s": median(tool),
+        "ratio": median(ratios),
+        "ratio_low": low,
+        "ratio_high": high,
+        "bytes": size,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--only", default="", help="cases whose name holds this text")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    results = {}
+    with tempfile.TemporaryDirectory() as name:
+        for case, argv in cases(Path(name)).items():
+            if options.only in case:
+                results[case] = r = measure(argv, options.pairs)
+                if not options.json:
+                    print(
+                        f"| {case} | {r['native_s']:.3f} s | {r['tool_s']:.3f} s | "
+                        f"{r['ratio']:.2f} ({r['ratio_low']:.2f} - {r['ratio_high']:.2f}) | "
+                        f"{r['bytes']:,} |",
+                        flush=True,
+                    )
+    if options.json:
+        print(json.dumps(results, indent=2))
+
+
+if __name__ == "__main__":
+    main()
