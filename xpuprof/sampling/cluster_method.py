@@ -155,7 +155,10 @@ def _how_many(labels: I32, extent: F64, times: F64 | None, options: Options) -> 
         result[present] = np.minimum(options.per_cluster, size[present])
         return result
     n = size[present]
-    if times is not None:
+    # Without a wish that needs times the choice rests on the profile alone: it is the same on a
+    # noisy machine, on a quiet one, and where nothing was timed.
+    wished = options.target_error is not None or options.budget is not None
+    if times is not None and wished:
         cost, spread = _moments(labels[kept], times[kept], clusters)
         cost, spread = cost[present], spread[present]
     else:
