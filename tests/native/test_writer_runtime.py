@@ -16,6 +16,7 @@ import pytest
 
 from xpuprof.trace.check import check_run
 from xpuprof.trace.clock import tsc
+from xpuprof.trace.reader import process_folders, read_process
 from xpuprof.trace.run import Run, create_run
 from xpuprof.trace.tables import Process
 
@@ -169,11 +170,31 @@ def test_a_folder_that_cannot_be_written_harms_nobody(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_harms_nobody(tmp_path: Path) -> None:
-    """GIVEN a limit on file size WHEN the trace would grow past it THEN the program goes on."""
-    folder = tmp_path / "profile"
-    folder.mkdir()
-    environment = os.environ | {"XPUPROF_DIR": str(folder)}
+def test_a_limit_on_file_size_harms_nobody(tmp_path: Path) -> None:
+    environment = os.environ | {"XPUPROF_DIR": str(tmp_path)}
     shell = ["sh", "-c", 'ulimit -f 64; exec "$@"', "sh", *command(20_000, "return", "none")]
     ended = subprocess.run(shell, env=environment, capture_output=True)
     assert ended.returncode == 0, ended.stderr
+
+
+def test_a_full_disk_harms_nobody(tmp_path: Path) -> None:
+    """GIVEN a file system of 512 KB WHEN the trace outgrows it THEN the program goes on, and what
+    had room can be read."""
+    disk, kept = tmp_path / "disk", tmp_path / "kept"
+    disk.mkdir()
+    probe = ["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", str(disk)]
+    if subprocess.run(probe, capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here (unshare -rm)")
+    script = (
+        f'mount -t tmpfs -o size=512k tmpfs {disk}; "$@"; status=$?; cp -r {disk} {kept}; '
+        "exit $status"
+    )
+    environment = os.environ | {"XPUPROF_DIR": str(disk)}
+    program = command(40_000, "return", "none")
+    shell = ["unshare", "-rm", "sh", "-c", script, "sh", *program]
+    assert subprocess.run(shell, env=environment).returncode == 0
+    (part,) = process_folders(kept)
+    process = read_process(part, "profile", complete=False)
+    assert not process.complete
+    assert 1000 < len(process.slices) < 40_000
+    assert_is_the_program(process, len(process.slices))
