@@ -52,6 +52,7 @@ LAUNCHES = {
     "sub_devices": 6,
     "forks": 2,
     "contexts": 10,
+    "features": 2,
 }
 # Cases with launches that cannot be instrumented, and the reasons that must be given.
 REASONS = {

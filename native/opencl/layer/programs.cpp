@@ -379,7 +379,8 @@ static void make_shadow(const Build &build, cl_context context, const Device &de
   if (!shadow->reason.empty()) return;
   std::string options = build.options;
   for (const Part &part : build.parts) options += " " + part.options;
-  shadow->reason = build_module(context, device, result.module, options, &shadow->program);
+  shadow->reason = build_module(context, device, result.module, parts[0].input == CLINST_SOURCE,
+                                options, &shadow->program);
   for (auto &kernel : result.kernels) shadow->kernels.insert(std::move(kernel));
 }
 

@@ -98,8 +98,18 @@ uint32_t module_kind(const Device &device) {
   return device.takes_spirv ? CLINST_TO_SPIRV : CLINST_TO_BITCODE;
 }
 
+// OpenCL C before 2.0 knows only groups of one size, and a runtime refuses other launches of it; a
+// module has to say so.
+static bool uniform_groups(bool from_source, const std::string &user_options) {
+  if (user_options.find("-cl-uniform-work-group-size") != std::string::npos) return true;
+  size_t at = user_options.find("-cl-std=CL");
+  return from_source &&
+         (at == std::string::npos || user_options.compare(at, 11, "-cl-std=CL1") == 0);
+}
+
 // Options that act behind the front end and so still matter for a module.
-static std::string module_options(const Device &device, const std::string &user_options) {
+static std::string module_options(const Device &device, bool from_source,
+                                  const std::string &user_options) {
   static const char *const late[] = {
       "-cl-opt-disable",       "-cl-mad-enable",
       "-cl-no-signed-zeros",   "-cl-denorms-are-zero",
@@ -110,6 +120,8 @@ static std::string module_options(const Device &device, const std::string &user_
   for (std::string word; words >> word;)
     for (const char *option : late)
       if (word == option) options += " " + word;
+  if (device.takes_spirv && uniform_groups(from_source, user_options))
+    options += " -cl-uniform-work-group-size";
   return options;
 }
 
@@ -133,13 +145,13 @@ static std::string first_log_line(cl_program program, const Device &device) {
 }
 
 std::string build_module(cl_context context, const Device &device, const std::string &module,
-                         const std::string &user_options, cl_program *program) {
+                         bool from_source, const std::string &user_options, cl_program *program) {
   cl_int error = CL_SUCCESS;
   *program = load(context, device, module, &error);
   if (!*program)
     return "the device does not take the instrumented program (error " + std::to_string(error) +
            ")";
-  std::string options = module_options(device, user_options);
+  std::string options = module_options(device, from_source, user_options);
   error = next.clBuildProgram(*program, 1, &device.handle, options.c_str(), nullptr, nullptr);
   if (error == CL_SUCCESS) return "";
   std::string reason = "the device's compiler refused the instrumented program (error " +

@@ -20,7 +20,7 @@ uint32_t module_kind(const Device &device);
 
 // Builds an instrumented module for one device. Empty reason: `*program` holds it.
 std::string build_module(cl_context context, const Device &device, const std::string &module,
-                         const std::string &user_options, cl_program *program);
+                         bool from_source, const std::string &user_options, cl_program *program);
 
 // A counter buffer over our own memory, which the device works on in place. NULL when it cannot.
 cl_mem counter_buffer(cl_context context, void *memory, size_t bytes);

@@ -471,6 +471,70 @@ static void sub_devices(void) { /* one context, two devices */
   printf("sub-devices: %d %d\n", values[0], values[7]);
 }
 
+static const char *const FEATURES =
+    "typedef struct { int a; float b; char c[3]; } pack;\n"
+    "constant int table[4] = {1, 20, 300, 4000};\n"
+    "const sampler_t nearest = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP_TO_EDGE |\n"
+    "                          CLK_FILTER_NEAREST;\n"
+    "kernel __attribute__((reqd_work_group_size(16, 1, 1)))\n"
+    "void features(read_only image2d_t image, sampler_t sampler, pack p, float3 v, local int *l,\n"
+    "              global int *sink, global float *out, constant int *factors, uchar flag) {\n"
+    "  int i = get_global_id(0), li = get_local_id(0);\n"
+    "  local int sum;\n"
+    "  l[li] = i;\n"
+    "  if (li == 0) sum = 0;\n"
+    "  barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "  uint4 a = read_imageui(image, sampler, (int2)(i & 7, i >> 3));\n"
+    "  uint4 b = read_imageui(image, nearest, (int2)(7 - (i & 7), i >> 3));\n"
+    "  if (a.x > 20) atomic_add(&sum, (int)(a.x + b.y));\n"
+    "  barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "  for (int k = 0; k < p.a + p.c[1]; k++) atomic_add(&sink[k & 7], table[i & 3] * flag);\n"
+    "  if (li == 15) { atomic_add(&sink[0], sum + l[14] + factors[i & 1]); }\n"
+    "  out[i] = dot(v, (float3)(p.b, i, 1)) + native_sin(0.0f);\n"
+    "  if (i == 40) printf(\"device says %d %s %.2f\\n\", i, \"hello\", p.b);\n"
+    "}\n";
+
+static void features(void) {
+  struct {
+    int a;
+    float b;
+    char c[3];
+  } pack = {5, 1.5f, {1, 2, 3}};
+  cl_float4 v = {{1, 2, 3, 0}};
+  cl_int error;
+  unsigned pixels[8][8][4];
+  float out[64];
+  cl_uchar flag = 2;
+  int pair[2] = {7, 9};
+  for (int i = 0; i < 256; i++) ((unsigned *)pixels)[i] = (unsigned)(i * 37 % 101);
+  cl_image_format format = {CL_RGBA, CL_UNSIGNED_INT32};
+  cl_image_desc desc = {.image_type = CL_MEM_OBJECT_IMAGE2D, .image_width = 8, .image_height = 8};
+  cl_mem image = clCreateImage(context, CL_MEM_COPY_HOST_PTR, &format, &desc, pixels, &error);
+  must(error, "image");
+  cl_sampler sampler =
+      clCreateSampler(context, CL_FALSE, CL_ADDRESS_CLAMP, CL_FILTER_NEAREST, &error);
+  must(error, "sampler");
+  cl_mem result = clCreateBuffer(context, CL_MEM_READ_WRITE, sizeof out, NULL, &error);
+  cl_mem factors = clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, sizeof pair, pair, &error);
+  cl_kernel kernel = kernel_of(build(FEATURES, "-cl-mad-enable"), "features");
+  must(clSetKernelArg(kernel, 0, sizeof image, &image), "argument 0");
+  must(clSetKernelArg(kernel, 1, sizeof sampler, &sampler), "argument 1");
+  must(clSetKernelArg(kernel, 2, sizeof pack, &pack), "argument 2");
+  must(clSetKernelArg(kernel, 3, sizeof v, &v), "argument 3");
+  must(clSetKernelArg(kernel, 4, 16 * sizeof(int), NULL), "argument 4");
+  must(clSetKernelArg(kernel, 5, sizeof sink, &sink), "argument 5");
+  must(clSetKernelArg(kernel, 6, sizeof result, &result), "argument 6");
+  must(clSetKernelArg(kernel, 7, sizeof factors, &factors), "argument 7");
+  must(clSetKernelArg(kernel, 8, sizeof flag, &flag), "argument 8");
+  must(run_1d(queue, kernel, 64, 16), "launch");
+  pack.a = 9; /* arguments change between launches */
+  must(clSetKernelArg(kernel, 2, sizeof pack, &pack), "argument 2");
+  must(run_1d(queue, kernel, 64, 16), "launch");
+  must(clEnqueueReadBuffer(queue, result, CL_TRUE, 0, sizeof out, out, 0, NULL, NULL), "read");
+  for (int i = 0; i < 64; i++) printf("%g%c", out[i], i % 16 == 15 ? '\n' : ' ');
+  show_sink("features");
+}
+
 static void forks(void) {
   cl_kernel kernel = trips_kernel();
   must(run_1d(queue, kernel, 64, 32), "launch");
@@ -535,7 +599,8 @@ static const struct {
              {"forks", forks},
              {"killed", killed},
              {"nothing", nothing},
-             {"contexts", contexts}};
+             {"contexts", contexts},
+             {"features", features}};
 
 int main(int argc, char **argv) {
   for (size_t i = 0; argc > 1 && i < sizeof CASES / sizeof *CASES; i++)
