@@ -11,7 +11,7 @@ from xpuprof.cli import options
 from xpuprof.engines.base import Timer
 from xpuprof.errors import UsageError
 from xpuprof.launch.choose import gpu_engine
-from xpuprof.launch.execute import Program, time
+from xpuprof.launch.execute import Program, first, time
 from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
 from xpuprof.launch.streams import Input
@@ -79,7 +79,7 @@ def command(
     program = Program(resolved, None, gpu_engine(gpu))
     with tempfile.TemporaryDirectory(prefix="xpuprof-validate-") as scratch:
         folder = output or Path(scratch) / "run"
-        run, ending = _time(program, folder, force, argv, timer, repeat)
+        run, ending = _execute(program, folder, force, argv, timer, repeat)
         if ending.signal is not None:
             options.note(f"the program was ended by signal {ending.signal}: no result", quiet)
             return end_like(ending)
@@ -95,18 +95,18 @@ def command(
     return end_like(ending)
 
 
-def _time(
+def _execute(
     program: Program, folder: Path, force: bool, argv: tuple[str, ...], timer: Timer, repeat: int
 ) -> tuple[Run, Ending]:
-    """The native runs; the first is the user's."""
+    """The user's execution, then the timer runs, which find the device runtime's cache warm."""
     if not program.gpu:
         raise UsageError(
             "no GPU engine can be used here, so no kernel would be seen; xpuprof doctor tells why"
         )
     writer = create_run(folder, force=force, argv=list(argv), seed=0)
     source = Input()
-    first = time(writer, program, source, timer, 0, user=True, again=repeat > 1)
-    for i in range(1, repeat):
-        if first.signal is None:
+    ending = first(writer, program, source)
+    for i in range(repeat):
+        if ending.signal is None:
             time(writer, program, source, timer, i, user=False)
-    return finish(writer, folder), first
+    return finish(writer, folder), ending

@@ -233,7 +233,8 @@ class _Sites:
         for site in here:
             if self.image[site] == self.main and self.offset[site] == fini:
                 others = {s: n for s, n in here.items() if s != site} or here
-                return self._first_of(number, others), self.point(site, int(self.total[site]))
+                begin = self._first_of(number, others) if number else self.beginning(0)
+                return begin, self.point(site, int(self.total[site]))
         site = self.best({s: n for s, n in here.items() if n > 1} or here, number)
         begin = self.point(site, self.before(site, number) + 1)
         return begin, self.point(site, int(self.total[site]))

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import shutil
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +16,7 @@ import pandas as pd
 
 from xpuprof.errors import InputError
 from xpuprof.sampling.runs import decode_runs, encode_runs
+from xpuprof.trace.elf import build_id
 
 KIND_COLUMNS = ("kernel", "program", "gx", "gy", "gz", "lx", "ly", "lz")
 """What makes two launches the same kind of work."""
@@ -30,16 +33,24 @@ def program_identity(
     environment).
     """
     named = images[images["path"].astype(bool)] if len(images) else images
+    files = {(str(row["path"]), str(row["build_id"])) for row in named.to_dict("records")}
     return {
         "arguments": [str(argument) for argument in manifest.get("argv", [])],
         "directory": str(manifest.get("cwd", "")),
         "environment": dict(manifest.get("environment", {})),
-        "images": sorted(
-            {(str(row["path"]), str(row["build_id"])) for row in named.to_dict("records")}
-        ),
+        "images": sorted(files | _program_image(manifest)),
         "programs": sorted({p for p in with_kind_columns(slices)["program"].astype(str) if p}),
         "sequence": launch_sequence(slices),
     }
+
+
+def _program_image(manifest: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """The program's own file, which a run without a CPU engine does not record."""
+    argv, folder = manifest.get("argv") or [""], str(manifest.get("cwd", ""))
+    name = str(argv[0])
+    path = os.path.join(folder, name) if "/" in name else shutil.which(name)
+    identity = build_id(os.path.realpath(path)) if path else ""
+    return {(os.path.realpath(path), identity)} if path and identity else set()
 
 
 def launch_sequence(slices: pd.DataFrame) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def transplant(selection: Selection, slices: pd.DataFrame, name: str) -> Transpl
             f"{len(original)}: make it again with `xpuprof select RUN`"
         )
     alignment = _by_markers(selection, slices) if original is None else align(original, slices)
-    if not (alignment.match[[r.slice for r in selection.representatives]] >= 0).any():
+    if not _anything_common(selection, alignment):
         arguments = " ".join(selection.identity.get("arguments", [])) or "another program"
         raise InputError(
             f"the selection was made from {arguments}: none of its kernels ran in {name}; "
@@ -70,6 +70,12 @@ def transplant(selection: Selection, slices: pd.DataFrame, name: str) -> Transpl
     moved, missing = _move(selection, alignment, slices, labels, len(unknown))
     gone = len(alignment.unmatched_a) / len(alignment.match) if original is not None else 0.0
     return Transplant(moved, missing, attributed, unknown, gone, tuple(differences), False)
+
+
+def _anything_common(selection: Selection, alignment: Alignment) -> bool:
+    """Every program has an exit, so that alone makes none the same."""
+    kernels = [r.slice for r in selection.representatives if r.end.kernel != EXIT_KERNEL]
+    return not kernels or bool((alignment.match[kernels] >= 0).any())
 
 
 def _none() -> I64:
