@@ -18,8 +18,7 @@ from xpuprof.report.evaluate import evaluate
 from xpuprof.report.result import as_json as result_json
 from xpuprof.report.result import as_text
 from xpuprof.sampling.file import write_selection
-from xpuprof.sampling.methods import select
-from xpuprof.timing.slices import main_process
+from xpuprof.timing.choose import select_run
 from xpuprof.trace.run import Run, create_run
 
 
@@ -76,7 +75,7 @@ def command(
         _report_unfinished(run, folder, ending, as_json, quiet)
         return end_like(ending)
 
-    chosen = select(method, main_process(run.profile), seed=seed)
+    chosen = select_run(run, method, seed=seed)
     write_selection(chosen, folder / "selection.json")
     result = evaluate(run, chosen)
     if as_json:
