@@ -1,0 +1,248 @@
+"""xpu-stem: the least measured time for an error bound, over all slices at once.
+
+Ours. STEM+ROOT (MICRO 2025) splits kernel by kernel, one greedy step after the other, samples with
+replacement and must measure every kernel name at least once. Here
+
+- strata are searched over the whole run: a stratum may hold several kernels (or clusters of XPU-BBV
+  vectors), when measuring a few of their slices for all of them is cheaper than measuring each;
+- sizes and strata are chosen together: for a price lambda of variance, the cheapest pruning of a
+  tree of splits minimises sum m mu + lambda x variance; the smallest lambda whose strata meet the
+  bound gives the answer (Lagrange relaxation of STEM+ROOT's Problem 1);
+- slices are drawn without replacement, so a stratum that is measured whole adds no error;
+- an estimate is to hold for other metrics and machines, where kernels speed up unequally: the
+  variance is the one anticipated when every group's time moves independently by a coefficient of
+  variation `rho` (anticipated variance: Särndal, Swensson, Wretman, Model Assisted Survey Sampling,
+  chapter 12), so that unlike kernels share a stratum only where it matters little.
+
+A random draw from strata is unbiased whatever the strata; that is where its interval comes from.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof.errors import InputError
+from xpuprof.sampling import stratified
+from xpuprof.sampling.one_dimension import Sorted, two_means
+from xpuprof.sampling.profile import SliceProfile
+from xpuprof.sampling.selection import Selection
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+
+RHO = 0.1
+STEPS = 50
+"""Bisections of lambda's logarithm: beyond rounding."""
+BASIS = "stratified sampling without replacement over the whole run: central limit theorem"
+
+
+def select(
+    profile: SliceProfile,
+    *,
+    seed: int = 0,
+    epsilon: float = 0.05,
+    confidence: float = 0.95,
+    rho: float = RHO,
+) -> Selection:
+    """Select slices so that the total time is within `epsilon` at `confidence`.
+
+    `epsilon`: error bound, a fraction. `rho`: coefficient of variation by which the time of one
+    group (XPU-BBV cluster, else kernel name and grid) may move against the others'; 0 trusts the
+    profiled times. Raises NeedsError without times.
+    """
+    times = profile.require_times("xpu-stem")
+    stratified.check_bound(epsilon)
+    if rho < 0.0:
+        raise InputError(f"rho is a coefficient of variation and not negative, not {rho:g}")
+    z = stratified.z_score(confidence)
+    groups = profile.clusters(seed) if profile.clusters else profile.groups(grid=True)
+    pool, pair = distinct(groups, times)
+    leaves = cheapest(pool, (epsilon * float(times.sum()) / z) ** 2, rho)
+    stratum = np.empty(len(pool.values), dtype=np.int32)
+    for number, leaf in enumerate(leaves):
+        stratum[leaf.node.own] = number
+    return stratified.select(
+        profile,
+        stratified.from_labels(stratum[pair], times),
+        np.array([leaf.size for leaf in leaves]),
+        method="xpu-stem",
+        parameters={"epsilon": epsilon, "confidence": confidence, "rho": rho},
+        seed=seed,
+        replacement=False,
+        basis=BASIS,
+        confidence=confidence,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Distinct (group, time) pairs, ascending by time, with their numbers of slices."""
+
+    values: F64
+    counts: I64
+    group: I64
+
+
+def distinct(groups: I32, times: F64) -> tuple[Pool, I64]:
+    """The distinct pairs, and the pair of each slice."""
+    order = np.lexsort((groups, times))
+    value, group = times[order], groups[order]
+    new = np.empty(len(order), dtype=bool)
+    new[0] = True
+    new[1:] = (value[1:] != value[:-1]) | (group[1:] != group[:-1])
+    pair = np.empty(len(order), dtype=np.int64)
+    pair[order] = np.cumsum(new) - 1
+    first = np.flatnonzero(new)
+    counts = np.diff(np.append(first, len(order)))
+    return Pool(value[first], counts, group[first].astype(np.int64)), pair
+
+
+@dataclass(eq=False)
+class Node:
+    """A set of pairs, with what its cost depends on. Splits are made when first asked for."""
+
+    pool: Pool
+    own: I64
+    """Its pairs, ascending by time."""
+    number: int = 0
+    mean: float = 0.0
+    variance: float = 0.0
+    """Population variance of the times."""
+    mixture: float = 0.0
+    """E[t^2] - sum_g (p_g mu_g)^2: what a unit of rho^2 adds to the anticipated variance."""
+    _splits: list[tuple[Node, Node]] | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, pool: Pool, own: I64) -> Node:
+        """The node of these pairs."""
+        values, counts = pool.values[own], pool.counts[own]
+        number = int(counts.sum())
+        mean = float(np.dot(values, counts) / number)
+        spread = values - mean
+        variance = float(np.dot(spread * spread, counts) / number)
+        _, group = np.unique(pool.group[own], return_inverse=True)
+        share = np.bincount(group, weights=values * counts) / number
+        mixture = variance + mean * mean - float(np.dot(share, share))
+        return cls(pool, own, number, mean, variance, max(mixture, 0.0))
+
+    def splits(self) -> list[tuple[Node, Node]]:
+        """The ways to split it in two: by time, and its groups by their mean times."""
+        if self._splits is None:
+            self._splits = []
+            if len(self.own) > 1:
+                if self.variance > 0.0:
+                    self._splits.append(self._by_time())
+                by_group = self._by_group()
+                if by_group is not None:
+                    self._splits.append(by_group)
+        return self._splits
+
+    def _by_time(self) -> tuple[Node, Node]:
+        data = Sorted(
+            self.pool.values[self.own], self.pool.counts[self.own], np.array([self.number])
+        )
+        cut = two_means(data, 0, len(self.own))
+        return Node.of(self.pool, self.own[:cut]), Node.of(self.pool, self.own[cut:])
+
+    def _by_group(self) -> tuple[Node, Node] | None:
+        _, group = np.unique(self.pool.group[self.own], return_inverse=True)
+        counts = np.bincount(group, weights=self.pool.counts[self.own])
+        if len(counts) < 2:
+            return None
+        sums = np.bincount(group, weights=self.pool.values[self.own] * self.pool.counts[self.own])
+        mean = sums / counts
+        order = np.argsort(mean, kind="stable")
+        data = Sorted(mean[order], counts[order].astype(np.int64), np.array([self.number]))
+        cut = two_means(data, 0, len(order)) if mean[order[0]] < mean[order[-1]] else 1
+        left = np.zeros(len(order), dtype=bool)
+        left[order[:cut]] = True
+        return (
+            Node.of(self.pool, self.own[left[group]]),
+            Node.of(self.pool, self.own[~left[group]]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """A stratum: `size` slices are drawn, which leaves `variance` of the estimated total."""
+
+    node: Node
+    size: int
+    variance: float
+    cost: float
+    """size x mean + lambda x variance."""
+
+
+def leaf(node: Node, price: float, rho: float) -> Leaf:
+    """The node as a stratum with its best size: m = sqrt(lambda) N S / sqrt(mu), rounded either way.
+
+    S^2 = N / (N - 1) x anticipated variance; variance of the total: N^2 S^2 (1 / m - 1 / N)
+    (Cochran, Sampling Techniques, theorem 2.2).
+    """
+    number, mean = node.number, node.mean
+    if number == 1:
+        return Leaf(node, 1, 0.0, mean)
+    anticipated = node.variance + rho * rho * node.mixture
+    unit = number * number * anticipated * number / (number - 1)
+    wanted = math.sqrt(price * unit / mean) if mean > 0.0 else 1.0
+    best: Leaf | None = None
+    for size in (math.floor(wanted), math.ceil(wanted)):
+        size = min(max(size, 1), number)
+        variance = unit * (1.0 / size - 1.0 / number)
+        cost = size * mean + price * variance
+        if best is None or cost < best.cost:
+            best = Leaf(node, size, variance, cost)
+    assert best is not None
+    return best
+
+
+def prune(root: Node, price: float, rho: float) -> list[Leaf]:
+    """The cheapest strata among the root's splits of splits.
+
+    Of the ways to split a node the one with the cheaper halves is followed; a split that cannot pay
+    however often its halves are split again (each part costs at least one slice, and the parts'
+    means add up to at least the halves') is not followed at all.
+    """
+    whole = leaf(root, price, rho)
+    if whole.cost <= root.mean:
+        return [whole]
+    best = None
+    for halves in root.splits():
+        cost = sum(leaf(half, price, rho).cost for half in halves)
+        if whole.cost > sum(half.mean for half in halves) and (best is None or cost < best[0]):
+            best = (cost, halves)
+    if best is None:
+        return [whole]
+    parts = [part for half in best[1] for part in prune(half, price, rho)]
+    return parts if sum(part.cost for part in parts) < whole.cost else [whole]
+
+
+def cheapest(pool: Pool, limit: float, rho: float) -> list[Leaf]:
+    """Strata whose variance is at most `limit` (seconds squared), for the least measured time.
+
+    Everything measured has no variance, so a price that is high enough always meets the limit.
+    """
+    root = Node.of(pool, np.arange(len(pool.values)))
+    # Between "variance is free" and "nothing but variance counts", in units of the problem.
+    total = root.number * root.mean
+    low, high = math.log(1e-6 * root.mean / limit), math.log(1e9 * total / limit)
+    best = prune(root, math.exp(high), rho)
+    for _ in range(STEPS):
+        middle = (low + high) / 2.0
+        found = prune(root, math.exp(middle), rho)
+        if sum(part.variance for part in found) <= limit:
+            high = middle
+            if _time(found) < _time(best):
+                best = found
+        else:
+            low = middle
+    return best
+
+
+def _time(parts: list[Leaf]) -> float:
+    return sum(part.size * part.node.mean for part in parts)
