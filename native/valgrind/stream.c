@@ -143,7 +143,7 @@ void stream_open(void) {
   put_meta("pid", digits);
   put_meta("engine", "valgrind");
   put_meta("engine_version", XPUPROF_VERSION "+valgrind-" VALGRIND_VERSION);
-  put_meta("hidden_isa", fma_was_hidden ? "avx2 bmi1 bmi2 fma" : "");
+  put_meta("hidden_isa", fma_was_hidden ? "avx2 bmi1 bmi2 erms fma lzcnt movbe" : "");
   put_meta("filters", option_filters());
   emit_known();
   drain(True);

@@ -153,3 +153,14 @@ def test_folder_with_percent_sign(tmp_path: Path) -> None:
     folder = tmp_path / "100%p"
     assert profile([build("cpu_endings"), "0"], folder).only.stream.ended
     assert os.listdir(tmp_path) == ["100%p"]
+
+
+def test_users_valgrind_settings_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN a .valgrindrc for memcheck where the program runs THEN it does not reach our tool."""
+    monkeypatch.chdir(tmp_path)
+    Path(".valgrindrc").write_text("--leak-check=full\n--tool=memcheck\n")
+    done = profile([build("cpu_endings"), "42"], tmp_path / "p")
+    assert done.process.returncode == 42
+    assert done.only.stream.ended

@@ -96,6 +96,7 @@ class Valgrind:
         command = [
             probe.details["valgrind"],
             "--tool=xpuprof",
+            "--command-line-only=yes",  # a user's .valgrindrc is meant for other tools
             "--quiet",
             "--vgdb=no",
             "--trace-children=yes",
