@@ -48,13 +48,13 @@ def command(run: Path, as_json: bool, quiet: bool) -> int:
 def _print(report: Report, quiet: bool) -> None:
     for violation in report.violations:
         click.echo(str(violation))
-    what = ", ".join(f"{number:,} {name}" for name, number in report.checked.items())
+    what = ", ".join(f"{name} {number:,}" for name, number in report.checked.items())
     if report.violations:
         broken = sorted({violation.invariant for violation in report.violations})
-        click.echo(f"{len(report.violations)} violations of {', '.join(broken)} ({what})")
+        click.echo(f"does not hold: {', '.join(broken)} (checked: {what})")
         for invariant in broken:
             options.note(f"{invariant}: {INVARIANTS[invariant]}", quiet)
     else:
-        click.echo(f"{len(INVARIANTS)} invariants hold over {what}")
+        click.echo(f"all {len(INVARIANTS)} invariants hold (checked: {what})")
     if report.status != "complete":
         options.note(f"the run is {report.status}: {report.reason or 'no reason given'}", quiet)

@@ -64,7 +64,7 @@ def _head(summary: dict[str, Any]) -> list[str]:
     rows.append(("bytes", f"{count(size['total'])}{per_launch}"))
     lines = [f"{name:9} {text}" for name, text in rows]
     lines += [
-        f"{'':9} {count(number)} launches uninstrumented: {reason}"
+        f"{'':9} uninstrumented: {count(number)} ({reason})"
         for reason, number in summary.get("uninstrumented", {}).items()
     ]
     if not launches["seen"] and summary["executions"]:
