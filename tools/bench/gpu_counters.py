@@ -31,9 +31,7 @@ def buffers(cl, context, n: int):
     """Three n x n inputs, equal every time."""
     random = np.random.default_rng(1)
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
-    return [
-        cl.Buffer(context, flags, hostbuf=random.random(n * n, np.float32)) for _ in range(3)
-    ]
+    return [cl.Buffer(context, flags, hostbuf=random.random(n * n, np.float32)) for _ in range(3)]
 
 
 def timed(cl, queue, kernel, size, local) -> float:
@@ -59,9 +57,7 @@ def main() -> None:
         start = time.perf_counter()
         subprocess.run([program(), "--compile", options.file, "--no-cache"], check=True)
         compile_s = time.perf_counter() - start
-    device = next(
-        d for p in cl.get_platforms() if "Portable" in p.name for d in p.get_devices()
-    )
+    device = next(d for p in cl.get_platforms() if "Portable" in p.name for d in p.get_devices())
     context = cl.Context([device])
     queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
     native = cl.Program(context, options.file.read_text()).build()

@@ -1,7 +1,11 @@
 #include "backend.h"
 
 #include <LLVMSPIRVLib/LLVMSPIRVLib.h>
+#include <llvm/ADT/PostOrderIterator.h>
 #include <llvm/Bitcode/BitcodeWriter.h>
+#include <llvm/IR/CFG.h>
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/InstIterator.h>
 #include <llvm/Support/raw_ostream.h>
 
 #include <cstring>
@@ -47,6 +51,28 @@ std::string without_exports(const std::string &spirv) {
   return std::string(reinterpret_cast<const char *>(kept.data()), kept.size() * 4);
 }
 
+// SPIR-V wants a block behind the one that dominates it.
+void order_blocks(llvm::Function &function) {
+  llvm::ReversePostOrderTraversal<llvm::Function *> order(&function);
+  llvm::BasicBlock *before = nullptr;
+  for (llvm::BasicBlock *block : order) {
+    if (before) block->moveAfter(before);
+    before = block;
+  }
+}
+
+// SPIR-V below 1.4 selects whole vectors only by a vector of conditions.
+void splat_conditions(llvm::Function &function) {
+  for (llvm::Instruction &instruction : llvm::instructions(function)) {
+    auto *select = llvm::dyn_cast<llvm::SelectInst>(&instruction);
+    if (!select || select->getCondition()->getType()->isVectorTy()) continue;
+    auto *type = llvm::dyn_cast<llvm::FixedVectorType>(select->getType());
+    if (!type) continue;
+    llvm::IRBuilder<> builder(select);
+    select->setCondition(builder.CreateVectorSplat(type->getNumElements(), select->getCondition()));
+  }
+}
+
 }  // namespace
 
 std::string to_bitcode(llvm::Module &module) {
@@ -59,6 +85,11 @@ std::string to_bitcode(llvm::Module &module) {
 std::string to_spirv(llvm::Module &module) {
   SPIRV::TranslatorOpts options(SPIRV::VersionNumber::SPIRV_1_2);
   options.setReplaceLLVMFmulAddWithOpenCLMad(false);
+  for (llvm::Function &function : module) {
+    if (function.isDeclaration()) continue;
+    order_blocks(function);
+    splat_conditions(function);
+  }
   std::ostringstream stream;
   std::string error;
   if (!llvm::writeSpirv(&module, options, stream, error)) {

@@ -6,14 +6,17 @@
 #include "backend.h"
 #include "counters.h"
 #include "frontend.h"
+#include "pocl.h"
 #include "prepare.h"
 
 namespace clinst {
 namespace {
 
 bool may_be_non_uniform(const Request &request) {
+  // PoCL, which takes bitcode, has no such groups.
+  if (request.output == CLINST_TO_BITCODE) return false;
   for (const Part &part : request.parts) {
-    if (part.input == CLINST_SPIRV || language_version(part.options) >= 200) return true;
+    if (part.input != CLINST_SOURCE || language_version(request, part) >= 200) return true;
   }
   return false;
 }
@@ -38,7 +41,7 @@ Compiled compile(const Request &request) {
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, graph, modules);
   llvm::FunctionPassManager cleanup;
-  llvm::cantFail(builder.parsePassPipeline(cleanup, "adce,simplifycfg"));
+  llvm::cantFail(builder.parsePassPipeline(cleanup, "adce"));
 
   for (llvm::Function *kernel : prepare(*program.module)) {
     Instrumented made = instrument(*kernel, functions, may_be_non_uniform(request));
@@ -46,6 +49,7 @@ Compiled compile(const Request &request) {
     functions.clear(*made.function, made.function->getName());
     result.response.kernels.push_back(std::move(made.kernel));
   }
+  if (request.output == CLINST_TO_BITCODE) adapt_to_pocl(*program.module, functions);
   std::string error;
   llvm::raw_string_ostream stream(error);
   if (llvm::verifyModule(*program.module, &stream)) {

@@ -139,8 +139,9 @@ std::unique_ptr<llvm::Module> compile_source(llvm::LLVMContext &context, const R
       "-O2", "-Xclang", "-disable-llvm-passes", "-Xclang", "-no-opaque-pointers",
       // As the runtimes' front ends have it.
       "-fno-builtin", "-fno-math-errno", "-w"};
-  if (part.options.find("-cl-std=") == std::string::npos) arguments.push_back("-cl-std=CL1.2");
-  add_device(arguments, request, language_version(part.options));
+  int version = language_version(request, part);
+  arguments.push_back(version >= 300 ? "-cl-std=CL3.0" : "-cl-std=CL1.2");
+  add_device(arguments, request, version);
   for (const std::string &option : split_options(part.options)) {
     // Our level of optimisation is part of what a block is: the same for every run.
     if (option == "-cl-opt-disable" || option.rfind("-O", 0) == 0) continue;
@@ -212,9 +213,12 @@ std::vector<std::string> split_options(const std::string &options) {
   return words;
 }
 
-int language_version(const std::string &options) {
-  int version = 120;
-  for (const std::string &option : split_options(options)) {
+int language_version(const Request &request, const Part &part) {
+  // The specification's default is OpenCL C 1.2. PoCL, which alone takes bitcode, compiles as
+  // OpenCL C 3.0 when that is the device's version.
+  bool pocl = request.output == CLINST_TO_BITCODE;
+  int version = pocl && device_value(request, "version", "") == "300" ? 300 : 120;
+  for (const std::string &option : split_options(part.options)) {
     int major = 0, minor = 0;
     if (sscanf(option.c_str(), "-cl-std=CL%d.%d", &major, &minor) == 2) {
       version = 100 * major + 10 * minor;

@@ -23,7 +23,7 @@ Program load_program(llvm::LLVMContext &context, const Request &request);
 // `-DX -DY="a b"` as a shell would split it, which is how OpenCL runtimes read build options.
 std::vector<std::string> split_options(const std::string &options);
 
-// 120 for OpenCL C 1.2, from the last -cl-std of the options.
-int language_version(const std::string &options);
+// 120 for OpenCL C 1.2: from the last -cl-std of the options, else the runtime's default.
+int language_version(const Request &request, const Part &part);
 
 }  // namespace clinst

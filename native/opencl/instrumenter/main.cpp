@@ -3,10 +3,12 @@
 #include <llvm/Support/JSON.h>
 #include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Support/raw_ostream.h>
+#include <unistd.h>
 
 #include <fstream>
 
 #include "answer.h"
+#include "crash.h"
 #include "request.h"
 #include "server.h"
 
@@ -102,8 +104,14 @@ int main(int argc, char **argv) {
   cl::ParseCommandLineOptions(argc, argv, "Puts exact block counters into OpenCL programs.\n");
   try {
     if (!serve.empty()) return clinst::serve(serve);
-    if (!inputs.empty()) return compile_files();
+    if (!inputs.empty()) {
+      clinst::on_crash(STDERR_FILENO, std::string("xpuprof-clinst: ") + clinst::kCrashed + "\n", 2);
+      int code = compile_files();
+      clinst::no_crash();
+      return code;
+    }
   } catch (const clinst::Failure &failure) {
+    clinst::no_crash();
     return fail(failure.what());
   }
   return fail("say --serve SOCKET or --compile FILE (see --help)");

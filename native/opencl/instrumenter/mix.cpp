@@ -20,14 +20,6 @@ xp_mix memory_class(const llvm::Value *pointer, bool store) {
   }
 }
 
-// Name of an OpenCL built-in: "_Z10atomic_addPU3AS1Vii" -> "atomic_add".
-llvm::StringRef plain_name(llvm::StringRef mangled) {
-  if (!mangled.consume_front("_Z")) return mangled;
-  size_t length = 0;
-  if (mangled.consumeInteger(10, length)) return mangled;
-  return mangled.take_front(length);
-}
-
 xp_mix call_class(const llvm::CallBase &call) {
   const llvm::Function *callee = call.getCalledFunction();
   if (!callee) return XP_MIX_OTHER;
@@ -37,7 +29,7 @@ xp_mix call_class(const llvm::CallBase &call) {
   if (callee->isIntrinsic()) {
     return call.getType()->isFPOrFPVectorTy() ? XP_MIX_FP : XP_MIX_INT;
   }
-  llvm::StringRef name = plain_name(callee->getName());
+  llvm::StringRef name = builtin_name(callee->getName());
   if (name.startswith("atom")) return XP_MIX_ATOMIC;
   if (name == "barrier" || name.endswith("group_barrier")) return XP_MIX_BARRIER;
   if (name.startswith("vload")) return memory_class(call.getArgOperand(1), false);
@@ -75,6 +67,13 @@ bool counts(const llvm::Instruction &instruction) {
 }
 
 }  // namespace
+
+llvm::StringRef builtin_name(llvm::StringRef mangled) {
+  if (!mangled.consume_front("_Z")) return mangled;
+  size_t length = 0;
+  if (mangled.consumeInteger(10, length)) return mangled;
+  return mangled.take_front(length);
+}
 
 Block count_instructions(const llvm::BasicBlock &block) {
   Block result;

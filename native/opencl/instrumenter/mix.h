@@ -11,4 +11,7 @@ namespace clinst {
 // Neither are debug, lifetime and assumption intrinsics.
 Block count_instructions(const llvm::BasicBlock &block);
 
+// Name of an OpenCL built-in function: "_Z10atomic_addPU3AS1Vii" -> "atomic_add".
+llvm::StringRef builtin_name(llvm::StringRef mangled);
+
 }  // namespace clinst

@@ -1,9 +1,11 @@
 #include "prepare.h"
 
+#include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/PassManager.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Transforms/Utils/Cloning.h>
+#include <llvm/Transforms/Utils/Local.h>
 
 #include "request.h"
 
@@ -63,18 +65,61 @@ void run_passes(llvm::Module &module, const char *pipeline) {
   passes.run(module, modules);
 }
 
-// Work-items meet again at one return, where a barrier is legal.
-void unify_returns(llvm::Function &kernel) {
-  std::vector<llvm::ReturnInst *> returns;
+// InstCombine narrows a switch to the bits that matter, two for example; SPIR-V has no such type
+// and the lowering of PoCL 3.1 takes the wrong branch.
+void widen_switches(llvm::Function &kernel) {
   for (llvm::BasicBlock &block : kernel) {
-    if (auto *end = llvm::dyn_cast<llvm::ReturnInst>(block.getTerminator())) {
-      returns.push_back(end);
+    auto *choice = llvm::dyn_cast<llvm::SwitchInst>(block.getTerminator());
+    if (!choice) continue;
+    unsigned narrow = choice->getCondition()->getType()->getIntegerBitWidth();
+    if (narrow >= 8 && llvm::isPowerOf2_32(narrow) && narrow <= 64) continue;
+    llvm::IRBuilder<> builder(choice);
+    llvm::Value *condition = choice->getCondition();
+    auto *type = narrow <= 32 ? builder.getInt32Ty() : builder.getInt64Ty();
+    auto *cut = llvm::dyn_cast<llvm::TruncInst>(condition);
+    if (cut && cut->getSrcTy()->getIntegerBitWidth() <= type->getBitWidth()) {
+      auto mask = llvm::APInt::getLowBitsSet(type->getBitWidth(), narrow);
+      auto *wide = builder.CreateZExt(cut->getOperand(0), type);
+      choice->setCondition(builder.CreateAnd(wide, llvm::ConstantInt::get(type, mask)));
+      if (cut->use_empty()) cut->eraseFromParent();
+    } else {
+      choice->setCondition(builder.CreateZExt(condition, type));
+    }
+    for (auto &one : choice->cases()) {
+      one.setValue(llvm::ConstantInt::get(type, one.getCaseValue()->getZExtValue()));
     }
   }
-  if (returns.size() < 2) return;
+}
+
+// A switch whose cases are complete has a default that is never reached: let its last case be it.
+void drop_dead_defaults(llvm::Function &kernel) {
+  for (llvm::BasicBlock &block : kernel) {
+    auto *choice = llvm::dyn_cast<llvm::SwitchInst>(block.getTerminator());
+    if (!choice || choice->getNumCases() == 0) continue;
+    llvm::BasicBlock *dead = choice->getDefaultDest();
+    if (!llvm::isa<llvm::UnreachableInst>(dead->front())) continue;
+    auto last = std::prev(choice->case_end());
+    choice->setDefaultDest(last->getCaseSuccessor());
+    choice->removeCase(last);
+  }
+  llvm::removeUnreachableBlocks(kernel);
+}
+
+// Work-items meet again at one return, where a barrier is legal. What is never reached leads there
+// too: with another end the barrier looks conditional, and PoCL 3.1 then takes the first
+// work-item's branch for all of them.
+void unify_returns(llvm::Function &kernel) {
+  std::vector<llvm::Instruction *> ends;
+  bool unreachable = false;
+  for (llvm::BasicBlock &block : kernel) {
+    llvm::Instruction *end = block.getTerminator();
+    unreachable |= llvm::isa<llvm::UnreachableInst>(end);
+    if (end->getNumSuccessors() == 0) ends.push_back(end);
+  }
+  if (ends.size() < 2 && !unreachable) return;
   auto *exit = llvm::BasicBlock::Create(kernel.getContext(), "return", &kernel);
   llvm::ReturnInst::Create(kernel.getContext(), exit);
-  for (llvm::ReturnInst *end : returns) {
+  for (llvm::Instruction *end : ends) {
     llvm::BranchInst::Create(exit, end);
     end->eraseFromParent();
   }
@@ -95,6 +140,8 @@ std::vector<llvm::Function *> prepare(llvm::Module &module) {
       throw Failure("the function '" + function.getName().str() +
                     "' is recursive or its address is taken, which OpenCL C does not allow");
     }
+    widen_switches(function);
+    drop_dead_defaults(function);
     unify_returns(function);
     kernels.push_back(&function);
   }

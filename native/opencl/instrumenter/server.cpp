@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "answer.h"
+#include "crash.h"
 #include "request.h"
 
 namespace clinst {
@@ -46,16 +47,21 @@ void send(int peer, const std::string &bytes) {
   }
 }
 
+std::string refusal(const std::string &why) {
+  Response response;
+  response.status = 1;
+  response.message = why;
+  return encode(response);
+}
+
 void talk(int peer) {
   std::string request;
+  on_crash(peer, refusal(kCrashed), 1);
   try {
     if (!receive(peer, request)) return;
     send(peer, answer(request));
   } catch (const Failure &failure) {  // the request is not one of ours
-    Response response;
-    response.status = 1;
-    response.message = failure.what();
-    send(peer, encode(response));
+    send(peer, refusal(failure.what()));
   }
 }
 

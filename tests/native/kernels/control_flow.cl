@@ -127,10 +127,9 @@ kernel void grid(global const int *in, global int *out) {
 }
 
 // More counters than are reduced at a time.
-#define STEP(n) if (in[i + n] & 1) atomic_add(&out[i], n); else atomic_sub(&out[i + 1], n);
+#define STEP(n) if (in[i + n] & 1) atomic_add(&out[i], n); else atomic_sub(&out[i + 1], 2 * n);
 kernel void many(global const int *in, global int *out) {
   int i = get_global_id(0);
-  out[i] = 0;
   STEP(1) STEP(2) STEP(3) STEP(4) STEP(5) STEP(6) STEP(7) STEP(8) STEP(9) STEP(10) STEP(11)
 }
 

@@ -1,0 +1,15 @@
+// LLVM and the translator abort on programs they do not like; whoever asked still gets a word.
+#pragma once
+
+#include <string>
+
+namespace clinst {
+
+// Until `no_crash`, a crash or exit of this process writes `last_words` to the descriptor and ends
+// it with `code`. (The translator calls exit on bad input.)
+void on_crash(int descriptor, const std::string &last_words, int code);
+void no_crash();
+
+constexpr const char *kCrashed = "LLVM or the SPIR-V translator gave up on this program";
+
+}  // namespace clinst

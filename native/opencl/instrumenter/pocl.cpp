@@ -1,0 +1,75 @@
+#include "pocl.h"
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Instructions.h>
+#include <llvm/Transforms/Utils/LowerSwitch.h>
+
+#include "mix.h"
+#include "request.h"
+
+namespace clinst {
+namespace {
+
+// PoCL's own wait_group_events, which it cannot find from bitcode, is such a barrier: its copies
+// are done when they return. A work-group barrier with a scope is one for CPUs.
+void replace_by_barrier(llvm::Function &function, bool has_flags) {
+  llvm::Module &module = *function.getParent();
+  llvm::LLVMContext &context = module.getContext();
+  auto *flags_type = llvm::Type::getInt32Ty(context);
+  auto callee =
+      module.getOrInsertFunction("_Z7barrierj", llvm::Type::getVoidTy(context), flags_type);
+  auto *barrier = llvm::cast<llvm::Function>(callee.getCallee());
+  barrier->setCallingConv(llvm::CallingConv::SPIR_FUNC);
+  barrier->setConvergent();
+  std::vector<llvm::CallInst *> calls;
+  for (llvm::User *user : function.users()) calls.push_back(llvm::cast<llvm::CallInst>(user));
+  for (llvm::CallInst *call : calls) {
+    constexpr uint32_t kLocalAndGlobal = 3;
+    llvm::Value *flags =
+        has_flags ? call->getArgOperand(0) : llvm::ConstantInt::get(flags_type, kLocalAndGlobal);
+    auto *instead = llvm::CallInst::Create(callee, flags, "", call);
+    instead->setCallingConv(llvm::CallingConv::SPIR_FUNC);
+    instead->setConvergent();
+    call->eraseFromParent();
+  }
+}
+
+bool missing(llvm::StringRef name, llvm::StringRef mangled) {
+  if (name == "shuffle" || name == "shuffle2") return mangled.contains("Dv3_");
+  if (name.startswith("get_image_")) return mangled.contains("image1d_buffer");
+  return name == "write_imagei" &&
+         (mangled.contains("image2d_array") || mangled.contains("image3d"));
+}
+
+// PoCL's passes may find a switch complete and give it a default that is never reached, which
+// makes the closing barrier look conditional (prepare.cpp). Comparisons they leave alone.
+void lower_switches(llvm::Module &module, llvm::FunctionAnalysisManager &analyses) {
+  for (llvm::Function &function : module) {
+    if (function.isDeclaration()) continue;
+    llvm::LowerSwitchPass().run(function, analyses);
+    analyses.invalidate(function, llvm::PreservedAnalyses::none());
+  }
+}
+
+}  // namespace
+
+void adapt_to_pocl(llvm::Module &module, llvm::FunctionAnalysisManager &analyses) {
+  lower_switches(module, analyses);
+  std::vector<llvm::Function *> declared;
+  for (llvm::Function &function : module) {
+    if (function.isDeclaration() && !function.use_empty()) declared.push_back(&function);
+  }
+  for (llvm::Function *function : declared) {
+    llvm::StringRef name = builtin_name(function->getName());
+    if (name == "wait_group_events") {
+      replace_by_barrier(*function, false);
+    } else if (name == "work_group_barrier") {
+      replace_by_barrier(*function, true);
+    } else if (missing(name, function->getName())) {
+      throw Failure("PoCL cannot run the built-in function '" + name.str() +
+                    "' with these arguments from bitcode");
+    }
+  }
+}
+
+}  // namespace clinst

@@ -1,0 +1,14 @@
+// What PoCL 3.1 does not bear in programs that come as bitcode.
+#pragma once
+
+#include <llvm/IR/Module.h>
+#include <llvm/IR/PassManager.h>
+
+namespace clinst {
+
+// Lowers switches and replaces built-in functions that PoCL declares but does not define on this
+// path; a launch of a kernel with one of them would end the application. Throws Failure for those
+// without a replacement, so that the program runs uninstrumented.
+void adapt_to_pocl(llvm::Module &module, llvm::FunctionAnalysisManager &analyses);
+
+}  // namespace clinst

@@ -1,0 +1,212 @@
+"""Programs keep their results under the instrumenter, whatever they use and however they come."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from clinst import WARP, Device, instrument, program
+
+KERNELS = Path(__file__).parent / "kernels" / "features.cl"
+pytestmark = pytest.mark.opencl
+ITEMS, LOCAL = 256, 32
+
+
+@pytest.fixture(scope="module")
+def device() -> Device:
+    return Device()
+
+
+def features(device: Device) -> list[str]:
+    """The device's features as the layer sends them."""
+    said = device.device.version.split()[1].split(".")
+    return [
+        "--device",
+        f"extensions={device.device.extensions}",
+        "--device",
+        f"version={said[0]}{said[1]}0",
+        "--device",
+        f"image_support={int(device.device.image_support)}",
+        "--device",
+        "c_features=" + " ".join(name.name for name in device.device.opencl_c_features),
+    ]
+
+
+@pytest.fixture(scope="module")
+def built(device, tmp_path_factory):
+    made = instrument(KERNELS, tmp_path_factory.mktemp("clinst"), *features(device))
+    return device.build_source(KERNELS.read_text()), made, device.build_module(made.module)
+
+
+def both_ways(device: Device, built: Sequence, name: str, *more: object) -> np.ndarray:
+    """Run natively and instrumented, compare what they write; counts of every warp and block."""
+    native, made, counted = built
+    data = np.random.default_rng(3).integers(0, 12, 4 * ITEMS, np.int32)
+    results = []
+    for instrument_it in (False, True):
+        out = np.zeros(8 * ITEMS, np.int32)
+        result = device.buffer(out)
+        arguments = [device.buffer(data), result, *more]
+        if instrument_it:
+            counts = device.count(counted, made.kernels[name], arguments, (ITEMS,), (LOCAL,))
+        else:
+            device.run(native, name, arguments, (ITEMS,), (LOCAL,))
+        results.append(device.read(result, out))
+    np.testing.assert_array_equal(*results)
+    assert (counts >= 0).all() and (counts[:, 0] == WARP).all()
+    return counts
+
+
+PLAIN = [
+    "program_scope",
+    "private_array",
+    "vectors",
+    "doubles",
+    "integers",
+    "atomics",
+    "staged",
+    "jumps",
+    "endless",
+    "unreachable",
+    "configured",
+]
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_results_are_those_of_the_native_program(device, built, name):
+    both_ways(device, built, name)
+
+
+def test_structure_by_value(device, built):
+    parameters = np.zeros((), np.dtype([("a", "i4"), ("b", "f4", 3), ("c", "i2", 4)], align=True))
+    parameters["a"], parameters["b"], parameters["c"] = 4, [1, 2, 3], [5, 6, 7, 8]
+    both_ways(device, built, "by_value", parameters)
+
+
+def test_a_jump_into_a_loop_is_counted(device, built):
+    """GIVEN a cycle without a header THEN its blocks still count more than once a work-item."""
+    counts = both_ways(device, built, "jumps")
+    data = np.random.default_rng(3).integers(0, 12, 4 * ITEMS, np.int32)[:ITEMS]
+    first, middle = np.zeros(ITEMS, int), np.zeros(ITEMS, int)
+    for i, value in enumerate(data):
+        n, enter = 0, not value & 1
+        while True:
+            if enter:
+                first[i] += 1
+                n += 3
+            middle[i] += 1
+            n += 5
+            enter = True
+            if n >= 8 * value:
+                break
+    per_warp = {tuple(x.reshape(-1, WARP).sum(1)) for x in (first, middle)}
+    assert per_warp <= {tuple(column) for column in counts.T}
+
+
+def test_images_and_samplers(device, built):
+    cl, native, made, counted = device.cl, *built
+    pixels = np.random.default_rng(5).integers(0, 9, (16, 16, 4), np.uint32)
+    shape = cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.UNSIGNED_INT32)
+    flags = cl.mem_flags
+    results = []
+    for instrument_it in (False, True):
+        copied = flags.READ_ONLY | flags.COPY_HOST_PTR
+        source = cl.create_image(device.context, copied, shape, (16, 16), hostbuf=pixels)
+        target = cl.create_image(device.context, flags.WRITE_ONLY, shape, (16, 16))
+        sampler = cl.Sampler(
+            device.context, False, cl.addressing_mode.CLAMP_TO_EDGE, cl.filter_mode.NEAREST
+        )
+        arguments = [source, target, sampler]
+        if instrument_it:
+            counts = device.count(counted, made.kernels["pixels"], arguments, (16, 16), (16, 4))
+        else:
+            device.run(native, "pixels", arguments, (16, 16), (16, 4))
+        result = np.empty_like(pixels)
+        cl.enqueue_copy(device.queue, result, target, origin=(0, 0), region=(16, 16))
+        results.append(result)
+    np.testing.assert_array_equal(*results)
+    assert (counts[:, 0] == WARP).all()
+
+
+def test_printf(device, built, capfd):
+    both_ways(device, built, "talks")
+    line = "5 says hello 2.5 1,2,3,4\n"
+    assert capfd.readouterr().out == 2 * line
+
+
+def write(folder: Path, **files: str) -> list[Path]:
+    paths = [folder / f"{name}.cl" for name in files]
+    for path, text in zip(paths, files.values(), strict=True):
+        path.write_text(text)
+    return paths
+
+
+def test_linked_programs(device, tmp_path):
+    """GIVEN a kernel and a function in two sources THEN the call is inlined and counted."""
+    parts = write(
+        tmp_path,
+        kernel="int twice(int);\nkernel void k(global int *in, global int *out)"
+        " { int i = get_global_id(0); out[i] = twice(in[i]); }",
+        library="int twice(int x) { int n = 0; while (x-- > 0) n += x; return n; }",
+    )
+    made = instrument(parts, tmp_path)
+    assert len(made.kernels["k"].blocks) == 4
+    native = device.build_source(
+        "int twice(int x) { int n = 0; while (x-- > 0) n += x; return n; }\n" + parts[0].read_text()
+    )
+    both_ways(device, (native, made, device.build_module(made.module)), "k")
+
+
+def refused(tmp_path: Path, text: str, *arguments: str) -> str:
+    """The one line that the instrumenter says about a program."""
+    (path,) = write(tmp_path, program=text)
+    done = subprocess.run(
+        [program(), "--compile", path, "--no-cache", *arguments], capture_output=True, text=True
+    )
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done
+    return done.stderr
+
+
+def test_programs_that_cannot_be_instrumented(tmp_path):
+    """Each is refused in one line that names the reason."""
+    assert "use of undeclared identifier 'y'" in refused(tmp_path, "kernel void k() { y = 1; }")
+    recursive = "int f(int n) { return n ? f(n - 1) * n : 1; }"
+    kernel = "kernel void k(global int *p) { *p = f(*p); }"
+    assert "'f' is recursive" in refused(tmp_path, recursive + kernel)
+    assert "--no-such" in refused(tmp_path, kernel, "--options", "--no-such")
+    broken = tmp_path / "broken.bc"
+    broken.write_bytes(b"BC\xc0\xde" + b"nonsense" * 9)
+    done = subprocess.run([program(), "--compile", broken], capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done
+    broken.write_bytes(b"\x03\x02\x23\x07" + b"nonsense" * 9)
+    done = subprocess.run([program(), "--compile", broken], capture_output=True, text=True)
+    assert done.returncode == 2 and "gave up on this program" in done.stderr, done
+
+
+def test_spirv_is_valid(device, tmp_path):
+    """The SPIR-V made passes spirv-val, and no function keeps a kernel's name by linkage."""
+    made = instrument(KERNELS, tmp_path, *features(device), to="spirv")
+    words = np.frombuffer(made.module, np.uint32)
+    assert words[0] == 0x07230203
+    functions, exported = set(), set()
+    at = 5
+    while at < len(words):
+        length, op = int(words[at] >> 16), words[at] & 0xFFFF
+        if op == 54:
+            functions.add(words[at + 2])
+        elif op == 71 and words[at + 2] == 41 and words[at + length - 1] == 0:
+            exported.add(words[at + 1])
+        at += length
+    assert functions and not functions & exported
+    if not shutil.which("spirv-val"):
+        pytest.skip("spirv-val is not installed (spirv-tools)")
+    done = subprocess.run(
+        ["spirv-val", "--target-env", "opencl2.2", tmp_path / "out.spirv"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
