@@ -20,6 +20,7 @@ A random draw from strata is unbiased whatever the strata; that is where its int
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -35,9 +36,11 @@ F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
 
-RHO = 0.1
-STEPS = 50
-"""Bisections of lambda's logarithm: beyond rounding."""
+RHO = 0.03
+STEPS = 40
+"""Bisections of lambda's logarithm: far below rounding of sizes."""
+BOUNDARIES = 256
+"""Candidate cuts of the dynamic programme: its table has their square."""
 BASIS = "stratified sampling without replacement over the whole run: central limit theorem"
 
 
@@ -189,6 +192,8 @@ def leaf(node: Node, price: float, rho: float) -> Leaf:
         return Leaf(node, 1, 0.0, mean)
     anticipated = node.variance + rho * rho * node.mixture
     unit = number * number * anticipated * number / (number - 1)
+    if price == math.inf:
+        return Leaf(node, number, 0.0, math.inf)
     wanted = math.sqrt(price * unit / mean) if mean > 0.0 else 1.0
     best: Leaf | None = None
     for size in (math.floor(wanted), math.ceil(wanted)):
@@ -222,19 +227,116 @@ def prune(root: Node, price: float, rho: float) -> list[Leaf]:
     return parts if sum(part.cost for part in parts) < whole.cost else [whole]
 
 
-def cheapest(pool: Pool, limit: float, rho: float) -> list[Leaf]:
-    """Strata whose variance is at most `limit` (seconds squared), for the least measured time.
+class Intervals:
+    """The other family of strata: intervals of time over all groups, found by dynamic programming.
 
-    Everything measured has no variance, so a price that is high enough always meets the limit.
+    The tree's splits are locally best; over at most BOUNDARIES candidate cuts this is the optimum
+    for a price. Moments of every interval come from cumulated sums, the mixture from the Gram matrix
+    of the groups' cumulated sums.
     """
+
+    def __init__(self, root: Node) -> None:
+        pool = root.pool
+        self._root = root
+        self._cuts = _candidates(pool)
+        number = np.concatenate([[0.0], np.cumsum(pool.counts, dtype=np.float64)])[self._cuts]
+        # Shifted by the mean, so that differences of sums of squares stay exact.
+        shifted = pool.values - root.mean
+        first = np.concatenate([[0.0], np.cumsum(shifted * pool.counts)])[self._cuts]
+        second = np.concatenate([[0.0], np.cumsum(shifted * shifted * pool.counts)])[self._cuts]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            self._number = number[None, :] - number[:, None]
+            offset = (first[None, :] - first[:, None]) / self._number
+            square = (second[None, :] - second[:, None]) / self._number
+            self._mean = np.maximum(offset + root.mean, 0.0)
+            self._variance = np.maximum(square - offset * offset, 0.0)
+            self._mixture = self._variance + self._mean**2 - self._gram() / self._number**2
+        self._mixture = np.maximum(self._mixture, 0.0)
+
+    def _gram(self) -> F64:
+        """Sum over groups of (the group's time in the interval)^2."""
+        pool = self._root.pool
+        _, group = np.unique(pool.group, return_inverse=True)
+        part = np.searchsorted(self._cuts, np.arange(len(group)), side="right") - 1
+        sums = np.zeros((len(self._cuts), int(group.max()) + 1))
+        np.add.at(sums, (part, group), pool.values * pool.counts)
+        before = np.concatenate([np.zeros((1, sums.shape[1])), np.cumsum(sums, axis=0)[:-1]])
+        inner = before @ before.T
+        own = np.diag(inner)
+        return np.maximum(own[None, :] + own[:, None] - 2.0 * inner, 0.0)
+
+    def best(self, price: float, rho: float) -> list[Leaf]:
+        """The cheapest partition of the run into intervals."""
+        cost = self._costs(price, rho)
+        count = len(self._cuts)
+        total = np.full(count, np.inf)
+        total[0] = 0.0
+        back = np.zeros(count, dtype=np.int64)
+        for end in range(1, count):
+            through = total[:end] + cost[:end, end]
+            back[end] = int(np.argmin(through))
+            total[end] = through[back[end]]
+        leaves = []
+        end = count - 1
+        while end:
+            begin = int(back[end])
+            own = np.arange(self._cuts[begin], self._cuts[end])
+            leaves.append(leaf(Node.of(self._root.pool, own), price, rho))
+            end = begin
+        return leaves[::-1]
+
+    def _costs(self, price: float, rho: float) -> F64:
+        number, mean = self._number, self._mean
+        with np.errstate(divide="ignore", invalid="ignore"):
+            unit = number**3 * (self._variance + rho * rho * self._mixture)
+            unit /= np.maximum(number - 1.0, 1.0)
+            wanted = np.sqrt(price * unit / mean)
+            low = np.minimum(np.maximum(np.floor(wanted), 1.0), number)
+            high = np.minimum(low + 1.0, number)
+            costs = [
+                size * mean + price * unit * np.maximum(1.0 / size - 1.0 / number, 0.0)
+                for size in (low, high)
+            ]
+        result: F64 = np.minimum(*costs)
+        return result
+
+
+def _candidates(pool: Pool) -> I64:
+    """Cut positions [0, ..., pairs]: evenly spread over slices and over time, and the wide gaps."""
+    pairs = len(pool.values)
+    if pairs <= BOUNDARIES:
+        return np.arange(pairs + 1)
+    share = BOUNDARIES // 3
+    grid = (np.arange(share) + 0.5) / share
+    chosen = [
+        np.searchsorted(np.cumsum(weight) / weight.sum(), grid)
+        for weight in (pool.counts.astype(np.float64), pool.values * pool.counts)
+    ]
+    gaps = np.diff(pool.values) / np.maximum(pool.values[1:], 1e-300)
+    chosen.append(np.argsort(-gaps, kind="stable")[:share] + 1)
+    return np.unique(np.concatenate([[0, pairs], *chosen]))
+
+
+def cheapest(pool: Pool, limit: float, rho: float) -> list[Leaf]:
+    """Strata whose variance is at most `limit` (seconds squared), for the least measured time."""
     root = Node.of(pool, np.arange(len(pool.values)))
-    # Between "variance is free" and "nothing but variance counts", in units of the problem.
+    intervals = Intervals(root)
+    by_tree = _search(lambda price: prune(root, price, rho), root, limit)
+    by_interval = _search(lambda price: intervals.best(price, rho), root, limit)
+    return min((by_tree, by_interval), key=_time)
+
+
+def _search(strata: Callable[[float], list[Leaf]], root: Node, limit: float) -> list[Leaf]:
+    """The cheapest strata, over prices, that meet the limit.
+
+    Everything measured has no variance, so a price that is high enough always meets it.
+    """
     total = root.number * root.mean
-    low, high = math.log(1e-6 * root.mean / limit), math.log(1e9 * total / limit)
-    best = prune(root, math.exp(high), rho)
+    low, high = math.log(1e-3 * root.mean / limit), math.log(1e3 * total / limit)
+    best = [leaf(root, math.inf, 0.0)]
     for _ in range(STEPS):
         middle = (low + high) / 2.0
-        found = prune(root, math.exp(middle), rho)
+        found = strata(math.exp(middle))
         if sum(part.variance for part in found) <= limit:
             high = middle
             if _time(found) < _time(best):
