@@ -1,0 +1,95 @@
+/* Which launches are instrumented: the kernel specification of `--kernels`, handed to GPU engines
+ * in XPUPROF_KERNELS.
+ *
+ *   spec  = term {"," term}          a launch is chosen when any term chooses it
+ *   term  = range | regex | range "@" regex
+ *   range = N | N "-" M | N "-" | "-" M      numbers count from 1; both ends belong to it
+ *
+ * A bare range counts the launches of the process. With a regex (which must match the whole name)
+ * it counts the calls of each kernel by itself: `2-8@gemm.*` is the second to the eighth call of
+ * every kernel that is called gemm-something. An empty specification chooses every launch. */
+#ifndef XPUPROF_KERNEL_SPEC_HPP
+#define XPUPROF_KERNEL_SPEC_HPP
+
+#include <stdint.h>
+
+#include <regex>
+#include <string>
+#include <vector>
+
+#define XPU_ENV_KERNELS "XPUPROF_KERNELS"
+
+class KernelSpec {
+ public:
+  /* False, and `why`: the specification is malformed (the launcher checks it before). */
+  bool parse(const std::string &text, std::string *why) {
+    terms_.clear();
+    for (size_t at = 0; at < text.size();) {
+      size_t end = text.find(',', at);
+      if (end == std::string::npos) end = text.size();
+      Term term;
+      if (!parse_term(text.substr(at, end - at), &term, why)) return false;
+      terms_.push_back(term);
+      at = end + 1;
+    }
+    return true;
+  }
+  /* `launch`: which launch of the process, `call`: which call of this kernel; both from 1. */
+  bool chooses(const std::string &kernel, uint64_t launch, uint64_t call) const {
+    if (terms_.empty()) return true;
+    for (const Term &term : terms_) {
+      uint64_t n = term.has_name ? call : launch;
+      if (n < term.first || n > term.last) continue;
+      if (!term.has_name || std::regex_match(kernel, term.name)) return true;
+    }
+    return false;
+  }
+
+ private:
+  struct Term {
+    uint64_t first = 1, last = UINT64_MAX;
+    bool has_name = false;
+    std::regex name;
+  };
+
+  static bool parse_range(const std::string &text, Term *term) {
+    size_t dash = text.find('-');
+    std::string first = text.substr(0, dash);
+    std::string last = dash == std::string::npos ? first : text.substr(dash + 1);
+    auto is_number = [](const std::string &s) {
+      return s.size() < 19 && s.find_first_not_of("0123456789") == std::string::npos;
+    };
+    if (text.empty() || text == "-" || !is_number(first) || !is_number(last)) return false;
+    if (!first.empty()) term->first = std::stoull(first);
+    if (!last.empty()) term->last = std::stoull(last);
+    return term->first >= 1 && term->first <= term->last;
+  }
+
+  static bool parse_term(const std::string &text, Term *term, std::string *why) {
+    size_t at = text.find('@');
+    std::string range = text.substr(0, at), name;
+    if (at != std::string::npos) {
+      name = text.substr(at + 1);
+    } else if (!parse_range(text, term)) {
+      name = text;
+      range.clear();
+    }
+    if (text.empty() || (!range.empty() && !parse_range(range, term))) {
+      *why = "'" + text + "' is neither a range of numbers from 1 nor RANGE@REGEX";
+      return false;
+    }
+    if (name.empty()) return at == std::string::npos;
+    try {
+      term->name = std::regex(name);
+      term->has_name = true;
+    } catch (const std::regex_error &) {
+      *why = "'" + name + "' is not a regular expression";
+      return false;
+    }
+    return true;
+  }
+
+  std::vector<Term> terms_;
+};
+
+#endif

@@ -1,0 +1,50 @@
+/* What is known of the program's device functions: their blocks, and which columns of a launch's
+ * counters they fill. A kernel's columns are its own blocks, then those of each function that it
+ * may call. */
+#ifndef XPUPROF_NVBIT_FUNCTIONS_H
+#define XPUPROF_NVBIT_FUNCTIONS_H
+
+#include <stdint.h>
+
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "kit.h"
+#include "sass.h"
+
+struct DeviceFunction {
+  CUmodule module;
+  uint32_t number; /* dense, for functions that are called; see CounterHead::bases */
+  std::vector<SassBlock> blocks;
+};
+
+struct Kernel {
+  uint32_t id; /* from xpu_kernel_built */
+  CUmodule module;
+  std::string name;
+  uint32_t columns;
+  std::vector<uint32_t> bases; /* by function number */
+  std::string reason;          /* empty: instrumented */
+};
+
+class Functions {
+ public:
+  /* The kernel behind the handle; looked into and instrumented when it is new. */
+  Kernel *kernel(CUcontext context, CUfunction function);
+  /* The module goes: its handles may come back for other functions. */
+  void forget(CUmodule module);
+
+ private:
+  DeviceFunction &look_into(CUcontext context, CUfunction function);
+  Kernel make(CUcontext context, CUfunction function);
+  uint32_t program_of(CUcontext context, CUfunction function, const std::string &name);
+
+  std::unordered_map<CUfunction, DeviceFunction> called_;
+  std::unordered_map<CUfunction, Kernel> kernels_;
+  std::map<std::string, uint32_t> programs_, ids_; /* hash -> program, program and name -> kernel */
+  uint32_t numbers_ = 0;
+};
+
+#endif

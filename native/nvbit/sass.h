@@ -1,0 +1,38 @@
+/* Basic blocks of SASS, the machine code of NVIDIA devices, from its disassembly.
+ *
+ * A block is a stretch that a warp's active lanes enter at the top and leave at the bottom
+ * together, so that counting its first instruction counts them all. It ends therefore not only at
+ * branches but wherever the set of active lanes may change: at a (predicated) EXIT, where lanes
+ * leave for good; at BSYNC and WARPSYNC, where lanes that diverged meet again and go on as one;
+ * at calls and returns. A function with indirect branches (BRX, JMX), whose targets are in tables
+ * that the disassembly does not show, is cut at every instruction: exact, and dearer to count. */
+#ifndef XPUPROF_SASS_H
+#define XPUPROF_SASS_H
+
+#include <stdint.h>
+
+#include <string>
+#include <vector>
+
+#include "xpuprof/boundary.h"
+
+struct SassInstruction {
+  uint32_t offset;  /* bytes from the start of the function */
+  std::string text; /* as nvdisasm prints it: `@P0 BRA 0x1a0 ;` */
+};
+
+struct SassBlock {
+  uint32_t first; /* index of its first instruction */
+  xpu_block block;
+};
+
+/* The function's blocks in the order of their addresses; they cover every instruction. */
+std::vector<SassBlock> sass_blocks(const std::vector<SassInstruction> &code);
+
+/* `@!UP0 IMAD.WIDE R2, ...` -> `IMAD.WIDE`. */
+std::string sass_opcode(const std::string &text);
+
+/* enum xp_mix of an opcode. */
+int sass_mix(const std::string &opcode);
+
+#endif
