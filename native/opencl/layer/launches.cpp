@@ -30,7 +30,8 @@ struct Plan {
   std::string reason;  // why uninstrumented; empty: instrumented
   Geometry geometry{};
   bool local_known = false;
-  bool derived = false;  // counts follow from the geometry alone
+  size_t local[3] = {1, 1, 1};  // where known
+  bool derived = false;         // counts follow from the geometry alone
   CounterArea area;
 };
 
@@ -234,31 +235,44 @@ std::string prepare_shadow(Plan *plan, const Queue &queue, const Kernel &kernel)
   return "";
 }
 
-Plan make_plan(const Queue &queue, Kernel *kernel, cl_uint dimensions, const size_t *global,
-               const size_t *local) {
+struct Range {
+  cl_uint dimensions;
+  const size_t *offset, *global, *local;
+};
+
+// A local size left to the runtime stays its choice. Where it tells what it would choose for the
+// application's kernel, the shadow gets that size, so that nothing has to be bounded from above.
+bool find_local(const Queue &queue, const Kernel &kernel, const Range &range, size_t local[3]) {
+  if (range.local) {
+    std::copy_n(range.local, range.dimensions, local);
+    return true;
+  }
+  SuggestLocal suggest = queue.device->suggest_local;
+  return suggest &&
+         suggest(queue.handle, kernel.handle, range.dimensions, range.offset, range.global,
+                 local) == CL_SUCCESS &&
+         local[0] && local[1] && local[2];
+}
+
+Plan make_plan(const Queue &queue, Kernel *kernel, const Range &range) {
   Plan plan;
   plan.kernel = kernel->handle;
   plan.variant = variant_of(kernel, *queue.device);
   plan.reason = plan.variant->reason;
-  plan.local_known = local != nullptr;
-  uint64_t g[3] = {1, 1, 1}, l[3] = {1, 1, 1};
-  for (cl_uint d = 0; d < dimensions; d++) {
-    g[d] = global[d];
-    l[d] = local && local[d] ? local[d] : 1;
-  }
-  plan.geometry = Geometry::of(g, l);
   if (!plan.variant->shadow) return plan;
+  plan.local_known = find_local(queue, *kernel, range, plan.local);
+  uint64_t global[3] = {1, 1, 1}, local[3] = {1, 1, 1};
+  for (cl_uint d = 0; d < range.dimensions; d++) {
+    global[d] = range.global[d];
+    if (plan.local_known && plan.local[d]) local[d] = plan.local[d];
+  }
+  plan.geometry = Geometry::of(global, local);
   plan.derived = plan.local_known && plan.variant->info->n_probes == 0;
   if (!plan.derived) plan.reason = prepare_shadow(&plan, queue, *kernel);
   return plan;
 }
 
 // ---- launching --------------------------------------------------------------------------------
-
-struct Range {
-  cl_uint dimensions;
-  const size_t *offset, *global, *local;
-};
 
 uint64_t record_launch(const Queue &queue, const Plan &plan, const Range &range, uint64_t tsc) {
   xpu_launch launch{};
@@ -319,22 +333,24 @@ cl_int launch(cl_command_queue queue_handle, cl_kernel kernel_handle, const Rang
   auto kernel = kernel_of(kernel_handle);
   bool empty = range.dimensions < 1 || range.dimensions > 3 || !range.global;
   for (cl_uint d = 0; !empty && d < range.dimensions; d++) empty = !range.global[d];
-  if (!queue || !kernel || empty) return native(kernel_handle, event);
+  if (!queue || !kernel || empty) return native(kernel_handle, range.local, event);
 
   std::unique_lock<std::mutex> guard(order);
   register_exit();
   poll_queue(&pending[queue->index], out_of_order_scan);
-  Plan plan = make_plan(*queue, kernel.get(), range.dimensions, range.global, range.local);
+  Plan plan = make_plan(*queue, kernel.get(), range);
   Pending record;
   uint64_t tsc = xpu_tsc();
-  cl_int error = native(plan.kernel, &record.event);
-  if (error != CL_SUCCESS && plan.kernel != kernel_handle) {
+  bool shadow = plan.kernel != kernel_handle;
+  cl_int error =
+      native(plan.kernel, shadow && plan.local_known ? plan.local : range.local, &record.event);
+  if (error != CL_SUCCESS && shadow) {
     // The application's own kernel decides whether the launch was wrong.
     plan.reason =
         "the device refused the instrumented kernel (error " + std::to_string(error) + ")";
     plan.area = CounterArea();
     tsc = xpu_tsc();
-    error = native(kernel_handle, &record.event);
+    error = native(kernel_handle, range.local, &record.event);
   }
   if (error != CL_SUCCESS) return error;
   record.launch = record_launch(*queue, plan, range, tsc);
@@ -359,8 +375,8 @@ cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kernel, cl_u
                                   cl_uint n_wait, const cl_event *wait, cl_event *event) {
   Api api;
   cl_int error = CL_OUT_OF_HOST_MEMORY;
-  auto native = [&](cl_kernel which, cl_event *to) {
-    return next.clEnqueueNDRangeKernel(queue, which, dimensions, offset, global, local, n_wait,
+  auto native = [&](cl_kernel which, const size_t *chosen, cl_event *to) {
+    return next.clEnqueueNDRangeKernel(queue, which, dimensions, offset, global, chosen, n_wait,
                                        wait, to);
   };
   quietly([&] {
@@ -374,7 +390,7 @@ cl_int CL_API_CALL enqueue_task(cl_command_queue queue, cl_kernel kernel, cl_uin
   Api api;
   cl_int error = CL_OUT_OF_HOST_MEMORY;
   static const size_t one[1] = {1};
-  auto native = [&](cl_kernel which, cl_event *to) {
+  auto native = [&](cl_kernel which, const size_t *, cl_event *to) {
     return next.clEnqueueTask(queue, which, n_wait, wait, to);
   };
   quietly([&] { error = launch(queue, kernel, {1, nullptr, one, one}, event, native); });

@@ -19,6 +19,10 @@ namespace layer {
 
 class CounterPool;
 
+// clGetKernelSuggestedLocalWorkSizeKHR
+using SuggestLocal = cl_int(CL_API_CALL *)(cl_command_queue, cl_kernel, cl_uint, const size_t *,
+                                           const size_t *, size_t *);
+
 struct Device {
   cl_device_id handle;
   uint32_t index;  // dense, in the order in which devices were first used
@@ -27,6 +31,7 @@ struct Device {
   std::string features;  // for the instrumenter, as clinst_protocol.h has them
   bool takes_spirv = false, takes_bitcode = false;
   bool is_cpu = false;
+  SuggestLocal suggest_local = nullptr;  // where the device tells which local size it would choose
 };
 
 // Devices are never forgotten: the reference stays good.

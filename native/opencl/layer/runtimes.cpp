@@ -43,6 +43,16 @@ static std::string c_features(cl_device_id device) {
   return names;
 }
 
+static SuggestLocal suggest_local(cl_device_id device, const std::string &extensions) {
+  cl_platform_id platform = nullptr;
+  if (extensions.find("cl_khr_suggested_local_work_size") == std::string::npos ||
+      !next.clGetExtensionFunctionAddressForPlatform ||
+      next.clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof platform, &platform, nullptr))
+    return nullptr;
+  return reinterpret_cast<SuggestLocal>(next.clGetExtensionFunctionAddressForPlatform(
+      platform, "clGetKernelSuggestedLocalWorkSizeKHR"));
+}
+
 Device describe_device(cl_device_id handle) {
   Device device{};
   device.handle = handle;
@@ -54,6 +64,7 @@ Device describe_device(cl_device_id handle) {
   // Only a device of 2.1 or newer knows the question.
   if (version >= 210)
     device.takes_spirv = info_text(handle, CL_DEVICE_IL_VERSION).find("SPIR-V") == 0;
+  device.suggest_local = suggest_local(handle, extensions);
   device.takes_bitcode = extensions.find("cl_khr_spir") != std::string::npos;
   std::ostringstream features;
   features << "extensions=" << extensions << "\nversion=" << version
