@@ -82,7 +82,8 @@ def test_coverage_over_repeated_runs():
     for _ in range(draws):
         runs = truth * rng.normal(1.0, 0.05, (4, 1)) * rng.lognormal(0, 0.2, (4, 300))
         runs /= np.exp(0.02)  # mean of the lognormal
-        answer = estimate(random_selection(sizes, (10, 10), rng), runs)
+        chosen = random_selection(sizes, (10, 10), rng)
+        answer = estimate(chosen, runs, other_runs=True)
         hits += answer.low <= truth.sum() <= answer.high
     assert hits / draws >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / draws)
 

@@ -13,10 +13,11 @@ from signature_data import process_of
 
 from xpuprof.errors import InputError, UsageError
 from xpuprof.sampling import methods
+from xpuprof.sampling.allocation import affordable, needed, split_off_extremes
 from xpuprof.sampling.bic import bic_score, choose_k
 from xpuprof.sampling.cluster_method import Options, choose
 from xpuprof.sampling.file import selection_text
-from xpuprof.sampling.representatives import affordable, needed, pick
+from xpuprof.sampling.representatives import pick
 from xpuprof.sampling.stability import adjusted_rand, over_bootstraps, over_seeds
 from xpuprof.signature.matrix import Signature, xpu_signature
 from xpuprof.timing.extrapolate import project
@@ -44,8 +45,11 @@ def test_known_slices_are_recovered():
 
 
 def test_gpu_point_does_not_see_the_cpu():
-    """Start-up work is invisible to it: the first slice joins its kernel's cluster."""
-    chosen = methods.select("gpu-point", process_of(KINDS), seed=1, per_cluster=1)
+    """Start-up work is invisible to it: the first slice joins its kernel's cluster, unless the ends
+    are set apart."""
+    process = process_of(KINDS)
+    assert methods.select("gpu-point", process, seed=1, per_cluster=1).k == 5
+    chosen = methods.select("gpu-point", process, seed=1, per_cluster=1, ends=False)
     assert chosen.k == 4
     assert chosen.labels[0] == chosen.labels[3]
     assert chosen.parameters["cpu_weight"] == 0.0
@@ -112,9 +116,10 @@ def test_same_bytes_whatever_the_hash_seed(tmp_path):
 def test_fixed_k_and_coverage():
     """k as asked; the heaviest clusters that reach the share, re-weighted, the share stated."""
     process = process_of([0] * 80 + [1] * 15 + [2] * 5)
-    assert methods.select("gpu-point", process, seed=1, k=2, per_cluster=1).k == 2
+    assert methods.select("gpu-point", process, seed=1, k=4, per_cluster=1).k == 4
+    assert methods.select("gpu-point", process, seed=1, k=2, per_cluster=1, ends=False).k == 2
     chosen = methods.select("gpu-point", process, seed=1, coverage=0.9, per_cluster=1)
-    assert chosen.k < 4
+    assert chosen.k < 5
     assert chosen.covered == pytest.approx(np.mean(chosen.labels >= 0))
     assert sum(r.weight for r in chosen.representatives) == pytest.approx(chosen.covered)
     # Time proportional to instructions is then projected without error.
@@ -166,6 +171,33 @@ def test_a_budget_is_kept_where_it_can_be():
     assert m @ cost <= 30.0
     assert m[0] > m[1] >= 1
     assert affordable(size, spread, cost, 0.1).tolist() == [1, 1]
+
+
+def test_a_cold_slice_stands_for_itself():
+    """A first call that costs a hundred others is measured for itself, when three runs agree on it;
+    one run alone cannot tell it from a disturbance."""
+    labels = np.zeros(500, np.int32)
+    times = 1.0 + 0.01 * np.sin(np.arange(500.0))
+    times[7] = 100.0
+    apart = split_off_extremes(labels, times, 0.03)
+    assert apart.max() == 1
+    assert np.flatnonzero(apart == 1).tolist() == [7]
+    process = process_of(KINDS)
+    runs = np.tile(np.where(np.arange(91) == 33, 50.0, 1.0), (3, 1))
+    chosen = methods.select("xpu-point", process, seed=1, times=runs, target_error=0.03)
+    assert 33 in [r.slice for r in chosen.representatives]
+    once = runs.copy()
+    once[1:, 33] = 1.0
+    chosen = methods.select("xpu-point", process, seed=1, times=once, target_error=0.03)
+    assert len(chosen.representatives) == 5
+
+
+def test_quiet_clusters_are_left_whole():
+    """No slice of a cluster that one representative serves is split off."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(3, dtype=np.int32), 200)
+    times = np.array([1.0, 5.0, 9.0])[labels] * rng.normal(1, 0.01, 600)
+    assert split_off_extremes(labels, times, 0.03).max() == 2
 
 
 def test_times_decide_how_many_not_which():

@@ -37,7 +37,7 @@ def bic_score(wcss: float, mass: F64, dim: int, floor: float = 0.0) -> float:
         + float(np.dot(filled, np.log(filled)))
     )
     parameters = (len(mass) - 1) + len(mass) * dim + 1
-    return likelihood - parameters / 2.0 * math.log(n)
+    return float(likelihood - parameters / 2.0 * math.log(n))
 
 
 def choose_k(scores: Mapping[int, float], threshold: float = THRESHOLD) -> int:

@@ -10,17 +10,19 @@ import numpy.typing as npt
 
 from xpuprof.errors import UsageError
 from xpuprof.sampling import bic, kmeans
-from xpuprof.sampling.representatives import (
-    ASSUMED_SPREAD,
+from xpuprof.sampling.allocation import (
     AUTO_ERROR,
-    AUTO_Z,
-    Picks,
     affordable,
+    assumed_spread,
+    moments,
     needed,
-    pick,
+    split_off_extremes,
 )
+from xpuprof.sampling.representatives import Picks, pick
+from xpuprof.sampling.times import ENOUGH_FOR_MEDIAN, typical_times
 from xpuprof.signature.matrix import Signature
 
+F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
@@ -33,9 +35,11 @@ class Options:
     """How to cluster and pick.
 
     `k`: fixed number of clusters, else by BIC up to `maxk`. `per_cluster`: representatives a
-    cluster, None: as many as the spread of times asks for. `target_error`: fraction, at 95 %.
-    `budget`: seconds that the representatives may take together. `coverage`: share of the run to
-    stand for. `early`: see `representatives.pick`.
+    cluster, None: as many as an assumed spread of times asks for, or with `target_error` (fraction,
+    at 95 %) or `budget` (seconds that the representatives may take together) the measured
+    one. `coverage`: share of the run to stand for. `early`: see `representatives.pick`. `ends`: the
+    first and the last slice stand for themselves: they hold start-up and exit, and whatever their
+    vectors say, no other slice maps the libraries or tears the process down. They count in `k`.
     """
 
     maxk: int = MAXK
@@ -47,6 +51,12 @@ class Options:
     budget: float | None = None
     restarts: int | None = None
     bic_threshold: float = bic.THRESHOLD
+    ends: bool = True
+
+    @property
+    def wishes(self) -> bool:
+        """Whether the number of representatives is to follow measured times."""
+        return self.target_error is not None or self.budget is not None
 
     def __post_init__(self) -> None:
         for name, least in (("maxk", 1), ("k", 1), ("per_cluster", 1), ("restarts", 1)):
@@ -91,20 +101,26 @@ class Choice:
         return {"clusters": self.clusters, "bic": bic_by_k, "wcss": self.wcss}
 
 
-def choose(signature: Signature, options: Options, seed: int, times: F64 | None = None) -> Choice:
-    """Cluster the slices and pick representatives. `times`: float64[slices], seconds, if known."""
-    if times is None and (options.budget is not None or options.target_error is not None):
+def choose(signature: Signature, options: Options, seed: int, runs: F64 | None = None) -> Choice:
+    """Cluster the slices and pick representatives. `runs`: times if known, seconds, float64[slices]
+    or float64[repeats, slices]."""
+    times = None if runs is None else typical_times(runs)
+    repeats = 0 if runs is None else len(np.atleast_2d(runs))
+    if times is None and options.wishes:
         raise UsageError("a target error or a budget needs slice times: run `xpuprof time` first")
-    points = kmeans.merged(signature.matrix)
-    found = kmeans.sweep(points, options.k or options.maxk, seed, options.restarts)
-    floor = kmeans.noise_floor(points)
-    scores = {k: found[k].score(floor) for k in sorted(found)}
-    k = min(options.k, max(found)) if options.k else bic.choose_k(scores, options.bic_threshold)
-    clustering = kmeans.polished(points, found[k])
-    distance2 = kmeans.distances(points.x, clustering)[points.point].astype(np.float64)
-    labels = _in_order_of_appearance(clustering.label[points.point])
-    extent = times / times.sum() if times is not None else signature.extent
+    apart = 2 if options.ends and len(signature) > 2 else 0
+    inner = slice(1, -1) if apart else slice(None)
+    found = _cluster(signature.matrix[inner], options, seed, apart)
+    labels = np.zeros(len(signature), np.int32)
+    labels[[0, -1]] = int(found.labels.max()) + 1 + np.arange(2)
+    labels[inner] = found.labels
+    labels = _in_order_of_appearance(labels)
+    distance2 = np.zeros(len(signature))
+    distance2[inner] = found.distance2
+    extent = signature.extent
     labels, covered = _heaviest(labels, extent, options.coverage)
+    if times is not None and options.wishes and covered == 1.0:
+        labels = _extremes_apart(labels, times, repeats, options)
     counts = _how_many(labels, extent, times, options)
     picks = pick(labels, distance2, counts, options.early)
     share = float(extent[labels >= 0].sum())
@@ -115,11 +131,35 @@ def choose(signature: Signature, options: Options, seed: int, times: F64 | None 
         multiplier=picks.stands_for / share if covered < 1.0 else picks.stands_for,
         weight=picks.stands_for / slices,
         covered=covered,
-        clusters=k,
-        scores=scores,
-        wcss=clustering.wcss,
+        clusters=found.k,
+        scores=found.scores,
+        wcss=found.wcss,
         distance2=distance2,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Clusters:
+    """A clustering of slices: labels and squared distances to the centroids, BIC by k."""
+
+    labels: I32
+    distance2: F64
+    k: int
+    scores: dict[int, float]
+    wcss: float
+
+
+def _cluster(matrix: F32, options: Options, seed: int, apart: int) -> _Clusters:
+    """k-means for every k, and the k that the options ask for, less the `apart` that are given."""
+    points = kmeans.merged(matrix)
+    most = max((options.k or options.maxk) - apart, 1)
+    found = kmeans.sweep(points, most, seed, options.restarts)
+    floor = kmeans.noise_floor(points)
+    scores = {k: found[k].score(floor) for k in sorted(found)}
+    k = max(found) if options.k else bic.choose_k(scores, options.bic_threshold)
+    best = kmeans.polished(points, found[k])
+    distance2 = kmeans.distances(points.x, best)[points.point].astype(np.float64)
+    return _Clusters(best.label[points.point], distance2, k, scores, best.wcss)
 
 
 def _in_order_of_appearance(label: I32) -> I32:
@@ -144,6 +184,14 @@ def _heaviest(labels: I32, extent: F64, coverage: float) -> tuple[I32, float]:
     return labels, float(np.mean(labels >= 0))
 
 
+def _extremes_apart(labels: I32, times: F64, repeats: int, options: Options) -> I32:
+    """Extreme slices become clusters, when the repeats are enough to call them the program's."""
+    if repeats < ENOUGH_FOR_MEDIAN:
+        return labels
+    apart = split_off_extremes(labels, times, options.target_error or AUTO_ERROR)
+    return _in_order_of_appearance(apart)
+
+
 def _how_many(labels: I32, extent: F64, times: F64 | None, options: Options) -> I64:
     """Representatives of each cluster, 0 for one that is not covered."""
     clusters = int(labels.max()) + 1
@@ -157,32 +205,23 @@ def _how_many(labels: I32, extent: F64, times: F64 | None, options: Options) -> 
     n = size[present]
     # Without a wish that needs times the choice rests on the profile alone: it is the same on a
     # noisy machine, on a quiet one, and where nothing was timed.
-    wished = options.target_error is not None or options.budget is not None
-    if times is not None and wished:
-        cost, spread = _moments(labels[kept], times[kept], clusters)
-        cost, spread = cost[present], spread[present]
+    if times is not None and options.wishes:
+        _, mean, deviation = moments(labels[kept], times[kept], clusters)
+        cost, spread = mean[present], deviation[present]
     else:
         # Time goes partly with the number of slices (launch overhead), partly with their work.
         share = 0.5 * np.bincount(labels[kept], extent[kept], clusters)[present]
         cost = (share + 0.5 * n / n.sum()) / n
-        spread = ASSUMED_SPREAD * cost
+        spread = assumed_spread(len(labels)) * cost
     total = float(np.dot(n, cost))
     if options.budget is not None and options.target_error is None:
         result[present] = affordable(n, spread, cost, options.budget)
         return result
     target = options.target_error or AUTO_ERROR
-    result[present] = needed(n, spread, cost, total, target, AUTO_Z)
+    result[present] = needed(n, spread, cost, total, target)
     if options.budget is not None and float(np.dot(result[present], cost)) > options.budget:
         result[present] = affordable(n, spread, cost, options.budget)
     return result
-
-
-def _moments(labels: I32, times: F64, clusters: int) -> tuple[F64, F64]:
-    """Mean and standard deviation (n - 1) of the times in each cluster."""
-    size = np.bincount(labels, minlength=clusters)
-    mean = np.bincount(labels, times, clusters) / np.maximum(size, 1)
-    square = np.bincount(labels, (times - mean[labels]) ** 2, clusters)
-    return mean, np.sqrt(square / np.maximum(size - 1, 1))
 
 
 def parameters(signature: Signature, options: Options) -> dict[str, Any]:

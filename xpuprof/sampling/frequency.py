@@ -34,7 +34,7 @@ def select(
     The vectors' row s is `dimension[row_start[s]:row_start[s + 1]]` with `value`. One
     representative a cluster unless `per_cluster` says otherwise; `marker` names the slices' ends.
     """
-    settings = with_options(**{"per_cluster": 1, **options})
+    settings = with_options(**{"per_cluster": 1, "ends": False, **options})
     signature = frequency_signature(row_start, dimension, value, seed=seed, dim=dim)
     choice = choose(signature, settings, seed)
     selection = Selection(

@@ -110,7 +110,7 @@ def noise_floor(points: Points) -> float:
     """Least variance (a dimension) that is believed of these points."""
     square = np.einsum("ij,ij->i", points.x, points.x, dtype=np.float64)
     mean = float(np.dot(square, points.weight) / points.weight.sum())
-    return NOISE_FLOOR * mean / points.x.shape[1]
+    return float(NOISE_FLOOR * mean / points.x.shape[1])
 
 
 class _Sweep:

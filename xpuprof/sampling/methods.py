@@ -7,8 +7,6 @@ import importlib.util
 import inspect
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from xpuprof.errors import UsageError
 from xpuprof.sampling.selection import Selection
 
@@ -51,9 +49,10 @@ def select(method: str, process: Process, *, seed: int, **options: Any) -> Selec
         chosen: Selection = function(process, seed=seed, **options)
         return chosen
     from xpuprof.sampling.profile import from_process
+    from xpuprof.sampling.times import typical_times
 
     times = options.pop("times", None)
-    mean = None if times is None else np.atleast_2d(times).mean(axis=0)
+    mean = None if times is None else typical_times(times)
     _check_options(method, function, options)
     selected: Selection = function(from_process(process, mean), seed=seed, **options)
     return selected

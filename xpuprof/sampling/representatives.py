@@ -1,4 +1,4 @@
-"""From clusters to representatives: which slices, how many a cluster, with which multipliers."""
+"""From clusters to representatives: which slices of a cluster stand for it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,6 @@ import numpy.typing as npt
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
-
-ASSUMED_SPREAD = 0.10
-"""Coefficient of variation of slice times within a cluster when none was measured: what slices of
-like vectors show on a quiet machine. With it `auto` takes some 15 slices beside one a cluster."""
-AUTO_ERROR = 0.05
-"""Error that `auto` asks for at AUTO_Z standard errors when no target was given."""
-AUTO_Z = 1.959963984540054
-"""97.5 % quantile of the normal distribution: two-sided 95 %."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,49 +58,3 @@ def _of_run(run: npt.NDArray[np.intp], distance2: F64, radius: float, early: flo
         return int(run[near[np.argmin(np.abs(2 * near - (len(run) - 1)))]])
     bound = np.sqrt(distance2.min()) + early * radius
     return int(run[np.argmax(np.sqrt(distance2) <= bound)])
-
-
-def needed(size: I64, spread: F64, cost: F64, total: float, target: float, z: float) -> I64:
-    """Fewest representatives (by cost) a cluster, int64[k], so that z standard errors of the
-    projected total stay below `target` x `total`.
-
-    Stratified sampling without replacement (Cochran, Sampling Techniques, 5.5): the variance is
-    sum N^2 s^2 / m - sum N s^2; for costs a it is least at m proportional to N s / sqrt(a).
-    `spread` is s, `cost` the mean cost of a slice of the cluster. Every cluster gets at least 1 and
-    at most all of its slices.
-    """
-    size_f = size.astype(np.float64)
-    root_cost = np.sqrt(np.maximum(cost, cost[cost > 0.0].min() if np.any(cost > 0.0) else 1.0))
-    full = np.zeros(len(size), dtype=bool)
-    result = np.ones(len(size), dtype=np.int64)
-    allowed = (target * total / z) ** 2 + float(np.sum(size_f * spread**2))
-    # A cluster that is taken whole leaves the others more room: repeat until none is added.
-    while True:
-        rest = ~full
-        room = allowed - float(np.sum(size_f[full] * spread[full] ** 2))
-        scale = float(np.sum(size_f[rest] * spread[rest] * root_cost[rest])) / max(room, 1e-300)
-        wanted = np.ceil(scale * size_f * spread / root_cost - 1e-9)
-        result = np.where(full, size, np.clip(wanted, 1, size_f).astype(np.int64))
-        over = rest & (wanted >= size_f) & (spread > 0.0)
-        if not over.any():
-            return result
-        full |= over
-
-
-def affordable(size: I64, spread: F64, cost: F64, budget: float) -> I64:
-    """Representatives a cluster, int64[k], of least variance whose cost stays within `budget`
-    (at least one each, whatever that costs): m proportional to N s / sqrt(cost)."""
-    base = np.ones(len(size), dtype=np.int64)
-    share = size * spread / np.sqrt(np.maximum(cost, 1e-300))
-    low, high = 0.0, float(size.max()) / max(float(share[share > 0.0].min(initial=np.inf)), 1e-300)
-    if not np.any(share > 0.0):
-        return base
-    best = base
-    for _ in range(60):
-        middle = (low + high) / 2.0
-        trial = np.clip(np.floor(middle * share), 1, size).astype(np.int64)
-        if float(np.dot(trial, cost)) <= budget:
-            low, best = middle, trial
-        else:
-            high = middle
-    return best

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof.sampling.cluster_method import Choice, Options, choose
+from xpuprof.sampling.times import typical_times
 from xpuprof.signature.matrix import Signature
 
 F64 = npt.NDArray[np.float64]
@@ -60,19 +61,27 @@ def over_bootstraps(
     rng = np.random.default_rng(seed)
     found, agreement, projected = [], [], []
     for _ in range(repeats):
-        rows = np.sort(rng.integers(len(signature), size=len(signature)))
+        rows = _drawn(len(signature), options.ends, rng)
         drawn = Signature(
             signature.matrix[rows],
             signature.extent[rows] / signature.extent[rows].sum(),
             signature.instructions[rows],
             signature.parameters,
         )
-        own = None if times is None else times[rows]
+        own = None if times is None else np.atleast_2d(times)[:, rows]
         other = choose(drawn, options, seed, own)
         found.append(other.clusters)
         agreement.append(adjusted_rand(base.labels[rows], other.labels))
         projected += _projected([other], own)
     return Stability("bootstrap", found, agreement, projected)
+
+
+def _drawn(slices: int, ends: bool, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """Slices drawn with replacement, in order of the run; the ends stay if they are set apart."""
+    if not ends or slices < 3:
+        return np.sort(rng.integers(slices, size=slices))
+    inner = np.sort(rng.integers(1, slices - 1, size=slices - 2))
+    return np.concatenate([[0], inner, [slices - 1]])
 
 
 def adjusted_rand(a: I32, b: I32) -> float:
@@ -92,5 +101,6 @@ def adjusted_rand(a: I32, b: I32) -> float:
 def _projected(choices: list[Choice], times: F64 | None) -> list[float]:
     if times is None:
         return []
-    total = float(times.sum())
-    return [float(np.dot(times[c.picks.slice], c.multiplier)) / total for c in choices]
+    typical = typical_times(times)
+    total = float(typical.sum())
+    return [float(np.dot(typical[c.picks.slice], c.multiplier)) / total for c in choices]

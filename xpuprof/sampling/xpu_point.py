@@ -33,14 +33,15 @@ def select(
 ) -> Selection:
     """Select representatives of one process.
 
-    `times`: float64[slices] or float64[repeats, slices], seconds; they decide how many
-    representatives a cluster gets, never which. `options`: `matrix.xpu_signature`'s and the fields
+    `times`: float64[slices] or float64[repeats, slices], seconds. With a
+    target error or a budget they decide how many representatives a cluster gets and, from three
+    repeats on, which slices are so far from the others that they stand for themselves; else the
+    selection rests on the profile alone. `options`: `matrix.xpu_signature`'s and the fields
     of `cluster_method.Options`. Raises UsageError for options out of range.
     """
     make, settings = prepare(process, method, options)
     signature = make(seed)
-    mean = None if times is None else np.atleast_2d(times).mean(axis=0)
-    choice = choose(signature, settings, seed, mean)
+    choice = choose(signature, settings, seed, times)
     return Selection(
         method=method,
         parameters=parameters(signature, settings),

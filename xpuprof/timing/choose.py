@@ -44,10 +44,9 @@ def run_stability(run: Run, method: str, *, seed: int, **options: Any) -> list[S
     process = main_process(run.profile)
     times = run_times(run, len(process.slices))
     make, settings = xpu_point.prepare(process, method, options)
-    mean = None if times is None else times.mean(axis=0)
     return [
-        over_seeds(make, settings, seed, mean),
-        over_bootstraps(make(seed), settings, seed, mean),
+        over_seeds(make, settings, seed, times),
+        over_bootstraps(make(seed), settings, seed, times),
     ]
 
 

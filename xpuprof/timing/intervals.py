@@ -17,6 +17,7 @@ import numpy.typing as npt
 from xpuprof.errors import InputError
 from xpuprof.sampling.estimate import Estimate
 from xpuprof.sampling.selection import Selection
+from xpuprof.sampling.times import typical_times
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -24,14 +25,21 @@ I64 = npt.NDArray[np.int64]
 DRAWS = 4000
 
 
-def estimate(selection: Selection, slice_times: F64, confidence: float = 0.95) -> Estimate:
+def estimate(
+    selection: Selection,
+    slice_times: F64,
+    confidence: float = 0.95,
+    *,
+    other_runs: bool = False,
+) -> Estimate:
     """Projected total of the run.
 
     `slice_times`: float64[repeats, slices] (or one repeat: float64[slices]), any unit of an
-    extensive metric; NaN where a slice was not measured. Each slice enters with its mean over the
-    repeats. The interval is for the mean total of the program's runs: it covers the choice of the
-    representatives and, from two repeats on, that runs differ. Raises InputError when a
-    representative was not measured.
+    extensive metric; NaN where a slice was not measured. Each slice enters with its typical time
+    over the repeats (`typical_times`). The interval is for the sum of the typical times of these
+    runs, what measuring every slice would have given: it covers the choice of representatives. With
+    `other_runs` it is for the program's next runs, too (two repeats at least). Raises InputError
+    when a representative was not measured.
     """
     if not 0.0 < confidence < 1.0:
         raise InputError(f"the confidence must lie between 0 and 1, not {confidence:g}")
@@ -43,12 +51,11 @@ def estimate(selection: Selection, slice_times: F64, confidence: float = 0.95) -
         )
     chosen = np.array([r.slice for r in selection.representatives], dtype=np.int64)
     multiplier = np.array([r.multiplier for r in selection.representatives])
-    mean = times.mean(axis=0)
+    mean = typical_times(times)
     if not np.isfinite(mean[chosen]).all():
         missing = int(chosen[~np.isfinite(mean[chosen])][0])
         raise InputError(f"slice {missing} is a representative, but its time was not measured")
     value = float(np.dot(mean[chosen], multiplier))
-    between = _between_runs(times[:, chosen] @ multiplier, confidence)
     if np.isfinite(mean[selection.labels >= 0]).all():
         half, basis = _known_spread(selection, mean, confidence)
     else:
@@ -60,9 +67,9 @@ def estimate(selection: Selection, slice_times: F64, confidence: float = 0.95) -
                 "not known; select with several a cluster, or time the whole run",
             )  # fmt: skip
         half, basis = answer
-    if len(times) > 1:
+    if other_runs:
+        half = math.hypot(half, _between_runs(times[:, chosen] @ multiplier, confidence))
         basis += f"; runs differ: Student's t over {len(times)} repeats"
-    half = math.hypot(half, between)
     return Estimate(value, value - half, value + half, confidence, basis)
 
 
@@ -74,9 +81,9 @@ def _student(confidence: float, freedom: float) -> float:
 
 
 def _between_runs(totals: F64, confidence: float) -> float:
-    """Half-width for the mean of the repeats' totals; 0 from a single one."""
+    """Half-width for the mean of the repeats' totals."""
     if len(totals) < 2:
-        return 0.0
+        raise InputError("how far runs differ shows from two runs on: repeat the timer run")
     quantile = _student(confidence, len(totals) - 1)
     return quantile * float(totals.std(ddof=1)) / math.sqrt(len(totals))
 
