@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
+
+from xpuprof.engines.base import CpuOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -54,6 +57,46 @@ def engines(function: F) -> F:
         "--cpu", default="auto", show_default=True, metavar="ENGINE", help="CPU engine, or none."
     )
     return cpu(gpu(function))
+
+
+def filters(function: F) -> F:
+    """What the CPU engine counts; the command receives it as `cpu_options`."""
+
+    @functools.wraps(function)
+    def with_filters(
+        *args: Any,
+        include_image: tuple[str, ...],
+        exclude_image: tuple[str, ...],
+        main_image_only: bool,
+        routine: tuple[str, ...],
+        thread: tuple[int, ...],
+        **others: Any,
+    ) -> Any:
+        chosen = CpuOptions(include_image, exclude_image, main_image_only, routine, thread)
+        return function(*args, cpu_options=chosen, **others)
+
+    result: Any = with_filters
+    for option in reversed(
+        (
+            click.option(
+                "--include-image", multiple=True, metavar="GLOB", help="Count these images only."
+            ),
+            click.option(
+                "--exclude-image", multiple=True, metavar="GLOB", help="Never count these images."
+            ),
+            click.option(
+                "--main-image-only", is_flag=True, help="Count the program's own code only."
+            ),
+            click.option(
+                "--routine", multiple=True, metavar="GLOB", help="Count these routines only."
+            ),
+            click.option(
+                "--thread", multiple=True, type=int, metavar="N", help="Count these threads only."
+            ),
+        )
+    ):
+        result = option(result)
+    return cast("F", result)
 
 
 def default_output(argv: tuple[str, ...] | list[str]) -> Path:

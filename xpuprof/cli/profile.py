@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from xpuprof.cli import options
+from xpuprof.engines.base import CpuOptions
 from xpuprof.launch.choose import cpu_engine, gpu_engine
 from xpuprof.launch.execute import Program, profile
 from xpuprof.launch.finish import finish
@@ -20,6 +21,7 @@ from xpuprof.trace.run import create_run
 @options.output
 @options.force
 @options.engines
+@options.filters
 @options.seed
 @options.quiet
 @options.program
@@ -28,6 +30,7 @@ def command(
     force: bool,
     cpu: str,
     gpu: str,
+    cpu_options: CpuOptions,
     seed: int,
     quiet: bool,
     argv: tuple[str, ...],
@@ -41,7 +44,7 @@ def command(
     xpuprof profile --cpu none -- ./app        GPU vectors only, much faster
     """
     resolved = resolve(argv)
-    program = Program(resolved, cpu_engine(cpu), gpu_engine(gpu))
+    program = Program(resolved, cpu_engine(cpu), gpu_engine(gpu), cpu_options)
     folder = output or options.default_output(argv)
     writer = create_run(folder, force=force, argv=list(argv), seed=seed)
     ending = profile(writer, program, Input(), user=True)

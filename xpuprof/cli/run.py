@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from xpuprof.cli import options
-from xpuprof.engines.base import Timer
+from xpuprof.engines.base import CpuOptions, Timer
 from xpuprof.launch.choose import cpu_engine, gpu_engine
 from xpuprof.launch.execute import Program, first, profile, time
 from xpuprof.launch.finish import finish
@@ -26,6 +26,7 @@ from xpuprof.trace.run import Run, create_run
 @options.output
 @options.force
 @options.engines
+@options.filters
 @options.timer
 @options.repeat
 @click.option("--method", default="xpu-point", show_default=True, help="How slices are chosen.")
@@ -38,6 +39,7 @@ def command(
     force: bool,
     cpu: str,
     gpu: str,
+    cpu_options: CpuOptions,
     timer: Timer,
     repeat: int,
     method: str,
@@ -59,7 +61,7 @@ def command(
     The run directory keeps everything; RUN/selection.json stands alone and works on other machines.
     """
     resolved = resolve(argv)
-    program = Program(resolved, cpu_engine(cpu), gpu_engine(gpu))
+    program = Program(resolved, cpu_engine(cpu), gpu_engine(gpu), cpu_options)
     folder = output or options.default_output(argv)
     writer = create_run(folder, force=force, argv=list(argv), seed=seed)
     source = Input()
