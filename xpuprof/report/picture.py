@@ -9,6 +9,7 @@ import numpy as np
 
 from xpuprof.errors import EngineError
 from xpuprof.report.result import Result
+from xpuprof.sampling.times import typical_times
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +35,7 @@ def _figure(result: Result) -> Figure:
             "pictures need matplotlib; install it with: pip install 'xpuprof[plot]'"
         ) from None
     selection, slices = result.selection, result.process.slices
-    times = result.times.mean(axis=0)
+    times = typical_times(result.times)
     index = np.arange(len(times))
     colours = [_COLOURS[label % len(_COLOURS)] for label in selection.labels]
     chosen = np.array([r.slice for r in selection.representatives])

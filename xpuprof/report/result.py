@@ -13,6 +13,7 @@ import numpy.typing as npt
 from xpuprof.report.text import count, percent, seconds, shorten, table
 from xpuprof.sampling.estimate import Estimate
 from xpuprof.sampling.selection import EXIT_KERNEL, Selection
+from xpuprof.sampling.times import typical_times
 from xpuprof.timing.extrapolate import sampling_error, speedup
 from xpuprof.trace.tables import Execution, Process
 
@@ -33,8 +34,8 @@ class Result:
 
     @property
     def measured(self) -> float:
-        """Mean native time of the whole program, seconds."""
-        return float(self.times.sum(axis=1).mean())
+        """Native time of the whole program, seconds: the sum of the slices' typical times."""
+        return float(typical_times(self.times).sum())
 
 
 def as_json(result: Result) -> dict[str, Any]:
@@ -60,6 +61,7 @@ def as_json(result: Result) -> dict[str, Any]:
             for r in selection.representatives
         ],
         "measured_s": result.measured,
+        "runs_s": result.times.sum(axis=1).tolist(),
         "projected_s": result.estimate.value,
         "interval_s": [result.estimate.low, result.estimate.high],
         "confidence": result.estimate.confidence,
@@ -85,7 +87,7 @@ def _marker(kernel: str, call: int) -> tuple[str, str]:
 
 def as_text(result: Result) -> str:
     """The table for people."""
-    selection, mean = result.selection, result.times.mean(axis=0)
+    selection, mean = result.selection, typical_times(result.times)
     rows = []
     for r in selection.representatives:
         name, call = _marker(r.end.kernel, r.end.call)
@@ -126,7 +128,7 @@ def as_text(result: Result) -> str:
 
 
 def _summary(result: Result) -> list[str]:
-    estimate, measured = result.estimate, result.measured
+    estimate, measured, runs = result.estimate, result.measured, result.times.sum(axis=1)
     spread = (
         f"   {percent(estimate.confidence)} interval {seconds(estimate.low)} to "
         f"{seconds(estimate.high)}"
@@ -136,7 +138,8 @@ def _summary(result: Result) -> list[str]:
         else f"   no interval: {estimate.basis}"
     )
     lines = [
-        f"measured        {seconds(measured)}   (mean of {len(result.times)} native runs)",
+        f"measured        {seconds(measured)}   (slice by slice, of {len(runs)} native runs that "
+        f"took {seconds(float(runs.min()))} to {seconds(float(runs.max()))})",
         f"projected       {seconds(estimate.value)}{spread}",
         f"sampling error  {percent(sampling_error(estimate.value, measured))}",
         f"speedup         {speedup(result.selection):.1f}x   "

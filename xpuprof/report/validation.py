@@ -37,7 +37,7 @@ def validation_text(validation: Validation, repeats: int) -> str:
         else f"   no interval: {projected.basis}"
     )
     lines += [
-        f"measured        {seconds(validation.measured)}   (mean of {repeats} native runs)",
+        f"measured        {seconds(validation.measured)}   ({repeats} native runs, slice by slice)",
         f"projected       {seconds(projected.value)}{interval}",
         f"sampling error  {percent(validation.error)}",
         f"speedup         {validation.speedup:.1f}x",

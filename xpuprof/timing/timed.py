@@ -13,6 +13,7 @@ import pandas as pd
 
 from xpuprof.errors import InputError, TraceError
 from xpuprof.sampling.identity import KIND_COLUMNS, with_kind_columns
+from xpuprof.sampling.times import typical_times
 from xpuprof.timing.slices import main_process, slice_times
 from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.run import Run
@@ -32,9 +33,8 @@ class Timed:
 
     @property
     def mean(self) -> F64:
-        """Mean time of every slice, seconds; the means add up to the mean of the whole run."""
-        mean: F64 = self.times.mean(axis=0)
-        return mean
+        """Typical time of every slice over the repeats, seconds."""
+        return typical_times(self.times)
 
 
 def open_timed(path: str | Path) -> Timed:
