@@ -154,10 +154,18 @@ enum xp_cpu_tag {
   /* CUT: varint slice, u64 tsc, varint instructions: the slice's total over all threads. Written
    * after the slice's BBV records; with it the slice is finished. */
   XP_CPU_CUT = 6,
+  /* LDV: varint slice, varint thread, varint n pairs, n x (varint bucket delta, varint count): LRU
+   * stack distances of the thread's data accesses in the slice, in lines of 64 bytes. An access
+   * whose line was last touched d other lines ago counts in bucket 0 (d = 0), or b (2^(b-1) <= d
+   * < 2^b); in XP_LDV_COLD when the thread never touched it. The stack spans slices. Written only
+   * when asked for; where it is, in front of the slice's CUT. */
+  XP_CPU_LDV = 7,
   /* END: varint slices, varint instructions: the whole run's total, counted on its own (not as
    * the sum of the cuts). The last record of a stream that was closed in order. */
   XP_CPU_END = 15,
 };
+
+enum { XP_LDV_COLD = 63, XP_LDV_BUCKETS = 64 };
 
 /* ---- identity -------------------------------------------------------------------------------
  * A block's identity is 64 bits that hold across runs, processes and machines: never an address,
