@@ -58,6 +58,65 @@ static void add_counting(IRSB *sb, UInt id, Int shadow, UInt *marked) {
   addStmtToIRSB(sb, IRStmt_Store(Iend_LE, mark, IRExpr_Const(IRConst_U8(1))));
 }
 
+static void add_access(IRSB *sb, IRExpr *address, Int size, IRExpr *guard) {
+  IRExpr **arguments = mkIRExprVec_2(address, IRExpr_Const(IRConst_U64((ULong)size)));
+  IRDirty *call = unsafeIRDirty_0_N(2, "memory_access", (void *)memory_access, arguments);
+  if (guard) call->guard = guard;
+  addStmtToIRSB(sb, IRStmt_Dirty(call));
+}
+
+static Int size_of(const IRSB *sb, const IRExpr *value) {
+  return sizeofIRType(typeOfIRExpr(sb->tyenv, value));
+}
+
+static Int size_of_guarded_load(const IRLoadG *load) {
+  IRType result, memory;
+  typeOfIRLoadGOp(load->cvt, &result, &memory);
+  return sizeofIRType(memory);
+}
+
+/* Each load and each store of the statement; a compare-and-swap and a read-modify helper are a load
+ * and a store. */
+static void add_accesses(IRSB *sb, const IRStmt *s) {
+  switch (s->tag) {
+    case Ist_WrTmp: {
+      const IRExpr *data = s->Ist.WrTmp.data;
+      if (data->tag == Iex_Load)
+        add_access(sb, data->Iex.Load.addr, sizeofIRType(data->Iex.Load.ty), NULL);
+      break;
+    }
+    case Ist_Store:
+      add_access(sb, s->Ist.Store.addr, size_of(sb, s->Ist.Store.data), NULL);
+      break;
+    case Ist_LoadG: {
+      const IRLoadG *load = s->Ist.LoadG.details;
+      add_access(sb, load->addr, size_of_guarded_load(load), load->guard);
+      break;
+    }
+    case Ist_StoreG: {
+      const IRStoreG *store = s->Ist.StoreG.details;
+      add_access(sb, store->addr, size_of(sb, store->data), store->guard);
+      break;
+    }
+    case Ist_CAS: {
+      const IRCAS *cas = s->Ist.CAS.details;
+      Int size = size_of(sb, cas->dataLo) * (cas->dataHi ? 2 : 1);
+      add_access(sb, cas->addr, size, NULL);
+      add_access(sb, cas->addr, size, NULL);
+      break;
+    }
+    case Ist_Dirty: {
+      const IRDirty *call = s->Ist.Dirty.details;
+      if (call->mFx == Ifx_None) break;
+      add_access(sb, call->mAddr, call->mSize, call->guard);
+      if (call->mFx == Ifx_Modify) add_access(sb, call->mAddr, call->mSize, call->guard);
+      break;
+    }
+    default:
+      break;
+  }
+}
+
 typedef struct run {
   Addr start, end;
   UInt instructions;
@@ -91,15 +150,16 @@ IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *lay
   (void)closure, (void)extents, (void)host, (void)guest_word, (void)host_word;
   IRSB *out = deepCopyIRSBExceptStmts(in);
   Int shadow = layout->total_sizeB + counters_shadow_offset(), next_block = -1;
-  UInt marked = NO_BLOCK;
+  UInt marked = NO_BLOCK, id = NO_BLOCK;
   for (Int i = 0; i < in->stmts_used; i++) {
     IRStmt *s = in->stmts[i];
     if (s->tag == Ist_NoOp) continue;
     if (s->tag == Ist_Dirty) hide_fma(s->Ist.Dirty.details);
+    if (options.memory && id != NO_BLOCK) add_accesses(out, s);
     addStmtToIRSB(out, s);
     if (s->tag == Ist_IMark && i >= next_block) {
       run r = scan(in, i);
-      UInt id = block_id(r.start, (UInt)(r.end - r.start), r.instructions);
+      id = block_id(r.start, (UInt)(r.end - r.start), r.instructions);
       if (id != NO_BLOCK) add_counting(out, id, shadow, &marked);
       next_block = r.next;
     }

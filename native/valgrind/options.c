@@ -41,6 +41,7 @@ Bool option_parse(const HChar *argument) {
   if VG_STR_CLO (argument, "--xpuprof-dir", options.directory) {
   } else if VG_INT_CLO (argument, "--supervisor", options.supervisor) {
   } else if VG_BOOL_CLO (argument, "--main-image-only", options.main_image_only) {
+  } else if VG_BOOL_CLO (argument, "--memory", options.memory) {
   } else if VG_STR_CLO (argument, "--include-image", text) {
     return add(&include_images, argument, text);
   } else if VG_STR_CLO (argument, "--exclude-image", text) {
@@ -59,6 +60,7 @@ void option_usage(void) {
   VG_(printf)
   ("    --xpuprof-dir=DIR         execution folder; cpu.xpt goes to DIR/<host>-<pid>/\n"
    "    --supervisor=PID          the process whose parent is PID always gets a part\n"
+   "    --memory=no|yes           LRU stack distances of data accesses, by slice and thread\n"
    "    --include-image=GLOB      count only these images (path, or file name); repeatable\n"
    "    --exclude-image=GLOB      never count these images; repeatable\n"
    "    --main-image-only=no|yes  count only the program's own executable\n"

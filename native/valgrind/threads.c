@@ -37,12 +37,13 @@ typedef struct counters {
 } counters;
 
 typedef struct thread {
-  counters *counters; /* NULL: never counts (the device runtime's, or filtered out) */
-  UInt number;        /* among the threads that count */
-  Bool runtime;       /* belongs to the device runtime */
-  Bool ran;           /* counted something since the last flush, perhaps */
-  UInt depth;         /* of nested calls into the device runtime and back */
-  ULong off;          /* bit d: at depth d + 1 counting is off */
+  counters *counters;   /* NULL: never counts (the device runtime's, or filtered out) */
+  distances *distances; /* with --memory */
+  UInt number;          /* among the threads that count */
+  Bool runtime;         /* belongs to the device runtime */
+  Bool ran;             /* counted something since the last flush, perhaps */
+  UInt depth;           /* of nested calls into the device runtime and back */
+  ULong off;            /* bit d: at depth d + 1 counting is off */
 } thread;
 
 static thread *threads; /* by ThreadId */
@@ -83,7 +84,9 @@ void thread_created(ThreadId creator, ThreadId tid) {
     return;
   }
   t->number = new_number();
-  if (option_counts_thread(t->number)) t->counters = reserve();
+  if (!option_counts_thread(t->number)) return;
+  t->counters = reserve();
+  if (options.memory) t->distances = memory_new();
 }
 
 void thread_first_instruction(ThreadId tid) {
@@ -98,6 +101,7 @@ void thread_runs(ThreadId tid, ULong blocks_done) {
   Bool counts = t->counters && !is_off(t);
   const counters *target = counts ? t->counters : nobody;
   if (counts) t->ran = True;
+  memory_switch(counts ? t->distances : NULL);
   VG_(set_shadow_regs_area)
   (tid, 1, counters_shadow_offset(), sizeof target, (const UChar *)&target);
 }
@@ -173,6 +177,7 @@ static void flush(thread *t, ULong slice) {
   t->ran = False;
   collect(t->counters);
   if (n_pairs) put_vector(t->number, slice);
+  if (t->distances) memory_flush(t->distances, t->number, slice);
 }
 
 void threads_flush(ULong slice) {
@@ -197,7 +202,9 @@ ULong threads_total(void) {
 
 static void release(thread *t) {
   if (t->counters) VG_(am_munmap_valgrind)((Addr)t->counters, VG_PGROUNDUP(sizeof(counters)));
+  memory_free(t->distances);
   t->counters = NULL;
+  t->distances = NULL;
 }
 
 void thread_exits(ThreadId tid) {
@@ -227,6 +234,7 @@ void threads_forked(ThreadId survivor) {
   for (ThreadId tid = 1; tid < VG_N_THREADS; tid++)
     if (tid != survivor) release(&threads[tid]);
   if (t->counters) collect(t->counters);
+  if (t->distances) memory_reset(t->distances);
   retired_total = 0;
   base_total = t->counters ? total_of(t->counters) : 0;
   if (t->runtime) return;

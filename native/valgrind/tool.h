@@ -26,6 +26,7 @@ typedef struct tool_options {
   const HChar *directory; /* execution folder; NULL: count, but write nothing */
   Int supervisor;         /* the root process is the one with this parent; 0: the first process */
   Bool main_image_only;
+  Bool memory; /* LRU stack distances of data accesses */
 } tool_options;
 
 extern tool_options options;
@@ -84,6 +85,16 @@ ULong threads_total(void);       /* instructions of the whole run, from counters
 void threads_emit(UInt first);
 UInt threads_known(void);
 void threads_forked(ThreadId survivor);
+
+/* ---- memory.c: LRU stack distances ----------------------------------------------------------- */
+typedef struct distances distances;
+
+distances *memory_new(void);
+void memory_free(distances *d);
+void memory_switch(distances *d); /* the thread that runs; NULL: it does not count */
+void memory_access(Addr address, UWord size);
+void memory_reset(distances *d);
+void memory_flush(distances *d, UInt thread, ULong slice);
 
 /* ---- cuts.c: slices -------------------------------------------------------------------------- */
 void cut(ULong slice);

@@ -41,6 +41,8 @@ class CpuOptions:
     """Count only blocks whose first instruction lies in a routine of these names; empty: all."""
     threads: tuple[int, ...] = ()
     """Count only these logical threads (0 is the main thread); empty: all."""
+    memory: bool = False
+    """Also record LRU stack distances of data accesses, by slice and thread (slow)."""
 
 
 @dataclass(frozen=True)

@@ -132,5 +132,7 @@ def _filters(options: CpuOptions) -> Iterator[str]:
         yield f"--routine={pattern}"
     for thread in options.threads:
         yield f"--count-thread={thread}"
+    if options.memory:
+        yield "--memory=yes"
     if options.main_image_only:
         yield "--main-image-only=yes"
