@@ -1,0 +1,140 @@
+"""STEM+ROOT, Allegro and xpu-stem on populations whose structure is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from xpuprof.errors import InputError
+from xpuprof.sampling import allegro, first_n, random_, stem_root, xpu_stem
+from xpuprof.sampling.one_dimension import compress
+from xpuprof.sampling.profile import NeedsError, SliceProfile
+
+
+def three_peaks(count: int = 3000) -> SliceProfile:
+    rng = np.random.default_rng(2)
+    centre = rng.choice([1.0, 5.0, 30.0], count)
+    times = centre * np.exp(rng.normal(0, 0.01, count)) * 1e-6
+    frame = pd.DataFrame({"kernel": ["k"] * count, "call": np.arange(1, count + 1)})
+    return SliceProfile(frame, times)
+
+
+def test_root_separates_the_peaks() -> None:
+    profile = three_peaks()
+    selection = stem_root.select(profile)
+    times = profile.times
+    assert times is not None
+    for cluster in range(selection.labels.max() + 1):
+        own = times[selection.labels == cluster]
+        assert own.max() / own.min() < 1.2
+    assert selection.scores["error_bound"] <= 0.05
+
+
+def test_root_leaves_one_narrow_peak_alone() -> None:
+    data = compress(np.sort(np.random.default_rng(0).normal(10, 0.05, 1000)))
+    assert stem_root.root(data, 0.05, 1.96) == [(0, len(data), 1)]
+
+
+def test_every_cluster_is_sampled() -> None:
+    """Clusters without variance must not vanish (times in whole microseconds)."""
+    times = np.repeat([2.0, 3.0, 4.0, 100.0], [500, 300, 200, 10]) * 1e-6
+    frame = pd.DataFrame({"kernel": ["k"] * 1010, "call": np.arange(1, 1011)})
+    selection = stem_root.select(SliceProfile(frame, times))
+    assert {r.cluster for r in selection.representatives} == set(selection.labels.tolist())
+    total = sum(times[r.slice] * r.multiplier for r in selection.representatives)
+    assert total == pytest.approx(times.sum(), rel=0.05)
+
+
+def test_joint_sizes_measure_less_than_sizes_by_split() -> None:
+    rng = np.random.default_rng(4)
+    kernels = [f"k{i}" for i in range(10)]
+    names = rng.choice(kernels, 4000)
+    times = rng.lognormal(0, 0.8, 4000)
+    frame = pd.DataFrame({"kernel": names, "call": np.arange(4000)})
+    profile = SliceProfile(frame, times)
+    split, joint = (stem_root.select(profile, sizes=how) for how in ("split", "joint"))
+    assert sum(joint.scores["strata"]["draws"]) < sum(split.scores["strata"]["draws"])
+    assert joint.scores["error_bound"] <= 0.05
+    with pytest.raises(InputError, match="split or joint"):
+        stem_root.select(profile, sizes="other")
+
+
+def test_more_clusters_a_split() -> None:
+    selection = stem_root.select(three_peaks(), k=3)
+    assert selection.scores["error_bound"] <= 0.05
+    with pytest.raises(InputError, match="at least 2"):
+        stem_root.select(three_peaks(), k=1)
+
+
+def test_allegro_algorithm_1() -> None:
+    """Theorem 2's floor of 30, the threshold of 50, and groups by name, grid and block."""
+    assert allegro.m_min(10.0, 0.1, 0.05, 1.96) == 30
+    # (1.96 x 2 / (0.05 x 10))^2 = 61.47
+    assert allegro.m_min(10.0, 2.0, 0.05, 1.96) == 62
+    selection = allegro.select(three_peaks())
+    strata = selection.scores["strata"]
+    assert all(30 <= m <= 50 for m in strata["draws"])
+    assert not strata["replacement"]
+    frame = pd.DataFrame({"kernel": ["k"] * 80, "call": np.arange(80), "gx": [1, 2] * 40})
+    by_grid = allegro.select(SliceProfile(frame, np.ones(80)))
+    assert by_grid.k == 2
+
+
+def test_allegro_takes_small_groups_whole() -> None:
+    frame = pd.DataFrame({"kernel": ["k"] * 5, "call": np.arange(5)})
+    selection = allegro.select(SliceProfile(frame, np.array([1.0, 2.0, 3.0, 4.0, 5.0])))
+    assert sum(r.multiplier for r in selection.representatives) == pytest.approx(5)
+    assert selection.scores["error_bound"] == 0.0
+
+
+def test_xpu_stem_meets_the_bound_for_less_time_than_stem_root() -> None:
+    rng = np.random.default_rng(9)
+    names = np.array([f"k{i}" for i in rng.integers(0, 60, 5000)])
+    times = rng.lognormal(0, 1, 5000)
+    profile = SliceProfile(pd.DataFrame({"kernel": names, "call": np.arange(5000)}), times)
+
+    def planned(selection) -> float:  # type: ignore[no-untyped-def]
+        strata = selection.scores["strata"]
+        return float(np.dot(strata["draws"], strata["mean"]))
+
+    ours, theirs = xpu_stem.select(profile), stem_root.select(profile, sizes="joint")
+    assert ours.scores["error_bound"] <= 0.05
+    assert planned(ours) < 0.5 * planned(theirs)
+
+
+def test_xpu_stem_rho_keeps_unlike_kernels_apart() -> None:
+    times = np.repeat([1.0, 1.01], 500)
+    frame = pd.DataFrame({"kernel": ["a"] * 500 + ["b"] * 500, "call": np.arange(1000)})
+    profile = SliceProfile(frame, times)
+    assert xpu_stem.select(profile, rho=0.0).k == 1
+    assert xpu_stem.select(profile, rho=0.5, epsilon=0.02).k == 2
+
+
+def test_xpu_stem_uses_clusters_of_vectors() -> None:
+    times = np.repeat([1.0, 1.0], 500)
+    frame = pd.DataFrame({"kernel": ["a"] * 1000, "call": np.arange(1000)})
+    labels = np.repeat([0, 1], 500).astype(np.int32)
+    profile = SliceProfile(frame, times, clusters=lambda seed: labels)
+    selection = xpu_stem.select(profile, rho=0.5, epsilon=0.02)
+    assert len(set(zip(labels.tolist(), selection.labels.tolist(), strict=True))) == 2
+
+
+def test_random_and_first_n() -> None:
+    profile = three_peaks(1000)
+    chosen = random_.select(profile, seed=3, n=50)
+    assert len({r.slice for r in chosen.representatives}) == 50
+    assert sum(r.multiplier for r in chosen.representatives) == pytest.approx(1000)
+    first = first_n.select(profile, n=10)
+    assert [r.slice for r in first.representatives] == list(range(10))
+    assert first.representatives[0].start is None
+    assert first.representatives[1].start == first.representatives[0].end
+    with pytest.raises(NeedsError, match="instruction counts"):
+        first_n.select(profile, instructions=1e9)
+
+
+def test_methods_without_times_say_so() -> None:
+    frame = pd.DataFrame({"kernel": ["a"], "call": [1]})
+    for method in (stem_root, allegro, xpu_stem):
+        with pytest.raises(NeedsError, match="needs slice times"):
+            method.select(SliceProfile(frame))

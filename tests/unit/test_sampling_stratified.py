@@ -1,0 +1,233 @@
+"""Sample sizes, draws and intervals of stratified sampling, against hand-worked cases and draws."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xpuprof.errors import InputError
+from xpuprof.sampling import allegro, random_, stem_root, stratified, xpu_stem
+from xpuprof.sampling.one_dimension import compress, k_means, two_means
+from xpuprof.sampling.profile import SliceProfile
+from xpuprof.sampling.stratified import (
+    Strata,
+    draw,
+    error_bound,
+    from_labels,
+    joint_sizes,
+    single_size,
+    z_score,
+)
+
+
+def profile_of(times: np.ndarray, kernels: list[str] | None = None) -> SliceProfile:
+    names = kernels or ["k"] * len(times)
+    frame = pd.DataFrame({"kernel": names})
+    frame["call"] = frame.groupby("kernel").cumcount() + 1
+    return SliceProfile(frame, np.asarray(times, dtype=np.float64))
+
+
+def test_z_score() -> None:
+    assert z_score(0.95) == pytest.approx(1.959964, abs=1e-6)
+
+
+def test_equation_3() -> None:
+    # (1.96 x 2 / (0.05 x 10))^2 = 7.84^2 = 61.47 -> 62
+    assert single_size(10.0, 2.0, 0.05, 1.96) == 62
+
+
+def test_a_cluster_without_variance_is_sampled_once() -> None:
+    assert single_size(10.0, 0.0, 0.05, 1.96) == 1
+    assert joint_sizes(
+        np.array([5, 7]), np.array([1.0, 2.0]), np.array([0.0, 0.0]), 0.05, 1.96
+    ).tolist() == [1, 1]
+
+
+def test_equation_6_by_hand() -> None:
+    # a = (1, 4), sqrt(b) = (100 x 0.5, 50 x 2) = (50, 100), T = 300, c = (0.1 x 300 / 2)^2 = 225.
+    # sum sqrt(a b) = 50 + 200 = 250; m = 250 / 225 x (50 / 1, 100 / 2) = (55.6, 55.6)
+    sizes = joint_sizes(np.array([100, 50]), np.array([1.0, 4.0]), np.array([0.5, 2.0]), 0.1, 2.0)
+    assert sizes.tolist() == [56, 56]
+
+
+def test_equation_6_is_optimal() -> None:
+    """No other real-valued sizes with the same bound measure less time."""
+    size, mean, sigma = np.array([400, 90]), np.array([1.0, 9.0]), np.array([0.3, 4.0])
+    z, epsilon = 1.96, 0.05
+    c = (epsilon * float(size @ mean) / z) ** 2
+    root = float(np.sqrt(mean) @ (size * sigma))
+    best = root / c * size * sigma / np.sqrt(mean)
+    assert (size**2 * sigma**2 / best).sum() == pytest.approx(c)
+    for shift in (0.9, 0.99, 1.01, 1.1):
+        first = best[0] * shift
+        second = size[1] ** 2 * sigma[1] ** 2 / (c - size[0] ** 2 * sigma[0] ** 2 / first)
+        assert first * mean[0] + second * mean[1] > float(best @ mean)
+
+
+def test_theorem_3_1_the_union_of_bounded_sets_is_bounded() -> None:
+    rng = np.random.default_rng(0)
+    size, mean, sigma = rng.integers(10, 500, 40), rng.uniform(1, 9, 40), rng.uniform(0, 3, 40)
+    z = z_score(0.95)
+    sizes = np.concatenate(
+        [
+            joint_sizes(size[i : i + 4], mean[i : i + 4], sigma[i : i + 4], 0.05, z)
+            for i in range(0, 40, 4)
+        ]
+    )
+    start = np.concatenate([[0], np.cumsum(size)])
+    strata = Strata(np.arange(size.sum()), start, mean, sigma)
+    assert error_bound(strata, sizes, z, replacement=True) <= 0.05
+
+
+def test_finite_population_factor() -> None:
+    times = np.array([1.0, 2.0, 3.0, 4.0])
+    strata = from_labels(np.zeros(4, dtype=np.int32), times)
+    assert error_bound(strata, np.array([4]), 1.96, replacement=False) == 0.0
+    # Var of the total of n = 2 of 4 without replacement: 16 x 1.25 / 2 x (4 - 2) / 3 = 6.667
+    bound = error_bound(strata, np.array([2]), 1.0, replacement=False)
+    assert bound == pytest.approx(np.sqrt(20 / 3) / 10)
+    totals = [2 * (a + b) for i, a in enumerate(times) for b in times[i + 1 :]]
+    assert np.var(totals) == pytest.approx(20 / 3)
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_draws_are_unbiased(replacement: bool) -> None:
+    times = np.random.default_rng(3).lognormal(0, 1, 60)
+    strata = from_labels(np.repeat([0, 1, 2], 20).astype(np.int32), times)
+    sizes = np.array([1, 3, 5])
+    totals = []
+    for seed in range(3000):
+        rows, owner, draws = draw(
+            strata, sizes, np.random.default_rng(seed), replacement=replacement
+        )
+        assert np.bincount(owner, draws).tolist() == sizes.tolist()
+        totals.append(float((times[rows] * draws * 20 / sizes[owner]).sum()))
+    error = np.std(totals) / np.sqrt(len(totals))
+    assert abs(np.mean(totals) - times.sum()) < 4 * error
+
+
+@given(st.lists(st.integers(1, 40), min_size=2, max_size=30))
+@settings(max_examples=60, deadline=None)
+def test_two_means_is_optimal(numbers: list[int]) -> None:
+    data = compress(np.sort(np.array(numbers, dtype=np.float64)))
+    if len(data) < 2:
+        return
+    full = np.sort(np.array(numbers, dtype=np.float64))
+
+    def cost(cut: int) -> float:
+        at = int(data.ends[cut - 1])
+        return float(full[:at].var() * at + full[at:].var() * (len(full) - at))
+
+    assert cost(two_means(data, 0, len(data))) == pytest.approx(
+        min(cost(cut) for cut in range(1, len(data))), abs=1e-9
+    )
+
+
+def test_k_means_separates_three_peaks() -> None:
+    data = compress(np.sort(np.concatenate([[1, 1.1, 1.2], [5, 5.1], [9, 9.2]])))
+    cuts = k_means(data, 0, len(data), 3)
+    assert [data.values[c] for c in cuts[1:-1]] == [5.0, 9.0]
+
+
+SHAPES = {
+    "constant": lambda rng: np.full(600, 3e-6),
+    "skewed": lambda rng: rng.lognormal(0, 1, 600) * 1e-6,
+    "multi-modal": lambda rng: rng.choice([1.0, 4.0, 20.0], 600, p=[0.7, 0.2, 0.1])
+    * np.exp(rng.normal(0, 0.05, 600))
+    * 1e-6,
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("method", [stem_root, allegro, xpu_stem], ids=lambda m: m.__name__[17:])
+def test_intervals_hold_the_truth_as_often_as_they_say(method, shape) -> None:  # type: ignore[no-untyped-def]
+    """2,000 seeds; 95 % nominal, less three standard errors of the simulation."""
+    times = SHAPES[shape](np.random.default_rng(5))
+    profile = profile_of(times, [f"k{i % 3}" for i in range(len(times))])
+    truth = float(times.sum())
+    # The strata do not depend on the seed, so one selection's are drawn from many times.
+    selection = method.select(profile, seed=0)
+    strata = selection.scores["strata"]
+    sizes, replacement = np.array(strata["draws"]), strata["replacement"]
+    exact = from_labels(selection.labels, times)
+    held = errors = 0.0
+    for seed in range(2000):
+        rows, owner, draws = draw(
+            exact, sizes, np.random.default_rng(seed), replacement=replacement
+        )
+        again = stratified_selection(selection, rows, owner, draws, exact, sizes)
+        estimate = stratified.estimate(again, dict(zip(rows, times[rows], strict=True)), 0.95)
+        assert estimate.low is not None and estimate.high is not None
+        held += estimate.low - 1e-12 <= truth <= estimate.high + 1e-12
+        errors += abs(estimate.value / truth - 1)
+    assert held / 2000 >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / 2000)
+    assert errors / 2000 <= 0.05
+
+
+def stratified_selection(selection, rows, owner, draws, strata, sizes):  # type: ignore[no-untyped-def]
+    from dataclasses import replace
+
+    from xpuprof.sampling.selection import Marker, Representative
+
+    multiplier = strata.size[owner] * draws / sizes[owner]
+    representatives = tuple(
+        Representative(int(r), Marker("k", 1), None, int(o), float(m), 0.0, int(d))
+        for r, o, m, d in zip(rows, owner, multiplier, draws, strict=True)
+    )
+    return replace(selection, representatives=representatives)
+
+
+def test_random_interval_covers_a_normal_population() -> None:
+    times = np.random.default_rng(1).normal(10, 1, 2000)
+    profile = profile_of(times)
+    held = 0
+    for seed in range(400):
+        selection = random_.select(profile, seed=seed, n=30)
+        values = {r.slice: float(times[r.slice]) for r in selection.representatives}
+        estimate = stratified.estimate(selection, values, 0.95)
+        assert estimate.low is not None and estimate.high is not None
+        held += estimate.low <= times.sum() <= estimate.high
+    assert held >= 0.91 * 400
+
+
+def test_same_seed_same_selection_other_seed_other_draws() -> None:
+    profile = profile_of(np.random.default_rng(1).lognormal(0, 1, 500))
+
+    def chosen(seed: int) -> list[int]:
+        return [r.slice for r in stem_root.select(profile, seed=seed).representatives]
+
+    assert chosen(1) == chosen(1)
+    assert chosen(1) != chosen(2)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -0.1, 1.5])
+def test_error_bounds_out_of_range(epsilon: float) -> None:
+    with pytest.raises(InputError, match="error bound"):
+        stem_root.select(profile_of(np.ones(3)), epsilon=epsilon)
+
+
+@pytest.mark.parametrize("method", [stem_root, allegro, xpu_stem], ids=lambda m: m.__name__[17:])
+def test_odd_profiles_still_work(method) -> None:  # type: ignore[no-untyped-def]
+    for times in ([5.0], [2.0, 2.0, 2.0], [0.0, 1.0, 3.0]):
+        profile = profile_of(np.array(times))
+        selection = method.select(profile)
+        total = sum(times[r.slice] * r.multiplier for r in selection.representatives)
+        assert total == pytest.approx(sum(times), rel=0.6)
+        assert set(selection.labels.tolist()) == {r.cluster for r in selection.representatives}
+
+
+@pytest.mark.parametrize(
+    ("times", "sentence"),
+    [
+        ([1.0, np.nan], "not a finite number"),
+        ([1.0, -2.0], "negative"),
+        ([0.0, 0.0], "every slice has time zero"),
+        ([], "no slices"),
+    ],
+)
+def test_bad_times(times: list[float], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        profile_of(np.array(times))

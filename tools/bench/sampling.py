@@ -1,0 +1,290 @@
+#!/usr/bin/env python3
+"""Measure the sampling methods: speed, the table of public profiles, across machines, coverage.
+
+    tools/bench/sampling.py speed                    50 million kernel times, 1 million slices
+    tools/bench/sampling.py table DATA [--repeats N] every set and method (docs/results/sampling.md)
+    tools/bench/sampling.py cross DATA               selections of one machine on another
+    tools/bench/sampling.py coverage [--draws N]     how often the intervals hold the truth
+
+DATA is a folder with the sub-folders nsys, kineto and metrics of public recordings. Output is
+Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from xpuprof.formats import kineto, nsys, nvprof
+from xpuprof.sampling import allegro, photon, random_, sieve, stem_root, stratified, xpu_stem
+from xpuprof.sampling.methods import names
+from xpuprof.sampling.profile import SliceProfile
+from xpuprof.timing.comparison import compare
+from xpuprof.timing.profiles import Subject, imported_profile
+from xpuprof.trace.imported import ImportWriter
+
+FORMATS = {"nsys": nsys.load, "kineto": kineto.load, "metrics": nvprof.load}
+PAIRS = (("qwen_h100", "qwen_mi300x"), ("owlv2_h100", "owlv2_mi300x"))
+KERNELS = ("calculate_temp", "kernel", "lud_perimeter")
+MACHINES = ("Tesla-K40", "Tesla-P100", "TitanX")
+ACROSS = {"stem-root": stem_root, "allegro": allegro, "xpu-stem": xpu_stem, "random": random_}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("what", choices=("speed", "table", "cross", "coverage"))
+    parser.add_argument("data", nargs="?", type=Path)
+    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--draws", type=int, default=2000)
+    parser.add_argument("--kernels", type=float, default=50e6)
+    parser.add_argument("--slices", type=float, default=1e6)
+    options = parser.parse_args()
+    if options.what == "speed":
+        speed(int(options.kernels), int(options.slices))
+    elif options.what == "coverage":
+        coverage(options.draws)
+    elif options.data is None:
+        parser.error("name the folder of recordings")
+    elif options.what == "table":
+        table(options.data, options.repeats)
+    else:
+        cross(options.data, options.repeats)
+
+
+def speed(kernels: int, slices: int) -> None:
+    """Selection time and peak memory on synthetic profiles."""
+    print("| method | slices | seconds | samples | error | peak memory |")
+    print("|---|---|---|---|---|---|")
+    profile = synthetic(kernels)
+    for method in (stem_root, allegro):
+        report(method.__name__, method.select, profile)
+    del profile
+    profile = with_vectors(slices)
+    for method in (photon, sieve):
+        report(method.__name__, method.select, profile)
+
+
+def report(name: str, select: object, profile: SliceProfile) -> None:
+    begin = time.perf_counter()
+    selection = select(profile, seed=1)  # type: ignore[operator]
+    took = time.perf_counter() - begin
+    times = profile.require_times(name)
+    projected = sum(times[r.slice] * r.multiplier for r in selection.representatives)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(
+        f"| {name.rsplit('.', 1)[-1].rstrip('_')} | {len(profile):,} | {took:.1f} "
+        f"| {len(selection.representatives):,} | {100 * abs(1 - projected / times.sum()):.3f} % "
+        f"| {peak:.2f} GiB |",
+        flush=True,
+    )
+
+
+def synthetic(kernels: int) -> SliceProfile:
+    """200 kernel names of geometric frequency, three modes each, 5 % jitter, nanosecond clock."""
+    rng = np.random.default_rng(1)
+    times = np.empty(kernels)
+    codes = np.empty(kernels, dtype=np.int16)
+    base = rng.lognormal(3.0, 1.5, 200) * 1e-6
+    for at in range(0, kernels, 1 << 20):
+        count = min(1 << 20, kernels - at)
+        code = np.minimum(rng.geometric(0.03, count) - 1, 199)
+        mode = rng.integers(0, 3, count)
+        jitter = np.exp(rng.normal(0.0, 0.05, count))
+        codes[at : at + count] = code
+        times[at : at + count] = np.round(base[code] * (1 + 0.7 * mode) * jitter * 1e9) * 1e-9
+    frame = pd.DataFrame(
+        {
+            "kernel": pd.Categorical.from_codes(codes, [f"kernel_{i}" for i in range(200)]),
+            "call": np.arange(1, kernels + 1, dtype=np.int32),
+        },
+        copy=False,
+    )
+    return SliceProfile(frame, times, name="synthetic")
+
+
+def with_vectors(slices: int) -> SliceProfile:
+    """200 kernels of 50 blocks, five behaviours each, every vector different by some per cent."""
+    rng = np.random.default_rng(0)
+    kernels, blocks = 200, 50
+    code = rng.integers(0, kernels, slices).astype(np.int16)
+    base = rng.integers(1, 10000, (kernels, 5, blocks)).astype(np.float32)
+    data = np.floor(
+        base[code, rng.integers(0, 5, slices)]
+        * (1 + rng.normal(0, 0.02, (slices, blocks)).astype(np.float32))
+    )
+    index = (code[:, None].astype(np.int32) * blocks + np.arange(blocks, dtype=np.int32)).ravel()
+    matrix = sparse.csr_matrix(
+        (data.ravel(), index, np.arange(0, slices * blocks + 1, blocks)),
+        shape=(slices, kernels * blocks),
+    )
+    warps = rng.choice([100.0, 1000.0, 5000.0], slices)
+    instructions = data.sum(axis=1, dtype=np.float64) * warps
+    frame = pd.DataFrame(
+        {
+            "kernel": pd.Categorical.from_codes(code, [f"kernel_{i}" for i in range(kernels)]),
+            "call": np.arange(1, slices + 1),
+            "lx": 256,
+        }
+    )
+    metrics = {"gpu_instructions": instructions, "warps": warps}
+    return SliceProfile(frame, instructions * 1e-9, metrics, gpu_vectors=lambda: matrix)
+
+
+def sources(data: Path) -> list[tuple[str, Path, str]]:
+    """(set, file, folder) of every recording there."""
+    return [
+        (path.name.split(".")[0], path, folder)
+        for folder in FORMATS
+        for path in sorted((data / folder).glob("*"))
+    ]
+
+
+def load(path: Path, folder: str, work: Path) -> Subject:
+    run = work / path.name.split(".")[0]
+    with ImportWriter(run) as writer:
+        FORMATS[folder](path, writer)
+    return Subject(run, imported_profile(run))
+
+
+def table(data: Path, repeats: int) -> None:
+    """One row a set and method."""
+    print("| set | slices | method | error | worst | speedup | samples | interval | held | s |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as work:
+        for name, path, folder in sources(data):
+            subject = load(path, folder, Path(work))
+            _, rows = compare(subject, names(), repeats=repeats)
+            for row in rows:
+                if row.reason:
+                    continue
+                interval = "-" if row.interval_rel is None else f"{100 * row.interval_rel:.2f} %"
+                held = "-" if row.coverage is None else f"{100 * row.coverage:.0f} %"
+                print(
+                    f"| {name} | {len(subject.profile):,} | {row.method} "
+                    f"| {100 * (row.error_mean or 0):.2f} % | {100 * (row.error_max or 0):.2f} % "
+                    f"| {row.speedup:.1f} | {row.samples:.0f} | {interval} | {held} "
+                    f"| {row.selection_s:.3f} |",
+                    flush=True,
+                )
+
+
+def cross(data: Path, repeats: int) -> None:
+    """Selections made on one machine estimate the run on another; unmatched launches stay in sight.
+
+    Launches are the same where kernel name and call agree. A stratum whose chosen launch has no
+    counterpart is estimated by its chosen launches that have one; a stratum with none is `lost`: its
+    share of the time where the selection was made is stated beside the error.
+    """
+    print("| selected on | applied to | method | error there | unmatched launches | time lost |")
+    print("|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as work:
+        subjects = {
+            name: load(path, folder, Path(work)).profile for name, path, folder in sources(data)
+        }
+    pairs = [p for pair in PAIRS for p in (pair, pair[::-1])]
+    pairs += [
+        (f"{kernel}-{a}", f"{kernel}-{b}")
+        for kernel in KERNELS
+        for a in MACHINES
+        for b in MACHINES
+        if a != b
+    ]
+    for a, b in pairs:
+        if a not in subjects or b not in subjects:
+            continue
+        for method, module in ACROSS.items():
+            errors, lost = [], []
+            for seed in range(repeats):
+                selection = module.select(subjects[a], seed=seed)
+                error, gone, unmatched = transplant(selection, subjects[a], subjects[b])
+                errors.append(error)
+                lost.append(gone)
+            print(
+                f"| {a} | {b} | {method} | {100 * np.mean(errors):.2f} % | {unmatched} "
+                f"| {100 * np.mean(lost):.2f} % |",
+                flush=True,
+            )
+
+
+def transplant(
+    selection: object, here: SliceProfile, there: SliceProfile
+) -> tuple[float, float, str]:
+    """(error on the other machine, share of time lost, unmatched launches) of a selection."""
+    where = {key: row for row, key in enumerate(zip(*keys(there), strict=True))}
+    own = list(zip(*keys(here), strict=True))
+    other = np.array([where.get(key, -1) for key in own])
+    missing_there = int((other < 0).sum())
+    missing_here = len(there) - len(set(own) & where.keys())
+    times, target = here.require_times("cross"), there.require_times("cross")
+    labels = selection.labels  # type: ignore[attr-defined]
+    size = np.bincount(labels)
+    drawn = np.zeros(len(size))
+    total = np.zeros(len(size))
+    for r in selection.representatives:  # type: ignore[attr-defined]
+        if other[r.slice] >= 0:
+            drawn[r.cluster] += r.draws
+            total[r.cluster] += r.draws * target[other[r.slice]]
+    known = drawn > 0
+    projected = float((size[known] * total[known] / drawn[known]).sum())
+    lost = float(np.bincount(labels, weights=times)[~known].sum() / times.sum())
+    # A lost stratum is taken to have run as much faster as the rest did.
+    projected /= max(1.0 - lost, 1e-9)
+    return (
+        abs(1.0 - projected / float(target.sum())),
+        lost,
+        f"{missing_there} of {len(here)} here, {missing_here} of {len(there)} there",
+    )
+
+
+def keys(profile: SliceProfile) -> tuple[list[str], list[int]]:
+    return profile.slices["kernel"].astype(str).tolist(), profile.slices["call"].tolist()
+
+
+def coverage(draws: int) -> None:
+    """Share of seeds whose interval holds the truth, on distributions with known totals."""
+    print("| distribution | method | held | interval | mean error |")
+    print("|---|---|---|---|---|")
+    for name, times in distributions().items():
+        count = len(times)
+        kernel = pd.Categorical.from_codes(np.arange(count) % 8, [f"k{i}" for i in range(8)])
+        profile = SliceProfile(pd.DataFrame({"kernel": kernel, "call": np.arange(count)}), times)
+        for method, module in ACROSS.items():
+            held, widths, errors = [], [], []
+            for seed in range(draws):
+                selection = module.select(profile, seed=seed)
+                values = {r.slice: float(times[r.slice]) for r in selection.representatives}
+                estimate = stratified.estimate(selection, values, 0.95)
+                truth = float(times.sum())
+                assert estimate.low is not None and estimate.high is not None
+                slack = 1e-9 * truth
+                held.append(estimate.low - slack <= truth <= estimate.high + slack)
+                widths.append((estimate.high - estimate.low) / 2 / truth)
+                errors.append(abs(estimate.value / truth - 1))
+            print(
+                f"| {name} | {method} | {100 * np.mean(held):.1f} % | {100 * np.mean(widths):.2f} % "
+                f"| {100 * np.mean(errors):.2f} % |",
+                flush=True,
+            )
+
+
+def distributions(count: int = 4000) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(7)
+    modes = rng.choice([1.0, 3.0, 10.0], count, p=[0.7, 0.25, 0.05])
+    return {
+        "constant": np.full(count, 3e-6),
+        "normal, 5 %": rng.normal(1.0, 0.05, count) * 1e-5,
+        "multi-modal": modes * np.exp(rng.normal(0, 0.05, count)) * 1e-6,
+        "skewed (log-normal, sigma 1)": rng.lognormal(0, 1.0, count) * 1e-6,
+        "heavy tail (Pareto 2.5)": (1 + rng.pareto(2.5, count)) * 1e-6,
+    }
+
+
+if __name__ == "__main__":
+    main()
