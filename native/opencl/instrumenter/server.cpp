@@ -45,6 +45,10 @@ void send(int peer, const std::string &bytes) {
     if (n <= 0) return;
     at += n;
   }
+  // Closing with bytes unread would take the answer back from a peer that sent too much.
+  shutdown(peer, SHUT_WR);
+  char rest[4096];
+  while (read(peer, rest, sizeof rest) > 0) continue;
 }
 
 std::string refusal(const std::string &why) {
@@ -71,18 +75,21 @@ void end_with_parent() {
   if (getppid() != parent) end(0);
 }
 
+// The socket gets its name only when it listens: whoever sees the file can connect.
 int listen_on(const std::string &path) {
+  const std::string draft = path + ".new";
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) {
+  if (draft.size() >= sizeof address.sun_path) {
     errno = ENAMETOOLONG;
     return -1;
   }
-  strcpy(address.sun_path, path.c_str());
+  strcpy(address.sun_path, draft.c_str());
   int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (listener < 0) return -1;
+  unlink(draft.c_str());
   if (bind(listener, reinterpret_cast<sockaddr *>(&address), sizeof address) ||
-      listen(listener, SOMAXCONN)) {
+      listen(listener, SOMAXCONN) || rename(draft.c_str(), path.c_str())) {
     close(listener);
     return -1;
   }

@@ -1,0 +1,209 @@
+"""The instrumenter as a service: its messages, its cache, and how it starts and ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from clinst import program
+
+MAGIC = 0x31495058
+SOURCE, SPIRV, BITCODE = range(3)
+PROGRAM = b"kernel void k(global int *p, int n) { if (n > 3) p[get_global_id(0)] = N; }"
+
+
+def text(data: bytes) -> bytes:
+    return struct.pack("<Q", len(data)) + data
+
+
+def request(
+    payload: bytes,
+    options: bytes = b"-DN=7",
+    form: int = SOURCE,
+    headers: dict[bytes, bytes] | None = None,
+    flags: int = 0,
+) -> bytes:
+    """A request of one part, packed from the words of clinst_protocol.h."""
+    part = struct.pack("<I", form) + text(payload) + text(options)
+    part += struct.pack("<I", len(headers or {}))
+    for name, content in (headers or {}).items():
+        part += text(name) + text(content)
+    part += struct.pack("<I", 0)
+    return (
+        struct.pack("<III", MAGIC, flags, 0) + text(b"version=120\n") + struct.pack("<I", 1) + part
+    )
+
+
+class Response:
+    """Status, message, module and the kernels' heads of a response."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+        assert self.number() == MAGIC
+        self.status, self.message, self.module = self.number(), self.text(), self.text()
+        self.kernels = []
+        for _ in range(self.number()):
+            name, n_args, n_blocks = self.text(), self.number(), self.number()
+            self.at += n_blocks * (4 + 2 * 12)
+            n_probes, _ = self.number(), self.number()
+            for _ in range(n_blocks):
+                terms = self.number()
+                self.at += 8 * terms
+            self.kernels.append((name.decode(), n_args, n_blocks, n_probes))
+        assert self.at == len(data)
+
+    def number(self) -> int:
+        self.at += 4
+        return struct.unpack_from("<I", self.data, self.at - 4)[0]
+
+    def text(self) -> bytes:
+        size = struct.unpack_from("<Q", self.data, self.at)[0]
+        self.at += 8 + size
+        return self.data[self.at - size : self.at]
+
+
+def ask(path: Path, message: bytes, *, close_early: bool = False) -> bytes:
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.connect(str(path))
+        peer.sendall(message)
+        if close_early:
+            peer.shutdown(socket.SHUT_WR)
+        answer = b""
+        while more := peer.recv(1 << 16):
+            answer += more
+        return answer
+
+
+def wait_for(what: object, seconds: float = 10) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if what():  # type: ignore[operator]
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.fixture
+def server(tmp_path):
+    """A running service with a cache of its own: (socket, process, cache folder)."""
+    path = tmp_path / "socket"
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    process = subprocess.Popen([program(), "--serve", path], env=environment)
+    assert wait_for(path.exists)
+    yield path, process, tmp_path / "cache" / "xpuprof" / "clinst"
+    process.terminate()
+    assert process.wait(10) == 0
+    assert not path.exists()
+
+
+def test_a_program_is_instrumented(server):
+    path, _, _ = server
+    response = Response(ask(path, request(PROGRAM)))
+    assert (response.status, response.message) == (0, b"")
+    assert response.module[:4] == b"BC\xc0\xde"
+    assert response.kernels == [("k", 2, 3, 1)]
+
+
+def test_headers_come_with_the_request(server):
+    path, _, _ = server
+    source = b'#include "sub/n.h"\n' + PROGRAM
+    response = Response(ask(path, request(source, b"", headers={b"sub/n.h": b"#define N 3\n"})))
+    assert response.status == 0 and response.kernels
+    response = Response(ask(path, request(source, b"", headers={b"../n.h": b"#define N 3\n"})))
+    assert response.status != 0 and b"../n.h" in response.message
+
+
+def test_options_are_split_like_a_shell_does(server):
+    path, _, _ = server
+    response = Response(ask(path, request(PROGRAM, b" -D \"N=(1 + 2)\"  -DUNUSED='a b' ")))
+    assert response.status == 0, response.message
+
+
+@pytest.mark.parametrize(
+    ("message", "says"),
+    [
+        (request(b"kernel void k( {"), b"do not compile"),
+        (request(PROGRAM, b"-cl-no-such-option -DN=1"), b"-cl-no-such-option"),
+        (request(b"\x03\x02\x23\x07" + b"junk" * 8, form=SPIRV), b"gave up"),
+        (request(b"BC\xc0\xde" + b"junk" * 8, form=BITCODE), b"bitcode"),
+        (request(PROGRAM, form=9), b"unknown form"),
+        (b"GET / HTTP/1.1\r\n\r\n" + bytes(40), b"foreign"),
+        (struct.pack("<III", MAGIC, 0, 0) + b"\xff" * 8, b"longer than"),
+    ],
+    ids=["syntax", "option", "SPIR-V", "bitcode", "form", "magic", "length"],
+)
+def test_bad_programs_and_messages_are_answered(server, message, says):
+    """Each gets a reason, and the service goes on."""
+    path, _, _ = server
+    response = Response(ask(path, message))
+    assert response.status != 0 and says in response.message
+    assert Response(ask(path, request(PROGRAM))).status == 0
+
+
+def test_a_caller_that_goes_away_does_no_harm(server):
+    path, _, _ = server
+    assert ask(path, request(PROGRAM)[:40], close_early=True) == b""
+    assert Response(ask(path, request(PROGRAM))).status == 0
+
+
+def test_results_are_cached_and_bad_entries_ignored(server):
+    path, _, cache = server
+    first = ask(path, request(PROGRAM))
+    (entry,) = cache.iterdir()
+    good = entry.read_bytes()
+    assert ask(path, request(PROGRAM)) == first
+    # Proof that the entry is what answers: put another valid one in its place.
+    ask(path, request(PROGRAM.replace(b"void k", b"void other")))
+    (other,) = set(cache.iterdir()) - {entry}
+    entry.write_bytes(other.read_bytes())
+    assert Response(ask(path, request(PROGRAM))).kernels[0][0] == "other"
+    assert ask(path, request(PROGRAM, flags=1)) == first
+    for damaged in (b"", good[:100], good[:-1], good[:-1] + bytes([good[-1] ^ 1])):
+        entry.write_bytes(damaged)
+        assert ask(path, request(PROGRAM)) == first
+        assert entry.read_bytes() == good
+
+
+def test_a_changed_include_is_seen(server, tmp_path):
+    path, _, _ = server
+    header = tmp_path / "n.h"
+    message = request(b'#include "n.h"\n' + PROGRAM, b"-I" + bytes(tmp_path))
+    header.write_text("#define N 1\n")
+    first = ask(path, message)
+    assert ask(path, message) == first
+    header.write_text("#define N 2\n")
+    assert ask(path, message) != first
+
+
+def test_many_callers_at_once(server):
+    path, _, _ = server
+    messages = [request(PROGRAM, b"-DN=%d" % (n % 3)) for n in range(12)]
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(lambda message: ask(path, message), messages))
+    assert len(set(answers)) == 3 and all(Response(a).status == 0 for a in answers)
+
+
+def test_the_service_ends_with_its_parent(tmp_path):
+    path = tmp_path / "socket"
+    start = "import subprocess, sys, time; subprocess.Popen(sys.argv[1:]); time.sleep(60)"
+    parent = subprocess.Popen([sys.executable, "-c", start, program(), "--serve", str(path)])
+    assert wait_for(path.exists)
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    assert wait_for(lambda: not path.exists())
+
+
+def test_a_socket_that_cannot_be_made(tmp_path):
+    done = subprocess.run(
+        [program(), "--serve", tmp_path / "none" / "socket"], capture_output=True, text=True
+    )
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "cannot listen on" in done.stderr
