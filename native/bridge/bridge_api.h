@@ -88,6 +88,11 @@ typedef struct xp_bbv_row {
   uint64_t thread;
 } xp_bbv_row;
 
+typedef struct xp_ldv_row {
+  uint64_t slice, first_pair, n_pairs;
+  uint64_t thread;
+} xp_ldv_row;
+
 typedef struct xp_cut_row {
   uint64_t slice, tsc, instructions;
 } xp_cut_row;
@@ -97,7 +102,7 @@ typedef struct xp_counts {
   uint64_t texts; /* bytes */
   uint64_t metas, programs, kernels, gpu_blocks, launches, completes, stamps, vectors,
       vector_pairs, grids, grid_runs, launch_grids, copies, resources;
-  uint64_t images, cpu_blocks, threads, bbvs, bbv_pairs, cuts;
+  uint64_t images, cpu_blocks, threads, bbvs, bbv_pairs, cuts, ldvs, ldv_pairs;
   uint64_t chunks, bytes, unknown_records;
   uint64_t version;
   uint64_t ended;            /* 1: the last record is END */
@@ -130,6 +135,9 @@ typedef struct xp_arrays {
   uint32_t *bbv_block; /* row among the CPU blocks */
   uint64_t *bbv_count;
   xp_cut_row *cuts;
+  xp_ldv_row *ldvs;
+  uint32_t *ldv_bucket;
+  uint64_t *ldv_count;
 } xp_arrays;
 
 /* Why a stream cannot be read. Messages are made in Python (xpuprof/trace/streams.py). */

@@ -410,6 +410,21 @@ static void cut(xp_decoder *d, record *r) {
   ADD_ROW(d, r, cuts, row);
 }
 
+static void ldv(xp_decoder *d, record *r) {
+  xp_ldv_row row = {.first_pair = d->rows.ldv_pairs};
+  row.slice = limited(r, UINT32_MAX - 1);
+  row.thread = known_id(r, d->rows.threads);
+  row.n_pairs = list_length(r, 2);
+  if (skip_list(d, r, &d->rows.ldv_pairs, d->room.ldv_pairs, row.n_pairs)) {
+    r->p = r->end;
+  } else {
+    pairs(r, row.n_pairs, 0, XP_LDV_BUCKETS, d->out->ldv_bucket + d->rows.ldv_pairs,
+          d->out->ldv_count + d->rows.ldv_pairs);
+    d->rows.ldv_pairs += row.n_pairs;
+  }
+  ADD_ROW(d, r, ldvs, row);
+}
+
 static int cpu_record(xp_decoder *d, record *r) {
   switch (r->tag) {
     case XP_CPU_META:
@@ -429,6 +444,9 @@ static int cpu_record(xp_decoder *d, record *r) {
       return 1;
     case XP_CPU_CUT:
       cut(d, r);
+      return 1;
+    case XP_CPU_LDV:
+      ldv(d, r);
       return 1;
     case XP_CPU_END:
       end_record(d, r);

@@ -13,10 +13,19 @@ import pandas as pd
 
 from xpuprof.errors import TraceError
 from xpuprof.trace.streams import CPU, DTYPES, EVENTS, FILES, Stream, read_stream
-from xpuprof.trace.tables import Blocks, CpuVectors, Execution, GpuVectors, Process
+from xpuprof.trace.tables import (
+    Blocks,
+    CpuVectors,
+    Execution,
+    GpuVectors,
+    Process,
+    StackDistances,
+)
 
 EXIT = "SYS_exit"
 """Kernel name of the slice that ends with the program (sampling.selection.EXIT_KERNEL)."""
+LDV_BUCKETS = 64
+"""XP_LDV_BUCKETS of trace_format.h; the last one holds first touches."""
 _INSTRUMENTED = 1  # enum xp_launch_flag
 _AXES = ("x", "y", "z")
 _SIZES = (("g", "global"), ("l", "local"), ("o", "offset"))
@@ -92,6 +101,7 @@ def tables(
         threads=_threads(cpu),
         copies=_copies(events),
         complete=closed,
+        distances=_distances(cpu, finished) if cpu is not None and len(cpu["ldvs"]) else None,
     )
 
 
@@ -325,6 +335,21 @@ def _cpu_vectors(cpu: Stream, finished: int) -> CpuVectors:
         blocks=blocks,
         block_image=np.ascontiguousarray(cpu["cpu_blocks"]["image"]),
         block_offset=np.ascontiguousarray(cpu["cpu_blocks"]["offset"]),
+    )
+
+
+def _distances(cpu: Stream, finished: int) -> StackDistances:
+    rows = cpu["ldvs"]
+    count = np.zeros((len(rows), LDV_BUCKETS), np.uint64)
+    count[np.repeat(np.arange(len(rows)), rows["n_pairs"].astype(np.int64)), cpu["ldv_bucket"]] = (
+        cpu["ldv_count"]
+    )
+    order = np.lexsort((rows["thread"], rows["slice"]))
+    order = order[rows["slice"][order] < finished]
+    return StackDistances(
+        rows["slice"][order].astype(np.uint32),
+        rows["thread"][order].astype(np.uint32),
+        count[order],
     )
 
 

@@ -103,6 +103,12 @@ DTYPES: dict[str, np.dtype[Any]] = {
             ("n_pairs", "<u8"),
             ("thread", "<u8"),
         ],
+        "ldv": [
+            ("slice", "<u8"),
+            ("first_pair", "<u8"),
+            ("n_pairs", "<u8"),
+            ("thread", "<u8"),
+        ],
         "cut": [("slice", "<u8"), ("tsc", "<u8"), ("instructions", "<u8")],
     }.items()
 }
@@ -134,6 +140,9 @@ _ARRAYS: dict[str, tuple[str, np.dtype[Any]]] = {
     "bbv_block": ("bbv_pairs", np.dtype("<u4")),
     "bbv_count": ("bbv_pairs", np.dtype("<u8")),
     "cuts": ("cuts", DTYPES["cut"]),
+    "ldvs": ("ldvs", DTYPES["ldv"]),
+    "ldv_bucket": ("ldv_pairs", np.dtype("<u4")),
+    "ldv_count": ("ldv_pairs", np.dtype("<u8")),
 }
 
 _POINTERS = {name: field.type for name, field in ffi.typeof("xp_arrays").fields}
@@ -141,7 +150,7 @@ _POINTERS = {name: field.type for name, field in ffi.typeof("xp_arrays").fields}
 _EVENT_TAGS = (
     "META PROGRAM KERNEL LAUNCH COMPLETE STAMP WARP_VECTOR GRID_VECTOR LAUNCH_GRID COPY RESOURCES"
 )
-_CPU_TAGS = "META IMAGE BLOCK THREAD BBV CUT"
+_CPU_TAGS = "META IMAGE BLOCK THREAD BBV CUT LDV"
 _TAGS = {
     stream: {15: "END", **dict(enumerate(names.split(), start=1))}
     for stream, names in ((EVENTS, _EVENT_TAGS), (CPU, _CPU_TAGS))

@@ -43,6 +43,20 @@ class CpuVectors:
 
 
 @dataclass(frozen=True)
+class StackDistances:
+    """LRU stack-distance vectors (LDV) of CPU data accesses, sorted by (slice, thread).
+
+    Row r: of thread `thread[r]`'s accesses in slice `slice[r]`, `count[r, b]` went to a 64-byte
+    line that was last touched d other lines ago: b = 0 for d = 0, 1..62 for 2^(b-1) <= d < 2^b,
+    63 for lines that the thread never touched before. `count`: uint64[rows, 64].
+    """
+
+    slice: U32
+    thread: U32
+    count: U64
+
+
+@dataclass(frozen=True)
 class GpuVectors:
     """Per-warp GPU vectors, stored once.
 
@@ -91,6 +105,8 @@ class Process:
     copies: pd.DataFrame
     complete: bool
     """Every stream was closed in order."""
+    distances: StackDistances | None = None
+    """Of the CPU's data accesses, when they were asked for (`--memory`)."""
 
 
 @dataclass(frozen=True)
