@@ -1,13 +1,12 @@
 /* The boundary bus: implements boundary.h. Records every event in events.xpt, tells the CPU
  * engines, and stays silent (and harmless) when there is nothing to record to. */
 #define _GNU_SOURCE
-#include "xpuprof/boundary.h"
-
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <valgrind/valgrind.h>
 #include <x86intrin.h>
@@ -15,6 +14,7 @@
 #include "grid_table.h"
 #include "posix_os.h"
 #include "writer.h"
+#include "xpuprof/boundary.h"
 
 static struct {
   int lock;
@@ -39,9 +39,19 @@ static void lock(void) {
 
 static void unlock(void) { __atomic_store_n(&bus.lock, 0, __ATOMIC_RELEASE); }
 
+static int raw_clock;
+
+__attribute__((constructor)) static void choose_clock(void) {
+  const char *clock = getenv(XPU_ENV_CLOCK);
+  raw_clock = clock && !strcmp(clock, "monotonic_raw");
+}
+
 uint64_t xpu_tsc(void) {
   unsigned aux;
-  return __rdtscp(&aux);
+  if (!raw_clock) return __rdtscp(&aux);
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC_RAW, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 /* ---- records -------------------------------------------------------------------------------- */

@@ -7,7 +7,12 @@
  * License, or (at your option) any later version. It comes without any warranty. */
 
 /* Slices: every cut writes what all threads executed since the one before. */
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcproc.h"
+#include "pub_tool_vki.h"
+#include "pub_tool_vkiscnums.h"
 #include "tool.h"
+#include "xpuprof/boundary.h"
 
 static ULong slice;
 static ULong slice_instructions; /* of the slice under way, as far as written */
@@ -19,7 +24,23 @@ ULong slice_under_way(void) { return slice; }
 
 void slice_add(ULong instructions) { slice_instructions += instructions; }
 
+/* The run's clock, as xpu_tsc() reads it. */
 static ULong tsc(void) {
+  static Int raw = -1;
+  if (raw < 0) {
+    const HChar *clock = VG_(getenv)(XPU_ENV_CLOCK);
+    raw = clock && !VG_(strcmp)(clock, "monotonic_raw");
+  }
+  if (raw) {
+    struct vki_timespec now;
+    enum { MONOTONIC_RAW = 4 };
+    Word result = __NR_clock_gettime;
+    __asm__ volatile("syscall"
+                     : "+a"(result)
+                     : "D"(MONOTONIC_RAW), "S"(&now)
+                     : "rcx", "r11", "memory");
+    return (ULong)now.tv_sec * 1000000000u + (ULong)now.tv_nsec;
+  }
   UInt low, high;
   __asm__ volatile("rdtscp" : "=a"(low), "=d"(high) : : "rcx");
   return (ULong)high << 32 | low;

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from xpuprof.trace.check import check_run
-from xpuprof.trace.clock import tsc
+from xpuprof.trace.clock import tsc, tsc_hz
 from xpuprof.trace.reader import process_folders, read_process
 from xpuprof.trace.run import Run, create_run
 from xpuprof.trace.tables import Process
@@ -37,7 +37,8 @@ def record(path: Path, launches: int, ending: str = "return", forks: str = "none
     ended = subprocess.run(command(launches, ending, forks), env=environment)
     end = tsc()
     status = "complete" if ended.returncode == 0 else "partial"
-    result = {"status": status, "tsc_start": start, "tsc_end": end}
+    pid = next((p.name.rpartition("-")[2] for p in folder.iterdir()), 0)
+    result = {"status": status, "tsc_start": start, "tsc_end": end, "pid": int(pid)}
     writer.end_execution("profile", result)
     writer.finish(status)
     return Run.open(path)
@@ -156,6 +157,21 @@ def test_a_forked_child_has_a_part_of_its_own(tmp_path: Path, forks: str, parts:
         if child is not parent:
             assert child.meta["ppid"] == parent.meta["pid"]
             assert_is_the_program(child, 2)
+    assert check_run(run.path).violations == []
+
+
+def test_another_clock_can_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the counter is not invariant: every stamp is then of CLOCK_MONOTONIC_RAW."""
+    monkeypatch.setenv("XPUPROF_CLOCK", "monotonic_raw")
+    tsc_hz.cache_clear()
+    before = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+    run = record(tmp_path / "run", 5)
+    after = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+    tsc_hz.cache_clear()
+    assert run.manifest["clock"]["source"] == "monotonic_raw"
+    assert run.manifest["clock"]["tsc_hz"] == 1e9
+    (process,) = processes(run)
+    assert process.launches["tsc_run"].between(before, after).all()
     assert check_run(run.path).violations == []
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from xpuprof.engines.base import CpuEngine, CpuOptions, GpuEngine, GpuOptions, Mode, Timer
 from xpuprof.launch.streams import Input, streams
 from xpuprof.launch.supervise import Ending, run
+from xpuprof.trace.clock import ENV_CLOCK
+from xpuprof.trace.clock import source as source_of_stamps
 from xpuprof.trace.run import RunWriter
 
 _ENV_DIR, _ENV_MODE, _ENV_TIMER = "XPUPROF_DIR", "XPUPROF_MODE", "XPUPROF_TIMER"  # boundary.h
@@ -77,6 +79,7 @@ def _execute(
             "cpu_engine": cpu.name if cpu else "none",
             "gpu_engine": program.gpu.name if program.gpu else "none",
             "timer": timer if mode == "time" else "",
+            "filters": asdict(program.cpu_options) if cpu else {},
         }
     )
     ending: Ending | None = None
@@ -106,6 +109,7 @@ def _environment(
     environment[_ENV_DIR] = str(folder.resolve())
     environment[_ENV_MODE] = mode
     environment[_ENV_TIMER] = timer if mode == "time" else ""
+    environment[ENV_CLOCK] = source_of_stamps()
     if gpu:
         environment |= gpu.environment(mode, timer, folder, options)
         environment |= stack.enter_context(gpu.start_services(mode, folder, options))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from xpuprof import __version__
 from xpuprof.errors import TraceError, UsageError
-from xpuprof.trace.clock import Reading, tsc_hz, tsc_invariant
+from xpuprof.trace.clock import Reading, source, tsc_hz, tsc_invariant
 from xpuprof.trace.machine import environment, machine
 
 if TYPE_CHECKING:  # numpy and pandas are loaded when tables are asked for
@@ -70,7 +70,7 @@ def create_run(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "xpuprof": __version__,
         "machine": machine(),
-        "clock": {"tsc_hz": tsc_hz(), "tsc_invariant": tsc_invariant(), "source": "tsc"},
+        "clock": {"tsc_hz": tsc_hz(), "tsc_invariant": tsc_invariant(), "source": source()},
         "seed": seed,
         **(extra or {}),
         "executions": [],

@@ -28,6 +28,7 @@ extern "C" {
 #define XPU_ENV_DIR "XPUPROF_DIR"       /* execution folder; unset: the runtime is inert */
 #define XPU_ENV_MODE "XPUPROF_MODE"     /* profile | time */
 #define XPU_ENV_TIMER "XPUPROF_TIMER"   /* sync | async (mode time) */
+#define XPU_ENV_CLOCK "XPUPROF_CLOCK"   /* tsc | monotonic_raw: the clock of every stamp */
 #define XPU_ENV_CLINST "XPUPROF_CLINST" /* UNIX socket of the OpenCL instrumenter */
 
 /* Valgrind client requests of our tool (VG_USERREQ_TOOL_BASE('X','P') + n). */
@@ -114,7 +115,9 @@ XPU_API void xpu_callback_leave(void);
 typedef void (*xpu_cut_callback)(uint64_t slice, void *user);
 XPU_API void xpu_register_cut(xpu_cut_callback callback, void *user);
 
-XPU_API uint64_t xpu_tsc(void); /* rdtscp */
+/* Now, in ticks of the run's clock: rdtscp, or where the TSC is not invariant the nanoseconds of
+ * CLOCK_MONOTONIC_RAW. */
+XPU_API uint64_t xpu_tsc(void);
 
 #ifdef __cplusplus
 }
