@@ -7,13 +7,14 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from xpuprof.engines.base import GpuOptions, Mode, Timer
+from xpuprof.engines.base import GpuOptions, Mode, Probe, Timer
 from xpuprof.engines.opencl import OpenCl
 from xpuprof.trace.reader import process_folders, read_process
 from xpuprof.trace.tables import GpuVectors, Process
@@ -22,9 +23,14 @@ PROGRAMS = Path(__file__).parent / "programs"
 MIX_ATOMIC = 7  # enum xp_mix
 
 
+@cache
+def _probe() -> Probe:
+    return OpenCl().probe()
+
+
 def engine() -> OpenCl:
     """The engine, or skip."""
-    found = OpenCl().probe()
+    found = _probe()
     if not found.available:
         pytest.skip(f"engine opencl: {', '.join(found.missing)}")
     return OpenCl()

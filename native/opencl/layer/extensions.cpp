@@ -1,6 +1,7 @@
 // Functions that an application gets by name: those that matter to us are given in our own form.
 #include <cstring>
 
+#include "command_buffers.hpp"
 #include "kernels.hpp"
 #include "launches.hpp"
 
@@ -47,45 +48,28 @@ struct Wrapper<Tag, R(CL_API_CALL *)(A...)> {
   }
 };
 
-using SetUsm = SetUsmPointer;
-struct SetUsmTag {
-  static cl_int call(SetUsm native, cl_kernel kernel, cl_uint index, const void *pointer) {
-    return set_usm_pointer(native, kernel, index, pointer);
-  }
-};
-
-using CreateWithIl = cl_program(CL_API_CALL *)(cl_context, const void *, size_t, cl_int *);
-struct CreateWithIlTag {
-  static cl_program call(CreateWithIl native, cl_context context, const void *il, size_t size,
-                         cl_int *error) {
-    return create_program_with_il(native, context, il, size, error);
-  }
-};
-
-using CreateQueue = cl_command_queue(CL_API_CALL *)(cl_context, cl_device_id,
-                                                    const cl_queue_properties *, cl_int *);
-struct CreateQueueTag {
-  static cl_command_queue call(CreateQueue native, cl_context context, cl_device_id device,
-                               const cl_queue_properties *properties, cl_int *error) {
-    return create_queue_with(native, context, device, properties, error);
-  }
-};
-
 using UsmCopy = cl_int(CL_API_CALL *)(cl_command_queue, cl_bool, void *, const void *, size_t,
                                       cl_uint, const cl_event *, cl_event *);
-struct UsmCopyTag {
-  static cl_int call(UsmCopy native, cl_command_queue queue, cl_bool blocking, void *to,
-                     const void *from, size_t size, cl_uint n, const cl_event *wait,
-                     cl_event *event) {
-    Api api;
-    uint64_t before = xpu_tsc();
-    cl_int error = native(queue, blocking, to, from, size, n, wait, event);
-    uint64_t after = xpu_tsc();
-    quietly([&] {
-      if (auto record = queue_of(queue)) xpu_copy(2, size, before, after, record->index);
-      if (blocking) poll_all();
-    });
-    return error;
+
+cl_int copy_usm(UsmCopy native, cl_command_queue queue, cl_bool blocking, void *to,
+                const void *from, size_t size, cl_uint n, const cl_event *wait, cl_event *event) {
+  Api api;
+  uint64_t before = xpu_tsc();
+  cl_int error = native(queue, blocking, to, from, size, n, wait, event);
+  uint64_t after = xpu_tsc();
+  quietly([&] {
+    if (auto record = queue_of(queue)) xpu_copy(2, size, before, after, record->index);
+    if (blocking) poll_all();
+  });
+  return error;
+}
+
+// A function of ours that takes the driver's first.
+template <auto ours>
+struct OursTag {
+  template <class Function, class... A>
+  static auto call(Function native, A... arguments) {
+    return ours(native, arguments...);
   }
 };
 
@@ -110,16 +94,33 @@ using UsmMigrate = cl_int(CL_API_CALL *)(cl_command_queue, const void *, size_t,
 using UsmAdvise = cl_int(CL_API_CALL *)(cl_command_queue, const void *, size_t, cl_uint, cl_uint,
                                         const cl_event *, cl_event *);
 
+template <class Function>
+struct FirstOf;
+template <class R, class First, class... A>
+struct FirstOf<R (*)(First, A...)> {
+  using Type = First;
+};
+
+template <auto ours>
+void *wrap_in(void *function) {
+  return Wrapper<OursTag<ours>, typename FirstOf<decltype(ours)>::Type>::wrap(function);
+}
+
 struct Entry {
   const char *name;
   void *(*wrap)(void *);
 };
 
 const Entry entries[] = {
-    {"clSetKernelArgMemPointerINTEL", Wrapper<SetUsmTag, SetUsm>::wrap},
-    {"clCreateProgramWithILKHR", Wrapper<CreateWithIlTag, CreateWithIl>::wrap},
-    {"clCreateCommandQueueWithPropertiesKHR", Wrapper<CreateQueueTag, CreateQueue>::wrap},
-    {"clEnqueueMemcpyINTEL", Wrapper<UsmCopyTag, UsmCopy>::wrap},
+    {"clSetKernelArgMemPointerINTEL", wrap_in<set_usm_pointer>},
+    {"clCreateProgramWithILKHR", wrap_in<create_program_with_il>},
+    {"clCreateCommandQueueWithPropertiesKHR", wrap_in<create_queue_with>},
+    {"clCreateCommandBufferKHR", wrap_in<create_command_buffer>},
+    {"clRetainCommandBufferKHR", wrap_in<retain_command_buffer>},
+    {"clReleaseCommandBufferKHR", wrap_in<release_command_buffer>},
+    {"clCommandNDRangeKernelKHR", wrap_in<record_kernel>},
+    {"clEnqueueCommandBufferKHR", wrap_in<enqueue_command_buffer>},
+    {"clEnqueueMemcpyINTEL", wrap_in<copy_usm>},
     {"clHostMemAllocINTEL", Wrapper<PlainTag<0>, UsmAlloc>::wrap},
     {"clDeviceMemAllocINTEL", Wrapper<PlainTag<1>, UsmDeviceAlloc>::wrap},
     {"clSharedMemAllocINTEL", Wrapper<PlainTag<2>, UsmDeviceAlloc>::wrap},

@@ -84,10 +84,13 @@ bool geometry_from_header(Plan *plan) {
 
 void harvest_counts(Pending *launch) {
   Plan &plan = launch->plan;
-  if (!plan.area || !geometry_from_header(&plan)) return;
+  const uint64_t *probes = nullptr;
+  if (!plan.derived) {
+    if (!plan.area || !geometry_from_header(&plan)) return;
+    probes = plan.area.data() + CLINST_HEADER_WORDS;
+  }
   record_grid(launch->launch, *plan.variant,
-              classifier.classify(*plan.variant->info, plan.geometry,
-                                  plan.area.data() + CLINST_HEADER_WORDS));
+              classifier.classify(*plan.variant->info, plan.geometry, probes));
 }
 
 cl_ulong device_stamp(cl_event event, cl_profiling_info which) {
@@ -254,7 +257,8 @@ bool find_local(const Queue &queue, const Kernel &kernel, const Range &range, si
          local[0] && local[1] && local[2];
 }
 
-Plan make_plan(const Queue &queue, Kernel *kernel, const Range &range) {
+// Which kernel the launch is of and how its work-items fall into groups; runs nothing of ours.
+Plan plain_plan(const Queue &queue, Kernel *kernel, const Range &range) {
   Plan plan;
   plan.kernel = kernel->handle;
   plan.variant = variant_of(kernel, *queue.device);
@@ -268,7 +272,12 @@ Plan make_plan(const Queue &queue, Kernel *kernel, const Range &range) {
   }
   plan.geometry = Geometry::of(global, local);
   plan.derived = plan.local_known && plan.variant->info->n_probes == 0;
-  if (!plan.derived) plan.reason = prepare_shadow(&plan, queue, *kernel);
+  return plan;
+}
+
+Plan make_plan(const Queue &queue, Kernel *kernel, const Range &range) {
+  Plan plan = plain_plan(queue, kernel, range);
+  if (plan.variant->shadow && !plan.derived) plan.reason = prepare_shadow(&plan, queue, *kernel);
   return plan;
 }
 
@@ -289,12 +298,6 @@ uint64_t record_launch(const Queue &queue, const Plan &plan, const Range &range,
   launch.tsc_run = tsc;
   launch.reason = plan.reason.empty() ? nullptr : plan.reason.c_str();
   return xpu_kernel_run(&launch);
-}
-
-// The last geometry's classes are kept: a loop of launches computes them once.
-void record_derived(uint64_t number, const Plan &plan) {
-  record_grid(number, *plan.variant,
-              classifier.classify(*plan.variant->info, plan.geometry, nullptr));
 }
 
 void register_exit() {
@@ -354,7 +357,6 @@ cl_int launch(cl_command_queue queue_handle, cl_kernel kernel_handle, const Rang
   }
   if (error != CL_SUCCESS) return error;
   record.launch = record_launch(*queue, plan, range, tsc);
-  if (plan.derived) record_derived(record.launch, plan);
   record.queue = queue;
   record.plan = std::move(plan);
   if (event) {
@@ -411,7 +413,42 @@ cl_int CL_API_CALL wait_for_events(cl_uint n, const cl_event *events) {
   return error;
 }
 
+void record_replayed(const RecordedLaunch &recorded, cl_command_queue instead, cl_event event,
+                     uint64_t tsc) {
+  auto queue = queue_of(instead ? instead : recorded.queue);
+  if (!queue) return;
+  Range range{recorded.dimensions, recorded.has_offset ? recorded.offset : nullptr, recorded.global,
+              recorded.has_local ? recorded.local : nullptr};
+  Pending record;
+  record.plan = plain_plan(*queue, recorded.kernel.get(), range);
+  if (!record.plan.derived && record.plan.reason.empty())
+    record.plan.reason = "launched from a command buffer";
+  record.launch = record_launch(*queue, record.plan, range, tsc);
+  record.queue = queue;
+  record.event = event;
+  next.clRetainEvent(event);
+  pending[queue->index].push_back(std::move(record));
+}
+
 }  // namespace
+
+cl_int replay(const std::vector<RecordedLaunch> &launches, cl_command_queue instead,
+              cl_event *event, const std::function<cl_int(cl_event *)> &native) {
+  std::lock_guard<std::mutex> guard(order);
+  register_exit();
+  poll_locked();
+  cl_event own = nullptr;
+  uint64_t tsc = xpu_tsc();
+  cl_int error = native(&own);
+  if (error != CL_SUCCESS) return error;
+  for (const RecordedLaunch &recorded : launches)
+    quietly([&] { record_replayed(recorded, instead, own, tsc); });
+  if (event)
+    *event = own;
+  else
+    next.clReleaseEvent(own);
+  return CL_SUCCESS;
+}
 
 void poll_all() {
   std::lock_guard<std::mutex> guard(order);

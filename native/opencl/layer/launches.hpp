@@ -2,9 +2,25 @@
 #ifndef XPUPROF_OPENCL_LAUNCHES_HPP
 #define XPUPROF_OPENCL_LAUNCHES_HPP
 
-#include "objects.hpp"
+#include <functional>
+
+#include "kernels.hpp"
 
 namespace layer {
+
+// A launch in a command buffer, as it was recorded.
+struct RecordedLaunch {
+  std::shared_ptr<Kernel> kernel;
+  cl_command_queue queue = nullptr;
+  cl_uint dimensions = 1;
+  bool has_offset = false, has_local = false;
+  size_t offset[3] = {}, global[3] = {1, 1, 1}, local[3] = {1, 1, 1};
+};
+
+// Runs a command buffer: `native` enqueues it. Its launches run uninstrumented, since what they
+// are given was fixed when they were recorded, and are recorded in their order.
+cl_int replay(const std::vector<RecordedLaunch> &launches, cl_command_queue instead,
+              cl_event *event, const std::function<cl_int(cl_event *)> &native);
 
 // Takes in whatever has finished; never waits.
 void poll_all();

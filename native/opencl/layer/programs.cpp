@@ -106,6 +106,57 @@ const char *kind_name(uint32_t kind) {
   return names[kind < 4 ? kind : 0];
 }
 
+// Binaries that the program took out of builds which we know, by their hash: a program made from
+// one is made from the same source.
+constexpr size_t max_known_binaries = 1024;
+std::mutex &binary_lock = *new std::mutex;
+auto &known_binaries = *new std::map<std::string, std::shared_ptr<Build>>;
+
+std::string binary_key(const std::string &bytes) {
+  ContentHash hash;
+  uint8_t key[16];
+  hash.add(bytes);
+  hash.get(key);
+  return std::string(reinterpret_cast<char *>(key), sizeof key);
+}
+
+void know_binaries(cl_program handle, unsigned char *const *binaries, size_t n) {
+  auto build = build_of(handle);
+  std::vector<size_t> sizes(n);
+  if (!build || build->parts.empty() ||
+      next.clGetProgramInfo(handle, CL_PROGRAM_BINARY_SIZES, n * sizeof(size_t), sizes.data(),
+                            nullptr) != CL_SUCCESS)
+    return;
+  std::lock_guard<std::mutex> guard(binary_lock);
+  for (size_t i = 0; i < n && known_binaries.size() < max_known_binaries; i++)
+    if (binaries[i] && sizes[i])
+      known_binaries[binary_key(
+          std::string(reinterpret_cast<const char *>(binaries[i]), sizes[i]))] = build;
+}
+
+// The build that all binaries of the program came from.
+std::shared_ptr<Build> known_origin(const std::map<cl_device_id, Part> &device_parts) {
+  std::lock_guard<std::mutex> guard(binary_lock);
+  std::shared_ptr<Build> origin;
+  for (const auto &part : device_parts) {
+    auto at = known_binaries.find(binary_key(part.second.payload));
+    if (at == known_binaries.end() || (origin && origin != at->second)) return nullptr;
+    origin = at->second;
+  }
+  return origin;
+}
+
+cl_int CL_API_CALL program_info(cl_program program, cl_program_info name, size_t room, void *value,
+                                size_t *size) {
+  Api api;
+  cl_int error = next.clGetProgramInfo(program, name, room, value, size);
+  if (error == CL_SUCCESS && value && name == CL_PROGRAM_BINARIES)
+    quietly([&] {
+      know_binaries(program, static_cast<unsigned char **>(value), room / sizeof(char *));
+    });
+  return error;
+}
+
 // Runs before the native build: once that has finished, another thread may launch.
 std::shared_ptr<Build> new_build(Program *program, const char *options) {
   auto build = std::make_shared<Build>();
@@ -120,6 +171,13 @@ std::shared_ptr<Build> new_build(Program *program, const char *options) {
     hash_part(&hash, part);
     if (part.input == CLINST_SOURCE) part.options = absolute_includes(part.options);
     build->parts.push_back(std::move(part));
+  } else if (auto origin = known_origin(program->device_parts)) {
+    build->parts = origin->parts;
+    build->device_parts.clear();
+    build->options = origin->options;
+    std::memcpy(build->hash, origin->hash, sizeof build->hash);
+    build->origin = "binary of " + origin->origin;
+    return build;
   } else if (!program->device_parts.empty()) {
     hash_part(&hash, program->device_parts.begin()->second);
     hash.add(without_includes(build->options));
@@ -399,6 +457,7 @@ const Shadow &Build::shadow(cl_context context, const Device &device) {
 }
 
 void override_programs(cl_icd_dispatch *table) {
+  table->clGetProgramInfo = program_info;
   table->clCreateProgramWithSource = create_with_source;
   table->clCreateProgramWithBinary = create_with_binary;
   if (next.clCreateProgramWithBuiltInKernels)

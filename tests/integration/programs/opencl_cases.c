@@ -4,6 +4,7 @@
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
+#include <CL/cl_ext.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -285,12 +286,14 @@ static void reuse(void) { /* handles come back after a release */
   show_sink("reuse");
 }
 
-static void binary(void) {
+/* Made from a binary that was taken from a program, and possibly changed since. */
+static void from_binary(int change) {
   size_t size;
   cl_int error, status;
   must(clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL), "size");
-  unsigned char *bytes = malloc(size);
+  unsigned char *bytes = calloc(1, size + 1);
   must(clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof bytes, &bytes, NULL), "binary");
+  size += (size_t)change; /* one zero behind its end */
   cl_program again = clCreateProgramWithBinary(context, 1, &device, &size,
                                                (const unsigned char **)&bytes, &status, &error);
   must(error, "from binary");
@@ -300,6 +303,10 @@ static void binary(void) {
   free(bytes);
   show_sink("binary");
 }
+
+static void binary(void) { from_binary(0); }
+
+static void foreign_binary(void) { from_binary(1); }
 
 static void failures(void) {
   cl_kernel kernel = trips_kernel(), bare = kernel_of(program, "trips");
@@ -556,6 +563,40 @@ static void killed(void) {
   raise(SIGKILL);
 }
 
+static void command_buffer(void) {
+#define FUNCTION(name) \
+  name##_fn name = (name##_fn)clGetExtensionFunctionAddressForPlatform(platform, #name)
+  FUNCTION(clCreateCommandBufferKHR);
+  FUNCTION(clCommandNDRangeKernelKHR);
+  FUNCTION(clFinalizeCommandBufferKHR);
+  FUNCTION(clEnqueueCommandBufferKHR);
+  FUNCTION(clReleaseCommandBufferKHR);
+  cl_int error;
+  cl_sync_point_khr first;
+  size_t global = 128, local = 32;
+  if (!clCreateCommandBufferKHR) {
+    printf("no command buffers\n");
+    return;
+  }
+  cl_kernel trips = trips_kernel(), straight = straight_kernel(program);
+  cl_command_buffer_khr buffer = clCreateCommandBufferKHR(1, &queue, NULL, &error);
+  must(error, "command buffer");
+  must(clCommandNDRangeKernelKHR(buffer, NULL, NULL, trips, 1, NULL, &global, &local, 0, NULL,
+                                 &first, NULL),
+       "record");
+  must(clCommandNDRangeKernelKHR(buffer, NULL, NULL, straight, 1, NULL, &global, &local, 1, &first,
+                                 NULL, NULL),
+       "record");
+  must(clFinalizeCommandBufferKHR(buffer), "finalize");
+  for (int i = 0; i < 3; i++) {
+    must(clEnqueueCommandBufferKHR(0, NULL, buffer, 0, NULL, NULL), "enqueue");
+    must(clFinish(queue), "finish");
+  }
+  must(run_1d(queue, trips, 128, 32), "launch");
+  clReleaseCommandBufferKHR(buffer);
+  show_sink("command buffer");
+}
+
 static void nothing(void) { printf("no launch\n"); }
 
 static void contexts(void) { /* contexts come and go, with work in each */
@@ -590,6 +631,7 @@ static const struct {
              {"programs", programs},
              {"reuse", reuse},
              {"binary", binary},
+             {"foreign_binary", foreign_binary},
              {"failures", failures},
              {"infos", infos},
              {"callbacks", callbacks},
@@ -600,7 +642,8 @@ static const struct {
              {"killed", killed},
              {"nothing", nothing},
              {"contexts", contexts},
-             {"features", features}};
+             {"features", features},
+             {"command_buffer", command_buffer}};
 
 int main(int argc, char **argv) {
   for (size_t i = 0; argc > 1 && i < sizeof CASES / sizeof *CASES; i++)
