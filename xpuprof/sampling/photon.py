@@ -21,7 +21,7 @@ F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 
 SIMILARITY = 0.95
-SKETCH = 4
+SKETCH = 10
 """Hashed coordinates that find the candidates of a comparison."""
 FIRST_BATCH = 256
 BASIS = (
@@ -95,6 +95,7 @@ def _merge(vectors: sparse.csr_matrix, warps: F64) -> tuple[sparse.csr_matrix, I
     totals = np.asarray(vectors.sum(axis=1)).ravel()
     scale = sparse.diags(1.0 / np.where(totals > 0.0, totals, 1.0))
     unit = sparse.csr_matrix(scale @ vectors)
+    unit.sort_indices()
     # Two 64-bit sums over hashed blocks and exact counts stand for a row.
     rng = np.random.default_rng(0)
     keys = rng.integers(0, 2**63, size=(2, unit.shape[1]), dtype=np.uint64)
@@ -134,7 +135,7 @@ def _pairs(
 ) -> tuple[I64, I64]:
     """(position in `rows`, member of `others`) of every pair that resembles, sorted."""
     tree = cKDTree(points[others])
-    lists = tree.query_ball_point(points[rows], 1.0 + 1e-9, p=np.inf, return_sorted=True)
+    lists = tree.query_ball_point(points[rows], 1.0 + 1e-9, p=np.inf, workers=-1)
     lengths = np.fromiter((len(found) for found in lists), np.int64, len(lists))
     if not lengths.any():
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
@@ -147,11 +148,39 @@ def _pairs(
 def _distance(unit: sparse.csr_matrix, left: I64, right: I64) -> F64:
     """L1 distances of pairs of rows, a bounded number of pairs at a time."""
     result = np.empty(len(left))
-    step = 1 << 17
+    lengths = np.diff(unit.indptr)
+    step = 1 << 16
     for at in range(0, len(left), step):
-        difference = unit[left[at : at + step]] - unit[right[at : at + step]]
-        result[at : at + step] = np.asarray(abs(difference).sum(axis=1)).ravel()
+        pairs = np.arange(at, min(at + step, len(left)))
+        # Launches of one kernel mostly execute the same blocks: then entries lie side by side.
+        alike = pairs[lengths[left[pairs]] == lengths[right[pairs]]]
+        mine, theirs = unit[left[alike]], unit[right[alike]]
+        pair = np.repeat(np.arange(len(alike)), np.diff(mine.indptr))
+        apart = np.bincount(pair, mine.indices != theirs.indices, len(alike)) > 0
+        result[alike] = np.bincount(pair, np.abs(mine.data - theirs.data), len(alike))
+        rest = np.concatenate([np.setdiff1d(pairs, alike, assume_unique=True), alike[apart]])
+        if len(rest):
+            result[rest] = _distance_by_lookup(unit, left[rest], right[rest])
     return result
+
+
+def _distance_by_lookup(unit: sparse.csr_matrix, left: I64, right: I64) -> F64:
+    """|u - v| summed over u's blocks; what v has outside them is its sum less what was met there.
+    The entries of v are found in one sorted list of (row, block) keys."""
+    width = unit.shape[1]
+    mine = unit[left]
+    rows, rank = np.unique(right, return_inverse=True)
+    theirs = unit[rows]
+    sums = np.asarray(theirs.sum(axis=1)).ravel()
+    if not theirs.nnz:
+        return np.asarray(mine.sum(axis=1), dtype=np.float64).ravel()
+    known = np.repeat(np.arange(len(rows)), np.diff(theirs.indptr)) * width + theirs.indices
+    lengths = np.diff(mine.indptr)
+    pair = np.repeat(np.arange(len(lengths)), lengths)
+    wanted = np.repeat(rank * width, lengths) + mine.indices
+    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    met = np.where(known[place] == wanted, theirs.data[place], 0.0)
+    return np.bincount(pair, np.abs(mine.data - met) - met, len(lengths)) + sums[rank]
 
 
 def _join(leader_of: I64, rows: I64, pairs: tuple[I64, I64]) -> None:

@@ -96,7 +96,7 @@ class PrincipalKernelProjection:
         return self.finished >= self._goal
 
     def project(self) -> Projection:
-        """Whole-kernel figures, linear in the unfinished thread blocks.
+        """Whole-kernel figures, linear in the unfinished thread blocks, at the rolling IPC.
 
         Finished blocks took the cycles so far; with none finished yet (a launch below a wave) the
         blocks under way are taken to be as far as their number of cycles says: unknown, so the
@@ -105,7 +105,8 @@ class PrincipalKernelProjection:
         if not self.cycle:
             raise InputError("no cycle was simulated, so there is nothing to project")
         share = self._blocks / self.finished if self.finished else 1.0
-        return Projection(self.cycle, self.cycle * share, self.instructions * share)
+        rest = self.cycle * (share - 1.0)
+        return Projection(self.cycle, self.cycle + rest, self.instructions + rest * self.mean)
 
 
 def project_series(
