@@ -152,6 +152,12 @@ def test_every_invariant_is_tested() -> None:
     assert {row[0] for row in BROKEN} | {"block-mix", "slice-times", "crc"} == set(INVARIANTS)
 
 
+def test_every_invariant_is_documented() -> None:
+    text = (Path(__file__).parents[2] / "docs/trace-format.md").read_text()
+    for name, sentence in INVARIANTS.items():
+        assert f"| `{name}` | {sentence} |" in text
+
+
 def test_many_violations_are_told_by_example(tmp_path: Path) -> None:
     events = [traces.complete(r[2] or 0, 1) if r[0] == 5 else r for r in traces.events(100)]
     path = traces.write_run(tmp_path / "run", events, traces.cpu(101), tsc_end=10**6)

@@ -11,6 +11,7 @@ import traces
 import xpuprof
 from xpuprof.errors import TraceError
 from xpuprof.trace.reader import process_folders, read_process
+from xpuprof.trace.run import resume_run
 from xpuprof.trace.tables import Process
 
 
@@ -118,6 +119,29 @@ def test_calls_count_by_name(tmp_path: Path) -> None:
     assert slices["kernel"].tolist() == ["k", "k", "other", "k", "k", "SYS_exit"]
     assert slices["call"].tolist() == [1, 2, 1, 3, 4, 1]
     assert slices["program"].nunique() == 3
+
+
+def test_resources_of_a_launch(tmp_path: Path) -> None:
+    events = traces.events()
+    found = process(
+        tmp_path, [*events[:-1], traces.resources(1, 40, 1024, 7, 16), events[-1]], None
+    )
+    names = ["registers", "local_static", "local_dynamic", "private_bytes"]
+    assert found.launches[names].to_numpy().tolist() == [[0] * 4, [40, 1024, 7, 16], [0] * 4]
+
+
+def test_executions_are_decoded_when_asked_for(tmp_path: Path) -> None:
+    """GIVEN a damaged timer run THEN the profile can still be read."""
+    path = traces.write_run(tmp_path / "run", traces.events(), traces.cpu())
+    writer = resume_run(path)
+    traces.add_execution(writer, "time-0", "time", traces.events(), None)
+    writer.finish("complete")
+    (path / "time-0/h-77/events.xpt").write_bytes(b"nonsense")
+    run = xpuprof.open(path)
+    assert run.profile is run.profile
+    assert run.profile is not None
+    with pytest.raises(TraceError, match="is not an xpuprof trace"):
+        _ = run.times
 
 
 def test_no_launch_is_one_slice(tmp_path: Path) -> None:

@@ -84,6 +84,11 @@ def copy(direction: int, size: int, start: int, end: int, queue: int) -> Record:
     return 10, bytes([direction]) + varint(size) + u64(start) + u64(end) + varint(queue), None
 
 
+def resources(number: int, *values: int) -> Record:
+    """Registers, static and dynamic local bytes, private bytes."""
+    return 11, varints([number, *values]), number
+
+
 # ---- cpu.xpt -------------------------------------------------------------------------------------
 
 

@@ -118,6 +118,10 @@ def check_run(path: Path) -> Report:
             whole &= _check_process(part, record, run.status == "complete", report)
         if whole:
             report.violations += _check_times(folder, record, run.status, report)
+    if (path / "imported").is_dir():
+        from xpuprof.trace.imported import ImportedSlices  # loads SciPy
+
+        report.checked["slices"] += len(ImportedSlices(path).table())
     return report
 
 

@@ -11,9 +11,8 @@ import os
 import platform
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -278,6 +277,7 @@ class Run:
         """running | complete | partial."""
         self.reason: str = "its supervisor is gone" if gone else str(manifest.get("reason", ""))
         """Why the run is partial, else empty."""
+        self._decoded: dict[str, Execution] = {}
 
     @classmethod
     def open(cls, path: str | Path) -> Run:
@@ -285,26 +285,37 @@ class Run:
         folder = Path(path)
         return cls(folder, read_manifest(folder))
 
-    @cached_property
+    @property
     def executions(self) -> list[Execution]:
         """Every execution, decoded. Raises TraceError when a stream is damaged."""
-        from xpuprof.trace.reader import read_execution
+        return self._decode(self.manifest["executions"])
 
-        return [
-            read_execution(self.path / record["name"], self.record(record), self.status)
-            for record in self.manifest["executions"]
-        ]
+    @property
+    def profile(self) -> Execution | None:
+        """The profiled execution; None when the run has none."""
+        return next(iter(self._of_role("profile")), None)
+
+    @property
+    def times(self) -> list[Execution]:
+        """The timer's executions, in order."""
+        return self._of_role("time")
 
     def record(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """An execution's entry of the manifest, with the run's `tsc_hz`."""
         return {**record, "tsc_hz": float(self.manifest["clock"]["tsc_hz"])}
 
-    @property
-    def profile(self) -> Execution | None:
-        """The profiled execution; None when the run has none."""
-        return next((e for e in self.executions if e.role == "profile"), None)
+    def _of_role(self, role: str) -> list[Execution]:
+        return self._decode(r for r in self.manifest["executions"] if r["role"] == role)
 
-    @property
-    def times(self) -> list[Execution]:
-        """The timer's executions, in order."""
-        return [e for e in self.executions if e.role == "time"]
+    def _decode(self, records: Iterable[Mapping[str, Any]]) -> list[Execution]:
+        """Executions of these entries; each is decoded once, when it is first asked for."""
+        from xpuprof.trace.reader import read_execution
+
+        found = []
+        for record in records:
+            name = record["name"]
+            if name not in self._decoded:
+                entry = self.record(record)
+                self._decoded[name] = read_execution(self.path / name, entry, self.status)
+            found.append(self._decoded[name])
+        return found
