@@ -1,0 +1,220 @@
+"""Random control flow: every marked place of a made-up kernel has its exact count in every warp.
+
+A generator makes a syntax tree; one walk prints it as OpenCL C, another runs it in Python for every
+work-item. Places are marked by an atomic increment, which no compiler may move, merge or drop, so
+each place lies in some block, and that block's counts must equal the place's own.
+"""
+
+from __future__ import annotations
+
+import os
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from clinst import WARP, Device, instrument
+
+pytestmark = pytest.mark.opencl
+KERNELS = int(os.environ.get("XPUPROF_RANDOM_KERNELS", "8"))
+DEPTH = 3
+
+
+class Left(Exception):
+    """Control leaves a construct: break, continue or return."""
+
+    def __init__(self, how: str) -> None:
+        self.how = how
+
+
+class Tree:
+    """One random kernel. Variables: a, b change; i is the work-item; n the argument."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.marks = 0
+        self.loops = 0
+        self.body = self.block(DEPTH, loop=False)
+
+    def block(self, depth: int, loop: bool) -> list[Any]:
+        kinds = ["mark", "assign", "if", "ifelse", "for", "triangle", "while", "switch", "leave"]
+        weights = [4, 3, 2, 2, 1.5, 0.7, 1, 1, 0.5]
+        if depth == 0:
+            kinds, weights = kinds[:2], weights[:2]
+        count = self.random.randint(1, 4)
+        chosen = self.random.choices(kinds, weights, k=count)
+        return [self.statement(kind, depth - 1, loop) for kind in chosen]
+
+    def condition(self) -> tuple[str, Any]:
+        k, m = self.random.randint(2, 5), self.random.randint(0, 2)
+        return self.random.choice(
+            [
+                (f"a % {k} == {m}", lambda s: s["a"] % k == m),
+                (f"b % {k} > {m}", lambda s: s["b"] % k > m),
+                (f"i % {k} < {m + 1}", lambda s: s["i"] % k < m + 1),
+                (f"n > {k}", lambda s: s["n"] > k),
+                (f"in[(i + a) % 64] > {k}", lambda s: s["in"][(s["i"] + s["a"]) % 64] > k),
+            ]
+        )
+
+    def mark(self) -> tuple[str, int]:
+        self.marks += 1
+        return ("mark", self.marks - 1)
+
+    def statement(self, kind: str, depth: int, loop: bool) -> Any:
+        random = self.random
+        if kind == "mark":
+            return self.mark()
+        if kind == "assign":
+            return ("assign", random.choice("ab"), random.randint(1, 7), random.choice("abin"))
+        if kind == "if":
+            return (kind, self.condition(), [self.mark(), *self.block(depth, loop)])
+        if kind == "ifelse":
+            return (kind, self.condition(), self.block(depth, loop), self.block(depth, loop))
+        if kind in ("for", "triangle", "while"):
+            self.loops += 1
+            name = f"v{self.loops}"
+            bound = random.choice(["3", "n", "(i & 3)", "(a & 3)"])
+            if kind == "triangle":
+                inner = ("for", f"v{self.loops}i", name, [self.mark()])
+                return ("for", name, bound, [inner, self.mark()])
+            if kind == "for":
+                return (kind, name, bound, [self.mark(), *self.block(depth, True)])
+            return (kind, name, self.condition(), [self.mark(), *self.block(depth, True)])
+        if kind == "switch":
+            cases = random.sample(range(6), random.randint(1, 4))
+            return (
+                kind,
+                [(value, self.block(depth, False), random.random() < 0.3) for value in cases],
+                self.block(depth, False),
+            )
+        how = random.choice(["break", "continue", "return"] if loop else ["return"])
+        return ("if", self.condition(), [self.mark(), ("leave", how)])
+
+    def source(self, name: str) -> str:
+        out = [f"kernel void {name}(global const int *in, global int *out, int n) {{"]
+        out.append("int i = get_global_id(0); uint a = in[i % 64], b = i;")
+        self.emit(self.body, out)
+        out.append("out[i + 1024] = a + b; }")
+        return "\n".join(out)
+
+    def emit(self, block: list[Any], out: list[str]) -> None:
+        for statement in block:
+            match statement:
+                case ("mark", number):
+                    out.append(f"atomic_inc(&out[{number}]);")
+                case ("assign", name, factor, other):
+                    value = {"i": "i", "n": "n"}.get(other, other)
+                    out.append(f"{name} = ({name} * {factor}u + {value}) % 64;")
+                case ("if", (text, _), then):
+                    out.append(f"if ({text}) {{")
+                    self.emit(then, out)
+                    out.append("}")
+                case ("ifelse", (text, _), then, otherwise):
+                    out.append(f"if ({text}) {{")
+                    self.emit(then, out)
+                    out.append("} else {")
+                    self.emit(otherwise, out)
+                    out.append("}")
+                case ("for", name, bound, body):
+                    out.append(f"for (int {name} = 0, e = {bound}; {name} < e; {name}++) {{")
+                    self.emit(body, out)
+                    out.append("}")
+                case ("while", name, (text, _), body):
+                    out.append(f"int {name} = 0; while ({name}++ < 5 && {text}) {{")
+                    self.emit(body, out)
+                    out.append("}")
+                case ("switch", cases, otherwise):
+                    out.append("switch (a % 6) {")
+                    for value, body, falls in cases:
+                        out.append(f"case {value}: {{")
+                        self.emit(body, out)
+                        out.append("}" if falls else "} break;")
+                    out.append("default: {")
+                    self.emit(otherwise, out)
+                    out.append("} }")
+                case ("leave", how):
+                    out.append(f"{how};")
+
+    def run(self, i: int, data: list[int], n: int) -> tuple[np.ndarray, int]:
+        state: dict[str, Any] = {"i": i, "a": data[i % 64], "b": i, "n": n, "in": data}
+        counts = np.zeros(self.marks, int)
+        try:
+            self.walk(self.body, state, counts)
+        except Left:
+            return counts, 0
+        return counts, state["a"] + state["b"]
+
+    def walk(self, block: list[Any], s: dict[str, Any], counts: np.ndarray) -> None:
+        for statement in block:
+            match statement:
+                case ("mark", number):
+                    counts[number] += 1
+                case ("assign", name, factor, other):
+                    s[name] = (s[name] * factor + s[other]) % 64
+                case ("if", (_, holds), then):
+                    if holds(s):
+                        self.walk(then, s, counts)
+                case ("ifelse", (_, holds), then, otherwise):
+                    self.walk(then if holds(s) else otherwise, s, counts)
+                case ("for", name, bound, body):
+                    known = {"3": 3, "n": s["n"], "(i & 3)": s["i"] & 3, "(a & 3)": s["a"] & 3}
+                    for value in range(known[bound] if bound in known else s[bound]):
+                        s[name] = value
+                        if self.left_loop(body, s, counts):
+                            break
+                case ("while", _, (_, holds), body):
+                    for _ in range(5):
+                        if not holds(s) or self.left_loop(body, s, counts):
+                            break
+                case ("switch", cases, otherwise):
+                    at = [value for value, _, _ in cases]
+                    value = s["a"] % 6
+                    start = at.index(value) if value in at else len(cases)
+                    for _, body, falls in cases[start:]:
+                        self.walk(body, s, counts)
+                        if not falls:
+                            break
+                    else:
+                        self.walk(otherwise, s, counts)
+                case ("leave", how):
+                    raise Left(how)
+
+    def left_loop(self, body: list[Any], s: dict[str, Any], counts: np.ndarray) -> bool:
+        try:
+            self.walk(body, s, counts)
+        except Left as left:
+            if left.how == "return":
+                raise
+            return left.how == "break"
+        return False
+
+
+def test_every_place_is_counted_exactly(tmp_path):
+    """GIVEN random kernels THEN each marked place's per-warp counts are those of a block."""
+    device = Device()
+    first = int(os.environ.get("XPUPROF_RANDOM_SEED", "0"))
+    trees = {f"k{seed}": Tree(seed) for seed in range(first, first + KERNELS)}
+    source = tmp_path / "random.cl"
+    source.write_text("\n".join(tree.source(name) for name, tree in trees.items()))
+    made = instrument(source, tmp_path)
+    built = device.build_module(made.module)
+    data = np.random.default_rng(first).integers(0, 9, 64, np.int32)
+    size, local, n = 96, 48, 4
+    for name, tree in trees.items():
+        out = np.zeros(2048, np.int32)
+        result = device.buffer(out)
+        arguments = [device.buffer(data), result, np.int32(n)]
+        counts = device.count(built, made.kernels[name], arguments, (size,), (local,))
+        walked = [tree.run(i, data.tolist(), n) for i in range(size)]
+        places = np.array([marks for marks, _ in walked])
+        out = device.read(result, out)
+        np.testing.assert_array_equal(out[: tree.marks], places.sum(0), err_msg=name)
+        np.testing.assert_array_equal(out[1024 : 1024 + size], [end for _, end in walked], name)
+        starts = [g + w for g in range(0, size, local) for w in range(0, local, WARP)]
+        expected = np.add.reduceat(places, starts, axis=0).T
+        blocks = {tuple(column) for column in counts.T}
+        assert (counts >= 0).all(), name
+        for mark, per_warp in enumerate(expected):
+            # A place that can never be reached has no block.
+            assert tuple(per_warp) in blocks or not per_warp.any(), (name, mark)
