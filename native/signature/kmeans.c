@@ -39,16 +39,17 @@ struct xps_sweep {
   float max_move, second_move;
   uint32_t max_mover;
   uint32_t *label;
-  float *upper, *lower;      /* of the distance to the own and to the nearest other centre */
-  double *delta;             /* parts x (maxk x (dim + 1)): change of sum and mass */
-  uint64_t *changed;         /* parts */
-  double *partial;           /* parts x max(CANDIDATES, maxk) */
-  float *candidate;          /* CANDIDATES x dim */
-  float *gap;                /* maxk: distance of the new centre(s) to each centre */
-  uint32_t home[CANDIDATES]; /* cluster that a candidate lies in */
-  float reach2[CANDIDATES];  /* its squared distance to that cluster's centre */
-  uint8_t *hot;              /* maxk: some candidate's home */
-  int split;                 /* the new centre halves its home, instead of taking what is nearer */
+  float *upper, *lower;         /* of the distance to the own and to the nearest other centre */
+  double *delta;                /* parts x (maxk x (dim + 1)): change of sum and mass */
+  uint64_t *changed;            /* parts */
+  double *partial;              /* parts x max(CANDIDATES, maxk) */
+  float *candidate;             /* CANDIDATES x dim */
+  float *gap;                   /* maxk: distance of the new centre(s) to each centre */
+  uint32_t home[CANDIDATES];    /* cluster that a candidate lies in */
+  float reach2[CANDIDATES];     /* its squared distance to that cluster's centre */
+  uint8_t *hot;                 /* maxk: some candidate's home */
+  uint32_t merged, merged_into; /* the clusters that become one */
+  int split; /* the new centre halves its home, instead of taking what is nearer */
 };
 
 static uint32_t padded(uint32_t k) { return (k + LANES - 1) / LANES * LANES; }
@@ -156,7 +157,7 @@ XPS_CLONES static void scan_points(xps_sweep *s, uint64_t part, const uint64_t *
 }
 
 /* Labels of one part under the present centres; with `all` the bounds are not believed. */
-static void assign_part(xps_sweep *s, uint64_t part, int all) {
+XPS_CLONES static void assign_part(xps_sweep *s, uint64_t part, int all) {
   uint64_t from = part_start(s, part), to = part_start(s, part + 1), index[POINTS];
   uint32_t many = 0;
   float *room = malloc(POINTS * padded(s->maxk) * sizeof(float));
@@ -174,6 +175,12 @@ static void assign_part(xps_sweep *s, uint64_t part, int all) {
     s->lower[i] = lower;
     float bound = lower > s->half[own] ? lower : s->half[own];
     if (!all && upper * SLACK < bound) continue;
+    if (!all) {
+      /* The upper bound may only be stale: one distance may save k of them. */
+      upper = sqrtf(distance2(s->x + i * s->dim, s->centre + (uint64_t)own * s->dim, s->dim));
+      s->upper[i] = upper;
+      if (upper * SLACK < bound) continue;
+    }
     index[many++] = i;
     if (many == POINTS) {
       scan_points(s, part, index, many, room);
@@ -198,8 +205,6 @@ static void restart_work(void *context, uint64_t part) {
 }
 
 static void assign_work(void *context, uint64_t part) { assign_part(context, part, 0); }
-
-static void assign_all_work(void *context, uint64_t part) { assign_part(context, part, 1); }
 
 /* Adds up what the parts changed; UINT64_MAX: out of memory. */
 static uint64_t reduce(xps_sweep *s) {
@@ -479,71 +484,51 @@ static void first_centre(xps_sweep *s) {
 
 /* ---- one centre less ------------------------------------------------------------------------ */
 
-/* What each cluster would lose without its centre: weight x (second distance^2 - first^2). */
-static void loss_work(void *context, uint64_t part) {
+/* The last cluster takes the number of the one that is dissolved into its neighbour. */
+static void merge_work(void *context, uint64_t part) {
   xps_sweep *s = context;
-  double *loss = s->partial + part * partial_width(s);
-  memset(loss, 0, s->k * sizeof(double));
-  for (uint64_t i = part_start(s, part); i < part_start(s, part + 1); i++) {
-    double first = s->upper[i], second = s->lower[i];
-    loss[s->label[i]] += s->weight[i] * (second * second - first * first);
-  }
-}
-
-/* The last cluster takes the number of the removed one; the removed one's points are put to it for
- * the moment, with bounds that make the next step look at them. */
-static void leave_work(void *context, uint64_t part) {
-  xps_sweep *s = context;
-  uint32_t gone = s->max_mover, last = s->k;
-  s->changed[part] = 0;
-  memset(part_delta(s, part), 0, (uint64_t)s->k * (s->dim + 1) * sizeof(double));
+  uint32_t gone = s->merged, into = s->merged_into, last = s->k;
   for (uint64_t i = part_start(s, part); i < part_start(s, part + 1); i++) {
     if (s->label[i] == gone) {
-      uint32_t refuge = gone == last ? 0 : gone;
-      shift(part_delta(s, part) + (uint64_t)refuge * (s->dim + 1), s->x + i * s->dim, s->weight[i],
-            s->dim);
-      s->changed[part]++;
-      s->label[i] = refuge;
-      s->upper[i] = INFINITY;
-      s->lower[i] = 0.0f;
+      s->label[i] = into;
+      s->upper[i] += s->gap[0];
     } else if (s->label[i] == last) {
       s->label[i] = gone;
     }
   }
 }
 
-static void remove_centre(xps_sweep *s) {
-  uint32_t gone = 0, width = partial_width(s);
+/* Merges the two clusters whose union adds least to the sum of squares (Ward, 1963):
+ * mass a x mass b / (mass a + mass b) x squared distance of the means. */
+XPS_CLONES static void remove_centre(xps_sweep *s) {
   double least = INFINITY;
-  /* Both bounds exact: every point is scanned. */
   update_centres(s);
-  xps_parallel(s->threads, s->parts, assign_all_work, s);
-  reduce(s);
-  xps_parallel(s->threads, s->parts, loss_work, s);
-  for (uint32_t c = 0; c < s->k; c++) {
-    double loss = 0.0;
-    for (uint64_t part = 0; part < s->parts; part++) loss += s->partial[part * width + c];
-    if (loss < least) {
-      least = loss;
-      gone = c;
-    }
-  }
-  uint32_t last = --s->k;
-  memmove(s->centre + (uint64_t)gone * s->dim, s->centre + (uint64_t)last * s->dim,
-          s->dim * sizeof(float));
-  memmove(s->sum + (uint64_t)gone * s->dim, s->sum + (uint64_t)last * s->dim,
-          s->dim * sizeof(double));
-  s->mass[gone] = s->mass[last];
-  s->max_mover = gone;
-  xps_parallel(s->threads, s->parts, leave_work, s);
-  reduce(s);
-  /* Centres stay where they were for the first look. */
-  lay_across(s->centre, s->k, s->dim, s->across);
-  neighbours(s);
-  memset(s->move, 0, s->k * sizeof(float));
-  s->max_move = s->second_move = 0.0f;
   xps_parallel(s->threads, s->parts, assign_work, s);
   reduce(s);
+  for (uint32_t a = 0; a < s->k; a++) {
+    for (uint32_t b = a + 1; b < s->k; b++) {
+      float d2 =
+          distance2(s->centre + (uint64_t)a * s->dim, s->centre + (uint64_t)b * s->dim, s->dim);
+      double both = s->mass[a] + s->mass[b];
+      double loss = both > 0.0 ? s->mass[a] * s->mass[b] / both * (double)d2 : 0.0;
+      if (loss < least) {
+        least = loss;
+        s->merged_into = a;
+        s->merged = b;
+        s->gap[0] = sqrtf(d2) * SLACK;
+      }
+    }
+  }
+  uint32_t into = s->merged_into, gone = s->merged, last = s->k - 1;
+  double *sum = s->sum + (uint64_t)into * s->dim, *from = s->sum + (uint64_t)gone * s->dim;
+  for (uint32_t d = 0; d < s->dim; d++) sum[d] += from[d];
+  s->mass[into] += s->mass[gone];
+  s->k = last;
+  memmove(s->centre + (uint64_t)gone * s->dim, s->centre + (uint64_t)last * s->dim,
+          s->dim * sizeof(float));
+  memmove(from, s->sum + (uint64_t)last * s->dim, s->dim * sizeof(double));
+  s->mass[gone] = s->mass[last];
+  xps_parallel(s->threads, s->parts, merge_work, s);
 }
 
 /* ---- what Python calls ---------------------------------------------------------------------- */

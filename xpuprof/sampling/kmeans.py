@@ -19,7 +19,7 @@ I32 = npt.NDArray[np.int32]
 ITERATIONS = 100
 """Lloyd steps at most a k, SimPoint's default."""
 
-TOLERANCE = 1e-4
+TOLERANCE = 1e-3
 """A Lloyd step that gains less than this share of the within-cluster sum ends a k's steps; the k
 that is chosen is carried on to convergence by `polished`."""
 
