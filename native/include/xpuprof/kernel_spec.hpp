@@ -1,7 +1,8 @@
 /* Which launches are instrumented: the kernel specification of `--kernels`, handed to GPU engines
  * in XPUPROF_KERNELS.
  *
- *   spec  = term {"," term}          a launch is chosen when any term chooses it
+ *   spec  = term {"," term}          a launch is chosen when any term chooses it; a comma in
+ *                                    brackets does not separate
  *   term  = range | regex | range "@" regex
  *   range = N | N "-" M | N "-" | "-" M      numbers count from 1; both ends belong to it
  *
@@ -12,6 +13,7 @@
 #define XPUPROF_KERNEL_SPEC_HPP
 
 #include <stdint.h>
+#include <string.h>
 
 #include <regex>
 #include <string>
@@ -25,8 +27,7 @@ class KernelSpec {
   bool parse(const std::string &text, std::string *why) {
     terms_.clear();
     for (size_t at = 0; at < text.size();) {
-      size_t end = text.find(',', at);
-      if (end == std::string::npos) end = text.size();
+      size_t end = end_of_term(text, at);
       Term term;
       if (!parse_term(text.substr(at, end - at), &term, why)) return false;
       terms_.push_back(term);
@@ -67,18 +68,15 @@ class KernelSpec {
 
   static bool parse_term(const std::string &text, Term *term, std::string *why) {
     size_t at = text.find('@');
-    std::string range = text.substr(0, at), name;
-    if (at != std::string::npos) {
-      name = text.substr(at + 1);
-    } else if (!parse_range(text, term)) {
-      name = text;
-      range.clear();
-    }
-    if (text.empty() || (!range.empty() && !parse_range(range, term))) {
-      *why = "'" + text + "' is neither a range of numbers from 1 nor RANGE@REGEX";
+    bool only_range = text.find_first_not_of("0123456789-") == std::string::npos;
+    std::string range = only_range ? text : at == std::string::npos ? "" : text.substr(0, at);
+    std::string name = only_range ? "" : at == std::string::npos ? text : text.substr(at + 1);
+    if ((!range.empty() && !parse_range(range, term)) || (range.empty() && name.empty()) ||
+        (!only_range && (name.empty() || at == 0))) {
+      *why = "'" + text + "' is neither a range of numbers from 1, nor a name, nor RANGE@NAME";
       return false;
     }
-    if (name.empty()) return at == std::string::npos;
+    if (name.empty()) return true;
     try {
       term->name = std::regex(name);
       term->has_name = true;
@@ -87,6 +85,18 @@ class KernelSpec {
       return false;
     }
     return true;
+  }
+
+  /* Where the term that starts at `at` ends. A comma in brackets is not a separator: names have
+   * argument lists, regular expressions have {2,3}. */
+  static size_t end_of_term(const std::string &text, size_t at) {
+    int depth = 0;
+    for (; at < text.size(); at++) {
+      if (strchr("([{", text[at])) depth++;
+      if (strchr(")]}", text[at])) depth--;
+      if (text[at] == ',' && depth <= 0) break;
+    }
+    return at;
   }
 
   std::vector<Term> terms_;

@@ -1,0 +1,202 @@
+"""Basic blocks of SASS and warp classes: the parts of the NVBit tool that need no GPU and no kit.
+
+Cubins are made by ptxas. The blocks are found from the raw disassembly with numeric targets, as
+NVBit shows it; what they are checked against is nvdisasm's symbolic listing, whose labels it works
+out by itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+import struct
+import subprocess
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from cuda_parts import nvcc
+
+pytestmark = pytest.mark.cuda
+
+ROOT = Path(__file__).parents[2]
+SOURCES = Path(__file__).parent / "nvbit"
+INT, FP, LOADG, STOREG, LOADL, STOREL, PRIVATE, ATOMIC, BARRIER, BRANCH, SPECIAL, OTHER = range(12)
+ENDS = {"BRA", "BRX", "JMP", "JMX", "CALL", "RET", "EXIT", "BSYNC", "WARPSYNC", "BREAK", "BPT"}
+ARCHS = ["80", "90", "100"]
+
+
+def nvdisasm() -> str:
+    """nvdisasm from PATH or PyPI's nvidia-cuda-nvdisasm."""
+    packaged = Path(sysconfig.get_path("purelib")) / "nvidia" / "cu13" / "bin" / "nvdisasm"
+    found = shutil.which("nvdisasm") or (str(packaged) if packaged.exists() else None)
+    if found is None:
+        pytest.skip("nvdisasm was not found; pip install xpuprof[cuda]")
+    Path(found).chmod(0o755) if found == str(packaged) else None
+    return found
+
+
+@dataclass(frozen=True)
+class Code:
+    """One function: its instructions, and where nvdisasm puts labels."""
+
+    offsets: list[int]
+    texts: list[str]
+    labels: set[int]
+
+
+def sections(cubin: bytes) -> dict[str, bytes]:
+    """The functions' machine code by name."""
+    start, count, names = (
+        struct.unpack_from("<Q", cubin, 40)[0],
+        *struct.unpack_from("<HH", cubin, 60),
+    )
+    rows = [struct.unpack_from("<IIQQQQ", cubin, start + 64 * i) for i in range(count)]
+    strings = cubin[rows[names][4] : rows[names][4] + rows[names][5]]
+    named = {strings[r[0] : strings.index(b"\0", r[0])].decode(): r for r in rows}
+    return {
+        name[6:]: cubin[row[4] : row[4] + row[5]]
+        for name, row in named.items()
+        if name.startswith(".text.")
+    }
+
+
+LINE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(.*?;)", re.M)
+
+
+def listing(cubin: Path) -> dict[str, set[int]]:
+    """Offsets of each function that a branch or a call refers to, from the symbolic listing.
+    nvdisasm also puts labels that nothing refers to, before each EXIT."""
+    shown = subprocess.run(
+        [nvdisasm(), "-c", str(cubin)], capture_output=True, text=True, check=True
+    )
+    referred = set(re.findall(r"`\(([^)\s]+)\)", shown.stdout))
+    for table in re.findall(r'BRANCH_TARGETS ([^"]+)"', shown.stdout):
+        referred |= set(table.split(","))
+    labels: dict[str, set[int]] = {}
+    function, pending = "", False
+    for line in shown.stdout.splitlines():
+        if match := re.match(r"^\.text\.(\S+):", line):
+            function = match[1]
+            labels[function] = set()
+        elif match := re.match(r"^(\S+):$", line):
+            pending |= match[1] in referred
+        elif (match := LINE.match(line)) and function:
+            if pending:
+                labels[function].add(int(match[1], 16))
+            pending = False
+    return labels
+
+
+@functools.cache
+def functions(folder: Path, arch: str) -> dict[str, Code]:
+    """Every function of kernels.cu for an architecture, disassembled as NVBit does it."""
+    cubin = folder / f"k{arch}.cubin"
+    if not cubin.exists():
+        nvcc(f"-arch=sm_{arch}", "-cubin", str(SOURCES / "kernels.cu"), "-o", str(cubin))
+    labels = listing(cubin)
+    result = {}
+    for name, machine_code in sections(cubin.read_bytes()).items():
+        raw = folder / "raw"
+        raw.write_bytes(machine_code)
+        command = [nvdisasm(), "-b", f"SM{arch}", str(raw)]
+        shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        lines = LINE.findall(shown)
+        result[name] = Code([int(a, 16) for a, _ in lines], [t for _, t in lines], labels[name])
+    return result
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the helper programs and cubins lie."""
+    place = tmp_path_factory.mktemp("sass")
+    compiler = ["g++", "-std=c++17", "-O1", f"-I{ROOT}/native/nvbit", f"-I{ROOT}/native/include"]
+    for name, part in (("sass_blocks", "sass"), ("classes", "classes")):
+        sources = [str(SOURCES / f"{name}.cpp"), str(ROOT / "native" / "nvbit" / f"{part}.cpp")]
+        subprocess.run([*compiler, *sources, "-o", str(place / name)], check=True)
+    return place
+
+
+def blocks(folder: Path, code: Code) -> list[list[int]]:
+    """first, instructions, mix of every block."""
+    lines = "".join(f"{o:x} {t}\n" for o, t in zip(code.offsets, code.texts, strict=True))
+    program = [str(folder / "sass_blocks")]
+    done = subprocess.run(program, input=lines, capture_output=True, text=True, check=True)
+    return [[int(word) for word in line.split()] for line in done.stdout.splitlines()]
+
+
+def opcode(text: str) -> str:
+    """`@P0 BRA 0x10 ;` -> `BRA`."""
+    return re.sub(r"^@!?U?P\w+\s+", "", text).split()[0].rstrip(";").split(".")[0]
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_blocks_start_at_every_label_and_behind_every_change_of_lanes(
+    folder: Path, arch: str
+) -> None:
+    """GIVEN functions of all kinds WHEN cut THEN blocks start at 0, at nvdisasm's labels, behind
+    what ends a block, and nowhere else; and they cover every instruction once."""
+    seen = set()
+    for name, code in functions(folder, arch).items():
+        found = blocks(folder, code)
+        seen |= {opcode(t) for t in code.texts}
+        starts = [b[0] for b in found]
+        assert starts[0] == 0
+        assert [b[0] + b[1] for b in found] == [*starts[1:], len(code.texts)]
+        assert all(sum(b[2:]) == b[1] for b in found)
+        if any(opcode(t) in ("BRX", "JMX") for t in code.texts):
+            assert all(b[1] == 1 for b in found), name
+            continue
+        behind = {i + 1 for i, t in enumerate(code.texts) if opcode(t) in ENDS}
+        at_label = {code.offsets.index(o) for o in code.labels if o in code.offsets}
+        expected = {i for i in {0} | behind | at_label if i < len(code.texts)}
+        assert set(starts) == expected, (name, arch)
+    assert {"BRA", "EXIT", "BSSY", "BSYNC", "CALL", "RET"} <= seen
+
+
+def test_a_jump_table_is_cut_at_every_instruction(folder: Path) -> None:
+    """GIVEN a kernel with an indirect branch WHEN cut THEN each instruction is a block; and the
+    compiler did make such a branch of our switch."""
+    code = functions(folder, "90")["switches"]
+    assert any(opcode(t) == "BRX" for t in code.texts)
+    assert len(blocks(folder, code)) == len(code.texts)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_the_mix_counts_what_the_source_says(folder: Path, arch: str) -> None:
+    """GIVEN kernels whose memory operations are known WHEN classified THEN they are counted."""
+    code = functions(folder, arch)
+
+    def mix(name: str) -> list[int]:
+        return [sum(column) for column in zip(*blocks(folder, code[name]), strict=True)][2:]
+
+    # Constants count as loads, so the loads of the array are those that are not LDC.
+    constants = sum(opcode(t) in ("LDC", "ULDC", "LDCU") for t in code["straight"].texts)
+    assert mix("straight")[LOADG] - constants == 1
+    assert mix("straight")[STOREG] == 1
+    assert mix("straight")[FP] >= 1
+    assert mix("barriers")[LOADL] == 3
+    assert mix("barriers")[STOREL] == 1
+    assert mix("barriers")[BARRIER] >= 2
+    assert mix("barriers")[SPECIAL] >= 1
+    assert mix("divergent")[ATOMIC] == 1
+    assert mix("calls")[BRANCH] >= 2
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_few_instructions_are_of_no_class(folder: Path, arch: str) -> None:
+    """GIVEN all test kernels WHEN classified THEN only NOPs and the like are left over."""
+    for name, code in functions(folder, arch).items():
+        other = {
+            opcode(code.texts[b[0]]) for b in blocks(folder, code) if b[1] == 1 and b[2 + OTHER]
+        }
+        assert other <= {"NOP", "YIELD", "ACQBULK", "PREEXIT", "CCTL", "LEPC", "UPCCREL"}, name
+
+
+def test_warp_classes_match_a_plain_model(folder: Path) -> None:
+    """GIVEN random rows WHEN classed by hash in passes THEN classes and runs are those of a plain
+    model, and a vector that is one count off is noticed."""
+    done = subprocess.run([str(folder / "classes")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
