@@ -136,8 +136,14 @@ static int recording(void) {
   return bus.events.fd >= 0;
 }
 
+enum { EXIT_PATIENCE_MS = 2000 };
+
 __attribute__((destructor)) static void at_exit(void) {
-  lock();
+  /* exit() may be called where a thread was stopped inside: then the stream stays open. */
+  for (int tries = 0; __atomic_exchange_n(&bus.lock, 1, __ATOMIC_ACQUIRE); tries++) {
+    if (tries == EXIT_PATIENCE_MS) return;
+    nanosleep(&(struct timespec){0, 1000000}, 0);
+  }
   if (bus.events.fd >= 0) {
     xp_body record = body(2 * XP_VARINT_MAX);
     xp_put_varint(&record, bus.launches);
@@ -329,14 +335,14 @@ static uint64_t vector_instructions(uint32_t kernel, const uint64_t *counts) {
   return sum;
 }
 
-static void put_grid(uint64_t id, const xpu_grid *grid, const uint64_t *vector_ids) {
-  uint64_t warps = 0, instructions = 0;
-  uint32_t n_blocks = bus.kernel_blocks[grid->kernel];
+/* `instructions`: of each distinct vector. */
+static void put_grid(uint64_t id, const xpu_grid *grid, const uint64_t *vector_ids,
+                     const uint64_t *instructions) {
+  uint64_t warps = 0, sum = 0;
   xp_body record = body((6 + 2 * grid->n_runs) * XP_VARINT_MAX);
   for (uint64_t r = 0; r < grid->n_runs; r++) {
-    const uint64_t *counts = grid->counts + (size_t)grid->run_vector[r] * n_blocks;
     warps += grid->run_length[r];
-    instructions += grid->run_length[r] * vector_instructions(grid->kernel, counts);
+    sum += grid->run_length[r] * instructions[grid->run_vector[r]];
   }
   xp_put_varint(&record, id);
   xp_put_varint(&record, grid->kernel);
@@ -346,7 +352,7 @@ static void put_grid(uint64_t id, const xpu_grid *grid, const uint64_t *vector_i
     xp_put_varint(&record, vector_ids[grid->run_vector[r]]);
     xp_put_varint(&record, grid->run_length[r]);
   }
-  xp_put_u64(&record, instructions);
+  xp_put_u64(&record, sum);
   put(XP_EV_GRID_VECTOR, &record, XP_NO_SLICE);
 }
 
@@ -354,15 +360,17 @@ void xpu_kernel_counts(uint64_t launch, const xpu_grid *grid) {
   lock();
   if (recording() && grid->kernel < bus.kernels) {
     uint32_t n_blocks = bus.kernel_blocks[grid->kernel];
-    uint64_t *ids = malloc((grid->n_vectors + 1) * sizeof *ids);
-    uint64_t grid_id = 0;
+    uint64_t *ids = malloc((grid->n_vectors + 1) * 2 * sizeof *ids);
+    uint64_t *instructions = ids ? ids + grid->n_vectors + 1 : 0, grid_id = 0;
     for (uint32_t v = 0; ids && v < grid->n_vectors; v++) {
       const uint64_t *counts = grid->counts + (size_t)v * n_blocks;
+      instructions[v] = vector_instructions(grid->kernel, counts);
       if (grid_table_vector(&bus.grids, grid->kernel, counts, n_blocks, &ids[v]))
         put_vector(ids[v], grid->kernel, counts, n_blocks);
     }
     if (ids) {
-      if (grid_table_grid(&bus.grids, grid, ids, &grid_id)) put_grid(grid_id, grid, ids);
+      if (grid_table_grid(&bus.grids, grid, ids, &grid_id))
+        put_grid(grid_id, grid, ids, instructions);
       xp_body record = body(2 * XP_VARINT_MAX);
       xp_put_varint(&record, launch);
       xp_put_varint(&record, grid_id);
