@@ -6,12 +6,12 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from tempfile import mkdtemp
 
 import pytest
 
-import xpuprof
 from xpuprof.engines.base import CpuOptions
 from xpuprof.engines.valgrind import Valgrind
 from xpuprof.trace.reader import process_folders
@@ -19,7 +19,7 @@ from xpuprof.trace.streams import CPU, Stream, read_stream
 
 PROGRAMS = Path(__file__).parent / "programs"
 HEADERS = Path(__file__).parents[2] / "native" / "include"
-RUNTIME = Path(xpuprof.__file__).parent / "_native"
+RUNTIME = Path(str(files("xpuprof") / "_native"))
 
 _probe = Valgrind().probe()
 needs_valgrind = pytest.mark.skipif(
