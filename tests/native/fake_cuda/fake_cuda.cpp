@@ -290,8 +290,8 @@ static CUgraphNode add_kernel_node(CUgraph graph, const CUDA_KERNEL_NODE_PARAMS_
 
 /* Runs it, or adds it to the graph that the stream captures. */
 static CUresult launch(CUfunction f, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t bx,
-                       uint32_t by, uint32_t bz, uint32_t shared, CUstream handle,
-                       bool per_thread, uint32_t correlation) {
+                       uint32_t by, uint32_t bz, uint32_t shared, CUstream handle, bool per_thread,
+                       uint32_t correlation) {
   CUstream stream = resolve(current, handle, per_thread);
   uint32_t grid[3] = {gx, gy, gz};
   if (!stream->capture) return run_kernel(f, grid, stream, correlation, 0);
@@ -364,7 +364,7 @@ EXPORT CUresult cuFuncGetName(const char **name, CUfunction function) {
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute which, CUfunction function) {
-  *value = which == CU_FUNC_ATTRIBUTE_NUM_REGS            ? 16 + static_cast<int>(function->name.size())
+  *value = which == CU_FUNC_ATTRIBUTE_NUM_REGS ? 16 + static_cast<int>(function->name.size())
            : which == CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES ? 512
            : which == CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES  ? 8
                                                           : 0;
@@ -421,37 +421,38 @@ EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr, const void *, size_t bytes) {
 
 /* ---- launch calls --------------------------------------------------------------------------- */
 
-#define KERNEL_CALL(call, per_thread)                                                             \
-  EXPORT CUresult call(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,          \
-                       unsigned by, unsigned bz, unsigned shared, CUstream stream, void **params, \
-                       void **extra) {                                                            \
+#define KERNEL_CALL(call, per_thread)                                                               \
+  EXPORT CUresult call(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,            \
+                       unsigned by, unsigned bz, unsigned shared, CUstream stream, void **params,   \
+                       void **extra) {                                                              \
     return DRIVER_API(call, f->name.c_str(),                                                      \
                       {f, gx, gy, gz, bx, by, bz, shared, stream, params, extra}),                \
            [&](uint32_t correlation) {                                                            \
              return launch(f, gx, gy, gz, bx, by, bz, shared, stream, per_thread, correlation);   \
-           });                                                                                    \
+           });                                                                                      \
   }
 KERNEL_CALL(cuLaunchKernel, false)
 KERNEL_CALL(cuLaunchKernel_ptsz, true)
 
-#define COOPERATIVE_CALL(call, per_thread)                                                         \
-  EXPORT CUresult call(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,           \
-                       unsigned by, unsigned bz, unsigned shared, CUstream stream, void **params) { \
+#define COOPERATIVE_CALL(call, per_thread)                                                           \
+  EXPORT CUresult call(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,             \
+                       unsigned by, unsigned bz, unsigned shared, CUstream stream,                   \
+                       void **params) {                                                              \
     return DRIVER_API(call, f->name.c_str(),                                                       \
                       {f, gx, gy, gz, bx, by, bz, shared, stream, params}),                        \
            [&](uint32_t correlation) {                                                             \
              return launch(f, gx, gy, gz, bx, by, bz, shared, stream, per_thread, correlation);    \
-           });                                                                                     \
+           });                                                                                       \
   }
 COOPERATIVE_CALL(cuLaunchCooperativeKernel, false)
 COOPERATIVE_CALL(cuLaunchCooperativeKernel_ptsz, true)
 
-#define EX_CALL(call, per_thread)                                                               \
-  EXPORT CUresult call(const CUlaunchConfig *c, CUfunction f, void **params, void **extra) {    \
+#define EX_CALL(call, per_thread)                                                                  \
+  EXPORT CUresult call(const CUlaunchConfig *c, CUfunction f, void **params, void **extra) {       \
     return DRIVER_API(call, f->name.c_str(), {c, f, params, extra}), [&](uint32_t correlation) { \
       return launch(f, c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX, c->blockDimY,       \
                     c->blockDimZ, c->sharedMemBytes, c->hStream, per_thread, correlation);      \
-    });                                                                                         \
+    });                                                                                            \
   }
 EX_CALL(cuLaunchKernelEx, false)
 EX_CALL(cuLaunchKernelEx_ptsz, true)
@@ -461,11 +462,11 @@ EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, u
   return DRIVER_API(cuLaunchCooperativeKernelMultiDevice, list[0].function->name.c_str(),
                     {list, n, flags}),
          [&](uint32_t correlation) {
-           for (unsigned i = 0; i < n; i++) {
-             uint32_t grid[3] = {list[i].gridDimX, list[i].gridDimY, list[i].gridDimZ};
-             run_kernel(list[i].function, grid, list[i].hStream, correlation, 0);
-           }
-           return CUDA_SUCCESS;
+    for (unsigned i = 0; i < n; i++) {
+      uint32_t grid[3] = {list[i].gridDimX, list[i].gridDimY, list[i].gridDimZ};
+      run_kernel(list[i].function, grid, list[i].hStream, correlation, 0);
+    }
+    return CUDA_SUCCESS;
          });
 }
 EXPORT CUresult cuLaunch(CUfunction f) {
@@ -482,8 +483,8 @@ EXPORT CUresult cuLaunchGrid(CUfunction f, int width, int height) {
 EXPORT CUresult cuLaunchGridAsync(CUfunction f, int width, int height, CUstream stream) {
   return DRIVER_API(cuLaunchGridAsync, f->name.c_str(), {f, width, height, stream}),
          [&](uint32_t correlation) {
-           return launch(f, static_cast<uint32_t>(width), static_cast<uint32_t>(height), 1, 1, 1,
-                         1, 0, stream, false, correlation);
+    return launch(f, static_cast<uint32_t>(width), static_cast<uint32_t>(height), 1, 1, 1, 1, 0,
+                  stream, false, correlation);
          });
 }
 /* The runtime's launch: records bear the id of this call, not of the driver's inside it. */
@@ -512,8 +513,8 @@ EXPORT CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const 
   *node = add_kernel_node(graph, *params, std::vector<CUgraphNode>(after, after + n));
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph,
-                                         const CUgraphNode *after, size_t n, CUgraph child) {
+EXPORT CUresult cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
+                                         size_t n, CUgraph child) {
   *node = new_node(CU_GRAPH_NODE_TYPE_GRAPH);
   (*node)->child = child;
   (*node)->after.assign(after, after + n);
@@ -548,7 +549,8 @@ EXPORT CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type) {
   *type = node->type;
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v2 *params) {
+EXPORT CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node,
+                                              CUDA_KERNEL_NODE_PARAMS_v2 *params) {
   *params = node->kernel;
   return CUDA_SUCCESS;
 }
@@ -585,8 +587,8 @@ EXPORT CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode 
                                                   const CUDA_KERNEL_NODE_PARAMS_v2 *params) {
   return DRIVER_API(cuGraphExecKernelNodeSetParams_v2, nullptr, {exec, node, params}),
          [&](uint32_t) {
-           exec->copy_of[node]->kernel = *params;
-           return CUDA_SUCCESS;
+    exec->copy_of[node]->kernel = *params;
+    return CUDA_SUCCESS;
          });
 }
 EXPORT CUresult cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned enabled) {
@@ -604,7 +606,8 @@ EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph,
   });
 }
 EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec) {
-  return DRIVER_API(cuGraphExecDestroy, nullptr, {exec}), [&](uint32_t) { return CUDA_SUCCESS; });
+  return DRIVER_API(cuGraphExecDestroy, nullptr, {exec}), [&](uint32_t) {
+    return CUDA_SUCCESS; });
 }
 
 static void run_graph(CUgraph graph, CUstream stream, uint32_t correlation) {
@@ -628,12 +631,12 @@ static void run_graph(CUgraph graph, CUstream stream, uint32_t correlation) {
   }
 }
 
-#define GRAPH_CALL(call, per_thread)                                                          \
-  EXPORT CUresult call(CUgraphExec exec, CUstream stream) {                                   \
+#define GRAPH_CALL(call, per_thread)                                                            \
+  EXPORT CUresult call(CUgraphExec exec, CUstream stream) {                                     \
     return DRIVER_API(call, nullptr, {exec, stream}), [&](uint32_t correlation) {             \
       run_graph(exec->own, resolve(current, stream, per_thread), correlation);                \
       return CUDA_SUCCESS;                                                                    \
-    });                                                                                       \
+    });                                                                                         \
   }
 GRAPH_CALL(cuGraphLaunch, false)
 GRAPH_CALL(cuGraphLaunch_ptsz, true)

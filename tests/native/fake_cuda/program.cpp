@@ -31,7 +31,8 @@ CUresult cuGraphLaunch_ptsz(CUgraphExec, CUstream);
 CUresult cuStreamCreate(CUstream *, unsigned);
 }
 
-static const char PLAIN[] = "plain", FLOAT[] = "_Z5scaleIfEvPT_S0_", DOUBLE[] = "_Z5scaleIdEvPT_S0_";
+static const char PLAIN[] = "plain", FLOAT[] = "_Z5scaleIfEvPT_S0_",
+                  DOUBLE[] = "_Z5scaleIdEvPT_S0_";
 static std::vector<char> cubin;
 static CUcontext contexts[2];
 static CUmodule module;
@@ -186,7 +187,8 @@ static void conditional() {
   expect(plain, 3, 1, 1, 32, 1, 1, 0);
 }
 
-/* Many threads, each with streams of its own; the grid's x says which thread, its y which launch. */
+/* Many threads, each with streams of its own; the grid's x says which thread, its y which launch.
+ */
 static void threads(unsigned n) {
   std::vector<std::thread> all;
   for (unsigned t = 0; t < 4; t++)
@@ -230,7 +232,8 @@ int main(int argc, char **argv) {
   if (!file) return 2;
   char block[65536];
   size_t got;
-  while ((got = fread(block, 1, sizeof block, file)) > 0) cubin.insert(cubin.end(), block, block + got);
+  while ((got = fread(block, 1, sizeof block, file)) > 0)
+    cubin.insert(cubin.end(), block, block + got);
   fclose(file);
   must(cuInit(0));
   must(cuDevicePrimaryCtxRetain(&contexts[0], 0));
