@@ -87,7 +87,7 @@ def resume_run(path: str | Path) -> RunWriter:
     folder = Path(path)
     manifest = read_manifest(folder)
     if _is_alive(manifest):
-        raise UsageError(f"{folder} is still written by process {manifest['supervisor']}")
+        raise UsageError(f"{folder} is still written by process {manifest.get('supervisor')}")
     manifest |= {
         "status": "running",
         "reason": "",
@@ -166,7 +166,7 @@ def _make_way(folder: Path, force: bool) -> None:
         raise UsageError(f"{folder} is a link, which --force does not follow; name its target")
     if _is_alive(manifest):
         raise UsageError(
-            f"{folder} is being written by process {manifest['supervisor']}; end it first, or "
+            f"{folder} is being written by process {manifest.get('supervisor')}; end it first, or "
             "name another folder with -o"
         )
     # Moved aside first: should removing fail half way, no half run bears the name.
@@ -272,11 +272,18 @@ class Run:
     def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
         self.path = path
         self.manifest = manifest
-        gone = manifest["status"] == "running" and not _is_alive(manifest)
-        self.status: str = "partial" if gone else manifest["status"]
+        self.status: str = manifest["status"]
         """running | complete | partial."""
-        self.reason: str = "its supervisor is gone" if gone else str(manifest.get("reason", ""))
-        """Why the run is partial, else empty."""
+        self.reason: str = str(manifest.get("reason", ""))
+        """Why the run is not complete, else empty."""
+        if self.status == "running":
+            alive = _is_alive(manifest)
+            self.status = "running" if alive else "partial"
+            self.reason = (
+                f"process {manifest.get('supervisor')} is at work on it"
+                if alive
+                else "its supervisor is gone"
+            )
         self._decoded: dict[str, Execution] = {}
 
     @classmethod
