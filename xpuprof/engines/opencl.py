@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from importlib import metadata
 from importlib.resources import files
 from pathlib import Path
 
@@ -58,6 +59,41 @@ json.dump([
 """
 
 
+RUNTIME_ENV = "XPUPROF_OPENCL_RUNTIME"
+"""`intel`: the program sees Intel's CPU runtime (extra `intel-opencl`) as its only platform; unset
+or `system`: what the machine offers. Timed and profiled runs see the same."""
+
+
+def _intel_runtime() -> Path:
+    """The driver's library in the wheel `intel-opencl-rt`. Raises EngineError."""
+    try:
+        found = metadata.files("intel-opencl-rt") or []
+    except metadata.PackageNotFoundError:
+        found = []
+    for file in found:
+        if file.name == "libintelocl.so":
+            return Path(str(file.locate())).resolve()
+    raise EngineError(
+        f"{RUNTIME_ENV} asks for Intel's OpenCL runtime, which is not installed; "
+        "`pip install xpuprof[intel-opencl]`"
+    )
+
+
+def _runtime(folder: Path) -> dict[str, str]:
+    """Environment that chooses the runtime; the wheel's own .icd file holds no usable path."""
+    runtime = os.environ.get(RUNTIME_ENV, "system")
+    if runtime == "system":
+        return {}
+    if runtime != "intel":
+        raise EngineError(f"{RUNTIME_ENV} is {runtime!r}; choose system or intel")
+    driver = _intel_runtime()
+    vendors = folder.resolve() / "opencl-vendors"
+    vendors.mkdir(exist_ok=True)
+    (vendors / "intel.icd").write_text(f"{driver}\n")
+    libraries = [*filter(None, [os.environ.get("LD_LIBRARY_PATH")]), str(driver.parent)]
+    return {"OCL_ICD_VENDORS": str(vendors), "LD_LIBRARY_PATH": ":".join(libraries)}
+
+
 def _native(name: str) -> Path:
     return Path(str(files("xpuprof") / "_native" / name))
 
@@ -66,13 +102,14 @@ def _platforms() -> list[tuple[str, str, list[str]]] | None:
     """Name, version and devices of each platform; None without an OpenCL loader."""
     environment = {k: v for k, v in os.environ.items() if k != "OPENCL_LAYERS"}
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", _LIST_DEVICES],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env=environment,
-        )
+        with tempfile.TemporaryDirectory(prefix="xpuprof-") as folder:
+            done = subprocess.run(
+                [sys.executable, "-c", _LIST_DEVICES],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                env=environment | _runtime(Path(folder)),
+            )
         found = json.loads(done.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError):
         return []
@@ -91,7 +128,10 @@ class OpenCl:
             if not _native(name).is_file()
         ]
         advice = LAYER_ADVICE if missing else ""
-        platforms = _platforms()
+        try:
+            platforms = _platforms()
+        except EngineError as error:
+            return Probe(self.name, False, (str(error),), "")
         if platforms is None:
             missing.append("the OpenCL loader libOpenCL.so.1")
         elif not any(devices for _, _, devices in platforms):
@@ -121,6 +161,7 @@ class OpenCl:
             "XPUPROF_MODE": mode,
             "XPUPROF_TIMER": timer if mode == "time" else "",
             "PYOPENCL_NO_CACHE": "1",
+            **_runtime(execution_dir),
         }
 
     def start_services(
