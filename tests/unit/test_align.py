@@ -85,6 +85,17 @@ def test_another_vendors_spelling_is_matched_by_function() -> None:
     assert alignment.unmatched_b.tolist() == [2]
 
 
+def test_another_library_is_matched_by_the_operator_that_called_it() -> None:
+    a = table("cutlass_gemm", "copy", "cutlass_gemm").assign(range=["mm", "", "mm"])
+    b = table("Cijk_Ailk", "Cijk_pre", "fill", "Cijk_Ailk").assign(range=["mm", "", "", "mm"])
+    alignment = align(a, b)
+    assert alignment.match.tolist() == [0, -1, 3]
+    assert alignment.level.tolist() == [3, -1, 3]
+    back = sequence_slices({"sequence": launch_sequence(a)}, "s")
+    assert back is not None
+    assert align(back, b).match.tolist() == [0, -1, 3]
+
+
 def test_program_hash_does_not_part_equal_launches() -> None:
     a = table("a", "b").assign(program=["11", "22"])
     assert align(a, table("a", "b")).same

@@ -68,6 +68,18 @@ def test_allow_missing_reweights_and_states_the_share() -> None:
     assert as_json(result)["missing"] == [{"slice": 1, "kernel": "b", "call": 1}]
 
 
+def test_a_lost_region_is_replaced_by_the_nearest_slice_of_its_cluster() -> None:
+    launches = ["a/64", "b/1", "a/64", "b/2", "a/64", "b/3"]
+    selection = select_by_kernel(made_up_run(launches))
+    run = made_up_run(["a/64", "a/64", "b/2", "a/64", "b/3"], [1, 1, 5, 1, 7, 0.5], name="B")
+    with pytest.raises(MissingRegionError, match="kernel b, call 1"):
+        validate(selection, run)
+    result = validate(selection, run, allow_missing=True)
+    assert [r.end.kernel for r in result.transplant.stand_ins] == ["b"]
+    assert result.selection.covered == 1.0
+    assert result.projected.value == pytest.approx(3 * 1.0 + 2 * 5.0 + 0.5)
+
+
 def test_more_calls_of_a_known_kernel_count_to_its_cluster() -> None:
     selection = select_by_kernel(made_up_run(A, TIMES))
     run = made_up_run([*A, "a/64", "a/64"], [1, 2, 1, 2, 1, 1, 1, 0.5])

@@ -21,8 +21,13 @@ from xpuprof.timing.transfer import transfer
     is_flag=True,
     help="Leave out regions that a run lacks, re-weight the others and state the covered share.",
 )
+@click.option(
+    "--metric", default="time", show_default=True, help="Of imported profiles: time, gpu_time, ..."
+)
 @options.as_json
-def command(selection: Path, runs: tuple[Path, ...], allow_missing: bool, as_json: bool) -> None:
+def command(
+    selection: Path, runs: tuple[Path, ...], allow_missing: bool, metric: str, as_json: bool
+) -> None:
     """How well one selection serves on several machines.
 
     RUN_A holds the timer runs of the machine where the selection was made, the others those of
@@ -36,7 +41,7 @@ def command(selection: Path, runs: tuple[Path, ...], allow_missing: bool, as_jso
     if not runs:
         raise click.UsageError("name at least one run directory with timer runs")
     chosen = read_selection(selection)
-    rows = transfer(chosen, [open_timed(run) for run in runs], allow_missing=allow_missing)
+    rows = transfer(chosen, [open_timed(run, metric) for run in runs], allow_missing=allow_missing)
     if as_json:
         options.print_json({"selection": str(selection), "runs": [row.as_json() for row in rows]})
     else:

@@ -1,7 +1,8 @@
 """Kineto's Chrome trace (`torch.profiler`, CUDA and ROCm): .json and .json.gz.
 
-The events are decoded one by one from a window of the file, never the file as a whole. Kept of them:
-the kernels (about 100 bytes each) and the time span.
+The events are decoded one by one from a window of the file, never the file as a whole. Kept are
+the kernels (about 100 bytes each), the operators' numbers and names, and the time span. A kernel's
+range is the framework's operator that launched it, which is the same on every vendor's device.
 """
 
 from __future__ import annotations
@@ -26,49 +27,108 @@ US = 1e-6
 
 
 def load(source: Path, writer: ImportWriter) -> None:
-    """Import a trace. InputError when it is not JSON, damaged, or holds no kernel."""
+    """Import a trace. InputError when it is not JSON, damaged, or holds no kernel.
+
+    `range` of a slice is the operator (cpu_op) that launched its kernel and `range_call` which of
+    that operator's calls, which is the same on machines whose kernels have other names.
+    """
     kernels: list[str] = []
     times: list[tuple[float, float]] = []
-    places: list[tuple[int, int]] = []
+    places: list[tuple[int, int, int]] = []
     shapes: list[tuple[int, ...]] = []
-    first, last = np.inf, -np.inf
+    operators = _Operators()
+    first, last = float("inf"), float("-inf")
     for event in events(source):
         if event.get("ph") != "X":
             continue
         start, duration = _number(source, event, "ts"), _number(source, event, "dur")
         first, last = min(first, start), max(last, start + duration)
-        if str(event.get("cat", "")).lower() != "kernel":
-            continue
+        kind = str(event.get("cat", "")).lower()
         detail = event.get("args", {})
-        kernels.append(str(event.get("name", "")))
-        times.append((start, duration))
-        places.append((_integer(detail.get("device", 0)), _integer(detail.get("stream", 0))))
-        shapes.append((*_shape(detail.get("grid")), *_shape(detail.get("block"))))
+        if kind in ("cuda_runtime", "cuda_driver", "hip_runtime"):
+            operators.launch(_thread(event), start, _integer(detail.get("correlation", -1)))
+        elif kind in ("cpu_op", "operator"):
+            operators.operator(_thread(event), start, duration, str(event.get("name", "")))
+        elif kind == "kernel":
+            kernels.append(str(event.get("name", "")))
+            times.append((start, duration))
+            places.append(
+                (
+                    _integer(detail.get("device", 0)),
+                    _integer(detail.get("stream", 0)),
+                    _integer(detail.get("correlation", -1)),
+                )
+            )
+            shapes.append((*_shape(detail.get("grid")), *_shape(detail.get("block"))))
     if not kernels:
         raise InputError(
             f"{source} has no device kernel; record with ProfilerActivity.CUDA in `activities`"
         )
     stamp = np.array(times)
     # A trace's times have an arbitrary origin of 10^12 us; taking it off keeps nanoseconds exact.
-    start = (stamp[:, 0] - first) * US
-    order = np.argsort(start, kind="stable")
-    place = np.array(places, dtype=np.int32)[order]
+    begin = (stamp[:, 0] - first) * US
+    order = np.argsort(begin, kind="stable")
+    place = np.array(places, dtype=np.int64)[order]
     shape = np.array(shapes, dtype=np.int64)[order]
+    around = operators.around(place[:, 2].tolist())
     timeline = Timeline(writer)
     timeline.begin(0.0)
     timeline.add(
         Launches(
             kernel=[kernels[i] for i in order],
-            start=start[order],
-            end=(start + stamp[:, 1] * US)[order],
-            device=place[:, 0],
-            stream=place[:, 1],
+            start=begin[order],
+            end=(begin + stamp[:, 1] * US)[order],
+            device=place[:, 0].astype(np.int32),
+            stream=place[:, 1].astype(np.int32),
             grid=shape[:, :3],
             block=shape[:, 3:],
-            metrics={},
+            metrics={"range_call": np.array([call for _, call in around], dtype=np.float64)},
+            ranges=[name for name, _ in around],
         )
     )
     timeline.finish((last - first) * US)
+
+
+class _Operators:
+    """The innermost operator around the call that launched each kernel, found by one sweep over
+    calls and operators sorted by thread and time."""
+
+    def __init__(self) -> None:
+        self._launches: list[tuple[str, float, int]] = []
+        self._operators: list[tuple[str, float, float, str]] = []
+
+    def launch(self, thread: str, at: float, correlation: int) -> None:
+        """A runtime call."""
+        self._launches.append((thread, at, correlation))
+
+    def operator(self, thread: str, start: float, duration: float, name: str) -> None:
+        """An operator's extent on its thread."""
+        self._operators.append((thread, start, -duration, name))
+
+    def around(self, correlations: list[int]) -> list[tuple[str, int]]:
+        """(operator, which of its calls from 1) of each kernel; ("", 0) outside any."""
+        found: dict[int, tuple[str, int]] = {}
+        # Of operators that start together the longer one is the outer.
+        spans = sorted(self._operators)
+        by_start = sorted(range(len(spans)), key=lambda i: spans[i][1])
+        number, seen = [0] * len(spans), dict[str, int]()
+        for i in by_start:
+            name = spans[i][3]
+            number[i] = seen[name] = seen.get(name, 0) + 1
+        at, thread = 0, ""
+        stack: list[int] = []
+        for own, moment, correlation in sorted(self._launches):
+            if own != thread:
+                thread, stack = own, []
+            while at < len(spans) and spans[at][:2] <= (own, moment):
+                if spans[at][0] == own:
+                    stack.append(at)
+                at += 1
+            while stack and spans[stack[-1]][1] - spans[stack[-1]][2] < moment:
+                stack.pop()
+            if stack:
+                found.setdefault(correlation, (spans[stack[-1]][3], number[stack[-1]]))
+        return [found.get(correlation, ("", 0)) for correlation in correlations]
 
 
 def events(source: Path) -> Iterator[dict[str, Any]]:
@@ -130,6 +190,10 @@ def _number(source: Path, event: dict[str, Any], key: str) -> float:
         raise InputError(
             f"{source}: event {event.get('name')!r} has no number {key!r}; the trace is damaged"
         ) from None
+
+
+def _thread(event: dict[str, Any]) -> str:
+    return f"{event.get('pid')}/{event.get('tid')}"
 
 
 def _shape(value: object) -> tuple[int, int, int]:

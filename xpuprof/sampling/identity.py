@@ -18,10 +18,11 @@ from xpuprof.errors import InputError
 from xpuprof.sampling.runs import decode_runs, encode_runs
 from xpuprof.trace.elf import build_id
 
-KIND_COLUMNS = ("kernel", "program", "gx", "gy", "gz", "lx", "ly", "lz")
-"""What makes two launches the same kind of work."""
+KIND_COLUMNS = ("kernel", "program", "gx", "gy", "gz", "lx", "ly", "lz", "range")
+"""What makes two launches the same kind of work. `range`: the operator or annotated range that
+launched it, known of imported profiles."""
 
-_DEFAULTS: dict[str, Any] = {"program": ""}
+_DEFAULTS: dict[str, Any] = {"program": "", "range": ""}
 
 
 def program_identity(
@@ -57,8 +58,9 @@ def launch_sequence(slices: pd.DataFrame) -> dict[str, Any]:
     """The order of a run's slices, for `Selection.identity["sequence"]`.
 
     `slices`: as `trace.tables.Process.slices` (columns that are not there count as not known).
-    Returns `kinds` (one list a kind: kernel, program, grid, block), `order` (kind of every slice,
-    run-length coded lines) and `digest`, which is equal for equal sequences.
+    Returns `kinds` (one list a kind: kernel, program, grid, block and, if any is known, range),
+    `order` (kind of every slice, run-length coded lines) and `digest`, which is equal for equal
+    sequences.
     """
     kinds = with_kind_columns(slices)
     codes, first = _first_seen_codes(kinds)
@@ -66,6 +68,9 @@ def launch_sequence(slices: pd.DataFrame) -> dict[str, Any]:
         [str(row[0]), str(row[1]), [int(n) for n in row[2:5]], [int(n) for n in row[5:8]]]
         for row in kinds.iloc[first].to_numpy(dtype=object).tolist()
     ]
+    ranges = kinds["range"].iloc[first].astype(str).tolist()
+    if any(ranges):
+        listed = [[*kind, name] for kind, name in zip(listed, ranges, strict=True)]
     order = encode_runs(codes)
     digest = hashlib.sha256(json.dumps([listed, order]).encode()).hexdigest()
     return {"digest": digest, "kinds": listed, "order": order}
@@ -82,8 +87,8 @@ def sequence_slices(identity: Mapping[str, Any], source: str) -> pd.DataFrame | 
     try:
         kinds = pd.DataFrame(
             [
-                [kernel, program, *grid, *block]
-                for kernel, program, grid, block in sequence["kinds"]
+                [kernel, program, *grid, *block, *(more or [""])]
+                for kernel, program, grid, block, *more in sequence["kinds"]
             ],
             columns=list(KIND_COLUMNS),
         )

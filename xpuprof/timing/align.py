@@ -3,7 +3,8 @@
 Autotuning, another vendor's library or another machine make a program launch a few kernels more or
 less. The longest common subsequence of (kernel, grid, work-group) gives the anchors; what lies
 between two anchors is matched again by kernel name alone, then by the bare function name (no
-parameters, template arguments or namespaces). The order of the run is never broken.
+parameters, template arguments or namespaces), then by the operator that launched it, where that is
+known: another vendor's library has other kernels for it. The order of the run is never broken.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from xpuprof.sampling.identity import KIND_COLUMNS, with_kind_columns
 
 I64 = npt.NDArray[np.int64]
 
-LEVELS = ("kernel and grid", "kernel", "function")
+LEVELS = ("kernel and grid", "kernel", "function", "operator")
 """What a pair of matched slices has in common, from the closest."""
 
 _BITS = 1 << 31
@@ -64,13 +65,14 @@ def align(a: pd.DataFrame, b: pd.DataFrame) -> Alignment:
         {"kernel": str}
     )
     # The program's hash is left out: a driver that gets IL on one machine gets source on another.
-    by_grid = [name for name in KIND_COLUMNS if name != "program"]
+    by_grid = [name for name in KIND_COLUMNS if name not in ("program", "range")]
     names = kinds["kernel"]
     functions = names.map({name: bare_function(name) for name in names.unique()})
     keys = (
         kinds.groupby(by_grid, sort=False).ngroup().to_numpy(),
         pd.factorize(names)[0],
         pd.factorize(functions)[0],
+        _operators(kinds["range"].astype(str)),
     )
     size_a, size_b = len(a), len(b)
     match = np.full(size_a, -1, dtype=np.int64)
@@ -82,6 +84,14 @@ def align(a: pd.DataFrame, b: pd.DataFrame) -> Alignment:
             match[rows] = pairs[:, 1] + start_b
             level[rows] = number
     return Alignment(match, level, size_b)
+
+
+def _operators(ranges: pd.Series[str]) -> npt.NDArray[np.int64]:
+    """Codes of the operators; launches without one are like nothing else."""
+    codes = pd.factorize(ranges)[0].astype(np.int64)
+    none = (ranges == "").to_numpy()
+    codes[none] = -1 - np.flatnonzero(none)
+    return codes
 
 
 def bare_function(name: str) -> str:

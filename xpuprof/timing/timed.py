@@ -37,8 +37,8 @@ class Timed:
         return typical_times(self.times)
 
 
-def open_timed(path: str | Path) -> Timed:
-    """The timer runs of a run directory, or the slice times of an imported one.
+def open_timed(path: str | Path, metric: str = "time") -> Timed:
+    """The timer runs of a run directory, or a time-like metric of an imported one, in its unit.
 
     Raises TraceError when it is no run directory or holds no times, InputError as
     `from_executions`.
@@ -47,13 +47,14 @@ def open_timed(path: str | Path) -> Timed:
     run = Run.open(folder)
     if ImportedSlices.present(folder):
         imported = ImportedSlices(folder)
-        if "time" not in imported.metrics:
+        if metric not in imported.metrics:
             raise TraceError(
-                f"{folder} was imported without times; import an Nsight Systems, Kineto, nvprof or "
-                "Nsight Compute profile"
+                f"{folder} was imported without {metric}; it has {', '.join(imported.metrics)}"
             )
-        times = np.asarray(imported.column("time"), dtype=np.float64)[None, :]
+        times = np.asarray(imported.column(metric), dtype=np.float64)[None, :]
         return Timed(str(folder), imported.table(), times, dict(run.manifest["machine"]))
+    if metric != "time":
+        raise TraceError(f"{folder} has the metric time alone; {metric} is of imported profiles")
     if not run.times:
         raise TraceError(f"{folder} holds no timer run; make one with `xpuprof time -- ./app args`")
     return from_executions(str(folder), run.times, dict(run.manifest["machine"]))

@@ -44,6 +44,7 @@ class Row:
             "speedup": v.speedup,
             "covered": v.selection.covered,
             "missing": len(moved.missing),
+            "stand_ins": len(moved.stand_ins),
             "attributed_slices": len(moved.attributed),
             "unknown_slices": len(moved.unknown),
             "gone_share": moved.gone,

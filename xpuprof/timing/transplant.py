@@ -26,8 +26,10 @@ I64 = npt.NDArray[np.int64]
 class Transplant:
     """`selection` speaks of the slices of the other run. Nothing that was lost is left unsaid.
 
-    `missing`: representatives (as in the original) that never occurred; `attributed`: slices that
-    only the other run has, but of a kernel that is known, so that they count to its cluster;
+    `missing`: representatives (as in the original) that never occurred; `stand_ins`: those of them
+    for which another slice of the cluster, the nearest in order, was taken, since the cluster had
+    no other representative left; `attributed`: slices that only the other run has, but of a kernel
+    that is known, so that they count to its cluster;
     `unknown`: slices that only the other run has, of kernels that the original never saw;
     `gone`: share of the original's slices that the other run lacks; `differences`: one sentence
     each, empty when both runs launched the same.
@@ -35,6 +37,7 @@ class Transplant:
 
     selection: Selection
     missing: tuple[Representative, ...]
+    stand_ins: tuple[Representative, ...]
     attributed: I64
     unknown: I64
     gone: float
@@ -65,11 +68,17 @@ def transplant(selection: Selection, slices: pd.DataFrame, name: str) -> Transpl
     differences = [*_sequence_differences(selection, alignment, name)]
     differences += _marker_differences(selection, alignment, slices)
     if alignment.same:
-        return Transplant(selection, (), _none(), _none(), 0.0, tuple(differences), not differences)
+        return Transplant(
+            selection, (), (), _none(), _none(), 0.0, tuple(differences), not differences
+        )
     labels, attributed, unknown = _labels(selection, alignment, slices)
-    moved, missing = _move(selection, alignment, slices, labels, len(unknown))
+    rows = {r.slice: int(alignment.match[r.slice]) for r in selection.representatives}
+    missing = tuple(r for r in selection.representatives if rows[r.slice] < 0)
+    stand_ins = _stand_ins(selection, rows, labels)
+    moved = _move(selection, rows | stand_ins, slices, labels, len(unknown))
     gone = len(alignment.unmatched_a) / len(alignment.match) if original is not None else 0.0
-    return Transplant(moved, missing, attributed, unknown, gone, tuple(differences), False)
+    taken = tuple(r for r in missing if r.slice in stand_ins)
+    return Transplant(moved, missing, taken, attributed, unknown, gone, tuple(differences), False)
 
 
 def _anything_common(selection: Selection, alignment: Alignment) -> bool:
@@ -158,7 +167,7 @@ def _labels(
     extra = alignment.unmatched_b
     known = pd.Series(labels, dtype="float64")
     known[extra] = np.nan
-    kinds = with_kind_columns(slices).drop(columns="program").astype({"kernel": str})
+    kinds = with_kind_columns(slices).drop(columns=["program", "range"]).astype({"kernel": str})
     for keys in (list(kinds.columns), ["kernel"]):
         grouped = known.groupby([kinds[key] for key in keys], sort=False)
         filled = grouped.ffill()
@@ -168,16 +177,28 @@ def _labels(
     return result, extra[~unknown[extra]], extra[unknown[extra]]
 
 
+def _stand_ins(selection: Selection, rows: Mapping[int, int], labels: I32) -> dict[int, int]:
+    """For each cluster without any representative left, its nearest slice in the other run, by the
+    slice of its first representative."""
+    left = {r.cluster for r in selection.representatives if rows[r.slice] >= 0}
+    result: dict[int, int] = {}
+    for r in selection.representatives:
+        members = np.flatnonzero(labels == r.cluster) if r.cluster not in left else _none()
+        if len(members):
+            expected = r.slice * len(labels) / selection.slices
+            result[r.slice] = int(members[np.argmin(np.abs(members - expected))])
+            left.add(r.cluster)
+    return result
+
+
 def _move(
     selection: Selection,
-    alignment: Alignment,
+    rows: Mapping[int, int],
     slices: pd.DataFrame,
     labels: I32,
     unknown: int,
-) -> tuple[Selection, tuple[Representative, ...]]:
-    rows = [int(alignment.match[r.slice]) for r in selection.representatives]
-    present = [(r, row) for r, row in zip(selection.representatives, rows, strict=True) if row >= 0]
-    missing = tuple(r for r, row in zip(selection.representatives, rows, strict=True) if row < 0)
+) -> Selection:
+    present = [(r, rows[r.slice]) for r in selection.representatives if rows[r.slice] >= 0]
     total = _sum_by_cluster(selection.representatives)
     left = _sum_by_cluster([r for r, _ in present])
     covered_weight = sum(r.weight for r in selection.representatives if r.cluster in left)
@@ -206,7 +227,7 @@ def _move(
     )
     lost = ~np.isin(labels, list(left))
     labels = np.where(lost, -1, labels).astype(np.int32)
-    return replace(selection, representatives=moved, labels=labels, covered=covered), missing
+    return replace(selection, representatives=moved, labels=labels, covered=covered)
 
 
 def _sum_by_cluster(representatives: Sequence[Representative]) -> dict[int, float]:

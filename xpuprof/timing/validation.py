@@ -134,6 +134,7 @@ def as_json(validation: Validation) -> dict[str, Any]:
         "missing": [
             {"slice": r.slice, "kernel": r.end.kernel, "call": r.end.call} for r in moved.missing
         ],
+        "stand_ins": len(moved.stand_ins),
         "covered": selection.covered,
         "measured_s": validation.measured,
         "projected_s": validation.projected.value,

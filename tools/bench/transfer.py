@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""How well selections travel between device runtimes, thread counts and instruction sets.
+
+Each program is recorded and selected once, on the machine of origin; then it is timed natively
+under every other setting of the environment, which stands in for another machine.
+
+    tools/bench/transfer.py -o OUT --machine 1-thread:POCL_MAX_PTHREAD_COUNT=1 \\
+        --program heat:build/examples/heat ...
+
+Prints one Markdown row a program and machine: measured and projected time, sampling error, the
+speed-up over the machine of origin as measured and as projected. OUT keeps every run directory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--program", action="append", required=True, metavar="NAME:COMMAND")
+    parser.add_argument("--machine", action="append", required=True, metavar="NAME:VAR=VALUE ...")
+    parser.add_argument("--repeat", default="5")
+    parser.add_argument("--cpu", default="auto", help="CPU engine of the profile")
+    options = parser.parse_args()
+    print("| program | machine | slices | regions | measured | projected | error | in interval |"
+          " ratio | projected | ratio error |")  # fmt: skip
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    errors: dict[str, list[float]] = {}
+    for text in options.program:
+        name, _, command = text.partition(":")
+        rows = travel(options, name, shlex.split(command))
+        for machine, row in zip(["origin", *map(title, options.machine)], rows, strict=True):
+            errors.setdefault(machine, []).append(row["sampling_error"])
+            print(line(name, machine, row), flush=True)
+    print("\n| machine | mean error | largest error |\n|---|---|---|")
+    for machine, values in errors.items():
+        print(
+            f"| {machine} | {100 * sum(values) / len(values):.2f} % | {100 * max(values):.2f} % |"
+        )
+    return 0
+
+
+def title(machine: str) -> str:
+    """The machine's name."""
+    return machine.partition(":")[0]
+
+
+def travel(options: Any, name: str, command: list[str]) -> list[dict[str, Any]]:
+    """Record on the machine of origin, time everywhere; the rows of `xpuprof transfer --json`."""
+    folder = options.output / name
+    origin = folder / "origin"
+    xpuprof("run", "--cpu", options.cpu, "--repeat", options.repeat, "--force", "-q", "-o", origin,
+            "--", *command)  # fmt: skip
+    runs = [origin]
+    for machine in options.machine:
+        settings = dict(pair.split("=", 1) for pair in shlex.split(machine.partition(":")[2]))
+        runs.append(folder / title(machine))
+        # The first timer run finds the runtime's kernel cache cold, so it is made for nothing.
+        for repeat in ("1", options.repeat):
+            xpuprof("time", "--repeat", repeat, "--force", "-q", "-o", runs[-1], "--", *command,
+                    **settings)  # fmt: skip
+    table = xpuprof("transfer", "--json", origin / "selection.json", *runs)
+    rows: list[dict[str, Any]] = json.loads(table)["runs"]
+    return rows
+
+
+def xpuprof(*arguments: Any, **settings: str) -> str:
+    """One command; its output."""
+    done = subprocess.run(
+        [sys.executable, "-m", "xpuprof", *map(str, arguments)],
+        env={**os.environ, **settings},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"xpuprof {shlex.join(map(str, arguments))}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def line(name: str, machine: str, row: dict[str, Any]) -> str:
+    """A row of the table."""
+    low, high = row["interval_s"]
+    held = "-" if low is None else "yes" if low <= row["measured_s"] <= high else "no"
+    cells = [
+        name,
+        machine,
+        str(row["slices"]),
+        str(round(row["slices"] / row["speedup"])),
+        f"{1e3 * row['measured_s']:.1f} ms",
+        f"{1e3 * row['projected_s']:.1f} ms",
+        f"{100 * row['sampling_error']:.2f} %",
+        held,
+        f"{row['measured_ratio']:.3f}",
+        f"{row['projected_ratio']:.3f}",
+        f"{100 * row['relative_error']:.2f} %",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
