@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pytest
 
 from xpuprof.engines.base import GpuOptions, Mode, Probe, Timer
-from xpuprof.engines.opencl import OpenCl
+from xpuprof.engines.opencl import RUNTIME_ENV, OpenCl
 from xpuprof.trace.reader import process_folders, read_process
 from xpuprof.trace.tables import GpuVectors, Process
 
@@ -24,13 +24,13 @@ MIX_ATOMIC = 7  # enum xp_mix
 
 
 @cache
-def _probe() -> Probe:
+def _probe(runtime: str) -> Probe:
     return OpenCl().probe()
 
 
 def engine() -> OpenCl:
     """The engine, or skip."""
-    found = _probe()
+    found = _probe(os.environ.get(RUNTIME_ENV, ""))
     if not found.available:
         pytest.skip(f"engine opencl: {', '.join(found.missing)}")
     return OpenCl()

@@ -1,0 +1,63 @@
+"""The OpenCL layer on Intel's CPU runtime: SPIR-V, Khronos's loader, uneven groups."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from layered import PROGRAMS, environment, layered, run, warp_atomics
+from test_opencl_layer import LAUNCHES, expect, trips_model
+
+from xpuprof.engines.opencl import RUNTIME_ENV, _intel_runtime
+from xpuprof.errors import EngineError
+
+pytestmark = [pytest.mark.opencl, pytest.mark.intel]
+
+
+@pytest.fixture(autouse=True)
+def intel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intel's runtime, or skip."""
+    try:
+        _intel_runtime()
+    except EngineError:
+        pytest.skip("Intel's runtime is not installed (extra intel-opencl)")
+    monkeypatch.setenv(RUNTIME_ENV, "intel")
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program `opencl_cases`."""
+    target = tmp_path_factory.mktemp("cases") / "opencl_cases"
+    flags = ["-O1", "-Wno-deprecated-declarations", "-lOpenCL", "-lpthread"]
+    subprocess.run(["cc", PROGRAMS / "opencl_cases.c", "-o", target, *flags], check=True)
+    return target
+
+
+@pytest.mark.parametrize(
+    "case", ["threads", "programs", "failures", "features", "null_local", "sub_devices"]
+)
+def test_profile(cases: Path, tmp_path: Path, case: str) -> None:
+    """GIVEN a program on Intel's runtime THEN nothing differs and every launch is instrumented."""
+    with environment("time", "async", tmp_path / "n") as env:
+        native = run([cases, case], {k: v for k, v in env.items() if k != "OPENCL_LAYERS"})
+    ran = layered([cases, case], tmp_path / "p")
+    assert (ran.done.returncode, ran.done.stdout) == (0, native.done.stdout)
+    assert "Intel" in ran.process.meta["engine_version"]
+    assert len(ran.process.launches) == LAUNCHES[case]
+    assert ran.process.launches["instrumented"].all()
+
+
+@pytest.mark.parametrize("case", ["shapes", "events"])
+def test_warps_against_the_model(cases: Path, tmp_path: Path, case: str) -> None:
+    """GIVEN launches of all shapes THEN each warp is exact."""
+    expect(trips_model, layered([cases, case], tmp_path / "p"))
+
+
+def test_chosen_local_size_is_the_runtimes(cases: Path, tmp_path: Path) -> None:
+    """GIVEN no local size THEN counts are those of some division into groups."""
+    gpu = layered([cases, "null_local"], tmp_path / "p").process.gpu
+    assert gpu is not None
+    counted = warp_atomics(gpu, 0).tolist()
+    sizes = [n for n in range(1, 4097) if 4096 % n == 0]
+    assert any(counted == trips_model((4096,), (n,)).tolist() for n in sizes)
