@@ -26,6 +26,7 @@ from xpuprof.formats import kineto, nsys, nvprof
 from xpuprof.sampling import allegro, photon, random_, sieve, stem_root, stratified, xpu_stem
 from xpuprof.sampling.methods import names
 from xpuprof.sampling.profile import SliceProfile
+from xpuprof.sampling.selection import Selection
 from xpuprof.timing.comparison import compare
 from xpuprof.timing.profiles import Subject, imported_profile
 from xpuprof.trace.imported import ImportWriter
@@ -178,12 +179,14 @@ def table(data: Path, repeats: int) -> None:
 def cross(data: Path, repeats: int) -> None:
     """Selections made on one machine estimate the run on another; unmatched launches stay in sight.
 
-    Launches are the same where kernel name and call agree. A stratum whose chosen launch has no
-    counterpart is estimated by its chosen launches that have one; a stratum with none is `lost`: its
-    share of the time where the selection was made is stated beside the error.
+    Kineto's launches are the same where operator and its call agree (kernels have other names on
+    another vendor's device): a launch's counterpart is its share of all that the operator's call
+    launched there. Elsewhere kernel name and call decide. What a launch without a counterpart stood
+    for is estimated by its stratum's others. Time there that no launch here corresponds to is
+    `unmatched there`; it is not estimated, so it is part of the error.
     """
-    print("| selected on | applied to | method | error there | unmatched launches | time lost |")
-    print("|---|---|---|---|---|---|")
+    print("| selected on | applied to | method | error there | error of matched | launches without counterpart | unmatched time here | there |")
+    print("|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as work:
         subjects = {
             name: load(path, folder, Path(work)).profile for name, path, folder in sources(data)
@@ -200,51 +203,63 @@ def cross(data: Path, repeats: int) -> None:
         if a not in subjects or b not in subjects:
             continue
         for method, module in ACROSS.items():
-            errors, lost = [], []
+            errors, matched = [], []
+            target, known, there = counterpart(subjects[a], subjects[b])
+            times = subjects[a].require_times("cross")
             for seed in range(repeats):
                 selection = module.select(subjects[a], seed=seed)
-                error, gone, unmatched = transplant(selection, subjects[a], subjects[b])
-                errors.append(error)
-                lost.append(gone)
+                projected = transplant(selection, target, known)
+                errors.append(abs(1 - projected / subjects[b].require_times("cross").sum()))
+                matched.append(abs(1 - projected / target[known].sum()))
             print(
-                f"| {a} | {b} | {method} | {100 * np.mean(errors):.2f} % | {unmatched} "
-                f"| {100 * np.mean(lost):.2f} % |",
+                f"| {a} | {b} | {method} | {100 * np.mean(errors):.2f} % "
+                f"| {100 * np.mean(matched):.2f} % | {int((~known).sum()):,} of {len(known):,} "
+                f"| {100 * times[~known].sum() / times.sum():.2f} % | {100 * there:.2f} % |",
                 flush=True,
             )
 
 
-def transplant(
-    selection: object, here: SliceProfile, there: SliceProfile
-) -> tuple[float, float, str]:
-    """(error on the other machine, share of time lost, unmatched launches) of a selection."""
-    where = {key: row for row, key in enumerate(zip(*keys(there), strict=True))}
-    own = list(zip(*keys(here), strict=True))
-    other = np.array([where.get(key, -1) for key in own])
-    missing_there = int((other < 0).sum())
-    missing_here = len(there) - len(set(own) & where.keys())
-    times, target = here.require_times("cross"), there.require_times("cross")
-    labels = selection.labels  # type: ignore[attr-defined]
-    size = np.bincount(labels)
-    drawn = np.zeros(len(size))
-    total = np.zeros(len(size))
-    for r in selection.representatives:  # type: ignore[attr-defined]
-        if other[r.slice] >= 0:
+def counterpart(here: SliceProfile, there: SliceProfile) -> tuple[np.ndarray, np.ndarray, float]:
+    """Each slice's time there, whether it has one, and the share of time there without a slice
+    here."""
+    own, other = keys(here), keys(there)
+    times = there.require_times("cross")
+    total: dict[tuple[str, float], float] = {}
+    for key, value in zip(other, times.tolist(), strict=True):
+        total[key] = total.get(key, 0.0) + value
+    parts: dict[tuple[str, float], int] = {}
+    for key in own:
+        parts[key] = parts.get(key, 0) + 1
+    known = np.array([key in total for key in own])
+    target = np.array([total.get(key, 0.0) / parts[key] for key in own])
+    lost = sum(value for key, value in total.items() if key not in parts)
+    return target, known, lost / float(times.sum())
+
+
+def transplant(selection: Selection, target: np.ndarray, known: np.ndarray) -> float:
+    """The total there of the slices that have a counterpart."""
+    labels = selection.labels
+    size = np.bincount(labels, weights=known)
+    drawn, total = np.zeros(len(size)), np.zeros(len(size))
+    for r in selection.representatives:
+        if known[r.slice]:
             drawn[r.cluster] += r.draws
-            total[r.cluster] += r.draws * target[other[r.slice]]
-    known = drawn > 0
-    projected = float((size[known] * total[known] / drawn[known]).sum())
-    lost = float(np.bincount(labels, weights=times)[~known].sum() / times.sum())
-    # A lost stratum is taken to have run as much faster as the rest did.
-    projected /= max(1.0 - lost, 1e-9)
-    return (
-        abs(1.0 - projected / float(target.sum())),
-        lost,
-        f"{missing_there} of {len(here)} here, {missing_here} of {len(there)} there",
-    )
+            total[r.cluster] += r.draws * target[r.slice]
+    mean = np.divide(total, drawn, out=np.zeros(len(size)), where=drawn > 0)
+    # A stratum none of whose drawn slices has a counterpart: the others' ratio of there to here.
+    lost = (drawn == 0) & (size > 0)
+    if lost.any():
+        here = np.array(selection.scores["strata"]["mean"])
+        ok = drawn > 0
+        ratio = float((size[ok] * mean[ok]).sum() / (size[ok] * here[ok]).sum())
+        mean[lost] = here[lost] * ratio
+    return float((size * mean).sum())
 
 
-def keys(profile: SliceProfile) -> tuple[list[str], list[int]]:
-    return profile.slices["kernel"].astype(str).tolist(), profile.slices["call"].tolist()
+def keys(profile: SliceProfile) -> list[tuple[str, float]]:
+    table = profile.slices
+    name, call = ("range", "range_call") if "range_call" in table else ("kernel", "call")
+    return list(zip(table[name].astype(str).tolist(), table[call].tolist(), strict=True))
 
 
 def coverage(draws: int) -> None:

@@ -108,9 +108,9 @@ def _report(output: Path, form: str, slices: ImportedSlices, as_json: bool, quie
             }
         )
         return
-    total = f", {seconds(float(slices.column('gpu_time').sum()))} of kernels" * (
-        "gpu_time" in metrics
-    )
+    total = ""
+    if "gpu_time" in metrics:
+        total = f", {seconds(float(slices.column('gpu_time').sum()))} of kernels"
     click.echo(f"{output}: {slices.rows} slices from {form}{total}")
     more = f" and {len(metrics) - SHOWN} more" * (len(metrics) > SHOWN)
     click.echo(f"metrics: {', '.join(metrics[:SHOWN]) or 'none'}{more}")

@@ -14,6 +14,7 @@ from xpuprof.sampling.methods import select, takes_process
 from xpuprof.sampling.selection import Selection
 from xpuprof.sampling.stability import Stability, over_bootstraps, over_seeds
 from xpuprof.timing.slices import main_process, slice_times
+from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.run import Run
 
 
@@ -23,6 +24,10 @@ def select_run(run: Run, method: str, *, seed: int, **options: Any) -> Selection
     Where the run holds timer runs of the same slices, their times go to the method: they decide how
     many representatives a cluster gets. Raises InputError when the run holds no profile.
     """
+    if ImportedSlices.present(run.path):
+        from xpuprof.timing.profiles import select_imported  # which reads times through this file
+
+        return select_imported(run, method, seed=seed, **options)
     if run.profile is None:
         raise InputError(
             f"{run.path} holds no profile; record one with: xpuprof profile -- ./app args"

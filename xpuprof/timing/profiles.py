@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
-from xpuprof.errors import InputError
+from xpuprof.errors import InputError, UsageError
+from xpuprof.sampling import frequency
 from xpuprof.sampling.methods import function_of, takes_process
-from xpuprof.sampling.profile import VECTORS_HELP, NeedsError, SliceProfile, from_process
+from xpuprof.sampling.profile import VECTORS_HELP, NeedsError, SliceProfile, Vectors, from_process
 from xpuprof.sampling.selection import Selection
 from xpuprof.timing.choose import run_times
 from xpuprof.timing.slices import main_process
-from xpuprof.trace.imported import ImportedSlices
+from xpuprof.trace.imported import VECTORS, ImportedSlices
 from xpuprof.trace.run import Run
 from xpuprof.trace.tables import Process
-
-F64 = npt.NDArray[np.float64]
 
 TIMES = ("gpu_time", "cycles", "time")
 """What an imported profile selects by: kernels' own time first, which is what the field's methods
@@ -56,7 +56,7 @@ def imported_profile(path: Path) -> SliceProfile:
     source = ImportedSlices(path)
     metrics = {name: np.asarray(source.column(name)) for name in source.metrics}
     time = next((name for name in TIMES if name in metrics), None)
-    return SliceProfile(
+    profile = SliceProfile(
         slices=source.table(),
         times=metrics[time] if time else None,
         metrics=metrics,
@@ -65,6 +65,24 @@ def imported_profile(path: Path) -> SliceProfile:
         time_name=time or "time",
         name=str(path),
     )
+    if any(source.has_vectors(side) for side in VECTORS):
+        return replace(
+            profile, clusters=lambda seed: _by_imported_vectors(profile, "xpu-point", seed).labels
+        )
+    return profile
+
+
+def select_imported(run: Run, method: str, *, seed: int, **options: Any) -> Selection:
+    """Select from an imported run. Raises UsageError for options that the method does not have."""
+    if not takes_process(method):
+        known = [n for n in inspect.signature(function_of(method)).parameters if n != "profile"]
+        unknown = [name for name in options if name not in known]
+        if unknown:
+            raise UsageError(f"{method} has no option {unknown[0]!r}; it has: {', '.join(known)}")
+    chosen = apply(
+        Subject(run.path, imported_profile(run.path)), method, seed=seed, **options
+    )
+    return replace(chosen, machine=dict(run.manifest["machine"]))
 
 
 def apply(subject: Subject, method: str, *, seed: int, **options: Any) -> Selection:
@@ -79,7 +97,35 @@ def apply(subject: Subject, method: str, *, seed: int, **options: Any) -> Select
         own = {name: value for name, value in options.items() if name in known}
         return function(subject.profile, seed=seed, **own)  # type: ignore[no-any-return]
     if subject.process is None:
-        raise NeedsError(f"{method} needs {VECTORS_HELP}")
+        return _by_imported_vectors(subject.profile, method, seed)
     return function(  # type: ignore[no-any-return]
         subject.process, seed=seed, times=subject.profile.times
     )
+
+
+def _by_imported_vectors(profile: SliceProfile, method: str, seed: int) -> Selection:
+    """Cluster imported vectors, which have lost threads and warps, as SimPoint clusters its own."""
+    parts = [profile.gpu_vectors] if method == "gpu-point" else _both(profile)
+    matrices = [matrix for part in parts if part and (matrix := part()) is not None]
+    if not matrices:
+        raise NeedsError(f"{method} needs {VECTORS_HELP}")
+    # Each side by itself adds up to one, as XPU-Point scales its parts (section IV).
+    matrix = sparse.hstack([m / max(float(m.sum()), 1.0) for m in matrices]).tocsr()
+    chosen, _ = frequency.select(
+        matrix.indptr.astype(np.uint64),
+        matrix.indices.astype(np.uint64),
+        matrix.data.astype(np.float64),
+        seed=seed,
+    )
+    old = chosen.representatives
+    representatives = profile.representatives(
+        np.array([r.slice for r in old]),
+        np.array([r.cluster for r in old]),
+        np.array([r.multiplier for r in old]),
+        np.array([r.weight for r in old]),
+    )
+    return replace(chosen, method=method, representatives=representatives)
+
+
+def _both(profile: SliceProfile) -> list[Vectors | None]:
+    return [profile.cpu_vectors, profile.gpu_vectors]

@@ -29,7 +29,7 @@ NAMED = ("kernel", "range")
 """Columns of codes into a list of names."""
 
 TABLE = frozenset(
-    ("kernel", "call", "process", "device", "stream", "program", "range")
+    ("kernel", "call", "process", "device", "stream", "program", "range", "range_call")
     + ("gx", "gy", "gz", "lx", "ly", "lz")
 )
 """Columns that describe a slice; every other column is a metric."""
