@@ -162,6 +162,14 @@ def test_a_program_without_any_stream_is_one_slice(tmp_path: Path) -> None:
     assert found.name == "77"
 
 
+def test_a_program_killed_before_any_stream_has_no_slice(tmp_path: Path) -> None:
+    run = xpuprof.open(traces.write_run(tmp_path / "run", None, None, "partial", tsc_end=None))
+    assert run.profile is not None
+    (found,) = run.profile.processes
+    assert not len(found.slices)
+    assert not found.complete
+
+
 def test_uninstrumented_launches_are_told(tmp_path: Path) -> None:
     """Ran without counters, with its reason; or its counts never came back."""
     records = [

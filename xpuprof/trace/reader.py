@@ -72,7 +72,8 @@ def tables(
     name: str, role: str, complete: bool, events: Stream | None, cpu: Stream | None
 ) -> Process:
     """The tables of a process from its streams; either may be None (the process has none)."""
-    closed = all(s.ended for s in (events, cpu) if s is not None)
+    streams = [stream for stream in (events, cpu) if stream is not None]
+    closed = all(stream.ended for stream in streams) if streams else complete
     kernels = _kernels(events)
     launches = _launches(events, kernels, name)
     grids = _launch_grid(events, len(launches))
