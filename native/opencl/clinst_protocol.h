@@ -4,7 +4,8 @@
  * Request:  u32 magic 'XPI1', u32 flags (clinst_flag), u32 output (clinst_output),
  *           bytes device features: lines "key=value" (extensions=, version=120|200|300,
  *             c_version=, c_features=, address_bits=, endian_little=, image_support=,
- *             single_fp_config= of clGetDeviceInfo as a decimal number; all optional),
+ *             single_fp_config= of clGetDeviceInfo as a decimal number, cwd= the application's
+ *             working directory, for relative -I; all optional),
  *           u32 number of parts, then per part (one for clBuildProgram; clLinkProgram sends
  *           every program it links, a library included):
  *             u32 input (clinst_input), bytes payload, bytes build options of the part,

@@ -30,6 +30,7 @@ def request(
     form: int = SOURCE,
     headers: dict[bytes, bytes] | None = None,
     flags: int = 0,
+    device: bytes = b"version=120\n",
 ) -> bytes:
     """A request of one part, packed from the words of clinst_protocol.h."""
     part = struct.pack("<I", form) + text(payload) + text(options)
@@ -37,9 +38,8 @@ def request(
     for name, content in (headers or {}).items():
         part += text(name) + text(content)
     part += struct.pack("<I", 0)
-    return (
-        struct.pack("<III", MAGIC, flags, 0) + text(b"version=120\n") + struct.pack("<I", 1) + part
-    )
+    head = struct.pack("<III", MAGIC, flags, 0) + text(device)
+    return head + struct.pack("<I", 1) + part
 
 
 class Response:
@@ -172,10 +172,14 @@ def test_results_are_cached_and_bad_entries_ignored(server):
         assert entry.read_bytes() == good
 
 
-def test_a_changed_include_is_seen(server, tmp_path):
+@pytest.mark.parametrize("relative", [False, True])
+def test_a_changed_include_is_seen(server, tmp_path, relative):
     path, _, _ = server
-    header = tmp_path / "n.h"
-    message = request(b'#include "n.h"\n' + PROGRAM, b"-I" + bytes(tmp_path))
+    (tmp_path / "include").mkdir()
+    header = tmp_path / "include" / "n.h"
+    options = b"-Iinclude" if relative else b"-I" + bytes(header.parent)
+    device = b"cwd=" + bytes(tmp_path) + b"\n"
+    message = request(b'#include "n.h"\n' + PROGRAM, options, device=device)
     header.write_text("#define N 1\n")
     first = ask(path, message)
     assert ask(path, message) == first

@@ -142,6 +142,8 @@ std::unique_ptr<llvm::Module> compile_source(llvm::LLVMContext &context, const R
   int version = language_version(request, part);
   arguments.push_back(version >= 300 ? "-cl-std=CL3.0" : "-cl-std=CL1.2");
   add_device(arguments, request, version);
+  const std::string folder = device_value(request, "cwd", "");
+  if (!folder.empty()) arguments.insert(arguments.end(), {"-working-directory", folder});
   for (const std::string &option : split_options(part.options)) {
     // Our level of optimisation is part of what a block is: the same for every run.
     if (option == "-cl-opt-disable" || option.rfind("-O", 0) == 0) continue;
@@ -162,7 +164,9 @@ std::unique_ptr<llvm::Module> compile_source(llvm::LLVMContext &context, const R
     throw Failure("the kernels do not compile with clang-15: " + first_error(slurp(log)));
   }
   for (const std::string &file : dependencies(slurp(scratch.file("deps")))) {
-    if (file.rfind(scratch.path(), 0) != 0) included.push_back(file);
+    if (file.rfind(scratch.path(), 0) == 0) continue;
+    bool relative = file[0] != '/' && !folder.empty();
+    included.push_back(relative ? folder + "/" + file : file);
   }
   return read_bitcode(context, slurp(scratch.file("program.bc")));
 }
