@@ -1,0 +1,25 @@
+/* Loads a GPU tool that knows nothing of us (`--gpu-tool LIB`) into the application, with the
+ * application's own dlopen: Pin's C runtime and the application's must not meet, and the tool has
+ * to find the application's libraries. */
+#ifndef XPUPROF_PIN_GPU_TOOL_H
+#define XPUPROF_PIN_GPU_TOOL_H
+
+#include "pin.H"
+
+/* The routine of that name in an image; invalid when there is none. */
+RTN routine(IMG image, const char *name);
+
+/* The application's dlopen, once an image that has it was loaded: libc from 2.34 on, libdl before.
+ */
+class ApplicationLoader {
+ public:
+  void image_loaded(IMG image);
+  AFUNPTR open() const { return open_; }
+
+ private:
+  AFUNPTR open_ = 0;
+};
+
+enum { APPLICATION_RTLD = 0x102 }; /* RTLD_NOW | RTLD_GLOBAL of the application's libc */
+
+#endif

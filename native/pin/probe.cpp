@@ -1,0 +1,45 @@
+/* xpuprof_probe.so: Pin's probe mode. Nothing is translated: the program runs natively, and jumps
+ * lead to us at few places only. It drives a GPU tool that has to be loaded into the program (a
+ * timer that knows nothing of us, for example): with the program's own loader, when main begins. */
+#include <string>
+
+#include "gpu_tool.h"
+#include "pin.H"
+
+namespace {
+
+KNOB<std::string> knob_gpu_tool(KNOB_MODE_WRITEONCE, "pintool", "gpu_tool", "",
+                                "GPU tool to load into the application with its own loader");
+
+typedef void *(*Open)(const char *, int);
+ApplicationLoader loader;
+std::string path; /* a copy: knobs are Pin's, the program's thread reads this natively */
+bool loaded;
+
+void main_begins() {
+  if (loaded || !loader.open()) return;
+  loaded = true;
+  reinterpret_cast<Open>(loader.open())(path.c_str(), APPLICATION_RTLD);
+}
+
+void image_loaded(IMG image, void *) {
+  loader.image_loaded(image);
+  if (!IMG_IsMainExecutable(image)) return;
+  RTN found = routine(image, "main");
+  if (!RTN_Valid(found) || !RTN_IsSafeForProbedInsertion(found)) {
+    LOG("xpuprof: main cannot be probed; " + path + " is not loaded\n");
+    return;
+  }
+  RTN_InsertCallProbed(found, IPOINT_BEFORE, AFUNPTR(main_begins), IARG_END);
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  PIN_InitSymbols();
+  if (PIN_Init(argc, argv)) return 2;
+  path = knob_gpu_tool.Value();
+  IMG_AddInstrumentFunction(image_loaded, 0);
+  PIN_StartProgramProbed();
+  return 0;
+}

@@ -1,0 +1,81 @@
+"""The CPU engine `pin`: Intel's Pin in JIT mode with our profiler tool; and its probe mode, which
+loads GPU tools that know nothing of us into a program that otherwise runs natively. Needs the
+user's kit (PIN_ROOT) at build and at run time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+
+from xpuprof.engines.base import CpuOptions, Probe
+from xpuprof.errors import EngineError
+
+TOOL, PROBE_TOOL = "xpuprof_pin.so", "xpuprof_probe.so"
+STATE = "compiled against Pin 3.24's headers; not linked and not run by its authors (docs/pin.md)"
+ADVICE_KIT = "unpack a Pin kit (3.24 or later) from Intel's download page and set PIN_ROOT to it"
+ADVICE_BUILD = f"{ADVICE_KIT}, then install xpuprof again so that its Pin tools are built"
+
+
+def _native(name: str) -> Path:
+    return Path(str(files("xpuprof") / "_native" / name))
+
+
+def _launcher() -> Path | None:
+    root = os.environ.get("PIN_ROOT")
+    return Path(root) / "pin" if root and (Path(root) / "pin").is_file() else None
+
+
+def probed(argv: Sequence[str], gpu_tool: Path) -> list[str]:
+    """The command line that runs `argv` natively with a GPU tool loaded by the program's loader.
+
+    Raises EngineError: no kit, tool not built, or no such GPU tool."""
+    launcher = _launcher()
+    if launcher is None or not _native(PROBE_TOOL).is_file():
+        raise EngineError(f"Pin's probe mode cannot be used: {ADVICE_BUILD}")
+    if not gpu_tool.is_file():
+        raise EngineError(f"the GPU tool {gpu_tool} does not exist; check the path")
+    tool = ["-t", str(_native(PROBE_TOOL)), "-gpu_tool", str(gpu_tool.resolve())]
+    return [str(launcher), "-probe", *tool, "--", *argv]
+
+
+class Pin:
+    """Exact per-thread vectors in parallel. Routine and thread filters are not among its
+    options."""
+
+    name = "pin"
+
+    def probe(self) -> Probe:
+        details = {"state": STATE}
+        launcher = _launcher()
+        if not _native(TOOL).is_file():
+            return Probe(self.name, False, (f"{TOOL} (it was not built)",), ADVICE_BUILD, details)
+        if launcher is None:
+            return Probe(self.name, False, ("a Pin kit (PIN_ROOT)",), ADVICE_KIT, details)
+        details |= {"pin": str(launcher), "tool": str(_native(TOOL))}
+        return Probe(self.name, True, details=details)
+
+    def wrap(
+        self, argv: Sequence[str], options: CpuOptions, execution_dir: Path
+    ) -> tuple[list[str], dict[str, str]]:
+        """The command line that runs `argv` under the tool. Raises EngineError when it cannot be
+        used, or when asked for a filter that it does not have."""
+        probe = self.probe()
+        if not probe.available:
+            raise EngineError(
+                f"CPU engine pin: {', '.join(probe.missing)} is missing; {probe.advice}"
+            )
+        if options.routines or options.threads:
+            raise EngineError(
+                "CPU engine pin has no routine and no thread filter; use --cpu valgrind for these"
+            )
+        filters: list[str] = []
+        for pattern in options.include_images:
+            filters += ["-include_image", pattern]
+        for pattern in options.exclude_images:
+            filters += ["-exclude_image", pattern]
+        if options.main_image_only:
+            filters += ["-main_image_only", "1"]
+        command = [probe.details["pin"], "-follow_execv", "-t", probe.details["tool"], *filters]
+        return [*command, "--", *argv], {}
