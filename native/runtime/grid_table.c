@@ -56,8 +56,8 @@ static int intern(intern_table *t, hash128 h, uint64_t *id) {
   return 1;
 }
 
-int grid_table_vector(grid_table *table, uint32_t kernel, const uint64_t *counts,
-                      uint32_t n_blocks, uint64_t *id) {
+int grid_table_vector(grid_table *table, uint32_t kernel, const uint64_t *counts, uint32_t n_blocks,
+                      uint64_t *id) {
   hash128 h = {kernel, ~(uint64_t)kernel};
   for (uint32_t b = 0; b < n_blocks; b++) add(&h, counts[b]);
   return intern(&table->vectors, h, id);

@@ -37,7 +37,7 @@ class CpuVectors:
     slice_start: U64
     blocks: Blocks
     block_image: U32 | None = None
-    """Row of each block's image in `Process.images`; None when blocks are known by identity only."""
+    """Row of each block's image in `Process.images`; None when only identities are known."""
     block_offset: U64 | None = None
     """Offset of each block from the lowest address of its image."""
 
