@@ -34,17 +34,22 @@ def program() -> str:
     return built
 
 
-def pocl() -> Any:
-    """pyopencl and PoCL's device, or skip."""
+POCL = "Portable Computing Language"
+INTEL = "Intel(R) OpenCL"
+
+
+def find_device(platform_name: str) -> Any:
+    """pyopencl and the platform's device, or skip."""
     cl = pytest.importorskip("pyopencl")
     try:
         platforms = cl.get_platforms()
     except cl.LogicError:
         platforms = []
     for platform in platforms:
-        if "Portable Computing Language" in platform.name:
+        if platform.name == platform_name:
             return cl, platform.get_devices()[0]
-    pytest.skip("PoCL is not installed (pocl-opencl-icd)")
+    how = {POCL: "pocl-opencl-icd", INTEL: "intel-opencl-rt and OCL_ICD_VENDORS"}
+    pytest.skip(f"no OpenCL platform '{platform_name}' (needs {how[platform_name]})")
 
 
 @dataclass
@@ -85,10 +90,11 @@ def instrument(
 
 
 class Device:
-    """A context on PoCL that runs kernels natively or instrumented."""
+    """A context that runs kernels natively or instrumented."""
 
-    def __init__(self) -> None:
-        self.cl, device = pocl()
+    def __init__(self, platform: str = POCL) -> None:
+        self.cl, device = find_device(platform)
+        self.form = "bitcode" if platform == POCL else "spirv"
         self.context = self.cl.Context([device])
         self.queue = self.cl.CommandQueue(self.context)
         self.device = device
@@ -98,7 +104,9 @@ class Device:
         return self.cl.Program(self.context, source).build(list(options))
 
     def build_module(self, module: bytes) -> Any:
-        """Build from instrumented bitcode."""
+        """Build from instrumented bitcode or SPIR-V."""
+        if self.form == "spirv":
+            return self.cl.Program(self.context, module).build()
         return self.cl.Program(self.context, [self.device], [module]).build(SPIR_OPTIONS)
 
     def buffer(self, array: np.ndarray) -> Any:

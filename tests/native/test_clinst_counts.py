@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from clinst import WARP, Device, instrument
+from clinst import INTEL, WARP, Device, instrument
 
 KERNELS = Path(__file__).parent / "kernels" / "control_flow.cl"
 pytestmark = pytest.mark.opencl
@@ -294,10 +294,30 @@ def instrumented(request, device, tmp_path_factory):
     return made, device.build_module(module), launches
 
 
+@pytest.fixture(scope="module")
+def other(tmp_path_factory):
+    """Intel's CPU runtime: device, native program, instrumented program."""
+    device = Device(INTEL)
+    made = instrument(KERNELS, tmp_path_factory.mktemp("clinst"), to="spirv")
+    native = device.build_source(KERNELS.read_text())
+    return device, native, made, device.build_module(made.module), 4
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.kernel)
 def test_counts_of_every_warp_and_block(case, device, native, instrumented):
     """GIVEN a kernel WHEN it runs instrumented THEN counts and results are right."""
-    made, built, launches = instrumented
+    check(case, device, native, *instrumented)
+
+
+@pytest.mark.intel
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.kernel)
+def test_counts_on_another_runtime(case, other):
+    """GIVEN a runtime that takes SPIR-V, and runs work-items as it likes, THEN the same counts."""
+    check(case, *other)
+
+
+def check(case, device, native, made, built, launches):
+    """Compare results with the native run's, and counts with the model's."""
     kernel = made.kernels[case.kernel]
     assert len(kernel.blocks) == len(case.blocks)
     random = np.random.default_rng(7)

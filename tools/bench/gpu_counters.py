@@ -1,6 +1,7 @@
-"""What block counters cost: kernel time instrumented / native, in interleaved pairs, on PoCL.
+"""What block counters cost: kernel time instrumented / native, in interleaved pairs.
 
-    python tools/bench/gpu_counters.py [--size 512] [--pairs 15] [--kernels gemm,collatz] [FILE.cl]
+    python tools/bench/gpu_counters.py [--platform pocl|intel] [--size 512] [--pairs 15]
+        [--kernels gemm,collatz] [FILE.cl]
 
 Both variants run on equal data; a pair is native then instrumented, so that the machine's drift
 falls on both. Prints the median ratio of the pairs, the range of their middle half, and the time
@@ -22,7 +23,7 @@ import numpy as np
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent.parent / "tests" / "native"))
-from clinst import SPIR_OPTIONS, WARP, instrument, program  # noqa: E402
+from clinst import INTEL, POCL, WARP, Device, instrument, program  # noqa: E402
 
 LOCAL = (32, 8)
 
@@ -45,23 +46,22 @@ def main() -> None:
     """Measure every kernel of the file and print one line each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", nargs="?", type=Path, default=HERE / "kernels" / "gpu_counters.cl")
+    parser.add_argument("--platform", choices=["pocl", "intel"], default="pocl")
     parser.add_argument("--size", type=int, default=512)
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--kernels", help="comma-separated; default: all of the file")
     options = parser.parse_args()
 
-    import pyopencl as cl
-
+    runner = Device(INTEL if options.platform == "intel" else POCL)
+    cl, context = runner.cl, runner.context
     with tempfile.TemporaryDirectory() as folder:
-        made = instrument(options.file, Path(folder))
+        made = instrument(options.file, Path(folder), to=runner.form)
         start = time.perf_counter()
         subprocess.run([program(), "--compile", options.file, "--no-cache"], check=True)
         compile_s = time.perf_counter() - start
-    device = next(d for p in cl.get_platforms() if "Portable" in p.name for d in p.get_devices())
-    context = cl.Context([device])
     queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
-    native = cl.Program(context, options.file.read_text()).build()
-    counted = cl.Program(context, [device], [made.module]).build(SPIR_OPTIONS)
+    native = runner.build_source(options.file.read_text())
+    counted = runner.build_module(made.module)
 
     n, ratios = options.size, []
     names = options.kernels.split(",") if options.kernels else list(made.kernels)
