@@ -1,0 +1,75 @@
+"""The GPU engine `gtpin`: Intel GPUs by GTPin, profiler and timer. Needs the user's kit
+(GTPIN_ROOT) at build and at run time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+
+from xpuprof.engines.base import GpuOptions, Mode, Probe, Timer
+from xpuprof.errors import EngineError
+
+LIBRARY = "libxpuprof_gtpin.so"
+STATE = (
+    "compiled against declarations made from GTPin's public documentation; not compiled with a "
+    "kit, not linked and not run by its authors (docs/pin.md)"
+)
+ADVICE_KIT = "unpack a GTPin kit (4.5 or later) from Intel's download page and set GTPIN_ROOT to it"
+ADVICE_BUILD = f"{ADVICE_KIT}, then install xpuprof again so that its GTPin tool is built"
+
+
+def _kit() -> Path | None:
+    root = os.environ.get("GTPIN_ROOT")
+    for folder in (Path(root), Path(root) / "Profilers") if root else ():
+        if (folder / "Lib" / "intel64").is_dir():
+            return folder
+    return None
+
+
+class Gtpin:
+    """One counter a block and hardware thread bucket, read once a launch; stamps from GTPin's
+    callbacks in timer runs."""
+
+    name = "gtpin"
+
+    def probe(self) -> Probe:
+        library = Path(str(files("xpuprof") / "_native")) / LIBRARY
+        details = {"state": STATE}
+        if not library.is_file():
+            return Probe(self.name, False, (f"{LIBRARY} (not built)",), ADVICE_BUILD, details)
+        kit = _kit()
+        if kit is None:
+            return Probe(self.name, False, ("a GTPin kit (GTPIN_ROOT)",), ADVICE_KIT, details)
+        details |= {"kit": str(kit), "library": str(library)}
+        return Probe(self.name, True, details=details)
+
+    def environment(
+        self, mode: Mode, timer: Timer, execution_dir: Path, options: GpuOptions
+    ) -> dict[str, str]:
+        """What makes Intel's runtimes load GTPin and our tool. Raises EngineError."""
+        probe = self.probe()
+        if not probe.available:
+            raise EngineError(
+                f"GPU engine gtpin: {', '.join(probe.missing)} is missing; {probe.advice}"
+            )
+        if options.kernels:
+            raise EngineError("GPU engine gtpin has no kernel filter yet; leave --kernels away")
+        libraries = f"{probe.details['kit']}/Lib/intel64"
+        path = ":".join(filter(None, [libraries, os.environ.get("LD_LIBRARY_PATH")]))
+        preload = ":".join(filter(None, [os.environ.get("LD_PRELOAD"), probe.details["library"]]))
+        return {
+            "LD_PRELOAD": preload,
+            "LD_LIBRARY_PATH": path,
+            "ZET_ENABLE_API_TRACING_EXP": "1",
+            "ZET_ENABLE_PROGRAM_INSTRUMENTATION": "1",
+        }
+
+    @contextmanager
+    def start_services(
+        self, mode: Mode, execution_dir: Path, options: GpuOptions
+    ) -> Iterator[dict[str, str]]:
+        """There are none."""
+        yield {}
