@@ -38,27 +38,9 @@ Module module_of(const std::string &bytes) {
   return magic == 0xdec04342u || magic == 0x0b17c0deu ? Module::bitcode : Module::other;
 }
 
-// The instrumenter works elsewhere: relative include folders are made absolute, and the current
-// one is searched last, as drivers do.
-std::string absolute_includes(const std::string &options) {
+std::string working_directory() {
   char here[4096];
-  if (!getcwd(here, sizeof here)) return options;
-  std::string result, rest = options;
-  size_t at = 0;
-  while (at < rest.size()) {
-    bool start = at == 0 || rest[at - 1] == ' ';
-    if (start && rest.compare(at, 2, "-I") == 0) {
-      result += "-I";
-      at += 2;
-      while (at < rest.size() && rest[at] == ' ') at++;
-      if (at < rest.size() && (rest[at] == '"' || rest[at] == '\'')) result += rest[at++];
-      if (at < rest.size() && rest[at] != '/') result += std::string(here) + "/";
-    } else {
-      result += rest[at++];
-    }
-  }
-  bool quote = std::strchr(here, ' ');
-  return result + (quote ? " \"-I" : " -I") + here + (quote ? "\"" : "");
+  return getcwd(here, sizeof here) ? here : "";
 }
 
 // Search folders differ from machine to machine and say nothing about the program.
@@ -161,6 +143,7 @@ cl_int CL_API_CALL program_info(cl_program program, cl_program_info name, size_t
 std::shared_ptr<Build> new_build(Program *program, const char *options) {
   auto build = std::make_shared<Build>();
   build->options = text_of(options);
+  build->folder = working_directory();
   build->kind = program->kind;
   build->reason = program->reason;
   build->device_parts = program->device_parts;
@@ -169,7 +152,8 @@ std::shared_ptr<Build> new_build(Program *program, const char *options) {
     Part part = program->source;
     part.options = build->options;
     hash_part(&hash, part);
-    if (part.input == CLINST_SOURCE) part.options = absolute_includes(part.options);
+    // Drivers look for headers in the working directory too, in the end.
+    if (part.input == CLINST_SOURCE) part.options += " -I .";
     build->parts.push_back(std::move(part));
   } else if (auto origin = known_origin(program->device_parts)) {
     build->parts = origin->parts;
@@ -300,6 +284,7 @@ std::shared_ptr<Build> link_builds(const char *options, cl_uint n, const cl_prog
   auto build = std::make_shared<Build>();
   ContentHash hash;
   build->options = text_of(options);
+  build->folder = working_directory();
   build->origin = "linked of " + std::to_string(n);
   for (cl_uint i = 0; i < n; i++) {
     auto input = build_of(inputs[i]);
@@ -432,7 +417,8 @@ static void make_shadow(const Build &build, cl_context context, const Device &de
     shadow->reason = "only CPU devices share memory with the layer";
   if (shadow->reason.empty()) shadow->reason = parts_for(build, device, &parts);
   if (!shadow->reason.empty()) return;
-  Instrumented result = instrument(parts, module_kind(device), device.features);
+  Instrumented result =
+      instrument(parts, module_kind(device), device.features + "cwd=" + build.folder + "\n");
   shadow->reason = result.reason;
   if (!shadow->reason.empty()) return;
   std::string options = build.options;

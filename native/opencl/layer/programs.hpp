@@ -27,6 +27,7 @@ struct Shadow {
 struct Build {
   std::vector<Part> parts;
   std::string options;  // of the build or link itself
+  std::string folder;   // where the program stood then: relative include folders start there
   std::string origin;   // for the reader of a report
   std::string reason;   // why it can never be instrumented
   uint8_t hash[16] = {};
