@@ -72,6 +72,25 @@ def test_the_same_program_passes(folder: Path) -> None:
     assert rows[0]["relative_error"] == 0.0
 
 
+def test_regions_are_timed(folder: Path) -> None:
+    """GIVEN a selection and a kernel by hand WHEN timed THEN their slices' times are reported."""
+    done = xpuprof("time", "--regions", "run/selection.json", "--kernel", "grow:2:2", "--warmup",
+                   "1", "--repeat", "1", "--json", "-o", "T", "--force", "--", "./app", "6",
+                   cwd=folder)  # fmt: skip
+    assert done.returncode == 0, done.stderr.decode()
+    answer = last_json(done)
+    regions = answer["regions"]
+    chosen = [r["slice"] for r in selection(folder)["representatives"]]
+    assert [r["slice"] for r in regions] == [*chosen, 1, 2]
+    assert [(r["kernel"], r["call"]) for r in regions[-2:]] == [("grow", 2), ("grow", 3)]
+    assert regions[-1]["warmup_s"] == pytest.approx(regions[-2]["seconds"])
+    assert 0 < sum(r["seconds"] for r in regions[-2:]) < answer["seconds"][0]
+    missing = xpuprof("time", "--kernel", "grow:7", "--repeat", "1", "-o", "T", "--force", "--",
+                      "./app", "6", cwd=folder)  # fmt: skip
+    assert missing.returncode == 3
+    assert "grow was called 6 times in this run" in missing.stderr.decode()
+
+
 def test_a_region_that_never_occurs_is_an_error(folder: Path) -> None:
     """GIVEN a selection of 6 steps WHEN 1 step runs THEN exit code 3 names what is missing."""
     done = xpuprof(

@@ -16,7 +16,11 @@ from xpuprof.launch.program import resolve
 from xpuprof.launch.streams import Input
 from xpuprof.launch.supervise import end_like
 from xpuprof.report.text import seconds
+from xpuprof.report.validation import regions_text
+from xpuprof.sampling.file import read_selection
+from xpuprof.timing.regions import named_regions, parse_spec, selected_regions
 from xpuprof.timing.slices import main_process, slice_times
+from xpuprof.timing.timed import from_executions
 from xpuprof.trace.run import create_run
 
 
@@ -28,6 +32,26 @@ from xpuprof.trace.run import create_run
 )
 @options.timer
 @options.repeat
+@click.option(
+    "--regions",
+    type=click.Path(path_type=Path),
+    metavar="SELECTION",
+    help="Report the times of the selection's regions.",
+)
+@click.option(
+    "--kernel",
+    "kernels",
+    multiple=True,
+    metavar="NAME:CALL[:COUNT]",
+    help="Report the times of these calls of a kernel.",
+)
+@click.option(
+    "--warmup",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="With them, that of the N slices before each.",
+)
 @options.quiet
 @options.as_json
 @options.program
@@ -37,6 +61,9 @@ def command(
     gpu: str,
     timer: Timer,
     repeat: int,
+    regions: Path | None,
+    kernels: tuple[str, ...],
+    warmup: int,
     quiet: bool,
     as_json: bool,
     argv: tuple[str, ...],
@@ -48,7 +75,11 @@ def command(
 
     \b
     xpuprof time --repeat 5 -o TIMES -- ./app args
+    xpuprof time --regions app.selection --warmup 2 -- ./app args
+    xpuprof time --kernel gemm:3:2 -- ./app args      calls 3 and 4 of gemm
     """
+    chosen = read_selection(regions) if regions else None
+    specs = [parse_spec(text) for text in kernels]
     resolved = resolve(argv)
     program = Program(resolved, None, gpu_engine(gpu))
     folder = output or options.default_output(argv)
@@ -59,7 +90,14 @@ def command(
         for i in range(repeat)
     ]
     run = finish(writer, folder)
+    if endings[0].signal is not None:
+        return end_like(endings[0])
     walls = [slice_times(execution, main_process(execution)) for execution in run.times]
+    found = None
+    if chosen or specs:
+        timed = from_executions("this run", run.times, dict(run.manifest["machine"]))
+        found = selected_regions(chosen, timed, warmup) if chosen else []
+        found += named_regions(specs, timed, warmup)
     if as_json:
         options.print_json(
             {
@@ -68,9 +106,12 @@ def command(
                 "exit_code": endings[0].exit_code,
                 "slices": len(walls[0]),
                 "seconds": [float(times.sum()) for times in walls],
+                **({"regions": [r.as_json() for r in found]} if found is not None else {}),
             }
         )
     else:
+        if found is not None:
+            click.echo(regions_text(found))
         total = np.array([times.sum() for times in walls])
         options.note(
             f"{len(walls[0])} slices, mean {seconds(float(total.mean()))} over {repeat} runs, "

@@ -1,4 +1,4 @@
-"""What `validate` and `transfer` tell people."""
+"""What `validate`, `transfer` and `time --regions` tell people."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from xpuprof.report.text import count, percent, seconds, shorten, table
 from xpuprof.sampling.selection import EXIT_KERNEL
+from xpuprof.timing.regions import RegionTime
 from xpuprof.timing.transfer import Row
 from xpuprof.timing.validation import Validation
 
@@ -101,3 +102,21 @@ def transfer_text(rows: Sequence[Row]) -> str:
         if row.validation.differences or row.validation.transplant.missing:
             lines += ["", f"{row.name}:", *difference_lines(row.validation)]
     return "\n".join(lines)
+
+
+def regions_text(regions: Sequence[RegionTime]) -> str:
+    """One line a region."""
+    rows = [
+        [
+            count(region.slice),
+            "program exit" if region.kernel == EXIT_KERNEL else shorten(region.kernel),
+            "" if region.kernel == EXIT_KERNEL else count(region.call),
+            seconds(region.seconds),
+            "" if region.multiplier is None else f"{region.multiplier:,.4g}",
+            f"{seconds(region.warmup_s)} in {region.warmup}" if region.warmup else "",
+        ]
+        for region in regions
+    ]
+    return table(
+        ["slice", "ends with kernel", "call", "time", "multiplier", "warm-up"], rows, "rlrrrr"
+    )
