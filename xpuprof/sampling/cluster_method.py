@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -22,7 +23,6 @@ from xpuprof.sampling.representatives import Picks, pick
 from xpuprof.sampling.times import ENOUGH_FOR_MEDIAN, typical_times
 from xpuprof.signature.matrix import Signature
 
-F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
@@ -104,20 +104,60 @@ class Choice:
 def choose(signature: Signature, options: Options, seed: int, runs: F64 | None = None) -> Choice:
     """Cluster the slices and pick representatives. `runs`: times if known, seconds, float64[slices]
     or float64[repeats, slices]."""
+    inner = inner_slices(len(signature), options.ends)
+    apart = len(signature) - len(range(*inner.indices(len(signature))))
+    points = kmeans.merged(signature.matrix[inner])
+    found = cluster(points, options, seed, apart)
+    labels = found.best.label[points.point]
+    distance2 = kmeans.distances(points.x, found.best)[points.point]
+    return settle(found, labels, distance2, [len(signature)], signature.extent, options, runs)
+
+
+def inner_slices(slices: int, ends: bool) -> slice:
+    """The slices of a run that are clustered: all but the first and the last with `ends`."""
+    return slice(1, -1) if ends and slices > 2 else slice(0, slices)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The clustering with the k that the options ask for, and the BIC of every k."""
+
+    best: kmeans.Clustering
+    scores: dict[int, float]
+
+
+def cluster(points: kmeans.Points, options: Options, seed: int, apart: int) -> Found:
+    """k-means for every k, and the k that the options ask for, less the `apart` that are given."""
+    most = max((options.k or options.maxk) - apart, 1)
+    found = kmeans.sweep(points, most, seed, options.restarts)
+    floor = kmeans.noise_floor(points)
+    scores = {k: found[k].score(floor) for k in sorted(found)}
+    k = max(found) if options.k else bic.choose_k(scores, options.bic_threshold)
+    return Found(kmeans.polished(points, found[k]), scores)
+
+
+def settle(
+    found: Found,
+    inner_labels: I32,
+    inner_distance2: npt.NDArray[np.float32],
+    lengths: Sequence[int],
+    extent: F64,
+    options: Options,
+    runs: F64 | None,
+) -> Choice:
+    """From labels and squared distances of the inner slices to picks and multipliers. `lengths`:
+    slices of each run that was clustered together, in order."""
     times = None if runs is None else typical_times(runs)
     repeats = 0 if runs is None else len(np.atleast_2d(runs))
     if times is None and options.wishes:
         raise UsageError("a target error or a budget needs slice times: run `xpuprof time` first")
-    apart = 2 if options.ends and len(signature) > 2 else 0
-    inner = slice(1, -1) if apart else slice(None)
-    found = _cluster(signature.matrix[inner], options, seed, apart)
-    labels = np.zeros(len(signature), np.int32)
-    labels[[0, -1]] = int(found.labels.max()) + 1 + np.arange(2)
-    labels[inner] = found.labels
+    inner, end = _ends(lengths, options.ends)
+    labels = np.empty(len(inner), np.int32)
+    labels[inner] = inner_labels
+    labels[~inner] = found.best.k + end[~inner]
     labels = _in_order_of_appearance(labels)
-    distance2 = np.zeros(len(signature))
-    distance2[inner] = found.distance2
-    extent = signature.extent
+    distance2 = np.zeros(len(labels))
+    distance2[inner] = inner_distance2
     labels, covered = _heaviest(labels, extent, options.coverage)
     if times is not None and options.wishes and covered == 1.0:
         labels = _extremes_apart(labels, times, repeats, options)
@@ -131,35 +171,23 @@ def choose(signature: Signature, options: Options, seed: int, runs: F64 | None =
         multiplier=picks.stands_for / share if covered < 1.0 else picks.stands_for,
         weight=picks.stands_for / slices,
         covered=covered,
-        clusters=found.k,
+        clusters=found.best.k,
         scores=found.scores,
-        wcss=found.wcss,
+        wcss=found.best.wcss,
         distance2=distance2,
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Clusters:
-    """A clustering of slices: labels and squared distances to the centroids, BIC by k."""
-
-    labels: I32
-    distance2: F64
-    k: int
-    scores: dict[int, float]
-    wcss: float
-
-
-def _cluster(matrix: F32, options: Options, seed: int, apart: int) -> _Clusters:
-    """k-means for every k, and the k that the options ask for, less the `apart` that are given."""
-    points = kmeans.merged(matrix)
-    most = max((options.k or options.maxk) - apart, 1)
-    found = kmeans.sweep(points, most, seed, options.restarts)
-    floor = kmeans.noise_floor(points)
-    scores = {k: found[k].score(floor) for k in sorted(found)}
-    k = max(found) if options.k else bic.choose_k(scores, options.bic_threshold)
-    best = kmeans.polished(points, found[k])
-    distance2 = kmeans.distances(points.x, best)[points.point].astype(np.float64)
-    return _Clusters(best.label[points.point], distance2, k, scores, best.wcss)
+def _ends(lengths: Sequence[int], ends: bool) -> tuple[npt.NDArray[np.bool_], I32]:
+    """Whether each slice is clustered; for the others 0 (a run's first) or 1 (its last)."""
+    inner = np.zeros(sum(lengths), dtype=bool)
+    end = np.zeros(len(inner), np.int32)
+    start = 0
+    for slices in lengths:
+        inner[start : start + slices][inner_slices(slices, ends)] = True
+        end[start + slices - 1] = 1
+        start += slices
+    return inner, end
 
 
 def _in_order_of_appearance(label: I32) -> I32:

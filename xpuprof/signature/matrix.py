@@ -65,22 +65,58 @@ def xpu_signature(
     Without CPU vectors, or with `cpu_weight` 0, it is the GPU part alone. Launches without vectors
     are known by kernel name and grid. Raises UsageError for parameters out of range.
     """
+    parts = project(process, seed=seed, dim=dim, warp_buckets=warp_buckets, cpu_weight=cpu_weight)
+    return join(parts, [scale_of(part) for part in parts], length_weight, warp_buckets)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The CPU or the GPU part of some slices. `weight`: among the parts; `mix`: float32[slices,
+    dim], projected, each row divided by its instructions; `length`: float64[slices], instructions.
+    """
+
+    weight: float
+    mix: F32
+    length: F64
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What scaling a part needs to know of all its slices; of several runs they add up."""
+
+    square: float
+    """Sum of the mixes' squared norms."""
+    active: int
+    """Slices with instructions in this part."""
+    total: float
+    """Instructions."""
+
+    def __add__(self, other: Scale) -> Scale:
+        return Scale(
+            self.square + other.square, self.active + other.active, self.total + other.total
+        )
+
+
+def project(
+    process: Process, *, seed: int, dim: int, warp_buckets: int, cpu_weight: float
+) -> list[Part]:
+    """GPU part and CPU part (where there is one) of every slice; see `xpu_signature`."""
     if not 1 <= dim <= 4096:
         raise UsageError(f"--dim must lie between 1 and 4096, not {dim}")
     if not 1 <= warp_buckets <= 65536:
         raise UsageError(f"--warp-buckets must lie between 1 and 65536, not {warp_buckets}")
     if not 0.0 <= cpu_weight <= 1.0:
         raise UsageError(f"--cpu-weight must lie between 0 and 1, not {cpu_weight:g}")
-    parts = [(1.0 - cpu_weight, *_gpu_part(process, warp_buckets, seed, dim))]
+    parts = [Part(1.0 - cpu_weight, *_gpu_part(process, warp_buckets, seed, dim))]
     if process.cpu is not None and cpu_weight > 0.0:
-        parts.append((cpu_weight, *_cpu_part(process, seed, dim)))
-    parameters = {
-        "dim": dim,
-        "warp_buckets": warp_buckets,
-        "cpu_weight": cpu_weight if len(parts) == 2 else 0.0,
-        "length_weight": length_weight,
-    }
-    return _join(parts, length_weight, parameters)
+        parts.append(Part(cpu_weight, *_cpu_part(process, seed, dim)))
+    return parts
+
+
+def scale_of(part: Part) -> Scale:
+    """The scale of one run's part."""
+    square = float(np.einsum("ij,ij->", part.mix, part.mix, dtype=np.float64))
+    return Scale(square, int(np.count_nonzero(part.length)), float(part.length.sum()))
 
 
 def frequency_signature(
@@ -114,11 +150,11 @@ def _gpu_part(process: Process, buckets: int, seed: int, dim: int) -> tuple[F32,
     """Launch i's grid belongs to slice i; the last slice has no kernel."""
     slices = len(process.slices)
     mix, length = np.zeros((slices, dim), np.float32), np.zeros(slices)
-    bare = np.ones(len(process.launches), dtype=bool)
+    bare = np.ones(min(len(process.launches), slices), dtype=bool)
     if process.gpu is not None and len(process.gpu.launch_grid):
         grid = process.gpu.launch_grid
         grid_mix, grid_length = kernels.project_gpu(process.gpu, buckets, seed, dim)
-        launches = np.flatnonzero(grid >= 0)
+        launches = np.flatnonzero(grid[:slices] >= 0)
         mix[launches], length[launches] = grid_mix[grid[launches]], grid_length[grid[launches]]
         bare[launches] = False
     rows = np.flatnonzero(bare)
@@ -145,25 +181,37 @@ def _name_hash(name: str) -> int:
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
 
 
-def _join(
-    parts: list[tuple[float, F32, F64]], length_weight: float, parameters: dict[str, Any]
+def join(
+    parts: list[Part], scales: list[Scale], length_weight: float, warp_buckets: int
 ) -> Signature:
-    """[mix, log2(1 + length)] of each part, scaled to a root mean square norm of 1 and weighted."""
-    slices = len(parts[0][1])
-    total = sum(weight for weight, _, _ in parts)
+    """[mix, log2(1 + length)] of each part, scaled to a root mean square norm of 1 and weighted.
+
+    `scales` are of all slices that are clustered together; extents are shares of their totals.
+    """
+    slices, dim = parts[0].mix.shape
     columns: list[F32] = []
     extent, instructions = np.zeros(slices), np.zeros(slices)
-    for weight, mix, length in parts:
-        share = weight / total if total > 0.0 else 1.0
-        active = int(np.count_nonzero(length))
-        square = float(np.einsum("ij,ij->", mix, mix, dtype=np.float64)) / max(active, 1)
-        scale = np.sqrt(share / square) if square > 0.0 else 1.0
-        columns.append(mix * np.float32(scale))
-        logarithm = np.log2(1.0 + length) * (length_weight * np.sqrt(share))
+    weights = sum(part.weight for part in parts)
+    loaded = sum(part.weight for part, scale in zip(parts, scales, strict=True) if scale.total)
+    for part, scale in zip(parts, scales, strict=True):
+        share = part.weight / weights if weights > 0.0 else 1.0
+        mean_square = scale.square / max(scale.active, 1)
+        factor = np.sqrt(share / mean_square) if mean_square > 0.0 else 1.0
+        columns.append(part.mix * np.float32(factor))
+        logarithm = np.log2(1.0 + part.length) * (length_weight * np.sqrt(share))
         columns.append(logarithm.astype(np.float32)[:, None])
-        extent += share * _share(length)
-        instructions += length
-    return Signature(np.hstack(columns), _share(extent), instructions, parameters)
+        if scale.total:
+            extent += part.length / scale.total * (part.weight / loaded if loaded else 1.0)
+        instructions += part.length
+    parameters = {
+        "dim": dim,
+        "warp_buckets": warp_buckets,
+        "cpu_weight": parts[1].weight if len(parts) == 2 else 0.0,
+        "length_weight": length_weight,
+    }
+    if not extent.any():
+        extent = _share(extent)
+    return Signature(np.hstack(columns), extent, instructions, parameters)
 
 
 def _share(length: F64) -> F64:
