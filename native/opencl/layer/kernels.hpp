@@ -29,8 +29,6 @@ struct Variant {
   std::string reason;  // why there is no shadow
   uint32_t id = 0;     // of the boundary bus
   size_t max_work_group = 0;
-  bool first_set = false;     // the constant ones of our arguments are set
-  cl_mem counters = nullptr;  // as last set
   size_t scratch = 0;
   ~Variant();
 };

@@ -11,6 +11,7 @@
 #include "clock.hpp"
 #include "counters.hpp"
 #include "kernels.hpp"
+#include "runtimes.hpp"
 #include "warps.hpp"
 
 namespace layer {
@@ -74,7 +75,7 @@ void record_grid(uint64_t launch, const Variant &variant, const WarpClasses &cla
 bool geometry_from_header(Plan *plan) {
   const uint64_t *header = plan->area.data();
   for (int d = 0; d < 3; d++)
-    if (!header[d] || header[d] > plan->geometry.global[d]) return false;
+    if (!header[d]) return false;
   Geometry seen = Geometry::of(plan->geometry.global, header);
   if (!std::equal(seen.groups, seen.groups + 3, header + 3)) return false;
   if (plan->local_known && !(seen == plan->geometry)) return false;
@@ -131,13 +132,10 @@ void poll_queue(std::deque<Pending> *launches, size_t scan) {
 }
 
 void poll_locked() {
-  for (auto &queue : pending) poll_queue(&queue.second, SIZE_MAX);
-}
-
-bool idle() {
-  for (auto &queue : pending)
-    if (!queue.second.empty()) return false;
-  return true;
+  for (auto at = pending.begin(); at != pending.end();) {
+    poll_queue(&at->second, SIZE_MAX);
+    at = at->second.empty() ? pending.erase(at) : std::next(at);
+  }
 }
 
 void nap() {
@@ -151,8 +149,16 @@ double seconds() {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+// What we wait for may wait for a command that stands unflushed in another queue.
 void flush_all() {
-  for (const auto &queue : queues.all()) next.clFlush(queue->handle);
+  std::vector<cl_command_queue> alive;
+  queues.each([&](const Queue &queue) {
+    if (next.clRetainCommandQueue(queue.handle) == CL_SUCCESS) alive.push_back(queue.handle);
+  });
+  for (cl_command_queue queue : alive) {
+    next.clFlush(queue);
+    next.clReleaseCommandQueue(queue);
+  }
 }
 
 // ---- planning ---------------------------------------------------------------------------------
@@ -170,9 +176,9 @@ CounterArea find_room(const Queue &queue, size_t words) {
   if (area) return area;
   poll_locked();
   area = pool->allocate(words, soft_limit);
-  if (!area && !user_events_unfired() && !idle()) {
+  if (!area && !user_events_unfired() && !pending.empty()) {
     flush_all();
-    for (double end = seconds() + room_patience_s; !area && seconds() < end && !idle();) {
+    for (double end = seconds() + room_patience_s; !area && seconds() < end && !pending.empty();) {
       nap();
       poll_locked();
       area = pool->allocate(words, soft_limit);
@@ -201,13 +207,9 @@ cl_int set_our_arguments(Variant *variant, const CounterArea &area, size_t scrat
   cl_uint n = variant->info->n_args;
   cl_mem buffer = area.buffer();
   cl_ulong first = area.first();
-  cl_int error = CL_SUCCESS;
-  if (variant->counters != buffer)
-    error = next.clSetKernelArg(variant->shadow, n, sizeof buffer, &buffer);
-  if (error == CL_SUCCESS) {
-    variant->counters = buffer;
+  cl_int error = next.clSetKernelArg(variant->shadow, n, sizeof buffer, &buffer);
+  if (error == CL_SUCCESS)
     error = next.clSetKernelArg(variant->shadow, n + 1, sizeof first, &first);
-  }
   if (error == CL_SUCCESS && variant->scratch != scratch) {
     error = next.clSetKernelArg(variant->shadow, n + 2, scratch, nullptr);
     variant->scratch = scratch;
@@ -310,6 +312,7 @@ void register_exit() {
                    // Its parent's launches are not the child's own, and neither are the events.
                    (new std::map<uint32_t, std::deque<Pending>>)->swap(pending);
                    forget_registrations();
+                   forget_announcement();
                    order.unlock();
                  });
 }
@@ -472,7 +475,7 @@ void finish() {
     done = true;
     poll_locked();
     for (double end = seconds() + exit_patience_s;
-         !idle() && !user_events_unfired() && seconds() < end;) {
+         !pending.empty() && !user_events_unfired() && seconds() < end;) {
       nap();
       poll_locked();
     }

@@ -94,7 +94,12 @@ class Registry {
     for (auto &entry : entries_) records.push_back(entry.second.record);
     return records;
   }
-  std::mutex &lock() { return lock_; }
+  // With the lock held: no record's object is released natively meanwhile.
+  template <class F>
+  void each(F &&work) {
+    std::lock_guard<std::mutex> guard(lock_);
+    for (auto &entry : entries_) work(*entry.second.record);
+  }
 
  private:
   struct Entry {

@@ -1,5 +1,6 @@
 #include "runtimes.hpp"
 
+#include <atomic>
 #include <cstring>
 #include <sstream>
 
@@ -87,10 +88,12 @@ static std::string platform_text(cl_platform_id platform, cl_platform_info name)
   return text.c_str();
 }
 
+static std::atomic<bool> announced;
+
+void forget_announcement() { announced = false; }
+
 void announce_runtime(cl_context context) {
-  static bool done;
-  if (done) return;
-  done = true;
+  if (announced.exchange(true)) return;
   cl_device_id device = nullptr;
   cl_platform_id platform = nullptr;
   size_t size = 0;

@@ -14,6 +14,8 @@ Device describe_device(cl_device_id handle);
 
 // Tells the boundary bus, once a process, which runtime is at work.
 void announce_runtime(cl_context context);
+// After fork, in the child: its stream is a new one.
+void forget_announcement();
 
 // The module that the instrumenter should make for the device (enum clinst_output).
 uint32_t module_kind(const Device &device);
