@@ -42,6 +42,16 @@ def test_error_is_the_papers_formula_on_another_machine() -> None:
     assert result.error == pytest.approx(abs(1 - 10.5 / 12.5))
 
 
+def test_start_up_and_exit_do_not_hide_the_rest() -> None:
+    launches = ["start/1", "a/64", "a/64", "a/64", "a/64"]
+    selection = select_by_kernel(made_up_run(launches))
+    result = validate(selection, made_up_run(launches, [100, 1, 2, 2, 3, 100]))
+    assert result.error == pytest.approx(4 / 208)
+    assert result.inner_error == pytest.approx(4 / 8)
+    mixed = validate(select_by_kernel(made_up_run(A, TIMES)), made_up_run(A, TIMES))
+    assert mixed.inner_error is None
+
+
 def test_it_travels_in_its_file() -> None:
     selection = parse_selection(selection_text(select_by_kernel(made_up_run(A, TIMES))), "s")
     assert as_json(validate(selection, made_up_run(A, TIMES)))["same"] is True

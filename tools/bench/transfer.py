@@ -22,6 +22,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+COLUMNS = (
+    "program", "machine", "slices", "regions", "measured", "projected", "error", "in interval",
+    "without first and last", "ratio", "projected", "ratio error",
+)  # fmt: skip
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -30,22 +35,26 @@ def main() -> int:
     parser.add_argument("--machine", action="append", required=True, metavar="NAME:VAR=VALUE ...")
     parser.add_argument("--repeat", default="5")
     parser.add_argument("--cpu", default="auto", help="CPU engine of the profile")
+    parser.add_argument("--reuse", action="store_true", help="tables of the runs already in OUT")
     options = parser.parse_args()
-    print("| program | machine | slices | regions | measured | projected | error | in interval |"
-          " ratio | projected | ratio error |")  # fmt: skip
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
-    errors: dict[str, list[float]] = {}
+    print("| " + " | ".join(COLUMNS) + " |\n" + "|---" * len(COLUMNS) + "|")
+    errors: dict[str, list[tuple[float, float]]] = {}
     for text in options.program:
         name, _, command = text.partition(":")
         rows = travel(options, name, shlex.split(command))
         for machine, row in zip(["origin", *map(title, options.machine)], rows, strict=True):
-            errors.setdefault(machine, []).append(row["sampling_error"])
+            inner = row["inner_error"]
+            errors.setdefault(machine, []).append((row["sampling_error"], inner or 0.0))
             print(line(name, machine, row), flush=True)
-    print("\n| machine | mean error | largest error |\n|---|---|---|")
-    for machine, values in errors.items():
-        print(
-            f"| {machine} | {100 * sum(values) / len(values):.2f} % | {100 * max(values):.2f} % |"
-        )
+    print("\n| machine | error, mean | largest | without first and last, mean | largest |")
+    print("|---|---|---|---|---|")
+    for machine, pairs in errors.items():
+        cells = [
+            f"{100 * value:.2f} %"
+            for values in zip(*pairs, strict=True)
+            for value in (sum(values) / len(values), max(values))
+        ]
+        print(f"| {machine} | {' | '.join(cells)} |")
     return 0
 
 
@@ -55,9 +64,12 @@ def title(machine: str) -> str:
 
 
 def travel(options: Any, name: str, command: list[str]) -> list[dict[str, Any]]:
-    """Record on the machine of origin, time everywhere; the rows of `xpuprof transfer --json`."""
+    """Record on the machine of origin and time everywhere."""
     folder = options.output / name
     origin = folder / "origin"
+    if options.reuse:
+        runs = [origin, *(folder / title(machine) for machine in options.machine)]
+        return rows_of(origin, runs)
     xpuprof("run", "--cpu", options.cpu, "--repeat", options.repeat, "--force", "-q", "-o", origin,
             "--", *command)  # fmt: skip
     runs = [origin]
@@ -68,6 +80,11 @@ def travel(options: Any, name: str, command: list[str]) -> list[dict[str, Any]]:
         for repeat in ("1", options.repeat):
             xpuprof("time", "--repeat", repeat, "--force", "-q", "-o", runs[-1], "--", *command,
                     **settings)  # fmt: skip
+    return rows_of(origin, runs)
+
+
+def rows_of(origin: Path, runs: list[Path]) -> list[dict[str, Any]]:
+    """The rows of `xpuprof transfer --json`."""
     table = xpuprof("transfer", "--json", origin / "selection.json", *runs)
     rows: list[dict[str, Any]] = json.loads(table)["runs"]
     return rows
@@ -101,6 +118,7 @@ def line(name: str, machine: str, row: dict[str, Any]) -> str:
         f"{1e3 * row['projected_s']:.1f} ms",
         f"{100 * row['sampling_error']:.2f} %",
         held,
+        "-" if row["inner_error"] is None else f"{100 * row['inner_error']:.2f} %",
         f"{row['measured_ratio']:.3f}",
         f"{row['projected_ratio']:.3f}",
         f"{100 * row['relative_error']:.2f} %",

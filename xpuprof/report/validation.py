@@ -40,7 +40,12 @@ def validation_text(validation: Validation, repeats: int) -> str:
     lines += [
         f"measured        {seconds(validation.measured)}   ({repeats} native runs, slice by slice)",
         f"projected       {seconds(projected.value)}{interval}",
-        f"sampling error  {percent(validation.error)}",
+        f"sampling error  {percent(validation.error)}"
+        + (
+            f"   ({percent(validation.inner_error)} without start-up and exit)"
+            if validation.inner_error is not None
+            else ""
+        ),
         f"speedup         {validation.speedup:.1f}x",
         *difference_lines(validation),
     ]

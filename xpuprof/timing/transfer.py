@@ -41,6 +41,7 @@ class Row:
             "projected_s": v.projected.value,
             "interval_s": [v.projected.low, v.projected.high],
             "sampling_error": v.error,
+            "inner_error": v.inner_error,
             "speedup": v.speedup,
             "covered": v.selection.covered,
             "missing": len(moved.missing),

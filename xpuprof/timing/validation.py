@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from xpuprof.errors import InputError, MissingRegionError
 from xpuprof.sampling.estimate import Estimate
 from xpuprof.sampling.selection import Representative, Selection
@@ -16,6 +19,8 @@ from xpuprof.timing.timed import Timed
 from xpuprof.timing.transplant import Transplant, describe, transplant
 from xpuprof.trace.elf import build_id
 
+F64 = npt.NDArray[np.float64]
+
 
 @dataclass(frozen=True, eq=False)
 class Validation:
@@ -23,7 +28,9 @@ class Validation:
 
     `unknown_time` is the share of the measured time that went into slices of kernels that the
     selection never saw; `unknown_effect` is by how much the projection would be off because of
-    them (and of lost clusters) alone, were every other slice projected without error.
+    them (and of lost clusters) alone, were every other slice projected without error. `inner_error`
+    is the sampling error without the first and the last slice, which stand for themselves and can
+    make most of a short run; None when they do not.
     """
 
     transplant: Transplant
@@ -34,6 +41,7 @@ class Validation:
     differences: tuple[str, ...]
     unknown_time: float
     unknown_effect: float
+    inner_error: float | None
 
     @property
     def selection(self) -> Selection:
@@ -82,7 +90,23 @@ def validate(
         differences=(*differences, *moved.differences),
         unknown_time=float(mean[moved.unknown].sum()) / measured,
         unknown_effect=abs(inside / moved.selection.covered - 1.0) if whole else 0.0,
+        inner_error=_inner_error(moved.selection, mean),
     )
+
+
+def _inner_error(selection: Selection, times: F64) -> float | None:
+    ends = {0, selection.slices - 1}
+    alone = [
+        r.slice in ends
+        for r in selection.representatives
+        if r.multiplier == 1.0 and np.count_nonzero(selection.labels == r.cluster) == 1
+    ]
+    measured = float(times[1:-1].sum())
+    if sum(alone) != len(ends) or not measured:
+        return None
+    inner = [r for r in selection.representatives if r.slice not in ends]
+    projected = sum(float(times[r.slice]) * r.multiplier for r in inner)
+    return sampling_error(projected, measured)
 
 
 def image_differences(selection: Selection, program: str | Path) -> list[str]:
@@ -142,6 +166,7 @@ def as_json(validation: Validation) -> dict[str, Any]:
         "confidence": validation.projected.confidence,
         "basis": validation.projected.basis,
         "sampling_error": validation.error,
+        "inner_error": validation.inner_error,
         "speedup": validation.speedup,
         "attributed_slices": len(moved.attributed),
         "unknown_slices": len(moved.unknown),
