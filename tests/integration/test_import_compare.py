@@ -1,0 +1,179 @@
+"""import and compare as commands: on sources made here, and on public recordings where they lie."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from command import ROOT, xpuprof
+
+from xpuprof.cli import cli
+from xpuprof.errors import XpuprofError
+
+DATA = ROOT.parent / "shared" / "data"
+NSYS = sorted((DATA / "nsys").glob("*.sqlite"))
+KINETO = sorted((DATA / "kineto").glob("*.json.gz"))
+METRICS = sorted((DATA / "metrics").glob("*.csv.gz"))
+KEYS = {
+    "method",
+    "error_mean",
+    "error_max",
+    "speedup",
+    "samples",
+    "interval_rel",
+    "coverage",
+    "selection_s",
+}
+
+needs_data = pytest.mark.skipif(not NSYS, reason=f"no public recordings in {DATA}")
+
+
+def call(*arguments: str | Path) -> tuple[int, str, str]:
+    """(exit code, stdout, stderr) of a command, in this process: a start costs more than the work.
+    Errors of ours come as `main` prints them; anything else is a failure of the test."""
+    result = CliRunner().invoke(cli, [str(argument) for argument in arguments])
+    if isinstance(result.exception, XpuprofError):
+        return result.exception.exit_code, result.stdout, str(result.exception)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def last_json(done: tuple[int, str, str]) -> dict[str, Any]:
+    assert done[0] == 0, done
+    value = json.loads(done[1].splitlines()[-1])
+    assert isinstance(value, dict)
+    return value
+
+
+def csv(path: Path, rows: int = 300) -> Path:
+    lines = ["kernel,duration_us,inst_executed,block_x"]
+    lines += [f"k{i % 3},{10 + i % 3 * 5 + (i * 7919) % 11 / 10},{1000 + i % 3},64" for i in range(rows)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_a_table_becomes_a_run_that_every_command_reads(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    made = last_json(call("import", csv(tmp_path / "t.csv"), "-o", run, "--json"))
+    assert (made["format"], made["slices"]) == ("csv", 300)
+    info = last_json(call("info", run, "--json"))
+    assert (info["status"], info["slices"]) == ("complete", 300)
+    done = call("select", run, "--method", "stem-root", "--seed", "2", "--json")
+    assert done[0] == 0, done
+    assert json.loads((run / "selection.json").read_text())["method"] == "stem-root"
+
+
+def test_compare_lists_every_method_or_its_reason(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    call("import", csv(tmp_path / "t.csv"), "-o", run)
+    picture = tmp_path / "methods.svg"
+    result = last_json(call("compare", run, "--repeats", "3", "--plot", picture, "--json"))
+    assert set(result) == {"run", "metric", "slices", "methods"}
+    assert (result["metric"], result["slices"]) == ("gpu_time", 300)
+    by_name = {entry["method"]: entry for entry in result["methods"]}
+    assert set(by_name) >= {
+        "xpu-point", "gpu-point", "pka", "sieve", "photon", "tbpoint", "stem-root", "allegro",
+        "xpu-stem", "random", "first-n",
+    }  # fmt: skip
+    for entry in by_name.values():
+        assert "reason" in entry or set(entry) >= KEYS
+    assert "basic-block vectors" in by_name["photon"]["reason"]
+    assert "#instructions" not in by_name["sieve"]
+    assert by_name["stem-root"]["error_mean"] <= 0.05
+    assert by_name["pka"]["reason"].startswith("pka needs counters")
+    assert b"<svg" in picture.read_bytes()
+    again = call("compare", run, "--plot", picture)
+    assert again[0] == 2
+    assert "--force" in again[2]
+
+
+def test_another_metric_is_projected_with_the_same_selection(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    call("import", csv(tmp_path / "t.csv"), "-o", run)
+    result = last_json(
+        call("compare", run, "--methods", "stem-root", "--metric", "inst_executed", "--json")
+    )
+    assert result["metric"] == "inst_executed"
+    assert result["methods"][0]["error_mean"] < 0.01
+    wrong = call("compare", run, "--metric", "misses")
+    assert wrong[0] == 2
+    assert "no metric 'misses'; it has: gpu_time, inst_executed" in wrong[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("import", "@none.csv", "-o", "@x"), "does not exist"),
+        (("compare", "@none"), "does not exist"),
+        (("compare", "@run", "--methods", "best"), "no method 'best'"),
+        (("import", "@t.csv", "-o", "@run"), "--force"),
+        (("import", "@t.csv", "-o", "@x", "--format", "nsys"), "Nsight Systems export"),
+        (("import", "@t.csv", "-o", "@x", "--format", "kineto"), "not a Chrome trace"),
+        (("import", "@t.csv", "-o", "@x", "--format", "ncu"), "no column 'Kernel Name'"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    tmp_path: Path, arguments: tuple[str, ...], sentence: str
+) -> None:
+    """`@` stands for the test's folder."""
+    call("import", csv(tmp_path / "t.csv", 5), "-o", tmp_path / "run")
+    before = (tmp_path / "run" / "manifest.json").read_bytes()
+    code, _, error = call(*(argument.replace("@", f"{tmp_path}/") for argument in arguments))
+    assert code == 2
+    assert sentence in error
+    assert "\n" not in error.strip()
+    assert (tmp_path / "run" / "manifest.json").read_bytes() == before
+    assert not (tmp_path / "x").exists()
+
+
+def test_exit_code_and_streams_of_the_command(tmp_path: Path) -> None:
+    done = xpuprof("import", tmp_path / "none.csv", "-o", tmp_path / "x")
+    assert done.returncode == 2
+    assert done.stdout == b""
+    assert done.stderr.startswith(b"xpuprof: ")
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_failed_import_leaves_the_old_run_alone(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    call("import", csv(tmp_path / "t.csv"), "-o", run)
+    (tmp_path / "bad.csv").write_text("kernel,time\nk,oops\n")
+    done = call("import", tmp_path / "bad.csv", "-o", run, "--force")
+    assert done[0] == 2
+    assert last_json(call("info", run, "--json"))["slices"] == 300
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.csv", "run", "t.csv"]
+
+
+@needs_data
+@pytest.mark.data
+@pytest.mark.parametrize("source", [*NSYS, *KINETO], ids=lambda p: p.name.split(".")[0])
+def test_stem_root_stays_within_its_bound_on_public_recordings(
+    source: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    assert call("import", source, "-o", run)[0] == 0
+    result = last_json(
+        call("compare", run, "--methods", "stem-root,xpu-stem,allegro", "--repeats", "5", "--json")
+    )
+    by_name = {entry["method"]: entry for entry in result["methods"]}
+    limit = 0.005 if source.name.startswith("hta_") else 0.05
+    assert by_name["stem-root"]["error_mean"] < limit
+    assert by_name["xpu-stem"]["error_mean"] < 0.05
+    assert by_name["xpu-stem"]["speedup"] > by_name["stem-root"]["speedup"]
+    assert by_name["allegro"]["error_mean"] < 0.05
+
+
+@needs_data
+@pytest.mark.data
+def test_public_counters_serve_pka_sieve_and_tbpoint(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    made = last_json(call("import", METRICS[0], "-o", run, "--json"))
+    assert made["format"] == "nvprof"
+    result = last_json(
+        call("compare", run, "--methods", "pka,sieve,tbpoint", "--repeats", "1", "--json")
+    )
+    assert all(entry["error_mean"] < 0.1 for entry in result["methods"])

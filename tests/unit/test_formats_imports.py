@@ -1,0 +1,453 @@
+"""Imports of other tools' profiles, from small sources written here."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from xpuprof.errors import InputError, TraceError, UsageError
+from xpuprof.formats import kineto, ncu, nsys, nvprof, tabular, xpupoint
+from xpuprof.formats.detect import detect
+from xpuprof.trace.imported import ImportedSlices, ImportWriter
+
+
+def imported(load, source: Path, folder: Path) -> ImportedSlices:  # type: ignore[no-untyped-def]
+    with ImportWriter(folder) as writer:
+        load(source, writer)
+    return ImportedSlices(folder)
+
+
+# ---- Nsight Systems ------------------------------------------------------------------------------
+
+NS = """
+CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+INSERT INTO StringIds VALUES (1, 'add'), (2, 'mul'), (3, 'launch'), (4, 'step');
+CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER,
+  streamId INTEGER, correlationId INTEGER, globalPid INTEGER, demangledName INTEGER,
+  gridX INTEGER, gridY INTEGER, gridZ INTEGER, blockX INTEGER, blockY INTEGER, blockZ INTEGER);
+CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, globalTid INTEGER,
+  correlationId INTEGER, nameId INTEGER);
+CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, text TEXT,
+  globalTid INTEGER, textId INTEGER);
+CREATE TABLE ANALYSIS_DETAILS (startTime INTEGER, stopTime INTEGER, duration INTEGER);
+INSERT INTO ANALYSIS_DETAILS VALUES (0, 1000, 1000);
+"""
+PID = 7 << 24
+
+
+def nsight(path: Path, kernels: list[tuple[int, ...]]) -> Path:
+    database = sqlite3.connect(path)
+    database.executescript(NS)
+    for i, (start, end, device, stream, name, pid) in enumerate(kernels):
+        database.execute(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?,?,?,?,?,?,?,4,1,1,32,1,1)",
+            (start, end, device, stream, i, pid, name),
+        )
+        database.execute(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?,?,?,?,3)",
+            (start - 20, start - 10, pid | 1, i),
+        )
+    database.commit()
+    database.close()
+    return path
+
+
+def test_nsys_gaps_become_cpu_parts(tmp_path: Path) -> None:
+    # Two streams: the second kernel overlaps the first; then a gap of 100 ns of CPU work.
+    source = nsight(
+        tmp_path / "a.sqlite",
+        [(100, 200, 0, 7, 1, PID), (150, 300, 0, 8, 2, PID), (400, 450, 0, 7, 1, PID)],
+    )
+    run = imported(nsys.load, source, tmp_path / "run")
+    table = run.table()
+    assert table["kernel"].tolist() == ["add", "mul", "add", "SYS_exit"]
+    assert table["call"].tolist() == [1, 1, 2, 1]
+    assert table["gx"].tolist() == [128, 128, 128, 0]
+    np.testing.assert_allclose(run.column("time"), [200e-9, 100e-9, 150e-9, 550e-9])
+    np.testing.assert_allclose(run.column("gpu_time"), [100e-9, 150e-9, 50e-9, 0])
+    np.testing.assert_allclose(run.column("cpu_time"), [100e-9, 0, 100e-9, 550e-9])
+    np.testing.assert_allclose(run.column("api_time")[:3], 10e-9)
+    np.testing.assert_allclose(run.column("queue_time")[:3], 10e-9)
+    assert float(run.column("time").sum()) == pytest.approx(1000e-9)
+
+
+def test_nsys_every_process_has_its_slices(tmp_path: Path) -> None:
+    source = nsight(
+        tmp_path / "a.sqlite",
+        [(100, 200, 0, 7, 1, PID), (120, 260, 1, 7, 1, 2 * PID), (300, 400, 0, 7, 1, PID)],
+    )
+    table = imported(nsys.load, source, tmp_path / "run").table()
+    assert table["process"].tolist() == [0, 0, 0, 1, 1]
+    assert table["device"].tolist() == [0, 0, -1, 1, -1]
+    assert table["kernel"].tolist() == ["add", "add", "SYS_exit", "add", "SYS_exit"]
+
+
+def test_nsys_innermost_range(tmp_path: Path) -> None:
+    source = nsight(
+        tmp_path / "a.sqlite", [(100, 200, 0, 7, 1, PID), (400, 450, 0, 7, 2, PID)]
+    )
+    with sqlite3.connect(source) as database:
+        database.executemany(
+            "INSERT INTO NVTX_EVENTS VALUES (?,?,59,?,?,?)",
+            [
+                (10, 900, "outer", PID | 1, None),
+                (70, 95, None, PID | 1, 4),  # closed when the second launches
+                (375, 385, "other thread", PID | 2, None),
+            ],
+        )
+    table = imported(nsys.load, source, tmp_path / "run").table()
+    assert table["range"].tolist() == ["step", "outer", ""]
+
+
+def test_nsys_bad_sources(tmp_path: Path) -> None:
+    text = tmp_path / "a.sqlite"
+    text.write_text("SQLite format 3\0 but not really" * 40)
+    with pytest.raises(InputError, match="not a readable Nsight Systems export"):
+        imported(nsys.load, text, tmp_path / "r1")
+    other = tmp_path / "b.sqlite"
+    sqlite3.connect(other).execute("CREATE TABLE t (x)").connection.close()
+    with pytest.raises(InputError, match="no CUDA kernel was recorded"):
+        imported(nsys.load, other, tmp_path / "r2")
+    with pytest.raises(InputError, match="holds no kernel"):
+        imported(nsys.load, nsight(tmp_path / "c.sqlite", []), tmp_path / "r3")
+    damaged = nsight(tmp_path / "d.sqlite", [(100, 200, 0, 7, 1, PID)] * 200)
+    body = bytearray(damaged.read_bytes())
+    body[4096:] = b"\xff" * (len(body) - 4096)
+    damaged.write_bytes(body)
+    with pytest.raises(InputError, match="not a readable Nsight Systems export"):
+        imported(nsys.load, damaged, tmp_path / "r4")
+
+
+# ---- Kineto --------------------------------------------------------------------------------------
+
+
+def event(cat: str, name: str, ts: float, dur: float, **args: object) -> dict[str, object]:
+    return {"ph": "X", "cat": cat, "name": name, "ts": ts, "dur": dur, "pid": 1, "tid": 2,
+            "args": args}  # fmt: skip
+
+
+EVENTS = [
+    event("cpu_op", "aten::outer", 10, 200),
+    event("cpu_op", "aten::mm", 12, 10),
+    event("cuda_runtime", "cudaLaunchKernel", 15, 2, correlation=5),
+    event("kernel", "gemm", 30.5, 10.25, correlation=5, device=1, stream=7, grid=[2, 3, 1],
+          block=[64, 1, 1]),
+    event("kernel", "early", 20, 4, correlation=99, device=1, stream=7),
+    {"ph": "i", "cat": "mark", "name": "no duration", "ts": 1},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("bare", [False, True], ids=["object", "array"])
+def test_kineto(tmp_path: Path, packed: bool, bare: bool) -> None:
+    document = EVENTS if bare else {"schemaVersion": 1, "traceEvents": EVENTS, "after": {"x": []}}
+    text = json.dumps(document, indent=2).encode()
+    source = tmp_path / ("t.json.gz" if packed else "t.json")
+    source.write_bytes(gzip.compress(text) if packed else text)
+    assert detect(source) == "kineto"
+    run = imported(kineto.load, source, tmp_path / "run")
+    table = run.table()
+    assert table["kernel"].tolist() == ["early", "gemm", "SYS_exit"]
+    assert table["gx"].tolist() == [0, 128, 0]
+    assert table["gy"].tolist() == [0, 3, 0]
+    assert table["range"].tolist() == ["", "aten::mm", ""]
+    assert run.column("range_call")[1] == 1
+    np.testing.assert_allclose(run.column("gpu_time"), [4e-6, 10.25e-6, 0])
+    np.testing.assert_allclose(run.column("time"), [14e-6, 16.75e-6, 169.25e-6])
+    np.testing.assert_allclose(run.column("cpu_time"), [10e-6, 6.5e-6, 169.25e-6])
+
+
+def test_kineto_windows_do_not_matter(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    many = EVENTS[:4] + [event("kernel", f"k{i % 3}", 100 + i, 0.5) for i in range(300)]
+    source = tmp_path / "t.json"
+    source.write_text(json.dumps({"traceEvents": many}))
+    whole = imported(kineto.load, source, tmp_path / "a").column("gpu_time").copy()
+    monkeypatch.setattr(kineto, "WINDOW", 37)
+    assert np.array_equal(imported(kineto.load, source, tmp_path / "b").column("gpu_time"), whole)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('{"traceEvents": [{"ph": "X", "cat": "kernel"', "cut short"),
+        ('{"traceEvents": [{"ph": "X"} {]}', "damaged"),
+        ('{"other": []}', "no list `traceEvents`"),
+        ('{"traceEvents": []}', "no device kernel"),
+        ('{"traceEvents": [{"ph": "X", "name": "k", "ts": "soon", "dur": 1}]}', "no number 'ts'"),
+    ],
+)
+def test_kineto_bad_sources(tmp_path: Path, text: str, sentence: str) -> None:
+    source = tmp_path / "t.json"
+    source.write_text(text)
+    with pytest.raises(InputError, match=sentence):
+        imported(kineto.load, source, tmp_path / "run")
+
+
+def test_kineto_damaged_gzip(tmp_path: Path) -> None:
+    source = tmp_path / "t.json.gz"
+    source.write_bytes(gzip.compress(json.dumps({"traceEvents": EVENTS * 50}).encode())[:-40])
+    with pytest.raises(InputError, match=r"cannot be read|cut short"):
+        imported(kineto.load, source, tmp_path / "run")
+
+
+# ---- Nsight Compute ------------------------------------------------------------------------------
+
+RAW = '''program output, with commas
+==PROF== Connected to process 1
+"ID","Process ID","Kernel Name","Context","Stream","Block Size","Grid Size","Device","gpu__time_duration.sum","smsp__inst_executed.sum","dram__bytes.sum"
+"","","","","","","","","usecond","inst","Mbyte"
+"0","1","add(int *)","1","7","(128, 1, 1)","(10, 1, 1)","0","5.5","1,024","2"
+"1","1","mul","1","7","(64, 2, 1)","(3, 1, 1)","0","1,000.25","512","1"
+'''
+
+DETAILS = '''"ID","Process ID","Kernel Name","Context","Stream","Block Size","Grid Size","Section Name","Metric Name","Metric Unit","Metric Value"
+"0","1","add","1","7","(128, 1, 1)","(10, 1, 1)","GPU Speed Of Light","Duration","us","5.5"
+"0","1","add","1","7","(128, 1, 1)","(10, 1, 1)","Memory","L1/TEX Hit Rate","%","40"
+"1","1","mul","1","7","(64, 2, 1)","(3, 1, 1)","GPU Speed Of Light","Duration","ms","1.5"
+"1","1","mul","1","7","(64, 2, 1)","(3, 1, 1)","Memory","L1/TEX Hit Rate","%","50"
+'''  # fmt: skip
+
+
+def test_ncu_raw(tmp_path: Path) -> None:
+    source = tmp_path / "n.csv"
+    source.write_text(RAW)
+    assert detect(source) == "ncu"
+    run = imported(ncu.load, source, tmp_path / "run")
+    table = run.table()
+    assert table["kernel"].tolist() == ["add(int *)", "mul"]
+    assert table["gx"].tolist() == [1280, 192]
+    assert table["ly"].tolist() == [1, 2]
+    np.testing.assert_allclose(run.column("gpu_time"), [5.5e-6, 1000.25e-6])
+    assert run.column("smsp__inst_executed.sum").tolist() == [1024, 512]
+    assert run.column("dram__bytes.sum").tolist() == [2e6, 1e6]
+
+
+def test_ncu_details_with_units_that_differ(tmp_path: Path) -> None:
+    source = tmp_path / "n.csv"
+    source.write_text(DETAILS)
+    assert detect(source) == "ncu"
+    run = imported(ncu.load, source, tmp_path / "run")
+    np.testing.assert_allclose(run.column("gpu_time"), [5.5e-6, 1.5e-3])
+    assert run.column("L1/TEX Hit Rate").tolist() == [40, 50]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (RAW.replace('"usecond"', '"cycle"'), "no unit of time"),
+        (RAW.replace("gpu__time_duration.sum", "other"), "neither gpu__time_duration"),
+        (RAW[:-20], "cut short"),
+        (DETAILS.rsplit("\n", 2)[0], "lacks 'L1/TEX Hit Rate'"),
+        (RAW.split('"0"')[0], "no kernel launch"),
+        ('"ID","x"\n', "no column 'Kernel Name'"),
+    ],
+)
+def test_ncu_bad_sources(tmp_path: Path, text: str, sentence: str) -> None:
+    source = tmp_path / "n.csv"
+    source.write_text(text)
+    with pytest.raises(InputError, match=sentence):
+        imported(ncu.load, source, tmp_path / "run")
+
+
+# ---- nvprof --------------------------------------------------------------------------------------
+
+NVPROF = """==123== NVPROF is profiling process 123
+==123== Profiling result:
+"Start","Duration","Grid X","Grid Y","Grid Z","Block X","Block Y","Block Z","Device","Stream","Name","inst_executed"
+ms,us,,,,,,,,,,
+1.0,3.5,,,,,,,"GPU",7,"[CUDA memcpy HtoD]",
+2.0,10.0,4,1,1,32,1,1,"GPU",7,"add(int)",100
+3.0,20.5,8,1,1,32,1,1,"GPU",7,"add(int)",200
+"""
+
+
+def test_nvprof(tmp_path: Path) -> None:
+    source = tmp_path / "n.csv"
+    source.write_text(NVPROF)
+    assert detect(source) == "nvprof"
+    run = imported(nvprof.load, source, tmp_path / "run")
+    assert run.table()["gx"].tolist() == [128, 256]
+    np.testing.assert_allclose(run.column("gpu_time"), [10e-6, 20.5e-6])
+    assert run.column("inst_executed").tolist() == [100, 200]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (NVPROF.replace("20.5", "20.5ms"), "mixed units"),
+        (NVPROF.replace("ms,us", "ms,fortnight"), "no unit of time"),
+        (NVPROF.replace('"Duration"', '"Length"'), "no column Name and Duration"),
+        ("\n".join(NVPROF.splitlines()[:5]), "no kernel launch"),
+    ],
+)
+def test_nvprof_bad_sources(tmp_path: Path, text: str, sentence: str) -> None:
+    source = tmp_path / "n.csv"
+    source.write_text(text)
+    with pytest.raises(InputError, match=sentence):
+        imported(nvprof.load, source, tmp_path / "run")
+
+
+# ---- tables --------------------------------------------------------------------------------------
+
+
+def test_table_with_a_map(tmp_path: Path) -> None:
+    source = tmp_path / "t.csv"
+    source.write_text("op;took;misses;note\na;5;10;x\nb;7;20;y\na;9;30;z\n")
+    assert detect(source) == "csv"
+    columns = tabular.parse_map(("kernel=op", "time=took:ms"))
+    run = imported(lambda s, w: tabular.load(s, w, columns), source, tmp_path / "run")
+    assert run.table()["call"].tolist() == [1, 1, 2]
+    np.testing.assert_allclose(run.column("gpu_time"), [0.005, 0.007, 0.009])
+    assert run.metrics == ["gpu_time", "misses"]
+
+
+def test_table_without_a_map_takes_common_names_and_their_unit(tmp_path: Path) -> None:
+    source = tmp_path / "t.csv"
+    source.write_text("kernel,duration_us\na,5\n")
+    run = imported(tabular.load, source, tmp_path / "run")
+    np.testing.assert_allclose(run.column("gpu_time"), [5e-6])
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a,b\n1,2\n", "--map kernel="),
+        ("kernel,time\nk,1\nk,2ms\n", "not a number; durations must all be in one unit"),
+        ("kernel,time\nk,1,7\n", "line 2: 3 fields"),
+        ("kernel,time\n", "no row below"),
+    ],
+)
+def test_table_bad_sources(tmp_path: Path, text: str, sentence: str) -> None:
+    source = tmp_path / "t.csv"
+    source.write_text(text)
+    with pytest.raises(InputError, match=sentence):
+        imported(tabular.load, source, tmp_path / "run")
+
+
+def test_maps_that_make_no_sense() -> None:
+    with pytest.raises(UsageError, match="not FIELD=COLUMN"):
+        tabular.parse_map(("kernel",))
+    with pytest.raises(UsageError, match="knows no field 'speed'"):
+        tabular.parse_map(("speed=x",))
+
+
+# ---- the reference implementation's folder -------------------------------------------------------
+
+CPU = """# Slice ending at kernel: void k<int, 2>(x) call: 1
+T:1:100 :2:50
+# Slice ending at kernel: b call: 1
+
+# Slice ending at kernel: SYS_exit call: 1
+T:1:7
+"""
+GPU = """M: SYS_init 1
+# Slice ending at kernel: void k<int, 2>(x) call: 1
+tid0: T:1:4 :2:4
+tid1: T:1:4
+M: void k<int, 2>(x) 1
+# Slice ending at kernel: b call: 1
+tid0: T:1:9
+M: b 1
+"""
+TIMER = """GPU_Init : TSC 100
+0 OnRun void k TSC 150
+0 OnComplete void k<int, 2>(x) TSC 200
+1 OnComplete b TSC 450
+GPU_Fini : TSC 500
+"""
+
+
+def reference(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "T.0.bb").write_text(CPU)
+    (folder / "T.1.bb").write_text(CPU.replace("T:1:7", "T:3:1"))
+    (folder / "thread.bbv").write_text(GPU)
+    (folder / "timer.txt").write_text(TIMER)
+    return folder
+
+
+def test_xpupoint(tmp_path: Path) -> None:
+    source = reference(tmp_path / "ref")
+    assert detect(source) == "xpupoint"
+    run = imported(xpupoint.load, source, tmp_path / "run")
+    assert run.table()["kernel"].tolist() == ["void k<int, 2>(x)", "b", "SYS_exit"]
+    assert run.column("cpu_instructions").tolist() == [300, 0, 8]
+    assert run.column("gpu_instructions").tolist() == [12, 9, 0]
+    assert run.column("warps").tolist() == [2, 1, 0]
+    assert run.column("cycles").tolist() == [100, 250, 50]
+    gpu = run.vectors("gpu")
+    assert gpu is not None
+    # Block 1 of the two kernels is not the same block.
+    assert gpu.shape == (3, 3)
+
+
+def test_xpupoint_bad_sources(tmp_path: Path) -> None:
+    source = reference(tmp_path / "ref")
+    (source / "timer.txt").write_text(TIMER.replace("1 OnComplete b TSC 450\n", ""))
+    with pytest.raises(InputError, match="different runs"):
+        imported(xpupoint.load, source, tmp_path / "r1")
+    (source / "T.0.bb").write_text(CPU.replace("2:50", "2:"))
+    with pytest.raises(InputError, match="not block:count"):
+        imported(xpupoint.load, source, tmp_path / "r2")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="neither"):
+        imported(xpupoint.load, tmp_path / "empty", tmp_path / "r3")
+
+
+# ---- what is stored ------------------------------------------------------------------------------
+
+
+def stored(folder: Path) -> Path:
+    with ImportWriter(folder) as writer:
+        for names in (["a", "b"], ["b"]):
+            count = len(names)
+            writer.append(
+                {
+                    "kernel": writer.codes("kernel", names),
+                    "call": np.ones(count, dtype=np.int32),
+                    "x/y": np.arange(count, dtype=np.float64),
+                }
+            )
+    return folder
+
+
+def test_chunks_become_one_table(tmp_path: Path) -> None:
+    run = ImportedSlices(stored(tmp_path / "run"))
+    assert run.table()["kernel"].tolist() == ["a", "b", "b"]
+    assert run.column("x/y").tolist() == [0, 1, 0]
+    assert run.metrics == ["x/y"]
+
+
+def test_damage_is_seen(tmp_path: Path) -> None:
+    folder = stored(tmp_path / "run")
+    (folder / "imported" / "1.bin").write_bytes(b"short")
+    with pytest.raises(TraceError, match="not 12 bytes long"):
+        ImportedSlices(folder).table()
+    header = folder / "imported" / "columns.json"
+    header.write_text(header.read_text().replace('"version": 1', '"version": 9'))
+    with pytest.raises(TraceError, match="newer xpuprof"):
+        ImportedSlices(folder)
+    header.write_text("{}")
+    with pytest.raises(TraceError, match="not ours"):
+        ImportedSlices(folder)
+
+
+def test_detect_says_how_to_export_a_report(tmp_path: Path) -> None:
+    for name, command in (("a.nsys-rep", "nsys export"), ("a.ncu-rep", "ncu --import")):
+        source = tmp_path / name
+        source.write_bytes(b"\x01\x02binary")
+        with pytest.raises(InputError, match=command):
+            detect(source)
+    with pytest.raises(InputError, match="does not exist"):
+        detect(tmp_path / "none")
+    (tmp_path / "empty").write_bytes(b"")
+    with pytest.raises(InputError, match="is empty"):
+        detect(tmp_path / "empty")
+    (tmp_path / "text").write_text("hello world\n")
+    with pytest.raises(InputError, match="none of the formats"):
+        detect(tmp_path / "text")
