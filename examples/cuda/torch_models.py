@@ -5,7 +5,7 @@
 
 bert: an encoder of BERT-base's shape; resnet50: the convolutional network; gpt: a small decoder
 that makes its text token by token (inference only). Weights are random, seeded. The program checks
-its own result: with compile or graphs it must equal the eager one, and training must lower the loss.
+its own result: compile and graphs must equal eager, training must lower the loss.
 """
 
 from __future__ import annotations
