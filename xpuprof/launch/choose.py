@@ -10,7 +10,7 @@ from xpuprof.errors import EngineError
 
 # In the order in which `auto` prefers them. The class of an engine bears its module's name.
 CPU_ENGINES = {"dynamorio": "DynamoRio", "pin": "Pin", "valgrind": "Valgrind"}
-GPU_ENGINES = {"nvbit": "Nvbit", "opencl": "OpenCl", "gtpin": "Gtpin"}
+GPU_ENGINES = {"nvbit": "Nvbit", "cuda": "Cuda", "opencl": "OpenCl", "gtpin": "Gtpin"}
 
 
 def _load(name: str, classes: dict[str, str]) -> CpuEngine | GpuEngine | None:
