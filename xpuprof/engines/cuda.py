@@ -17,12 +17,18 @@ from xpuprof.engines.base import GpuOptions, Mode, Probe, Timer
 from xpuprof.errors import EngineError
 
 LIBRARY = "libxpuprof_cuda.so"
+STATE = (
+    "compiled, linked, and tested against a stand-in driver; not yet run on a GPU (docs/cuda.md)"
+)
 ADVICE_BUILD = (
     "install CUDA's headers (`pip install xpuprof[cuda]`, or a CUDA toolkit with CUDA_HOME set), "
     "then install xpuprof again so that its timer is built"
 )
 ADVICE_CUPTI = "run `pip install xpuprof[cuda]`, or install a CUDA toolkit"
-ADVICE_DRIVER = "install NVIDIA's driver and check with `nvidia-smi` that it sees a GPU"
+ADVICE_DRIVER = (
+    "install NVIDIA's driver and check with `nvidia-smi` that it sees a GPU. State of our tool: "
+    f"{STATE}"
+)
 
 # Run in a process of its own: a driver that crashes or hangs must not take us with it.
 _COUNT_DEVICES = """
@@ -79,7 +85,7 @@ class Cuda:
         library = Path(str(files("xpuprof") / "_native")) / LIBRARY
         if not library.is_file():
             return Probe(self.name, False, (f"{LIBRARY} (it was not built)",), ADVICE_BUILD)
-        details = {"library": str(library)}
+        details = {"library": str(library), "state": STATE}
         cupti = cupti_library()
         if cupti is None:
             return Probe(self.name, False, ("CUPTI (libcupti.so)",), ADVICE_CUPTI, details)

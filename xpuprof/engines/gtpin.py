@@ -18,7 +18,9 @@ STATE = (
     "kit, not linked and not run by its authors (docs/pin.md)"
 )
 ADVICE_KIT = "unpack a GTPin kit (4.5 or later) from Intel's download page and set GTPIN_ROOT to it"
-ADVICE_BUILD = f"{ADVICE_KIT}, then install xpuprof again so that its GTPin tool is built"
+ADVICE_BUILD = (
+    f"{ADVICE_KIT}, then install xpuprof again so that its GTPin tool is built. State: {STATE}"
+)
 
 
 def _kit() -> Path | None:

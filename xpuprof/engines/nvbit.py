@@ -16,10 +16,11 @@ from xpuprof.engines.cuda import ADVICE_DRIVER, Cuda, devices
 from xpuprof.errors import EngineError
 
 LIBRARY = "libxpuprof_nvbit.so"
+STATE = "compiled and linked with kit 1.7.7.1; not yet run on a GPU (docs/nvbit.md)"
 ADVICE_BUILD = (
     "unpack an NVBit release (1.7.5 or later) from github.com/NVlabs/NVBit/releases, install the "
     "CUDA toolkit's compiler, set NVBIT_ROOT to the folder that holds core/, then install xpuprof "
-    "again"
+    f"again. State: {STATE}"
 )
 ADVICE_NVDISASM = "run `pip install xpuprof[cuda]`, or put a CUDA toolkit's bin folder on PATH"
 
@@ -44,7 +45,7 @@ class Nvbit:
             return Probe(self.name, False, (f"{LIBRARY} (it was not built)",), ADVICE_BUILD)
         details = {
             "library": str(library),
-            "state": "compiled and linked; never run by its authors on a GPU (docs/nvbit.md)",
+            "state": STATE,
         }
         disassembler = nvdisasm()
         if disassembler is None:

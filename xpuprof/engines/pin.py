@@ -15,7 +15,9 @@ from xpuprof.errors import EngineError
 TOOL, PROBE_TOOL = "xpuprof_pin.so", "xpuprof_probe.so"
 STATE = "compiled against Pin 3.24's headers; not linked and not run by its authors (docs/pin.md)"
 ADVICE_KIT = "unpack a Pin kit (3.24 or later) from Intel's download page and set PIN_ROOT to it"
-ADVICE_BUILD = f"{ADVICE_KIT}, then install xpuprof again so that its Pin tools are built"
+ADVICE_BUILD = (
+    f"{ADVICE_KIT}, then install xpuprof again so that its Pin tools are built. State: {STATE}"
+)
 
 
 def _native(name: str) -> Path:
