@@ -51,7 +51,9 @@ def last_json(done: tuple[int, str, str]) -> dict[str, Any]:
 
 def csv(path: Path, rows: int = 300) -> Path:
     lines = ["kernel,duration_us,inst_executed,block_x"]
-    lines += [f"k{i % 3},{10 + i % 3 * 5 + (i * 7919) % 11 / 10},{1000 + i % 3},64" for i in range(rows)]
+    lines += [
+        f"k{i % 3},{10 + i % 3 * 5 + (i * 7919) % 11 / 10},{1000 + i % 3},64" for i in range(rows)
+    ]
     path.write_text("\n".join(lines) + "\n")
     return path
 

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Imports of other tools' profiles, from small sources written here."""
 
 from __future__ import annotations
@@ -88,9 +89,7 @@ def test_nsys_every_process_has_its_slices(tmp_path: Path) -> None:
 
 
 def test_nsys_innermost_range(tmp_path: Path) -> None:
-    source = nsight(
-        tmp_path / "a.sqlite", [(100, 200, 0, 7, 1, PID), (400, 450, 0, 7, 2, PID)]
-    )
+    source = nsight(tmp_path / "a.sqlite", [(100, 200, 0, 7, 1, PID), (400, 450, 0, 7, 2, PID)])
     with sqlite3.connect(source) as database:
         database.executemany(
             "INSERT INTO NVTX_EVENTS VALUES (?,?,59,?,?,?)",
@@ -197,20 +196,20 @@ def test_kineto_damaged_gzip(tmp_path: Path) -> None:
 
 # ---- Nsight Compute ------------------------------------------------------------------------------
 
-RAW = '''program output, with commas
+RAW = """program output, with commas
 ==PROF== Connected to process 1
 "ID","Process ID","Kernel Name","Context","Stream","Block Size","Grid Size","Device","gpu__time_duration.sum","smsp__inst_executed.sum","dram__bytes.sum"
 "","","","","","","","","usecond","inst","Mbyte"
 "0","1","add(int *)","1","7","(128, 1, 1)","(10, 1, 1)","0","5.5","1,024","2"
 "1","1","mul","1","7","(64, 2, 1)","(3, 1, 1)","0","1,000.25","512","1"
-'''
+"""
 
-DETAILS = '''"ID","Process ID","Kernel Name","Context","Stream","Block Size","Grid Size","Section Name","Metric Name","Metric Unit","Metric Value"
+DETAILS = """"ID","Process ID","Kernel Name","Context","Stream","Block Size","Grid Size","Section Name","Metric Name","Metric Unit","Metric Value"
 "0","1","add","1","7","(128, 1, 1)","(10, 1, 1)","GPU Speed Of Light","Duration","us","5.5"
 "0","1","add","1","7","(128, 1, 1)","(10, 1, 1)","Memory","L1/TEX Hit Rate","%","40"
 "1","1","mul","1","7","(64, 2, 1)","(3, 1, 1)","GPU Speed Of Light","Duration","ms","1.5"
 "1","1","mul","1","7","(64, 2, 1)","(3, 1, 1)","Memory","L1/TEX Hit Rate","%","50"
-'''  # fmt: skip
+"""
 
 
 def test_ncu_raw(tmp_path: Path) -> None:

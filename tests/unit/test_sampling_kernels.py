@@ -1,4 +1,4 @@
-"""PKA, Sieve, TBPoint, Photon and the projections inside a kernel, on kernels made for the purpose."""
+"""PKA, Sieve, TBPoint, Photon and the projections inside a kernel, on made-up kernels."""
 
 from __future__ import annotations
 

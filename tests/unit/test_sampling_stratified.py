@@ -135,9 +135,11 @@ def test_k_means_separates_three_peaks() -> None:
 SHAPES = {
     "constant": lambda rng: np.full(600, 3e-6),
     "skewed": lambda rng: rng.lognormal(0, 1, 600) * 1e-6,
-    "multi-modal": lambda rng: rng.choice([1.0, 4.0, 20.0], 600, p=[0.7, 0.2, 0.1])
-    * np.exp(rng.normal(0, 0.05, 600))
-    * 1e-6,
+    "multi-modal": lambda rng: (
+        rng.choice([1.0, 4.0, 20.0], 600, p=[0.7, 0.2, 0.1])
+        * np.exp(rng.normal(0, 0.05, 600))
+        * 1e-6
+    ),
 }
 
 

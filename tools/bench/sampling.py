@@ -39,7 +39,9 @@ ACROSS = {"stem-root": stem_root, "allegro": allegro, "xpu-stem": xpu_stem, "ran
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("what", choices=("speed", "table", "cross", "coverage"))
     parser.add_argument("data", nargs="?", type=Path)
     parser.add_argument("--repeats", type=int, default=20)
@@ -185,7 +187,10 @@ def cross(data: Path, repeats: int) -> None:
     for is estimated by its stratum's others. Time there that no launch here corresponds to is
     `unmatched there`; it is not estimated, so it is part of the error.
     """
-    print("| selected on | applied to | method | error there | error of matched | launches without counterpart | unmatched time here | there |")
+    print(
+        "| selected on | applied to | method | error there | error of matched "
+        "| launches without counterpart | unmatched time here | there |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as work:
         subjects = {
@@ -283,8 +288,8 @@ def coverage(draws: int) -> None:
                 widths.append((estimate.high - estimate.low) / 2 / truth)
                 errors.append(abs(estimate.value / truth - 1))
             print(
-                f"| {name} | {method} | {100 * np.mean(held):.1f} % | {100 * np.mean(widths):.2f} % "
-                f"| {100 * np.mean(errors):.2f} % |",
+                f"| {name} | {method} | {100 * np.mean(held):.1f} % "
+                f"| {100 * np.mean(widths):.2f} % | {100 * np.mean(errors):.2f} % |",
                 flush=True,
             )
 

@@ -34,10 +34,16 @@ def read(source: Path) -> Distances:
             "with log2 buckets"
         )
     count = len(vectors)
-    row = np.repeat(np.arange(count), np.diff(vectors.row_start.astype(np.int64)))
-    metrics = {}
+    row = np.repeat(np.arange(count), np.diff(vectors.row_start).astype(np.int64))
+    metrics: dict[str, npt.NDArray[np.float64]] = {}
     for bucket in buckets.tolist():
         own = vectors.dimension == bucket
-        metrics[f"ldv_{bucket}"] = np.bincount(row[own], vectors.value[own], count)
-    metrics["memory_accesses"] = np.bincount(row, vectors.value, count)
+        metrics[f"ldv_{bucket}"] = _sums(row[own], vectors.value[own], count)
+    metrics["memory_accesses"] = _sums(row, vectors.value, count)
     return Distances(count, metrics)
+
+
+def _sums(
+    row: npt.NDArray[np.int64], value: npt.NDArray[np.float64], count: int
+) -> npt.NDArray[np.float64]:
+    return np.bincount(row, value, count).astype(np.float64)

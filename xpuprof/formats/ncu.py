@@ -61,9 +61,9 @@ def load(source: Path, writer: ImportWriter) -> None:
 
 
 def _after_log(lines: Iterator[str]) -> Iterator[str]:
-    """The table: what comes before its header (the program's output, ==PROF== lines) is left out."""
+    """The table: what comes before its header (output, ==PROF== lines) is left out."""
     for line in lines:
-        if f'"{KERNEL}"' in line or line.startswith(f"ID,{'Process ID'}"):
+        if f'"{KERNEL}"' in line or line.startswith("ID,Process ID"):
             return chain([line], (rest for rest in lines if not rest.startswith("==")))
     return iter(())
 

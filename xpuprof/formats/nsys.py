@@ -31,7 +31,7 @@ _SHAPE = "k.gridX, k.gridY, k.gridZ, k.blockX, k.blockY, k.blockZ"
 
 
 def load(source: Path, writer: ImportWriter) -> None:
-    """Import a recording. InputError when it is no Nsight Systems export, damaged, or kernel-less."""
+    """Import a recording. InputError when it is no export, damaged, or without kernels."""
     uri = f"{source.resolve().as_uri()}?mode=ro&immutable=1"
     try:
         with closing(sqlite3.connect(uri, uri=True)) as database:
@@ -124,14 +124,15 @@ def _kernels(database: sqlite3.Connection, process: int | None) -> sqlite3.Curso
         same = "AND r.globalTid >> 24 = k.globalPid >> 24" if process is not None else ""
         join = f"LEFT JOIN {RUNTIME} r ON r.correlationId = k.correlationId {same}"
     return database.execute(
-        f"SELECT k.rowid, k.start, k.end, k.deviceId, k.streamId, k.demangledName, {_SHAPE}, {calls} "
-        f"FROM {KERNELS} k {join} {own} ORDER BY k.start, k.correlationId, k.rowid",
+        "SELECT k.rowid, k.start, k.end, k.deviceId, k.streamId, k.demangledName, "
+        f"{_SHAPE}, {calls} FROM {KERNELS} k {join} {own} "
+        "ORDER BY k.start, k.correlationId, k.rowid",
         arguments,
     )
 
 
 def _chunks(cursor: sqlite3.Cursor) -> Iterator[list[Any]]:
-    """Chunks of rows, a kernel once (its correlation id may fit several calls: the first counts)."""
+    """Chunks of rows, a kernel once (of several calls with its correlation id the first counts)."""
     previous = None
     while rows := cursor.fetchmany(CHUNK):
         kept = []
@@ -151,18 +152,22 @@ def _launches(rows: list[Any], origin: int, names: dict[int, str], ranges: _Rang
     known = call_end > 0
     return Launches(
         kernel=[names.get(i, f"kernel {i}") for i in name],
-        start=start * NS,
-        end=(np.array(end, dtype=np.int64) - origin) * NS,
+        start=_seconds(start),
+        end=_seconds(np.array(end, dtype=np.int64) - origin),
         device=np.array(device, dtype=np.int32),
         stream=np.array(stream, dtype=np.int32),
         grid=np.array(shape[:3], dtype=np.int64).T,
         block=np.array(shape[3:], dtype=np.int64).T,
         metrics={
-            "api_time": (call_end - call_start) * NS,
-            "queue_time": np.where(known, np.maximum(start + origin - call_end, 0), 0) * NS,
+            "api_time": _seconds(call_end - call_start),
+            "queue_time": _seconds(np.where(known, np.maximum(start + origin - call_end, 0), 0)),
         },
         ranges=ranges.of(rowid) if ranges else None,
     )
+
+
+def _seconds(ns: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    return ns.astype(np.float64) * NS
 
 
 class _Ranges:

@@ -141,4 +141,4 @@ class Timeline:
         columns |= {name: block[:, i].astype(np.int32) for i, name in enumerate(BLOCK)}
         if ranges is not None:
             columns["range"] = self._writer.codes("range", ranges)
-        self._writer.append(columns | metrics)
+        self._writer.append({**columns, **metrics})

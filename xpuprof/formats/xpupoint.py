@@ -54,8 +54,8 @@ def load(source: Path, writer: ImportWriter) -> None:
                 gpu[cell] = gpu.get(cell, 0.0) + value
         if cpu_files and len(order) > known:
             raise InputError(
-                f"{gpu_file} has {len(order) - known} slices that no T.<thread>.bb has: they are of "
-                "different runs"
+                f"{gpu_file} has {len(order) - known} slices that no T.<thread>.bb has: "
+                "they are of different runs"
             )
     if not order:
         raise InputError(f"{source} holds no slice: no line `# Slice ending at kernel: ...`")
@@ -86,8 +86,8 @@ def _write(
     if ticks is not None:
         if len(ticks) - 1 != count:
             raise InputError(
-                f"the timer file in {source} has {len(ticks) - 1} slices, the vectors {count}: they "
-                "are of different runs"
+                f"the timer file in {source} has {len(ticks) - 1} slices, the vectors {count}: "
+                "they are of different runs"
             )
         columns["cycles"] = np.diff(np.maximum.accumulate(ticks)).astype(np.float64)
         writer.units["cycles"] = "tick"
@@ -105,7 +105,9 @@ def vectors(file: Path) -> Iterator[tuple[Key, str]]:
                 yield key, ""
             elif "T:" in line and not line.startswith(("#", "M:")):
                 if key is None:
-                    raise InputError(f"{file}: a vector before the first `# Slice ending at kernel`")
+                    raise InputError(
+                        f"{file}: a vector before the first `# Slice ending at kernel`"
+                    )
                 yield key, line
 
 

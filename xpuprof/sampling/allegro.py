@@ -24,7 +24,7 @@ def select(
     *,
     seed: int = 0,
     epsilon: float = 0.05,
-    m_Th: int = 50,  # noqa: N803 (the paper's name)
+    m_Th: int = 50,
     confidence: float = 0.95,
 ) -> Selection:
     """Select m_min slices of every group of Algorithm 1 (a smaller group is taken whole).

@@ -65,8 +65,8 @@ def match(vectors: sparse.csr_matrix, warps: F64, similarity: float = SIMILARITY
 
     `vectors`: kernels x blocks, not negative; `warps`: float64[kernels], at least 1. Equal kernels
     are merged first. Candidates come from a tree over a few coordinates: the logarithm of the warps
-    and random-sign sums of the vector, which differ by at most the distance itself, so that no match
-    is missed; then the distance is computed. The order of the work is kernels x log(selected) where
+    and random-sign sums of the vector, which differ by at most the distance itself, so no match is
+    missed; then the distance is computed. The order of the work is kernels x log(selected) where
     kernels resemble few others, against kernels x selected for comparing with all.
     """
     distinct, first, inverse = _merge(vectors, warps)
@@ -89,7 +89,7 @@ def match(vectors: sparse.csr_matrix, warps: F64, similarity: float = SIMILARITY
 
 
 def _merge(vectors: sparse.csr_matrix, warps: F64) -> tuple[sparse.csr_matrix, I64, I64]:
-    """Distinct normalised vectors in order of appearance, the first kernel and the point of each."""
+    """Distinct normalised vectors by appearance, the first kernel and the point of each."""
     vectors = sparse.csr_matrix(vectors, dtype=np.float64)
     vectors.sum_duplicates()
     totals = np.asarray(vectors.sum(axis=1)).ravel()
@@ -180,7 +180,9 @@ def _distance_by_lookup(unit: sparse.csr_matrix, left: I64, right: I64) -> F64:
     wanted = np.repeat(rank * width, lengths) + mine.indices
     place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
     met = np.where(known[place] == wanted, theirs.data[place], 0.0)
-    return np.bincount(pair, np.abs(mine.data - met) - met, len(lengths)) + sums[rank]
+    inside = np.bincount(pair, np.abs(mine.data - met) - met, len(lengths))
+    result: F64 = inside + sums[rank]
+    return result
 
 
 def _join(leader_of: I64, rows: I64, pairs: tuple[I64, I64]) -> None:

@@ -120,8 +120,8 @@ def project_series(
 ) -> Projection:
     """The offline form: a kernel's IPC by cycle and its finished thread blocks by cycle.
 
-    A series that never becomes stable is projected from its last cycle (a complete kernel then gives
-    its own length).
+    A series that never becomes stable is projected from its last cycle (a complete kernel then
+    gives its own length).
     """
     if len(ipc) != len(finished) or not len(ipc):
         raise InputError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,8 +39,8 @@ VECTORS_HELP = (
     "or a run of the reference implementation"
 )
 TIMES_HELP = (
-    "slice times: run `xpuprof time`, or import an Nsight Systems, Kineto, nvprof or Nsight Compute "
-    "profile"
+    "slice times: run `xpuprof time`, or import an Nsight Systems, Kineto, nvprof or Nsight "
+    "Compute profile"
 )
 
 
@@ -132,7 +133,7 @@ class SliceProfile:
         """The same profile selecting by another time-like metric (cycles, gpu_time)."""
         return replace(self, times=self.checked(metric), time_name=metric)
 
-    def kernel_codes(self) -> tuple[npt.NDArray[np.signedinteger], Sequence[str]]:
+    def kernel_codes(self) -> tuple[npt.NDArray[np.integer[Any]], Sequence[str]]:
         """(code of each slice's kernel name, the names); codes are dense from 0."""
         column = self.slices["kernel"]
         if isinstance(column.dtype, pd.CategoricalDtype):

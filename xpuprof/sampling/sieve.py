@@ -6,6 +6,8 @@ ISPASS 2023.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import gaussian_filter1d
@@ -68,14 +70,14 @@ def stratify(kernels: I64, instructions: F64, theta: float) -> tuple[I64, tuple[
     strata = np.empty(len(kernels), dtype=np.int64)
     tiers = [0, 0, 0]
     following = 0
-    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+    for low, high in pairwise(bounds.tolist()):
         own = order[low:high]
         data = compress(instructions[own])
         cov = _cov(data, 0, len(data))
         tiers[0 if cov == 0.0 else 1 if cov < theta else 2] += 1
         cuts = [0, len(data)] if cov < theta else density_cuts(data, theta)
         at = 0
-        for first, last in zip(cuts[:-1], cuts[1:], strict=True):
+        for first, last in pairwise(cuts):
             count = int(data.counts[first:last].sum())
             strata[own[at : at + count]] = following
             at += count
@@ -99,7 +101,7 @@ def density_cuts(data: Sorted, theta: float) -> list[int]:
             continue
         inner = _minima(data, low, high) or [two_means(data, low, high)]
         edges = [low, *inner, high]
-        pending.extend(reversed(list(zip(edges[:-1], edges[1:], strict=True))))
+        pending.extend(reversed(list(pairwise(edges))))
     return bounds
 
 
@@ -125,7 +127,8 @@ def dominant(labels: I64, cta: I64) -> I64:
     owner = pairs // len(sizes)
     best = np.lexsort((first, -count, owner))
     heads = np.flatnonzero(np.diff(owner[best], prepend=-1))
-    return first[best][heads]
+    result: I64 = first[best][heads]
+    return result
 
 
 def _cov(data: Sorted, low: int, high: int) -> float:

@@ -7,6 +7,7 @@ Modeling and Hierarchical Clustering", MICRO 2025. Equation numbers are the pape
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -80,7 +81,7 @@ def root(data: Sorted, epsilon: float, z: float, k: int = 2) -> list[Part]:
     while pending:
         low, high, m, mean = pending.pop()
         cuts = k_means(data, low, high, k)
-        moments = [data.moments(*part) for part in zip(cuts[:-1], cuts[1:], strict=True)]
+        moments = [data.moments(*part) for part in pairwise(cuts)]
         number, means, sigmas = (np.array(column) for column in zip(*moments, strict=True))
         sizes = joint_sizes(number, means, sigmas, epsilon, z)
         if len(cuts) > 2 and m * mean > float(np.dot(sizes, means)):
@@ -101,9 +102,9 @@ def split_groups(
     """
     narrow = groups.astype(np.int16) if groups.max() < 2**15 else groups
     # A stable sort of 16-bit keys is numpy's radix sort: linear.
-    order = np.argsort(narrow, kind="stable").astype(
-        np.int32 if len(groups) < 2**31 else np.int64, copy=False
-    )
+    order: stratified.Rows = np.argsort(narrow, kind="stable")
+    if len(groups) < 2**31:
+        order = order.astype(np.int32)
     counts = np.bincount(groups)
     sizes: list[int] = []
     means: list[float] = []

@@ -26,6 +26,7 @@ from xpuprof.sampling.selection import Selection
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
+Rows = npt.NDArray[np.int64] | npt.NDArray[np.int32]
 
 
 def z_score(confidence: float) -> float:
@@ -48,7 +49,7 @@ class Strata:
     `mean` and `sigma` (population standard deviation) are of the slice times, in seconds.
     """
 
-    order: I64 | npt.NDArray[np.int32]
+    order: Rows
     start: I64
     mean: F64
     sigma: F64
@@ -124,9 +125,9 @@ def draw(
     """Random slices of each stratum: (slice rows, their strata, how often each was drawn)."""
     size = strata.size
     if replacement:
-        owner = np.repeat(np.arange(len(sizes)), sizes)
-        within = (rng.random(len(owner)) * size[owner]).astype(np.int64)
-        position, draws = np.unique(strata.start[owner] + within, return_counts=True)
+        of_draw = np.repeat(np.arange(len(sizes)), sizes)
+        within = (rng.random(len(of_draw)) * size[of_draw]).astype(np.int64)
+        position, draws = np.unique(strata.start[of_draw] + within, return_counts=True)
     else:
         parts = [
             np.arange(n) if m >= n else np.sort(rng.choice(n, m, replace=False, shuffle=False))
@@ -134,8 +135,9 @@ def draw(
         ]
         position = np.concatenate([s + p for s, p in zip(strata.start, parts, strict=False)])
         draws = np.ones(len(position), dtype=np.int64)
-    owner = np.searchsorted(strata.start, position, side="right") - 1
-    return strata.order[position].astype(np.int64), owner, draws
+    places = np.asarray(position, dtype=np.int64)
+    owner = np.asarray(np.searchsorted(strata.start, places, side="right") - 1, dtype=np.int64)
+    return strata.order[places].astype(np.int64), owner, draws
 
 
 def select(

@@ -126,7 +126,7 @@ def merged(table: F64) -> tuple[F64, I64, float]:
 def _nearest(labels: I64, points: F64) -> I64:
     size = np.bincount(labels).astype(np.float64)
     centre = np.column_stack([np.bincount(labels, weights=column) for column in points.T])
-    centre /= size[:, None]
-    distance = ((points - centre[labels]) ** 2).sum(axis=1)
+    mean = centre / size[:, None]
+    distance = ((points - mean[labels]) ** 2).sum(axis=1)
     order = np.lexsort((np.arange(len(labels)), distance, labels))
     return order[np.flatnonzero(np.diff(labels[order], prepend=-1))]

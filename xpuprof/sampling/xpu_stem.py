@@ -182,7 +182,7 @@ class Leaf:
 
 
 def leaf(node: Node, price: float, rho: float) -> Leaf:
-    """The node as a stratum with its best size: m = sqrt(lambda) N S / sqrt(mu), rounded either way.
+    """The node as a stratum with its best size: m = sqrt(lambda / mu) N S, rounded either way.
 
     S^2 = N / (N - 1) x anticipated variance; variance of the total: N^2 S^2 (1 / m - 1 / N)
     (Cochran, Sampling Techniques, theorem 2.2).
@@ -231,8 +231,8 @@ class Intervals:
     """The other family of strata: intervals of time over all groups, found by dynamic programming.
 
     The tree's splits are locally best; over at most BOUNDARIES candidate cuts this is the optimum
-    for a price. Moments of every interval come from cumulated sums, the mixture from the Gram matrix
-    of the groups' cumulated sums.
+    for a price. Moments of every interval come from cumulated sums, the mixture from the Gram
+    matrix of the groups' cumulated sums.
     """
 
     def __init__(self, root: Node) -> None:
@@ -263,7 +263,8 @@ class Intervals:
         before = np.concatenate([np.zeros((1, sums.shape[1])), np.cumsum(sums, axis=0)[:-1]])
         inner = before @ before.T
         own = np.diag(inner)
-        return np.maximum(own[None, :] + own[:, None] - 2.0 * inner, 0.0)
+        result: F64 = np.maximum(own[None, :] + own[:, None] - 2.0 * inner, 0.0)
+        return result
 
     def best(self, price: float, rho: float) -> list[Leaf]:
         """The cheapest partition of the run into intervals."""

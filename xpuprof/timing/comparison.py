@@ -27,8 +27,8 @@ TIME_LIKE = ("time", "gpu_time", "cpu_time", "cycles")
 class Row:
     """One method's line. Fractions; times in seconds; `reason` says why it could not run.
 
-    `error_mean`, `error_max`: of the projected total, over the seeds. `speedup`: total over measured
-    time, a slice measured once however often it was drawn. `samples`: slices to be measured.
+    `error_mean`, `error_max`: of the projected total, over the seeds. `speedup`: total over
+    measured time, a slice measured once however often it was drawn. `samples`: slices to measure.
     `interval_rel`: half-width over the estimate; `coverage`: share of the seeds whose interval held
     the truth; both None when the method has no theory.
     """
@@ -68,7 +68,6 @@ def compare(
     values = subject.profile.checked(metric)
     if not float(values.sum()) > 0.0:
         raise InputError(f"{subject.path}: {metric} adds up to zero, so no error can be stated")
-    # A rate cannot be added up, so its whole-run figure cannot be projected with multipliers.
     cost = subject.profile.times if subject.profile.times is not None else values
     options = {"epsilon": epsilon, "confidence": confidence, "target": epsilon}
     rows = []
@@ -97,7 +96,13 @@ def _row(
     options: dict[str, float],
 ) -> Row:
     truth, whole = float(values.sum()), float(cost.sum())
-    errors, speedups, samples, widths, held, spent, bounds = ([] for _ in range(7))
+    errors: list[float] = []
+    speedups: list[float] = []
+    samples: list[int] = []
+    widths: list[float] = []
+    held: list[bool] = []
+    spent: list[float] = []
+    bounds: list[float] = []
     basis = ""
     for draw in range(repeats):
         begin = time.perf_counter()

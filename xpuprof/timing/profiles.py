@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from xpuprof.errors import InputError, UsageError
@@ -79,9 +78,7 @@ def select_imported(run: Run, method: str, *, seed: int, **options: Any) -> Sele
         unknown = [name for name in options if name not in known]
         if unknown:
             raise UsageError(f"{method} has no option {unknown[0]!r}; it has: {', '.join(known)}")
-    chosen = apply(
-        Subject(run.path, imported_profile(run.path)), method, seed=seed, **options
-    )
+    chosen = apply(Subject(run.path, imported_profile(run.path)), method, seed=seed, **options)
     return replace(chosen, machine=dict(run.manifest["machine"]))
 
 

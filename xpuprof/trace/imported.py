@@ -29,8 +29,10 @@ NAMED = ("kernel", "range")
 """Columns of codes into a list of names."""
 
 TABLE = frozenset(
-    ("kernel", "call", "process", "device", "stream", "program", "range", "range_call")
-    + ("gx", "gy", "gz", "lx", "ly", "lz")
+    (
+        *("kernel", "call", "process", "device", "stream", "program", "range", "range_call"),
+        *("gx", "gy", "gz", "lx", "ly", "lz"),
+    )
 )
 """Columns that describe a slice; every other column is a metric."""
 
@@ -158,11 +160,11 @@ class ImportedSlices:
         data: dict[str, Any] = {"slice": np.arange(self.rows)}
         for name in self._columns:
             if name in self._names:
-                codes = self.column(name)
+                codes: npt.NDArray[np.int32] = self.column(name)
                 names = self._names[name]
                 if self.rows and (codes.min() < 0 or int(codes.max()) >= len(names)):
                     raise TraceError(f"{self._folder}: column {name} names unknown entries")
-                data[name] = pd.Categorical.from_codes(codes, categories=names)
+                data[name] = pd.Categorical.from_codes(codes, categories=pd.Index(names))
             elif name in TABLE:
                 data[name] = self.column(name)
         return pd.DataFrame(data)
