@@ -649,3 +649,44 @@ int xps_distances(uint64_t points, uint32_t dim, const float *x, const float *ce
   xps_parallel(threads, threads, measure_work, &m);
   return 0;
 }
+
+struct nearest {
+  uint64_t points, parts;
+  uint32_t dim, k;
+  const float *x, *across;
+  float *room; /* parts x POINTS x padded k */
+  uint32_t *label;
+};
+
+XPS_CLONES static void nearest_work(void *context, uint64_t part) {
+  const struct nearest *n = context;
+  uint32_t width = padded(n->k);
+  float *room = n->room + part * POINTS * width;
+  uint64_t to = n->points * (part + 1) / n->parts;
+  for (uint64_t i = n->points * part / n->parts; i < to; i += POINTS) {
+    const float *p[POINTS];
+    for (uint32_t j = 0; j < POINTS; j++) p[j] = n->x + (i + j < to ? i + j : i) * n->dim;
+    scan(p, n->across, width, n->dim, room);
+    for (uint32_t j = 0; j < POINTS && i + j < to; j++) {
+      uint32_t best = 0;
+      for (uint32_t c = 1; c < n->k; c++)
+        if (room[j * width + c] < room[j * width + best]) best = c;
+      n->label[i + j] = best;
+    }
+  }
+}
+
+int xps_nearest(uint64_t points, uint32_t dim, const float *x, uint32_t k, const float *centre,
+                uint32_t threads, uint32_t *label) {
+  float *across = calloc((uint64_t)padded(k) * dim, sizeof(float));
+  float *room = calloc((uint64_t)threads * POINTS * padded(k), sizeof(float));
+  struct nearest n = {points, threads, dim, k, x, across, room, label};
+  int status = across && room && k ? 0 : XPS_EMEMORY;
+  if (!status) {
+    lay_across(centre, k, dim, across);
+    xps_parallel(threads, threads, nearest_work, &n);
+  }
+  free(across);
+  free(room);
+  return status;
+}

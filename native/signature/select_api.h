@@ -55,6 +55,9 @@ int xps_sweep_start(xps_sweep *sweep, uint32_t k, const float *centre, uint32_t 
 /* At the present k: wcss = sum of weight x squared distance, mass[k] = weight of each cluster,
  * centre[k x dim], label[points]; NULL for what is not wanted. */
 int xps_sweep_result(xps_sweep *sweep, double *wcss, double *mass, float *centre, uint32_t *label);
+/* label[i] = the centre nearest to point i, the lowest of equally near ones. */
+int xps_nearest(uint64_t points, uint32_t dim, const float *x, uint32_t k, const float *centre,
+                uint32_t threads, uint32_t *label);
 /* distance2[i] = squared distance of point i to centre label[i]. */
 int xps_distances(uint64_t points, uint32_t dim, const float *x, const float *centre,
                   const uint32_t *label, uint32_t threads, float *distance2);

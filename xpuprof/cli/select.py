@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,14 @@ from xpuprof.sampling import frequency
 from xpuprof.sampling.file import write_selection
 from xpuprof.timing.intervals import estimate
 
+PLAN = ("dim", "warp_buckets", "cpu_weight")
+"""Options that say how several runs are projected."""
+
 
 @click.command(name="select")
-@click.argument("source", metavar="RUN|FILE.bb", type=click.Path(path_type=Path))
+@click.argument(
+    "sources", metavar="RUN...|FILE.bb", type=click.Path(path_type=Path), nargs=-1, required=True
+)
 @click.option(
     "-o",
     "--output",
@@ -46,15 +52,19 @@ from xpuprof.timing.intervals import estimate
 @click.option("--budget", type=float, metavar="SECONDS", help="Representatives' time; needs times.")
 @click.option("--bic-threshold", "--bicThreshold", type=float, help="Of the BIC rule [0.9].")
 @click.option("--restarts", "--numInitSeeds", type=int, help="Clusterings a k [by size].")
+@click.option("--workers", type=click.IntRange(1), help="Several RUNs on so many Dask workers.")
+@click.option("--scheduler", metavar="ADDRESS", help="Several RUNs on a Dask scheduler's workers.")
 @click.option("--stability", is_flag=True, help="Say how far other seeds and samples move it.")
 @options.as_json
 @options.quiet
 def command(
-    source: Path,
+    sources: tuple[Path, ...],
     output: Path | None,
     force: bool,
     method: str,
     seed: int,
+    workers: int | None,
+    scheduler: str | None,
     stability: bool,
     as_json: bool,
     quiet: bool,
@@ -66,6 +76,7 @@ def command(
     xpuprof select RUN
     xpuprof select RUN --method gpu-point --maxk 30 --per-cluster 1 --force
     xpuprof select RUN --target-error 0.02        as many as that needs (timed runs)
+    xpuprof select RANK0 RANK1 ... -o JOB          one selection for all (--workers 8)
     xpuprof select app.bb --maxk 20 --dim 128 -o OUT
 
     From a SimPoint frequency vector file it also writes .simpoints, .weights and .labels into -o.
@@ -74,7 +85,10 @@ def command(
     settings = {name: value for name, value in chosen.items() if value is not None}
     if "per_cluster" in settings:
         settings["per_cluster"] = _per_cluster(settings["per_cluster"])
-    if is_frequency_file(source):
+    source = sources[0]
+    if len(sources) > 1 or workers or scheduler:
+        result = _from_runs(sources, output, force, method, seed, settings, workers, scheduler)
+    elif is_frequency_file(source):
         result = _from_frequency_file(source, output, force, seed, settings, begin)
     else:
         result = _from_run(source, output, force, method, seed, settings, stability, begin)
@@ -82,7 +96,7 @@ def command(
         options.print_json(report.as_json(result))
         return
     click.echo(report.as_text(result))
-    if not is_frequency_file(source):
+    if len(sources) == 1 and not is_frequency_file(source):
         options.note(f"next: xpuprof validate {output or source}/selection.json -- ./app", quiet)
 
 
@@ -136,6 +150,43 @@ def _from_run(
     )
     write_selection(selection, _folder(output or source) / "selection.json", force)
     return result
+
+
+def _from_runs(
+    sources: tuple[Path, ...],
+    output: Path | None,
+    force: bool,
+    method: str,
+    seed: int,
+    settings: dict[str, Any],
+    workers: int | None,
+    scheduler: str | None,
+) -> report.Chosen:
+    """Selects from several runs together, and writes `output`/selection.json."""
+    from xpuprof.sampling import job
+    from xpuprof.sampling.cluster_method import with_options
+    from xpuprof.sampling.farm import DaskFarm
+    from xpuprof.timing.choose import RunSource
+
+    begin = time.perf_counter()
+    if output is None:
+        raise UsageError("several runs need a folder for their selection: -o DIR")
+    if method not in ("xpu-point", "gpu-point"):
+        raise UsageError(f"{method} selects from one run; for several take xpu-point or gpu-point")
+    own = {name: settings.pop(name) for name in PLAN if name in settings}
+    if method == "gpu-point":
+        own["cpu_weight"] = 0.0
+    farm = DaskFarm(workers or 2, scheduler) if workers or scheduler else None
+    with farm or nullcontext():
+        selection = job.select_job(
+            [RunSource(str(source.resolve())) for source in sources],
+            job.Plan(seed=seed, **own),
+            with_options(**settings),
+            farm,
+        )
+    names = ", ".join(map(str, sources[:3])) + (", ..." if len(sources) > 3 else "")
+    write_selection(selection, _folder(output) / "selection.json", force)
+    return report.Chosen(names, selection, time.perf_counter() - begin)
 
 
 def _folder(path: Path) -> Path:

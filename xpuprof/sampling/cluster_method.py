@@ -133,7 +133,8 @@ def cluster(points: kmeans.Points, options: Options, seed: int, apart: int) -> F
     floor = kmeans.noise_floor(points)
     scores = {k: found[k].score(floor) for k in sorted(found)}
     k = max(found) if options.k else bic.choose_k(scores, options.bic_threshold)
-    return Found(kmeans.polished(points, found[k]), scores)
+    best = kmeans.polished(points, found[k])
+    return Found(replace(best, label=kmeans.nearest(points.x, best.centre)), scores)
 
 
 def settle(

@@ -106,6 +106,19 @@ def polished(points: Points, clustering: Clustering, threads: int = THREADS) -> 
         return one.from_centres(clustering.centre)
 
 
+def nearest(x: F32, centre: F32, threads: int = THREADS) -> I32:
+    """Number of the centre nearest to each point, int32[points]; the lowest of equally near."""
+    label = np.empty(len(x), np.uint32)
+    centre = np.ascontiguousarray(centre, dtype=np.float32)
+    x = np.ascontiguousarray(x, dtype=np.float32)
+    status = lib.xps_nearest(
+        len(x), x.shape[1], pointer(x, "float"), len(centre), pointer(centre, "float"), threads,
+        pointer(label, "uint32_t"),
+    )  # fmt: skip
+    checked(status, "label the slices")
+    return label.astype(np.int32)
+
+
 def noise_floor(points: Points) -> float:
     """Least variance (a dimension) that is believed of these points."""
     square = np.einsum("ij,ij->i", points.x, points.x, dtype=np.float64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from xpuprof.sampling.stability import Stability, over_bootstraps, over_seeds
 from xpuprof.timing.slices import main_process, slice_times
 from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.run import Run
+from xpuprof.trace.tables import Process
 
 
 def select_run(run: Run, method: str, *, seed: int, **options: Any) -> Selection:
@@ -39,6 +40,20 @@ def select_run(run: Run, method: str, *, seed: int, **options: Any) -> Selection
     chosen = select(method, process, seed=seed, **options)
     identity = program_identity(process.slices, process.images, run.manifest)
     return replace(chosen, identity=identity, machine=dict(run.manifest["machine"]))
+
+
+@dataclass(frozen=True)
+class RunSource:
+    """A run directory as a `job.Source`: workers open it by its path."""
+
+    name: str
+
+    def process(self) -> Process:
+        """The process with the device work."""
+        profile = Run.open(self.name).profile
+        if profile is None:
+            raise InputError(f"{self.name} holds no profile")
+        return main_process(profile)
 
 
 def run_stability(run: Run, method: str, *, seed: int, **options: Any) -> list[Stability]:
