@@ -149,7 +149,9 @@ class OpenCl:
         """Loads the layer in front of those that the user asked for.
 
         pyopencl's cache is switched off: it holds native binaries, which cannot be instrumented.
-        Raises EngineError when a needed part is not there."""
+        Raises EngineError when a needed part is not there or a filter was asked for."""
+        if options.kernels:
+            raise EngineError("GPU engine opencl has no kernel filter yet; leave --kernels away")
         needed = (LAYER, INSTRUMENTER) if mode == "profile" else (LAYER,)
         for name in needed:
             if not _native(name).is_file():

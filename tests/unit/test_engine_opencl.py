@@ -1,0 +1,52 @@
+"""What the engine `opencl` says when it cannot do what was asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from xpuprof.engines import opencl
+from xpuprof.engines.base import GpuOptions
+from xpuprof.errors import EngineError
+
+
+def test_unknown_runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """GIVEN a runtime that nobody knows THEN probe and launch name it and the choices."""
+    monkeypatch.setenv(opencl.RUNTIME_ENV, "amd")
+    probe = opencl.OpenCl().probe()
+    assert not probe.available
+    assert "choose system or intel" in probe.missing[0]
+
+
+def test_no_platform(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """GIVEN a machine without a driver THEN the probe names the packages."""
+    monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path))
+    probe = opencl.OpenCl().probe()
+    assert not probe.available
+    assert any("OpenCL" in missing for missing in probe.missing)
+    assert "pocl-opencl-icd" in probe.advice
+
+
+def test_missing_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """GIVEN an installation without native parts THEN profile and time refuse, with the remedy."""
+    monkeypatch.setattr(opencl, "_native", lambda name: tmp_path / name)
+    with pytest.raises(EngineError, match="opencl-headers"):
+        opencl.OpenCl().environment("time", "async", tmp_path, GpuOptions())
+
+
+def test_filter_is_refused_not_ignored(tmp_path: Path) -> None:
+    """GIVEN a kernel filter THEN it is refused."""
+    with pytest.raises(EngineError, match="kernel filter"):
+        opencl.OpenCl().environment("profile", "async", tmp_path, GpuOptions(kernels="2-8"))
+
+
+def test_instrumenter_that_does_not_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """GIVEN an instrumenter that ends at once THEN its last word is in the error."""
+    broken = tmp_path / opencl.INSTRUMENTER
+    broken.write_text("#!/bin/sh\necho no LLVM here\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(opencl, "_native", lambda name: tmp_path / name)
+    services = opencl.OpenCl().start_services("profile", tmp_path, GpuOptions())
+    with pytest.raises(EngineError, match="no LLVM here"), services:
+        pass
