@@ -6,13 +6,20 @@ must say the same, in the same order, whatever order the device's records come i
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 from cuda_parts import Recorded, build, record
+
+import xpuprof
+from xpuprof.engines.valgrind import Valgrind
 
 pytestmark = pytest.mark.cuda
 
@@ -200,3 +207,35 @@ def test_without_a_run_directory_nothing_is_recorded(folder: Path, tmp_path: Pat
     """GIVEN no XPUPROF_DIR WHEN run THEN we stay out of it."""
     run = record(folder, tmp_path / "t", "every", XPUPROF_DIR="")
     assert run.done.returncode == 0 and run.stream is None
+
+
+@pytest.mark.valgrind
+@pytest.mark.parametrize("cpu", ["none", "valgrind"])
+def test_the_engine_in_a_whole_run(folder: Path, tmp_path: Path, cpu: str) -> None:
+    """GIVEN the stand-in's two devices WHEN `xpuprof run` uses engine cuda THEN profile and timer
+    see the same 50 launches, and CPU vectors are cut at each of them."""
+    if cpu == "valgrind" and not Valgrind().probe().available:
+        pytest.skip("engine valgrind is not usable here; see xpuprof doctor")
+    out = tmp_path / "run"
+    options = ["--gpu", "cuda", "--cpu", cpu, "--repeat", "1", "--json", "-o", str(out)]
+    program = [str(folder / "program"), str(folder / "k.cubin"), "dense", "50"]
+    fake = {"LD_LIBRARY_PATH": str(folder), "XPUPROF_CUPTI": str(folder / "libcuda.so.1")}
+    done = subprocess.run(
+        [sys.executable, "-m", "xpuprof", "run", *options, "--", *program],
+        env=os.environ | fake,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["slices"] == 51
+    assert result["launches"] == {"seen": 50, "instrumented": 0}
+    run = xpuprof.open(out)
+    profile, timed = run.profile.processes[0], run.times[0].processes[0]
+    assert list(profile.launches["kernel"]) == list(timed.launches["kernel"]) == ["plain"] * 50
+    assert list(profile.launches["program"]) == list(timed.launches["program"])
+    assert (profile.launches["registers"] == 21).all()
+    assert (timed.launches["dev_end"] > timed.launches["dev_start"]).all()
+    if cpu == "valgrind":
+        assert profile.cpu is not None
+        assert len(np.unique(profile.cpu.slice)) >= 50
