@@ -18,7 +18,6 @@ from xpuprof.sampling.cluster_method import Options
 from xpuprof.sampling.farm import DaskFarm
 from xpuprof.sampling.file import selection_text
 from xpuprof.sampling.kmeans import merged
-from xpuprof.signature.matrix import Signature
 from xpuprof.timing.extrapolate import project
 from xpuprof.trace.tables import Process
 
@@ -121,10 +120,10 @@ def test_thinning_keeps_weighted_sums_in_expectation() -> None:
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.normal(0, 1, (3000, 5)), rng.normal(6, 1, (300, 5))]).astype(np.float32)
     points = merged(x)
-    rest = Signature(x[:0], np.zeros(0), np.zeros(0), {})
+    run = job.Merged(points, np.ones(len(x)), 0.0, {})
     means, masses = [], []
     for seed in range(40):
-        thinned, weight = job.thin((points, rest), 0.1, seed)
+        thinned, weight = job.thin(run, 0.1, seed)
         assert len(thinned) <= 330
         masses.append(weight.sum())
         means.append((thinned * weight[:, None]).sum(0) / len(x))

@@ -21,6 +21,7 @@ from xpuprof.sampling.cluster_method import Options, cluster, inner_slices, para
 from xpuprof.sampling.selection import Marker, Representative, Selection
 from xpuprof.sampling.xpu_point import marker
 from xpuprof.signature import matrix
+from xpuprof.signature.kernels import merge
 from xpuprof.signature.matrix import Part, Scale
 
 if TYPE_CHECKING:
@@ -151,6 +152,25 @@ def select_job(
 
 
 @dataclass(frozen=True, eq=False)
+class _Run:
+    """A projected run: its distinct slices (`parts`, not scaled), which of them each slice is."""
+
+    parts: list[Part]
+    point: npt.NDArray[np.uint32]
+    scales: list[Scale]
+
+
+@dataclass(frozen=True, eq=False)
+class Merged:
+    """A run's distinct inner slices, scaled, and the extent of all its slices."""
+
+    points: kmeans.Points
+    extent: F64
+    instructions: float
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
 class _Shape:
     slices: int
     points: int
@@ -159,44 +179,52 @@ class _Shape:
     parameters: dict[str, Any]
 
 
-def _project(source: Source, plan: Plan) -> list[Part]:
-    return matrix.project(
+def _project(source: Source, plan: Plan) -> _Run:
+    parts = matrix.project(
         source.process(),
         seed=plan.seed,
         dim=plan.dim,
         warp_buckets=plan.warp_buckets,
         cpu_weight=plan.cpu_weight,
     )
+    scales = [matrix.scale_of(part) for part in parts]
+    # Lengths take part in the comparison with all their bits.
+    columns = [c for part in parts for c in (part.mix, part.length[:, None].view(np.float32))]
+    point, first = merge(np.hstack(columns))
+    rows = first.astype(np.int64)
+    return _Run([Part(p.weight, p.mix[rows], p.length[rows]) for p in parts], point, scales)
 
 
-def _scales(parts: list[Part]) -> list[Scale]:
-    return [matrix.scale_of(part) for part in parts]
+def _scales(run: _Run) -> list[Scale]:
+    return run.scales
 
 
-def _merge(
-    parts: list[Part], scales: list[Scale], plan: Plan, ends: bool
-) -> tuple[kmeans.Points, matrix.Signature]:
-    joined = matrix.join(parts, scales, plan.length_weight, plan.warp_buckets)
-    points = kmeans.merged(joined.matrix[inner_slices(len(joined), ends)])
-    rest = matrix.Signature(
-        joined.matrix[:0], joined.extent, joined.instructions, joined.parameters
+def _merge(run: _Run, scales: list[Scale], plan: Plan, ends: bool) -> Merged:
+    joined = matrix.join(run.parts, scales, plan.length_weight, plan.warp_buckets)
+    inner = run.point[inner_slices(len(run.point), ends)]
+    used, first, inverse = np.unique(inner, return_index=True, return_inverse=True)
+    order = np.argsort(first)  # of appearance, as when the slices themselves are merged
+    number = np.empty(len(used), np.uint32)
+    number[order] = np.arange(len(used), dtype=np.uint32)
+    point = number[inverse]
+    weight = np.bincount(point, minlength=len(used)).astype(np.float64)
+    return Merged(
+        points=kmeans.Points(joined.matrix[used[order]], weight, point),
+        extent=joined.extent[run.point],
+        instructions=float(joined.instructions[run.point].sum()),
+        parameters=joined.parameters,
     )
-    return points, rest
 
 
-def _shape(merged: tuple[kmeans.Points, matrix.Signature]) -> _Shape:
-    points, rest = merged
-    total = float(rest.instructions.sum())
-    return _Shape(len(rest.extent), len(points.x), rest.extent, total, rest.parameters)
+def _shape(run: Merged) -> _Shape:
+    return _Shape(len(run.extent), len(run.points.x), run.extent, run.instructions, run.parameters)
 
 
-def thin(
-    merged: tuple[kmeans.Points, matrix.Signature], share: float, seed: int
-) -> tuple[F32, F64]:
+def thin(run: Merged, share: float, seed: int) -> tuple[F32, F64]:
     """(x, weight) of a run's distinct slices; of fewer when `share` is below 1: a lightweight
     coreset (Bachem, Lucic, Krause, KDD 2018), drawn half by weight and half by weight x squared
     distance to the mean, re-weighted so that every weighted sum is kept in expectation."""
-    points, _ = merged
+    points = run.points
     if share >= 1.0:
         return points.x, points.weight
     mean = np.average(points.x, axis=0, weights=points.weight)
@@ -218,11 +246,9 @@ def _together(parts: list[tuple[F32, F64]]) -> kmeans.Points:
     return kmeans.Points(merged.x, mass, merged.point)
 
 
-def _label(
-    merged: tuple[kmeans.Points, matrix.Signature], best: kmeans.Clustering
-) -> tuple[I32, F32]:
+def _label(run: Merged, best: kmeans.Clustering) -> tuple[I32, F32]:
     """Nearest centre and squared distance of each inner slice of a run."""
-    points, _ = merged
+    points = run.points
     own = kmeans.nearest(points.x, best.centre)
     distance2 = kmeans.distances(points.x, kmeans.Clustering(0.0, best.mass, best.centre, own))
     return own[points.point], distance2[points.point]
