@@ -1,6 +1,7 @@
-"""What the GPU engine `opencl` costs: whole runs, timed and profiled against native.
+"""What xpuprof costs: whole runs under the timers, the GPU engine, the CPU engine and both, against
+native.
 
-    python tools/bench/opencl_overhead.py [--pairs 5] [--json] [COMMAND ...]
+    python tools/bench/overhead.py [--pairs 5] [--json] [COMMAND ...]
 
 Each COMMAND is one quoted string; without any, clpeak's kernel latency test (20,002 launches) and
 the example programs. The modes take turns, so that the machine's drift falls on all of them.
@@ -23,19 +24,36 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from xpuprof.engines.base import GpuOptions, Mode, Timer
+from xpuprof.engines.base import CpuOptions, GpuOptions, Mode, Timer
 from xpuprof.engines.opencl import OpenCl
+from xpuprof.engines.valgrind import Valgrind
 from xpuprof.trace.reader import process_folders, read_process
 
 ROOT = Path(__file__).parents[2]
-MODES: tuple[tuple[str, Mode, Timer], ...] = (
-    ("async", "time", "async"),
-    ("sync", "time", "sync"),
-    ("profile", "profile", "async"),
-)
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of running the program."""
+
+    mode: Mode
+    timer: Timer = "async"
+    cpu: bool = False
+    gpu: bool = True
+
+
+WAYS = {
+    "async": Way("time"),
+    "sync": Way("time", "sync"),
+    "gpu": Way("profile"),
+    "cpu": Way("profile", cpu=True, gpu=False),
+    "both": Way("profile", cpu=True),
+}
 
 
 def defaults() -> list[str]:
@@ -58,42 +76,45 @@ def once(command: list[str], env: Mapping[str, str]) -> tuple[float, float]:
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def under(
-    command: list[str], mode: Mode, timer: Timer
-) -> tuple[tuple[float, float], dict[str, int]]:
-    """One run under the layer, and what was recorded."""
+def under(command: list[str], way: Way) -> tuple[tuple[float, float], dict[str, int]]:
+    """One run, and what was recorded."""
     engine, options = OpenCl(), GpuOptions()
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
-        env = dict(os.environ) | engine.environment(mode, timer, folder, options)
-        with engine.start_services(mode, folder, options) as more:
-            cost = once(command, env | more)
+        env = dict(os.environ) | {"XPUPROF_DIR": name, "XPUPROF_MODE": way.mode}
+        if way.gpu:
+            env |= engine.environment(way.mode, way.timer, folder, options)
+            env |= stack.enter_context(engine.start_services(way.mode, folder, options))
+        if way.cpu:
+            command, more = Valgrind().wrap(command, CpuOptions(), folder)
+            env |= more
+        cost = once(command, env)
         launches = instrumented = size = 0
         for part in process_folders(folder):
-            process = read_process(part, mode, True)
+            process = read_process(part, way.mode, True)
             launches += len(process.launches)
             instrumented += int(process.launches["instrumented"].sum())
-            size += (part / "events.xpt").stat().st_size
+            size += sum(stream.stat().st_size for stream in part.glob("*.xpt"))
     return cost, {"launches": launches, "instrumented": instrumented, "bytes": size}
 
 
 def measure(text: str, pairs: int) -> dict[str, object]:
     """The row of one program."""
     command = shlex.split(text)
-    wall: dict[str, list[float]] = {name: [] for name, _, _ in MODES}
-    cpu: dict[str, list[float]] = {name: [] for name, _, _ in MODES}
+    wall: dict[str, list[float]] = {name: [] for name in WAYS}
+    cpu: dict[str, list[float]] = {name: [] for name in WAYS}
     native_s, seen = [], {}
     for number in range(pairs + 1):
         native = once(command, os.environ)
-        for name, mode, timer in MODES:
-            cost, recorded = under(command, mode, timer)
+        for name, way in WAYS.items():
+            cost, recorded = under(command, way)
             seen[name] = recorded
             if number:
                 wall[name].append(cost[0] / native[0])
                 cpu[name].append(cost[1] / native[1])
         if number:
             native_s.append(native[0])
-    profile = seen["profile"]
+    profile = seen["both"]
     return {
         "command": text,
         "native_s": median(native_s),
@@ -115,7 +136,7 @@ def main() -> None:
     if arguments.json:
         print(json.dumps(rows))
         return
-    names = [name for name, _, _ in MODES]
+    names = list(WAYS)
     print(f"{'':40} native  " + "  ".join(f"{f'{n} wall/cpu':>14}" for n in names), end="")
     print("  launches  instrumented  bytes a launch")
     for row in rows:
