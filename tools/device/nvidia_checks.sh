@@ -1,0 +1,191 @@
+#!/bin/bash
+# Everything that needs an NVIDIA GPU, in one go: builds, runs, and writes tables to a folder.
+#
+#   NVBIT_ROOT=/path/to/nvbit tools/device/nvidia_checks.sh [OUT] [SECTION ...]
+#
+# Sections (all by default): build exact coverage overhead cpu particles torch many
+# PYTHON names an interpreter that has xpuprof's requirements (default: .venv/bin/python, or
+# python3); torch is needed for `torch` only. What is missing is said and left out; a check that
+# fails is counted, and the script ends with 1.
+set -u
+ROOT=$(cd "$(dirname "$0")/../.." && pwd)
+OUT=$(mkdir -p "${1:-$ROOT/build/nvidia}" && cd "${1:-$ROOT/build/nvidia}" && pwd)
+shift || true
+SECTIONS=${*:-build exact coverage overhead cpu particles torch many}
+PYTHON=${PYTHON:-$([ -x "$ROOT/.venv/bin/python" ] && echo "$ROOT/.venv/bin/python" || echo python3)}
+ARCH=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -1 | tr -d .)
+export PYTHONPATH=$ROOT
+export PATH=$PATH:/usr/local/cuda/bin
+METHODS=xpu-point,gpu-point,stem-root,sieve
+FAILED=0
+
+note() { echo "== $*" | tee -a "$OUT/log.txt"; }
+check() { # name, command...
+  local name=$1
+  shift
+  if "$@" >"$OUT/$name.txt" 2>&1; then
+    note "$name: passed"
+  else
+    note "$name: FAILED ($?), see $OUT/$name.txt: $*"
+    FAILED=$((FAILED + 1))
+  fi
+}
+xpu() { "$PYTHON" -m xpuprof "$@"; }
+has_nvbit() { [ -f "$ROOT/xpuprof/_native/libxpuprof_nvbit.so" ]; }
+seconds() { # the median of 5 runs of a command, in seconds
+  "$PYTHON" - "$@" <<'PY'
+import statistics, subprocess, sys, time
+took = []
+for _ in range(5):
+    start = time.monotonic()
+    subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
+    took.append(time.monotonic() - start)
+print(f"{statistics.median(took):.4f}")
+PY
+}
+
+section_build() {
+  {
+    date -u
+    nvidia-smi --query-gpu=name,driver_version,compute_cap --format=csv
+    nvcc --version | tail -2
+    grep -h "define NVBIT_VERSION" "${NVBIT_ROOT:-/none}/core/nvbit.h" 2>/dev/null
+  } >"$OUT/versions.txt" 2>&1
+  cat "$OUT/versions.txt"
+  check configure cmake -S "$ROOT" -B "$OUT/native" -DPython_EXECUTABLE="$(command -v "$PYTHON")" \
+    -DXPUPROF_CUDA=ON ${NVBIT_ROOT:+-DNVBIT_ROOT="$NVBIT_ROOT" -DXPUPROF_NVBIT=ON}
+  check build cmake --build "$OUT/native" -j
+  check install cmake --install "$OUT/native" --prefix "$ROOT"
+  for program in tools/device/exact tools/device/launches examples/cuda/particles; do
+    check "nvcc-$(basename $program)" nvcc -O2 -std=c++17 -arch="sm_$ARCH" -o "$OUT/$(basename $program)" \
+      "$ROOT/$program.cu"
+  done
+  has_nvbit || note "NVBit tool not built (NVBIT_ROOT=${NVBIT_ROOT:-}): its checks are left out"
+  check doctor xpu doctor
+}
+
+section_exact() {
+  has_nvbit || return
+  "$OUT/exact" >"$OUT/exact.native" || note "exact does not run"
+  check exact-profile xpu profile --force -q --cpu none --gpu nvbit -o "$OUT/run-exact" -- "$OUT/exact"
+  check exact-invariants xpu check "$OUT/run-exact"
+  # The kernels' own counts are part of the program's output under the tool, too: both must agree.
+  check exact-counts "$PYTHON" "$ROOT/tools/device/nvidia_exact.py" "$OUT/run-exact" "$OUT/exact.native"
+  tail -1 "$OUT/exact-counts.txt"
+}
+
+section_coverage() {
+  for mode in "" --graph; do
+    local name=coverage${mode#-}
+    check "$name-cuda" xpu time --force -q --gpu cuda --repeat 1 -o "$OUT/run-$name-cuda" -- \
+      "$OUT/particles" 60 4000 $mode
+    if command -v ncu >/dev/null; then
+      ncu --metrics gpu__time_duration.sum --csv "$OUT/particles" 60 4000 $mode 2>/dev/null |
+        grep -c gpu__time_duration >"$OUT/$name-ncu-launches.txt"
+      note "$name: Nsight Compute saw $(cat "$OUT/$name-ncu-launches.txt") launches"
+    fi
+    has_nvbit || continue
+    check "$name-nvbit" xpu profile --force -q --cpu none --gpu nvbit -o "$OUT/run-$name-nvbit" -- \
+      "$OUT/particles" 60 4000 $mode
+    check "$name" "$PYTHON" "$ROOT/tools/device/nvidia_coverage.py" "$OUT/run-$name-nvbit" \
+      "$OUT/run-$name-cuda"
+    cat "$OUT/$name.txt"
+  done
+}
+
+# What the program itself measures around its launches, natively and with the tool in place.
+injected() { # mode, timer, library, command...
+  local folder
+  folder=$(mktemp -d)
+  local mode=$1 timer=$2 library=$3
+  shift 3
+  XPUPROF_DIR=$folder XPUPROF_MODE=$mode XPUPROF_TIMER=$timer \
+    CUDA_INJECTION64_PATH=$ROOT/xpuprof/_native/$library \
+    XPUPROF_CUPTI=$("$PYTHON" -c "from xpuprof.engines.cuda import cupti_library as c; print(c() or '')") \
+    XPUPROF_NVDISASM=$("$PYTHON" -c "from xpuprof.engines.nvbit import nvdisasm as n; print(n() or '')") "$@"
+  rm -rf "$folder"
+}
+
+section_overhead() {
+  {
+    echo "launches microseconds native cuda_async cuda_sync nvbit (seconds in the launch loop)"
+    for case in "100000 0" "20000 50" "200 5000"; do
+      line="$case"
+      # shellcheck disable=SC2086
+      for way in native async sync nvbit; do
+        best=inf
+        for _ in 1 2 3; do
+          case $way in
+          native) t=$("$OUT/launches" $case) ;;
+          async | sync) t=$(injected time $way libxpuprof_cuda.so "$OUT/launches" $case) ;;
+          nvbit) has_nvbit && t=$(injected profile "" libxpuprof_nvbit.so "$OUT/launches" $case) || t=nan ;;
+          esac
+          best=$("$PYTHON" -c "print(min(float('$best'), float('${t:-nan}')))")
+        done
+        line="$line $best"
+      done
+      echo "$line"
+    done
+  } | tee "$OUT/overhead.txt"
+  if grep -q inf "$OUT/overhead.txt"; then
+    note "overhead: FAILED, a program did not run"
+    FAILED=$((FAILED + 1))
+  fi
+}
+
+# Which CPU engines carry the CUDA driver: the program must end as it does alone.
+section_cpu() {
+  local gpu=cuda
+  has_nvbit && gpu=nvbit
+  for cpu in none valgrind dynamorio pin; do
+    check "cpu-$cpu" timeout 1200 "$PYTHON" -m xpuprof profile --force -q --cpu $cpu --gpu $gpu \
+      -o "$OUT/run-cpu-$cpu" -- "$OUT/particles" 20 1000
+  done
+}
+
+program_table() { # name, command...
+  local name=$1 gpu=cuda
+  shift
+  has_nvbit && gpu=nvbit
+  check "run-$name" xpu run --force -q --cpu none --gpu $gpu --repeat 5 -o "$OUT/run-$name" -- "$@"
+  check "compare-$name" xpu compare "$OUT/run-$name" --methods $METHODS --json
+}
+
+section_particles() {
+  note "particles, native: $(seconds "$OUT/particles" 300 20000) s"
+  program_table particles "$OUT/particles" 300 20000
+  program_table particles-graph "$OUT/particles" 300 20000 --graph
+}
+
+section_torch() {
+  "$PYTHON" -c "import torch; assert torch.cuda.is_available()" 2>/dev/null ||
+    { note "torch: not installed for CUDA, left out"; return; }
+  for dtype in fp32 bf16; do
+    for run in eager compile graphs; do
+      for model in bert resnet50 gpt; do
+        program_table "torch-$model-$dtype-$run" "$PYTHON" "$ROOT/examples/cuda/torch_models.py" $model \
+          --dtype $dtype --run $run --steps 20
+      done
+    done
+    for model in bert resnet50; do
+      program_table "torch-$model-$dtype-train" "$PYTHON" "$ROOT/examples/cuda/torch_models.py" $model \
+        --dtype $dtype --train --steps 5
+    done
+  done
+}
+
+section_many() {
+  for gpu in cuda nvbit; do
+    [ $gpu = nvbit ] && ! has_nvbit && continue
+    /usr/bin/time -f "%e s, %M KiB" -o "$OUT/many-$gpu.time" "$PYTHON" -m xpuprof profile --force -q \
+      --cpu none --gpu $gpu -o "$OUT/run-many-$gpu" -- "$OUT/launches" 100000 &&
+      note "100,000 launches under $gpu: $(cat "$OUT/many-$gpu.time")"
+  done
+}
+
+for section in $SECTIONS; do
+  note "section $section"
+  "section_$section"
+done
+note "$FAILED checks failed; everything is in $OUT"
+[ "$FAILED" = 0 ]

@@ -1,0 +1,49 @@
+"""Compares the launches of two recordings of one program: engine `nvbit` against engine `cuda`.
+
+    python nvidia_coverage.py RUN_NVBIT RUN_CUDA
+
+Prints how many launches each saw, how many of them carry the same kernel name and the same program
+hash in the same place, and how far CUPTI's stamps precede the calls. Ends with 1 when the numbers
+of launches differ.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import xpuprof
+
+
+def main() -> int:
+    """Prints the comparison."""
+    nvbit, cuda = xpuprof.open(sys.argv[1]), xpuprof.open(sys.argv[2])
+    assert nvbit.profile is not None
+    a, b = nvbit.profile.processes[0], cuda.times[0].processes[0]
+    n = min(len(a.launches), len(b.launches))
+    same = {
+        column: int((a.launches[column].to_numpy()[:n] == b.launches[column].to_numpy()[:n]).sum())
+        for column in ("kernel", "program")
+    }
+    print(
+        f"nvbit {len(a.launches)} launches, {int(a.launches['instrumented'].sum())} instrumented; "
+        f"cuda {len(b.launches)} launches"
+    )
+    print(
+        f"same kernel in the same place: {same['kernel']} of {n}; same program hash: "
+        f"{same['program']} of {n}"
+    )
+    for key in (
+        "clock_error_ns",
+        "device_clock_early_ticks",
+        "kernels_without_launch",
+        "launches_without_completion",
+        "activity_records_dropped",
+    ):
+        print(f"{key} {b.meta.get(key)}")
+    for key in ("counts_without_place", "launches_not_read"):
+        print(f"{key} {a.meta.get(key)}")
+    return int(len(a.launches) != len(b.launches))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""Compares what `exact` counted for itself with the per-warp vectors in a run directory.
+
+    python nvidia_exact.py RUN EXPECTED      (EXPECTED: the lines that `exact` printed)
+
+A launch is exact when one of its blocks was executed by every warp exactly as often as the kernel
+counted. Ends with 1 when a launch is not, or has no vectors.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import xpuprof
+from xpuprof.trace.tables import GpuVectors
+
+
+def per_warp(gpu: GpuVectors, launch: int) -> np.ndarray | None:
+    """Counts of a launch, warps x blocks (all kernels' blocks); None without vectors."""
+    grid = int(gpu.launch_grid[launch])
+    if grid < 0:
+        return None
+    runs = slice(int(gpu.grid_start[grid]), int(gpu.grid_start[grid + 1]))
+    rows = []
+    for vector, length in zip(gpu.run_vector[runs], gpu.run_length[runs], strict=True):
+        row = np.zeros(len(gpu.blocks.identity), np.uint64)
+        pairs = slice(int(gpu.vector_start[vector]), int(gpu.vector_start[vector + 1]))
+        row[gpu.block[pairs]] = gpu.count[pairs]
+        rows += [row] * int(length)
+    return np.array(rows)
+
+
+def main() -> int:
+    """Prints one line a launch."""
+    run = xpuprof.open(sys.argv[1])
+    assert run.profile is not None
+    process = run.profile.processes[0]
+    lines = [json.loads(line) for line in Path(sys.argv[2]).read_text().splitlines()]
+    wrong = 0
+    if len(process.launches) != len(lines):
+        print(f"launches: {len(process.launches)} recorded, {len(lines)} made")
+        return 1
+    for launch, expected in enumerate(lines):
+        counts = None if process.gpu is None else per_warp(process.gpu, launch)
+        want = np.array(expected["counts"], np.uint64)
+        name = process.launches["kernel"].iloc[launch]
+        if counts is None or len(counts) != len(want):
+            good = False
+        else:
+            good = bool((counts == want[:, None]).all(axis=0).any())
+        wrong += not good
+        print(
+            f"{launch:3d} {expected['kernel']:12s} {name:40.40s} {len(want):5d} warps "
+            f"{'exact' if good else 'WRONG'}"
+        )
+    print(f"{len(lines) - wrong} of {len(lines)} launches exact")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
