@@ -4,6 +4,7 @@
     tools/bench/selection.py speed [--simpoint BIN] [--reference BIN] [--slices 1000000]
     tools/bench/selection.py quality --simpoint BIN FILE.bb ...
     tools/bench/selection.py variants RUN[=TIMES] ...      what length, weights, dimensions do
+    tools/bench/selection.py scale [--ranks 1 10 100 1000]  jobs of 100,000 slices a rank
     tools/bench/selection.py coverage RUN[=TIMES] ...      how often the intervals hold the truth
 
 BIN are SimPoint 3.2's and the reference implementation's `simpoint`, built from their sources. RUN
@@ -26,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "unit"))
 
@@ -33,15 +35,17 @@ import traces
 
 import xpuprof
 from xpuprof.errors import XpuprofError
-from xpuprof.sampling import bic, kmeans
+from xpuprof.sampling import bic, job, kmeans
 from xpuprof.sampling.allocation import moments
 from xpuprof.sampling.cluster_method import Options, choose
+from xpuprof.sampling.farm import DaskFarm
+from xpuprof.sampling.file import selection_text
 from xpuprof.sampling.times import typical_times
 from xpuprof.signature.matrix import Signature, xpu_signature
 from xpuprof.timing.choose import run_times
 from xpuprof.timing.intervals import estimate
 from xpuprof.timing.slices import main_process
-from xpuprof.trace.tables import Process
+from xpuprof.trace.tables import Blocks, CpuVectors, GpuVectors, Process
 
 
 @dataclass(frozen=True)
@@ -349,8 +353,70 @@ def coverage(arguments: argparse.Namespace) -> None:
             assert answer.low is not None and answer.high is not None
             later.append(answer.low <= typical_times(runs[start + 3 :]).sum() <= answer.high)
         print(f"| {name} | {len(process.slices)} | {len(chosen.representatives)} | "
-              f"{max(errors):.2%} | {np.mean(widths):.2%} | {np.mean(inside):.1%} | "
-              f"{np.mean(later):.1%} |", flush=True)  # fmt: skip
+              f"{max(errors):.2%} | {np.mean(widths):.2%} | {sum(inside)} of {len(inside)} | "
+              f"{sum(later)} of {len(later)} |", flush=True)  # fmt: skip
+
+
+# ---- many runs -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A rank of `slices` slices made on the fly: 40 phases, 50 variants of each, 500 grids."""
+
+    name: str
+    seed: int
+    slices: int
+
+    def process(self) -> Process:
+        rng = np.random.default_rng(7)  # the same program on every rank
+        sets = np.stack([np.sort(rng.choice(10_000, 20, replace=False)) for _ in range(40)])
+        variants = rng.integers(1, 100_000, (40, 50, 20)).astype(np.uint64)
+        identity = rng.integers(1, 2**63, 10_000, dtype=np.uint64)
+        counts = rng.integers(1, 1000, 5000).astype(np.uint64)
+        own = np.random.default_rng(self.seed)
+        n, u32, u64 = self.slices, np.uint32, np.uint64
+        phase = np.arange(n) * 40 // n
+        cpu = CpuVectors(
+            np.repeat(np.arange(n, dtype=u32), 20), np.zeros(20 * n, u32),
+            sets[phase].ravel().astype(u32), variants[phase, own.integers(0, 50, n)].ravel(),
+            np.arange(0, 20 * n + 1, 20).astype(u64), Blocks(identity, np.full(10_000, 5, u32)),
+        )  # fmt: skip
+        gpu = GpuVectors(
+            phase[:-1] * 12 + own.integers(0, 12, n - 1), np.arange(501, dtype=u64),
+            np.arange(500, dtype=u32), np.full(500, 64, u64), np.arange(0, 5001, 10).astype(u64),
+            np.tile(np.arange(10, dtype=u32), 500), counts,
+            Blocks(identity[:10], np.full(10, 4, u32)),
+            np.array([0, 10], u64), np.zeros((10, 12), np.uint16),
+        )  # fmt: skip
+        launches = pd.DataFrame({"launch": np.arange(n - 1)})
+        columns = ("cpu_instructions", "gpu_instructions", "gx", "gy", "gz", "lx", "ly", "lz")
+        slices = pd.DataFrame({"slice": np.arange(n), "call": np.arange(1, n + 1)})
+        slices = slices.assign(kernel="k", program="", **dict.fromkeys(columns, 1))
+        none = pd.DataFrame()
+        return Process(
+            self.name, {}, launches, slices, none, cpu, gpu, none, none, none, complete=True
+        )
+
+
+def scale(arguments: argparse.Namespace) -> None:
+    """How the cost of one selection grows with the slices of a job, 100,000 a rank."""
+    print("| slices | ranks | here | with 2 workers | same selection | memory here |")
+    print("|---|---|---|---|---|---|")
+    for ranks in arguments.ranks:
+        sources = [Generated(f"rank {r}", r, 100_000) for r in range(ranks)]
+        plan, options = job.Plan(seed=1, dim=arguments.dim), Options(maxk=50)
+        begin, cpu = time.perf_counter(), time.process_time()
+        here = job.select_job(sources, plan, options)
+        alone = f"{time.perf_counter() - begin:.1f} s, {time.process_time() - cpu:.1f} CPU s"
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        with DaskFarm(2) as farm:
+            begin = time.perf_counter()
+            there = job.select_job(sources, plan, options, farm)
+            apart = f"{time.perf_counter() - begin:.1f} s"
+        same = selection_text(here) == selection_text(there)
+        print(f"| {ranks * 100_000:,} | {ranks} | {alone} | {apart} | {'yes' if same else 'NO'} "
+              f"| {peak:.2f} GB |", flush=True)  # fmt: skip
 
 
 def main() -> None:
@@ -370,6 +436,10 @@ def main() -> None:
         add = commands.add_parser(function.__name__)
         add.add_argument("runs", nargs="+")
         add.set_defaults(function=function)
+    add = commands.add_parser("scale")
+    add.add_argument("--ranks", type=int, nargs="+", default=[1, 10, 100, 1000])
+    add.add_argument("--dim", type=int, default=16)
+    add.set_defaults(function=scale)
     arguments = parser.parse_args()
     try:
         arguments.function(arguments)
