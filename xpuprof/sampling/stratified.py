@@ -151,6 +151,7 @@ def select(
     replacement: bool,
     basis: str,
     confidence: float = 0.95,
+    scores: Mapping[str, Any] | None = None,
 ) -> Selection:
     """Draw `sizes[i]` slices of stratum i and give each the multiplier N_i draws / m_i."""
     if not replacement:
@@ -158,7 +159,7 @@ def select(
     rng = np.random.default_rng(seed)
     rows, owner, draws = draw(strata, sizes, rng, replacement=replacement)
     multiplier = strata.size[owner] * draws / sizes[owner]
-    scores = {
+    stated = {
         "error_bound": error_bound(strata, sizes, z_score(confidence), replacement=replacement),
         "confidence": confidence,
         "basis": basis,
@@ -169,6 +170,7 @@ def select(
             "sigma": strata.sigma.tolist(),
             "replacement": replacement,
         },
+        **(scores or {}),
     }
     return Selection(
         method=method,
@@ -178,7 +180,7 @@ def select(
             rows, owner, multiplier, multiplier / len(profile), draws
         ),
         labels=strata.labels(),
-        scores=scores,
+        scores=stated,
         summary=profile.summary(),
     )
 
@@ -186,11 +188,15 @@ def select(
 def estimate(selection: Selection, values: Mapping[int, float], confidence: float) -> Estimate:
     """Projected total with its interval, from the representatives' values alone.
 
-    `values[slice]` is the metric of a measured slice. Eq. 4 with sigma_i from two sources, the
-    larger of them: the profile's coefficient of variation times the measured mean (the paper's
-    proxy, section 3.2) and, where a stratum has two samples or more, their standard deviation,
-    which sees what the profiled times cannot (another metric, another machine). Few samples in all
-    widen the normal quantile to Student's t by Satterthwaite's degrees of freedom.
+    `values[slice]` is the metric of a measured slice. The variance is Eq. 4's with the largest of
+    three sigma_i: the profile's, scaled as the totals are; the profile's coefficient of variation
+    times the measured mean (the paper's proxy, section 3.2); and, where a stratum has two samples
+    or more, their standard deviation, which sees what the profiled times cannot (another metric,
+    another machine). The quantile is the selection's own when it simulated one, else the normal
+    one, widened to Student's t by Satterthwaite's degrees of freedom where samples give sigma.
+
+    With w the relative half-width, |estimate - truth| <= w truth is solved for the truth: the
+    interval is [estimate / (1 + w), estimate / (1 - w)].
     """
     value = sum(values[r.slice] * r.multiplier for r in selection.representatives)
     strata = selection.scores.get("strata")
@@ -200,21 +206,29 @@ def estimate(selection: Selection, values: Mapping[int, float], confidence: floa
     size = np.asarray(strata["size"], dtype=np.float64)
     draws = np.asarray(strata["draws"], dtype=np.float64)
     planned_mean = np.asarray(strata["mean"], dtype=np.float64)
+    planned_sigma = np.asarray(strata["sigma"], dtype=np.float64)
     owner = np.array([r.cluster for r in selection.representatives])
     times = np.array([r.draws for r in selection.representatives], dtype=np.float64)
     metric = np.array([values[r.slice] for r in selection.representatives], dtype=np.float64)
     mean = np.bincount(owner, times * metric, len(size)) / draws
     spread = np.bincount(owner, times * (metric - mean[owner]) ** 2, len(size))
     with np.errstate(divide="ignore", invalid="ignore"):
-        planned = np.where(planned_mean > 0.0, strata["sigma"] / planned_mean, 0.0) * mean
+        scaled = planned_sigma * value / float(np.dot(size, planned_mean))
+        proxy = np.where(planned_mean > 0.0, planned_sigma / planned_mean, 0.0) * mean
         measured = np.where(draws > 1.0, np.sqrt(spread / (draws - 1.0)), 0.0)
+    planned = np.maximum(scaled, proxy)
     sigma = np.maximum(planned, measured)
     variance = size**2 * sigma**2 / draws
     if not strata["replacement"]:
         variance *= 1.0 - np.minimum(draws / size, 1.0)
-    total = float(variance.sum())
-    half = _quantile(variance, draws, planned >= measured, confidence) * total**0.5
-    return Estimate(value, value - half, value + half, confidence, str(selection.scores["basis"]))
+    quantile = _quantile(variance, draws, planned >= measured, confidence)
+    if confidence == selection.scores.get("confidence"):
+        quantile = max(quantile, float(selection.scores.get("quantile", 0.0)))
+    half = quantile * float(variance.sum()) ** 0.5
+    low, high = value - half, value + half
+    if 0.0 < half < value:
+        low, high = value / (1.0 + half / value), value / (1.0 - half / value)
+    return Estimate(value, low, high, confidence, str(selection.scores["basis"]))
 
 
 def _quantile(variance: F64, draws: F64, known: npt.NDArray[np.bool_], confidence: float) -> float:
