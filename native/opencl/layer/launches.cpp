@@ -45,7 +45,9 @@ struct Pending {
 };
 
 // One lock over enqueueing and recording: the order of slices is the order of enqueueing.
-std::mutex &order = *new std::mutex;
+// Recursive, because a driver may call user code from within an enqueue.
+using OrderLock = std::recursive_mutex;
+OrderLock &order = *new OrderLock;
 auto &pending = *new std::map<uint32_t, std::deque<Pending>>;  // by queue
 auto &clocks = *new std::map<const Device *, DeviceClock>;
 WarpClassifier &classifier = *new WarpClassifier;
@@ -320,14 +322,14 @@ void register_exit() {
 // The paper's timer: the host waits for each kernel. Not for one that may wait for the host.
 void wait_in_sync(Pending *launch) {
   if (user_events_unfired()) {
-    std::lock_guard<std::mutex> guard(order);
+    std::lock_guard<OrderLock> guard(order);
     pending[launch->queue->index].push_back(std::move(*launch));
     return;
   }
   flush_all();
   next.clWaitForEvents(1, &launch->event);
   uint64_t seen = xpu_tsc();
-  std::lock_guard<std::mutex> guard(order);
+  std::lock_guard<OrderLock> guard(order);
   harvest(launch, CL_COMPLETE, seen);
   poll_locked();
 }
@@ -341,7 +343,7 @@ cl_int launch(cl_command_queue queue_handle, cl_kernel kernel_handle, const Rang
   for (cl_uint d = 0; !empty && d < range.dimensions; d++) empty = !range.global[d];
   if (!queue || !kernel || empty) return native(kernel_handle, range.local, event);
 
-  std::unique_lock<std::mutex> guard(order);
+  std::unique_lock<OrderLock> guard(order);
   register_exit();
   poll_queue(&pending[queue->index], out_of_order_scan);
   Plan plan = make_plan(*queue, kernel.get(), range);
@@ -437,7 +439,7 @@ void record_replayed(const RecordedLaunch &recorded, cl_command_queue instead, c
 
 cl_int replay(const std::vector<RecordedLaunch> &launches, cl_command_queue instead,
               cl_event *event, const std::function<cl_int(cl_event *)> &native) {
-  std::lock_guard<std::mutex> guard(order);
+  std::lock_guard<OrderLock> guard(order);
   register_exit();
   poll_locked();
   cl_event own = nullptr;
@@ -454,14 +456,14 @@ cl_int replay(const std::vector<RecordedLaunch> &launches, cl_command_queue inst
 }
 
 void poll_all() {
-  std::lock_guard<std::mutex> guard(order);
+  std::lock_guard<OrderLock> guard(order);
   poll_locked();
 }
 
 void close_context(Context &context) {
   poll_all();
   std::map<cl_device_id, std::shared_ptr<CounterPool>> pools;
-  std::lock_guard<std::mutex> guard(order);
+  std::lock_guard<OrderLock> guard(order);
   std::lock_guard<std::mutex> own(context.lock);
   pools.swap(context.pools);
 }
@@ -470,7 +472,7 @@ void finish() {
   static bool done;
   Api api;
   quietly([] {
-    std::unique_lock<std::mutex> guard(order);
+    std::unique_lock<OrderLock> guard(order);
     if (done) return;
     done = true;
     poll_locked();
