@@ -3,8 +3,9 @@
     python tools/bench/cpu_overhead.py [--pairs 5] [--only NAME] [--json]
 
 A pair is native then instrumented, so that the machine's drift falls on both. Prints the medians,
-and the median and middle half of the pairs' ratios. The last rows are a program with many known
-blocks and many cuts: their cost is what the launches add.
+the median and middle half of the pairs' ratios, and the median ratio to `valgrind --tool=none`,
+which translates without counting: what is ours of the cost. The last rows are a program with many
+known blocks and many cuts: their cost is what the launches add.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -26,6 +30,8 @@ from xpuprof.engines.valgrind import Valgrind
 PROGRAMS = Path(__file__).parent / "programs"
 ROOT = Path(__file__).parents[2]
 NATIVE = Path(xpuprof.__file__).parent / "_native"
+
+LAUNCHER = Valgrind().probe().details.get("valgrind", "valgrind")
 
 FUNCTIONS = 12_500  # about 9 blocks each
 
@@ -80,7 +86,8 @@ def compile_program(folder: Path, source: Path, *flags: str) -> Path:
     return program
 
 
-def many_blocks(folder: Path) -> Path:
+@cache
+def many_blocks(folder: Path) -> str:
     source = folder / "many_blocks.c"
     source.write_text(
         MANY_BLOCKS.format(
@@ -88,41 +95,54 @@ def many_blocks(folder: Path) -> Path:
             names=", ".join(f"f{i}" for i in range(FUNCTIONS)),
         )
     )
-    return compile_program(folder, source, "-O1")
+    return str(compile_program(folder, source, "-O1"))
 
 
-def cases(folder: Path) -> dict[str, list[str]]:
-    integer = str(compile_program(folder, PROGRAMS / "cpu_integer.c", "-O2"))
-    matrix = str(compile_program(folder, PROGRAMS / "cpu_matrix.c", "-O3", "-ffast-math"))
-    blocks = str(many_blocks(folder))
-    return {
-        "integer, 1 thread": [integer, "5000000"],
-        "integer, 4 threads": [integer, "2000000", "4"],
-        "matrix (FMA natively)": [matrix, "100"],
-        "python3 -c pass": [sys.executable, "-c", "pass"],
-        "python3 -c 'import numpy'": [sys.executable, "-c", "import numpy"],
-        "true": ["/bin/true"],
-        "100,000 blocks, 1 thread": [blocks, "1", "20000"],
-        "... 20,000 cuts": [blocks, "1", "20000", "cut"],
-        "100,000 blocks, 4 threads": [blocks, "4", "20000"],
-        "... 20,000 cuts, 4 threads": [blocks, "4", "20000", "cut"],
-    }
+@cache
+def cpu_integer(folder: Path) -> str:
+    return str(compile_program(folder, PROGRAMS / "cpu_integer.c", "-O2"))
 
 
-def seconds(argv: list[str], environment: dict[str, str]) -> float:
-    began = time.perf_counter()
+@cache
+def cpu_matrix(folder: Path) -> str:
+    return str(compile_program(folder, PROGRAMS / "cpu_matrix.c", "-O3", "-ffast-math"))
+
+
+# Programs are compiled when their case is measured.
+CASES: dict[str, Callable[[Path], list[str]]] = {
+    "integer, 1 thread": lambda folder: [cpu_integer(folder), "2000000"],
+    "integer, 4 threads": lambda folder: [cpu_integer(folder), "700000", "4"],
+    "matrix (FMA natively)": lambda folder: [cpu_matrix(folder), "50"],
+    "python3 -c pass": lambda _: [sys.executable, "-c", "pass"],
+    "python3 -c 'import numpy'": lambda _: [sys.executable, "-c", "import numpy"],
+    "true": lambda _: ["/bin/true"],
+    "100,000 blocks, 1 thread": lambda folder: [many_blocks(folder), "1", "20000"],
+    "... 20,000 cuts": lambda folder: [many_blocks(folder), "1", "20000", "cut"],
+    "100,000 blocks, 4 threads": lambda folder: [many_blocks(folder), "4", "20000"],
+    "... 20,000 cuts, 4 threads": lambda folder: [many_blocks(folder), "4", "20000", "cut"],
+}
+
+
+def seconds(argv: list[str], environment: dict[str, str], cpu_time: bool) -> float:
+    """Wall time, or the processor time that the program and its children took."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(argv, env=environment, stdout=subprocess.DEVNULL, check=True)
-    return time.perf_counter() - began
+    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    busy = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return max(busy, 0.001) if cpu_time else wall
 
 
-def measure(argv: list[str], pairs: int) -> dict[str, float]:
-    native, tool, size = [], [], 0
+def measure(argv: list[str], pairs: int, cpu_time: bool) -> dict[str, float]:
+    native, bare, tool, size = [], [], [], 0
     for _ in range(pairs):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            native.append(seconds(argv, dict(os.environ)))
+            native.append(seconds(argv, dict(os.environ), cpu_time))
+            bare.append(
+                seconds([LAUNCHER, "--tool=none", "--quiet", *argv], dict(os.environ), cpu_time)
+            )
             line, more = Valgrind().wrap(argv, CpuOptions(), folder)
-            tool.append(seconds(line, {**os.environ, **more, "XPUPROF_DIR": name}))
+            tool.append(seconds(line, {**os.environ, **more, "XPUPROF_DIR": name}, cpu_time))
             size = sum(file.stat().st_size for file in folder.glob("*/cpu.xpt"))
     ratios = [t / n for n, t in zip(native, tool, strict=True)]
     low, _, high = quantiles(ratios, n=4) if pairs > 1 else (ratios[0],) * 3
@@ -132,6 +152,7 @@ def measure(argv: list[str], pairs: int) -> dict[str, float]:
         "ratio": median(ratios),
         "ratio_low": low,
         "ratio_high": high,
+        "ratio_none": median(t / n for n, t in zip(bare, tool, strict=True)),
         "bytes": size,
     }
 
@@ -139,18 +160,20 @@ def measure(argv: list[str], pairs: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--cpu-time", action="store_true", help="for a machine that is not quiet")
     parser.add_argument("--only", default="", help="cases whose name holds this text")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     results = {}
     with tempfile.TemporaryDirectory() as name:
-        for case, argv in cases(Path(name)).items():
+        for case, make in CASES.items():
             if options.only in case:
-                results[case] = r = measure(argv, options.pairs)
+                results[case] = r = measure(make(Path(name)), options.pairs, options.cpu_time)
                 if not options.json:
                     print(
                         f"| {case} | {r['native_s']:.3f} s | {r['tool_s']:.3f} s | "
                         f"{r['ratio']:.2f} ({r['ratio_low']:.2f} - {r['ratio_high']:.2f}) | "
+                        f"{r['ratio_none']:.2f} | "
                         f"{r['bytes']:,} |",
                         flush=True,
                     )
