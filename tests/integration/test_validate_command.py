@@ -130,6 +130,20 @@ def test_another_build_is_named(folder: Path) -> None:
     assert "another build" in answer["differences"][0]
 
 
+def test_inputs_are_compared_when_asked(folder: Path) -> None:
+    """GIVEN a selection that remembers its input WHEN that changes THEN the file is named."""
+    (folder / "data").mkdir()
+    (folder / "data/in.txt").write_text("6\n")
+    made = xpuprof("select", "run", "--method", "gpu-point", "--input", "data", "-o", "S",
+                   cwd=folder)  # fmt: skip
+    assert made.returncode == 0, made.stderr.decode()
+    arguments = ("validate", "S/selection.json", "--repeat", "1", "--json", "--", "./app", "6")
+    assert last_json(xpuprof(*arguments, cwd=folder))["differences"] == []
+    (folder / "data/in.txt").write_text("7\n")
+    answer = last_json(xpuprof(*arguments, cwd=folder))
+    assert answer["differences"] == ["input data/in.txt is not as it was"]
+
+
 def test_another_program_is_refused(folder: Path) -> None:
     """GIVEN a selection WHEN another program runs THEN one sentence and exit code 2."""
     build(folder / "other/app", "-DOTHER")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,14 @@ PLAN = ("dim", "warp_buckets", "cpu_weight")
 @click.option("--restarts", "--numInitSeeds", type=int, help="Clusterings a k [by size].")
 @click.option("--workers", type=click.IntRange(1), help="Several RUNs on so many Dask workers.")
 @click.option("--scheduler", metavar="ADDRESS", help="Several RUNs on a Dask scheduler's workers.")
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Remember this input file or folder by its hash; validate then compares it.",
+)
 @click.option("--stability", is_flag=True, help="Say how far other seeds and samples move it.")
 @options.as_json
 @options.quiet
@@ -65,6 +74,7 @@ def command(
     seed: int,
     workers: int | None,
     scheduler: str | None,
+    inputs: tuple[Path, ...],
     stability: bool,
     as_json: bool,
     quiet: bool,
@@ -86,12 +96,14 @@ def command(
     if "per_cluster" in settings:
         settings["per_cluster"] = _per_cluster(settings["per_cluster"])
     source = sources[0]
+    if inputs and (len(sources) > 1 or is_frequency_file(source)):
+        raise UsageError("--input is for the selection of one run directory")
     if len(sources) > 1 or workers or scheduler:
         result = _from_runs(sources, output, force, method, seed, settings, workers, scheduler)
     elif is_frequency_file(source):
         result = _from_frequency_file(source, output, force, seed, settings, begin)
     else:
-        result = _from_run(source, output, force, method, seed, settings, stability, begin)
+        result = _from_run(source, output, force, method, seed, settings, inputs, stability, begin)
     if as_json:
         options.print_json(report.as_json(result))
         return
@@ -129,16 +141,21 @@ def _from_run(
     method: str,
     seed: int,
     settings: dict[str, Any],
+    inputs: tuple[Path, ...],
     stability: bool,
     begin: float,
 ) -> report.Chosen:
     """Selects from a run directory, and writes selection.json into it (or `output`)."""
     # Tables need pandas, which a frequency file can do without.
+    from xpuprof.sampling.identity import hash_inputs
     from xpuprof.timing.choose import run_stability, run_times, select_run
     from xpuprof.trace.run import Run
 
     run = Run.open(source)
     selection = select_run(run, method, seed=seed, **settings)
+    if inputs:
+        identity = {**selection.identity, "inputs": hash_inputs(inputs)}
+        selection = replace(selection, identity=identity)
     elapsed = time.perf_counter() - begin
     times = run_times(run, selection.slices)
     result = report.Chosen(

@@ -20,7 +20,7 @@ from xpuprof.report.validation import validation_text
 from xpuprof.sampling.file import read_selection
 from xpuprof.timing.timed import from_executions
 from xpuprof.timing.validation import as_json as validation_json
-from xpuprof.timing.validation import image_differences, validate
+from xpuprof.timing.validation import image_differences, input_differences, validate
 from xpuprof.trace.run import Run, create_run
 
 
@@ -75,7 +75,7 @@ def command(
     argv: tuple[str, ...] = context.meta["program"]
     chosen = read_selection(selection)
     resolved = resolve(argv)
-    differences = image_differences(chosen, resolved[0])
+    differences = [*image_differences(chosen, resolved[0]), *input_differences(chosen)]
     program = Program(resolved, None, gpu_engine(gpu))
     with tempfile.TemporaryDirectory(prefix="xpuprof-validate-") as scratch:
         folder = output or Path(scratch) / "run"

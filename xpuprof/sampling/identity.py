@@ -8,7 +8,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,23 @@ def program_identity(
         "programs": sorted({p for p in with_kind_columns(slices)["program"].astype(str) if p}),
         "sequence": launch_sequence(slices),
     }
+
+
+def hash_inputs(paths: Iterable[str | Path]) -> dict[str, str]:
+    """SHA-256 (hex) of each input file, and of every file below each folder, by path.
+
+    For `Selection.identity["inputs"]`. Raises InputError for a path that cannot be read.
+    """
+    digests: dict[str, str] = {}
+    for given in map(Path, paths):
+        files = sorted(p for p in given.rglob("*") if p.is_file()) if given.is_dir() else [given]
+        for file in files:
+            try:
+                with open(file, "rb") as content:
+                    digests[str(file)] = hashlib.file_digest(content, "sha256").hexdigest()
+            except OSError as error:
+                raise InputError(f"cannot read the input {file}: {error.strerror}") from error
+    return digests
 
 
 def _program_image(manifest: Mapping[str, Any]) -> set[tuple[str, str]]:

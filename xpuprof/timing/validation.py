@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from xpuprof.errors import InputError, MissingRegionError
 from xpuprof.sampling.estimate import Estimate
+from xpuprof.sampling.identity import hash_inputs
 from xpuprof.sampling.selection import Representative, Selection
 from xpuprof.timing.extrapolate import sampling_error, speedup
 from xpuprof.timing.intervals import estimate
@@ -123,6 +124,17 @@ def image_differences(selection: Selection, program: str | Path) -> list[str]:
         other = build_id(at) if identity and not identity.startswith("h") else ""
         if other and other != identity:
             found.append(f"{at} is another build here ({other[:12]}, profiled: {identity[:12]})")
+    return found
+
+
+def input_differences(selection: Selection) -> list[str]:
+    """Input files that are not here, or not as they were, of those that the selection remembers."""
+    found = []
+    for path, digest in selection.identity.get("inputs", {}).items():
+        if not Path(path).is_file():
+            found.append(f"input {path} is not here")
+        elif hash_inputs([path])[path] != digest:
+            found.append(f"input {path} is not as it was")
     return found
 
 
