@@ -138,6 +138,34 @@ def tree(item: Item) -> Walk:
     yield "return"
 
 
+def uniform_barriers(item: Item) -> Walk:
+    yield "entry"
+    size, lid = item.local[0], item.lid[0]
+    group = item.id[0] // size
+    if item.data[group] == 3:
+        yield "out early"
+        yield "return"
+        return
+    yield "test n"
+    part = item.data[group * size : (group + 1) * size]
+    if item.n & 1:
+        yield "first barrier"
+    yield "join"
+    for turn in range(item.n % 4 + 1):
+        yield "round head"
+        yield "round"
+        turned = [part[(x + turn) % size] for x in range(size)]
+        if turned[lid] > 5:
+            yield "big"
+        yield "second barrier"
+        part = [x - 2 if x > 5 else x for x in turned]
+    yield "round head"
+    yield "end"
+    if part[lid] > 4:
+        yield "add"
+    yield "return"
+
+
 def choose(item: Item) -> Walk:
     yield "entry"
     value = item.data[item.id[0]]
@@ -220,6 +248,26 @@ CASES = [
         ["entry", "head", "test", "add", "barrier", "end", "leader", "return"],
         "in out local",
         [((128,), (32,)), ((192,), (64,)), ((256,), (128,)), ((48,), (16,))],
+    ),
+    Case(
+        "uniform_barriers",
+        uniform_barriers,
+        [
+            "entry",
+            "out early",
+            "test n",
+            "first barrier",
+            "join",
+            "round head",
+            "round",
+            "big",
+            "second barrier",
+            "end",
+            "add",
+            "return",
+        ],
+        "in out n local",
+        [((96,), (32,)), ((200,), (50,)), ((7,), (7,)), ((640,), (64,))],
     ),
     Case(
         "choose",

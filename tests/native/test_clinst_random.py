@@ -28,25 +28,34 @@ class Left(Exception):
 
 
 class Tree:
-    """One random kernel. Variables: a, b change; i is the work-item; n the argument."""
+    """One random kernel. Variables: a, b change; i is the work-item; n the argument.
 
-    def __init__(self, seed: int) -> None:
+    With barriers, these stand where the whole group passes, and nothing leaves a construct early.
+    """
+
+    def __init__(self, seed: int, barriers: bool) -> None:
         self.random = Random(seed)
+        self.barriers = barriers
         self.marks = 0
         self.loops = 0
-        self.body = self.block(DEPTH, loop=False)
+        self.body = self.block(DEPTH, loop=False, together=True)
 
-    def block(self, depth: int, loop: bool) -> list[Any]:
-        kinds = ["mark", "assign", "if", "ifelse", "for", "triangle", "while", "switch", "leave"]
-        weights = [4, 3, 2, 2, 1.5, 0.7, 1, 1, 0.5]
-        if depth == 0:
-            kinds, weights = kinds[:2], weights[:2]
+    def block(self, depth: int, loop: bool, together: bool) -> list[Any]:
+        weights = {"mark": 4.0, "assign": 3.0}
+        if depth > 0:
+            weights |= {"if": 2, "ifelse": 2, "for": 1.5, "triangle": 0.7, "while": 1, "switch": 1}
+        if self.barriers and together:
+            weights["barrier"] = 1.5
+        elif depth > 0 and not self.barriers:
+            weights["leave"] = 0.5
         count = self.random.randint(1, 4)
-        chosen = self.random.choices(kinds, weights, k=count)
-        return [self.statement(kind, depth - 1, loop) for kind in chosen]
+        chosen = self.random.choices(list(weights), list(weights.values()), k=count)
+        return [self.statement(kind, depth - 1, loop, together) for kind in chosen]
 
-    def condition(self) -> tuple[str, Any]:
+    def condition(self, together: bool) -> tuple[str, Any]:
         k, m = self.random.randint(2, 5), self.random.randint(0, 2)
+        if together:
+            return (f"n > {k}", lambda s: s["n"] > k)
         return self.random.choice(
             [
                 (f"a % {k} == {m}", lambda s: s["a"] % k == m),
@@ -61,35 +70,44 @@ class Tree:
         self.marks += 1
         return ("mark", self.marks - 1)
 
-    def statement(self, kind: str, depth: int, loop: bool) -> Any:
+    def statement(self, kind: str, depth: int, loop: bool, together: bool) -> Any:
         random = self.random
+        together = together and random.random() < 0.5
         if kind == "mark":
             return self.mark()
+        if kind == "barrier":
+            return (kind,)
         if kind == "assign":
             return ("assign", random.choice("ab"), random.randint(1, 7), random.choice("abin"))
         if kind == "if":
-            return (kind, self.condition(), [self.mark(), *self.block(depth, loop)])
+            then = [self.mark(), *self.block(depth, loop, together)]
+            return (kind, self.condition(together), then)
         if kind == "ifelse":
-            return (kind, self.condition(), self.block(depth, loop), self.block(depth, loop))
+            sides = [self.block(depth, loop, together) for _ in range(2)]
+            return (kind, self.condition(together), *sides)
         if kind in ("for", "triangle", "while"):
             self.loops += 1
             name = f"v{self.loops}"
-            bound = random.choice(["3", "n", "(i & 3)", "(a & 3)"])
+            bound = random.choice(["3", "n"] if together else ["3", "n", "(i & 3)", "(a & 3)"])
             if kind == "triangle":
                 inner = ("for", f"v{self.loops}i", name, [self.mark()])
                 return ("for", name, bound, [inner, self.mark()])
             if kind == "for":
-                return (kind, name, bound, [self.mark(), *self.block(depth, True)])
-            return (kind, name, self.condition(), [self.mark(), *self.block(depth, True)])
+                return (kind, name, bound, [self.mark(), *self.block(depth, True, together)])
+            body = [self.mark(), *self.block(depth, True, False)]
+            return (kind, name, self.condition(False), body)
         if kind == "switch":
             cases = random.sample(range(6), random.randint(1, 4))
             return (
                 kind,
-                [(value, self.block(depth, False), random.random() < 0.3) for value in cases],
-                self.block(depth, False),
+                [
+                    (value, self.block(depth, False, False), random.random() < 0.3)
+                    for value in cases
+                ],
+                self.block(depth, False, False),
             )
         how = random.choice(["break", "continue", "return"] if loop else ["return"])
-        return ("if", self.condition(), [self.mark(), ("leave", how)])
+        return ("if", self.condition(False), [self.mark(), ("leave", how)])
 
     def source(self, name: str) -> str:
         out = [f"kernel void {name}(global const int *in, global int *out, int n) {{"]
@@ -133,6 +151,8 @@ class Tree:
                     out.append("default: {")
                     self.emit(otherwise, out)
                     out.append("} }")
+                case ("barrier",):
+                    out.append("barrier(CLK_LOCAL_MEM_FENCE);")
                 case ("leave", how):
                     out.append(f"{how};")
 
@@ -190,11 +210,12 @@ class Tree:
         return False
 
 
-def test_every_place_is_counted_exactly(tmp_path):
+@pytest.mark.parametrize("barriers", [False, True])
+def test_every_place_is_counted_exactly(tmp_path, barriers):
     """GIVEN random kernels THEN each marked place's per-warp counts are those of a block."""
     device = Device()
     first = int(os.environ.get("XPUPROF_RANDOM_SEED", "0"))
-    trees = {f"k{seed}": Tree(seed) for seed in range(first, first + KERNELS)}
+    trees = {f"k{seed}": Tree(seed, barriers) for seed in range(first, first + KERNELS)}
     source = tmp_path / "random.cl"
     source.write_text("\n".join(tree.source(name) for name, tree in trees.items()))
     made = instrument(source, tmp_path)

@@ -147,6 +147,8 @@ std::unique_ptr<llvm::Module> compile_source(llvm::LLVMContext &context, const R
   for (const std::string &option : split_options(part.options)) {
     // Our level of optimisation is part of what a block is: the same for every run.
     if (option == "-cl-opt-disable" || option.rfind("-O", 0) == 0) continue;
+    // What one runtime's compiler understands behind the front end.
+    if (option.rfind("-cl-intel-", 0) == 0 || option == "-cl-no-subgroup-ifp") continue;
     arguments.push_back(option);
   }
   for (const char *path : {"headers", ""}) arguments.push_back("-I" + scratch.file(path));

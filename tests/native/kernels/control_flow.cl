@@ -93,6 +93,32 @@ kernel void tree(global const int *in, global int *out, local int *part) {
   if (l == 0) out[get_group_id(0)] = part[0];
 }
 
+// Barriers under a condition that is the same for the whole group, behind an early return. No
+// branch stands between the first one and the loop: PoCL 3.1, natively too, takes it always.
+kernel void uniform_barriers(global const int *in, global int *out, int n, local int *part) {
+  int i = get_global_id(0), l = get_local_id(0), size = get_local_size(0);
+  part[l] = in[i];
+  if (in[get_group_id(0)] == 3) {
+    out[i] = -1;
+    return;
+  }
+  if (n & 1) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    out[i] = part[(l + 1) % size];
+  }
+  for (int round = 0; round < n % 4 + 1; round++) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    int other = part[(l + round) % size];
+    if (other > 5) {
+      atomic_inc(&out[2 * get_global_size(0) + 1]);
+      other -= 2;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    part[l] = other;
+  }
+  if (part[l] > 4) out[i] += part[l];
+}
+
 kernel void choose(global const int *in, global int *out) {
   int i = get_global_id(0);
   switch (in[i]) {
