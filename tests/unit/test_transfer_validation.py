@@ -139,6 +139,13 @@ def test_another_program_is_refused() -> None:
         validate(selection, other, allow_missing=True)
 
 
+def test_a_selection_of_several_processes_is_refused() -> None:
+    selection = select_by_kernel(made_up_run(A, TIMES))
+    second = tuple(replace(r, process=1) for r in selection.representatives)
+    with pytest.raises(InputError, match="several processes"):
+        validate(replace(selection, representatives=second), made_up_run(A, TIMES))
+
+
 def test_without_a_sequence_markers_alone_decide() -> None:
     selection = select_by_kernel(made_up_run(A, TIMES), identity={})
     assert validate(selection, made_up_run(A, TIMES)).error == pytest.approx(0.0)

@@ -52,6 +52,11 @@ def transplant(selection: Selection, slices: pd.DataFrame, name: str) -> Transpl
     representatives are left out and the others re-weighted; the caller decides whether that is
     allowed. `name` names the run in sentences.
     """
+    if any(r.process for r in selection.representatives):
+        raise InputError(
+            "the selection is of several processes, whose slices cannot be told apart in one run; "
+            "make one for this process with `xpuprof select RUN`"
+        )
     original = sequence_slices(selection.identity, "the selection")
     if original is not None and len(original) != selection.slices:
         raise InputError(
