@@ -32,6 +32,9 @@ class _Command(click.Command):
         ctx.meta["program"] = tuple(args[cut + 1 :])
         return super().parse_args(ctx, args[:cut])
 
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "-- PROGRAM [ARGS]..."]
+
 
 @click.command(name="validate", cls=_Command, options_metavar="[OPTIONS]")
 @click.argument("selection", type=click.Path(path_type=Path))
