@@ -53,6 +53,9 @@ PLAN = ("dim", "warp_buckets", "cpu_weight")
 @click.option("--budget", type=float, metavar="SECONDS", help="Representatives' time; needs times.")
 @click.option("--bic-threshold", "--bicThreshold", type=float, help="Of the BIC rule [0.9].")
 @click.option("--restarts", "--numInitSeeds", type=int, help="Clusterings a k [by size].")
+@click.option(
+    "--ends/--no-ends", default=None, help="First and last slice stand for themselves [ends]."
+)
 @click.option("--workers", type=click.IntRange(1), help="Several RUNs on so many Dask workers.")
 @click.option("--scheduler", metavar="ADDRESS", help="Several RUNs on a Dask scheduler's workers.")
 @click.option(

@@ -151,7 +151,9 @@ def settle(
     times = None if runs is None else typical_times(runs)
     repeats = 0 if runs is None else len(np.atleast_2d(runs))
     if times is None and options.wishes:
-        raise UsageError("a target error or a budget needs slice times: run `xpuprof time` first")
+        raise UsageError(
+            "a target error or a budget needs slice times, which `xpuprof run` records"
+        )
     inner, end = _ends(lengths, options.ends)
     labels = np.empty(len(inner), np.int32)
     labels[inner] = inner_labels
