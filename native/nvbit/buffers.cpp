@@ -75,7 +75,7 @@ CounterBuffer *CounterMemory::make(Tools *tools, const Kernel &kernel, uint64_t 
   }
   if (buffer.in_device) in_device_ += buffer.bytes;
   CounterBuffer *made = new CounterBuffer(buffer);
-  CounterHead head = {warps, kernel.columns, lanes_, buffer.bases, 0};
+  CounterHead head = {warps, kernel.columns, lanes_, buffer.bases, kernel.bases.size(), 0};
   bool written = ok(cuMemcpyHtoDAsync_v2(buffer.memory, &head, sizeof head, tools->stream));
   if (written && !kernel.bases.empty())
     written =

@@ -6,11 +6,12 @@
 #include <stdint.h>
 
 struct CounterHead {
-  uint64_t warps;  /* rows */
-  uint32_t row;    /* counters a row: blocks of the kernel and of the functions that it calls */
-  uint32_t lanes;  /* 1: a block counts once an active lane, 0: once a warp */
-  uint64_t bases;  /* device address: for each function number its first column, or NO_COLUMN */
-  uint64_t strays; /* counts that had no place: must be 0 */
+  uint64_t warps;     /* rows */
+  uint32_t row;       /* counters a row: blocks of the kernel and of the functions that it calls */
+  uint32_t lanes;     /* 1: a block counts once an active lane, 0: once a warp */
+  uint64_t bases;     /* device address: for each function number its first column, or NO_COLUMN */
+  uint64_t functions; /* entries there; a function pointer may lead to one that is not among them */
+  uint64_t strays;    /* counts that had no place: must be 0 */
 };
 
 enum : uint32_t { NO_COLUMN = 0xffffffffu };

@@ -48,6 +48,8 @@ extern "C" __device__ __noinline__ void xpuprof_count_called(uint32_t function, 
   uint32_t active = __activemask();
   if (lane() != static_cast<uint32_t>(__ffs(active) - 1)) return;
   const CounterHead *head = reinterpret_cast<const CounterHead *>(launch);
-  uint32_t base = __ldg(reinterpret_cast<const uint32_t *>(__ldg(&head->bases)) + function);
+  uint32_t base = NO_COLUMN;
+  if (function < __ldg(&head->functions))
+    base = __ldg(reinterpret_cast<const uint32_t *>(__ldg(&head->bases)) + function);
   count(launch, base == NO_COLUMN ? NO_COLUMN : base + block, active);
 }

@@ -177,7 +177,10 @@ void went(Flight *flight, CUstream stream) {
   in_flight.push_back(*flight);
 }
 
+/* A launch that the driver refused is none: neither of the process nor of its kernel. */
 void did_not_go(Flight *flight) {
+  launches_seen--;
+  calls[flight->kernel.id]--;
   if (flight->buffer) memory->give_back(flight->context, flight->kernel, flight->buffer);
 }
 

@@ -16,7 +16,9 @@ from xpuprof.engines.cuda import ADVICE_DRIVER, Cuda, devices
 from xpuprof.errors import EngineError
 
 LIBRARY = "libxpuprof_nvbit.so"
-STATE = "compiled and linked with kit 1.7.7.1; not yet run on a GPU (docs/nvbit.md)"
+STATE = (
+    "linked with kit 1.7.7.1, host side tested on a stand-in; not yet run on a GPU (docs/nvbit.md)"
+)
 ADVICE_BUILD = (
     "unpack an NVBit release (1.7.5 or later) from github.com/NVlabs/NVBit/releases, install the "
     "CUDA toolkit's compiler, set NVBIT_ROOT to the folder that holds core/, then install xpuprof "

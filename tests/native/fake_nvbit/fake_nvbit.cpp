@@ -1,0 +1,277 @@
+/* A stand-in for NVBit and the driver under the tool, for tests on machines without a GPU.
+ *
+ * It is a mock: device memory is the host's, kernels are lists of SASS with made-up counts, and
+ * what the patched-in functions would add is added here, from counters.h. It tests the tool's host
+ * side: columns of kernels and called functions, buffers in flight and used again, classes read
+ * back, memory beyond the limit, graphs, failed launches. It cannot show what NVBit does on a GPU.
+ *
+ * Prints a line for each launch that ran: kernel warps count(warp 0, block 0) count(0, 1) ... */
+#define __device__
+#define __noinline__
+#include "kit.h"
+/* the kit's header comes first */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "counters.h"
+#include "row_hash.h"
+
+/* ---- what the tool calls -------------------------------------------------------------------- */
+
+struct Text {
+  uint32_t offset;
+  std::string sass;
+};
+
+Instr::Instr(const char *sass) : reserved(new Text{0, sass}) {}
+const char *Instr::getSass() { return static_cast<const Text *>(reserved)->sass.c_str(); }
+uint32_t Instr::getOffset() { return static_cast<const Text *>(reserved)->offset; }
+
+struct Function {
+  std::string name;
+  std::vector<Instr *> code;
+  std::vector<CUfunction> related;
+  std::map<const Instr *, std::vector<uint64_t>> calls; /* arguments of the inserted call */
+  std::map<const Instr *, std::string> callee;
+  bool enabled = false;
+  uint64_t argument = 0;
+  func_config_t config = {};
+};
+
+static std::vector<Function *> functions;
+static Function *of(CUfunction f) { return reinterpret_cast<Function *>(f); }
+static Function *holder(const Instr *instruction) {
+  for (Function *f : functions)
+    for (Instr *i : f->code)
+      if (i == instruction) return f;
+  abort();
+}
+
+static CUfunction make(const char *name, std::vector<std::string> code,
+                       std::vector<CUfunction> related = {}) {
+  Function *f = new Function;
+  f->name = name;
+  f->related = related;
+  for (size_t i = 0; i < code.size(); i++) {
+    Instr *one = new Instr(code[i].c_str());
+    struct Layout {
+      Text *text;
+    };
+    reinterpret_cast<Layout *>(one)->text->offset = static_cast<uint32_t>(16 * i);
+    f->code.push_back(one);
+  }
+  functions.push_back(f);
+  return reinterpret_cast<CUfunction>(f);
+}
+
+extern "C" {
+std::vector<CUfunction> nvbit_get_related_functions(CUcontext, CUfunction f) {
+  return of(f)->related;
+}
+const std::vector<Instr *> &nvbit_get_instrs(CUcontext, CUfunction f) { return of(f)->code; }
+const char *nvbit_get_func_name(CUcontext, CUfunction f, bool) { return of(f)->name.c_str(); }
+bool nvbit_dump_cubin(CUcontext, CUfunction, const char *path) {
+  FILE *file = fopen(path, "w");
+  fputs("the one cubin", file);
+  return fclose(file) == 0;
+}
+void nvbit_get_func_config(CUcontext, CUfunction f, func_config_t *config) {
+  *config = of(f)->config;
+}
+void nvbit_insert_call(const Instr *i, const char *name, ipoint_t) { holder(i)->callee[i] = name; }
+void nvbit_add_call_arg_const_val32(const Instr *i, uint32_t value, bool) {
+  holder(i)->calls[i].push_back(value);
+}
+void nvbit_add_call_arg_launch_val64(const Instr *, int, bool) {}
+void nvbit_enable_instrumented(CUcontext, CUfunction f, bool on, bool) { of(f)->enabled = on; }
+void nvbit_set_at_launch(CUcontext, CUfunction f, uint64_t value, CUstream, uint64_t) {
+  of(f)->argument = value;
+}
+void nvbit_set_nvdisasm(const char *) {}
+int nvbit_load_tool_module(CUcontext, const void *, CUmodule *) { return 0; }
+int nvbit_find_function_by_name(CUcontext, CUmodule, const char *name, CUfunction *f) {
+  *f = make(name, {});
+  return 0;
+}
+int nvbit_launch_kernel(CUcontext, CUfunction f, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t,
+                        uint32_t, uint32_t, CUstream, void **a, void **) {
+  const uint64_t *counters = *static_cast<uint64_t **>(a[0]);
+  if (of(f)->name == "xpuprof_hash_rows") {
+    uint64_t rows = *static_cast<uint64_t *>(a[1]);
+    uint32_t columns = *static_cast<uint32_t *>(a[2]);
+    RowHash *hashes = *static_cast<RowHash **>(a[3]);
+    for (uint64_t row = 0; row < rows; row++) {
+      hashes[row] = {0, 0};
+      for (uint32_t c = 0; c < columns; c++)
+        row_hash_add(&hashes[row], c, counters[row * columns + c]);
+    }
+  } else {
+    const uint64_t *which = *static_cast<uint64_t **>(a[1]);
+    uint64_t n = *static_cast<uint64_t *>(a[2]);
+    uint32_t columns = *static_cast<uint32_t *>(a[3]);
+    uint64_t *to = *static_cast<uint64_t **>(a[4]);
+    for (uint64_t i = 0; i < n; i++)
+      memcpy(to + i * columns, counters + which[i] * columns, columns * sizeof *to);
+  }
+  return 1; /* not documented: the tool must not care */
+}
+
+static int unfinished; /* events that are not over yet: the last so many */
+static int events_recorded;
+static size_t managed_bytes;
+CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t n) {
+  *at = reinterpret_cast<CUdeviceptr>(memset(malloc(n), 0xa5, n)); /* not cleared, as on a device */
+  return CUDA_SUCCESS;
+}
+CUresult cuMemAllocManaged(CUdeviceptr *at, size_t n, unsigned) {
+  managed_bytes += n;
+  return cuMemAlloc_v2(at, n);
+}
+CUresult cuMemFree_v2(CUdeviceptr at) { return free(reinterpret_cast<void *>(at)), CUDA_SUCCESS; }
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t n, CUstream) {
+  return memcpy(reinterpret_cast<void *>(to), from, n), CUDA_SUCCESS;
+}
+CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t n, CUstream) {
+  return memcpy(to, reinterpret_cast<void *>(from), n), CUDA_SUCCESS;
+}
+CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char value, size_t n, CUstream) {
+  return memset(reinterpret_cast<void *>(at), value, n), CUDA_SUCCESS;
+}
+CUresult cuEventCreate(CUevent *event, unsigned) {
+  return *event = reinterpret_cast<CUevent>(new int(0)), CUDA_SUCCESS;
+}
+CUresult cuEventRecord(CUevent event, CUstream) {
+  return *reinterpret_cast<int *>(event) = ++events_recorded, CUDA_SUCCESS;
+}
+CUresult cuEventQuery(CUevent event) {
+  bool over = *reinterpret_cast<int *>(event) <= events_recorded - unfinished;
+  return over ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+CUresult cuEventSynchronize(CUevent) { return CUDA_SUCCESS; }
+CUresult cuEventDestroy_v2(CUevent event) {
+  return delete reinterpret_cast<int *>(event), CUDA_SUCCESS;
+}
+CUresult cuStreamCreate(CUstream *stream, unsigned) {
+  return *stream = reinterpret_cast<CUstream>(8), CUDA_SUCCESS;
+}
+CUresult cuStreamDestroy_v2(CUstream) { return CUDA_SUCCESS; }
+CUresult cuStreamSynchronize(CUstream) { return CUDA_SUCCESS; }
+CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
+  bool captured = stream == reinterpret_cast<CUstream>(99);
+  return *status = captured ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE,
+         CUDA_SUCCESS;
+}
+CUresult cuStreamGetCtx(CUstream, CUcontext *context) { return *context = nullptr, CUDA_SUCCESS; }
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *) { return CUDA_SUCCESS; }
+CUresult cuFuncGetModule(CUmodule *module, CUfunction) { return *module = nullptr, CUDA_SUCCESS; }
+CUresult cuLibraryGetModule(CUmodule *, CUlibrary) { return CUDA_ERROR_INVALID_VALUE; }
+CUresult cuCtxGetDevice(CUdevice *device) { return *device = 0, CUDA_SUCCESS; }
+CUresult cuCtxPushCurrent_v2(CUcontext) { return CUDA_SUCCESS; }
+CUresult cuCtxPopCurrent_v2(CUcontext *) { return CUDA_SUCCESS; }
+}
+
+extern const unsigned char xpuprof_rows_fatbin[];
+const unsigned char xpuprof_rows_fatbin[] = {0};
+
+/* ---- the device ----------------------------------------------------------------------------- */
+
+static CUcontext context = reinterpret_cast<CUcontext>(1);
+
+/* How often a warp enters a block: made up, repeating, different for every launch. */
+static uint64_t times(uint64_t launch, uint64_t warp, uint32_t block) {
+  return (warp % 3 + 1) * (block * 7 + launch % 5) % 11;
+}
+
+/* What the functions in inject_funcs.cu do, from the arguments that the tool inserted. */
+static void execute(Function *f, uint64_t argument, uint64_t launch, uint64_t warp, uint32_t *block,
+                    std::vector<uint64_t> *expected) {
+  CounterHead *head = reinterpret_cast<CounterHead *>(argument);
+  uint64_t *counters = reinterpret_cast<uint64_t *>(head + 1);
+  for (Instr *i : f->code) {
+    auto call = f->calls.find(i);
+    if (call == f->calls.end()) continue;
+    uint64_t n = times(launch, warp, *block);
+    expected->push_back(n);
+    (*block)++;
+    uint64_t column = call->second[0];
+    if (f->callee[i] == "xpuprof_count_called")
+      column = reinterpret_cast<uint32_t *>(head->bases)[call->second[0]] + call->second[1];
+    if (warp >= head->warps || column >= head->row)
+      head->strays += n;
+    else
+      counters[warp * head->row + column] += n;
+  }
+}
+
+static uint64_t launches;
+
+static void run(CUfunction f, uint64_t warps) {
+  Function *kernel = of(f);
+  uint64_t launch = launches++;
+  printf("%s %lu", kernel->name.c_str(), static_cast<unsigned long>(warps));
+  if (kernel->enabled)
+    for (uint64_t warp = 0; warp < warps; warp++) {
+      uint32_t block = 0;
+      std::vector<uint64_t> expected;
+      execute(kernel, kernel->argument, launch, warp, &block, &expected);
+      for (CUfunction called : kernel->related)
+        execute(of(called), kernel->argument, launch, warp, &block, &expected);
+      for (uint64_t n : expected) printf(" %lu", static_cast<unsigned long>(n));
+    }
+  printf("\n");
+}
+
+static void launch(CUfunction f, unsigned grid, unsigned block, CUresult status = CUDA_SUCCESS,
+                   CUstream stream = nullptr) {
+  cuLaunchKernel_params params = {f, grid, 1, 1, block, 1, 1, 0, stream, nullptr, nullptr};
+  nvbit_at_cuda_event(context, 0, API_CUDA_cuLaunchKernel, "cuLaunchKernel", &params, &status);
+  if (status == CUDA_SUCCESS && stream != reinterpret_cast<CUstream>(99))
+    run(f, grid * ((block + 31) / 32));
+  nvbit_at_cuda_event(context, 1, API_CUDA_cuLaunchKernel, "cuLaunchKernel", &params, &status);
+}
+
+static void graph(const std::vector<CUfunction> &nodes) {
+  CUresult status = CUDA_SUCCESS;
+  cuGraphLaunch_params params = {};
+  nvbit_at_cuda_event(context, 0, API_CUDA_cuGraphLaunch, "cuGraphLaunch", &params, &status);
+  for (CUfunction f : nodes) {
+    of(f)->config.blockDimX = 64;
+    of(f)->config.blockDimY = of(f)->config.blockDimZ = 1;
+    of(f)->config.gridDimX = 5;
+    of(f)->config.gridDimY = of(f)->config.gridDimZ = 1;
+    nvbit_at_graph_node_launch(context, f, nullptr, 77);
+    run(f, 10);
+  }
+  nvbit_at_cuda_event(context, 1, API_CUDA_cuGraphLaunch, "cuGraphLaunch", &params, &status);
+}
+
+int main(int argc, char **argv) {
+  unfinished = argc > 1 ? atoi(argv[1]) : 0;
+  CUfunction helper = make("helper", {"IADD3 R0, R1, R2 ;", "@P0 BRA 0x30 ;", "NOP ;", "RET ;"});
+  CUfunction other = make("other", {"FADD R0, R1, R2 ;", "RET ;"});
+  CUfunction plain = make("plain", {"MOV R1, R2 ;", "STG.E [R2], R1 ;", "EXIT ;"});
+  CUfunction branchy = make(
+      "branchy",
+      {"@P0 BRA 0x20 ;", "IADD3 R0, R1, R2 ;", "BSYNC B0 ;", "CALL.REL.NOINC 0x500 ;", "EXIT ;"},
+      {other});
+  CUfunction caller = make("caller", {"CALL.REL.NOINC 0x700 ;", "EXIT ;"}, {helper, other});
+  nvbit_at_init();
+  nvbit_at_ctx_init(context);
+  nvbit_tool_init(context);
+  for (unsigned i = 1; i <= 40; i++) {
+    launch(plain, i, 32);
+    launch(i % 2 ? branchy : caller, 41 - i, 33 + i);
+    if (i % 10 == 0) launch(plain, 3, 64, CUDA_ERROR_INVALID_VALUE);
+  }
+  launch(caller, 1, 32, CUDA_SUCCESS, reinterpret_cast<CUstream>(99)); /* captured */
+  for (int i = 0; i < 3; i++) graph({caller, plain, branchy});
+  launch(branchy, 20000, 64);
+  nvbit_at_ctx_term(context);
+  nvbit_at_term();
+  fprintf(stderr, "managed %zu\n", managed_bytes);
+}
