@@ -130,9 +130,14 @@ void unify_returns(llvm::Function &kernel) {
 std::vector<llvm::Function *> prepare(llvm::Module &module) {
   split_called_kernels(module);
   mark_for_inlining(module);
+  // SPIR's layout names no native integers, and InstCombine then takes any width, two bits for
+  // example, which SPIR-V does not have.
+  const std::string layout = module.getDataLayoutStr();
+  if (layout.find("-n") == std::string::npos) module.setDataLayout(layout + "-n8:16:32:64");
   run_passes(module,
              "always-inline,globaldce,"
              "function(sroa,early-cse,simplifycfg,instcombine,simplifycfg,adce),globaldce");
+  module.setDataLayout(layout);
   std::vector<llvm::Function *> kernels;
   for (llvm::Function &function : module) {
     if (function.isDeclaration()) continue;

@@ -20,10 +20,12 @@ constexpr unsigned kBudget = 16;  // cheap instructions before a loop; excludes 
 bool cheap(const llvm::SCEV *value, llvm::Loop &loop, llvm::ScalarEvolution &evolution,
            llvm::SCEVExpander &expander, const llvm::TargetTransformInfo &target,
            llvm::Instruction *at) {
-  bool wide = llvm::SCEVExprContains(value, [&](const llvm::SCEV *part) {
-    return evolution.getTypeSizeInBits(part->getType()) > 64;
+  // Other widths are more than 64 bits, which cost, or few bits, which SPIR-V does not have.
+  bool odd = llvm::SCEVExprContains(value, [&](const llvm::SCEV *part) {
+    uint64_t bits = evolution.getTypeSizeInBits(part->getType());
+    return bits < 8 || bits > 64 || !llvm::isPowerOf2_64(bits);
   });
-  return !wide && !expander.isHighCostExpansion(value, &loop, kBudget, &target, at);
+  return !odd && !expander.isHighCostExpansion(value, &loop, kBudget, &target, at);
 }
 
 }  // namespace
