@@ -47,6 +47,17 @@ def test_pka_finds_the_two_groups_and_takes_the_first_of_each() -> None:
     assert projected(selection, times) == pytest.approx(times.sum())
 
 
+def test_the_slice_with_the_start_up_stands_for_itself_alone() -> None:
+    from dataclasses import replace
+
+    profile, times = two_kinds()
+    slow = np.array(times)
+    slow[0] = 1000.0
+    selection = pka.select(replace(profile, times=slow, startup=True))
+    assert [r.multiplier for r in selection.representatives if r.slice == 0] == [1]
+    assert projected(selection, slow) == pytest.approx(slow.sum())
+
+
 def test_pka_takes_the_smallest_k_below_the_target() -> None:
     profile, _ = two_kinds()
     # One group projects 60 x 1 for 150: an error of 60 %.

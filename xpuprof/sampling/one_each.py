@@ -1,7 +1,8 @@
 """Selections with one measured slice a cluster: shared by pka, sieve, photon and tbpoint.
 
 These methods speak of kernels. The slice after a process's last kernel belongs to none of their
-clusters; it is measured itself, so that every method estimates the same whole run.
+clusters, nor does the first one where slice times hold the program's start-up; those are measured
+themselves, so that every method estimates the same whole run.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ I64 = npt.NDArray[np.int64]
 
 
 def kernel_rows(profile: SliceProfile) -> I64:
-    """Rows of the slices that a kernel ends. InputError when there is none."""
+    """Rows of the slices that are a kernel's. InputError when there is none."""
     codes, names = profile.kernel_codes()
+    rows = np.arange(len(profile))
     if EXIT_KERNEL in names:
         rows = np.flatnonzero(codes != list(names).index(EXIT_KERNEL))
-    else:
-        rows = np.arange(len(profile))
+    if profile.startup and len(rows) > 1:
+        own = profile.slices.get("process", np.zeros(len(profile)))
+        first = np.unique(np.asarray(own), return_index=True)[1]
+        rows = np.setdiff1d(rows, first, assume_unique=True)
     if not len(rows):
         raise InputError(f"{profile.name} has no kernel launch, so there is nothing to choose from")
     return rows

@@ -69,6 +69,8 @@ class SliceProfile:
     time_name: str = "time"
     """Which of the metrics `times` is."""
     name: str = "profile"
+    startup: bool = False
+    """Times of slices, not of kernels: a process's first holds the program's start-up too."""
 
     def __post_init__(self) -> None:
         count = len(self.slices)
@@ -131,7 +133,12 @@ class SliceProfile:
 
     def with_times(self, metric: str) -> SliceProfile:
         """The same profile selecting by another time-like metric (cycles, gpu_time)."""
-        return replace(self, times=self.checked(metric), time_name=metric)
+        return replace(
+            self,
+            times=self.checked(metric),
+            time_name=metric,
+            startup=metric in ("time", "cpu_time"),
+        )
 
     def kernel_codes(self) -> tuple[npt.NDArray[np.integer[Any]], Sequence[str]]:
         """(code of each slice's kernel name, the names); codes are dense from 0."""
@@ -239,21 +246,52 @@ def _check_values(profile: str, metric: str, values: F64, count: int) -> None:
         )
 
 
+MIX_METRICS = {
+    "global_loads": 2,
+    "global_stores": 3,
+    "shared_loads": 4,
+    "shared_stores": 5,
+    "private_accesses": 6,
+    "atomics": 7,
+}
+"""Metrics of a recorded run from its instruction classes (XP_MIX_* of trace_format.h)."""
+
+
 def from_process(process: Process, times: F64 | None = None, name: str = "run") -> SliceProfile:
-    """The profile of a recorded process; `times` are its slice times in seconds, if timed."""
+    """The profile of a recorded process; `times` are its slice times in seconds, if timed.
+
+    Metrics are of the device's warps: a load that 32 work-items of a warp execute counts once.
+    """
+    counts = {
+        column: process.slices[column].to_numpy(np.float64)
+        for column in ("cpu_instructions", "gpu_instructions", "warps")
+        if column in process.slices
+    }
     return SliceProfile(
         slices=process.slices,
         times=times,
-        metrics={
-            column: process.slices[column].to_numpy(np.float64)
-            for column in ("cpu_instructions", "gpu_instructions", "warps")
-            if column in process.slices
-        },
+        metrics={**counts, **_mix(process)},
         gpu_vectors=lambda: _gpu_matrix(process),
         cpu_vectors=lambda: _cpu_matrix(process),
         clusters=lambda seed: _clusters(process, seed),
         name=name,
+        startup=True,
     )
+
+
+def _mix(process: Process) -> dict[str, F64]:
+    """Executed instructions by class, of every slice."""
+    counts = _grid_counts(process)
+    if counts is None or process.gpu is None:
+        return {}
+    launched = np.flatnonzero(process.gpu.launch_grid >= 0)
+    result = {}
+    for metric, place in MIX_METRICS.items():
+        per_grid = np.asarray(counts @ process.gpu.mix[:, place].astype(np.float64)).ravel()
+        values = np.zeros(len(process.slices))
+        values[launched] = per_grid[process.gpu.launch_grid[launched]]
+        result[metric] = values
+    return result
 
 
 def _clusters(process: Process, seed: int) -> I32:
@@ -262,10 +300,10 @@ def _clusters(process: Process, seed: int) -> I32:
     return xpu_point.select(process, seed=seed).labels
 
 
-def _gpu_matrix(process: Process) -> sparse.csr_matrix | None:
-    """slices x blocks, summed over the warps of each launch, weighted by instructions."""
+def _grid_counts(process: Process) -> sparse.csr_matrix | None:
+    """Executions of each block, grids x blocks, summed over the warps."""
     gpu = process.gpu
-    if gpu is None or not len(gpu.vector_start):
+    if gpu is None or len(gpu.vector_start) < 2:
         return None
     vectors = sparse.csr_matrix(
         (
@@ -283,14 +321,21 @@ def _gpu_matrix(process: Process) -> sparse.csr_matrix | None:
         ),
         shape=(len(gpu.grid_start) - 1, vectors.shape[0]),
     )
-    per_grid = grids @ vectors
-    launched = np.flatnonzero(gpu.launch_grid >= 0)
+    return (grids @ vectors).tocsr()
+
+
+def _gpu_matrix(process: Process) -> sparse.csr_matrix | None:
+    """slices x blocks, summed over the warps of each launch, weighted by instructions."""
+    counts = _grid_counts(process)
+    if counts is None or process.gpu is None:
+        return None
+    launched = np.flatnonzero(process.gpu.launch_grid >= 0)
     pick = sparse.csr_matrix(
-        (np.ones(len(launched)), (launched, gpu.launch_grid[launched])),
-        shape=(len(process.slices), per_grid.shape[0]),
+        (np.ones(len(launched)), (launched, process.gpu.launch_grid[launched])),
+        shape=(len(process.slices), counts.shape[0]),
     )
-    weights = sparse.diags(gpu.blocks.instructions.astype(np.float64))
-    return (pick @ per_grid @ weights).tocsr()
+    weights = sparse.diags(process.gpu.blocks.instructions.astype(np.float64))
+    return (pick @ counts @ weights).tocsr()
 
 
 def _cpu_matrix(process: Process) -> sparse.csr_matrix | None:
