@@ -9,16 +9,20 @@
 /* The routine of that name in an image; invalid when there is none. */
 RTN routine(IMG image, const char *name);
 
-/* The application's dlopen, once an image that has it was loaded: libc from 2.34 on, libdl before.
- */
+/* The application's dlopen and dlsym, once an image that has them was loaded: libc from 2.34 on,
+ * libdl before. */
 class ApplicationLoader {
  public:
   void image_loaded(IMG image);
   AFUNPTR open() const { return open_; }
+  AFUNPTR symbol() const { return symbol_; }
 
  private:
-  AFUNPTR open_ = 0;
+  AFUNPTR open_ = 0, symbol_ = 0;
 };
+
+/* NVBit tools start by themselves when they are loaded; GTPin tools are started by this call. */
+#define GTPIN_ENTRY "GTPin_Entry"
 
 enum { APPLICATION_RTLD = 0x102 }; /* RTLD_NOW | RTLD_GLOBAL of the application's libc */
 

@@ -12,6 +12,8 @@ KNOB<std::string> knob_gpu_tool(KNOB_MODE_WRITEONCE, "pintool", "gpu_tool", "",
                                 "GPU tool to load into the application with its own loader");
 
 typedef void *(*Open)(const char *, int);
+typedef void *(*Symbol)(void *, const char *);
+typedef void (*Entry)(int, const char **);
 ApplicationLoader loader;
 std::string path; /* a copy: knobs are Pin's, the program's thread reads this natively */
 bool loaded;
@@ -19,7 +21,12 @@ bool loaded;
 void main_begins() {
   if (loaded || !loader.open()) return;
   loaded = true;
-  reinterpret_cast<Open>(loader.open())(path.c_str(), APPLICATION_RTLD);
+  void *tool = reinterpret_cast<Open>(loader.open())(path.c_str(), APPLICATION_RTLD);
+  if (!tool) return;
+  const char *arguments[] = {"xpuprof"};
+  Symbol symbol = reinterpret_cast<Symbol>(loader.symbol());
+  Entry entry = reinterpret_cast<Entry>(symbol(tool, GTPIN_ENTRY));
+  if (entry) entry(1, arguments);
 }
 
 void image_loaded(IMG image, void *) {

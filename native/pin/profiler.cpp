@@ -261,7 +261,19 @@ void main_begins(const CONTEXT *context, THREADID id) {
   PIN_CallApplicationFunction(context, id, CALLINGSTD_DEFAULT, loader.open(), NULL,
                               PIN_PARG(void *), &handle, PIN_PARG(const char *), path,
                               PIN_PARG(int), APPLICATION_RTLD, PIN_PARG_END());
-  if (!handle) LOG("xpuprof: the application could not load " + knob_gpu_tool.Value() + "\n");
+  if (!handle) {
+    LOG("xpuprof: the application could not load " + knob_gpu_tool.Value() + "\n");
+    return;
+  }
+  void *entry = 0;
+  static const char *arguments[] = {"xpuprof"};
+  PIN_CallApplicationFunction(context, id, CALLINGSTD_DEFAULT, loader.symbol(), NULL,
+                              PIN_PARG(void *), &entry, PIN_PARG(void *), handle,
+                              PIN_PARG(const char *), GTPIN_ENTRY, PIN_PARG_END());
+  if (entry)
+    PIN_CallApplicationFunction(context, id, CALLINGSTD_DEFAULT, AFUNPTR(entry), NULL,
+                                PIN_PARG(void), PIN_PARG(int), 1, PIN_PARG(const char **),
+                                arguments, PIN_PARG_END());
 }
 
 void hook_main(IMG image) {
