@@ -450,3 +450,19 @@ def test_detect_says_how_to_export_a_report(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello world\n")
     with pytest.raises(InputError, match="none of the formats"):
         detect(tmp_path / "text")
+
+
+def test_parquet(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="the extra `parquet` is not installed")
+    import pandas as pd
+
+    source = tmp_path / "t.parquet"
+    frame = pd.DataFrame({"kernel": ["a", "b"], "duration_us": [5.0, 6.5], "misses": [1, 2]})
+    frame.to_parquet(source)
+    assert detect(source) == "csv"
+    run = imported(tabular.load, source, tmp_path / "run")
+    np.testing.assert_allclose(run.column("gpu_time"), [5e-6, 6.5e-6])
+    assert run.metrics == ["gpu_time", "misses"]
+    source.write_bytes(b"PAR1 and no more")
+    with pytest.raises(InputError, match="not a readable Parquet file"):
+        imported(tabular.load, source, tmp_path / "again")
