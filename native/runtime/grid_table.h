@@ -23,8 +23,8 @@ typedef struct grid_table {
 } grid_table;
 
 /* Both return 1 when the content is new (write it) and set its dense id. */
-int grid_table_vector(grid_table *table, uint32_t kernel, const uint64_t *counts,
-                      uint32_t n_blocks, uint64_t *id);
+int grid_table_vector(grid_table *table, uint32_t kernel, const uint64_t *counts, uint32_t n_blocks,
+                      uint64_t *id);
 int grid_table_grid(grid_table *table, const xpu_grid *grid, const uint64_t *vector_ids,
                     uint64_t *id);
 void grid_table_clear(grid_table *table);

@@ -29,8 +29,8 @@ uint32_t xp_crc32c(const void *data, uint64_t size) {
   uint32_t crc = 0xFFFFFFFFu;
   crc_prepare();
   for (; size >= 8; size -= 8, p += 8) {
-    uint32_t lo = crc ^ ((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
-                         (uint32_t)p[3] << 24);
+    uint32_t lo =
+        crc ^ ((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
     crc = crc_table[7][lo & 0xff] ^ crc_table[6][lo >> 8 & 0xff] ^ crc_table[5][lo >> 16 & 0xff] ^
           crc_table[4][lo >> 24] ^ crc_table[3][p[4]] ^ crc_table[2][p[5]] ^ crc_table[1][p[6]] ^
           crc_table[0][p[7]];

@@ -26,12 +26,12 @@ typedef struct xp_writer {
   const xp_os *os;
   int fd; /* -1: closed or failed; every call is then a no-op */
   uint16_t stream;
-  uint64_t chunk_offset;     /* where the open chunk (or the next one) starts in the file */
-  uint8_t *window;           /* mapping that holds the open chunk; NULL: none open */
+  uint64_t chunk_offset; /* where the open chunk (or the next one) starts in the file */
+  uint8_t *window;       /* mapping that holds the open chunk; NULL: none open */
   uint64_t window_size;
   struct xp_chunk_header *chunk;
-  uint8_t *end;              /* behind the open chunk's last whole record */
-  uint64_t room;             /* bytes left in the open chunk */
+  uint8_t *end;  /* behind the open chunk's last whole record */
+  uint64_t room; /* bytes left in the open chunk */
 } xp_writer;
 
 /* A record's body under construction. Fixed room; `overflow` is set instead of writing past it. */
@@ -44,8 +44,7 @@ typedef struct xp_body {
 int xp_writer_open(xp_writer *writer, const xp_os *os, const char *path, uint16_t stream);
 /* Appends one record. `slice` widens the chunk's slice range; XP_NO_SLICE leaves it. */
 #define XP_NO_SLICE UINT64_MAX
-void xp_writer_put(xp_writer *writer, uint8_t tag, const void *body, uint64_t size,
-                   uint64_t slice);
+void xp_writer_put(xp_writer *writer, uint8_t tag, const void *body, uint64_t size, uint64_t slice);
 void xp_writer_seal(xp_writer *writer);    /* ends the open chunk */
 void xp_writer_close(xp_writer *writer);   /* seals, cuts the file to size, closes */
 void xp_writer_abandon(xp_writer *writer); /* after fork, in the child: let go, touch nothing */
