@@ -70,9 +70,10 @@ def filters(function: F) -> F:
         main_image_only: bool,
         routine: tuple[str, ...],
         thread: tuple[int, ...],
+        memory: bool,
         **others: Any,
     ) -> Any:
-        chosen = CpuOptions(include_image, exclude_image, main_image_only, routine, thread)
+        chosen = CpuOptions(include_image, exclude_image, main_image_only, routine, thread, memory)
         return function(*args, cpu_options=chosen, **others)
 
     result: Any = with_filters
@@ -92,6 +93,9 @@ def filters(function: F) -> F:
             ),
             click.option(
                 "--thread", multiple=True, type=int, metavar="N", help="Count these threads only."
+            ),
+            click.option(
+                "--memory", is_flag=True, help="Stack distances of data accesses, too (slow)."
             ),
         )
     ):

@@ -46,7 +46,7 @@ class Representative:
     cluster: int
     multiplier: float
     weight: float
-    """Share of the whole run that the representative stands for; the weights add up to `covered`."""
+    """Share of the whole run that the representative stands for; weights add up to `covered`."""
     draws: int = 1
     process: int = 0
 

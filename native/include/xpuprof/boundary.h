@@ -56,14 +56,14 @@ typedef struct xpu_launch {
 
 typedef struct xpu_completion {
   uint64_t launch;
-  uint64_t tsc_host;               /* completion seen by the host, 0 if not observed */
-  uint64_t tsc_start, tsc_end;     /* device stamps in TSC ticks, 0 if not known */
+  uint64_t tsc_host;           /* completion seen by the host, 0 if not observed */
+  uint64_t tsc_start, tsc_end; /* device stamps in TSC ticks, 0 if not known */
 } xpu_completion;
 
 /* What a launch takes of the device; only devices that tell report it. */
 typedef struct xpu_resources {
-  uint32_t registers;    /* a work-item */
-  uint32_t local_static; /* bytes of work-group local ("shared") memory, known when compiled ... */
+  uint32_t registers;     /* a work-item */
+  uint32_t local_static;  /* bytes of work-group local ("shared") memory, known when compiled ... */
   uint32_t local_dynamic; /* ... and given at the launch */
   uint32_t private_bytes; /* a work-item */
 } xpu_resources;
@@ -71,10 +71,10 @@ typedef struct xpu_resources {
 /* One warp's vector: `counts[n_blocks]`, dense, by block ordinal of the kernel. */
 typedef struct xpu_grid {
   uint32_t kernel;
-  uint32_t n_vectors;          /* distinct warp vectors */
-  const uint64_t *counts;      /* n_vectors x n_blocks of the kernel */
-  uint64_t n_runs;             /* run-length coded sequence of vectors in logical warp order */
-  const uint32_t *run_vector;  /* index into the distinct vectors */
+  uint32_t n_vectors;         /* distinct warp vectors */
+  const uint64_t *counts;     /* n_vectors x n_blocks of the kernel */
+  uint64_t n_runs;            /* run-length coded sequence of vectors in logical warp order */
+  const uint32_t *run_vector; /* index into the distinct vectors */
   const uint64_t *run_length;
 } xpu_grid;
 

@@ -52,8 +52,9 @@ struct xp_chunk_header {
   uint32_t state;   /* enum xp_chunk_state */
   uint32_t crc32c;  /* of the payload; 0 while open */
   uint64_t length;  /* payload bytes that hold whole records */
-  uint64_t first_slice, last_slice; /* slices that the records speak of (closed range; 0,0 if none) */
-}; /* 40 bytes */
+  uint64_t first_slice,
+      last_slice; /* slices that the records speak of (closed range; 0,0 if none) */
+};                /* 40 bytes */
 
 /* A slice is numbered by the launch that ends it: slice i runs from the completion of launch i-1
  * (or program start) to the completion of launch i; slice N, N being the number of launches, runs
@@ -120,17 +121,17 @@ enum xp_stamp { XP_STAMP_GPU_INIT = 0, XP_STAMP_GPU_FINI = 1 };
 /* Static instruction mix of a GPU block, so that instruction-class metrics can be had from the
  * vectors. The classes add up to the block's instruction count. */
 enum xp_mix {
-  XP_MIX_INT = 0,       /* integer, logic, comparison, conversion, address arithmetic */
-  XP_MIX_FP,            /* floating point arithmetic and comparison */
-  XP_MIX_LOAD_GLOBAL,   /* also constant and generic address space */
+  XP_MIX_INT = 0,     /* integer, logic, comparison, conversion, address arithmetic */
+  XP_MIX_FP,          /* floating point arithmetic and comparison */
+  XP_MIX_LOAD_GLOBAL, /* also constant and generic address space */
   XP_MIX_STORE_GLOBAL,
-  XP_MIX_LOAD_LOCAL,    /* work-group local ("shared") */
+  XP_MIX_LOAD_LOCAL, /* work-group local ("shared") */
   XP_MIX_STORE_LOCAL,
-  XP_MIX_PRIVATE,       /* loads and stores of private memory */
+  XP_MIX_PRIVATE, /* loads and stores of private memory */
   XP_MIX_ATOMIC,
   XP_MIX_BARRIER,
-  XP_MIX_BRANCH,        /* branches, switches, returns */
-  XP_MIX_SPECIAL,       /* calls of built-in functions (work-item, math, image) */
+  XP_MIX_BRANCH,  /* branches, switches, returns */
+  XP_MIX_SPECIAL, /* calls of built-in functions (work-item, math, image) */
   XP_MIX_OTHER,
   XP_MIX_COUNT
 };
