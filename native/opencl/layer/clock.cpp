@@ -7,8 +7,8 @@
 namespace layer {
 
 static constexpr double refresh_s = 0.2;
-static constexpr double baseline_s = 0.05;  // shorter ones give no rate worth having
-static constexpr int tries = 8;
+static constexpr double max_rate_error = 20e-6;  // what two anchors must give to be believed
+static constexpr int tries = 16;
 
 // Ticks a nanosecond by the system's clock, over the process's life so far.
 static double host_rate() {
@@ -72,14 +72,20 @@ DeviceClock::Anchor DeviceClock::sample(const Queue &queue) const {
 
 void DeviceClock::refresh(const Queue &queue) {
   if (!rate_) rate_ = host_rate();
-  if (last_.width && (double)(xpu_tsc() - last_.tsc) < refresh_s * 1e9 * rate_) return;
+  uint64_t now = xpu_tsc();
+  if (tried_ && (double)(now - tried_) < refresh_s * 1e9 * rate_) return;
+  tried_ = now;
   Anchor anchor = sample(queue);
-  if (!anchor.width) return;
+  // On a busy machine an older, sharper anchor is the better one, up to its drift.
+  double drift = (double)(now - last_.tsc) * max_rate_error;
+  if (!anchor.width || (last_.width && (double)anchor.width > (double)last_.width + 2 * drift))
+    return;
   if (!first_.width) first_ = anchor;
   last_ = anchor;
   error_ = std::max(error_, anchor.width / 2);
-  if ((double)(last_.device - first_.device) > baseline_s * 1e9)
-    rate_ = (double)(last_.tsc - first_.tsc) / (double)(last_.device - first_.device);
+  double span = (double)(last_.tsc - first_.tsc);
+  bool sharp = (double)(first_.width + last_.width) < span * max_rate_error;
+  rate_ = sharp ? span / (double)(last_.device - first_.device) : host_rate();
 }
 
 uint64_t DeviceClock::ticks(cl_ulong device_ns) const {

@@ -27,7 +27,7 @@ class DeviceClock {
 
   Anchor first_, last_;
   double rate_ = 0;  // ticks a device nanosecond
-  uint64_t error_ = 0;
+  uint64_t error_ = 0, tried_ = 0;
 };
 
 }  // namespace layer
