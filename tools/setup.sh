@@ -21,6 +21,9 @@ give_up() {
   exit 2
 }
 
+# Elsewhere than on Debian packages cannot be asked for; the programs that they bring can.
+programs=(cc c++ cmake ninja clang-15 llvm-config-15 valgrind)
+
 missing=()
 if command -v dpkg-query >/dev/null; then
   for package in "${packages[@]}"; do
@@ -28,7 +31,9 @@ if command -v dpkg-query >/dev/null; then
     [ "$status" = installed ] || missing+=("$package")
   done
 else
-  missing=("${packages[@]}")
+  for program in "${programs[@]}"; do
+    command -v "$program" >/dev/null || missing=("${packages[@]}")
+  done
 fi
 
 if [ ${#missing[@]} -gt 0 ]; then

@@ -68,7 +68,9 @@ def _head(summary: dict[str, Any]) -> list[str]:
         for reason, number in summary.get("uninstrumented", {}).items()
     ]
     if not launches["seen"] and summary["executions"]:
-        lines.append("The program launched no kernel: the whole run is one slice.")
+        watched = any(e["gpu_engine"] != "none" for e in summary["executions"])
+        who = "The program launched no kernel" if watched else "No GPU engine watched the program"
+        lines.append(f"{who}: the whole run is one slice.")
     return lines
 
 

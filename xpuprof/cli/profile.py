@@ -8,12 +8,14 @@ import click
 
 from xpuprof.cli import options
 from xpuprof.engines.base import CpuOptions
-from xpuprof.launch.choose import cpu_engine, gpu_engine
+from xpuprof.launch.choose import cpu_engine, gpu_engine, passed_over
 from xpuprof.launch.execute import Program, profile
 from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
 from xpuprof.launch.streams import Input
 from xpuprof.launch.supervise import end_like
+from xpuprof.report.result import launches_json, warnings
+from xpuprof.timing.slices import main_process
 from xpuprof.trace.run import create_run
 
 
@@ -23,6 +25,7 @@ from xpuprof.trace.run import create_run
 @options.engines
 @options.filters
 @options.seed
+@options.as_json
 @options.quiet
 @options.program
 def command(
@@ -32,6 +35,7 @@ def command(
     gpu: str,
     cpu_options: CpuOptions,
     seed: int,
+    as_json: bool,
     quiet: bool,
     argv: tuple[str, ...],
 ) -> int:
@@ -47,7 +51,25 @@ def command(
     program = Program(resolved, cpu_engine(cpu), gpu_engine(gpu), cpu_options)
     folder = output or options.default_output(argv)
     writer = create_run(folder, force=force, argv=list(argv), seed=seed)
+    for sentence in passed_over(cpu, gpu, program.cpu, program.gpu):
+        options.note(sentence, quiet)
     ending = profile(writer, program, Input(), user=True)
     run = finish(writer, folder)
-    options.note(f"{run.status} profile in {folder}; next: xpuprof select {folder}", quiet)
+    assert run.profile is not None
+    process = main_process(run.profile)
+    if as_json:
+        options.print_json(
+            {
+                "run": str(folder),
+                "status": run.status,
+                "reason": run.reason,
+                "exit_code": ending.exit_code,
+                "slices": len(process.slices),
+                "launches": launches_json(run.profile, process),
+            }
+        )
+    for sentence in warnings(run.profile, process):
+        options.note(sentence, quiet)
+    reason = f" ({run.reason})" if run.reason else ""
+    options.note(f"{run.status} profile in {folder}{reason}; next: xpuprof select {folder}", quiet)
     return end_like(ending)

@@ -8,7 +8,7 @@ import click
 
 from xpuprof.cli import options
 from xpuprof.engines.base import CpuOptions, Timer
-from xpuprof.launch.choose import cpu_engine, gpu_engine
+from xpuprof.launch.choose import cpu_engine, gpu_engine, passed_over
 from xpuprof.launch.execute import Program, first, profile, time
 from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
@@ -16,8 +16,9 @@ from xpuprof.launch.streams import Input
 from xpuprof.launch.supervise import Ending, end_like
 from xpuprof.report.evaluate import evaluate
 from xpuprof.report.result import as_json as result_json
-from xpuprof.report.result import as_text
+from xpuprof.report.result import as_text, warnings
 from xpuprof.sampling.file import write_selection
+from xpuprof.sampling.methods import function_of
 from xpuprof.timing.choose import select_run
 from xpuprof.trace.run import Run, create_run
 
@@ -59,11 +60,15 @@ def command(
     xpuprof run --cpu none -o RUN -- python train.py
 
     The run directory keeps everything; RUN/selection.json stands alone and works on other machines.
+    With --json the object is one line, the last one behind the program's own output.
     """
     resolved = resolve(argv)
     program = Program(resolved, cpu_engine(cpu), gpu_engine(gpu), cpu_options)
+    function_of(method)  # an unknown one is said now, not after the runs
     folder = output or options.default_output(argv)
     writer = create_run(folder, force=force, argv=list(argv), seed=seed)
+    for sentence in passed_over(cpu, gpu, program.cpu, program.gpu):
+        options.note(sentence, quiet)
     source = Input()
 
     ending = first(writer, program, source)
@@ -84,6 +89,9 @@ def command(
         options.print_json(result_json(result))
     else:
         click.echo(as_text(result))
+    for sentence in warnings(result.execution, result.process):
+        options.note(sentence, quiet)
+    if not as_json:
         options.note(
             f"next, here or on another machine: xpuprof validate {folder}/selection.json -- "
             f"{' '.join(argv)}",

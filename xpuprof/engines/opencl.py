@@ -29,7 +29,7 @@ PLATFORM_ADVICE = (
     "install an OpenCL runtime (Debian, Ubuntu: `apt-get install ocl-icd-libopencl1 "
     "pocl-opencl-icd`)"
 )
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 10.0
 
 # A process of its own: drivers start threads, and some never let go of a process again.
 _LIST_DEVICES = """
@@ -187,7 +187,9 @@ def _instrumenter(execution_dir: Path) -> Iterator[dict[str, str]]:
                 start_new_session=True,  # Ctrl-C is the program's, and it may still build
             )
         try:
-            _wait_until_it_listens(process, path, execution_dir / "clinst.log")
+            # Should it not come up, the program runs all the same: the layer finds nobody at the
+            # socket, and its launches count as uninstrumented for that reason.
+            _wait_until_it_listens(process, path)
             yield {"XPUPROF_CLINST": str(path)}
         finally:
             process.terminate()
@@ -200,7 +202,7 @@ def _instrumenter(execution_dir: Path) -> Iterator[dict[str, str]]:
                 (execution_dir / "clinst.log").unlink()
 
 
-def _wait_until_it_listens(process: subprocess.Popen[bytes], path: Path, log: Path) -> None:
+def _wait_until_it_listens(process: subprocess.Popen[bytes], path: Path) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
     while process.poll() is None and time.monotonic() < deadline:
         with socket.socket(socket.AF_UNIX) as trial:
@@ -210,8 +212,3 @@ def _wait_until_it_listens(process: subprocess.Popen[bytes], path: Path, log: Pa
                 time.sleep(0.01)
             else:
                 return
-    last = log.read_text(errors="replace").strip().splitlines()[-1:]
-    raise EngineError(
-        f"the OpenCL instrumenter did not start ({''.join(last) or 'it says nothing'}); "
-        "see `xpuprof doctor`"
-    )

@@ -58,6 +58,21 @@ def gpu_engine(name: str) -> GpuEngine | None:
     return cast("GpuEngine | None", _choose("GPU", name, GPU_ENGINES))
 
 
+def passed_over(cpu: str, gpu: str, program_cpu: object, program_gpu: object) -> list[str]:
+    """Why `auto` found no engine for a side, one sentence each; empty when it found both."""
+    found = []
+    sides = (("CPU", cpu, program_cpu, "valgrind"), ("GPU", gpu, program_gpu, "opencl"))
+    for side, name, engine, usual in sides:
+        if name != "auto" or engine is not None:
+            continue
+        probe = next(p for _, p in probes() if p.engine == usual)
+        found.append(
+            f"no {side} engine can be used here, so the {side} side stays empty: "
+            f"{', '.join(probe.missing)} missing; {probe.advice or 'see xpuprof doctor'}"
+        )
+    return found
+
+
 def probes() -> list[tuple[str, Probe]]:
     """What every engine finds on this machine, for `doctor`."""
     found = []

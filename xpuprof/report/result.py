@@ -17,6 +17,9 @@ from xpuprof.sampling.times import typical_times
 from xpuprof.timing.extrapolate import sampling_error, speedup
 from xpuprof.trace.tables import Execution, Process
 
+SHOWN = 24
+"""Rows of the table for people; the heaviest representatives are shown."""
+
 
 @dataclass(frozen=True)
 class Result:
@@ -34,14 +37,14 @@ class Result:
 
     @property
     def measured(self) -> float:
-        """Native time of the whole program, seconds: the sum of the slices' typical times."""
+        """Native time of the whole program, seconds: that of the median run (of two, the mean)."""
         return float(typical_times(self.times).sum())
 
 
 def as_json(result: Result) -> dict[str, Any]:
     """The object that `xpuprof run --json` prints."""
     process, selection = result.process, result.selection
-    slices, launches = process.slices, process.launches
+    slices = process.slices
     return {
         "run": str(result.folder),
         "status": result.status,
@@ -67,7 +70,7 @@ def as_json(result: Result) -> dict[str, Any]:
         "confidence": result.estimate.confidence,
         "sampling_error": sampling_error(result.estimate.value, result.measured),
         "speedup": speedup(selection),
-        "launches": {"seen": len(launches), "instrumented": int(launches["instrumented"].sum())},
+        "launches": launches_json(result.execution, process),
         "cpu": {
             "engine": result.execution.record.get("cpu_engine", "none"),
             "instructions": int(slices["cpu_instructions"].sum()),
@@ -81,6 +84,42 @@ def as_json(result: Result) -> dict[str, Any]:
     }
 
 
+def launches_json(execution: Execution, process: Process) -> dict[str, Any]:
+    """Launches of the process, why some ran uninstrumented, and those of other processes."""
+    return {
+        "seen": len(process.launches),
+        "instrumented": int(process.launches["instrumented"].sum()),
+        "uninstrumented": uninstrumented(process),
+        "elsewhere": elsewhere(execution, process),
+    }
+
+
+def uninstrumented(process: Process) -> dict[str, int]:
+    """How many launches ran uninstrumented, by reason."""
+    launches = process.launches
+    reasons = launches.loc[~launches["instrumented"].astype(bool), "reason"]
+    return {str(reason): int(number) for reason, number in reasons.value_counts().items()}
+
+
+def elsewhere(execution: Execution, process: Process) -> int:
+    """Launches of the execution's other processes, which have slices of their own."""
+    return sum(len(p.launches) for p in execution.processes) - len(process.launches)
+
+
+def warnings(execution: Execution, process: Process) -> list[str]:
+    """What the user must know about the counts, one sentence each."""
+    found = [
+        f"{count(number)} launches ran uninstrumented: {reason}"
+        for reason, number in uninstrumented(process).items()
+    ]
+    if others := elsewhere(execution, process):
+        found.append(
+            f"{count(others)} launches of other processes are in the run directory, not in this "
+            "selection; see xpuprof info"
+        )
+    return found
+
+
 def _marker(kernel: str, call: int) -> tuple[str, str]:
     return ("program exit", "") if kernel == EXIT_KERNEL else (shorten(kernel), count(call))
 
@@ -88,8 +127,11 @@ def _marker(kernel: str, call: int) -> tuple[str, str]:
 def as_text(result: Result) -> str:
     """The table for people."""
     selection, mean = result.selection, typical_times(result.times)
+    shown = sorted(selection.representatives, key=lambda r: -float(mean[r.slice]) * r.multiplier)[
+        :SHOWN
+    ]
     rows = []
-    for r in selection.representatives:
+    for r in sorted(shown, key=lambda r: r.slice):
         name, call = _marker(r.end.kernel, r.end.call)
         own = float(mean[r.slice])
         rows.append(
@@ -107,7 +149,7 @@ def as_text(result: Result) -> str:
         "slice",
         "ends with kernel",
         "call",
-        "cluster",
+        "cluster size",
         "multiplier",
         "slice time",
         "projected",
@@ -121,16 +163,31 @@ def as_text(result: Result) -> str:
         f"{count(instrumented)} of {count(seen)} launches instrumented",
         "",
         table(headers, rows, "rlrrrrr"),
+        *_more(len(selection.representatives) - len(rows)),
         "",
         *_summary(result),
     ]
     return "\n".join(lines)
 
 
+def _more(hidden: int) -> list[str]:
+    return (
+        [f"... and {count(hidden)} lighter representatives; --json has them all"] if hidden else []
+    )
+
+
+def no_launch(execution: Execution) -> str:
+    """Why an execution has one slice only."""
+    if execution.record.get("gpu_engine", "none") == "none":
+        return "No GPU engine watched the program: the whole run is one slice."
+    return "The program launched no kernel: the whole run is one slice."
+
+
 def _summary(result: Result) -> list[str]:
     estimate, measured, runs = result.estimate, result.measured, result.times.sum(axis=1)
+    selection = result.selection
     spread = (
-        f"   {percent(estimate.confidence)} interval {seconds(estimate.low)} to "
+        f"   {100 * estimate.confidence:g} % interval {seconds(estimate.low)} to "
         f"{seconds(estimate.high)}"
         if estimate.low is not None
         and estimate.high is not None
@@ -138,13 +195,15 @@ def _summary(result: Result) -> list[str]:
         else f"   no interval: {estimate.basis}"
     )
     lines = [
-        f"measured        {seconds(measured)}   (slice by slice, of {len(runs)} native runs that "
+        f"measured        {seconds(measured)}   (the middle of {len(runs)} native runs that "
         f"took {seconds(float(runs.min()))} to {seconds(float(runs.max()))})",
         f"projected       {seconds(estimate.value)}{spread}",
         f"sampling error  {percent(sampling_error(estimate.value, measured))}",
-        f"speedup         {speedup(result.selection):.1f}x   "
+        f"speedup         {speedup(selection):.1f}x   "
         "(slices in the run for each slice to measure)",
     ]
+    if len(selection.representatives) == selection.slices:
+        lines.append("Every slice is its own representative, so the error is 0 by construction.")
     if not len(result.process.launches):
-        lines.append("The program launched no kernel: the whole run is one slice.")
+        lines.append(no_launch(result.execution))
     return lines

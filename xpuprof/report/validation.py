@@ -38,7 +38,7 @@ def validation_text(validation: Validation, repeats: int) -> str:
         else f"   no interval: {projected.basis}"
     )
     lines += [
-        f"measured        {seconds(validation.measured)}   ({repeats} native runs, slice by slice)",
+        f"measured        {seconds(validation.measured)}   (the middle of {repeats} native runs)",
         f"projected       {seconds(projected.value)}{interval}",
         f"sampling error  {percent(validation.error)}"
         + (

@@ -16,9 +16,14 @@ def typical_times(times: F64) -> F64:
     From three repeats on the median, slice by slice: a run is disturbed now and then for
     milliseconds (another process, an interrupt), which lands on one slice of microseconds in one of
     the runs, is not the program's, and would count thousands of times where that slice stands for
-    its cluster. Fewer repeats cannot tell a disturbance from the program: then the mean. Whole-run
-    and projected time are both sums of these, so they compare like with like.
+    its cluster. What the medians leave out is given back to all slices in proportion, so that they
+    add up to the time that the median run really took. Fewer repeats cannot tell a disturbance from
+    the program: then the mean. Where a slice was not measured (NaN) nothing is given back.
     """
     rows = np.atleast_2d(np.asarray(times, dtype=np.float64))
-    middle = np.median if len(rows) >= ENOUGH_FOR_MEDIAN else np.mean
-    return np.asarray(middle(rows, axis=0), dtype=np.float64)
+    if len(rows) < ENOUGH_FOR_MEDIAN:
+        mean: F64 = rows.mean(axis=0)
+        return mean
+    typical: F64 = np.median(rows, axis=0)
+    total, kept = float(np.median(rows.sum(axis=1))), float(typical.sum())
+    return typical * (total / kept) if np.isfinite(total) and kept > 0.0 else typical

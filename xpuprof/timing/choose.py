@@ -34,6 +34,11 @@ def select_run(run: Run, method: str, *, seed: int, **options: Any) -> Selection
             f"{run.path} holds no profile; record one with: xpuprof profile -- ./app args"
         )
     process = main_process(run.profile)
+    if process.slices.empty:
+        raise InputError(
+            f"{run.path} holds no finished slice ({run.reason or 'nothing was recorded'}); record "
+            "it again with: xpuprof profile -- ./app args"
+        )
     times = run_times(run, len(process.slices))
     if times is not None:
         options["times"] = times

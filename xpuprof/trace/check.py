@@ -35,6 +35,7 @@ INVARIANTS = {
     "bbv-instructions": "each CPU vector adds up to the instructions that it states",
     "slice-instructions": "a slice's CPU vectors add up to the instructions that its cut states",
     "run-instructions": "the slices' instructions add up to those of the whole run",
+    "streams-present": "every CPU engine of a complete run left its stream",
     "slice-times": "slice times are never negative and add up to the whole run",
     "grid-warps": "a grid's runs add up to its warps",
     "grid-instructions": "a grid's warp vectors add up to the instructions that it states",
@@ -118,6 +119,7 @@ def check_run(path: Path) -> Report:
             whole &= _check_process(part, record, run.status == "complete", report)
         if whole:
             report.violations += _check_times(folder, record, run.status, report)
+            report.violations += _check_presence(folder, record, run.status)
     if (path / "imported").is_dir():
         from xpuprof.trace.imported import ImportedSlices  # loads SciPy
 
@@ -153,6 +155,20 @@ def _check_process(folder: Path, record: dict[str, Any], complete: bool, report:
     found = [violation for check in _CHECKS for violation in check(part)]
     report.violations += found
     return not any(v.invariant in ("launch-numbers", "slice-ids") for v in found)
+
+
+def _check_presence(folder: Path, record: dict[str, Any], status: str) -> Iterator[Violation]:
+    """streams-present: in a complete run every CPU engine left its stream."""
+    if status != "complete" or record.get("cpu_engine", "none") == "none":
+        return
+    parts = process_folders(folder) if folder.is_dir() else []
+    if not any((part / FILES[CPU]).exists() for part in parts):
+        yield Violation(
+            "streams-present",
+            str(record["name"]),
+            "",
+            f"the CPU engine {record['cpu_engine']} recorded, but there is no {FILES[CPU]}",
+        )
 
 
 def _check_times(
