@@ -7,7 +7,6 @@ import click
 from xpuprof.cli import options
 from xpuprof.engines.base import Probe
 from xpuprof.launch.choose import probes
-from xpuprof.report.text import table
 from xpuprof.trace import clock
 
 
@@ -39,20 +38,17 @@ def command(as_json: bool) -> int:
             }
         )
         return 0
-    rows = [
-        [side, probe.engine, "yes" if probe.available else "no", _what(probe)]
-        for side, probe in found
-    ]
-    click.echo(table(["side", "engine", "usable", "found, or what is missing"], rows))
+    for side, probe in found:
+        click.echo("\n".join([*_lines(side, probe), ""]))
     kind = "invariant" if clock.tsc_invariant() else "NOT invariant: CLOCK_MONOTONIC_RAW is used"
-    click.echo(f"\nclock  {clock.tsc_hz() / 1e9:.4f} GHz time stamp counter, {kind}")
-    for _, probe in found:
-        if not probe.available and probe.advice:
-            click.echo(f"\n{probe.engine}: {probe.advice}")
+    click.echo(f"clock  {clock.tsc_hz() / 1e9:.4f} GHz time stamp counter, {kind}")
     return 0
 
 
-def _what(probe: Probe) -> str:
-    if probe.available:
-        return ", ".join(f"{key} {value}" for key, value in probe.details.items())
-    return ", ".join(probe.missing)
+def _lines(side: str, probe: Probe) -> list[str]:
+    state = "usable" if probe.available else f"not usable: {', '.join(probe.missing)}"
+    lines = [f"{side}  {probe.engine:9} {state}"]
+    lines += [f"       {key:14} {value}" for key, value in probe.details.items()]
+    if not probe.available and probe.advice:
+        lines.append(f"       to get it      {probe.advice}")
+    return lines
