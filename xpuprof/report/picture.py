@@ -52,19 +52,17 @@ def _figure(result: Result) -> Figure:
         marker="D",
         facecolors=[colours[i] for i in chosen],
         edgecolors="black",
-        label=f"{len(chosen)} representatives",
     )
     top.set_yscale("log")
     top.set_ylabel("slice time, ms")
-    top.legend(loc="upper right", frameon=False)
     top.set_title(
-        f"{len(times):,} slices in {selection.k} clusters; measured {result.measured:.3f} s, "
-        f"projected {result.estimate.value:.3f} s",
+        f"{len(times):,} slices in {selection.k} clusters, {len(chosen)} representatives "
+        f"(diamonds); measured {result.measured:.3f} s, projected {result.estimate.value:.3f} s",
         loc="left",
     )
     for axis, column, name in (
-        (middle, "cpu_instructions", "CPU instructions"),
-        (bottom, "gpu_instructions", "GPU instructions"),
+        (middle, "cpu_instructions", "CPU instr."),
+        (bottom, "gpu_instructions", "GPU instr."),
     ):
         axis.scatter(index, np.maximum(slices[column], 1), s=3, c=colours, linewidths=0)
         axis.set_yscale("log")
