@@ -26,7 +26,8 @@ MAX_THREADS = 4000
 
 
 def _library_folder() -> Path:
-    return Path(str(files("xpuprof") / "_native" / "valgrind"))
+    # By a file in it: an editable installation spreads folders over two places.
+    return Path(str(files("xpuprof") / "_native" / "valgrind" / TOOL)).parent
 
 
 def _launcher() -> str | None:
