@@ -102,7 +102,7 @@ def _interval(estimate: Estimate) -> str:
     if estimate.low is None or estimate.high is None or estimate.confidence is None:
         return f"   {estimate.basis}"
     return (
-        f"   {percent(estimate.confidence)} interval {seconds(estimate.low)} to "
+        f"   {100 * estimate.confidence:g} % interval {seconds(estimate.low)} to "
         f"{seconds(estimate.high)}"
     )
 

@@ -30,7 +30,7 @@ def validation_text(validation: Validation, repeats: int) -> str:
     lines = [table(headers, rows, "rlrrrr"), ""]
     projected = validation.projected
     interval = (
-        f"   {percent(projected.confidence)} interval {seconds(projected.low)} to "
+        f"   {100 * projected.confidence:g} % interval {seconds(projected.low)} to "
         f"{seconds(projected.high)}"
         if projected.low is not None
         and projected.high is not None
