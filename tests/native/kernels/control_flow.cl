@@ -15,7 +15,7 @@ kernel void branch(global const int *in, global int *out) {
   if (in[i] & 1)
     out[i] = in[i] * 3;
   else
-    out[2 * i] = in[i] / 7;
+    out[get_global_size(0) + i] = in[i] / 7;
 }
 
 // The inner loop's length changes with the outer one's counter: known on entry.
