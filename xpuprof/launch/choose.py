@@ -61,11 +61,14 @@ def gpu_engine(name: str) -> GpuEngine | None:
 def passed_over(cpu: str, gpu: str, program_cpu: object, program_gpu: object) -> list[str]:
     """Why `auto` found no engine for a side, one sentence each; empty when it found both."""
     found = []
-    sides = (("CPU", cpu, program_cpu, "valgrind"), ("GPU", gpu, program_gpu, "opencl"))
-    for side, name, engine, usual in sides:
-        if name != "auto" or engine is not None:
+    sides = (
+        ("CPU", cpu, program_cpu, "valgrind", CPU_ENGINES),
+        ("GPU", gpu, program_gpu, "opencl", GPU_ENGINES),
+    )
+    for side, name, engine, usual, classes in sides:
+        if name != "auto" or engine is not None or not (candidate := _load(usual, classes)):
             continue
-        probe = next(p for _, p in probes() if p.engine == usual)
+        probe = candidate.probe()
         found.append(
             f"no {side} engine can be used here, so the {side} side stays empty: "
             f"{', '.join(probe.missing)} missing; {probe.advice or 'see xpuprof doctor'}"
