@@ -30,7 +30,7 @@ def test_no_platform(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_missing_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """GIVEN an installation without native parts THEN profile and time refuse, with the remedy."""
-    monkeypatch.setattr(opencl, "_native", lambda name: tmp_path / name)
+    monkeypatch.setattr(opencl, "native_file", lambda name: tmp_path / name)
     with pytest.raises(EngineError, match="opencl-headers"):
         opencl.OpenCl().environment("time", "async", tmp_path, GpuOptions())
 
@@ -46,7 +46,7 @@ def test_instrumenter_that_does_not_start(monkeypatch: pytest.MonkeyPatch, tmp_p
     broken = tmp_path / opencl.INSTRUMENTER
     broken.write_text("#!/bin/sh\necho no LLVM here\nexit 1\n")
     broken.chmod(0o755)
-    monkeypatch.setattr(opencl, "_native", lambda name: tmp_path / name)
+    monkeypatch.setattr(opencl, "native_file", lambda name: tmp_path / name)
     services = opencl.OpenCl().start_services("profile", tmp_path, GpuOptions())
     with services as environment:
         assert not Path(environment["XPUPROF_CLINST"]).exists()

@@ -10,10 +10,10 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.resources import files
 from pathlib import Path
 
 from xpuprof.engines.base import GpuOptions, Mode, Probe, Timer
+from xpuprof.engines.native import native_file
 from xpuprof.errors import EngineError
 
 LIBRARY = "libxpuprof_cuda.so"
@@ -82,7 +82,7 @@ class Cuda:
     name = "cuda"
 
     def probe(self) -> Probe:
-        library = Path(str(files("xpuprof") / "_native")) / LIBRARY
+        library = native_file(LIBRARY)
         if not library.is_file():
             return Probe(self.name, False, (f"{LIBRARY} (it was not built)",), ADVICE_BUILD)
         details = {"library": str(library), "state": STATE}

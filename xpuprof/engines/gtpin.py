@@ -6,10 +6,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.resources import files
 from pathlib import Path
 
 from xpuprof.engines.base import GpuOptions, Mode, Probe, Timer
+from xpuprof.engines.native import native_file
 from xpuprof.errors import EngineError
 
 LIBRARY = "libxpuprof_gtpin.so"
@@ -38,7 +38,7 @@ class Gtpin:
     name = "gtpin"
 
     def probe(self) -> Probe:
-        library = Path(str(files("xpuprof") / "_native")) / LIBRARY
+        library = native_file(LIBRARY)
         details = {"state": STATE}
         if not library.is_file():
             return Probe(self.name, False, (f"{LIBRARY} (not built)",), ADVICE_BUILD, details)

@@ -8,11 +8,11 @@ import shutil
 import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.resources import files
 from pathlib import Path
 
 from xpuprof.engines.base import GpuOptions, Mode, Probe, Timer
 from xpuprof.engines.cuda import ADVICE_DRIVER, Cuda, devices
+from xpuprof.engines.native import native_file
 from xpuprof.errors import EngineError
 
 LIBRARY = "libxpuprof_nvbit.so"
@@ -42,7 +42,7 @@ class Nvbit:
     name = "nvbit"
 
     def probe(self) -> Probe:
-        library = Path(str(files("xpuprof") / "_native")) / LIBRARY
+        library = native_file(LIBRARY)
         if not library.is_file():
             return Probe(self.name, False, (f"{LIBRARY} (it was not built)",), ADVICE_BUILD)
         details = {

@@ -13,10 +13,10 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import metadata
-from importlib.resources import files
 from pathlib import Path
 
 from xpuprof.engines.base import GpuOptions, Mode, Probe, Timer
+from xpuprof.engines.native import native_file
 from xpuprof.errors import EngineError
 
 LAYER = "libxpuprof_opencl.so"
@@ -94,10 +94,6 @@ def _runtime(folder: Path) -> dict[str, str]:
     return {"OCL_ICD_VENDORS": str(vendors), "LD_LIBRARY_PATH": ":".join(libraries)}
 
 
-def _native(name: str) -> Path:
-    return Path(str(files("xpuprof") / "_native" / name))
-
-
 def _platforms() -> list[tuple[str, str, list[str]]] | None:
     """Name, version and devices of each platform; None without an OpenCL loader."""
     environment = {k: v for k, v in os.environ.items() if k != "OPENCL_LAYERS"}
@@ -125,7 +121,7 @@ class OpenCl:
         missing = [
             f"{name} (it was not built)"
             for name in (LAYER, INSTRUMENTER)
-            if not _native(name).is_file()
+            if not native_file(name).is_file()
         ]
         advice = LAYER_ADVICE if missing else ""
         try:
@@ -138,7 +134,7 @@ class OpenCl:
             missing.append("an OpenCL platform with a device")
         if not platforms or not any(devices for _, _, devices in platforms):
             advice = f"{advice}; {PLATFORM_ADVICE}" if advice else PLATFORM_ADVICE
-        details = {"layer": str(_native(LAYER)), "instrumenter": str(_native(INSTRUMENTER))}
+        details = {"layer": str(native_file(LAYER)), "instrumenter": str(native_file(INSTRUMENTER))}
         for number, (name, version, devices) in enumerate(platforms or ()):
             details[f"platform_{number}"] = f"{name}, {version}: {', '.join(devices)}"
         return Probe(self.name, not missing, tuple(missing), advice, details)
@@ -154,9 +150,9 @@ class OpenCl:
             raise EngineError("GPU engine opencl has no kernel filter yet; leave --kernels away")
         needed = (LAYER, INSTRUMENTER) if mode == "profile" else (LAYER,)
         for name in needed:
-            if not _native(name).is_file():
+            if not native_file(name).is_file():
                 raise EngineError(f"GPU engine opencl: {name} was not built; {LAYER_ADVICE}")
-        layers = [str(_native(LAYER)), *filter(None, [os.environ.get("OPENCL_LAYERS")])]
+        layers = [str(native_file(LAYER)), *filter(None, [os.environ.get("OPENCL_LAYERS")])]
         return {
             "OPENCL_LAYERS": ":".join(layers),
             "XPUPROF_DIR": str(execution_dir.resolve()),
@@ -180,7 +176,7 @@ def _instrumenter(execution_dir: Path) -> Iterator[dict[str, str]]:
         path = Path(folder) / "clinst"
         with (execution_dir / "clinst.log").open("wb") as log:
             process = subprocess.Popen(
-                [str(_native(INSTRUMENTER)), f"--serve={path}"],
+                [str(native_file(INSTRUMENTER)), f"--serve={path}"],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 
 from xpuprof.engines.base import CpuOptions, Probe
+from xpuprof.engines.native import native_file
 from xpuprof.errors import EngineError
 
 TOOL, PROBE_TOOL = "xpuprof_pin.so", "xpuprof_probe.so"
@@ -18,10 +18,6 @@ ADVICE_KIT = "unpack a Pin kit (3.24 or later) from Intel's download page and se
 ADVICE_BUILD = (
     f"{ADVICE_KIT}, then install xpuprof again so that its Pin tools are built. State: {STATE}"
 )
-
-
-def _native(name: str) -> Path:
-    return Path(str(files("xpuprof") / "_native" / name))
 
 
 def _launcher() -> Path | None:
@@ -34,11 +30,11 @@ def probed(argv: Sequence[str], gpu_tool: Path) -> list[str]:
 
     Raises EngineError: no kit, tool not built, or no such GPU tool."""
     launcher = _launcher()
-    if launcher is None or not _native(PROBE_TOOL).is_file():
+    if launcher is None or not native_file(PROBE_TOOL).is_file():
         raise EngineError(f"Pin's probe mode cannot be used: {ADVICE_BUILD}")
     if not gpu_tool.is_file():
         raise EngineError(f"the GPU tool {gpu_tool} does not exist; check the path")
-    tool = ["-t", str(_native(PROBE_TOOL)), "-gpu_tool", str(gpu_tool.resolve())]
+    tool = ["-t", str(native_file(PROBE_TOOL)), "-gpu_tool", str(gpu_tool.resolve())]
     return [str(launcher), "-probe", *tool, "--", *argv]
 
 
@@ -51,11 +47,11 @@ class Pin:
     def probe(self) -> Probe:
         details = {"state": STATE}
         launcher = _launcher()
-        if not _native(TOOL).is_file():
+        if not native_file(TOOL).is_file():
             return Probe(self.name, False, (f"{TOOL} (it was not built)",), ADVICE_BUILD, details)
         if launcher is None:
             return Probe(self.name, False, ("a Pin kit (PIN_ROOT)",), ADVICE_KIT, details)
-        details |= {"pin": str(launcher), "tool": str(_native(TOOL))}
+        details |= {"pin": str(launcher), "tool": str(native_file(TOOL))}
         return Probe(self.name, True, details=details)
 
     def wrap(

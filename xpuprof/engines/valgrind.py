@@ -7,10 +7,10 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from importlib.resources import files
 from pathlib import Path
 
 from xpuprof.engines.base import CpuOptions, Probe
+from xpuprof.engines.native import native_file
 from xpuprof.errors import EngineError
 
 TOOL = "xpuprof-amd64-linux"
@@ -26,8 +26,7 @@ MAX_THREADS = 4000
 
 
 def _library_folder() -> Path:
-    # By a file in it: an editable installation spreads folders over two places.
-    return Path(str(files("xpuprof") / "_native" / "valgrind" / TOOL)).parent
+    return native_file(f"valgrind/{TOOL}").parent
 
 
 def _launcher() -> str | None:

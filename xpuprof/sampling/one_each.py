@@ -7,8 +7,8 @@ themselves, so that every method estimates the same whole run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from xpuprof.sampling.selection import EXIT_KERNEL, Selection
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
+Setting = TypeVar("Setting", int, float)
 
 
 def kernel_rows(profile: SliceProfile) -> I64:
@@ -47,6 +48,27 @@ def dense(labels: npt.NDArray[Any]) -> I64:
 def first_of_each(labels: I64) -> I64:
     """Position of the first member of each (dense) cluster: first chronological."""
     return np.unique(labels, return_index=True)[1]
+
+
+def least_error(
+    candidates: Iterable[tuple[Setting, I64, I64, float]], total: float, target: float
+) -> tuple[Setting, I64, I64, dict[str, float]]:
+    """The first candidate whose profiled error is below `target`, else the one of least error.
+
+    A candidate is (setting, labels, chosen, projected time); `total` is the profiled time. Gives
+    its setting, labels and chosen, and the error of every setting that was tried."""
+    best: tuple[float, Setting, I64, I64] | None = None
+    errors: dict[str, float] = {}
+    for setting, labels, chosen, projected in candidates:
+        error = abs(1.0 - projected / total) if total else 0.0
+        errors[f"{setting:g}"] = error
+        if best is None or error < best[0]:
+            best = (error, setting, labels, chosen)
+        if error < target:
+            break
+    assert best is not None
+    _, setting, labels, chosen = best
+    return setting, labels, chosen, errors
 
 
 def select(

@@ -7,6 +7,8 @@ Workloads", MICRO 2021, section 3.1 and Table 2. Its other half, the projection 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 from sklearn.cluster import KMeans
@@ -127,25 +129,21 @@ def select(
     reduced = principal(features[:known], variance)
     points, inverse, weight = np.unique(reduced, axis=0, return_inverse=True, return_counts=True)
     rng = np.random.default_rng(seed)
-    total = float(times[rows].sum())
-    best: tuple[float, int, I64, I64] | None = None
-    errors: dict[str, float] = {}
-    for k in range(1, min(max_k, len(points)) + 1):
-        means = KMeans(k, n_init=3, random_state=seed).fit(points, sample_weight=weight)
-        groups = one_each.dense(means.labels_[inverse])
-        labels = groups
-        if known < len(rows):
-            labels = classify(profile, rows, groups, classifier, seed)
-        chosen = _choose(groups, reduced, choice, rng)
-        projected = float(np.dot(times[rows[chosen]], np.bincount(labels, minlength=len(chosen))))
-        error = abs(1.0 - projected / total) if total else 0.0
-        errors[str(k)] = error
-        if best is None or error < best[0]:
-            best = (error, k, labels, chosen)
-        if error < target:
-            break
-    assert best is not None
-    error, k, labels, chosen = best
+
+    def clusterings() -> Iterator[tuple[int, I64, I64, float]]:
+        for k in range(1, min(max_k, len(points)) + 1):
+            means = KMeans(k, n_init=3, random_state=seed).fit(points, sample_weight=weight)
+            groups = one_each.dense(means.labels_[inverse])
+            labels = groups
+            if known < len(rows):
+                labels = classify(profile, rows, groups, classifier, seed)
+            chosen = _choose(groups, reduced, choice, rng)
+            members = np.bincount(labels, minlength=len(chosen))
+            yield k, labels, chosen, float(np.dot(times[rows[chosen]], members))
+
+    k, labels, chosen, errors = one_each.least_error(
+        clusterings(), float(times[rows].sum()), target
+    )
     return one_each.select(
         profile,
         rows,

@@ -8,6 +8,8 @@ below the target.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 from scipy.cluster.hierarchy import fcluster, linkage
@@ -51,27 +53,21 @@ def select(
     instructions = profile.require_instructions("tbpoint")[rows]
     points, inverse, cell = merged(features(profile, rows, instructions))
     tree = linkage(points, method="complete") if len(points) > 1 else None
-    total = float(times[rows].sum())
-    errors: dict[str, float] = {}
-    best: tuple[float, float, I64, I64] | None = None
-    for threshold in sorted(thresholds, reverse=True):
-        groups = np.zeros(len(points), dtype=np.int64)
-        if tree is not None:
-            groups = fcluster(tree, threshold, criterion="distance")
-        labels = one_each.dense(groups[inverse])
-        chosen = _nearest(labels, points[inverse])
-        own = np.where(instructions[chosen] > 0.0, instructions[chosen], 1.0)
-        projected = float(
-            np.dot(times[rows[chosen]], np.bincount(labels, weights=instructions) / own)
-        )
-        error = abs(1.0 - projected / total) if total else 0.0
-        errors[f"{threshold:g}"] = error
-        if best is None or error < best[0]:
-            best = (error, threshold, labels, chosen)
-        if error < target:
-            break
-    assert best is not None
-    _, threshold, labels, chosen = best
+
+    def clusterings() -> Iterator[tuple[float, I64, I64, float]]:
+        for threshold in sorted(thresholds, reverse=True):
+            groups = np.zeros(len(points), dtype=np.int64)
+            if tree is not None:
+                groups = fcluster(tree, threshold, criterion="distance")
+            labels = one_each.dense(groups[inverse])
+            chosen = _nearest(labels, points[inverse])
+            own = np.where(instructions[chosen] > 0.0, instructions[chosen], 1.0)
+            work = np.bincount(labels, weights=instructions) / own
+            yield threshold, labels, chosen, float(np.dot(times[rows[chosen]], work))
+
+    threshold, labels, chosen, errors = one_each.least_error(
+        clusterings(), float(times[rows].sum()), target
+    )
     return one_each.select(
         profile,
         rows,
