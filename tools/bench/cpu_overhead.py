@@ -24,13 +24,13 @@ from functools import cache
 from pathlib import Path
 from statistics import median, quantiles
 
-import xpuprof
 from xpuprof.engines.base import CpuOptions
+from xpuprof.engines.native import native_file
 from xpuprof.engines.valgrind import Valgrind
 
 PROGRAMS = Path(__file__).parent / "programs"
 ROOT = Path(__file__).parents[2]
-NATIVE = Path(xpuprof.__file__).parent / "_native"
+NATIVE = native_file("libxpuprof_rt.so").parent
 
 LAUNCHER = Valgrind().probe().details.get("valgrind", "valgrind")
 
@@ -53,6 +53,11 @@ static void turn(unsigned t, unsigned s) {{
   for (unsigned i = 0; i < 50; i++) table[(s * 7919 + t * 104729 + i * 131) % N]((int)(s + i));
   pthread_barrier_wait(&end);
 }}
+static pthread_barrier_t never;
+static void *idle(void *unused) {{
+  pthread_barrier_wait(&never);
+  return unused;
+}}
 static void *work(void *t) {{
   for (unsigned s = 0; s < slices; s++) turn((unsigned)(long)t, s);
   return 0;
@@ -65,6 +70,8 @@ int main(int argc, char **argv) {{
   slices = (unsigned)atoi(argv[2]);
   pthread_barrier_init(&start, 0, threads);
   pthread_barrier_init(&end, 0, threads);
+  pthread_barrier_init(&never, 0, 1000);
+  for (int i = 0; argc > 4 && i < atoi(argv[4]); i++) pthread_create(&ids[0], 0, idle, 0);
   for (int x = 0; x < 16; x++) for (int i = 0; i < N; i++) table[i](x);
   for (long t = 1; t < threads; t++) pthread_create(&ids[t], 0, work, (void *)t);
   xpu_kernel_built(xpu_program_built(hash, 0, ""), "kernel", 0, 0, "stand-in");
@@ -122,6 +129,7 @@ CASES: dict[str, Callable[[Path], list[str]]] = {
     "true": lambda _: ["/bin/true"],
     "100,000 blocks, 1 thread": lambda folder: [many_blocks(folder), "1", "20000"],
     "... 20,000 cuts": lambda folder: [many_blocks(folder), "1", "20000", "cut"],
+    "... and 64 waiting threads": lambda folder: [many_blocks(folder), "1", "20000", "cut", "64"],
     "100,000 blocks, 4 threads": lambda folder: [many_blocks(folder), "4", "20000"],
     "... 20,000 cuts, 4 threads": lambda folder: [many_blocks(folder), "4", "20000", "cut"],
 }
