@@ -194,6 +194,39 @@ def test_two_profiles_are_the_same(cases: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(first.gpu.blocks.identity, second.gpu.blocks.identity)
 
 
+ON_DEVICE = {"XPUPROF_OPENCL_COUNTERS": "device"}
+
+
+@pytest.mark.parametrize("case", ["shapes", "threads", "events", "contexts", "sub_devices"])
+def test_counters_kept_on_the_device(cases: Path, tmp_path: Path, case: str) -> None:
+    """GIVEN a device that shares no memory with the host THEN nothing is lost, each warp exact."""
+    native = run([cases, case])
+    ran = layered([cases, case], tmp_path / "p", extra=ON_DEVICE)
+    same(native, ran)
+    assert len(ran.process.launches) == LAUNCHES[case]
+    assert ran.process.launches["instrumented"].all()
+    expect(trips_model, ran)
+
+
+def test_local_size_left_to_the_runtime_on_the_device(cases: Path, tmp_path: Path) -> None:
+    """GIVEN counters on the device and no local size THEN the header is read first, and vectors
+    are those of counters in shared memory."""
+    kept, shared = (
+        layered([cases, "null_local"], tmp_path / name, extra=extra).process.gpu
+        for name, extra in (("device", ON_DEVICE), ("shared", {}))
+    )
+    assert kept is not None and shared is not None
+    for launch in range(3):
+        np.testing.assert_array_equal(warp_atomics(kept, launch), warp_atomics(shared, launch))
+
+
+def test_kill_loses_nothing_that_was_waited_for(cases: Path, tmp_path: Path) -> None:
+    """GIVEN counters on the device WHEN the program dies after clFinish THEN all are there."""
+    ran = layered([cases, "killed"], tmp_path / "p", extra=ON_DEVICE)
+    assert ran.done.returncode == -9
+    assert len(ran.process.launches) == 100
+
+
 # ---- what goes wrong ---------------------------------------------------------------------------
 
 

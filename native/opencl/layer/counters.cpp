@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "../clinst_protocol.h"
 #include "runtimes.hpp"
 
 namespace layer {
@@ -13,11 +14,55 @@ namespace layer {
 static constexpr size_t chunk_bytes = size_t{1} << 20;
 static constexpr size_t align_words = 8;  // areas do not share a cache line
 
+// In order, and of our own: what is enqueued here waits for nothing of the application's.
+class CounterQueue {
+ public:
+  CounterQueue(cl_context context, cl_device_id device) {
+    cl_int error = CL_SUCCESS;
+    handle_ = next.clCreateCommandQueue(context, device, 0, &error);
+  }
+  ~CounterQueue() {
+    if (handle_) next.clReleaseCommandQueue(handle_);
+  }
+  CounterQueue(const CounterQueue &) = delete;
+  CounterQueue &operator=(const CounterQueue &) = delete;
+
+  explicit operator bool() const { return handle_; }
+  // Both return an event, or NULL when the device refused.
+  cl_event read(cl_mem buffer, size_t first, size_t words, uint64_t *to) {
+    cl_event event = nullptr;
+    cl_int error = next.clEnqueueReadBuffer(handle_, buffer, CL_FALSE, first * sizeof(uint64_t),
+                                            words * sizeof(uint64_t), to, 0, nullptr, &event);
+    return flushed(error, event);
+  }
+  cl_event clear(cl_mem buffer, size_t words) {
+    static const uint64_t zero = 0;
+    cl_event event = nullptr;
+    cl_int error = next.clEnqueueFillBuffer(handle_, buffer, &zero, sizeof zero, 0,
+                                            words * sizeof zero, 0, nullptr, &event);
+    return flushed(error, event);
+  }
+
+ private:
+  cl_event flushed(cl_int error, cl_event event) {
+    if (error != CL_SUCCESS) return nullptr;
+    next.clFlush(handle_);
+    return event;
+  }
+  cl_command_queue handle_ = nullptr;
+};
+
 // A chunk is filled from the front and starts anew when all its areas were given back.
 struct CounterChunk {
   cl_mem buffer = nullptr;
-  uint64_t *memory = nullptr;
+  uint64_t *memory = nullptr;  // the buffer itself, or what was read of it
   size_t words = 0, used = 0, live = 0;
+  std::shared_ptr<CounterQueue> queue;  // NULL: the device works in our memory
+  cl_event clearing = nullptr;
+  bool lost = false;  // could not be cleared: never used again
+
+  bool ready();
+  void start_anew();
   ~CounterChunk();
 };
 
@@ -35,13 +80,14 @@ void CL_CALLBACK unmap(cl_mem, void *mapping) {
   delete gone;
 }
 
-std::shared_ptr<CounterChunk> new_chunk(cl_context context, size_t bytes) {
+std::shared_ptr<CounterChunk> new_chunk(cl_context context, size_t bytes,
+                                        const std::shared_ptr<CounterQueue> &queue) {
   auto chunk = std::make_shared<CounterChunk>();
   auto mapping = std::make_unique<Mapping>();
   void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
-  cl_mem buffer = counter_buffer(context, memory, bytes);
+  cl_mem buffer = counter_buffer(context, memory, bytes, !queue);
   if (!buffer) {
     munmap(memory, bytes);
     return nullptr;
@@ -52,12 +98,44 @@ std::shared_ptr<CounterChunk> new_chunk(cl_context context, size_t bytes) {
   chunk->buffer = buffer;
   chunk->memory = static_cast<uint64_t *>(memory);
   chunk->words = bytes / sizeof(uint64_t);
+  chunk->queue = queue;
   return chunk;
+}
+
+// Whether the command has ended, well or not; its event is let go then.
+bool ended(cl_event *event, bool *good) {
+  cl_int status = CL_QUEUED;
+  if (next.clGetEventInfo(*event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status,
+                          nullptr) != CL_SUCCESS)
+    status = -1;
+  if (status > CL_COMPLETE) return false;
+  next.clReleaseEvent(*event);
+  *event = nullptr;
+  *good = status == CL_COMPLETE;
+  return true;
 }
 
 }  // namespace
 
+bool CounterChunk::ready() {
+  bool good = true;
+  if (clearing && !ended(&clearing, &good)) return false;
+  lost = lost || !good;
+  return !lost;
+}
+
+// What is free on the device holds zeros: no header of an earlier launch can be taken for a
+// later's.
+void CounterChunk::start_anew() {
+  if (queue) {
+    clearing = queue->clear(buffer, used);
+    lost = !clearing;
+  }
+  used = 0;
+}
+
 CounterChunk::~CounterChunk() {
+  if (clearing) next.clReleaseEvent(clearing);
   if (buffer) next.clReleaseMemObject(buffer);
 }
 
@@ -69,33 +147,64 @@ CounterArea &CounterArea::operator=(CounterArea &&other) noexcept {
     give_back();
     chunk_ = std::move(other.chunk_);
     first_ = other.first_;
+    here_ = other.here_;
+    coming_ = other.coming_;
+    reading_ = std::exchange(other.reading_, nullptr);
   }
   return *this;
 }
 
 void CounterArea::give_back() {
-  if (chunk_ && --chunk_->live == 0) chunk_->used = 0;
+  if (reading_) next.clReleaseEvent(std::exchange(reading_, nullptr));
+  if (chunk_ && --chunk_->live == 0) chunk_->start_anew();
   chunk_.reset();
 }
 
 cl_mem CounterArea::buffer() const { return chunk_->buffer; }
 const uint64_t *CounterArea::data() const { return chunk_->memory + first_; }
-uint64_t *CounterArea::header() { return chunk_->memory + first_; }
+
+bool CounterArea::arrived(size_t words) {
+  if (!chunk_->queue) return true;
+  bool good = true;
+  if (reading_) {
+    if (!ended(&reading_, &good)) return false;
+    here_ = coming_;
+  }
+  if (good && here_ < words) {
+    coming_ = words;
+    reading_ = chunk_->queue->read(chunk_->buffer, first_ + here_, words - here_,
+                                   chunk_->memory + first_ + here_);
+    if (reading_) return false;
+    good = false;
+  }
+  // What could not be read is no launch's header.
+  if (!good) std::fill_n(chunk_->memory + first_, CLINST_HEADER_WORDS, 0);
+  return true;
+}
+
+CounterPool::CounterPool(cl_context context, const Device &device) : context_(context) {
+  if (device.shares_memory) return;
+  queue_ = std::make_shared<CounterQueue>(context, device.handle);
+  usable_ = static_cast<bool>(*queue_);
+}
 
 CounterArea CounterPool::allocate(size_t words, size_t limit_bytes) {
+  if (!usable_) return {};
   words = (words + align_words - 1) & ~(align_words - 1);
-  auto found = std::find_if(chunks_.begin(), chunks_.end(),
-                            [&](const auto &chunk) { return chunk->words - chunk->used >= words; });
+  auto found = std::find_if(chunks_.begin(), chunks_.end(), [&](const auto &chunk) {
+    return chunk->words - chunk->used >= words && chunk->ready();
+  });
   if (found == chunks_.end()) {
     size_t bytes = std::max(chunk_bytes, (words * sizeof(uint64_t) + 4095) & ~size_t{4095});
     if (bytes_ + bytes > limit_bytes) return {};
-    auto chunk = new_chunk(context_, bytes);
+    auto chunk = new_chunk(context_, bytes, queue_);
     if (!chunk) return {};
     bytes_ += bytes;
     found = chunks_.insert(chunks_.end(), std::move(chunk));
   }
   CounterChunk &chunk = **found;
   CounterArea area(*found, chunk.used);
+  if (!queue_) std::fill_n(chunk.memory + chunk.used, CLINST_HEADER_WORDS, 0);
   chunk.used += words;
   chunk.live++;
   return area;

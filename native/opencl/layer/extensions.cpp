@@ -59,7 +59,7 @@ cl_int copy_usm(UsmCopy native, cl_command_queue queue, cl_bool blocking, void *
   uint64_t after = xpu_tsc();
   quietly([&] {
     if (auto record = queue_of(queue)) xpu_copy(2, size, before, after, record->index);
-    if (blocking) poll_all();
+    if (blocking) settle();
   });
   return error;
 }

@@ -40,6 +40,8 @@ struct Plan {
 struct Pending {
   uint64_t launch = 0;
   cl_event event = nullptr;
+  cl_int status = CL_QUEUED;  // as last seen
+  uint64_t seen = 0;          // when it was first seen finished
   std::shared_ptr<Queue> queue;
   Plan plan;
 };
@@ -73,7 +75,8 @@ void record_grid(uint64_t launch, const Variant &variant, const WarpClasses &cla
   xpu_kernel_counts(launch, &grid);
 }
 
-// What the kernel's header says it ran with; no counts where that cannot be.
+// What the kernel's header says it ran with; no counts where that cannot be. Of counters that are
+// kept on the device, these are copied first and the rest once the number of warps is known.
 bool geometry_from_header(Plan *plan) {
   const uint64_t *header = plan->area.data();
   for (int d = 0; d < 3; d++)
@@ -102,34 +105,60 @@ cl_ulong device_stamp(cl_event event, cl_profiling_info which) {
   return stamp;
 }
 
-void harvest(Pending *launch, cl_int status, uint64_t seen) {
+void harvest(Pending *launch) {
   xpu_completion completion{};
   completion.launch = launch->launch;
-  completion.tsc_host = seen;
-  if (mode == Mode::time_async && launch->queue->profiling && status == CL_COMPLETE) {
+  completion.tsc_host = launch->seen;
+  if (mode == Mode::time_async && launch->queue->profiling && launch->status == CL_COMPLETE) {
     DeviceClock &clock = clocks[launch->queue->device];
     clock.refresh(*launch->queue);
     completion.tsc_start = clock.ticks(device_stamp(launch->event, CL_PROFILING_COMMAND_START));
     completion.tsc_end = clock.ticks(device_stamp(launch->event, CL_PROFILING_COMMAND_END));
     if (completion.tsc_end) completion.tsc_host = 0;
   }
-  if (status == CL_COMPLETE) harvest_counts(launch);
+  if (launch->status == CL_COMPLETE) harvest_counts(launch);
   xpu_kernel_complete(&completion);
   next.clReleaseEvent(launch->event);
 }
 
-// An in-order queue finishes from the front; elsewhere a few more are looked at.
+bool finished(Pending *launch) {
+  if (launch->status > CL_COMPLETE) launch->status = status_of(launch->event);
+  if (launch->status > CL_COMPLETE) return false;
+  if (!launch->seen) launch->seen = xpu_tsc();
+  return true;
+}
+
+size_t counter_words(const Plan &plan, const Geometry &geometry) {
+  return CLINST_HEADER_WORDS +
+         geometry.n_groups() * geometry.warps_a_group() * plan.variant->info->n_probes;
+}
+
+// Of a finished launch: whether all that the harvest needs is on the host.
+bool counters_arrived(Pending *launch) {
+  Plan &plan = launch->plan;
+  if (!plan.area || launch->status != CL_COMPLETE) return true;
+  if (plan.local_known) return plan.area.arrived(counter_words(plan, plan.geometry));
+  return plan.area.arrived(CLINST_HEADER_WORDS) &&
+         (!geometry_from_header(&plan) || plan.area.arrived(counter_words(plan, plan.geometry)));
+}
+
+// An in-order queue finishes from the front, and is harvested in its order; elsewhere a few more
+// are looked at.
 void poll_queue(std::deque<Pending> *launches, size_t scan) {
   size_t missed = 0;
+  bool waiting = false;
   for (auto at = launches->begin(); at != launches->end();) {
-    cl_int status = status_of(at->event);
-    if (status > CL_COMPLETE) {
-      if (at->queue->in_order || ++missed > scan) return;
+    bool in_order = at->queue->in_order;
+    if (!finished(&*at)) {
+      if (in_order || ++missed > scan) return;
       ++at;
-      continue;
+    } else if (!counters_arrived(&*at) || (in_order && waiting)) {
+      waiting = true;
+      ++at;
+    } else {
+      harvest(&*at);
+      at = launches->erase(at);
     }
-    harvest(&*at, status, xpu_tsc());
-    at = launches->erase(at);
   }
 }
 
@@ -171,7 +200,7 @@ CounterArea find_room(const Queue &queue, size_t words) {
   {
     std::lock_guard<std::mutex> guard(queue.context->lock);
     auto &slot = queue.context->pools[queue.device->handle];
-    if (!slot) slot = std::make_shared<CounterPool>(queue.context->handle);
+    if (!slot) slot = std::make_shared<CounterPool>(queue.context->handle, *queue.device);
     pool = slot;
   }
   CounterArea area = pool->allocate(words, soft_limit);
@@ -233,7 +262,6 @@ std::string prepare_shadow(Plan *plan, const Queue &queue, const Kernel &kernel)
   if (warps > hard_limit / 8 / (info.n_probes + 1)) return "the counters need too much memory";
   plan->area = find_room(queue, CLINST_HEADER_WORDS + warps * info.n_probes);
   if (!plan->area) return "the counters need too much memory";
-  std::fill_n(plan->area.header(), CLINST_HEADER_WORDS, 0);
   cl_int error = set_our_arguments(&variant, plan->area, scratch);
   if (error != CL_SUCCESS)
     return "the instrumented kernel does not take our arguments (error " + std::to_string(error) +
@@ -328,9 +356,10 @@ void wait_in_sync(Pending *launch) {
   }
   flush_all();
   next.clWaitForEvents(1, &launch->event);
-  uint64_t seen = xpu_tsc();
+  launch->seen = xpu_tsc();
   std::lock_guard<OrderLock> guard(order);
-  harvest(launch, CL_COMPLETE, seen);
+  launch->status = CL_COMPLETE;
+  harvest(launch);
   poll_locked();
 }
 
@@ -407,14 +436,14 @@ cl_int CL_API_CALL enqueue_task(cl_command_queue queue, cl_kernel kernel, cl_uin
 cl_int CL_API_CALL finish_queue(cl_command_queue queue) {
   Api api;
   cl_int error = next.clFinish(queue);
-  quietly(poll_all);
+  quietly(settle);
   return error;
 }
 
 cl_int CL_API_CALL wait_for_events(cl_uint n, const cl_event *events) {
   Api api;
   cl_int error = next.clWaitForEvents(n, events);
-  quietly(poll_all);
+  quietly(settle);
   return error;
 }
 
@@ -458,6 +487,24 @@ cl_int replay(const std::vector<RecordedLaunch> &launches, cl_command_queue inst
 void poll_all() {
   std::lock_guard<OrderLock> guard(order);
   poll_locked();
+}
+
+void settle() {
+  // Of a launch the header comes first where the number of its warps is not known, then the rest.
+  for (int copies = 0; copies < 3; copies++) {
+    std::vector<cl_event> under_way;
+    {
+      std::lock_guard<OrderLock> guard(order);
+      poll_locked();
+      for (const auto &queue : pending)
+        for (const Pending &launch : queue.second)
+          if (cl_event event = launch.plan.area ? launch.plan.area.under_way() : nullptr)
+            if (next.clRetainEvent(event) == CL_SUCCESS) under_way.push_back(event);
+    }
+    if (under_way.empty()) return;
+    next.clWaitForEvents(static_cast<cl_uint>(under_way.size()), under_way.data());
+    for (cl_event event : under_way) next.clReleaseEvent(event);
+  }
 }
 
 void close_context(Context &context) {

@@ -24,6 +24,8 @@ cl_int replay(const std::vector<RecordedLaunch> &launches, cl_command_queue inst
 
 // Takes in whatever has finished; never waits.
 void poll_all();
+// After a call in which the application waited for the device: waits for copies of counters too.
+void settle();
 
 // The application let go of the context: our memory in it goes too, as soon as it is idle.
 void close_context(Context &context);

@@ -30,7 +30,7 @@ struct Device {
   cl_ulong local_memory = 0;
   std::string features;  // for the instrumenter, as clinst_protocol.h has them
   bool takes_spirv = false, takes_bitcode = false;
-  bool is_cpu = false;
+  bool shares_memory = false;  // works in the host's memory, so that counters need not be copied
   SuggestLocal suggest_local = nullptr;  // where the device tells which local size it would choose
 };
 

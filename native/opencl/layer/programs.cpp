@@ -413,8 +413,6 @@ static void make_shadow(const Build &build, cl_context context, const Device &de
   shadow->reason = build.reason;
   if (shadow->reason.empty() && !device.takes_spirv && !device.takes_bitcode)
     shadow->reason = "the device takes neither SPIR-V nor SPIR modules";
-  if (shadow->reason.empty() && !device.is_cpu)
-    shadow->reason = "only CPU devices share memory with the layer";
   if (shadow->reason.empty()) shadow->reason = parts_for(build, device, &parts);
   if (!shadow->reason.empty()) return;
   Instrumented result =

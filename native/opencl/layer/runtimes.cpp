@@ -1,6 +1,7 @@
 #include "runtimes.hpp"
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <sstream>
 
@@ -54,12 +55,19 @@ static SuggestLocal suggest_local(cl_device_id device, const std::string &extens
       platform, "clGetKernelSuggestedLocalWorkSizeKHR"));
 }
 
+// XPUPROF_OPENCL_COUNTERS=device: counters live on the device and are copied, on a CPU too.
+static bool shares_memory(cl_device_id device) {
+  const char *where = std::getenv("XPUPROF_OPENCL_COUNTERS");
+  if (where && std::strcmp(where, "device") == 0) return false;
+  return info_number<cl_device_type>(device, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU;
+}
+
 Device describe_device(cl_device_id handle) {
   Device device{};
   device.handle = handle;
   device.max_work_group = info_number<size_t>(handle, CL_DEVICE_MAX_WORK_GROUP_SIZE);
   device.local_memory = info_number<cl_ulong>(handle, CL_DEVICE_LOCAL_MEM_SIZE);
-  device.is_cpu = info_number<cl_device_type>(handle, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU;
+  device.shares_memory = shares_memory(handle);
   std::string extensions = info_text(handle, CL_DEVICE_EXTENSIONS);
   unsigned version = version_number(info_text(handle, CL_DEVICE_VERSION));
   // Only a device of 2.1 or newer knows the question.
@@ -175,10 +183,10 @@ std::string build_module(cl_context context, const Device &device, const std::st
   return reason;
 }
 
-cl_mem counter_buffer(cl_context context, void *memory, size_t bytes) {
+cl_mem counter_buffer(cl_context context, void *memory, size_t bytes, bool in_place) {
   cl_int error = CL_SUCCESS;
-  return next.clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, bytes, memory,
-                             &error);
+  cl_mem_flags how = in_place ? CL_MEM_USE_HOST_PTR : CL_MEM_COPY_HOST_PTR;
+  return next.clCreateBuffer(context, CL_MEM_READ_WRITE | how, bytes, memory, &error);
 }
 
 }  // namespace layer

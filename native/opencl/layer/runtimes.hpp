@@ -24,8 +24,9 @@ uint32_t module_kind(const Device &device);
 std::string build_module(cl_context context, const Device &device, const std::string &module,
                          bool from_source, const std::string &user_options, cl_program *program);
 
-// A counter buffer over our own memory, which the device works on in place. NULL when it cannot.
-cl_mem counter_buffer(cl_context context, void *memory, size_t bytes);
+// A counter buffer that the device works on in place, in our memory, or one that starts as a copy
+// of it. NULL when there is none to be had.
+cl_mem counter_buffer(cl_context context, void *memory, size_t bytes, bool in_place);
 
 }  // namespace layer
 #endif

@@ -20,7 +20,7 @@ auto transfer(cl_command_queue queue, Direction direction, uint64_t bytes, bool 
   quietly([&] {
     auto record = queue_of(queue);
     if (record) xpu_copy(direction, bytes, before, after, record->index);
-    if (blocking) poll_all();
+    if (blocking) settle();
   });
   return result;
 }
