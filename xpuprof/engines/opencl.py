@@ -79,7 +79,7 @@ def _intel_runtime() -> Path:
     )
 
 
-def _runtime(folder: Path) -> dict[str, str]:
+def runtime_environment(folder: Path) -> dict[str, str]:
     """Environment that chooses the runtime; the wheel's own .icd file holds no usable path."""
     runtime = os.environ.get(RUNTIME_ENV, "system")
     if runtime == "system":
@@ -104,7 +104,7 @@ def _platforms() -> list[tuple[str, str, list[str]]] | None:
                 capture_output=True,
                 text=True,
                 timeout=60,
-                env=environment | _runtime(Path(folder)),
+                env=environment | runtime_environment(Path(folder)),
             )
         found = json.loads(done.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError):
@@ -159,7 +159,7 @@ class OpenCl:
             "XPUPROF_MODE": mode,
             "XPUPROF_TIMER": timer if mode == "time" else "",
             "PYOPENCL_NO_CACHE": "1",
-            **_runtime(execution_dir),
+            **runtime_environment(execution_dir),
         }
 
     def start_services(

@@ -27,7 +27,7 @@ extern "C" {
 /* Environment that the launcher sets. */
 #define XPU_ENV_DIR "XPUPROF_DIR"       /* execution folder; unset: the runtime is inert */
 #define XPU_ENV_MODE "XPUPROF_MODE"     /* profile | time */
-#define XPU_ENV_TIMER "XPUPROF_TIMER"   /* sync | async (mode time) */
+#define XPU_ENV_TIMER "XPUPROF_TIMER"   /* sync | async; in a profile, async: device stamps too */
 #define XPU_ENV_CLOCK "XPUPROF_CLOCK"   /* tsc | monotonic_raw: the clock of every stamp */
 #define XPU_ENV_CLINST "XPUPROF_CLINST" /* UNIX socket of the OpenCL instrumenter */
 

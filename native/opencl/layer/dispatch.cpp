@@ -11,6 +11,7 @@
 namespace layer {
 
 Mode mode = Mode::inert;
+bool device_stamps = false;
 cl_icd_dispatch next;
 
 static cl_icd_dispatch table;
@@ -21,6 +22,13 @@ static Mode mode_from_environment() {
   if (!dir || !*dir) return Mode::inert;
   if (!mode || std::strcmp(mode, "time") != 0) return Mode::profile;
   return timer && std::strcmp(timer, "sync") == 0 ? Mode::time_sync : Mode::time_async;
+}
+
+// The asynchronous timer lives on them; a profile takes them when it is asked for them.
+static bool wants_device_stamps() {
+  const char *timer = std::getenv(XPU_ENV_TIMER);
+  return mode == Mode::time_async ||
+         (mode == Mode::profile && timer && std::strcmp(timer, "async") == 0);
 }
 
 static void fill_table() {
@@ -43,6 +51,7 @@ static cl_int init(cl_uint entries, const cl_icd_dispatch *target, cl_uint *entr
   if (!target || !entries_ret || !table_ret) return CL_INVALID_VALUE;
   constexpr cl_uint known = sizeof(cl_icd_dispatch) / sizeof(void *);
   mode = mode_from_environment();
+  device_stamps = wants_device_stamps();
   *entries_ret = std::min(entries, known);
   if (mode == Mode::inert) {
     *table_ret = target;

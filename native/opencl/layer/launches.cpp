@@ -109,7 +109,7 @@ void harvest(Pending *launch) {
   xpu_completion completion{};
   completion.launch = launch->launch;
   completion.tsc_host = launch->seen;
-  if (mode == Mode::time_async && launch->queue->profiling && launch->status == CL_COMPLETE) {
+  if (device_stamps && launch->queue->profiling && launch->status == CL_COMPLETE) {
     DeviceClock &clock = clocks[launch->queue->device];
     clock.refresh(*launch->queue);
     completion.tsc_start = clock.ticks(device_stamp(launch->event, CL_PROFILING_COMMAND_START));

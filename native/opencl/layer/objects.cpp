@@ -106,7 +106,7 @@ std::shared_ptr<Queue> queue_of(cl_command_queue handle) {
 
 // Profiling is switched on for the asynchronous timer where the application did not ask for it.
 static bool wants_profiling(cl_command_queue_properties flags) {
-  return mode == Mode::time_async && !(flags & (CL_QUEUE_PROFILING_ENABLE | CL_QUEUE_ON_DEVICE));
+  return device_stamps && !(flags & (CL_QUEUE_PROFILING_ENABLE | CL_QUEUE_ON_DEVICE));
 }
 
 static cl_command_queue CL_API_CALL create_queue(cl_context context, cl_device_id device,
@@ -209,7 +209,7 @@ static cl_int CL_API_CALL event_profiling_info(cl_event event, cl_profiling_info
                                                void *value, size_t *size) {
   Api api;
   cl_command_queue queue = nullptr;
-  if (mode == Mode::time_async &&
+  if (device_stamps &&
       next.clGetEventInfo(event, CL_EVENT_COMMAND_QUEUE, sizeof queue, &queue, nullptr) ==
           CL_SUCCESS &&
       queue) {
