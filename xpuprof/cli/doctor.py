@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
 
 from xpuprof.cli import options
 from xpuprof.engines.base import Probe
-from xpuprof.launch.choose import probes
+from xpuprof.engines.cuda_driver import Driver
+from xpuprof.launch.choose import CudaOutcome, cuda_outcomes, probes
 from xpuprof.trace import clock
 
 
@@ -20,6 +23,7 @@ def command(as_json: bool) -> int:
     xpuprof doctor --json
     """
     found = probes()
+    driver, outcomes = cuda_outcomes(lambda text: options.note(text, quiet=False))
     if as_json:
         options.print_json(
             {
@@ -35,11 +39,17 @@ def command(as_json: bool) -> int:
                     }
                     for side, probe in found
                 ],
+                "cuda_driver": None if driver is None else asdict(driver),
+                "carry_the_cuda_driver": [
+                    {"cpu": one.cpu, "gpu": one.gpu, "fault": one.outcome.fault} for one in outcomes
+                ],
             }
         )
         return 0
     for side, probe in found:
         click.echo("\n".join([*_lines(side, probe), ""]))
+    if driver is not None:
+        click.echo("\n".join([*_driver_lines(driver, outcomes), ""]))
     kind = "invariant" if clock.tsc_invariant() else "NOT invariant: CLOCK_MONOTONIC_RAW is used"
     click.echo(f"clock  {clock.tsc_hz() / 1e9:.4f} GHz time stamp counter, {kind}")
     return 0
@@ -52,3 +62,10 @@ def _lines(side: str, probe: Probe) -> list[str]:
     if not probe.available and probe.advice:
         lines.append(f"       to get it      {probe.advice}")
     return lines
+
+
+def _driver_lines(driver: Driver, outcomes: list[CudaOutcome]) -> list[str]:
+    return [
+        f"CUDA driver {driver.version}, {driver.devices} devices, {driver.path}",
+        *(f"     under {one.cpu} and {one.gpu}: {one.outcome}" for one in outcomes),
+    ]

@@ -67,6 +67,11 @@ def _head(summary: dict[str, Any]) -> list[str]:
         f"{'':9} uninstrumented: {count(number)} ({reason})"
         for reason, number in summary.get("uninstrumented", {}).items()
     ]
+    lines += [
+        f"{'':9} {sentence}"
+        for execution in summary["executions"]
+        for sentence in execution["fallbacks"] or []
+    ]
     if not launches["seen"] and summary["executions"]:
         watched = any(e["gpu_engine"] != "none" for e in summary["executions"])
         who = "The program launched no kernel" if watched else "No GPU engine watched the program"

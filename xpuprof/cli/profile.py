@@ -8,7 +8,7 @@ import click
 
 from xpuprof.cli import options
 from xpuprof.engines.base import CpuOptions
-from xpuprof.launch.choose import cpu_engine, gpu_engine, passed_over
+from xpuprof.launch.choose import engines
 from xpuprof.launch.execute import Program, profile
 from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
@@ -48,10 +48,11 @@ def command(
     xpuprof profile --cpu none -- ./app        GPU vectors only, much faster
     """
     resolved = resolve(argv)
-    program = Program(resolved, cpu_engine(cpu), gpu_engine(gpu), cpu_options)
+    chosen = engines(cpu, gpu, lambda text: options.note(text, quiet))
+    program = Program(resolved, chosen.cpu, chosen.gpu, cpu_options, fallbacks=chosen.fallbacks)
     folder = output or options.default_output(argv)
     writer = create_run(folder, force=force, argv=list(argv), seed=seed)
-    for sentence in passed_over(cpu, gpu, program.cpu, program.gpu):
+    for sentence in chosen.notes:
         options.note(sentence, quiet)
     ending = profile(writer, program, Input(), user=True)
     run = finish(writer, folder)

@@ -8,7 +8,7 @@ import click
 
 from xpuprof.cli import options
 from xpuprof.engines.base import CpuOptions, Timer
-from xpuprof.launch.choose import cpu_engine, gpu_engine, passed_over
+from xpuprof.launch.choose import engines
 from xpuprof.launch.execute import Program, first, profile, time
 from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
@@ -63,11 +63,12 @@ def command(
     With --json the object is one line, the last one behind the program's own output.
     """
     resolved = resolve(argv)
-    program = Program(resolved, cpu_engine(cpu), gpu_engine(gpu), cpu_options)
+    found = engines(cpu, gpu, lambda text: options.note(text, quiet))
+    program = Program(resolved, found.cpu, found.gpu, cpu_options, fallbacks=found.fallbacks)
     function_of(method)  # an unknown one is said now, not after the runs
     folder = output or options.default_output(argv)
     writer = create_run(folder, force=force, argv=list(argv), seed=seed)
-    for sentence in passed_over(cpu, gpu, program.cpu, program.gpu):
+    for sentence in found.notes:
         options.note(sentence, quiet)
     source = Input()
 

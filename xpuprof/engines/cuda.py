@@ -5,14 +5,13 @@ only (stem-root, allegro, random)."""
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from xpuprof.engines.base import GpuOptions, Mode, Probe, Timer
+from xpuprof.engines.cuda_driver import driver
 from xpuprof.engines.native import native_file
 from xpuprof.errors import EngineError
 
@@ -30,16 +29,6 @@ ADVICE_DRIVER = (
     f"{STATE}"
 )
 
-# Run in a process of its own: a driver that crashes or hangs must not take us with it.
-_COUNT_DEVICES = """
-import ctypes
-driver = ctypes.CDLL("libcuda.so.1")
-n, version = ctypes.c_int(), ctypes.c_int()
-assert driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(n)) == 0
-driver.cuDriverGetVersion(ctypes.byref(version))
-print(n.value, version.value)
-"""
-
 
 def cupti_library() -> Path | None:
     """CUPTI as XPUPROF_CUPTI names it, from PyPI's nvidia-cuda-cupti, or from a toolkit."""
@@ -53,26 +42,6 @@ def cupti_library() -> Path | None:
     folders += [Path("/usr/local/cuda/lib64"), Path("/usr/local/cuda/extras/CUPTI/lib64")]
     found = (library for folder in folders for library in sorted(folder.glob("libcupti.so.[0-9]*")))
     return next(found, None)
-
-
-def devices() -> tuple[int, str]:
-    """How many devices the NVIDIA driver sees, and its CUDA version (empty: no driver)."""
-    environment = {k: v for k, v in os.environ.items() if k != "CUDA_INJECTION64_PATH"}
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", _COUNT_DEVICES],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-    except subprocess.TimeoutExpired:
-        return 0, ""
-    words = done.stdout.split()
-    if done.returncode != 0 or len(words) != 2:
-        return 0, ""
-    version = int(words[1])
-    return int(words[0]), f"{version // 1000}.{version % 1000 // 10}"
 
 
 class Cuda:
@@ -90,11 +59,11 @@ class Cuda:
         if cupti is None:
             return Probe(self.name, False, ("CUPTI (libcupti.so)",), ADVICE_CUPTI, details)
         details["cupti"] = str(cupti)
-        count, version = devices()
-        if count == 0:
-            what = "an NVIDIA GPU" if version else "NVIDIA's driver (libcuda.so.1)"
+        found = driver()
+        if found is None or found.devices == 0:
+            what = "an NVIDIA GPU" if found else "NVIDIA's driver (libcuda.so.1)"
             return Probe(self.name, False, (what,), ADVICE_DRIVER, details)
-        details |= {"devices": str(count), "driver": f"CUDA {version}"}
+        details |= {"devices": str(found.devices), "driver": f"CUDA {found.version}"}
         return Probe(self.name, True, details=details)
 
     def environment(

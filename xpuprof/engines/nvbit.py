@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from xpuprof.engines.base import GpuOptions, Mode, Probe, Timer
-from xpuprof.engines.cuda import ADVICE_DRIVER, Cuda, devices
+from xpuprof.engines.cuda import ADVICE_DRIVER, Cuda
+from xpuprof.engines.cuda_driver import driver
 from xpuprof.engines.native import native_file
 from xpuprof.errors import EngineError
 
@@ -53,14 +54,14 @@ class Nvbit:
         if disassembler is None:
             return Probe(self.name, False, ("nvdisasm",), ADVICE_NVDISASM, details)
         details["nvdisasm"] = str(disassembler)
-        count, version = devices()
-        if count == 0:
-            what = "an NVIDIA GPU" if version else "NVIDIA's driver (libcuda.so.1)"
+        found = driver()
+        if found is None or found.devices == 0:
+            what = "an NVIDIA GPU" if found else "NVIDIA's driver (libcuda.so.1)"
             return Probe(self.name, False, (what,), ADVICE_DRIVER, details)
         timer = Cuda().probe()
         if not timer.available:
             return Probe(self.name, False, timer.missing, timer.advice, details)
-        details |= {"devices": str(count), "driver": f"CUDA {version}"}
+        details |= {"devices": str(found.devices), "driver": f"CUDA {found.version}"}
         return Probe(self.name, True, details=details)
 
     def environment(

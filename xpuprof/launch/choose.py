@@ -2,36 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib import import_module
-from typing import cast
+from typing import NamedTuple, cast
 
 from xpuprof.engines.base import CpuEngine, GpuEngine, Probe
+from xpuprof.engines.cuda_driver import Driver, Outcome, carries, driver
 from xpuprof.errors import EngineError
+
+Engine = CpuEngine | GpuEngine
 
 # In the order in which `auto` prefers them. The class of an engine bears its module's name.
 CPU_ENGINES = {"dynamorio": "DynamoRio", "pin": "Pin", "valgrind": "Valgrind"}
 GPU_ENGINES = {"nvbit": "Nvbit", "cuda": "Cuda", "opencl": "OpenCl", "gtpin": "Gtpin"}
+CUDA_ENGINES = ("nvbit", "cuda")
+"""GPU engines that live in NVIDIA's driver."""
 
 
-def _load(name: str, classes: dict[str, str]) -> CpuEngine | GpuEngine | None:
+class CudaOutcome(NamedTuple):
+    """What became of a CUDA program under these engines (`cpu` may be `none`)."""
+
+    cpu: str
+    gpu: str
+    outcome: Outcome
+
+
+def _load(name: str, classes: dict[str, str]) -> Engine | None:
     try:
         module = import_module(f"xpuprof.engines.{name}")
     except ModuleNotFoundError as error:
         if error.name == f"xpuprof.engines.{name}":
             return None
         raise
-    return cast("CpuEngine | GpuEngine", getattr(module, classes[name])())
+    return cast("Engine", getattr(module, classes[name])())
 
 
-def _choose(side: str, name: str, classes: dict[str, str]) -> CpuEngine | GpuEngine | None:
+def _candidates(side: str, name: str, classes: dict[str, str]) -> Iterator[Engine]:
+    """The engines that may be used, best first. Raises EngineError for a named one that cannot."""
     if name == "none":
-        return None
+        return
     if name == "auto":
         for candidate in classes:
             engine = _load(candidate, classes)
             if engine and engine.probe().available:
-                return engine
-        return None
+                yield engine
+        return
     engine = _load(name, classes) if name in classes else None
     if engine is None:
         raise EngineError(
@@ -42,38 +58,110 @@ def _choose(side: str, name: str, classes: dict[str, str]) -> CpuEngine | GpuEng
         raise EngineError(
             f"engine {name} cannot be used: {', '.join(probe.missing)}. {probe.advice}"
         )
-    return engine
-
-
-def cpu_engine(name: str) -> CpuEngine | None:
-    """The CPU engine of that name; None for `none` or when `auto` finds nothing.
-
-    Raises EngineError: unknown name, or what is missing and how to get it.
-    """
-    return cast("CpuEngine | None", _choose("CPU", name, CPU_ENGINES))
+    yield engine
 
 
 def gpu_engine(name: str) -> GpuEngine | None:
-    """The GPU engine of that name; None for `none` or when `auto` finds nothing."""
-    return cast("GpuEngine | None", _choose("GPU", name, GPU_ENGINES))
+    """The GPU engine of that name, for runs without a CPU engine; None for `none` or when `auto`
+    finds nothing.
+
+    Raises EngineError: unknown name, or what is missing and how to get it.
+    """
+    return cast("GpuEngine | None", next(_candidates("GPU", name, GPU_ENGINES), None))
 
 
-def passed_over(cpu: str, gpu: str, program_cpu: object, program_gpu: object) -> list[str]:
-    """Why `auto` found no engine for a side, one sentence each; empty when it found both."""
-    found = []
-    sides = (
-        ("CPU", cpu, program_cpu, "valgrind", CPU_ENGINES),
-        ("GPU", gpu, program_gpu, "opencl", GPU_ENGINES),
+@dataclass(frozen=True)
+class Engines:
+    """The engines of a profile. `fallbacks`: what had to be passed over because it cannot carry
+    the CUDA driver, one sentence each; `notes`: these, and why a side stays empty."""
+
+    cpu: CpuEngine | None
+    gpu: GpuEngine | None
+    fallbacks: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def engines(cpu: str, gpu: str, say: Callable[[str], None]) -> Engines:
+    """The engines of those names, which can run together here; `say` is told of what takes long.
+
+    Raises EngineError: unknown name, or what is missing and how to get it, or that a named engine
+    does not carry this machine's CUDA driver.
+    """
+    known: list[Driver] = []  # asked for once, and only when a CUDA engine may be used
+
+    def outcome(cpu_engine: CpuEngine | None, gpu_engine: GpuEngine) -> Outcome | None:
+        if gpu_engine.name not in CUDA_ENGINES:
+            return None
+        if not known and (found := driver()):
+            known.append(found)
+        return carries(cpu_engine, gpu_engine, known[0], say) if known else None
+
+    chosen_gpu, refused = _carried(
+        "GPU", gpu, GPU_ENGINES, lambda engine: outcome(None, cast("GpuEngine", engine))
     )
-    for side, name, engine, usual, classes in sides:
-        if name != "auto" or engine is not None or not (candidate := _load(usual, classes)):
-            continue
-        probe = candidate.probe()
-        found.append(
-            f"no {side} engine can be used here, so the {side} side stays empty: "
-            f"{', '.join(probe.missing)} missing; {probe.advice or 'see xpuprof doctor'}"
+    device = cast("GpuEngine | None", chosen_gpu)
+    chosen_cpu, more = _carried(
+        "CPU",
+        cpu,
+        CPU_ENGINES,
+        lambda engine: outcome(cast("CpuEngine", engine), device) if device else None,
+    )
+    fallbacks = (*refused, *more)
+    empty = [
+        *([] if refused else _passed_over("GPU", gpu, device, "opencl", GPU_ENGINES)),
+        *([] if more else _passed_over("CPU", cpu, chosen_cpu, "valgrind", CPU_ENGINES)),
+    ]
+    return Engines(cast("CpuEngine | None", chosen_cpu), device, fallbacks, (*fallbacks, *empty))
+
+
+def _carried(
+    side: str,
+    name: str,
+    classes: dict[str, str],
+    outcome_of: Callable[[Engine], Outcome | None],
+) -> tuple[Engine | None, list[str]]:
+    """The first engine under which CUDA programs run, and why those before it were not taken."""
+    refused: list[str] = []
+    for engine in _candidates(side, name, classes):
+        outcome = outcome_of(engine)
+        if outcome is None or not outcome.fault:
+            return engine, [f"{sentence}; {engine.name} is used instead" for sentence in refused]
+        sentence = f"{side} engine {engine.name} does not carry the CUDA driver here ({outcome})"
+        if name != "auto":
+            raise EngineError(f"{sentence}; use --{side.lower()} auto, or none")
+        refused.append(sentence)
+    return None, [f"{sentence}; the {side} side stays empty" for sentence in refused]
+
+
+def _passed_over(
+    side: str, name: str, engine: Engine | None, usual: str, classes: dict[str, str]
+) -> list[str]:
+    """Why `auto` found no engine for a side; empty when it found one."""
+    if name != "auto" or engine is not None or not (candidate := _load(usual, classes)):
+        return []
+    probe = candidate.probe()
+    return [
+        f"no {side} engine can be used here, so the {side} side stays empty: "
+        f"{', '.join(probe.missing)} missing; {probe.advice or 'see xpuprof doctor'}"
+    ]
+
+
+def cuda_outcomes(say: Callable[[str], None]) -> tuple[Driver | None, list[CudaOutcome]]:
+    """Which of this machine's engines carry its CUDA driver, for `doctor`; none without a GPU."""
+    found = driver()
+    if found is None or not found.devices:
+        return found, []
+    gpus = [e for n in CUDA_ENGINES if (e := _load(n, GPU_ENGINES)) and e.probe().available]
+    cpus = [e for n in CPU_ENGINES if (e := _load(n, CPU_ENGINES)) and e.probe().available]
+    return found, [
+        CudaOutcome(
+            cpu.name if cpu else "none",
+            gpu.name,
+            carries(cast("CpuEngine | None", cpu), cast("GpuEngine", gpu), found, say),
         )
-    return found
+        for gpu in gpus
+        for cpu in (None, *cpus)
+    ]
 
 
 def probes() -> list[tuple[str, Probe]]:

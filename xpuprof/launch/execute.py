@@ -26,6 +26,8 @@ class Program:
     gpu: GpuEngine | None
     cpu_options: CpuOptions = field(default_factory=CpuOptions)
     gpu_options: GpuOptions = field(default_factory=GpuOptions)
+    fallbacks: tuple[str, ...] = ()
+    """Why better engines were not taken, one sentence each; kept in the manifest."""
 
 
 def profile(
@@ -80,6 +82,7 @@ def _execute(
             "gpu_engine": program.gpu.name if program.gpu else "none",
             "timer": timer if mode == "time" else "",
             "filters": asdict(program.cpu_options) if cpu else {},
+            "fallbacks": list(program.fallbacks) if mode == "profile" else [],
         }
     )
     ending: Ending | None = None

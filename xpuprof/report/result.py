@@ -71,6 +71,7 @@ def as_json(result: Result) -> dict[str, Any]:
         "sampling_error": sampling_error(result.estimate.value, result.measured),
         "speedup": speedup(selection),
         "launches": launches_json(result.execution, process),
+        "fallbacks": list(result.execution.record.get("fallbacks", [])),
         "cpu": {
             "engine": result.execution.record.get("cpu_engine", "none"),
             "instructions": int(slices["cpu_instructions"].sum()),
@@ -206,4 +207,4 @@ def _summary(result: Result) -> list[str]:
         lines.append("Every slice is its own representative, so the error is 0 by construction.")
     if not len(result.process.launches):
         lines.append(no_launch(result.execution))
-    return lines
+    return [*lines, *result.execution.record.get("fallbacks", [])]

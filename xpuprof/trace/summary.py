@@ -120,6 +120,7 @@ def _execution(run: Path, execution: Execution) -> dict[str, Any]:
         "cpu_engine",
         "gpu_engine",
         "timer",
+        "fallbacks",
     )
     return {
         "name": execution.name,

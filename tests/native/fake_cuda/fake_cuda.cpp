@@ -9,6 +9,9 @@
  *
  * FAKE_CUDA_SHUFFLE=SEED   activity records are delivered in random order
  * FAKE_CUDA_EAGER=1        each record is delivered before its launch call returns
+ * FAKE_CUDA_FAULT=illegal  a context is made with an instruction that Valgrind 3.19 does not know
+ * FAKE_CUDA_FAULT=hang     under Valgrind the driver never sees its device finish
+ * FAKE_CUDA_FAULT=busy     no context can be made
  */
 #include <cuda.h>
 #include <cupti.h>
@@ -17,6 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
+#include <valgrind/valgrind.h>
 #undef cuGraphKernelNodeGetParams
 
 #include <algorithm>
@@ -325,7 +330,20 @@ EXPORT CUresult cuDeviceGetCount(int *count) {
   *count = 2;
   return CUDA_SUCCESS;
 }
+EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal) {
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+
+static bool has_fault(const char *name) {
+  const char *fault = getenv("FAKE_CUDA_FAULT");
+  return fault && strcmp(fault, name) == 0;
+}
+
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
+  static unsigned char area[4096] __attribute__((aligned(64)));
+  if (has_fault("illegal")) __asm__ volatile("xsavec %0" : "=m"(area) : "a"(3), "d"(0) : "memory");
+  if (has_fault("busy")) return CUDA_ERROR_OUT_OF_MEMORY;
   *context = &contexts[device];
   return CUDA_SUCCESS;
 }
@@ -334,8 +352,9 @@ EXPORT CUresult cuCtxSetCurrent(CUcontext context) {
   return CUDA_SUCCESS;
 }
 
-static size_t elf_size(const void *image) {
+static size_t image_size(const void *image) {
   Elf64_Ehdr head;
+  if (memcmp(image, ELFMAG, SELFMAG) != 0) return strlen(static_cast<const char *>(image)); /* PTX */
   memcpy(&head, image, sizeof head);
   size_t end = head.e_shoff + static_cast<size_t>(head.e_shnum) * head.e_shentsize;
   size_t other = head.e_phoff + static_cast<size_t>(head.e_phnum) * head.e_phentsize;
@@ -343,7 +362,7 @@ static size_t elf_size(const void *image) {
 }
 
 EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image) {
-  *module = new CUmod_st{current, next_id++, static_cast<const char *>(image), elf_size(image)};
+  *module = new CUmod_st{current, next_id++, static_cast<const char *>(image), image_size(image)};
   CUpti_ModuleResourceData data = {(*module)->id, (*module)->size, (*module)->cubin};
   resource_event(CUPTI_CBID_RESOURCE_MODULE_LOADED, current, &data);
   return CUDA_SUCCESS;
@@ -384,6 +403,7 @@ EXPORT CUresult cuStreamSynchronize(CUstream handle) {
   CUstream stream = resolve(current, handle, false);
   if (stream->capture) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   synchronised++;
+  while (has_fault("hang") && RUNNING_ON_VALGRIND) pause();
   while (now_ns() < stream->free_at) {
   }
   return CUDA_SUCCESS;
@@ -407,15 +427,31 @@ EXPORT CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
     return CUDA_SUCCESS;
   });
 }
-EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr, const void *, size_t bytes) {
+EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t bytes) {
+  *at = reinterpret_cast<CUdeviceptr>(malloc(bytes));
+  return CUDA_SUCCESS;
+}
+
+static void copied(CUpti_ActivityMemcpyKind kind, size_t bytes) {
   Record record = {};
   record.copy.kind = CUPTI_ACTIVITY_KIND_MEMCPY;
-  record.copy.copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_HTOD;
+  record.copy.copyKind = static_cast<uint8_t>(kind);
   record.copy.bytes = bytes;
   record.copy.start = now_ns();
   record.copy.end = record.copy.start + bytes;
   record.copy.streamId = 7;
   if (enabled_kinds.count(CUPTI_ACTIVITY_KIND_MEMCPY)) add_record(record);
+}
+
+/* Nothing is moved from or to NULL: a test may want the record alone. */
+EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) {
+  if (to && from) memcpy(reinterpret_cast<void *>(to), from, bytes);
+  copied(CUPTI_ACTIVITY_MEMCPY_KIND_HTOD, bytes);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
+  if (to && from) memcpy(to, reinterpret_cast<void *>(from), bytes);
+  copied(CUPTI_ACTIVITY_MEMCPY_KIND_DTOH, bytes);
   return CUDA_SUCCESS;
 }
 

@@ -1,0 +1,157 @@
+"""Which engines carry the CUDA driver, against the stand-in driver (see fake_cuda/fake_cuda.cpp):
+one that works, one that crashes under the real Valgrind tool (an instruction that it does not
+know), one that hangs there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cuda_parts import NATIVE, build
+
+from xpuprof.engines.cuda import Cuda
+from xpuprof.engines.cuda_driver import Outcome, carries, driver
+from xpuprof.engines.valgrind import Valgrind
+
+pytestmark = [pytest.mark.cuda, pytest.mark.valgrind]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stand-in, its program and the cubin."""
+    if not Valgrind().probe().available:
+        pytest.skip("engine valgrind is not usable here; see xpuprof doctor")
+    place = tmp_path_factory.mktemp("fake_cuda")
+    build(place)
+    return place
+
+
+@pytest.fixture
+def stand_in(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An environment whose CUDA driver is the stand-in, and in which nothing was probed yet."""
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
+    monkeypatch.setenv("XPUPROF_CUPTI", str(folder / "libcuda.so.1"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return folder
+
+
+def probed(cpu: Valgrind | None = None) -> tuple[Outcome, bool]:
+    """The outcome, and whether it had to be tried."""
+    found, said = driver(), []
+    assert found is not None
+    return carries(cpu, Cuda(), found, said.append), bool(said)
+
+
+def profile(folder: Path, out: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """`xpuprof profile` of the stand-in's program, which launches once and ends with 42."""
+    program = [str(folder / "program"), str(folder / "k.cubin"), "exit42"]
+    command = [sys.executable, "-m", "xpuprof", "profile", "-o", str(out), *options, "--", *program]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def manifest(out: Path) -> dict[str, Any]:
+    """The execution's record."""
+    record: dict[str, Any] = json.loads((out / "manifest.json").read_text())["executions"][0]
+    return record
+
+
+def test_a_driver_that_works_is_carried(stand_in: Path, tmp_path: Path) -> None:
+    """GIVEN a sound driver WHEN auto chooses THEN valgrind is taken, and nothing is marked."""
+    done = profile(stand_in, tmp_path / "run", "--gpu", "cuda")
+    assert done.returncode == 42
+    assert manifest(tmp_path / "run")["cpu_engine"] != "none"
+    assert manifest(tmp_path / "run")["fallbacks"] == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"), [("illegal", "`context`: ended by SIGILL"), ("hang", "`wait`: no end")]
+)
+def test_a_driver_that_valgrind_cannot_carry(
+    stand_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, words: str
+) -> None:
+    """GIVEN a driver that dies or hangs under valgrind WHEN auto chooses THEN another engine or
+    none is taken, said and recorded, and the program runs as alone; WHEN valgrind is named THEN
+    that is an error before anything runs."""
+    monkeypatch.setenv("FAKE_CUDA_FAULT", fault)
+    monkeypatch.setenv("XPUPROF_PROBE_SECONDS", "5")
+    done = profile(stand_in, tmp_path / "run", "--gpu", "cuda")
+    assert done.returncode == 42
+    record = manifest(tmp_path / "run")
+    assert record["cpu_engine"] != "valgrind"
+    (sentence,) = [text for text in record["fallbacks"] if "engine valgrind" in text]
+    assert words in sentence and sentence in done.stderr
+    named = profile(stand_in, tmp_path / "named", "--gpu", "cuda", "--cpu", "valgrind")
+    assert (named.returncode, named.stdout) == (2, "")
+    assert words in named.stderr and not (tmp_path / "named").exists()
+    shown = subprocess.run(
+        [sys.executable, "-m", "xpuprof", "info", str(tmp_path / "run")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert sentence in shown.stdout
+
+
+def test_a_gpu_engine_that_sees_nothing_is_passed_over(
+    stand_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN a CUPTI that cannot be used WHEN engine cuda is named THEN the error tells what CUPTI
+    lacks; WHEN auto chooses THEN the run goes on without it and is marked."""
+    monkeypatch.setenv("XPUPROF_CUPTI", str(NATIVE / "libxpuprof_rt.so"))
+    named = profile(stand_in, tmp_path / "named", "--gpu", "cuda", "--cpu", "none")
+    assert named.returncode == 2 and "CUPTI lacks" in named.stderr
+    done = profile(stand_in, tmp_path / "run", "--cpu", "none")
+    assert done.returncode == 42
+    assert "CUPTI lacks" in manifest(tmp_path / "run")["fallbacks"][0]
+
+
+def test_outcomes_are_remembered_until_the_driver_changes(
+    stand_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN an outcome WHEN asked again THEN it is not tried again, unless the driver's file
+    changed, or it is a failure of yesterday."""
+    assert probed() == (Outcome("exit", ""), True)
+    assert probed() == (Outcome("exit", ""), False)
+    assert probed(Valgrind()) == (Outcome("exit", ""), True)
+    now = time.time()
+    os.utime(stand_in / "libcuda.so.1", (now - 60, now - 60))
+    monkeypatch.setenv("FAKE_CUDA_FAULT", "illegal")
+    assert probed(Valgrind()) == (Outcome("context", "ended by SIGILL"), True)
+    assert probed(Valgrind()) == (Outcome("context", "ended by SIGILL"), False)
+    for kept in (tmp_path / "cache").rglob("*.json"):
+        os.utime(kept, (now - 25 * 3600, now - 25 * 3600))
+    monkeypatch.delenv("FAKE_CUDA_FAULT")
+    assert probed(Valgrind()) == (Outcome("exit", ""), True)
+
+
+def test_what_fails_natively_is_no_fault_of_an_engine(
+    stand_in: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN a device that no program can use now WHEN probed THEN no engine is blamed."""
+    monkeypatch.setenv("FAKE_CUDA_FAULT", "busy")
+    assert probed(Valgrind())[0] == Outcome("context", "")
+
+
+def test_doctor_tells_what_carries_the_driver(stand_in: Path) -> None:
+    """GIVEN the stand-in WHEN doctor is asked THEN it names the driver and each combination."""
+    command = [sys.executable, "-m", "xpuprof", "doctor", "--json"]
+    found = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    assert found["cuda_driver"]["devices"] == 2
+    assert found["cuda_driver"]["path"] == str(stand_in / "libcuda.so.1")
+    rows = {(row["cpu"], row["gpu"]): row["fault"] for row in found["carry_the_cuda_driver"]}
+    assert rows["none", "cuda"] == rows["valgrind", "cuda"] == ""
+
+
+def test_a_time_limit_that_is_none_is_refused(
+    stand_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN nonsense in XPUPROF_PROBE_SECONDS WHEN probing THEN one sentence says so."""
+    monkeypatch.setenv("XPUPROF_PROBE_SECONDS", "soon")
+    done = profile(stand_in, tmp_path / "run", "--gpu", "cuda")
+    assert done.returncode == 2 and "XPUPROF_PROBE_SECONDS" in done.stderr
