@@ -2,9 +2,12 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "xpuprof/part.h"
 
 static int os_create(const char *path) { return open(path, O_RDWR | O_CREAT | O_EXCL, 0666); }
 static int os_resize(int fd, uint64_t size) { return ftruncate(fd, static_cast<off_t>(size)); }
@@ -35,9 +38,10 @@ Record &Record::str(const std::string &text) {
 }
 
 bool CpuStream::open(const std::string &execution_folder) {
-  char host[256] = "host";
+  char host[256] = "host", part[XP_PART_NAME_MAX];
   gethostname(host, sizeof host - 1);
-  std::string folder = execution_folder + "/" + host + "-" + std::to_string(getpid());
+  xp_part_name(part, host, xp_rank(getenv), static_cast<unsigned>(getpid()));
+  std::string folder = execution_folder + "/" + part;
   mkdir(folder.c_str(), 0777); /* the runtime may have made it: both write there */
   return xp_writer_open(&writer_, &pin_os, (folder + "/cpu.xpt").c_str(), XP_STREAM_CPU) >= 0;
 }

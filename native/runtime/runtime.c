@@ -15,6 +15,7 @@
 #include "posix_os.h"
 #include "writer.h"
 #include "xpuprof/boundary.h"
+#include "xpuprof/part.h"
 
 static struct {
   int lock;
@@ -110,7 +111,8 @@ static void reset_tables(void) {
 }
 
 static void open_stream(void) {
-  char path[4096], host[256] = "host";
+  char path[4096], host[256] = "host", part[XP_PART_NAME_MAX], ancestry[1024];
+  const char *rank = xp_rank(getenv);
   const char *dir = getenv(XPU_ENV_DIR), *mode = getenv(XPU_ENV_MODE),
              *timer = getenv(XPU_ENV_TIMER);
   static int fork_handler;
@@ -118,16 +120,21 @@ static void open_stream(void) {
   if (!dir || !*dir) return;
   if (!fork_handler) fork_handler = !pthread_atfork(0, 0, after_fork_in_child);
   gethostname(host, sizeof host - 1);
-  if (!posix_part_path(path, sizeof path, dir, host, getpid(), "events.xpt")) return;
+  xp_part_name(part, host, rank, (unsigned)getpid());
+  if (!posix_part_path(path, sizeof path, dir, part, "events.xpt")) return;
   if (xp_writer_open(&bus.events, &posix_os, path, XP_STREAM_EVENTS) < 0) return;
   reset_tables();
   bus.process = getpid();
   put_meta_number("pid", (uint64_t)getpid());
   put_meta_number("ppid", (uint64_t)getppid());
   put_meta("host", host);
+  if (rank) put_meta("rank", rank);
+  posix_ancestry(ancestry, sizeof ancestry);
+  put_meta("ancestry", ancestry);
   put_meta("mode", mode ? mode : "profile");
   put_meta("timer", timer ? timer : "");
   put_meta_number("tsc_load", xpu_tsc());
+  put_meta_number("age_ns", posix_age());
 }
 
 /* True when events are recorded; call with the lock held. */
@@ -145,6 +152,7 @@ __attribute__((destructor)) static void at_exit(void) {
     nanosleep(&(struct timespec){0, 1000000}, 0);
   }
   if (bus.events.fd >= 0) {
+    put_meta_number("tsc_exit", xpu_tsc());
     xp_body record = body(2 * XP_VARINT_MAX);
     xp_put_varint(&record, bus.launches);
     xp_put_varint(&record, bus.instrumented);

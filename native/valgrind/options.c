@@ -23,10 +23,13 @@ typedef struct patterns {
 } patterns;
 
 /* Ours, the OpenCL loader, PoCL and the kernels that it compiled are no part of the program; nor is
- * what Valgrind preloads. */
+ * what Valgrind preloads. A message-passing library waits by spinning: how long is another
+ * process's doing, and differs from run to run. */
 static patterns always_excluded = {
-    {"libxpuprof_*", "libOpenCL.so*", "libpocl.so*", "libpocl-*", "*/pocl/kcache/*", "vgpreload_*"},
-    6};
+    {"libxpuprof_*", "libOpenCL.so*", "libpocl.so*", "libpocl-*", "*/pocl/kcache/*", "vgpreload_*",
+     "libmpi.so*", "libmpi_*", "libmpich*", "libopen-pal.so*", "libopen-rte.so*", "mca_*.so",
+     "libpmix.so*", "libuc[mpst].so*", "libuct_*", "libfabric.so*"},
+    16};
 static patterns include_images, exclude_images, routines, thread_numbers;
 
 static Bool add(patterns *list, const HChar *option, const HChar *pattern) {

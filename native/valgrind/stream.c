@@ -20,6 +20,7 @@
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
 #include "tool.h"
+#include "xpuprof/part.h"
 
 /* Of Valgrind's core: moves a descriptor out of the program's range, close-on-exec. */
 extern Int VG_(safe_fd)(Int oldfd);
@@ -128,12 +129,14 @@ static void put_meta(const HChar *key, const HChar *value) {
 }
 
 void stream_open(void) {
-  HChar host[65], digits[16];
+  HChar host[65], digits[16], part[XP_PART_NAME_MAX];
+  const HChar *rank = xp_rank(VG_(getenv));
   if (tried || !options.directory) return;
   tried = True;
   host_name(host);
-  HChar *path = VG_(malloc)("xpuprof.path", VG_(strlen)(options.directory) + sizeof host + 64);
-  SizeT n = VG_(sprintf)(path, "%s/%s-%d", options.directory, host, VG_(getpid)());
+  xp_part_name(part, host, rank, (UInt)VG_(getpid)());
+  HChar *path = VG_(malloc)("xpuprof.path", VG_(strlen)(options.directory) + sizeof part + 16);
+  SizeT n = VG_(sprintf)(path, "%s/%s", options.directory, part);
   system_call(__NR_mkdir, (Word)path, 0777); /* the runtime may have made it */
   VG_(sprintf)(path + n, "/cpu.xpt");
   if (xp_writer_open(&stream, &valgrind_os, path, XP_STREAM_CPU) < 0)
@@ -141,6 +144,7 @@ void stream_open(void) {
   VG_(free)(path);
   VG_(sprintf)(digits, "%d", VG_(getpid)());
   put_meta("pid", digits);
+  if (rank) put_meta("rank", rank);
   put_meta("engine", "valgrind");
   put_meta("engine_version", XPUPROF_VERSION "+valgrind-" VALGRIND_VERSION);
   put_meta("hidden_isa", fma_was_hidden ? "avx2 bmi1 bmi2 erms fma lzcnt movbe" : "");

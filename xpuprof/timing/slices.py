@@ -11,19 +11,22 @@ from xpuprof.trace.tables import Execution, Process
 
 
 def main_process(execution: Execution) -> Process:
-    """The process with the device work: most launches, then most CPU instructions."""
+    """The process with the most device work: most launches, then most CPU instructions."""
     return max(
         execution.processes,
         key=lambda p: (len(p.launches), int(p.slices["cpu_instructions"].sum())),
     )
 
 
-def slice_times(execution: Execution, process: Process) -> npt.NDArray[np.float64]:
+def slice_times(
+    execution: Execution, process: Process, *, own: bool = False
+) -> npt.NDArray[np.float64]:
     """float64[slices], seconds; adds up to tsc_end - tsc_start of the execution.
 
-    Of several processes each has its own slices, which all begin with the execution; the one to be
-    taken is the one with device work (`main_process`). Raises TraceError when the execution has no
-    stamp of its start.
+    With `own` the slices are those of one of several processes: they begin when it was created (as
+    fine as the kernel's clock ticks, 10 ms) and end when it ended (where it left by `_exit`: with
+    the last that was recorded of it). Raises TraceError when the execution has no stamp of its
+    start.
     """
     start = int(execution.record.get("tsc_start") or process.meta.get("tsc_load") or 0)
     if not start:
@@ -31,5 +34,25 @@ def slice_times(execution: Execution, process: Process) -> npt.NDArray[np.float6
             f"{execution.name} has no stamp of its start, so its slices have no times; run "
             "xpuprof time again"
         )
-    ticks = np.diff(boundaries(process, start, execution.record.get("tsc_end") or None))
-    return ticks / float(execution.record["tsc_hz"])
+    hz = float(execution.record["tsc_hz"])
+    end = execution.record.get("tsc_end") or None
+    if own:
+        start, end = _life(process, start, end, hz)
+    return np.diff(boundaries(process, start, end)) / hz
+
+
+def _life(process: Process, start: int, end: int | None, hz: float) -> tuple[int, int | None]:
+    """Ticks at which a process began and ended, within [start, end]."""
+    loaded, age = (int(process.meta.get(key) or 0) for key in ("tsc_load", "age_ns"))
+    began = loaded - int(age * hz / 1e9) if loaded and age else start
+    ended = int(process.meta.get("tsc_exit") or 0) or _last_stamp(process) or end
+    if ended is not None and end is not None:
+        ended = min(ended, end)
+    return max(began, start), ended
+
+
+def _last_stamp(process: Process) -> int:
+    """The last tick recorded of a process; 0 when there is none."""
+    columns = [process.launches[name] for name in ("tsc_run", "tsc_complete", "dev_end")]
+    columns.append(process.copies["tsc_end"])
+    return max((int(column.max()) for column in columns if len(column)), default=0)

@@ -49,12 +49,13 @@ def read_execution(folder: Path, record: dict[str, Any], run_status: str) -> Exe
 
 
 def process_folders(folder: Path) -> list[Path]:
-    """Folders of an execution's processes, `<host>-<pid>`, by host and number."""
+    """Folders of an execution's processes, `<host>-<pid>` or `<host>-rank<rank>-<pid>`, in order of
+    host, rank and number."""
     parts = [p for p in folder.iterdir() if any((p / file).exists() for file in FILES.values())]
 
-    def order(part: Path) -> tuple[str, int, str]:
-        found = re.fullmatch(r"(.*)-(\d+)", part.name)
-        return (found[1], int(found[2]), "") if found else (part.name, 0, part.name)
+    def order(part: Path) -> tuple[str, int, int]:
+        found = re.fullmatch(r"(.*?)(?:-rank(\d+))?-(\d+)", part.name)
+        return (found[1], int(found[2] or -1), int(found[3])) if found else (part.name, -1, 0)
 
     return sorted(parts, key=order)
 
@@ -78,6 +79,7 @@ def tables(
     launches = _launches(events, kernels, name)
     grids = _launch_grid(events, len(launches))
     cuts = _finished_cuts(cpu)
+    closed |= complete and (cpu is None or cpu.ended) and _all_known(launches, grids, role)
     finished = len(launches) + 1
     if not closed and not (complete and (cpu is None or cpu.ended)):
         finished = _finished(launches, grids, cuts if cpu else None, profile=role == "profile")
@@ -104,6 +106,13 @@ def tables(
         complete=closed,
         distances=_distances(cpu, finished) if cpu is not None and len(cpu["ldvs"]) else None,
     )
+
+
+def _all_known(launches: pd.DataFrame, grids: npt.NDArray[np.int64], role: str) -> bool:
+    """Whether no launch waits for its counts (profile) or its end (timer)."""
+    if role == "profile":
+        return bool(((grids >= 0) | ~launches["instrumented"].to_numpy()).all())
+    return bool(((launches["tsc_complete"] != 0) | (launches["dev_end"] != 0)).all())
 
 
 def _bare_process(record: Mapping[str, Any], complete: bool) -> Process:

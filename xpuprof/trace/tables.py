@@ -104,9 +104,15 @@ class Process:
     threads: pd.DataFrame
     copies: pd.DataFrame
     complete: bool
-    """Every stream was closed in order."""
+    """Every stream was closed in order, or the process left by `_exit` with nothing outstanding."""
     distances: StackDistances | None = None
     """Of the CPU's data accesses, when they were asked for (`--memory`)."""
+
+    @property
+    def rank(self) -> int | None:
+        """The rank that a launcher (mpirun, srun, torchrun) gave the process."""
+        text = self.meta.get("rank") or self.meta.get("cpu_rank")
+        return int(text) if text else None
 
 
 @dataclass(frozen=True)

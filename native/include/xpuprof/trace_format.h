@@ -1,7 +1,7 @@
 /* xpuprof trace format. This header owns the on-disk format; nothing else may define it.
  *
  * A run directory holds `manifest.json` and one folder an execution (`profile`, `time-0`, ...);
- * an execution holds one folder a process, `<host>-<pid>`, with up to two streams:
+ * an execution holds one folder a process, named as part.h has it, with up to two streams:
  *
  *   events.xpt   written by the runtime (libxpuprof_rt): device programs, kernels, launches,
  *                time stamps, GPU vectors
@@ -64,7 +64,9 @@ struct xp_chunk_header {
 /* ---- records of events.xpt ------------------------------------------------------------------ */
 enum xp_event_tag {
   /* META: str key, str value. Keys: pid, ppid, host, tsc_hz, engine, engine_version, mode
-   * (profile|time), timer (sync|async), count_unit (lane|warp), warp_size, tsc_load,
+   * (profile|time), timer (sync|async), count_unit (lane|warp), warp_size, rank (that a launcher
+   * gave, part.h), ancestry (`pid:start` of the process and its ancestors, nearest first; start in
+   * clock ticks since boot), tsc_load (the stream began), age_ns (of the process then), tsc_exit,
    * clock_error_ticks (of device stamps: half the widest bracket around a correlation). */
   XP_EV_META = 1,
   /* PROGRAM: varint program id (dense, from 0), 16 bytes hash of the program as the driver

@@ -1,0 +1,44 @@
+/* The name of a process's folder in an execution: `<host>-<pid>`, and where a launcher (mpirun,
+ * srun, torchrun) gave the process a rank `<host>-rank<rank>-<pid>`. Every writer of a stream names
+ * it by this file, so that the streams of a process meet in one folder. */
+#ifndef XPUPROF_PART_H
+#define XPUPROF_PART_H
+
+enum { XP_PART_NAME_MAX = 320 };
+
+/* The rank that a launcher gave this process, in decimal, or 0. `get` is getenv. */
+static inline const char *xp_rank(char *(*get)(const char *)) {
+  /* Open MPI, PMIx, PMI (MPICH, Intel), MVAPICH, IBM, Cray, Flux, Slurm, torchrun: the one that
+   * started the process itself comes before the one that started the launcher. xpuprof's
+   * launch/ranks.py has the same list. */
+  static const char *const variables[] = {
+      "OMPI_COMM_WORLD_RANK", "PMIX_RANK",      "PMI_RANK",    "MV2_COMM_WORLD_RANK",
+      "JSM_NAMESPACE_RANK",   "FLUX_TASK_RANK", "ALPS_APP_PE", "RANK",
+      "SLURM_PROCID"};
+  for (unsigned i = 0; i < sizeof variables / sizeof *variables; i++) {
+    const char *value = get(variables[i]);
+    int digits = 0;
+    while (value && value[digits] >= '0' && value[digits] <= '9') digits++;
+    if (digits > 0 && digits < 10 && !value[digits]) return value;
+  }
+  return 0;
+}
+
+/* Writes the folder's name; `host` is cut at 255 bytes. */
+static inline void xp_part_name(char name[XP_PART_NAME_MAX], const char *host, const char *rank,
+                                unsigned pid) {
+  char digits[16];
+  int n = 0, d = sizeof digits;
+  digits[--d] = 0;
+  do digits[--d] = (char)('0' + pid % 10);
+  while (pid /= 10);
+  while (*host && n < 255) name[n++] = *host++;
+  if (rank)
+    for (const char *s = "-rank"; *s; s++) name[n++] = *s;
+  while (rank && *rank) name[n++] = *rank++;
+  name[n++] = '-';
+  while (digits[d]) name[n++] = digits[d++];
+  name[n] = 0;
+}
+
+#endif
