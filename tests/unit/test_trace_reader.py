@@ -219,9 +219,13 @@ def test_a_killed_timer_run_keeps_its_launches(tmp_path: Path) -> None:
 
 
 def test_a_program_that_leaves_by_exit_has_its_last_slice(tmp_path: Path) -> None:
-    """_exit() skips END; the supervisor saw the program's end, so the last slice ended too."""
-    found = process(tmp_path, traces.events()[:-1], None, closed=False, complete=True)
+    """_exit() skips END; the supervisor saw the program's end, so the last slice ended too. The
+    process is whole unless a launch waits for its counts."""
+    found = process(tmp_path / "a", traces.events()[:-1], None, closed=False, complete=True)
     assert found.slices["kernel"].tolist() == ["a", "b", "a", "SYS_exit"]
+    assert found.complete
+    outstanding = [r for r in traces.events()[:-1] if r[0] != 9]  # LAUNCH_GRID
+    found = process(tmp_path / "b", outstanding, None, closed=False, complete=True)
     assert not found.complete
 
 

@@ -91,7 +91,7 @@ class Job:
 
 
 def job_of(execution: Execution, like: Sequence[Key] = ()) -> Job:
-    """The job of an execution; with `like` in the order of those processes, which must all be there.
+    """The job of an execution; with `like` in the order of those processes, which must be all.
 
     Raises TraceError when one of them is missing, or others are there.
     """
