@@ -54,14 +54,12 @@ LAUNCHES = {
     "forks": 2,
     "contexts": 10,
     "features": 2,
-    "command_buffer": 7,
+    "command_buffer": 16,
 }
 # Cases with launches that cannot be instrumented, and the reasons that must be given.
 REASONS = {
     "foreign_binary": ["the program was made from a native binary"],
     "local_memory": ["the counters do not fit into local memory"],
-    # The kernel without branches needs no probe, so its launches are counted there too.
-    "command_buffer": ["launched from a command buffer"] * 3,
 }
 
 
@@ -156,6 +154,25 @@ def test_warps_of_all_shapes_against_the_model(cases: Path, tmp_path: Path) -> N
 def test_warps_under_concurrency(cases: Path, tmp_path: Path, case: str) -> None:
     """GIVEN threads, queues and waiting commands THEN each warp of each launch is exact."""
     expect(trips_model, layered([cases, case], tmp_path / "p"))
+
+
+def test_warps_of_replayed_launches(cases: Path, tmp_path: Path) -> None:
+    """GIVEN a command buffer that is replayed THEN each warp of each replay is exact."""
+    process = layered([cases, "command_buffer"], tmp_path / "p").process
+    gpu, launches = process.gpu, process.launches
+    if not len(launches):
+        pytest.skip("the device has no command buffers")
+    assert gpu is not None
+    counted = [warp_atomics(gpu, launch).tolist() for launch in launches["launch"]]
+    once = [trips_model((128,), (32,)).tolist(), [32] * 4]
+    for replay in (0, 3, 6, 10):
+        assert counted[replay : replay + 2] == once
+        # The runtime chose the groups of the third one.
+        plane = [(x, y) for x in range(1, 31) for y in range(1, 21) if 30 % x == 20 % y == 0]
+        chosen = counted[replay + 2]
+        assert any(chosen == trips_model((30, 20), local).tolist() for local in plane)
+    assert counted[9] == trips_model((128,), (32,)).tolist()
+    assert counted[13:] == [trips_model((256,), (64,)).tolist()] * 3
 
 
 def test_derived_counts(cases: Path, tmp_path: Path) -> None:

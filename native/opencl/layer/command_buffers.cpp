@@ -1,7 +1,7 @@
 // cl_khr_command_buffer: launches that are recorded once and run many times.
 #include "command_buffers.hpp"
 
-#include <algorithm>
+#include <utility>
 
 #include "launches.hpp"
 
@@ -12,7 +12,7 @@ namespace {
 struct CommandBuffer {
   cl_command_queue queue = nullptr;  // of commands that name none
   std::mutex lock;
-  std::vector<RecordedLaunch> launches;
+  RecordedLaunches launches;
 };
 
 Registry<cl_command_buffer_khr, CommandBuffer> &buffers =
@@ -44,7 +44,9 @@ cl_int retain_command_buffer(clRetainCommandBufferKHR_fn native, cl_command_buff
 
 cl_int release_command_buffer(clReleaseCommandBufferKHR_fn native, cl_command_buffer_khr buffer) {
   Api api;
-  quietly([&] { buffers.release(buffer); });
+  quietly([&] {
+    if (auto last = buffers.release(buffer)) forget_recorded(std::move(last->launches));
+  });
   return native(buffer);
 }
 
@@ -55,22 +57,19 @@ cl_int record_kernel(clCommandNDRangeKernelKHR_fn native, cl_command_buffer_khr 
                      const size_t *local, cl_uint n, const cl_sync_point_khr *wait,
                      cl_sync_point_khr *point, cl_mutable_command_khr *handle) {
   Api api;
-  cl_int error = native(buffer, queue, properties, kernel, dimensions, offset, global, local, n,
-                        wait, point, handle);
-  if (error == CL_SUCCESS)
-    quietly([&] {
-      auto record = buffers.find(buffer);
-      RecordedLaunch launch;
-      launch.kernel = kernel_of(kernel);
-      if (!record || !launch.kernel) return;
-      launch.queue = queue ? queue : record->queue;
-      launch.dimensions = dimensions;
-      std::copy_n(global, dimensions, launch.global);
-      if ((launch.has_offset = offset)) std::copy_n(offset, dimensions, launch.offset);
-      if ((launch.has_local = local)) std::copy_n(local, dimensions, launch.local);
-      std::lock_guard<std::mutex> guard(record->lock);
-      record->launches.push_back(std::move(launch));
-    });
+  auto put = [&](cl_kernel which, const size_t *chosen) {
+    return native(buffer, queue, properties, which, dimensions, offset, global, chosen, n, wait,
+                  point, handle);
+  };
+  auto buffer_record = buffers.find(buffer);
+  if (!buffer_record) return put(kernel, local);
+  cl_int error = CL_OUT_OF_HOST_MEMORY;
+  quietly([&] {
+    std::lock_guard<std::mutex> guard(buffer_record->lock);
+    error =
+        record(queue ? queue : buffer_record->queue, kernel, {dimensions, offset, global, local},
+               handle != nullptr, &buffer_record->launches, put);
+  });
   return error;
 }
 
@@ -78,7 +77,7 @@ cl_int enqueue_command_buffer(clEnqueueCommandBufferKHR_fn native, cl_uint n,
                               cl_command_queue *queues, cl_command_buffer_khr buffer,
                               cl_uint n_wait, const cl_event *wait, cl_event *event) {
   Api api;
-  std::vector<RecordedLaunch> launches;
+  RecordedLaunches launches;
   cl_command_queue instead = n && queues ? queues[0] : nullptr;
   quietly([&] {
     auto record = buffers.find(buffer);
@@ -86,11 +85,14 @@ cl_int enqueue_command_buffer(clEnqueueCommandBufferKHR_fn native, cl_uint n,
     std::lock_guard<std::mutex> guard(record->lock);
     launches = record->launches;
   });
+  auto enqueue = [&](const WaitList &behind, cl_event *to) {
+    if (behind.empty() || (n_wait && !wait)) return native(n, queues, buffer, n_wait, wait, to);
+    WaitList all(wait, wait + n_wait);
+    all.insert(all.end(), behind.begin(), behind.end());
+    return native(n, queues, buffer, static_cast<cl_uint>(all.size()), all.data(), to);
+  };
   cl_int error = CL_OUT_OF_HOST_MEMORY;
-  quietly([&] {
-    error = replay(launches, instead, event,
-                   [&](cl_event *to) { return native(n, queues, buffer, n_wait, wait, to); });
-  });
+  quietly([&] { error = replay(launches, instead, event, enqueue); });
   return error;
 }
 

@@ -121,19 +121,26 @@ static void make_shadow(Kernel *kernel, const Device &device, Variant *variant) 
                                   nullptr);
 }
 
+static std::shared_ptr<Variant> new_variant(Kernel *kernel, const Device &device) {
+  auto variant = std::make_shared<Variant>();
+  if (mode == Mode::profile)
+    make_shadow(kernel, device, variant.get());
+  else
+    variant->reason = "timed, not instrumented";
+  variant->id = kernel_id(*kernel, *variant);
+  return variant;
+}
+
 std::shared_ptr<Variant> variant_of(Kernel *kernel, const Device &device) {
   std::lock_guard<std::mutex> guard(kernel->lock);
   std::shared_ptr<Variant> &variant = kernel->variants[device.handle];
-  if (!variant) {
-    auto made = std::make_shared<Variant>();
-    if (mode == Mode::profile)
-      make_shadow(kernel, device, made.get());
-    else
-      made->reason = "timed, not instrumented";
-    made->id = kernel_id(*kernel, *made);
-    variant = made;
-  }
+  if (!variant) variant = new_variant(kernel, device);
   return variant;
+}
+
+std::shared_ptr<Variant> own_variant_of(Kernel *kernel, const Device &device) {
+  std::lock_guard<std::mutex> guard(kernel->lock);
+  return new_variant(kernel, device);
 }
 
 // ---- entries ----------------------------------------------------------------------------------

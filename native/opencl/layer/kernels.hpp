@@ -52,6 +52,9 @@ std::shared_ptr<Kernel> kernel_of(cl_kernel handle);
 
 // The kernel on the device; makes and registers it when it is first launched there.
 std::shared_ptr<Variant> variant_of(Kernel *kernel, const Device &device);
+// For a command of a command buffer: keeps the arguments that are set now. (PoCL 3.1 does not copy
+// what a recorded command is given.)
+std::shared_ptr<Variant> own_variant_of(Kernel *kernel, const Device &device);
 
 // Also reached through the extension's own function.
 cl_int set_usm_pointer(SetUsmPointer native, cl_kernel kernel, cl_uint index, const void *pointer);

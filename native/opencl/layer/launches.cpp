@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <deque>
+#include <utility>
 
 #include "../clinst_protocol.h"
 #include "clock.hpp"
@@ -33,8 +34,28 @@ struct Plan {
   bool local_known = false;
   size_t local[3] = {1, 1, 1};  // where known
   bool derived = false;         // counts follow from the geometry alone
+  size_t words = 0;             // of the area
   CounterArea area;
 };
+
+// What a launch of a command buffer needs at each replay.
+}  // namespace
+
+struct RecordedLaunch {
+  std::shared_ptr<Kernel> kernel;
+  cl_command_queue queue = nullptr;
+  cl_uint dimensions = 1;
+  bool has_offset = false, has_local = false;
+  size_t offset[3] = {}, global[3] = {1, 1, 1}, local[3] = {1, 1, 1};
+  Plan plan;
+  // The last replay's counters, on their way out of the plan's area; and the queue it ran in.
+  cl_event copied = nullptr;
+  std::shared_ptr<Queue> ran_in;
+  bool mixed = false;  // two replays write to the area at once
+  ~RecordedLaunch();
+};
+
+namespace {
 
 // A launch whose end we have not seen yet.
 struct Pending {
@@ -44,6 +65,7 @@ struct Pending {
   uint64_t seen = 0;          // when it was first seen finished
   std::shared_ptr<Queue> queue;
   Plan plan;
+  std::shared_ptr<RecordedLaunch> recorded;  // of a command buffer: its area is in use until then
 };
 
 // One lock over enqueueing and recording: the order of slices is the order of enqueueing.
@@ -194,15 +216,16 @@ void flush_all() {
 
 // ---- planning ---------------------------------------------------------------------------------
 
+std::shared_ptr<CounterPool> pool_of(const Queue &queue, PoolUse use) {
+  std::lock_guard<std::mutex> guard(queue.context->lock);
+  auto &slot = queue.context->pools[{queue.device->handle, use}];
+  if (!slot) slot = std::make_shared<CounterPool>(queue.context->handle, *queue.device);
+  return slot;
+}
+
 // Waits a little for room; never for ever, since what we wait for may wait for the application.
-CounterArea find_room(const Queue &queue, size_t words) {
-  std::shared_ptr<CounterPool> pool;
-  {
-    std::lock_guard<std::mutex> guard(queue.context->lock);
-    auto &slot = queue.context->pools[queue.device->handle];
-    if (!slot) slot = std::make_shared<CounterPool>(queue.context->handle, *queue.device);
-    pool = slot;
-  }
+CounterArea find_room(const Queue &queue, size_t words, PoolUse use) {
+  std::shared_ptr<CounterPool> pool = pool_of(queue, use);
   CounterArea area = pool->allocate(words, soft_limit);
   if (area) return area;
   poll_locked();
@@ -249,7 +272,7 @@ cl_int set_our_arguments(Variant *variant, const CounterArea &area, size_t scrat
 }
 
 // Decides whether the shadow runs, and prepares it. A reason means that it does not.
-std::string prepare_shadow(Plan *plan, const Queue &queue, const Kernel &kernel) {
+std::string prepare_shadow(Plan *plan, const Queue &queue, const Kernel &kernel, PoolUse use) {
   Variant &variant = *plan->variant;
   const InstrumentedKernel &info = *variant.info;
   if (info.n_args != kernel.arguments.size())
@@ -260,7 +283,8 @@ std::string prepare_shadow(Plan *plan, const Queue &queue, const Kernel &kernel)
   size_t scratch = scratch_bytes(*plan, kernel, *queue.device);
   if (!scratch) return "the counters do not fit into local memory";
   if (warps > hard_limit / 8 / (info.n_probes + 1)) return "the counters need too much memory";
-  plan->area = find_room(queue, CLINST_HEADER_WORDS + warps * info.n_probes);
+  plan->words = CLINST_HEADER_WORDS + warps * info.n_probes;
+  plan->area = find_room(queue, plan->words, use);
   if (!plan->area) return "the counters need too much memory";
   cl_int error = set_our_arguments(&variant, plan->area, scratch);
   if (error != CL_SUCCESS)
@@ -269,11 +293,6 @@ std::string prepare_shadow(Plan *plan, const Queue &queue, const Kernel &kernel)
   plan->kernel = variant.shadow;
   return "";
 }
-
-struct Range {
-  cl_uint dimensions;
-  const size_t *offset, *global, *local;
-};
 
 // A local size left to the runtime stays its choice. Where it tells what it would choose for the
 // application's kernel, the shadow gets that size, so that nothing has to be bounded from above.
@@ -290,10 +309,11 @@ bool find_local(const Queue &queue, const Kernel &kernel, const Range &range, si
 }
 
 // Which kernel the launch is of and how its work-items fall into groups; runs nothing of ours.
-Plan plain_plan(const Queue &queue, Kernel *kernel, const Range &range) {
+Plan plain_plan(const Queue &queue, Kernel *kernel, const Range &range, PoolUse use) {
   Plan plan;
   plan.kernel = kernel->handle;
-  plan.variant = variant_of(kernel, *queue.device);
+  plan.variant = use == PoolUse::recorded ? own_variant_of(kernel, *queue.device)
+                                          : variant_of(kernel, *queue.device);
   plan.reason = plan.variant->reason;
   if (!plan.variant->shadow) return plan;
   plan.local_known = find_local(queue, *kernel, range, plan.local);
@@ -307,9 +327,11 @@ Plan plain_plan(const Queue &queue, Kernel *kernel, const Range &range) {
   return plan;
 }
 
-Plan make_plan(const Queue &queue, Kernel *kernel, const Range &range) {
-  Plan plan = plain_plan(queue, kernel, range);
-  if (plan.variant->shadow && !plan.derived) plan.reason = prepare_shadow(&plan, queue, *kernel);
+Plan make_plan(const Queue &queue, Kernel *kernel, const Range &range,
+               PoolUse use = PoolUse::launches) {
+  Plan plan = plain_plan(queue, kernel, range, use);
+  if (plan.variant->shadow && !plan.derived)
+    plan.reason = prepare_shadow(&plan, queue, *kernel, use);
   return plan;
 }
 
@@ -363,14 +385,19 @@ void wait_in_sync(Pending *launch) {
   poll_locked();
 }
 
+// A launch of nothing: the driver's answer is the application's.
+bool is_empty(const Range &range) {
+  if (range.dimensions < 1 || range.dimensions > 3 || !range.global) return true;
+  return std::find(range.global, range.global + range.dimensions, 0) !=
+         range.global + range.dimensions;
+}
+
 template <class Native>
 cl_int launch(cl_command_queue queue_handle, cl_kernel kernel_handle, const Range &range,
               cl_event *event, Native &&native) {
   auto queue = queue_of(queue_handle);
   auto kernel = kernel_of(kernel_handle);
-  bool empty = range.dimensions < 1 || range.dimensions > 3 || !range.global;
-  for (cl_uint d = 0; !empty && d < range.dimensions; d++) empty = !range.global[d];
-  if (!queue || !kernel || empty) return native(kernel_handle, range.local, event);
+  if (!queue || !kernel || is_empty(range)) return native(kernel_handle, range.local, event);
 
   std::unique_lock<OrderLock> guard(order);
   register_exit();
@@ -447,41 +474,149 @@ cl_int CL_API_CALL wait_for_events(cl_uint n, const cl_event *events) {
   return error;
 }
 
-void record_replayed(const RecordedLaunch &recorded, cl_command_queue instead, cl_event event,
-                     uint64_t tsc) {
-  auto queue = queue_of(instead ? instead : recorded.queue);
+// ---- command buffers --------------------------------------------------------------------------
+
+Range range_of(const RecordedLaunch &recorded) {
+  return {recorded.dimensions, recorded.has_offset ? recorded.offset : nullptr, recorded.global,
+          recorded.has_local ? recorded.local : nullptr};
+}
+
+// Still running, as far as is known: its counters must not be overwritten by the next replay.
+bool under_way(RecordedLaunch *recorded) {
+  if (!recorded->copied || status_of(recorded->copied) > CL_COMPLETE) return recorded->copied;
+  next.clReleaseEvent(std::exchange(recorded->copied, nullptr));
+  return false;
+}
+
+// The replays share one area, so each has to wait until the last one's counters are out of it. In
+// an in-order queue it does. Elsewhere it is made to, unless something may wait for the
+// application: then neither replay has counts.
+void keep_replays_apart(const RecordedLaunches &launches, const Queue *queue, WaitList *wait) {
+  bool may_wait = !user_events_unfired();
+  for (const auto &recorded : launches) {
+    if (!under_way(recorded.get())) continue;
+    Queue &before = *recorded->ran_in;
+    if (queue && queue->in_order && before.handle == queue->handle) continue;
+    if (may_wait) {
+      wait->push_back(recorded->copied);
+      continue;
+    }
+    for (Pending &launch : pending[before.index])
+      if (launch.recorded == recorded) launch.plan.area = CounterArea();
+    recorded->mixed = true;
+  }
+  if (!wait->empty()) flush_all();
+}
+
+// Brings the replay's counters out of the area that the next replay writes to.
+std::string copy_counters(RecordedLaunch *recorded, const std::shared_ptr<Queue> &queue,
+                          cl_event done, Pending *record) {
+  const Plan &from = recorded->plan;
+  if (recorded->mixed) return "replayed while an earlier replay was under way";
+  CounterArea to = find_room(*queue, from.words, PoolUse::launches);
+  if (!to) return "the counters need too much memory";
+  cl_event copied = nullptr;
+  cl_int error = next.clEnqueueCopyBuffer(
+      queue->handle, from.area.buffer(), to.buffer(), from.area.first() * sizeof(uint64_t),
+      to.first() * sizeof(uint64_t), from.words * sizeof(uint64_t), 1, &done, &copied);
+  if (error != CL_SUCCESS)
+    return "the counters cannot be copied (error " + std::to_string(error) + ")";
+  if (recorded->copied) next.clReleaseEvent(recorded->copied);
+  recorded->copied = copied;
+  recorded->ran_in = queue;
+  next.clRetainEvent(copied);
+  record->event = copied;
+  record->plan.area = std::move(to);
+  return "";
+}
+
+void record_replayed(const std::shared_ptr<RecordedLaunch> &recorded, cl_command_queue instead,
+                     cl_event event, uint64_t tsc) {
+  auto queue = queue_of(instead ? instead : recorded->queue);
   if (!queue) return;
-  Range range{recorded.dimensions, recorded.has_offset ? recorded.offset : nullptr, recorded.global,
-              recorded.has_local ? recorded.local : nullptr};
+  const Plan &plan = recorded->plan;
   Pending record;
-  record.plan = plain_plan(*queue, recorded.kernel.get(), range);
-  if (!record.plan.derived && record.plan.reason.empty())
-    record.plan.reason = "launched from a command buffer";
-  record.launch = record_launch(*queue, record.plan, range, tsc);
+  record.plan.variant = plan.variant;
+  record.plan.reason = plan.reason;
+  record.plan.geometry = plan.geometry;
+  record.plan.local_known = plan.local_known;
+  record.plan.derived = plan.derived;
+  record.recorded = recorded;
   record.queue = queue;
-  record.event = event;
-  next.clRetainEvent(event);
+  if (plan.area) record.plan.reason = copy_counters(recorded.get(), queue, event, &record);
+  if (!record.event) {
+    record.event = event;
+    next.clRetainEvent(event);
+  }
+  record.launch = record_launch(*queue, record.plan, range_of(*recorded), tsc);
   pending[queue->index].push_back(std::move(record));
 }
 
 }  // namespace
 
-cl_int replay(const std::vector<RecordedLaunch> &launches, cl_command_queue instead,
-              cl_event *event, const std::function<cl_int(cl_event *)> &native) {
+RecordedLaunch::~RecordedLaunch() {
+  if (copied) next.clReleaseEvent(copied);
+}
+
+cl_int record(cl_command_queue queue_handle, cl_kernel kernel, const Range &range, bool changeable,
+              RecordedLaunches *launches,
+              const std::function<cl_int(cl_kernel, const size_t *local)> &native) {
+  auto recorded = std::make_shared<RecordedLaunch>();
+  auto queue = queue_of(queue_handle);
+  recorded->kernel = kernel_of(kernel);
+  if (!queue || !recorded->kernel || is_empty(range)) return native(kernel, range.local);
+  std::lock_guard<OrderLock> guard(order);
+  Plan &plan = recorded->plan;
+  plan = changeable ? plain_plan(*queue, recorded->kernel.get(), range, PoolUse::launches)
+                    : make_plan(*queue, recorded->kernel.get(), range, PoolUse::recorded);
+  if (changeable && plan.reason.empty())
+    plan.reason = "a command that can be changed in its command buffer";
+  plan.derived = plan.derived && !changeable;
+  bool shadow = plan.kernel != kernel;
+  cl_int error = native(plan.kernel, shadow && plan.local_known ? plan.local : range.local);
+  if (error != CL_SUCCESS && shadow) {
+    plan.reason =
+        "the device refused the instrumented kernel (error " + std::to_string(error) + ")";
+    plan.area = CounterArea();
+    error = native(kernel, range.local);
+  }
+  if (error != CL_SUCCESS) return error;
+  recorded->queue = queue_handle;
+  recorded->dimensions = range.dimensions;
+  std::copy_n(range.global, range.dimensions, recorded->global);
+  if ((recorded->has_offset = range.offset))
+    std::copy_n(range.offset, range.dimensions, recorded->offset);
+  if ((recorded->has_local = range.local))
+    std::copy_n(range.local, range.dimensions, recorded->local);
+  launches->push_back(std::move(recorded));
+  return CL_SUCCESS;
+}
+
+cl_int replay(const RecordedLaunches &launches, cl_command_queue instead, cl_event *event,
+              const std::function<cl_int(const WaitList &, cl_event *)> &native) {
   std::lock_guard<OrderLock> guard(order);
   register_exit();
   poll_locked();
   cl_event own = nullptr;
+  WaitList behind;
+  for (const auto &recorded : launches) recorded->mixed = false;
+  auto queue = launches.empty() ? nullptr : queue_of(instead ? instead : launches[0]->queue);
+  keep_replays_apart(launches, queue.get(), &behind);
   uint64_t tsc = xpu_tsc();
-  cl_int error = native(&own);
+  cl_int error = native(behind, &own);
   if (error != CL_SUCCESS) return error;
-  for (const RecordedLaunch &recorded : launches)
+  for (const auto &recorded : launches)
     quietly([&] { record_replayed(recorded, instead, own, tsc); });
   if (event)
     *event = own;
   else
     next.clReleaseEvent(own);
   return CL_SUCCESS;
+}
+
+void forget_recorded(RecordedLaunches launches) {
+  std::lock_guard<OrderLock> guard(order);
+  launches.clear();
 }
 
 void poll_all() {
@@ -509,7 +644,7 @@ void settle() {
 
 void close_context(Context &context) {
   poll_all();
-  std::map<cl_device_id, std::shared_ptr<CounterPool>> pools;
+  decltype(context.pools) pools;
   std::lock_guard<OrderLock> guard(order);
   std::lock_guard<std::mutex> own(context.lock);
   pools.swap(context.pools);

@@ -8,19 +8,28 @@
 
 namespace layer {
 
-// A launch in a command buffer, as it was recorded.
-struct RecordedLaunch {
-  std::shared_ptr<Kernel> kernel;
-  cl_command_queue queue = nullptr;
-  cl_uint dimensions = 1;
-  bool has_offset = false, has_local = false;
-  size_t offset[3] = {}, global[3] = {1, 1, 1}, local[3] = {1, 1, 1};
+struct Range {
+  cl_uint dimensions;
+  const size_t *offset, *global, *local;
 };
 
-// Runs a command buffer: `native` enqueues it. Its launches run uninstrumented, since what they
-// are given was fixed when they were recorded, and are recorded in their order.
-cl_int replay(const std::vector<RecordedLaunch> &launches, cl_command_queue instead,
-              cl_event *event, const std::function<cl_int(cl_event *)> &native);
+// A launch in a command buffer, as it was recorded, with counter memory of its own.
+struct RecordedLaunch;
+using RecordedLaunches = std::vector<std::shared_ptr<RecordedLaunch>>;
+
+// Records a launch: `native` puts the given kernel with the given local size into the command
+// buffer. A command that the application may change later is recorded as it is.
+cl_int record(cl_command_queue queue, cl_kernel kernel, const Range &range, bool changeable,
+              RecordedLaunches *launches,
+              const std::function<cl_int(cl_kernel, const size_t *local)> &native);
+
+using WaitList = std::vector<cl_event>;
+// Runs a command buffer: `native` enqueues it, behind the given events too.
+cl_int replay(const RecordedLaunches &launches, cl_command_queue instead, cl_event *event,
+              const std::function<cl_int(const WaitList &, cl_event *)> &native);
+
+// The command buffer is gone.
+void forget_recorded(RecordedLaunches launches);
 
 // Takes in whatever has finished; never waits.
 void poll_all();

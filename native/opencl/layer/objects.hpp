@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "layer.hpp"
@@ -39,10 +40,13 @@ const Device &device_of(cl_device_id handle);
 // The handles name new (sub-)devices from now on.
 void forget_devices(const cl_device_id *handles, cl_uint n);
 
+// Areas of recorded commands live long: they would keep a pool of launches from starting anew.
+enum class PoolUse { launches, recorded };
+
 struct Context {
   cl_context handle;
   std::mutex lock;  // guards pools
-  std::map<cl_device_id, std::shared_ptr<CounterPool>> pools;
+  std::map<std::pair<cl_device_id, PoolUse>, std::shared_ptr<CounterPool>> pools;
 };
 
 struct Queue {
