@@ -70,6 +70,10 @@ typedef struct xp_resource_row {
   uint32_t registers, local_static, local_dynamic, private_bytes;
 } xp_resource_row;
 
+typedef struct xp_lanes_row {
+  uint64_t launch, instructions;
+} xp_lanes_row;
+
 typedef struct xp_image_row {
   xp_text build_id, path;
 } xp_image_row;
@@ -101,7 +105,7 @@ typedef struct xp_cut_row {
 typedef struct xp_counts {
   uint64_t texts; /* bytes */
   uint64_t metas, programs, kernels, gpu_blocks, launches, completes, stamps, vectors,
-      vector_pairs, grids, grid_runs, launch_grids, copies, resources;
+      vector_pairs, grids, grid_runs, launch_grids, copies, resources, lanes;
   uint64_t images, cpu_blocks, threads, bbvs, bbv_pairs, cuts, ldvs, ldv_pairs;
   uint64_t chunks, bytes, unknown_records;
   uint64_t version;
@@ -128,6 +132,7 @@ typedef struct xp_arrays {
   xp_launch_grid_row *launch_grids;
   xp_copy_row *copies;
   xp_resource_row *resources;
+  xp_lanes_row *lanes;
   xp_image_row *images;
   xp_cpu_block_row *cpu_blocks;
   xp_thread_row *threads;

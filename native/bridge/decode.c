@@ -309,6 +309,13 @@ static void resources(xp_decoder *d, record *r) {
   ADD_ROW(d, r, resources, row);
 }
 
+static void lanes(xp_decoder *d, record *r) {
+  xp_lanes_row row;
+  row.launch = known_id(r, d->rows.launches);
+  row.instructions = varint(r);
+  ADD_ROW(d, r, lanes, row);
+}
+
 static int event_record(xp_decoder *d, record *r) {
   switch (r->tag) {
     case XP_EV_META:
@@ -343,6 +350,9 @@ static int event_record(xp_decoder *d, record *r) {
       return 1;
     case XP_EV_RESOURCES:
       resources(d, r);
+      return 1;
+    case XP_EV_LANES:
+      lanes(d, r);
       return 1;
     case XP_EV_END:
       end_record(d, r);

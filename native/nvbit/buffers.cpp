@@ -46,8 +46,8 @@ void CounterMemory::drop_idle(Tools *tools) {
 
 bool CounterMemory::clear(Tools *tools, CounterBuffer *buffer) {
   CUdeviceptr counters = buffer->memory + sizeof(CounterHead);
-  return ok(cuMemsetD8Async(buffer->memory + offsetof(CounterHead, strays), 0, sizeof(uint64_t),
-                            tools->stream)) &&
+  return ok(cuMemsetD8Async(buffer->memory + offsetof(CounterHead, strays), 0,
+                            sizeof(CounterHead) - offsetof(CounterHead, strays), tools->stream)) &&
          ok(cuMemsetD8Async(counters, 0, buffer->bytes - sizeof(CounterHead), tools->stream)) &&
          ok(cuEventRecord(buffer->cleared, tools->stream));
 }
@@ -56,7 +56,7 @@ CounterBuffer *CounterMemory::make(Tools *tools, const Kernel &kernel, uint64_t 
                                    std::string *why) {
   CounterBuffer buffer = {};
   buffer.warps = warps;
-  buffer.bytes = sizeof(CounterHead) + warps * kernel.columns * sizeof(uint64_t);
+  buffer.bytes = sizeof(CounterHead) + warps * (kernel.columns + 1ull) * sizeof(uint64_t);
   if (in_device_ + buffer.bytes > limit_) drop_idle(tools);
   buffer.in_device =
       in_device_ + buffer.bytes <= limit_ && ok(cuMemAlloc_v2(&buffer.memory, buffer.bytes));
@@ -75,7 +75,7 @@ CounterBuffer *CounterMemory::make(Tools *tools, const Kernel &kernel, uint64_t 
   }
   if (buffer.in_device) in_device_ += buffer.bytes;
   CounterBuffer *made = new CounterBuffer(buffer);
-  CounterHead head = {warps, kernel.columns, lanes_, buffer.bases, kernel.bases.size(), 0};
+  CounterHead head = {warps, kernel.columns, lanes_, buffer.bases, kernel.bases.size(), 0, 0};
   bool written = ok(cuMemcpyHtoDAsync_v2(buffer.memory, &head, sizeof head, tools->stream));
   if (written && !kernel.bases.empty())
     written =
@@ -114,15 +114,16 @@ bool CounterMemory::scratch(Tools *tools, uint64_t bytes) {
 }
 
 bool CounterMemory::hash(CUcontext context, Tools *tools, CounterBuffer *buffer, uint32_t columns,
-                         uint64_t warps, WarpClasses *classes) {
+                         uint64_t warps, Reading *reading) {
   ClassBuilder builder;
   std::vector<RowHash> hashes(std::min<uint64_t>(warps, ROWS_A_PASS));
   if (!scratch(tools, hashes.size() * sizeof(RowHash))) return false;
+  CUdeviceptr lanes_at = buffer->memory + offsetof(CounterHead, lane_instructions);
   for (uint64_t first = 0; first < warps; first += hashes.size()) {
     uint64_t rows = std::min<uint64_t>(hashes.size(), warps - first);
     CUdeviceptr counters =
-        buffer->memory + sizeof(CounterHead) + first * columns * sizeof(uint64_t);
-    void *arguments[] = {&counters, &rows, &columns, &tools->scratch};
+        buffer->memory + sizeof(CounterHead) + first * (columns + 1ull) * sizeof(uint64_t);
+    void *arguments[] = {&counters, &rows, &columns, &tools->scratch, &lanes_at};
     uint32_t blocks = static_cast<uint32_t>(std::min<uint64_t>((rows + 7) / 8, 4096));
     nvbit_launch_kernel(context, tools->hash_rows, blocks, 1, 1, 256, 1, 1, 0, tools->stream,
                         arguments, nullptr);
@@ -132,7 +133,16 @@ bool CounterMemory::hash(CUcontext context, Tools *tools, CounterBuffer *buffer,
       return false;
     builder.add(hashes.data(), rows);
   }
-  *classes = builder.classes();
+  reading->classes = builder.classes();
+  uint64_t totals[2]; /* they lie side by side */
+  static_assert(sizeof(CounterHead) - offsetof(CounterHead, strays) == sizeof totals,
+                "the last two");
+  if (!ok(cuMemcpyDtoHAsync_v2(totals, buffer->memory + offsetof(CounterHead, strays),
+                               sizeof totals, tools->stream)) ||
+      !ok(cuStreamSynchronize(tools->stream)))
+    return false;
+  reading->strays = totals[0];
+  reading->lane_instructions = totals[1];
   return true;
 }
 
@@ -162,16 +172,14 @@ bool CounterMemory::gather(CUcontext context, Tools *tools, CounterBuffer *buffe
 }
 
 bool CounterMemory::read(CUcontext context, const Kernel &kernel, CounterBuffer *buffer,
-                         uint64_t warps, CUevent done, WarpClasses *classes,
-                         std::vector<uint64_t> *vectors, uint64_t *strays) {
+                         uint64_t warps, CUevent done, Reading *reading) {
   Tools *tools = &contexts_[context];
-  CUdeviceptr strays_at = buffer->memory + offsetof(CounterHead, strays);
   bool whole = ok(cuEventSynchronize(done)) &&
-               ok(cuMemcpyDtoHAsync_v2(strays, strays_at, sizeof *strays, tools->stream)) &&
-               hash(context, tools, buffer, kernel.columns, warps, classes) &&
-               gather(context, tools, buffer, kernel.columns, classes->first_row, vectors) &&
+               hash(context, tools, buffer, kernel.columns, warps, reading) &&
+               gather(context, tools, buffer, kernel.columns, reading->classes.first_row,
+                      &reading->vectors) &&
                /* What NVBit's launch call returns is not documented; this tells what matters. */
-               vectors_match(*classes, *vectors, kernel.columns);
+               vectors_match(reading->classes, reading->vectors, kernel.columns);
   give_back(context, kernel, buffer);
   return whole;
 }

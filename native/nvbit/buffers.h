@@ -23,6 +23,14 @@ struct CounterBuffer {
   bool in_device;
 };
 
+/* What a launch's counters said. */
+struct Reading {
+  WarpClasses classes;
+  std::vector<uint64_t> vectors; /* classes x columns */
+  uint64_t lane_instructions;    /* of all warps */
+  uint64_t strays;               /* counts that had no place: must be 0 */
+};
+
 class CounterMemory {
  public:
   CounterMemory(uint64_t limit_bytes, bool lanes) : limit_(limit_bytes), lanes_(lanes) {}
@@ -33,7 +41,7 @@ class CounterMemory {
   /* Waits for the event, reads the launch's classes and their vectors, clears the buffer and takes
    * it back. False: the driver failed. */
   bool read(CUcontext context, const Kernel &kernel, CounterBuffer *buffer, uint64_t warps,
-            CUevent done, WarpClasses *classes, std::vector<uint64_t> *vectors, uint64_t *strays);
+            CUevent done, Reading *reading);
   void give_back(CUcontext context, const Kernel &kernel, CounterBuffer *buffer);
   void end(CUcontext context);
 
@@ -51,7 +59,7 @@ class CounterMemory {
   bool clear(Tools *tools, CounterBuffer *buffer);
   bool scratch(Tools *tools, uint64_t bytes);
   bool hash(CUcontext context, Tools *tools, CounterBuffer *buffer, uint32_t columns,
-            uint64_t warps, WarpClasses *classes);
+            uint64_t warps, Reading *reading);
   bool gather(CUcontext context, Tools *tools, CounterBuffer *buffer, uint32_t columns,
               const std::vector<uint64_t> &rows, std::vector<uint64_t> *vectors);
 

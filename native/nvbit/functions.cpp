@@ -39,6 +39,7 @@ DeviceFunction &Functions::look_into(CUcontext context, CUfunction function) {
     nvbit_insert_call(first, "xpuprof_count_called", IPOINT_BEFORE);
     nvbit_add_call_arg_const_val32(first, made.number);
     nvbit_add_call_arg_const_val32(first, b);
+    nvbit_add_call_arg_const_val32(first, made.blocks[b].block.instructions);
     nvbit_add_call_arg_launch_val64(first, 0);
   }
   return made;
@@ -92,6 +93,7 @@ Kernel Functions::make(CUcontext context, CUfunction function) {
     Instr *first = instructions[own[b].first];
     nvbit_insert_call(first, "xpuprof_count_block", IPOINT_BEFORE);
     nvbit_add_call_arg_const_val32(first, b);
+    nvbit_add_call_arg_const_val32(first, own[b].block.instructions);
     nvbit_add_call_arg_launch_val64(first, 0);
   }
   for (CUfunction called : nvbit_get_related_functions(context, function)) {

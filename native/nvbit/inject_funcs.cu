@@ -25,25 +25,32 @@ static __device__ __forceinline__ void add(uint64_t address, uint64_t n) {
   asm volatile("red.global.add.u64 [%0], %1;" ::"l"(address), "l"(n) : "memory");
 }
 
-static __device__ __forceinline__ void count(uint64_t launch, uint32_t column, uint32_t active) {
+static __device__ __forceinline__ void count(uint64_t launch, uint32_t column,
+                                             uint32_t instructions, uint32_t active) {
   const CounterHead *head = reinterpret_cast<const CounterHead *>(launch);
   uint64_t warp = logical_warp(), warps = __ldg(&head->warps);
-  uint32_t row = __ldg(&head->row);
-  uint64_t where = launch + offsetof(CounterHead, strays);
-  if (warp < warps && column < row)
-    where = launch + sizeof(CounterHead) + (warp * row + column) * sizeof(uint64_t);
-  /* Groups of one warp may be interleaved: the addition must be whole. Nobody waits for it. */
-  add(where, __ldg(&head->lanes) ? __popc(active) : 1);
+  uint32_t row = __ldg(&head->row), lanes = static_cast<uint32_t>(__popc(active));
+  if (warp >= warps || column >= row) {
+    add(launch + offsetof(CounterHead, strays), 1);
+    return;
+  }
+  uint64_t first = launch + sizeof(CounterHead) + warp * (row + 1ull) * sizeof(uint64_t);
+  /* Groups of one warp may be interleaved: the additions must be whole. Nobody waits for them. */
+  add(first + column * sizeof(uint64_t), __ldg(&head->lanes) ? lanes : 1);
+  add(first + row * sizeof(uint64_t), static_cast<uint64_t>(lanes) * instructions);
 }
 
 /* A block of the kernel itself: its ordinal is its column. */
-extern "C" __device__ __noinline__ void xpuprof_count_block(uint32_t column, uint64_t launch) {
+extern "C" __device__ __noinline__ void xpuprof_count_block(uint32_t column, uint32_t instructions,
+                                                            uint64_t launch) {
   uint32_t active = __activemask();
-  if (lane() == static_cast<uint32_t>(__ffs(active) - 1)) count(launch, column, active);
+  if (lane() == static_cast<uint32_t>(__ffs(active) - 1))
+    count(launch, column, instructions, active);
 }
 
 /* A block of a function that kernels call: where its columns start depends on the kernel. */
 extern "C" __device__ __noinline__ void xpuprof_count_called(uint32_t function, uint32_t block,
+                                                             uint32_t instructions,
                                                              uint64_t launch) {
   uint32_t active = __activemask();
   if (lane() != static_cast<uint32_t>(__ffs(active) - 1)) return;
@@ -51,5 +58,5 @@ extern "C" __device__ __noinline__ void xpuprof_count_called(uint32_t function, 
   uint32_t base = NO_COLUMN;
   if (function < __ldg(&head->functions))
     base = __ldg(reinterpret_cast<const uint32_t *>(__ldg(&head->bases)) + function);
-  count(launch, base == NO_COLUMN ? NO_COLUMN : base + block, active);
+  count(launch, base == NO_COLUMN ? NO_COLUMN : base + block, instructions, active);
 }

@@ -84,28 +84,28 @@ class Ours {
 void read_one() {
   Flight flight = in_flight.front();
   in_flight.pop_front();
-  WarpClasses classes;
-  std::vector<uint64_t> vectors;
-  uint64_t stray = 0;
+  Reading reading = {};
   cuCtxPushCurrent_v2(flight.context);
   bool whole = memory->read(flight.context, flight.kernel, flight.buffer, flight.warps, flight.done,
-                            &classes, &vectors, &stray);
+                            &reading);
   cuEventDestroy_v2(flight.done);
   CUcontext popped;
   cuCtxPopCurrent_v2(&popped);
-  strays += stray;
-  if (!whole || stray) { /* better no vectors than wrong ones: the launch stays without */
+  strays += reading.strays;
+  if (!whole || reading.strays) { /* better no vectors than wrong ones: the launch stays without */
     lost_readings++;
     return;
   }
+  const WarpClasses &classes = reading.classes;
   xpu_grid grid = {};
   grid.kernel = flight.kernel.id;
   grid.n_vectors = static_cast<uint32_t>(classes.first_row.size());
-  grid.counts = vectors.data();
+  grid.counts = reading.vectors.data();
   grid.n_runs = classes.run_class.size();
   grid.run_vector = classes.run_class.data();
   grid.run_length = classes.run_length.data();
   xpu_kernel_counts(flight.launch, &grid);
+  if (!lanes) xpu_launch_lanes(flight.launch, reading.lane_instructions);
 }
 
 void read_finished() {

@@ -305,6 +305,17 @@ void xpu_launch_resources(uint64_t launch, const xpu_resources *resources) {
   unlock();
 }
 
+void xpu_launch_lanes(uint64_t launch, uint64_t lane_instructions) {
+  lock();
+  if (recording()) {
+    xp_body record = body(2 * XP_VARINT_MAX);
+    xp_put_varint(&record, launch);
+    xp_put_varint(&record, lane_instructions);
+    put(XP_EV_LANES, &record, launch);
+  }
+  unlock();
+}
+
 __attribute__((noinline)) void xpu_kernel_complete(const xpu_completion *completion) {
   lock();
   if (recording()) {

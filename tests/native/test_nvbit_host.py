@@ -12,6 +12,12 @@ import numpy as np
 import pytest
 from cuda_parts import NATIVE, cuda_include
 
+import xpuprof
+from xpuprof.sampling import pka, sieve
+from xpuprof.sampling.profile import from_process
+from xpuprof.trace.check import check_run
+from xpuprof.trace.clock import tsc
+from xpuprof.trace.run import create_run
 from xpuprof.trace.streams import EVENTS, Stream, read_stream
 
 pytestmark = [pytest.mark.cuda, pytest.mark.slow]
@@ -42,9 +48,10 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass(frozen=True)
 class Ran:
-    """What the stand-in's device counted, and the trace."""
+    """What the stand-in's device counted (vectors; lane instructions), and the trace."""
 
     expected: list[tuple[str, np.ndarray]]
+    lanes: list[int]
     stream: Stream
     errors: str
 
@@ -60,12 +67,13 @@ def run(program: Path, out: Path, in_flight: int, **environment: str) -> Ran:
         check=True,
         timeout=120,
     )
-    expected = []
+    expected, lanes = [], []
     for line in done.stdout.splitlines():
-        name, warps, *counts = line.split()
+        name, warps, lane_instructions, *counts = line.split()
+        lanes.append(int(lane_instructions))
         expected.append((name, np.array(counts, np.uint64).reshape(int(warps), -1)))
     (events,) = out.glob("*/events.xpt")
-    return Ran(expected, read_stream(events, EVENTS), done.stderr)
+    return Ran(expected, lanes, read_stream(events, EVENTS), done.stderr)
 
 
 def vectors(stream: Stream, launch: int) -> np.ndarray | None:
@@ -98,6 +106,7 @@ def assert_exact(ran: Ran) -> None:
     for launch, (_, counts) in enumerate(ran.expected):
         found = vectors(ran.stream, launch)
         assert found is not None and np.array_equal(found, counts), launch
+    assert ran.stream["lanes"]["instructions"].tolist() == ran.lanes
     meta = ran.stream.meta()
     assert meta["counts_without_place"] == meta["launches_not_read"] == "0"
 
@@ -110,6 +119,19 @@ def test_every_launch_has_its_own_vectors(program: Path, tmp_path: Path, in_flig
     assert len(ran.expected) == 40 * 2 + 3 * 3 + 1
     assert_exact(ran)
     assert "managed 0" in ran.errors
+
+
+def test_thread_level_counts_are_an_option(program: Path, tmp_path: Path) -> None:
+    """GIVEN the unit lane WHEN run THEN a block counts once for each active lane."""
+    ran = run(program, tmp_path / "t", 3, XPUPROF_COUNT_UNIT="lane")
+    assert ran.stream.meta()["count_unit"] == "lane"
+    weights = ran.stream["gpu_blocks"]["instructions"].astype(np.uint64)
+    for launch, expected in enumerate(ran.lanes):
+        found = vectors(ran.stream, launch)
+        assert found is not None
+        kernel = ran.stream["kernels"][ran.stream["launches"]["kernel"][launch]]
+        own = slice(int(kernel["first_block"]), int(kernel["first_block"] + kernel["n_blocks"]))
+        assert int((found * weights[own]).sum()) == expected
 
 
 def test_beyond_the_memory_limit_counts_stay_exact(program: Path, tmp_path: Path) -> None:
@@ -131,3 +153,63 @@ def test_kernels_that_are_not_chosen_run_uninstrumented(program: Path, tmp_path:
     assert set(reasons) == {"", "not chosen by --kernels"}
     for launch in plain[9:12]:
         assert np.array_equal(vectors(ran.stream, launch), ran.expected[launch][1])
+
+
+# Of the stand-in's kernels, own blocks first: instructions, and which of them access memory.
+BLOCKS = {
+    "plain": [(4, "global_loads global_stores atomics")],
+    "branchy": [
+        (1, ""),
+        (1, ""),
+        (1, ""),
+        (1, ""),
+        (1, ""),
+        (4, "shared_loads shared_stores"),
+    ],
+    "caller": [
+        (1, ""),
+        (1, ""),
+        (2, ""),
+        (1, ""),
+        (1, ""),
+        (4, "shared_loads shared_stores"),
+    ],
+}
+
+
+def test_inputs_of_pka_and_sieve_come_from_the_same_run(program: Path, tmp_path: Path) -> None:
+    """GIVEN a run of the tool WHEN read THEN instructions, loads, stores, atomics and divergence
+    efficiency of each launch are those of the counts and the code, and both methods select."""
+    writer = create_run(tmp_path / "run", force=False, argv=["stand-in"], seed=1)
+    record = {"name": "profile", "role": "profile", "cpu_engine": "none", "gpu_engine": "nvbit"}
+    folder = writer.begin_execution({**record, "timer": ""})
+    folder.rmdir()
+    began = {"tsc_start": tsc()}
+    ran = run(program, folder, 3)
+    ended = {"status": "complete", "exit_code": 0, "signal": None, "pid": 1, "wall_s": 1.0}
+    writer.end_execution("profile", {**ended, **began, "tsc_end": tsc()})
+    writer.finish("complete")
+    assert check_run(tmp_path / "run").violations == []
+
+    process = xpuprof.open(tmp_path / "run").profile.processes[0]
+    times = np.concatenate([[float(counts.sum()) for _, counts in ran.expected], [0.0]])
+    profile = from_process(process, times)
+    for launch, ((name, counts), lanes) in enumerate(zip(ran.expected, ran.lanes, strict=True)):
+        expected: dict[str, int] = {}
+        for (length, accesses), times_executed in zip(
+            BLOCKS[name], counts.sum(axis=0).tolist(), strict=True
+        ):
+            instructions = expected.get("gpu_instructions", 0) + length * times_executed
+            expected["gpu_instructions"] = instructions
+            for access in accesses.split():
+                expected[access] = expected.get(access, 0) + times_executed
+        for metric, value in expected.items():
+            assert profile.metrics[metric][launch] == value, (launch, name, metric)
+        efficiency = lanes / max(32 * expected["gpu_instructions"], 1)
+        assert profile.metrics["divergence_efficiency"][launch] == pytest.approx(efficiency)
+    chosen = pka.select(profile)
+    assert "divergence efficiency" not in chosen.scores["missing_metrics"]
+    assert "thread global atomics" not in chosen.scores["missing_metrics"]
+    assert chosen.representatives
+    total = sum(r.weight for r in sieve.select(profile).representatives)
+    assert total == pytest.approx(1.0)

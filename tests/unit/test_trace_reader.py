@@ -130,6 +130,12 @@ def test_resources_of_a_launch(tmp_path: Path) -> None:
     assert found.launches[names].to_numpy().tolist() == [[0] * 4, [40, 1024, 7, 16], [0] * 4]
 
 
+def test_lanes_of_a_launch(tmp_path: Path) -> None:
+    events = traces.events()
+    found = process(tmp_path, [*events[:-1], traces.lanes(1, 1 << 40), events[-1]], None)
+    assert found.launches["lane_instructions"].tolist() == [0, 1 << 40, 0]
+
+
 def test_executions_are_decoded_when_asked_for(tmp_path: Path) -> None:
     """GIVEN a damaged timer run THEN the profile can still be read."""
     path = traces.write_run(tmp_path / "run", traces.events(), traces.cpu())

@@ -89,6 +89,10 @@ def resources(number: int, *values: int) -> Record:
     return 11, varints([number, *values]), number
 
 
+def lanes(number: int, instructions: int) -> Record:
+    return 12, varints([number, instructions]), number
+
+
 # ---- cpu.xpt -------------------------------------------------------------------------------------
 
 

@@ -291,7 +291,20 @@ def _mix(process: Process) -> dict[str, F64]:
         values = np.zeros(len(process.slices))
         values[launched] = per_grid[process.gpu.launch_grid[launched]]
         result[metric] = values
-    return result
+    return result | _divergence(process)
+
+
+def _divergence(process: Process) -> dict[str, F64]:
+    """Share of a warp's work-items that execute its instructions, of every launch; nothing when
+    an instrumented launch does not tell."""
+    launches, warp_size = process.launches, int(process.meta.get("warp_size") or 0)
+    lanes = launches["lane_instructions"].to_numpy(np.float64)
+    executed = process.slices["gpu_instructions"].to_numpy(np.float64)[: len(launches)]
+    if not warp_size or not lanes.any() or (executed[lanes == 0.0] > 0.0).any():
+        return {}
+    values = np.zeros(len(process.slices))
+    values[: len(launches)] = lanes / np.maximum(warp_size * executed, 1.0)
+    return {"divergence_efficiency": values}
 
 
 def _clusters(process: Process, seed: int) -> I32:

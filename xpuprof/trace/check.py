@@ -39,6 +39,7 @@ INVARIANTS = {
     "slice-times": "slice times are never negative and add up to the whole run",
     "grid-warps": "a grid's runs add up to its warps",
     "grid-instructions": "a grid's warp vectors add up to the instructions that it states",
+    "lane-instructions": "a warp's instruction is executed by 1 up to all of its work-items",
     "block-mix": "a GPU block's instruction classes add up to its instructions",
 }
 EXAMPLES = 5
@@ -416,6 +417,7 @@ def _grids(part: Part) -> Iterator[Violation]:
                 f"grid {i} adds up to {sums[i]} {column}, its record says {grids[column][i]}"
                 f"{_more(wrong, i)}",
             )
+    yield from _lanes(part)
     wrong = blocks["mix"].sum(axis=1, dtype=np.uint64) != blocks["instructions"]
     for i in _first(wrong):
         yield part.violation(
@@ -423,6 +425,26 @@ def _grids(part: Part) -> Iterator[Violation]:
             f"block {i} of kernel {blocks['kernel'][i]} has {blocks['instructions'][i]} "
             f"instructions, its classes {blocks['mix'][i].sum()}{_more(wrong, i)}",
         )
+
+
+def _lanes(part: Part) -> Iterator[Violation]:
+    """Between 1 and warp size work-items a warp instruction."""
+    assert part.events is not None
+    lanes, grids, launch_grids = (part.events[name] for name in ("lanes", "grids", "launch_grids"))
+    warp_size = int(part.events.meta().get("warp_size") or 0)
+    if not len(lanes) or not warp_size:
+        return
+    grid_of = dict(zip(launch_grids["launch"].tolist(), launch_grids["grid"].tolist(), strict=True))
+    for launch, executed in lanes.tolist():
+        if launch not in grid_of:
+            continue
+        instructions = int(grids["instructions"][grid_of[launch]])
+        if not instructions <= executed <= warp_size * instructions:
+            yield part.violation(
+                "lane-instructions",
+                f"launch {launch} has {instructions} warp instructions and {executed} lane "
+                f"instructions, with {warp_size} work-items a warp",
+            )
 
 
 _CHECKS: tuple[Callable[[Part], Iterator[Violation]], ...] = (

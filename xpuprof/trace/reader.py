@@ -200,6 +200,7 @@ def _launches(events: Stream | None, kernels: pd.DataFrame, name: str) -> pd.Dat
             "dev_start": start,
             "dev_end": end,
             **_resources(events, len(rows)),
+            "lane_instructions": _lanes(events, len(rows)),
             "instrumented": (rows["flags"] & _INSTRUMENTED) != 0,
             "reason": _objects(events.texts(rows["reason"]) if events else []),
         }
@@ -226,6 +227,15 @@ def _resources(events: Stream | None, launches: int) -> dict[str, npt.NDArray[np
         for name, column in columns.items():
             column[rows["launch"].astype(np.int64)] = rows[name]
     return columns
+
+
+def _lanes(events: Stream | None, launches: int) -> npt.NDArray[np.uint64]:
+    """Instructions of each launch, counted once a work-item; 0 where the engine does not tell."""
+    lanes = np.zeros(launches, np.uint64)
+    if events is not None:
+        rows = events["lanes"]
+        lanes[rows["launch"].astype(np.int64)] = rows["instructions"]
+    return lanes
 
 
 def _launch_grid(events: Stream | None, launches: int) -> npt.NDArray[np.int64]:

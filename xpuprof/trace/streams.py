@@ -88,6 +88,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
             ("local_dynamic", "<u4"),
             ("private_bytes", "<u4"),
         ],
+        "lanes": [("launch", "<u8"), ("instructions", "<u8")],
         "image": [("build_id", _TEXT), ("path", _TEXT)],
         "cpu_block": [
             ("identity", "<u8"),
@@ -133,6 +134,7 @@ _ARRAYS: dict[str, tuple[str, np.dtype[Any]]] = {
     "launch_grids": ("launch_grids", DTYPES["launch_grid"]),
     "copies": ("copies", DTYPES["copy"]),
     "resources": ("resources", DTYPES["resource"]),
+    "lanes": ("lanes", DTYPES["lanes"]),
     "images": ("images", DTYPES["image"]),
     "cpu_blocks": ("cpu_blocks", DTYPES["cpu_block"]),
     "threads": ("threads", DTYPES["thread"]),
@@ -149,6 +151,7 @@ _POINTERS = {name: field.type for name, field in ffi.typeof("xp_arrays").fields}
 
 _EVENT_TAGS = (
     "META PROGRAM KERNEL LAUNCH COMPLETE STAMP WARP_VECTOR GRID_VECTOR LAUNCH_GRID COPY RESOURCES"
+    " LANES"
 )
 _CPU_TAGS = "META IMAGE BLOCK THREAD BBV CUT LDV"
 _TAGS = {

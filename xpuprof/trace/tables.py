@@ -87,7 +87,8 @@ class Process:
     `launches`: one row a launch: launch, kernel (name), call (nth launch of that name, from 1),
     kernel_id, program (hex hash), dimensions, gx gy gz, lx ly lz, ox oy oz, queue, device, thread,
     tsc_run, tsc_complete, dev_start, dev_end (ticks, 0 unknown), registers, local_static,
-    local_dynamic, private_bytes (0 where the device does not tell), instrumented, reason.
+    local_dynamic, private_bytes (0 where the device does not tell), lane_instructions (each
+    instruction once for every work-item that executed it; 0 where not told), instrumented, reason.
 
     `slices`: one row a slice (launches + 1): slice, kernel, call, program, gx.., lx.., warps,
     cpu_instructions, gpu_instructions, instrumented. The last row's kernel is SYS_exit, call 1.

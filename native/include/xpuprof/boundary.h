@@ -100,6 +100,8 @@ XPU_API void xpu_launch_resources(uint64_t launch, const xpu_resources *resource
 XPU_API void xpu_kernel_complete(const xpu_completion *completion);
 /* The launch's vectors, when they have been read back. Identical grids are stored once. */
 XPU_API void xpu_kernel_counts(uint64_t launch, const xpu_grid *grid);
+/* The launch's instructions, each counted once for every work-item that executed it. */
+XPU_API void xpu_launch_lanes(uint64_t launch, uint64_t lane_instructions);
 XPU_API void xpu_copy(uint32_t direction, uint64_t bytes, uint64_t tsc_start, uint64_t tsc_end,
                       uint32_t queue);
 

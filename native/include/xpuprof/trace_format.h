@@ -104,6 +104,10 @@ enum xp_event_tag {
    * work-group local ("shared") bytes, varint private ("local") bytes a work-item. Only from
    * devices that tell. */
   XP_EV_RESOURCES = 11,
+  /* LANES: varint launch, varint lane instructions: each instruction counted once for every
+   * work-item that executed it. Over (warp size x the grid's warp instructions) it is the launch's
+   * divergence efficiency. Only from engines that count warps and tell it. */
+  XP_EV_LANES = 12,
   /* END: varint launches seen, varint launches instrumented. The last record of a stream that
    * was closed in order. */
   XP_EV_END = 15,

@@ -354,7 +354,8 @@ EXPORT CUresult cuCtxSetCurrent(CUcontext context) {
 
 static size_t image_size(const void *image) {
   Elf64_Ehdr head;
-  if (memcmp(image, ELFMAG, SELFMAG) != 0) return strlen(static_cast<const char *>(image)); /* PTX */
+  if (memcmp(image, ELFMAG, SELFMAG) != 0)
+    return strlen(static_cast<const char *>(image)); /* PTX */
   memcpy(&head, image, sizeof head);
   size_t end = head.e_shoff + static_cast<size_t>(head.e_shnum) * head.e_shentsize;
   size_t other = head.e_phoff + static_cast<size_t>(head.e_phnum) * head.e_phentsize;

@@ -5,7 +5,8 @@
  * side: columns of kernels and called functions, buffers in flight and used again, classes read
  * back, memory beyond the limit, graphs, failed launches. It cannot show what NVBit does on a GPU.
  *
- * Prints a line for each launch that ran: kernel warps count(warp 0, block 0) count(0, 1) ... */
+ * Prints a line for each launch that ran: kernel warps lane-instructions count(warp 0, block 0)
+ * count(0, 1) ... */
 #define __device__
 #define __noinline__
 #include "kit.h"
@@ -105,10 +106,12 @@ int nvbit_launch_kernel(CUcontext, CUfunction f, uint32_t, uint32_t, uint32_t, u
     uint64_t rows = *static_cast<uint64_t *>(a[1]);
     uint32_t columns = *static_cast<uint32_t *>(a[2]);
     RowHash *hashes = *static_cast<RowHash **>(a[3]);
+    uint64_t *lanes = *static_cast<uint64_t **>(a[4]);
     for (uint64_t row = 0; row < rows; row++) {
       hashes[row] = {0, 0};
       for (uint32_t c = 0; c < columns; c++)
-        row_hash_add(&hashes[row], c, counters[row * columns + c]);
+        row_hash_add(&hashes[row], c, counters[row * (columns + 1) + c]);
+      *lanes += counters[row * (columns + 1) + columns];
     }
   } else {
     const uint64_t *which = *static_cast<uint64_t **>(a[1]);
@@ -116,7 +119,7 @@ int nvbit_launch_kernel(CUcontext, CUfunction f, uint32_t, uint32_t, uint32_t, u
     uint32_t columns = *static_cast<uint32_t *>(a[3]);
     uint64_t *to = *static_cast<uint64_t **>(a[4]);
     for (uint64_t i = 0; i < n; i++)
-      memcpy(to + i * columns, counters + which[i] * columns, columns * sizeof *to);
+      memcpy(to + i * columns, counters + which[i] * (columns + 1), columns * sizeof *to);
   }
   return 1; /* not documented: the tool must not care */
 }
@@ -187,24 +190,44 @@ static uint64_t times(uint64_t launch, uint64_t warp, uint32_t block) {
   return (warp % 3 + 1) * (block * 7 + launch % 5) % 11;
 }
 
+/* How many lanes are active in the block: made up, 1 to 32. */
+static uint64_t lanes(uint64_t launch, uint64_t warp, uint32_t block) {
+  return 1 + (launch * 5 + warp * 3 + block * 11) % 32;
+}
+
+struct Expected {
+  std::vector<uint64_t> counts;
+  uint64_t lane_instructions = 0;
+};
+
+/* Instructions of the block that `code[at]` begins: up to the next call that the tool inserted. */
+static uint64_t block_length(const Function *f, size_t at) {
+  size_t end = at + 1;
+  while (end < f->code.size() && !f->calls.count(f->code[end])) end++;
+  return end - at;
+}
+
 /* What the functions in inject_funcs.cu do, from the arguments that the tool inserted. */
 static void execute(Function *f, uint64_t argument, uint64_t launch, uint64_t warp, uint32_t *block,
-                    std::vector<uint64_t> *expected) {
+                    Expected *expected) {
   CounterHead *head = reinterpret_cast<CounterHead *>(argument);
   uint64_t *counters = reinterpret_cast<uint64_t *>(head + 1);
-  for (Instr *i : f->code) {
-    auto call = f->calls.find(i);
+  for (size_t at = 0; at < f->code.size(); at++) {
+    auto call = f->calls.find(f->code[at]);
     if (call == f->calls.end()) continue;
-    uint64_t n = times(launch, warp, *block);
-    expected->push_back(n);
+    uint64_t n = times(launch, warp, *block), active = lanes(launch, warp, *block);
+    expected->counts.push_back(n);
+    expected->lane_instructions += n * active * block_length(f, at);
     (*block)++;
-    uint64_t column = call->second[0];
-    if (f->callee[i] == "xpuprof_count_called")
+    uint64_t column = call->second[0], instructions = call->second.back();
+    if (f->callee[f->code[at]] == "xpuprof_count_called")
       column = reinterpret_cast<uint32_t *>(head->bases)[call->second[0]] + call->second[1];
-    if (warp >= head->warps || column >= head->row)
+    if (warp >= head->warps || column >= head->row) {
       head->strays += n;
-    else
-      counters[warp * head->row + column] += n;
+      continue;
+    }
+    counters[warp * (head->row + 1) + column] += head->lanes ? n * active : n;
+    counters[warp * (head->row + 1) + head->row] += n * active * instructions;
   }
 }
 
@@ -213,16 +236,16 @@ static uint64_t launches;
 static void run(CUfunction f, uint64_t warps) {
   Function *kernel = of(f);
   uint64_t launch = launches++;
-  printf("%s %lu", kernel->name.c_str(), static_cast<unsigned long>(warps));
-  if (kernel->enabled)
-    for (uint64_t warp = 0; warp < warps; warp++) {
-      uint32_t block = 0;
-      std::vector<uint64_t> expected;
-      execute(kernel, kernel->argument, launch, warp, &block, &expected);
-      for (CUfunction called : kernel->related)
-        execute(of(called), kernel->argument, launch, warp, &block, &expected);
-      for (uint64_t n : expected) printf(" %lu", static_cast<unsigned long>(n));
-    }
+  Expected expected;
+  for (uint64_t warp = 0; kernel->enabled && warp < warps; warp++) {
+    uint32_t block = 0;
+    execute(kernel, kernel->argument, launch, warp, &block, &expected);
+    for (CUfunction called : kernel->related)
+      execute(of(called), kernel->argument, launch, warp, &block, &expected);
+  }
+  printf("%s %lu %lu", kernel->name.c_str(), static_cast<unsigned long>(warps),
+         static_cast<unsigned long>(expected.lane_instructions));
+  for (uint64_t n : expected.counts) printf(" %lu", static_cast<unsigned long>(n));
   printf("\n");
 }
 
@@ -253,8 +276,8 @@ static void graph(const std::vector<CUfunction> &nodes) {
 int main(int argc, char **argv) {
   unfinished = argc > 1 ? atoi(argv[1]) : 0;
   CUfunction helper = make("helper", {"IADD3 R0, R1, R2 ;", "@P0 BRA 0x30 ;", "NOP ;", "RET ;"});
-  CUfunction other = make("other", {"FADD R0, R1, R2 ;", "RET ;"});
-  CUfunction plain = make("plain", {"MOV R1, R2 ;", "STG.E [R2], R1 ;", "EXIT ;"});
+  CUfunction other = make("other", {"LDS R0, [R2] ;", "FADD R0, R1, R2 ;", "STS [R2], R0 ;", "RET ;"});
+  CUfunction plain = make("plain", {"LDG.E R1, [R2] ;", "STG.E [R2], R1 ;", "RED.E.ADD [R2], R1 ;", "EXIT ;"});
   CUfunction branchy = make(
       "branchy",
       {"@P0 BRA 0x20 ;", "IADD3 R0, R1, R2 ;", "BSYNC B0 ;", "CALL.REL.NOINC 0x500 ;", "EXIT ;"},
