@@ -44,3 +44,10 @@ int xps_merge(uint64_t rows, uint32_t dim, const float *x, uint32_t *point, uint
   free(table);
   return 0;
 }
+
+int xps_draw(uint64_t rows, uint32_t dim, const float *x, uint64_t seed, double *uniform) {
+  uint64_t start = xps_mix(seed + XPS_GOLDEN);
+  for (uint64_t i = 0; i < rows; i++)
+    uniform[i] = (double)(xps_mix(hash_row(x + i * dim, dim) ^ start) >> 11) * 0x1p-53;
+  return 0;
+}

@@ -33,6 +33,9 @@ int xps_project_values(uint64_t rows, const uint64_t *row_start, const uint64_t 
  * first appearance, first[p] the first row of class p (room for `rows`); *points their number. */
 int xps_merge(uint64_t rows, uint32_t dim, const float *x, uint32_t *point, uint64_t *first,
               uint64_t *points);
+/* uniform[i] in [0, 1): hashed from the row's bytes and the seed, so that equal points draw alike
+ * wherever they are. */
+int xps_draw(uint64_t rows, uint32_t dim, const float *x, uint64_t seed, double *uniform);
 
 /* ---- kmeans.c --------------------------------------------------------------------------------
  * Weighted k-means in the Euclidean distance. A sweep goes up from k = 1 and down again, each k
@@ -61,6 +64,13 @@ int xps_nearest(uint64_t points, uint32_t dim, const float *x, uint32_t k, const
 /* distance2[i] = squared distance of point i to centre label[i]. */
 int xps_distances(uint64_t points, uint32_t dim, const float *x, const float *centre,
                   const uint32_t *label, uint32_t threads, float *distance2);
+
+/* ---- partial.c -------------------------------------------------------------------------------
+ * Of the points with each label: mass[k] = sum of weights, offset[k x dim] = weighted sum of what
+ * they lie off their centre, square[k] = sum of weight x squared distance. */
+int xps_partial(uint64_t points, uint32_t dim, const float *x, const double *weight, uint32_t k,
+                const float *centre, const uint32_t *label, const float *distance2, double *mass,
+                double *offset, double *square);
 
 /* ---- frequency_file.c: SimPoint's .bb text --------------------------------------------------
  * First call counts (arrays NULL), second fills. `line` gets the number of the line at fault.

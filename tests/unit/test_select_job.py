@@ -13,9 +13,9 @@ import pytest
 from signature_data import process_of
 
 from xpuprof.errors import InputError, UsageError
-from xpuprof.sampling import job, methods
+from xpuprof.sampling import cluster_method, job, kmeans, many, methods
 from xpuprof.sampling.cluster_method import Options
-from xpuprof.sampling.farm import DaskFarm
+from xpuprof.sampling.farm import DaskFarm, Farm, Here
 from xpuprof.sampling.file import selection_text
 from xpuprof.sampling.kmeans import merged
 from xpuprof.timing.extrapolate import project
@@ -115,20 +115,98 @@ def test_a_scheduler_that_is_not_there() -> None:
         DaskFarm(scheduler="nonsense://nowhere:1")
 
 
-def test_thinning_keeps_weighted_sums_in_expectation() -> None:
-    """The coreset's weight and weighted mean come near the whole's."""
-    rng = np.random.default_rng(0)
-    x = np.concatenate([rng.normal(0, 1, (3000, 5)), rng.normal(6, 1, (300, 5))]).astype(np.float32)
-    points = merged(x)
-    run = job.Merged(points, np.ones(len(x)), 0.0, {})
-    means, masses = [], []
-    for seed in range(40):
-        thinned, weight = job.thin(run, 0.1, seed)
-        assert len(thinned) <= 330
-        masses.append(weight.sum())
-        means.append((thinned * weight[:, None]).sum(0) / len(x))
-    assert np.mean(masses) == pytest.approx(len(x), rel=0.02)
-    np.testing.assert_allclose(np.mean(means, axis=0), x.mean(0), atol=0.05)
+@dataclass(frozen=True)
+class Cloud:
+    """Points in a place of their own: a worker makes them; with `deadly` the first that does dies
+    in the middle of k-means||, with what it holds."""
+
+    seed: int
+    deadly: str = ""
+
+    def points(self) -> kmeans.Points:
+        rng = np.random.default_rng(self.seed)
+        centre = np.random.default_rng(1).normal(0, 10, (12, 8))
+        rows = centre[rng.integers(0, 12, 700)] + rng.normal(0, 1, (700, 8))
+        return merged(rows.astype(np.float32))
+
+
+def made(cloud: Cloud) -> kmeans.Points:
+    return cloud.points()
+
+
+def step_and_die(points: kmeans.Points, deadly: str) -> kmeans.Points:
+    """Work on what another task left on this worker, which dies the first time."""
+    if deadly and not Path(deadly).exists():
+        Path(deadly).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return points
+
+
+CLOUDS = [Cloud(seed) for seed in range(11)]
+"""More than one step of the tree that sums are added up along."""
+
+
+def found_on(farm: Farm, limit: int, deadly: str = "") -> cluster_method.Found:
+    places = farm.keep(made, CLOUDS)
+    if deadly:
+        places = farm.keep(step_and_die, places, [deadly] + [""] * (len(CLOUDS) - 1))
+    return cluster_method.cluster(farm, places, Options(maxk=20), 5, 0, limit)
+
+
+def test_many_points_are_found_by_their_candidates() -> None:
+    """k-means|| and its features find the clusters that all points together show."""
+    whole, few = found_on(Here(), 10**6), found_on(Here(), 1000)
+    assert not whole.brought.features and few.brought.features
+    assert len(few.brought.points.x) < 600
+    assert few.brought.points.weight.sum() == pytest.approx(11 * 700)
+    assert few.best.k == whole.best.k == 12
+    assert few.best.wcss == pytest.approx(whole.best.wcss, rel=1e-3)
+    assert few.best.mass.sum() == pytest.approx(11 * 700)
+    for k in (1, 12):  # features hide the scatter within them, and count it
+        assert few.sweep[k].wcss == pytest.approx(whole.sweep[k].wcss, rel=0.01)
+
+
+def test_candidates_are_drawn_as_the_paper_says() -> None:
+    """Algorithm 2, step 4: a point is drawn with probability l w d^2 / cost, so l of them come."""
+    points = CLOUDS[0].points()
+    near = many._approach(points, None, (np.zeros((1, 8), np.float32), 0))
+    cost = many._cost(points, near)
+    assert cost == pytest.approx((points.x.astype(float) ** 2).sum())
+    drawn = [len(many._drawn(points, near, 30.0 / cost, seed)) for seed in range(300)]
+    assert np.mean(drawn) == pytest.approx(30.0, abs=4 * np.sqrt(30.0 / 300))
+
+
+def test_workers_find_the_same_candidates(farm: DaskFarm, tmp_path: Path) -> None:
+    """k-means|| across workers, one of which is killed with the points it holds: bit for bit what
+    one process finds."""
+    here = found_on(Here(), 1000)
+    there = found_on(farm, 1000, str(tmp_path / "died"))
+    assert (tmp_path / "died").exists()
+    assert there.best.centre.tobytes() == here.best.centre.tobytes()
+    assert there.best.wcss == here.best.wcss and there.scores == here.scores
+
+
+def test_a_job_of_many_points_is_the_same_on_workers(farm: DaskFarm) -> None:
+    """The whole way with k-means||: byte for byte, and near what all points together give."""
+    # Four kinds of slices in all: fewer than none may be brought together.
+    here = job.select_job(ranks(), job.Plan(seed=1), Options(maxk=6), limit=-1)
+    there = job.select_job(ranks(), job.Plan(seed=1), Options(maxk=6), farm, limit=-1)
+    assert here.scores["candidates"] > 0
+    assert selection_text(there) == selection_text(here)
+    together = job.select_job(ranks(), job.Plan(seed=1), Options(maxk=6))
+    assert "candidates" not in together.scores
+    assert here.labels.tolist() == together.labels.tolist()
+
+
+def test_what_does_not_fit_into_memory_waits_on_disk() -> None:
+    """The same selection with no room at all, and nothing left behind."""
+    with Here(memory=0) as here:
+        on_disk = job.select_job(ranks(), job.Plan(seed=1), Options(), here)
+        folder = Path(here._folder.name)  # type: ignore[union-attr]
+        assert not list(folder.iterdir())
+    assert not folder.exists()
+    in_memory = job.select_job(ranks(), job.Plan(seed=1), Options())
+    assert selection_text(on_disk) == selection_text(in_memory)
 
 
 def test_projection_over_ranks_is_a_projection() -> None:

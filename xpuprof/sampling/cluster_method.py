@@ -10,16 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof.errors import UsageError
-from xpuprof.sampling import bic, kmeans
-from xpuprof.sampling.allocation import (
-    AUTO_ERROR,
-    affordable,
-    assumed_spread,
-    moments,
-    needed,
-    split_off_extremes,
-)
-from xpuprof.sampling.representatives import Picks, pick
+from xpuprof.sampling import bic, by_times, kmeans, many
+from xpuprof.sampling.allocation import AUTO_ERROR, assumed_spread, needed
+from xpuprof.sampling.farm import Farm, Here
+from xpuprof.sampling.representatives import Picks
+from xpuprof.sampling.settle import Clusters, Piece, Settled, settle
 from xpuprof.sampling.times import ENOUGH_FOR_MEDIAN, typical_times
 from xpuprof.signature.matrix import Signature
 
@@ -83,7 +78,9 @@ class Options:
 class Choice:
     """What came out: `labels` int32[slices] (-1: not covered), picks with their multipliers and
     weights (shares of all slices), the covered share of slices, the number of clusters found,
-    BIC by k, the within-cluster sum of squares, squared distances to the centroids."""
+    BIC by k, the within-cluster sum of squares, the number of the first slice of each run and of
+    all slices, and how many candidates of k-means|| stood for the slices in the search for k (None:
+    the slices themselves)."""
 
     labels: I32
     picks: Picks
@@ -93,24 +90,43 @@ class Choice:
     clusters: int
     scores: dict[int, float]
     wcss: float
-    distance2: F64
+    starts: I64
+    candidates: int | None
 
     def report(self) -> dict[str, Any]:
         """`Selection.scores`."""
         bic_by_k = {str(k): score for k, score in self.scores.items()}
-        return {"clusters": self.clusters, "bic": bic_by_k, "wcss": self.wcss}
+        report = {"clusters": self.clusters, "bic": bic_by_k, "wcss": self.wcss}
+        return report if self.candidates is None else {**report, "candidates": self.candidates}
 
 
 def choose(signature: Signature, options: Options, seed: int, runs: F64 | None = None) -> Choice:
-    """Cluster the slices and pick representatives. `runs`: times if known, seconds, float64[slices]
-    or float64[repeats, slices]."""
-    inner = inner_slices(len(signature), options.ends)
-    apart = len(signature) - len(range(*inner.indices(len(signature))))
-    points = kmeans.merged(signature.matrix[inner])
-    found = cluster(points, options, seed, apart)
-    labels = found.best.label[points.point]
-    distance2 = kmeans.distances(points.x, found.best)[points.point]
-    return settle(found, labels, distance2, [len(signature)], signature.extent, options, runs)
+    """Cluster the slices of one run and pick representatives. `runs`: times if known, seconds,
+    float64[slices] or float64[repeats, slices]."""
+    return _chosen(signature, options, seed, runs)[0]
+
+
+def choose_with_distances(signature: Signature, options: Options, seed: int) -> tuple[Choice, F64]:
+    """`choose`, and each slice's distance to its centroid, float64[slices]."""
+    choice, piece = _chosen(signature, options, seed, None)
+    return choice, np.sqrt(piece.distance2.astype(np.float64))
+
+
+def _chosen(
+    signature: Signature, options: Options, seed: int, runs: F64 | None
+) -> tuple[Choice, Piece]:
+    if runs is None and options.wishes:
+        raise UsageError(
+            "a target error or a budget needs slice times, which `xpuprof run` records"
+        )
+    points = kmeans.merged(signature.matrix[inner_slices(len(signature), options.ends)])
+    apart = len(signature) - len(points.point)
+    with Here() as here:
+        found = cluster(here, [points], options, seed, apart)
+        if runs is not None and options.wishes:
+            return _by_times(here, found, points, signature, options, runs)
+        piece = labelled(points, signature.extent, found.best)
+        return settled(here, [piece], found, options), piece
 
 
 def inner_slices(slices: int, ends: bool) -> slice:
@@ -120,144 +136,157 @@ def inner_slices(slices: int, ends: bool) -> slice:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The clustering with the k that the options ask for, and the BIC of every k."""
+    """The clustering with the k that the options ask for, the BIC of every k, and what was
+    clustered for every k."""
 
     best: kmeans.Clustering
     scores: dict[int, float]
+    brought: many.Brought
+    sweep: dict[int, kmeans.Clustering]
 
 
-def cluster(points: kmeans.Points, options: Options, seed: int, apart: int) -> Found:
-    """k-means for every k, and the k that the options ask for, less the `apart` that are given."""
-    most = max((options.k or options.maxk) - apart, 1)
-    found = kmeans.sweep(points, most, seed, options.restarts)
-    floor = kmeans.noise_floor(points)
-    scores = {k: found[k].score(floor) for k in sorted(found)}
-    k = max(found) if options.k else bic.choose_k(scores, options.bic_threshold)
-    best = kmeans.polished(points, found[k])
-    return Found(replace(best, label=kmeans.nearest(points.x, best.centre)), scores)
-
-
-def settle(
-    found: Found,
-    inner_labels: I32,
-    inner_distance2: npt.NDArray[np.float32],
-    lengths: Sequence[int],
-    extent: F64,
+def cluster(
+    farm: Farm,
+    places: Sequence[object],
     options: Options,
-    runs: F64 | None,
-) -> Choice:
-    """From labels and squared distances of the inner slices to picks and multipliers. `lengths`:
-    slices of each run that was clustered together, in order."""
-    times = None if runs is None else typical_times(runs)
-    repeats = 0 if runs is None else len(np.atleast_2d(runs))
-    if times is None and options.wishes:
-        raise UsageError(
-            "a target error or a budget needs slice times, which `xpuprof run` records"
-        )
-    inner, end = _ends(lengths, options.ends)
-    labels = np.empty(len(inner), np.int32)
-    labels[inner] = inner_labels
-    labels[~inner] = found.best.k + end[~inner]
-    labels = _in_order_of_appearance(labels)
-    distance2 = np.zeros(len(labels))
-    distance2[inner] = inner_distance2
-    labels, covered = _heaviest(labels, extent, options.coverage)
-    if times is not None and options.wishes and covered == 1.0:
-        labels = _extremes_apart(labels, times, repeats, options)
-    counts = _how_many(labels, extent, times, options)
-    picks = pick(labels, distance2, counts, options.early)
-    share = float(extent[labels >= 0].sum())
-    slices = len(labels)
+    seed: int,
+    apart: int,
+    limit: int = many.MOST_POINTS,
+) -> Found:
+    """k-means for every k over all places (handles of kmeans.Points), and the k that the options
+    ask for, less the `apart` that are given. `limit`: see `many.bring`."""
+    most = max((options.k or options.maxk) - apart, 1)
+    brought = many.bring(farm, places, most, seed, limit)
+    points, scatter = brought.points, brought.scatter
+    sweep = kmeans.sweep(points, most, seed, options.restarts, scatter)
+    floor = kmeans.noise_floor(points, scatter)
+    scores = {k: sweep[k].score(floor) for k in sorted(sweep)}
+    k = max(sweep) if options.k else bic.choose_k(scores, options.bic_threshold)
+    if brought.features:
+        best = many.refined(farm, places, sweep[k])
+    else:
+        best = kmeans.polished(points, sweep[k])
+    return Found(best, scores, brought, sweep)
+
+
+def labelled(points: kmeans.Points, extent: F64, best: kmeans.Clustering) -> Piece:
+    """A run's slices with their nearest centres; its ends, where they are set apart, have labels k
+    (the first) and k + 1 (the last), as those of every other run."""
+    own = kmeans.nearest(points.x, best.centre)
+    distance2 = kmeans.distances(points.x, best.centre, own)
+    return _with_ends(own[points.point], distance2[points.point], extent, best.k)
+
+
+def _with_ends(inner: I32, inner_distance2: npt.NDArray[np.float32], extent: F64, k: int) -> Piece:
+    slices = len(extent)
+    labels, distance2 = np.empty(slices, np.int32), np.zeros(slices, np.float32)
+    rows = slice(0, slices) if len(inner) == slices else slice(1, -1)
+    labels[0], labels[-1] = k, k + 1
+    labels[rows], distance2[rows] = inner, inner_distance2
+    return Piece(labels, distance2, extent)
+
+
+def settled(farm: Farm, pieces: Sequence[object], found: Found, options: Options) -> Choice:
+    """Picks and multipliers from labelled slices. The profile alone decides how many a cluster
+    gets, so the choice is the same on a noisy machine, on a quiet one, and where nothing was
+    timed."""
+
+    def how_many(clusters: Clusters) -> I64:
+        return _by_profile(clusters, options)
+
+    done = settle(farm, pieces, found.best.k + 2, how_many, options.coverage, options.early)
+    return _choice(done, found, found.best)
+
+
+def _choice(done: Settled, found: Found, best: kmeans.Clustering) -> Choice:
+    clusters, picks = done.clusters, done.picks
+    share = float(clusters.extent[clusters.kept].sum())
     return Choice(
-        labels=labels,
+        labels=done.labels,
         picks=picks,
-        multiplier=picks.stands_for / share if covered < 1.0 else picks.stands_for,
-        weight=picks.stands_for / slices,
-        covered=covered,
-        clusters=found.best.k,
+        multiplier=picks.stands_for / share if clusters.covered < 1.0 else picks.stands_for,
+        weight=picks.stands_for / clusters.slices,
+        covered=clusters.covered,
+        clusters=best.k,
         scores=found.scores,
-        wcss=found.best.wcss,
-        distance2=distance2,
+        wcss=best.wcss,
+        starts=clusters.starts,
+        candidates=len(found.brought.points.x) if found.brought.features else None,
     )
 
 
-def _ends(lengths: Sequence[int], ends: bool) -> tuple[npt.NDArray[np.bool_], I32]:
-    """Whether each slice is clustered; for the others 0 (a run's first) or 1 (its last)."""
-    inner = np.zeros(sum(lengths), dtype=bool)
-    end = np.zeros(len(inner), np.int32)
-    start = 0
-    for slices in lengths:
-        inner[start : start + slices][inner_slices(slices, ends)] = True
-        end[start + slices - 1] = 1
-        start += slices
-    return inner, end
-
-
-def _in_order_of_appearance(label: I32) -> I32:
-    """Clusters renumbered by their first slice, without gaps."""
-    values, first = np.unique(label, return_index=True)
-    number = np.empty(int(values.max()) + 1, np.int32)
-    number[values[np.argsort(first)]] = np.arange(len(values), dtype=np.int32)
-    return number[label]
-
-
-def _heaviest(labels: I32, extent: F64, coverage: float) -> tuple[I32, float]:
-    """Keep the heaviest clusters that make up `coverage` of the run's extent; -1 for the others.
-    Also the share of all slices that is kept."""
-    if coverage >= 1.0:
-        return labels, 1.0
-    weight = np.bincount(labels, extent)
-    order = np.argsort(-weight, kind="stable")
-    enough = int(np.searchsorted(np.cumsum(weight[order]), coverage - 1e-12)) + 1
-    kept = np.zeros(len(weight), dtype=bool)
-    kept[order[:enough]] = True
-    labels = np.where(kept[labels], labels, -1).astype(np.int32)
-    return labels, float(np.mean(labels >= 0))
-
-
-def _extremes_apart(labels: I32, times: F64, repeats: int, options: Options) -> I32:
-    """Extreme slices become clusters, when the repeats are enough to call them the program's."""
-    if repeats < ENOUGH_FOR_MEDIAN:
-        return labels
-    apart = split_off_extremes(labels, times, options.target_error or AUTO_ERROR)
-    return _in_order_of_appearance(apart)
-
-
-def _how_many(labels: I32, extent: F64, times: F64 | None, options: Options) -> I64:
-    """Representatives of each cluster, 0 for one that is not covered."""
-    clusters = int(labels.max()) + 1
-    kept = labels >= 0
-    size = np.bincount(labels[kept], minlength=clusters)
-    present = np.flatnonzero(size)
-    result = np.zeros(clusters, dtype=np.int64)
+def _by_profile(clusters: Clusters, options: Options) -> I64:
+    """Representatives of each cluster, from the number and the extent of its slices."""
+    n = clusters.size
     if options.per_cluster is not None:
-        result[present] = np.minimum(options.per_cluster, size[present])
-        return result
-    n = size[present]
-    # Without a wish that needs times the choice rests on the profile alone: it is the same on a
-    # noisy machine, on a quiet one, and where nothing was timed.
-    if times is not None and options.wishes:
-        _, mean, deviation = moments(labels[kept], times[kept], clusters)
-        cost, spread = mean[present], deviation[present]
-    else:
-        # Time goes partly with the number of slices (launch overhead), partly with their work.
-        share = 0.5 * np.bincount(labels[kept], extent[kept], clusters)[present]
-        cost = (share + 0.5 * n / n.sum()) / n
-        spread = assumed_spread(len(labels)) * cost
-    total = float(np.dot(n, cost))
-    if options.budget is not None and options.target_error is None:
-        result[present] = affordable(n, spread, cost, options.budget)
-        return result
-    target = options.target_error or AUTO_ERROR
-    result[present] = needed(n, spread, cost, total, target)
-    if options.budget is not None and float(np.dot(result[present], cost)) > options.budget:
-        result[present] = affordable(n, spread, cost, options.budget)
+        return np.minimum(options.per_cluster, n)
+    kept = clusters.kept
+    # Time goes partly with the number of slices (launch overhead), partly with their work.
+    cost = (0.5 * clusters.extent + 0.5 * n / n[kept].sum()) / n
+    spread = assumed_spread(clusters.slices) * cost
+    result = np.zeros(len(n), dtype=np.int64)
+    total = float(np.dot(n[kept], cost[kept]))
+    result[kept] = needed(n[kept], spread[kept], cost[kept], total, AUTO_ERROR)
     return result
 
 
-def parameters(signature: Signature, options: Options) -> dict[str, Any]:
+# ---- by measured times -------------------------------------------------------------------------
+
+
+def _by_times(
+    farm: Farm,
+    found: Found,
+    points: kmeans.Points,
+    signature: Signature,
+    options: Options,
+    runs: F64,
+) -> tuple[Choice, Piece]:
+    """The k and the representatives that the measured times ask for (by_times.py)."""
+    times = typical_times(runs)
+    apart = len(np.atleast_2d(runs)) >= ENOUGH_FOR_MEDIAN and options.coverage == 1.0
+    goal = by_times.Goal(options.target_error, options.budget)
+    pieces = {
+        k: labelled(points, signature.extent, found.sweep[k])
+        for k in ([max(found.sweep)] if options.k else sorted(found.sweep))
+    }
+    timed = by_times.Timed(times, labelled(points, signature.extent, found.best).labels)
+    made = by_times.plans(((k, piece.labels) for k, piece in pieces.items()), timed, apart, goal)
+    for first in made:
+        piece = replace(pieces[first.k], labels=first.labels)
+        for plan in by_times.tightened(first, timed):
+            done = settle(
+                farm, [piece], len(plan.counts), plan.how_many, options.coverage, options.early
+            )
+            choice = _choice(done, found, found.sweep[plan.k])
+            if _holds(choice, times, goal):
+                return choice, piece
+    raise UsageError(_why_not(made, goal))
+
+
+def _holds(choice: Choice, times: F64, goal: by_times.Goal) -> bool:
+    """Whether the very slices that were picked stay within the budget, else within the error."""
+    picked = times[choice.picks.slice]
+    if goal.budget is not None and float(picked.sum()) > goal.budget:
+        return False
+    total = float(times.sum())
+    if goal.target is None or goal.budget is not None or choice.covered < 1.0:
+        return True
+    return abs(float(np.dot(picked, choice.multiplier)) - total) <= goal.target * total
+
+
+def _why_not(made: list[by_times.Plan], goal: by_times.Goal) -> str:
+    least = min(plan.cost for plan in made)
+    if goal.budget is None:
+        return f"no choice of slices came within {goal.target:.2%} of the measured time"
+    return (
+        f"a budget of {goal.budget:g} s is too little: one representative of each cluster takes "
+        f"about {least:.3g} s; give more, or leave start and exit among the others with --no-ends"
+    )
+
+
+def parameters(of_signature: dict[str, Any], options: Options) -> dict[str, Any]:
     """What to write into the selection, so that it can be repeated."""
-    return {**signature.parameters, **asdict(options)}
+    return {**of_signature, **asdict(options)}
 
 
 def with_options(**values: Any) -> Options:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.sampling.cluster_method import choose, parameters, with_options
+from xpuprof.sampling.cluster_method import choose_with_distances, parameters, with_options
 from xpuprof.sampling.selection import Marker, Selection
 from xpuprof.sampling.xpu_point import representatives
 from xpuprof.signature.matrix import frequency_signature
@@ -36,10 +36,10 @@ def select(
     """
     settings = with_options(**{"per_cluster": 1, "ends": False, **options})
     signature = frequency_signature(row_start, dimension, value, seed=seed, dim=dim)
-    choice = choose(signature, settings, seed)
+    choice, distance = choose_with_distances(signature, settings, seed)
     selection = Selection(
         method="simpoint",
-        parameters=parameters(signature, settings),
+        parameters=parameters(signature.parameters, settings),
         seed=seed,
         representatives=representatives(choice, lambda row: Marker(marker, row + 1)),
         labels=choice.labels,
@@ -47,4 +47,4 @@ def select(
         scores=choice.report(),
         summary={"slices": len(signature), "instructions": float(signature.instructions.sum())},
     )
-    return selection, np.sqrt(choice.distance2)
+    return selection, distance

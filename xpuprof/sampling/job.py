@@ -1,23 +1,31 @@
 """One selection for many runs (ranks of a job, a farm of programs), here or on Dask workers.
 
-What is heavy (reading, projecting, merging equal slices, labelling) is done run by run and needs no
-other run; what is joint (scale of the parts, the distinct slices, their clustering) is small. The
-runs may be spread over workers or done one after the other: every sum goes over the runs in their
-order, so the selection is the same to the last slice.
+What is heavy (reading, projecting, merging equal slices, labelling, looking for representatives) is
+done run by run and needs no other run; what is joint (scale of the parts, the distinct slices,
+their clustering) travels as points and sums. A run alone is the smallest job: the selection of one
+run goes the same way (cluster_method.choose).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.errors import InputError
-from xpuprof.sampling import kmeans
-from xpuprof.sampling.cluster_method import Options, cluster, inner_slices, parameters, settle
+from xpuprof.errors import InputError, UsageError
+from xpuprof.sampling import kmeans, many
+from xpuprof.sampling.cluster_method import (
+    Options,
+    cluster,
+    inner_slices,
+    labelled,
+    parameters,
+    settled,
+)
+from xpuprof.sampling.farm import Farm, Here
 from xpuprof.sampling.selection import Marker, Representative, Selection
 from xpuprof.sampling.xpu_point import marker
 from xpuprof.signature import matrix
@@ -27,13 +35,9 @@ from xpuprof.signature.matrix import Part, Scale
 if TYPE_CHECKING:
     from xpuprof.trace.tables import Process
 
-F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
-I32 = npt.NDArray[np.int32]
 
-MOST_POINTS = 2_000_000
-"""Distinct slices that are clustered as they are, in one place. Beyond, each run's are thinned in
-proportion (`thin`), and the loss is stated."""
+NO_LABELS = np.zeros(0, np.int32)
 
 
 class Source(Protocol):
@@ -49,30 +53,6 @@ class Source(Protocol):
         ...
 
 
-class Farm(Protocol):
-    """Where the work is done. Results of `keep` stay where they were made."""
-
-    def keep(self, function: Callable[..., Any], *items: Sequence[Any]) -> list[Any]:
-        """Handles of function(*item) for each item; items may be handles."""
-        ...
-
-    def get(self, handles: list[Any]) -> list[Any]:
-        """The results."""
-        ...
-
-
-class Here:
-    """One run after the other, in this process."""
-
-    def keep(self, function: Callable[..., Any], *items: Sequence[Any]) -> list[Any]:
-        """Computes at once."""
-        return [function(*item) for item in zip(*items, strict=True)]
-
-    def get(self, handles: list[Any]) -> list[Any]:
-        """As they are."""
-        return handles
-
-
 @dataclass(frozen=True)
 class Plan:
     """How to project; the same for all runs."""
@@ -85,42 +65,44 @@ class Plan:
 
 
 def select_job(
-    sources: Sequence[Source], plan: Plan, options: Options, farm: Farm | None = None
+    sources: Sequence[Source],
+    plan: Plan,
+    options: Options,
+    farm: Farm | None = None,
+    limit: int = many.MOST_POINTS,
 ) -> Selection:
     """XPU-Point over the slices of all `sources` together, in their order.
 
     A representative's `process` is the number of its source, its `slice` counts within that source;
     labels are of all slices, source after source. The first slices of all runs are one cluster, the
-    last ones another (`Options.ends`). Raises InputError when some runs have CPU vectors and others
-    not.
+    last ones another (`Options.ends`). `limit`: see `many.bring`. Raises InputError when some runs
+    have CPU vectors and others not, UsageError for a target error or a budget, which one run has.
     """
-    farm = farm or Here()
-    projected = farm.keep(_project, sources, [plan] * len(sources))
-    scales = farm.get(farm.keep(_scales, projected))
+    if options.wishes:
+        raise UsageError("a target error or a budget is for the selection of one timed run")
+    if farm is None:
+        with Here() as here:
+            return select_job(sources, plan, options, here, limit)
+    count = len(sources)
+    projected = farm.keep(_project, sources, [plan] * count, [options.ends] * count)
+    scales: list[list[Scale]] = list(farm.get(farm.keep(_scales, projected)))
     if len({len(scale) for scale in scales}) > 1:
         raise InputError("some of the runs have CPU vectors and some have not: profile them alike")
     total = [sum(column[1:], start=column[0]) for column in zip(*scales, strict=True)]
-    ends = [options.ends] * len(sources)
-    merged = farm.keep(_merge, projected, [total] * len(sources), [plan] * len(sources), ends)
-    shapes: list[_Shape] = farm.get(farm.keep(_shape, merged))
-    share = min(1.0, MOST_POINTS / max(sum(shape.points for shape in shapes), 1))
-    seeds = [plan.seed + i for i in range(len(sources))]
-    points = _together(farm.get(farm.keep(thin, merged, [share] * len(sources), seeds)))
-    found = cluster(points, options, plan.seed, 2 if options.ends else 0)
-    labelled = farm.get(farm.keep(_label, merged, [found.best] * len(sources)))
-    choice = settle(
-        found,
-        np.concatenate([labels for labels, _ in labelled]),
-        np.concatenate([distances for _, distances in labelled]),
-        [shape.slices for shape in shapes],
-        np.concatenate([shape.extent for shape in shapes]),
-        options,
-        None,
-    )
-    starts = np.cumsum([0] + [shape.slices for shape in shapes])
+    scaled = farm.keep(_scale, projected, [farm.share((total, plan))] * count)
+    del projected  # so that its room is given back
+    points = farm.keep(_points, scaled)
+    found = cluster(farm, points, options, plan.seed, 2 if options.ends else 0, limit)
+    extents = farm.keep(_extent, scaled)
+    del scaled
+    best = farm.share(replace(found.best, label=NO_LABELS))
+    pieces = farm.keep(labelled, points, extents, [best] * count)
+    del points, extents
+    choice = settled(farm, pieces, found, options)
+    starts = choice.starts
     owner = np.searchsorted(starts, choice.picks.slice, side="right") - 1
-    wanted = [(choice.picks.slice[owner == i] - starts[i]).tolist() for i in range(len(sources))]
-    markers = farm.get(farm.keep(_markers, sources, wanted))
+    wanted = [(choice.picks.slice[owner == i] - starts[i]).tolist() for i in range(count)]
+    markers = _markers_of(farm, sources, wanted)
     representatives = tuple(
         Representative(
             slice=int(row - starts[run]),
@@ -133,10 +115,15 @@ def select_job(
         )
         for i, (row, run) in enumerate(zip(choice.picks.slice, owner, strict=True))
     )
-    empty = matrix.Signature(points.x[:0], np.zeros(0), np.zeros(0), shapes[0].parameters)
+    of_signature = {
+        "dim": plan.dim,
+        "warp_buckets": plan.warp_buckets,
+        "cpu_weight": plan.cpu_weight if len(total) == 2 else 0.0,
+        "length_weight": plan.length_weight,
+    }
     return Selection(
         method="xpu-point",
-        parameters={**parameters(empty, options), "thinned_to": share},
+        parameters=parameters(of_signature, options),
         seed=plan.seed,
         representatives=representatives,
         labels=choice.labels,
@@ -144,42 +131,40 @@ def select_job(
         scores=choice.report(),
         summary={
             "runs": [source.name for source in sources],
-            "slices_by_run": [shape.slices for shape in shapes],
+            "slices_by_run": np.diff(starts).tolist(),
             "slices": int(starts[-1]),
-            "instructions": float(sum(shape.instructions for shape in shapes)),
+            "instructions": float(sum(scale.total for scale in total)),
         },
     )
 
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """A projected run: its distinct slices (`parts`, not scaled), which of them each slice is."""
+    """A projected run: its distinct inner slices (`parts`, not scaled), which of them each inner
+    slice is, and the rows of its ends."""
 
     parts: list[Part]
     point: npt.NDArray[np.uint32]
+    ends: list[Part]
     scales: list[Scale]
+
+    def __sizeof__(self) -> int:
+        size = self.point.nbytes
+        return size + sum(part.mix.nbytes + part.length.nbytes for part in self.parts)
 
 
 @dataclass(frozen=True, eq=False)
-class Merged:
-    """A run's distinct inner slices, scaled, and the extent of all its slices."""
+class _Scaled:
+    """A run's inner slices as weighted points, and each slice's share of the whole extent."""
 
     points: kmeans.Points
     extent: F64
-    instructions: float
-    parameters: dict[str, Any]
+
+    def __sizeof__(self) -> int:
+        return self.points.__sizeof__() + self.extent.nbytes
 
 
-@dataclass(frozen=True, eq=False)
-class _Shape:
-    slices: int
-    points: int
-    extent: F64
-    instructions: float
-    parameters: dict[str, Any]
-
-
-def _project(source: Source, plan: Plan) -> _Run:
+def _project(source: Source, plan: Plan, ends: bool) -> _Run:
     parts = matrix.project(
         source.process(),
         seed=plan.seed,
@@ -188,76 +173,56 @@ def _project(source: Source, plan: Plan) -> _Run:
         cpu_weight=plan.cpu_weight,
     )
     scales = [matrix.scale_of(part) for part in parts]
+    slices = len(parts[0].length)
+    inner = inner_slices(slices, ends)
+    outer = np.delete(np.arange(slices), inner)
     # Lengths take part in the comparison with all their bits.
     columns = [c for part in parts for c in (part.mix, part.length[:, None].view(np.float32))]
-    point, first = merge(np.hstack(columns))
-    rows = first.astype(np.int64)
-    return _Run([Part(p.weight, p.mix[rows], p.length[rows]) for p in parts], point, scales)
+    point, first = merge(np.hstack(columns)[inner])
+    rows = first.astype(np.int64) + (inner.start or 0)
+    return _Run([_rows(p, rows) for p in parts], point, [_rows(p, outer) for p in parts], scales)
+
+
+def _rows(part: Part, rows: npt.NDArray[np.int64]) -> Part:
+    return Part(part.weight, part.mix[rows], part.length[rows])
 
 
 def _scales(run: _Run) -> list[Scale]:
     return run.scales
 
 
-def _merge(run: _Run, scales: list[Scale], plan: Plan, ends: bool) -> Merged:
+def _scale(run: _Run, how: tuple[list[Scale], Plan]) -> _Scaled:
+    scales, plan = how
     joined = matrix.join(run.parts, scales, plan.length_weight, plan.warp_buckets)
-    inner = run.point[inner_slices(len(run.point), ends)]
-    used, first, inverse = np.unique(inner, return_index=True, return_inverse=True)
-    order = np.argsort(first)  # of appearance, as when the slices themselves are merged
-    number = np.empty(len(used), np.uint32)
-    number[order] = np.arange(len(used), dtype=np.uint32)
-    point = number[inverse]
-    weight = np.bincount(point, minlength=len(used)).astype(np.float64)
-    return Merged(
-        points=kmeans.Points(joined.matrix[used[order]], weight, point),
-        extent=joined.extent[run.point],
-        instructions=float(joined.instructions[run.point].sum()),
-        parameters=joined.parameters,
-    )
+    # Scaling may round two rows to one. Merged anew, points are as when slices are merged.
+    merged = kmeans.merged(joined.matrix)
+    point = merged.point[run.point]
+    weight = np.bincount(point, minlength=len(merged.x)).astype(np.float64)
+    extent = joined.extent[run.point]
+    if len(run.ends[0].length):
+        edge = matrix.join(run.ends, scales, plan.length_weight, plan.warp_buckets).extent
+        extent = np.concatenate([edge[:1], extent, edge[1:]])
+    return _Scaled(kmeans.Points(merged.x, weight, point), extent)
 
 
-def _shape(run: Merged) -> _Shape:
-    return _Shape(len(run.extent), len(run.points.x), run.extent, run.instructions, run.parameters)
+def _points(run: _Scaled) -> kmeans.Points:
+    return run.points
 
 
-def thin(run: Merged, share: float, seed: int) -> tuple[F32, F64]:
-    """(x, weight) of a run's distinct slices; of fewer when `share` is below 1: a lightweight
-    coreset (Bachem, Lucic, Krause, KDD 2018), drawn half by weight and half by weight x squared
-    distance to the mean, re-weighted so that every weighted sum is kept in expectation."""
-    points = run.points
-    if share >= 1.0:
-        return points.x, points.weight
-    mean = np.average(points.x, axis=0, weights=points.weight)
-    cost = points.weight * ((points.x - mean) ** 2).sum(axis=1)
-    chance = 0.5 * points.weight / points.weight.sum()
-    chance += 0.5 * cost / cost.sum() if cost.sum() > 0.0 else chance
-    wanted = max(int(share * len(points.x)), 1)
-    rng = np.random.default_rng(seed)
-    rows, times = np.unique(rng.choice(len(chance), wanted, p=chance), return_counts=True)
-    return points.x[rows], points.weight[rows] * times / (wanted * chance[rows])
+def _extent(run: _Scaled) -> F64:
+    return run.extent
 
 
-def _together(parts: list[tuple[F32, F64]]) -> kmeans.Points:
-    """Equal points of different runs become one, in order of appearance."""
-    x = np.concatenate([part[0] for part in parts])
-    weight = np.concatenate([part[1] for part in parts])
-    merged = kmeans.merged(x)
-    mass = np.bincount(merged.point, weight).astype(np.float64)
-    return kmeans.Points(merged.x, mass, merged.point)
-
-
-def _label(run: Merged, best: kmeans.Clustering) -> tuple[I32, F32]:
-    """Nearest centre and squared distance of each inner slice of a run."""
-    points = run.points
-    own = kmeans.nearest(points.x, best.centre)
-    distance2 = kmeans.distances(points.x, kmeans.Clustering(0.0, best.mass, best.centre, own))
-    return own[points.point], distance2[points.point]
+def _markers_of(
+    farm: Farm, sources: Sequence[Source], wanted: list[list[int]]
+) -> dict[int, dict[int, Marker]]:
+    """By run that has representatives: markers of the given slices and of the ones before."""
+    some = [run for run, rows in enumerate(wanted) if rows]
+    found = farm.get(farm.keep(_markers, [sources[i] for i in some], [wanted[i] for i in some]))
+    return dict(zip(some, found, strict=True))
 
 
 def _markers(source: Source, rows: list[int]) -> dict[int, Marker]:
-    """Markers of the given slices and of the ones before them."""
-    if not rows:
-        return {}
     process = source.process()
     return {
         row: marker(process, row) for chosen in rows for row in (chosen - 1, chosen) if row >= 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -65,6 +66,9 @@ class Points:
     weight: F64
     point: npt.NDArray[np.uint32]
 
+    def __sizeof__(self) -> int:
+        return self.x.nbytes + self.weight.nbytes + self.point.nbytes
+
 
 def merged(matrix: F32) -> Points:
     """Merge equal rows into weighted points."""
@@ -75,9 +79,15 @@ def merged(matrix: F32) -> Points:
 
 
 def sweep(
-    points: Points, maxk: int, seed: int, restarts: int | None = None, threads: int = THREADS
+    points: Points,
+    maxk: int,
+    seed: int,
+    restarts: int | None = None,
+    scatter: float = 0.0,
+    threads: int = THREADS,
 ) -> dict[int, Clustering]:
-    """Best clustering found for each k = 1..maxk (fewer when the points are fewer).
+    """Best clustering found for each k = 1..maxk (fewer when the points are fewer). `scatter` is
+    the sum of squares within the points, when each stands for several that are not equal.
 
     Each restart goes up, adding the best of some centres drawn as in k-means++, and down again,
     removing the centre whose loss costs least; each change is followed by Lloyd's steps.
@@ -88,12 +98,13 @@ def sweep(
     tolerance = TOLERANCE if wanted < 1.0 else 0.0
     if restarts is None:
         restarts = int(np.clip(wanted, 1, MAX_RESTARTS))
-    floor = noise_floor(points)
+    floor = noise_floor(points, scatter)
     best: dict[int, Clustering] = {}
     for restart in range(restarts):
         candidates = CANDIDATES[restart % len(CANDIDATES)]
         with _Sweep(points, maxk, candidates, seed + 1_000_003 * restart, threads) as one:
-            for result in one.up_and_down(maxk, tolerance):
+            for found in one.up_and_down(maxk, tolerance):
+                result = replace(found, wcss=found.wcss + scatter)
                 known = best.get(result.k)
                 if known is None or result.better_than(known, floor):
                     best[result.k] = result
@@ -101,9 +112,11 @@ def sweep(
 
 
 def polished(points: Points, clustering: Clustering, threads: int = THREADS) -> Clustering:
-    """Lloyd's steps from `clustering` until no label changes (ITERATIONS x 10 at most)."""
+    """Lloyd's steps from `clustering` until no label changes (ITERATIONS x 10 at most), with the
+    nearest centre for a label."""
     with _Sweep(points, clustering.k, 1, 0, threads) as one:
-        return one.from_centres(clustering.centre)
+        best = one.from_centres(clustering.centre)
+    return replace(best, label=nearest(points.x, best.centre))
 
 
 def nearest(x: F32, centre: F32, threads: int = THREADS) -> I32:
@@ -119,10 +132,10 @@ def nearest(x: F32, centre: F32, threads: int = THREADS) -> I32:
     return label.astype(np.int32)
 
 
-def noise_floor(points: Points) -> float:
-    """Least variance (a dimension) that is believed of these points."""
+def noise_floor(points: Points, scatter: float = 0.0) -> float:
+    """Least variance (a dimension) that is believed of these points; `scatter` as in `sweep`."""
     square = np.einsum("ij,ij->i", points.x, points.x, dtype=np.float64)
-    mean = float(np.dot(square, points.weight) / points.weight.sum())
+    mean = float((np.dot(square, points.weight) + scatter) / points.weight.sum())
     return float(NOISE_FLOOR * mean / points.x.shape[1])
 
 
@@ -177,12 +190,43 @@ class _Sweep:
         return Clustering(float(wcss[0]), mass, centre, label)
 
 
-def distances(x: F32, clustering: Clustering, threads: int = THREADS) -> F32:
-    """Squared distance of each point to its centre, float32[points]."""
+def distances(
+    x: F32, centre: F32, label: npt.NDArray[np.integer[Any]], threads: int = THREADS
+) -> F32:
+    """Squared distance of each point to the centre of its label, float32[points]."""
     out = np.empty(len(x), np.float32)
-    label = clustering.label.astype(np.uint32)
+    label = label.astype(np.uint32, copy=False)
     lib.xps_distances(
-        len(x), x.shape[1], pointer(x, "float"), pointer(clustering.centre, "float"),
+        len(x), x.shape[1], pointer(x, "float"), pointer(centre, "float"),
         pointer(label, "uint32_t"), threads, pointer(out, "float"),
     )  # fmt: skip
     return out
+
+
+def draws(x: F32, seed: int) -> F64:
+    """A number in [0, 1) for each point, float64[points], hashed from the point and the seed: equal
+    points draw alike wherever they lie."""
+    x = np.ascontiguousarray(x, dtype=np.float32)
+    out = np.empty(len(x))
+    lib.xps_draw(
+        len(x), x.shape[1], pointer(x, "float"), seed & (2**64 - 1), pointer(out, "double")
+    )
+    return out
+
+
+def partial_sums(
+    points: Points, centre: F32, label: npt.NDArray[np.uint32], distance2: F32
+) -> tuple[F64, F64, F64]:
+    """What the points add to their clusters: mass float64[k], weighted offsets from the centre
+    float64[k, dim], weighted squared distances float64[k]."""
+    k, dim = centre.shape
+    mass, offset, square = np.empty(k), np.empty((k, dim)), np.empty(k)
+    checked(
+        lib.xps_partial(
+            len(points.x), dim, pointer(points.x, "float"), pointer(points.weight, "double"), k,
+            pointer(centre, "float"), pointer(label, "uint32_t"), pointer(distance2, "float"),
+            pointer(mass, "double"), pointer(offset, "double"), pointer(square, "double"),
+        ),
+        "add up the slices",
+    )  # fmt: skip
+    return mass, offset, square

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
 
+F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
@@ -23,38 +24,97 @@ class Picks:
     stands_for: F64
 
 
-def pick(labels: I32, distance2: F64, representatives: I64, early: float | None = None) -> Picks:
-    """`representatives[c]` slices of each cluster c (0: none).
+@dataclass(frozen=True, eq=False)
+class Cuts:
+    """How every cluster is cut into parts that are represented each: `bounds[c]` int64[parts + 1],
+    positions among the cluster's slices in the order of all runs; `start[c]`, the position of the
+    first slice of the run at hand."""
 
-    A cluster's slices, in the order of the run, are cut into that many runs of equal size; each run
-    is represented by its slice nearest to the centroid. Several representatives are thus spread
-    over the run, and see drift and disturbances in proportion. Among equally near slices the one
-    in the middle of its run is taken: the first is where caches are cold and code is compiled.
+    bounds: tuple[I64, ...]
+    start: I64
 
-    With `early` (a fraction of the cluster's root mean square radius) the earliest slice is taken
-    that lies no more than that farther from the centroid than the nearest; 0 gives SimPoint's ties.
+
+@dataclass(frozen=True, eq=False)
+class Best:
+    """The best slice that a run has for each part it takes part in; rows of equal length. Less is
+    better, first in `distance2`, then in `tie`, then in `position`. `slice` counts in the run."""
+
+    cluster: I64
+    part: I64
+    distance2: F64
+    tie: I64
+    position: I64
+    slice: I64
+
+
+def cut(size: I64, representatives: I64) -> tuple[I64, ...]:
+    """Bounds of as many parts of equal size for each cluster: int64[parts + 1] each."""
+    parts = np.minimum(representatives, size)
+    return tuple(
+        np.arange(wanted + 1, dtype=np.int64) * number // max(wanted, 1)
+        for wanted, number in zip(parts.tolist(), size.tolist(), strict=True)
+    )
+
+
+def best_of(labels: I32, distance2: F32, cuts: Cuts, reach: tuple[F64, ...] | None = None) -> Best:
+    """A run's best slice for each part of each cluster.
+
+    Nearest to the centroid; among equally near slices the one in the middle of the part: the first
+    is where caches are cold and code is compiled. With `reach` (float64[parts] a cluster) the
+    earliest slice whose distance is at most that.
     """
     order = np.argsort(labels, kind="stable")
-    starts = np.searchsorted(labels[order], np.arange(len(representatives) + 1))
-    chosen: list[tuple[int, int, int]] = []
-    for cluster, wanted in enumerate(representatives):
-        members = order[starts[cluster] : starts[cluster + 1]]
-        wanted = min(int(wanted), len(members))
-        if not wanted:
+    edges = np.searchsorted(labels[order], np.arange(len(cuts.bounds) + 1))
+    found: list[Best] = []
+    for cluster, bounds in enumerate(cuts.bounds):
+        members = order[edges[cluster] : edges[cluster + 1]]
+        if len(bounds) < 2 or not len(members):
             continue
-        radius = float(np.sqrt(distance2[members].mean()))
-        cuts = np.arange(wanted + 1) * len(members) // wanted
-        for begin, end in pairwise(cuts.tolist()):
-            run = members[begin:end]
-            chosen.append((_of_run(run, distance2[run], radius, early), cluster, end - begin))
-    chosen.sort()
-    rows = np.array(chosen, dtype=np.int64).reshape(-1, 3)
-    return Picks(rows[:, 0], rows[:, 1], rows[:, 2].astype(np.float64))
+        position = cuts.start[cluster] + np.arange(len(members))
+        part = np.searchsorted(bounds, position, side="right") - 1
+        first = np.flatnonzero(np.diff(part, prepend=-1))
+        d2 = distance2[members].astype(np.float64)
+        if reach is None:
+            good = d2 == np.repeat(np.minimum.reduceat(d2, first), np.diff(first, append=len(d2)))
+            tie = np.abs(2 * (position - bounds[part]) - (bounds[part + 1] - bounds[part] - 1))
+        else:
+            good, tie = np.sqrt(d2) <= reach[cluster][part], np.zeros(len(d2), np.int64)
+        rows = np.flatnonzero(good)
+        rows = rows[np.lexsort((position[rows], tie[rows], part[rows]))]
+        rows = rows[np.flatnonzero(np.diff(part[rows], prepend=-1))]
+        own = np.full(len(rows), cluster, np.int64)
+        slices = members[rows].astype(np.int64)
+        found.append(Best(own, part[rows], d2[rows], tie[rows], position[rows], slices))
+    return _stacked(found)
 
 
-def _of_run(run: npt.NDArray[np.intp], distance2: F64, radius: float, early: float | None) -> int:
-    if early is None:
-        near = np.flatnonzero(distance2 == distance2.min())
-        return int(run[near[np.argmin(np.abs(2 * near - (len(run) - 1)))]])
-    bound = np.sqrt(distance2.min()) + early * radius
-    return int(run[np.argmax(np.sqrt(distance2) <= bound)])
+def _stacked(parts: Sequence[Best]) -> Best:
+    none = np.zeros(0, np.int64)
+    every = [Best(none, none, np.zeros(0), none, none, none), *parts]
+    return Best(
+        np.concatenate([one.cluster for one in every]),
+        np.concatenate([one.part for one in every]),
+        np.concatenate([one.distance2 for one in every]),
+        np.concatenate([one.tie for one in every]),
+        np.concatenate([one.position for one in every]),
+        np.concatenate([one.slice for one in every]),
+    )
+
+
+def joined(runs: Sequence[Best], starts: I64, bounds: tuple[I64, ...]) -> tuple[Picks, Best]:
+    """The best of all runs for each part, in order of the slices. `starts[r]`: number of run r's
+    first slice. The second value has the same rows, cluster by cluster."""
+    shift = np.repeat(starts, [len(run.slice) for run in runs])
+    every = _stacked(runs)
+    every = replace(every, slice=every.slice + shift)
+    order = np.lexsort((every.position, every.tie, every.distance2, every.part, every.cluster))
+    change = np.diff(every.cluster[order], prepend=-1) | np.diff(every.part[order], prepend=-1)
+    rows = order[np.flatnonzero(change)]
+    best = Best(**{f.name: getattr(every, f.name)[rows] for f in fields(Best)})
+    size = [
+        bounds[c][p + 1] - bounds[c][p]
+        for c, p in zip(best.cluster.tolist(), best.part.tolist(), strict=True)
+    ]
+    by_slice = np.argsort(best.slice, kind="stable")
+    stands_for = np.array(size, dtype=np.float64)
+    return Picks(best.slice[by_slice], best.cluster[by_slice], stands_for[by_slice]), best

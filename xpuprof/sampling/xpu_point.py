@@ -44,7 +44,7 @@ def select(
     choice = choose(signature, settings, seed, times)
     return Selection(
         method=method,
-        parameters=parameters(signature, settings),
+        parameters=parameters(signature.parameters, settings),
         seed=seed,
         representatives=representatives(choice, partial(marker, process)),
         labels=choice.labels,

@@ -90,10 +90,14 @@ class Scale:
     """Slices with instructions in this part."""
     total: float
     """Instructions."""
+    slices: int
 
     def __add__(self, other: Scale) -> Scale:
         return Scale(
-            self.square + other.square, self.active + other.active, self.total + other.total
+            self.square + other.square,
+            self.active + other.active,
+            self.total + other.total,
+            self.slices + other.slices,
         )
 
 
@@ -116,7 +120,8 @@ def project(
 def scale_of(part: Part) -> Scale:
     """The scale of one run's part."""
     square = float(np.einsum("ij,ij->", part.mix, part.mix, dtype=np.float64))
-    return Scale(square, int(np.count_nonzero(part.length)), float(part.length.sum()))
+    active = int(np.count_nonzero(part.length))
+    return Scale(square, active, float(part.length.sum()), len(part.length))
 
 
 def frequency_signature(
@@ -209,8 +214,8 @@ def join(
         "cpu_weight": parts[1].weight if len(parts) == 2 else 0.0,
         "length_weight": length_weight,
     }
-    if not extent.any():
-        extent = _share(extent)
+    if not any(scale.total for scale in scales):
+        extent += 1.0 / scales[0].slices
     return Signature(np.hstack(columns), extent, instructions, parameters)
 
 
