@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -62,6 +63,14 @@ def run(command: Sequence[str | Path], env: Mapping[str, str] | None = None) -> 
     """One run without the layer, or with an environment of ours."""
     done = subprocess.run(command, capture_output=True, env=env, timeout=120, check=False)
     return Ran(done, [])
+
+
+def natively(command: Sequence[str | Path], extra: Mapping[str, str] | None = None) -> Ran:
+    """One run without the layer, on the runtime that layered runs get."""
+    with tempfile.TemporaryDirectory() as folder:
+        added = engine().environment("time", "async", Path(folder), GpuOptions())
+        del added["OPENCL_LAYERS"], added["XPUPROF_DIR"]
+        return run(command, dict(os.environ) | added | dict(extra or {}))
 
 
 def layered(

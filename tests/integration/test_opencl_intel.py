@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from layered import PROGRAMS, environment, layered, run, warp_atomics
+from layered import PROGRAMS, layered, natively, warp_atomics
 from test_opencl_layer import LAUNCHES, ON_DEVICE, REASONS, expect, same, trips_model
 
 from xpuprof.engines.opencl import RUNTIME_ENV, _intel_runtime
@@ -37,8 +37,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("case", LAUNCHES)
 def test_profile(cases: Path, tmp_path: Path, case: str) -> None:
     """GIVEN a program on Intel's runtime THEN nothing differs and every launch is instrumented."""
-    with environment("time", "async", tmp_path / "n") as env:
-        native = run([cases, case], {k: v for k, v in env.items() if k != "OPENCL_LAYERS"})
+    native = natively([cases, case])
     if native.done.stdout.startswith(b"no "):
         pytest.skip(f"the device has {native.done.stdout.decode().strip()}")
     ran = layered([cases, case], tmp_path / "p")

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from layered import PROGRAMS, Ran, environment, layered, run, warp_atomics
+from layered import PROGRAMS, Ran, environment, layered, natively, run, warp_atomics
 
 from xpuprof.engines.base import Timer
 from xpuprof.trace.clock import tsc
@@ -56,9 +56,13 @@ LAUNCHES = {
     "features": 2,
     "command_buffer": 16,
 }
+FOREIGN = (
+    "the program was made from a native binary that was never seen to be built; empty the "
+    "program's own cache and profile again"
+)
 # Cases with launches that cannot be instrumented, and the reasons that must be given.
 REASONS = {
-    "foreign_binary": ["the program was made from a native binary"],
+    "foreign_binary": [FOREIGN],
     "local_memory": ["the counters do not fit into local memory"],
 }
 
@@ -72,7 +76,7 @@ def same(native: Ran, ran: Ran) -> None:
 @pytest.mark.parametrize("case", LAUNCHES)
 def test_profile_sees_and_instruments_every_launch(cases: Path, tmp_path: Path, case: str) -> None:
     """GIVEN a program WHEN profiled THEN its output is its own and every launch is there."""
-    native = run([cases, case])
+    native = natively([cases, case])
     if native.done.stdout.startswith(b"no "):
         pytest.skip(f"the device has {native.done.stdout.decode().strip()}")
     ran = layered([cases, case], tmp_path / "p")
@@ -88,7 +92,7 @@ def test_profile_sees_and_instruments_every_launch(cases: Path, tmp_path: Path, 
 @pytest.mark.parametrize("case", ["threads", "events", "infos", "forks", "no_finish", "contexts"])
 def test_timer_sees_every_launch(cases: Path, tmp_path: Path, case: str, timer: Timer) -> None:
     """GIVEN a program WHEN timed THEN its output is its own and every launch has its stamps."""
-    native = run([cases, case])
+    native = natively([cases, case])
     before = tsc()
     ran = layered([cases, case], tmp_path / "t", "time", timer)
     after = tsc()
@@ -200,6 +204,34 @@ def test_local_size_left_to_the_runtime(cases: Path, tmp_path: Path) -> None:
     assert warp_atomics(gpu, 2).sum() == sum(TRIPS[:3000])
 
 
+def test_binaries_from_a_programs_own_cache(cases: Path, tmp_path: Path) -> None:
+    """GIVEN a program that keeps its binary in a file WHEN it was once built under the layer THEN
+    later runs from the file are instrumented, and it is the same program; else the reason says
+    what to do."""
+    folders = {
+        "PROGRAM_CACHE": str(tmp_path / "own"),
+        "XDG_CACHE_HOME": str(tmp_path / "home"),
+        "POCL_CACHE_DIR": str(Path.home() / ".cache" / "pocl" / "kcache"),
+    }
+    native = natively([cases, "program_cache"], folders)
+    foreign = layered([cases, "program_cache"], tmp_path / "a", extra=folders)
+    assert foreign.process.launches["reason"].tolist() == REASONS["foreign_binary"]
+    (tmp_path / "own").unlink()
+    built = layered([cases, "program_cache"], tmp_path / "b", extra=folders)
+    loaded = layered([cases, "program_cache"], tmp_path / "c", extra=folders)
+    for ran in (foreign, built, loaded):
+        same(native, ran)
+    for ran in (built, loaded):
+        expect(trips_model, ran)
+        assert ran.process.launches["instrumented"].all()
+    identity = [ran.process.launches["program"].tolist() for ran in (built, loaded)]
+    assert identity[0] == identity[1]
+    for kept in (tmp_path / "home" / "xpuprof" / "origins").iterdir():
+        kept.write_bytes(kept.read_bytes()[:-1])  # damaged: as if it were not there
+    damaged = layered([cases, "program_cache"], tmp_path / "d", extra=folders)
+    assert not damaged.process.launches["instrumented"].any()
+
+
 def test_two_profiles_are_the_same(cases: Path, tmp_path: Path) -> None:
     """GIVEN one deterministic program WHEN profiled twice THEN slices and vectors agree."""
     first, second = (layered([cases, "programs"], tmp_path / name).process for name in ("a", "b"))
@@ -217,7 +249,7 @@ ON_DEVICE = {"XPUPROF_OPENCL_COUNTERS": "device"}
 @pytest.mark.parametrize("case", ["shapes", "threads", "events", "contexts", "sub_devices"])
 def test_counters_kept_on_the_device(cases: Path, tmp_path: Path, case: str) -> None:
     """GIVEN a device that shares no memory with the host THEN nothing is lost, each warp exact."""
-    native = run([cases, case])
+    native = natively([cases, case])
     ran = layered([cases, case], tmp_path / "p", extra=ON_DEVICE)
     same(native, ran)
     assert len(ran.process.launches) == LAUNCHES[case]
@@ -265,7 +297,7 @@ def test_program_without_a_launch(cases: Path, tmp_path: Path) -> None:
 
 def test_gate_that_is_never_opened(cases: Path, tmp_path: Path) -> None:
     """GIVEN a launch behind a user event that is never fired THEN the program still ends."""
-    native = run([cases, "abandoned_gate"])
+    native = natively([cases, "abandoned_gate"])
     ran = layered([cases, "abandoned_gate"], tmp_path / "p")
     same(native, ran)
     assert ran.process.launches["instrumented"].tolist() == [True, False]
@@ -315,7 +347,7 @@ def test_program_runs_where_it_cannot_be_instrumented(
     folder = tmp_path_factory.mktemp("s")
     answer, reason = ANSWERS[kind]
     server = garbage_server(folder / "s", answer) if answer is not None else None
-    native = run([cases, "shapes"])
+    native = natively([cases, "shapes"])
     ran = layered([cases, "shapes"], folder / "p", extra={"XPUPROF_CLINST": str(folder / "s")})
     if server:
         server.close()
@@ -328,7 +360,7 @@ def test_program_runs_where_it_cannot_be_instrumented(
 
 def test_layer_without_a_run_is_transparent(cases: Path, tmp_path: Path) -> None:
     """GIVEN the layer but no run directory THEN nothing is recorded and nothing differs."""
-    native = run([cases, "shapes"])
+    native = natively([cases, "shapes"])
     with environment("time", "async", tmp_path / "p") as env:
         del env["XPUPROF_DIR"]
         ran = run([cases, "shapes"], env)
@@ -338,7 +370,7 @@ def test_layer_without_a_run_is_transparent(cases: Path, tmp_path: Path) -> None
 
 def test_run_directory_that_cannot_be_written(cases: Path, tmp_path: Path) -> None:
     """GIVEN a run directory that vanished THEN the program is unharmed."""
-    native = run([cases, "shapes"])
+    native = natively([cases, "shapes"])
     with environment("profile", "async", tmp_path / "p") as env:
         ran = run([cases, "shapes"], env | {"XPUPROF_DIR": str(tmp_path / "gone")})
     same(native, ran)

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "../clinst_protocol.h"
+#include "wire.hpp"
 #include "xpuprof/trace_format.h"
 
 namespace layer {
@@ -17,52 +18,6 @@ namespace layer {
 namespace {
 
 constexpr int patience_s = 300;  // a large program under a busy machine takes its time
-
-class Message {
- public:
-  void u32(uint32_t value) { data_.append(reinterpret_cast<const char *>(&value), 4); }
-  void bytes(const std::string &text) {
-    uint64_t size = text.size();
-    data_.append(reinterpret_cast<const char *>(&size), 8);
-    data_ += text;
-  }
-  const std::string &data() const { return data_; }
-
- private:
-  std::string data_;
-};
-
-// Reads an answer; once it ran past the end everything is empty and `good` is false.
-class Answer {
- public:
-  explicit Answer(const std::string &data) : data_(data) {}
-  template <class T>
-  T number() {
-    T value{};
-    if (take(sizeof value)) std::memcpy(&value, data_.data() + at_ - sizeof value, sizeof value);
-    return value;
-  }
-  std::string bytes() {
-    uint64_t size = number<uint64_t>();
-    return take(size) ? data_.substr(at_ - size, size) : "";
-  }
-  // A list's length, believed only when as many entries of `least` bytes can follow.
-  uint32_t count(size_t least) {
-    uint32_t n = number<uint32_t>();
-    if (n > (data_.size() - at_) / least) good = false;
-    return good ? n : 0;
-  }
-  bool good = true;
-
- private:
-  bool take(uint64_t size) {
-    if (!good || size > data_.size() - at_) return good = false;
-    at_ += size;
-    return true;
-  }
-  const std::string &data_;
-  size_t at_ = 0;
-};
 
 class Socket {
  public:
@@ -118,26 +73,11 @@ std::string encode(const std::vector<Part> &parts, uint32_t output, const std::s
   message.u32(0);
   message.u32(output);
   message.bytes(features);
-  message.u32(static_cast<uint32_t>(parts.size()));
-  for (const Part &part : parts) {
-    message.u32(part.input);
-    message.bytes(part.payload);
-    message.bytes(part.options);
-    message.u32(static_cast<uint32_t>(part.headers.size()));
-    for (const auto &header : part.headers) {
-      message.bytes(header.first);
-      message.bytes(header.second);
-    }
-    message.u32(static_cast<uint32_t>(part.spec_constants.size()));
-    for (const auto &constant : part.spec_constants) {
-      message.u32(constant.first);
-      message.bytes(constant.second);
-    }
-  }
+  add_parts(&message, parts);
   return message.data();
 }
 
-InstrumentedKernel decode_kernel(Answer *answer) {
+InstrumentedKernel decode_kernel(Reader *answer) {
   InstrumentedKernel kernel;
   kernel.n_args = answer->number<uint32_t>();
   kernel.blocks.resize(answer->count(4 + 2 * XP_MIX_COUNT));
@@ -162,7 +102,7 @@ InstrumentedKernel decode_kernel(Answer *answer) {
 
 Instrumented decode(const std::string &data) {
   Instrumented result;
-  Answer answer(data);
+  Reader answer(data);
   uint32_t magic = answer.number<uint32_t>(), status = answer.number<uint32_t>();
   std::string message = answer.bytes();
   if (magic != CLINST_MAGIC || !answer.good) {

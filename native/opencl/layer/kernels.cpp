@@ -233,17 +233,13 @@ static cl_int CL_API_CALL release_kernel(cl_kernel kernel) {
   return error;
 }
 
-// Remembers the argument and passes it on to the shadows that exist. A shadow that does not take
-// what the application's kernel took is given up.
-static void remember(cl_kernel handle, cl_uint index, Argument argument, SetUsmPointer set_usm) {
-  auto kernel = kernel_of(handle);
-  if (!kernel) return;
-  std::lock_guard<std::mutex> guard(kernel->lock);
-  if (set_usm) kernel->set_usm = set_usm;
+// Passes on to the shadows that exist what the application set. A shadow that does not take what
+// the application's kernel took is given up.
+template <class Set>
+static void set_on_shadows(Kernel *kernel, Set &&set) {
   for (auto &entry : kernel->variants) {
-    Variant &variant = *entry.second;
-    if (!variant.shadow) continue;
-    cl_int error = set_on(variant.shadow, index, argument, kernel->set_usm);
+    if (!entry.second->shadow) continue;
+    cl_int error = set(entry.second->shadow);
     if (error == CL_SUCCESS) continue;
     auto plain = std::make_shared<Variant>();
     plain->reason =
@@ -251,6 +247,16 @@ static void remember(cl_kernel handle, cl_uint index, Argument argument, SetUsmP
     plain->id = kernel_id(*kernel, *plain);
     entry.second = plain;
   }
+}
+
+static void remember(cl_kernel handle, cl_uint index, Argument argument, SetUsmPointer set_usm) {
+  auto kernel = kernel_of(handle);
+  if (!kernel) return;
+  std::lock_guard<std::mutex> guard(kernel->lock);
+  if (set_usm) kernel->set_usm = set_usm;
+  set_on_shadows(kernel.get(), [&](cl_kernel shadow) {
+    return set_on(shadow, index, argument, kernel->set_usm);
+  });
   if (index >= kernel->arguments.size()) kernel->arguments.resize(index + 1);
   kernel->arguments[index] = std::move(argument);
 }
@@ -306,8 +312,9 @@ static cl_int CL_API_CALL set_exec_info(cl_kernel handle, cl_kernel_exec_info na
       if (!kernel) return;
       std::lock_guard<std::mutex> guard(kernel->lock);
       kernel->exec_info[name].assign(static_cast<const char *>(value), size);
-      for (auto &entry : kernel->variants)
-        if (entry.second->shadow) next.clSetKernelExecInfo(entry.second->shadow, name, size, value);
+      set_on_shadows(kernel.get(), [&](cl_kernel shadow) {
+        return next.clSetKernelExecInfo(shadow, name, size, value);
+      });
     });
   return error;
 }

@@ -7,6 +7,7 @@
 #include "../clinst_protocol.h"
 #include "callbacks.hpp"
 #include "content_hash.hpp"
+#include "origins.hpp"
 #include "runtimes.hpp"
 #include "xpuprof/trace_format.h"
 
@@ -88,20 +89,6 @@ const char *kind_name(uint32_t kind) {
   return names[kind < 4 ? kind : 0];
 }
 
-// Binaries that the program took out of builds which we know, by their hash: a program made from
-// one is made from the same source.
-constexpr size_t max_known_binaries = 1024;
-std::mutex &binary_lock = *new std::mutex;
-auto &known_binaries = *new std::map<std::string, std::shared_ptr<Build>>;
-
-std::string binary_key(const std::string &bytes) {
-  ContentHash hash;
-  uint8_t key[16];
-  hash.add(bytes);
-  hash.get(key);
-  return std::string(reinterpret_cast<char *>(key), sizeof key);
-}
-
 void know_binaries(cl_program handle, unsigned char *const *binaries, size_t n) {
   auto build = build_of(handle);
   std::vector<size_t> sizes(n);
@@ -109,21 +96,21 @@ void know_binaries(cl_program handle, unsigned char *const *binaries, size_t n) 
       next.clGetProgramInfo(handle, CL_PROGRAM_BINARY_SIZES, n * sizeof(size_t), sizes.data(),
                             nullptr) != CL_SUCCESS)
     return;
-  std::lock_guard<std::mutex> guard(binary_lock);
-  for (size_t i = 0; i < n && known_binaries.size() < max_known_binaries; i++)
+  Origin origin{build->parts, build->options, build->origin, {}};
+  std::memcpy(origin.hash, build->hash, sizeof origin.hash);
+  for (size_t i = 0; i < n; i++)
     if (binaries[i] && sizes[i])
-      known_binaries[binary_key(
-          std::string(reinterpret_cast<const char *>(binaries[i]), sizes[i]))] = build;
+      keep_origin(std::string(reinterpret_cast<const char *>(binaries[i]), sizes[i]), origin);
 }
 
-// The build that all binaries of the program came from.
-std::shared_ptr<Build> known_origin(const std::map<cl_device_id, Part> &device_parts) {
-  std::lock_guard<std::mutex> guard(binary_lock);
-  std::shared_ptr<Build> origin;
+// What all binaries of the program were made of.
+std::shared_ptr<const Origin> known_origin(const std::map<cl_device_id, Part> &device_parts) {
+  std::shared_ptr<const Origin> origin;
   for (const auto &part : device_parts) {
-    auto at = known_binaries.find(binary_key(part.second.payload));
-    if (at == known_binaries.end() || (origin && origin != at->second)) return nullptr;
-    origin = at->second;
+    auto found = origin_of(part.second.payload);
+    if (!found || (origin && std::memcmp(origin->hash, found->hash, sizeof origin->hash) != 0))
+      return nullptr;
+    origin = found;
   }
   return origin;
 }
@@ -160,7 +147,7 @@ std::shared_ptr<Build> new_build(Program *program, const char *options) {
     build->device_parts.clear();
     build->options = origin->options;
     std::memcpy(build->hash, origin->hash, sizeof build->hash);
-    build->origin = "binary of " + origin->origin;
+    build->origin = "binary of " + origin->text;
     return build;
   } else if (!program->device_parts.empty()) {
     hash_part(&hash, program->device_parts.begin()->second);
@@ -400,7 +387,8 @@ static std::string parts_for(const Build &build, const Device &device, std::vect
       part.input = CLINST_BITCODE;
       break;
     case Module::other:
-      return "the program was made from a native binary";
+      return "the program was made from a native binary that was never seen to be built; empty the "
+             "program's own cache and profile again";
   }
   part.options = build.options;
   parts->assign(1, part);

@@ -308,6 +308,35 @@ static void binary(void) { from_binary(0); }
 
 static void foreign_binary(void) { from_binary(1); }
 
+/* Keeps its binary in the file $PROGRAM_CACHE, as many programs do. */
+static void program_cache(void) {
+  size_t size = 0, made;
+  cl_int error, status;
+  const char *path = getenv("PROGRAM_CACHE");
+  unsigned char *bytes = calloc(1, 1 << 24);
+  FILE *file = fopen(path, "rb");
+  cl_program own = program;
+  if (file) {
+    size = fread(bytes, 1, 1 << 24, file);
+    own = clCreateProgramWithBinary(context, 1, &device, &size, (const unsigned char **)&bytes,
+                                    &status, &error);
+    must(error, "from binary");
+    must(clBuildProgram(own, 1, &device, "", NULL, NULL), "build");
+  } else {
+    must(clGetProgramInfo(own, CL_PROGRAM_BINARY_SIZES, sizeof made, &made, NULL), "size");
+    must(clGetProgramInfo(own, CL_PROGRAM_BINARIES, sizeof bytes, &bytes, NULL), "binary");
+    file = fopen(path, "wb");
+    fwrite(bytes, 1, made, file);
+  }
+  fclose(file);
+  cl_kernel kernel = kernel_of(own, "trips");
+  must(clSetKernelArg(kernel, 0, sizeof input, &input), "argument 0");
+  must(clSetKernelArg(kernel, 1, sizeof sink, &sink), "argument 1");
+  must(run_1d(queue, kernel, 640, 64), "launch");
+  free(bytes);
+  show_sink("program cache");
+}
+
 static void failures(void) {
   cl_kernel kernel = trips_kernel(), bare = kernel_of(program, "trips");
   size_t zero = 0, one = 1;
@@ -654,6 +683,7 @@ static const struct {
              {"reuse", reuse},
              {"binary", binary},
              {"foreign_binary", foreign_binary},
+             {"program_cache", program_cache},
              {"failures", failures},
              {"infos", infos},
              {"callbacks", callbacks},
