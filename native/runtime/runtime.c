@@ -277,6 +277,10 @@ static void put_launch(uint64_t number, const xpu_launch *launch) {
   put(XP_EV_LAUNCH, &record, number);
 }
 
+__attribute__((noinline)) void xpu_cut(uint64_t slice) {
+  VALGRIND_DO_CLIENT_REQUEST_STMT(XPU_CR_CUT, slice, 0, 0, 0, 0);
+}
+
 __attribute__((noinline)) uint64_t xpu_kernel_run(const xpu_launch *launch) {
   lock();
   uint64_t number = bus.launches;
@@ -284,7 +288,7 @@ __attribute__((noinline)) uint64_t xpu_kernel_run(const xpu_launch *launch) {
     bus.launches++;
     if (!launch->reason) bus.instrumented++;
     put_launch(number, launch);
-    VALGRIND_DO_CLIENT_REQUEST_STMT(XPU_CR_CUT, number, 0, 0, 0, 0);
+    xpu_cut(number);
     if (bus.cut) bus.cut(number, bus.cut_user);
   }
   unlock();

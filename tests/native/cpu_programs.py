@@ -1,4 +1,4 @@
-"""Builds the small C programs of programs/cpu_*.c and runs them under the engine `valgrind`."""
+"""Builds the small C programs of programs/cpu_*.c and runs them under the CPU engines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from tempfile import mkdtemp
 
 import pytest
 
-from xpuprof.engines.base import CpuOptions
+from xpuprof.engines.base import CpuEngine, CpuOptions
+from xpuprof.engines.dynamorio import DynamoRio
 from xpuprof.engines.valgrind import Valgrind
 from xpuprof.trace.reader import process_folders
 from xpuprof.trace.streams import CPU, Stream, read_stream
@@ -21,9 +22,21 @@ PROGRAMS = Path(__file__).parent / "programs"
 HEADERS = Path(__file__).parents[2] / "native" / "include"
 RUNTIME = Path(str(files("xpuprof") / "_native"))
 
-_probe = Valgrind().probe()
-needs_valgrind = pytest.mark.skipif(
-    not _probe.available, reason=f"valgrind engine: {', '.join(_probe.missing)}"
+
+def _needs(engine: CpuEngine) -> pytest.MarkDecorator:
+    probe = engine.probe()
+    reason = f"{engine.name} engine: {', '.join(probe.missing)}"
+    return pytest.mark.skipif(not probe.available, reason=reason)
+
+
+needs_valgrind, needs_dynamorio = _needs(Valgrind()), _needs(DynamoRio())
+
+every_engine = pytest.mark.parametrize(
+    "engine",
+    [
+        pytest.param(Valgrind(), marks=[needs_valgrind, pytest.mark.valgrind], id="valgrind"),
+        pytest.param(DynamoRio(), marks=[needs_dynamorio], id="dynamorio"),
+    ],
 )
 
 
@@ -105,18 +118,20 @@ class Profile:
 
 
 def command(
-    argv: Sequence[object], folder: Path, options: CpuOptions | None = None
+    engine: CpuEngine, argv: Sequence[object], folder: Path, options: CpuOptions | None = None
 ) -> tuple[list[str], dict[str, str]]:
     """Command line and environment of a profile; the environment is a small, fixed one."""
     folder.mkdir(exist_ok=True)
     texts = [str(argument) for argument in argv]
-    line, environment = Valgrind().wrap(texts, options or CpuOptions(), folder)
+    line, environment = engine.wrap(texts, options or CpuOptions(), folder)
     environment |= {"PATH": "/usr/bin:/bin", "XPUPROF_DIR": str(folder), "XPUPROF_MODE": "profile"}
     return line, environment
 
 
-def profile(argv: Sequence[object], folder: Path, options: CpuOptions | None = None) -> Profile:
+def profile(
+    engine: CpuEngine, argv: Sequence[object], folder: Path, options: CpuOptions | None = None
+) -> Profile:
     """Runs `argv` under the engine; `folder` is the execution's."""
-    line, environment = command(argv, folder, options)
+    line, environment = command(engine, argv, folder, options)
     process = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=120)
     return Profile(process, folder)

@@ -1,157 +1,31 @@
-"""The engine `valgrind` does not change the program, and always leaves a readable trace."""
+"""What only the engine `valgrind` does: it hides an instruction set, and has settings of its own."""
 
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 from pathlib import Path
 
 import pytest
-from cpu_programs import Profile, build, command, needs_valgrind, profile
+from cpu_programs import build, needs_valgrind, profile
 
-from xpuprof.engines.base import CpuOptions
+from xpuprof.engines.valgrind import Valgrind
 
 pytestmark = [needs_valgrind, pytest.mark.valgrind]
-
-
-@pytest.mark.parametrize(
-    "how", ["0", "1", "42", "255", "segv", "abort", "trap", "kill", "term", "term-handled"]
-)
-def test_ends_as_it_does_natively(tmp_path: Path, how: str) -> None:
-    """THEN exit code or signal, stdout and stderr are the native ones, and the trace is whole."""
-    program = build("cpu_endings")
-    native = subprocess.run([program, how], capture_output=True, text=True)
-    done = profile([program, how], tmp_path / "p")
-    assert done.process.returncode == native.returncode
-    assert (done.process.stdout, done.process.stderr) == (native.stdout, native.stderr)
-    assert done.only.stream.ended
-
-
-def test_killed_from_outside_keeps_finished_slices(tmp_path: Path) -> None:
-    """GIVEN SIGKILL in the third slice THEN the two finished ones are there, exact, unclosed."""
-    program = build("cpu_cases")
-    line, environment = command([program, "killed"], tmp_path / "p")
-    with subprocess.Popen(line, env=environment, stdout=subprocess.PIPE) as running:
-        assert running.stdout and running.stdout.readline() == b"ready\n"
-        running.kill()
-    part = Profile(subprocess.CompletedProcess(line, running.returncode), tmp_path / "p").only
-    assert running.returncode == -signal.SIGKILL
-    assert not part.stream.ended
-    assert len(part.stream["cuts"]) == 2
-    assert part.executions(program, "spin_loop") == {(0, 0): 100, (1, 0): 200}
-
-
-def test_child_without_device_work_leaves_nothing(tmp_path: Path) -> None:
-    """GIVEN a forked child THEN the parent's trace does not hold its work, nor any other file."""
-    program = build("cpu_cases")
-    done = profile([program, "fork"], tmp_path / "p")
-    assert done.process.returncode == 4
-    assert done.only.executions(program, "spin_loop") == {(0, 0): 100, (1, 0): 20}
-    assert done.only.stream.ended
-
-
-def test_child_with_device_work_has_its_own_part(tmp_path: Path) -> None:
-    """THEN the child's slices start at the fork."""
-    program = build("cpu_cases")
-    done = profile([program, "fork-device"], tmp_path / "p")
-    assert done.process.returncode == 4
-    parent, child = sorted(done.parts, key=lambda part: -len(part.stream["cuts"]))
-    assert parent.executions(program, "spin_loop") == {(0, 0): 100, (1, 0): 20}
-    assert child.executions(program, "spin_loop") == {(0, 0): 3, (1, 0): 5}
-    for part in (parent, child):
-        assert part.stream.ended
-        assert part.stream.end[1] == part.total()
-
-
-def test_program_behind_a_shell(tmp_path: Path) -> None:
-    """GIVEN a program that a shell starts THEN it has a part, with exact counts."""
-    program = build("cpu_loops")
-    done = profile(["sh", "-c", f"{program} 1 2; exit 3"], tmp_path / "p")
-    assert done.process.returncode == 3
-    found = [part.executions(program, "spin_loop") for part in done.parts]
-    assert {(0, 0): 1000, (1, 0): 1010} in found
-
-
-def test_program_behind_an_exec(tmp_path: Path) -> None:
-    """GIVEN a program that another one becomes by exec THEN the process has one part: its."""
-    program = build("cpu_loops")
-    part = profile(["env", program, 1, 2], tmp_path / "p").only
-    assert part.executions(program, "spin_loop") == {(0, 0): 1000, (1, 0): 1010}
-
-
-def test_no_launch_makes_one_slice(tmp_path: Path) -> None:
-    """GIVEN a program that never launches THEN the whole run is one slice."""
-    program = build("cpu_cases")
-    part = profile([program, "no-device"], tmp_path / "p").only
-    assert len(part.stream["cuts"]) == 1
-    assert part.executions(program, "spin_loop") == {(0, 0): 1234}
 
 
 def test_fma_is_hidden_and_said_so(tmp_path: Path) -> None:
     """THEN the program sees a machine with AVX and without FMA, as META says."""
     if "fma" not in Path("/proc/cpuinfo").read_text():
         pytest.skip("this processor has no FMA")
-    done = profile([build("cpu_cases"), "isa"], tmp_path / "p")
+    done = profile(Valgrind(), [build("cpu_cases"), "isa"], tmp_path / "p")
     assert done.process.stdout == "fma 0 avx2 0 avx 1\n"
     assert "fma" in done.only.stream.meta()["hidden_isa"].split()
-
-
-def test_logs_without_content_go_away(tmp_path: Path) -> None:
-    """THEN an ordinary run leaves no log behind."""
-    profile([build("cpu_cases"), "fork"], tmp_path / "p")
-    assert not list((tmp_path / "p").glob("*.log"))
-
-
-def test_our_libraries_do_not_count(tmp_path: Path) -> None:
-    """THEN no image is ours, the OpenCL loader's, or Valgrind's."""
-    part = profile([build("cpu_loops"), 1, 2], tmp_path / "p").only
-    names = [Path(path).name for path in part.stream.texts(part.stream["images"]["path"])]
-    assert "cpu_loops" in names
-    assert not [name for name in names if name.startswith(("libxpuprof", "vgpreload"))]
-
-
-@pytest.mark.parametrize(
-    ("options", "counted"),
-    [
-        (CpuOptions(main_image_only=True), {"cpu_loops"}),
-        (CpuOptions(include_images=("libc.so*",)), {"libc.so.6"}),
-        (
-            CpuOptions(include_images=("*/ld-linux*", "cpu_*")),
-            {"ld-linux-x86-64.so.2", "cpu_loops"},
-        ),
-        (CpuOptions(exclude_images=("ld-*", "libc.*")), {"cpu_loops"}),
-        (CpuOptions(include_images=("cpu_*", "libc.*"), exclude_images=("cpu_*",)), {"libc.so.6"}),
-    ],
-)
-def test_image_filters(tmp_path: Path, options: CpuOptions, counted: set[str]) -> None:
-    """THEN the images that are counted are the ones asked for, and META tells the filters."""
-    part = profile([build("cpu_loops"), 1, 2], tmp_path / "p", options).only
-    assert {key[2] for key in part.counts()} == counted
-    assert part.stream.end[1] == part.total() > 0
-    assert part.stream.meta()["filters"]
-
-
-def test_routine_filter(tmp_path: Path) -> None:
-    """GIVEN --routine THEN only blocks of that routine count: its loop and its return."""
-    program = build("cpu_loops")
-    part = profile([program, 1, 2], tmp_path / "p", CpuOptions(routines=("spi?",))).only
-    assert part.total() == 2 * (1000 + 1010) + 2
-    assert part.executions(program, "spin_loop") == {(0, 0): 1000, (1, 0): 1010}
-
-
-def test_thread_filter(tmp_path: Path) -> None:
-    """GIVEN threads 1 and 3 THEN the others have no vectors; numbers stay."""
-    program = build("cpu_loops")
-    part = profile([program, 4, 2], tmp_path / "p", CpuOptions(threads=(1, 3))).only
-    assert {key[1] for key in part.counts()} == {1, 3}
-    assert part.executions(program, "spin_loop")[1, 3] == 4010
 
 
 def test_folder_with_percent_sign(tmp_path: Path) -> None:
     """GIVEN a folder name that looks like a format THEN it is taken as it is."""
     folder = tmp_path / "100%p"
-    assert profile([build("cpu_endings"), "0"], folder).only.stream.ended
+    assert profile(Valgrind(), [build("cpu_endings"), "0"], folder).only.stream.ended
     assert os.listdir(tmp_path) == ["100%p"]
 
 
@@ -161,6 +35,6 @@ def test_users_valgrind_settings_are_left_out(
     """GIVEN a .valgrindrc for memcheck where the program runs THEN it does not reach our tool."""
     monkeypatch.chdir(tmp_path)
     Path(".valgrindrc").write_text("--leak-check=full\n--tool=memcheck\n")
-    done = profile([build("cpu_endings"), "42"], tmp_path / "p")
+    done = profile(Valgrind(), [build("cpu_endings"), "42"], tmp_path / "p")
     assert done.process.returncode == 42
     assert done.only.stream.ended

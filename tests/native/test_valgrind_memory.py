@@ -10,6 +10,7 @@ import pytest
 from cpu_programs import build, needs_valgrind, profile
 
 from xpuprof.engines.base import CpuOptions
+from xpuprof.engines.valgrind import Valgrind
 from xpuprof.trace.reader import LDV_BUCKETS, read_process
 from xpuprof.trace.tables import StackDistances
 
@@ -19,7 +20,7 @@ COLD = LDV_BUCKETS - 1
 
 
 def distances(argv: list[object], folder: Path) -> StackDistances:
-    part = profile(argv, folder, CpuOptions(memory=True)).only
+    part = profile(Valgrind(), argv, folder, CpuOptions(memory=True)).only
     found = read_process(part.folder, "profile", True).distances
     assert found is not None
     return found
@@ -73,5 +74,5 @@ def test_by_thread_and_slice(tmp_path: Path) -> None:
 
 def test_not_recorded_unless_asked_for(tmp_path: Path) -> None:
     """THEN an ordinary profile has no distances."""
-    part = profile([build("cpu_sweeps")], tmp_path / "p").only
+    part = profile(Valgrind(), [build("cpu_sweeps")], tmp_path / "p").only
     assert read_process(part.folder, "profile", True).distances is None

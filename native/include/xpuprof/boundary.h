@@ -113,6 +113,9 @@ XPU_API void xpu_api_leave(void);
 XPU_API void xpu_callback_enter(void);
 XPU_API void xpu_callback_leave(void);
 
+/* Called by xpu_kernel_run for each recorded launch: where CPU tools that hook by name cut. */
+XPU_API void xpu_cut(uint64_t slice);
+
 /* CPU tools that live in the process (Pin, DynamoRIO) may register instead of hooking by name. */
 typedef void (*xpu_cut_callback)(uint64_t slice, void *user);
 XPU_API void xpu_register_cut(xpu_cut_callback callback, void *user);

@@ -1,4 +1,4 @@
-"""The engine `valgrind` counts exactly: against known loops, by thread and by slice."""
+"""CPU engines count exactly: against known loops, by thread and by slice."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from cpu_programs import address_of, build, needs_valgrind, profile
+from cpu_programs import address_of, build, every_engine, profile
 
-pytestmark = [needs_valgrind, pytest.mark.valgrind]
+from xpuprof.engines.base import CpuEngine
+
+pytestmark = every_engine
 
 
 @pytest.mark.parametrize("threads", [1, 4])
-def test_known_loops_by_thread_and_slice(tmp_path: Path, threads: int) -> None:
+def test_known_loops_by_thread_and_slice(engine: CpuEngine, tmp_path: Path, threads: int) -> None:
     """GIVEN threads with loops of known length in each slice THEN each count is that length."""
     program, slices = build("cpu_loops"), 6
-    part = profile([program, threads, slices], tmp_path / "p").only
+    part = profile(engine, [program, threads, slices], tmp_path / "p").only
     assert part.executions(program, "spin_loop") == {
         (s, t): 1000 * (t + 1) + 10 * s for s in range(slices) for t in range(threads)
     }
@@ -24,20 +26,20 @@ def test_known_loops_by_thread_and_slice(tmp_path: Path, threads: int) -> None:
     assert len(part.stream["cuts"]) == slices + 1
 
 
-def test_threads_that_wait_leave_no_vector(tmp_path: Path) -> None:
+def test_threads_that_wait_leave_no_vector(engine: CpuEngine, tmp_path: Path) -> None:
     """GIVEN threads that sleep in a barrier through odd slices THEN they spin in even ones only."""
     program = build("cpu_loops")
-    part = profile([program, 3, 4, "gap"], tmp_path / "p").only
+    part = profile(engine, [program, 3, 4, "gap"], tmp_path / "p").only
     spun = {key for key in part.executions(program, "spin_loop") if key[1] != 0}
     assert spun == {(s, t) for s in (0, 2) for t in (1, 2)}
     assert all(row["n_pairs"] for row in part.stream["bbvs"])
 
 
-def test_every_instruction_of_a_program(tmp_path: Path) -> None:
+def test_every_instruction_of_a_program(engine: CpuEngine, tmp_path: Path) -> None:
     """GIVEN a program whose instructions are all known THEN blocks and total are as computed,
     also where a translator would merge `a && b` into one block; lackey counts the same."""
     program = build("cpu_exact", "-nostdlib", "-static", "-no-pie")
-    part = profile([program], tmp_path / "p").only
+    part = profile(engine, [program], tmp_path / "p").only
     base = address_of(program, "_start") & ~0xFFF
     counts: dict[str, int] = {}
     for name in ("second", "taken", "over"):
@@ -56,39 +58,39 @@ def test_every_instruction_of_a_program(tmp_path: Path) -> None:
     assert found and int(found[1].replace(",", "")) == instructions
 
 
-def test_totals_agree(tmp_path: Path) -> None:
+def test_totals_agree(engine: CpuEngine, tmp_path: Path) -> None:
     """THEN vectors, slices and the total that knows nothing of slices sum to the same."""
     for arguments in (("cpu_loops", 4, 20), ("cpu_cases", "short-threads"), ("cpu_cases", "api")):
         program = build(str(arguments[0]))
-        part = profile([program, *arguments[1:]], tmp_path / str(arguments[1])).only
+        part = profile(engine, [program, *arguments[1:]], tmp_path / str(arguments[1])).only
         cuts = part.stream["cuts"]
         assert part.stream.end == (len(cuts), int(cuts["instructions"].sum()))
         assert part.total() == part.stream.end[1]
 
 
-def test_two_runs_give_the_same_vectors(tmp_path: Path) -> None:
+def test_two_runs_give_the_same_vectors(engine: CpuEngine, tmp_path: Path) -> None:
     """GIVEN a deterministic program THEN blocks and counts of two profiles are identical."""
     program = build("cpu_loops")
-    first = profile([program, 1, 5], tmp_path / "a").only.counts()
-    second = profile([program, 1, 5], tmp_path / "b").only.counts()
+    first = profile(engine, [program, 1, 5], tmp_path / "a").only.counts()
+    second = profile(engine, [program, 1, 5], tmp_path / "b").only.counts()
     # What a slice spends in the dynamic loader and in libc may not differ either.
     assert first == second
 
 
-def test_first_slice_holds_the_start_up(tmp_path: Path) -> None:
+def test_first_slice_holds_the_start_up(engine: CpuEngine, tmp_path: Path) -> None:
     """THEN the dynamic loader's work is in slice 0 and nowhere else before the exit."""
-    part = profile([build("cpu_loops"), 1, 4], tmp_path / "p").only
+    part = profile(engine, [build("cpu_loops"), 1, 4], tmp_path / "p").only
     loader = {key[0] for key in part.counts() if key[2].startswith("ld-linux")}
     assert 0 in loader
     assert not loader & {1, 2, 3}
 
 
-def test_device_runtime_does_not_count(tmp_path: Path) -> None:
+def test_device_runtime_does_not_count(engine: CpuEngine, tmp_path: Path) -> None:
     """GIVEN work inside the device runtime, callbacks in it, and threads made in both
     THEN only the program's own work and the callbacks count, threads made outside are numbered
     without gaps."""
     program = build("cpu_cases")
-    part = profile([program, "api"], tmp_path / "p").only
+    part = profile(engine, [program, "api"], tmp_path / "p").only
     assert part.executions(program, "spin_loop") == {
         (0, 0): 100 + 20 + 400,
         (0, 1): 3,
@@ -97,30 +99,30 @@ def test_device_runtime_does_not_count(tmp_path: Path) -> None:
     assert len(part.stream["threads"]) == 3
 
 
-def test_a_thousand_short_threads(tmp_path: Path) -> None:
+def test_a_thousand_short_threads(engine: CpuEngine, tmp_path: Path) -> None:
     """THEN each has its own number and its exact count, also those that ended before the cut."""
     program = build("cpu_cases")
-    part = profile([program, "short-threads"], tmp_path / "p").only
+    part = profile(engine, [program, "short-threads"], tmp_path / "p").only
     assert part.executions(program, "spin_loop") == {
         (int(i >= 600), i + 1): 10 + i for i in range(1000)
     }
 
 
-def test_generated_code_is_known_by_its_bytes(tmp_path: Path) -> None:
+def test_generated_code_is_known_by_its_bytes(engine: CpuEngine, tmp_path: Path) -> None:
     """GIVEN code in no file THEN it counts, under the same identity in both runs."""
     found = []
     for name in "ab":
-        part = profile([build("cpu_cases"), "generated"], tmp_path / name).only
+        part = profile(engine, [build("cpu_cases"), "generated"], tmp_path / name).only
         found.append({key: n for key, n in part.counts().items() if key[2] == ""})
     assert found[0] == found[1]
     by_size = {key[4]: n for key, n in found[0].items()}
     assert by_size == {3: 50, 2: 200, 1: 50}
 
 
-def test_signal_handlers_count(tmp_path: Path) -> None:
+def test_signal_handlers_count(engine: CpuEngine, tmp_path: Path) -> None:
     """THEN a handler's work and the work behind it count for the thread that it interrupted."""
     program = build("cpu_cases")
-    done = profile([program, "handler"], tmp_path / "p")
+    done = profile(engine, [program, "handler"], tmp_path / "p")
     assert done.process.returncode == 17
     assert done.process.stdout == "signal 15\n"
     assert done.only.executions(program, "spin_loop") == {(0, 0): 41}

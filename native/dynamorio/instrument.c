@@ -1,0 +1,258 @@
+/* Inline counting. Code is cut into basic blocks by the rules that the Valgrind tool goes by (which
+ * are VEX's), so that both know the same blocks; at the start of each goes
+ *
+ *   register = word of the thread;  register->count[id] += 1;  register->dirty[id / GROUP] = 1
+ *
+ * with a register and flags that the program does not need there, if that can be seen. */
+#include "client.h"
+
+/* VEX's longest superblock, in instructions. */
+enum { LONGEST = 60 };
+
+static bool is_repeated(instr_t *i) {
+  switch (instr_get_opcode(i)) {
+    case OP_rep_ins:
+    case OP_rep_outs:
+    case OP_rep_movs:
+    case OP_rep_stos:
+    case OP_rep_lods:
+    case OP_rep_cmps:
+    case OP_repne_cmps:
+    case OP_rep_scas:
+    case OP_repne_scas:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/* Rounds of these end when a comparison says so, not only when the counter does. */
+static bool is_comparison(instr_t *i) {
+  int op = instr_get_opcode(i);
+  return op == OP_rep_cmps || op == OP_repne_cmps || op == OP_rep_scas || op == OP_repne_scas;
+}
+
+/* Behind these VEX starts anew, as behind a jump ... */
+static bool ends_superblock(instr_t *i) {
+  int op = instr_get_opcode(i);
+  return instr_is_cti(i) || instr_is_syscall(i) || is_repeated(i) || op == OP_pause ||
+         op == OP_clflush;
+}
+
+/* ... and behind these it may leave, to tell of a floating-point mode that it does not emulate. */
+static bool ends_block(instr_t *i) {
+  switch (instr_get_opcode(i)) {
+    case OP_fldcw:
+    case OP_fldenv:
+    case OP_frstor:
+    case OP_ldmxcsr:
+    case OP_vldmxcsr:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/* ---- what the program does not need ---------------------------------------------------------- */
+
+static bool flags_are_free(instr_t *from) {
+  uint needed = EFLAGS_WRITE_6;
+  for (instr_t *i = from; i && !instr_is_syscall(i); i = instr_get_next_app(i)) {
+    uint used = instr_get_eflags(i, DR_QUERY_DEFAULT);
+    if (EFLAGS_READ_TO_WRITE(used & EFLAGS_READ_6) & needed) return false;
+    if (instr_is_cti(i)) return false;
+    needed &= ~used;
+    if (!(needed & EFLAGS_WRITE_6)) return true;
+  }
+  return false;
+}
+
+static bool register_is_free(instr_t *from, reg_id_t reg) {
+  for (instr_t *i = from; i && !instr_is_syscall(i); i = instr_get_next_app(i)) {
+    if (instr_reads_from_reg(i, reg, DR_QUERY_DEFAULT)) return false;
+    if (instr_writes_to_exact_reg(i, reg, DR_QUERY_DEFAULT) ||
+        instr_writes_to_exact_reg(i, reg_64_to_32(reg), DR_QUERY_DEFAULT))
+      return true;
+    if (instr_is_cti(i)) return false;
+  }
+  return false;
+}
+
+typedef struct scratch {
+  reg_id_t reg;
+  bool is_free;
+  dr_spill_slot_t slot;
+} scratch;
+
+/* A register for use in front of `where`: a free one, or else one that the next instruction does
+ * not wait for. */
+static scratch take(void *drcontext, instrlist_t *code, instr_t *where, instr_t *from,
+                    dr_spill_slot_t slot, reg_id_t taken, reg_id_t taken_too) {
+  static const reg_id_t candidates[] = {DR_REG_RAX, DR_REG_RCX, DR_REG_RDX, DR_REG_RSI, DR_REG_RDI,
+                                        DR_REG_R8,  DR_REG_R9,  DR_REG_R10, DR_REG_R11, DR_REG_RBX,
+                                        DR_REG_R12, DR_REG_R13, DR_REG_R14, DR_REG_R15, DR_REG_RBP};
+  enum { CANDIDATES = sizeof candidates / sizeof *candidates };
+  scratch s = {DR_REG_NULL, false, slot};
+  for (int c = 0; from && c < CANDIDATES; c++)
+    if (candidates[c] != taken && candidates[c] != taken_too &&
+        register_is_free(from, candidates[c])) {
+      s.reg = candidates[c];
+      s.is_free = true;
+      return s;
+    }
+  for (int c = CANDIDATES - 1; c >= 0; c--)
+    if (candidates[c] != taken && candidates[c] != taken_too) {
+      s.reg = candidates[c];
+      if (!from || !instr_uses_reg(from, s.reg)) break;
+    }
+  dr_save_reg(drcontext, code, where, s.reg, slot);
+  return s;
+}
+
+static void give_back(void *drcontext, instrlist_t *code, instr_t *where, scratch s) {
+  if (!s.is_free) dr_restore_reg(drcontext, code, where, s.reg, s.slot);
+}
+
+/* ---- counting -------------------------------------------------------------------------------- */
+
+static opnd_t cell_of(reg_id_t base, uint32_t id) { return OPND_CREATE_MEM64(base, (int)(8 * id)); }
+
+static void insert_mark(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t base,
+                        uint32_t id) {
+  opnd_t mark = OPND_CREATE_MEM8(base, (int)(MARKS_OFFSET + id / GROUP));
+  instrlist_meta_preinsert(code, where, INSTR_CREATE_mov_st(drcontext, mark, OPND_CREATE_INT8(1)));
+}
+
+/* cell += amount (a register, or else 1) without touching the flags. */
+static void insert_add(void *drcontext, instrlist_t *code, instr_t *where, opnd_t cell,
+                       reg_id_t value, reg_id_t amount) {
+  opnd_t sum = opnd_create_base_disp(value, amount, amount ? 1 : 0, amount ? 0 : 1, OPSZ_lea);
+  instrlist_meta_preinsert(code, where,
+                           INSTR_CREATE_mov_ld(drcontext, opnd_create_reg(value), cell));
+  instrlist_meta_preinsert(code, where, INSTR_CREATE_lea(drcontext, opnd_create_reg(value), sum));
+  instrlist_meta_preinsert(code, where,
+                           INSTR_CREATE_mov_st(drcontext, cell, opnd_create_reg(value)));
+}
+
+static void insert_count(void *drcontext, instrlist_t *code, instr_t *where, uint32_t id,
+                         bool mark) {
+  scratch base = take(drcontext, code, where, where, SPILL_SLOT_1, DR_REG_NULL, DR_REG_NULL);
+  opnd_t cell = cell_of(base.reg, id);
+  if (flags_are_free(where)) {
+    thread_insert_base(drcontext, code, where, base.reg);
+    instrlist_meta_preinsert(code, where, INSTR_CREATE_add(drcontext, cell, OPND_CREATE_INT8(1)));
+  } else {
+    scratch value = take(drcontext, code, where, where, SPILL_SLOT_2, base.reg, DR_REG_NULL);
+    thread_insert_base(drcontext, code, where, base.reg);
+    insert_add(drcontext, code, where, cell, value.reg, DR_REG_NULL);
+    give_back(drcontext, code, where, value);
+  }
+  if (mark) insert_mark(drcontext, code, where, base.reg, id);
+  give_back(drcontext, code, where, base);
+}
+
+/* ---- repeated string instructions ------------------------------------------------------------ */
+/* One counts a round, and one for its closing test: all but the first of these are executions of
+ * the block that consists of it alone. The counter register tells their number. */
+
+static void count_compared(uint32_t id, int ends_when_zero) {
+  enum { ZERO_FLAG = 0x40 };
+  dr_mcontext_t context = {.size = sizeof context, .flags = DR_MC_CONTROL | DR_MC_INTEGER};
+  dr_get_mcontext(dr_get_current_drcontext(), &context);
+  uint64_t before = thread_kept(), rounds = before - context.xcx, *counters = thread_counters();
+  bool ended_early = before && ((context.xflags & ZERO_FLAG) != 0) == (ends_when_zero != 0);
+  counters[id] += rounds - (ended_early ? 1 : 0);
+  ((uint8_t *)counters)[MARKS_OFFSET + id / GROUP] = 1;
+}
+
+static void insert_rounds(void *drcontext, instrlist_t *code, instr_t *where, uint32_t id) {
+  scratch base = take(drcontext, code, where, NULL, SPILL_SLOT_1, DR_REG_RCX, DR_REG_NULL);
+  scratch rounds = take(drcontext, code, where, NULL, SPILL_SLOT_2, DR_REG_RCX, base.reg);
+  thread_insert_kept(drcontext, code, where, rounds.reg);
+  thread_insert_base(drcontext, code, where, base.reg);
+  insert_mark(drcontext, code, where, base.reg, id);
+  /* The counter register is zero now; none of these touches the flags. */
+  insert_add(drcontext, code, where, cell_of(base.reg, id), DR_REG_RCX, rounds.reg);
+  instrlist_meta_preinsert(
+      code, where,
+      INSTR_CREATE_mov_imm(drcontext, opnd_create_reg(DR_REG_ECX), OPND_CREATE_INT32(0)));
+  give_back(drcontext, code, where, rounds);
+  give_back(drcontext, code, where, base);
+}
+
+static void insert_repeated(void *drcontext, instrlist_t *code, instr_t *i, app_pc at) {
+  lock();
+  uint32_t id = block_id(at, (size_t)instr_length(drcontext, i), 1);
+  unlock();
+  if (id == NO_BLOCK) return;
+  instr_t *behind = instr_get_next(i);
+  if (!instr_writes_to_exact_reg(i, DR_REG_RCX, DR_QUERY_DEFAULT)) return; /* counts in ecx */
+  thread_insert_keep(drcontext, code, i, DR_REG_RCX);
+  if (is_comparison(i)) {
+    int op = instr_get_opcode(i);
+    dr_insert_clean_call(drcontext, code, behind, (void *)count_compared, false, 2,
+                         OPND_CREATE_INT32((int)id),
+                         OPND_CREATE_INT32(op == OP_repne_cmps || op == OP_repne_scas));
+  } else {
+    insert_rounds(drcontext, code, behind, id);
+  }
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+/* A fragment ends where VEX's superblock would, or behind several whole ones: if DynamoRIO ended it
+ * somewhere else, what follows would be cut differently. */
+static void truncate(void *drcontext, instrlist_t *code) {
+  unsigned length = 0;
+  instr_t *whole = NULL; /* last one of a whole superblock */
+  for (instr_t *i = instrlist_first_app(code); i; i = instr_get_next_app(i)) {
+    if (++length < LONGEST && !ends_superblock(i)) continue;
+    whole = i;
+    length = 0;
+  }
+  if (!length || !whole) return;
+  for (instr_t *i = instr_get_next_app(whole), *next; i; i = next) {
+    next = instr_get_next_app(i);
+    instrlist_remove(code, i);
+    instr_destroy(drcontext, i);
+  }
+}
+
+typedef struct run {
+  instr_t *first;
+  app_pc start, end;
+  uint32_t instructions;
+} run;
+
+static void insert_run(void *drcontext, instrlist_t *code, const run *r, uint32_t *marked) {
+  lock();
+  uint32_t id = block_id(r->start, (size_t)(r->end - r->start), r->instructions);
+  unlock();
+  if (id == NO_BLOCK) return;
+  insert_count(drcontext, code, r->first, id, *marked != id / GROUP);
+  *marked = id / GROUP;
+}
+
+dr_emit_flags_t instrument(void *drcontext, void *tag, instrlist_t *code, bool for_trace,
+                           bool translating) {
+  uint32_t marked = NO_BLOCK;
+  unsigned length = 0; /* of the superblock so far */
+  run r = {0};
+  (void)for_trace, (void)translating;
+  truncate(drcontext, code);
+  for (instr_t *i = instrlist_first_app(code), *next; i; i = next) {
+    next = instr_get_next_app(i);
+    app_pc at = instr_get_app_pc(i);
+    if (!r.first) r = (run){i, at, at, 0};
+    r.end = at + instr_length(drcontext, i);
+    r.instructions++;
+    bool stop = ++length == LONGEST || ends_superblock(i);
+    if (stop) length = 0;
+    if (!stop && !ends_block(i) && next && instr_get_app_pc(next) == r.end) continue;
+    insert_run(drcontext, code, &r, &marked);
+    if (is_repeated(i)) insert_repeated(drcontext, code, i, at);
+    r.first = NULL;
+  }
+  boundary_insert(drcontext, dr_fragment_app_pc(tag), code);
+  return DR_EMIT_DEFAULT;
+}

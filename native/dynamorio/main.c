@@ -1,0 +1,178 @@
+/* Registers the client with DynamoRIO. */
+#include <elf.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sys/syscall.h>
+
+#include "client.h"
+
+static void *mutex;
+static bool root; /* the process that the user started */
+
+void lock(void) { dr_mutex_lock(mutex); }
+void unlock(void) { dr_mutex_unlock(mutex); }
+
+static void end_of_process(void) {
+  lock();
+  if (root || stream_is_open()) cut_last();
+  unlock();
+}
+
+/* ---- images ---------------------------------------------------------------------------------- */
+
+static void module_loaded(void *drcontext, const module_data_t *module, bool loaded) {
+  (void)drcontext, (void)loaded;
+  lock();
+  image_loaded(module);
+  boundary_loaded(module);
+  unlock();
+}
+
+static void module_unloaded(void *drcontext, const module_data_t *module) {
+  (void)drcontext;
+  lock();
+  image_unloaded(module);
+  boundary_unloaded(module);
+  unlock();
+}
+
+/* ---- threads and programs that the program starts -------------------------------------------- */
+
+static bool wanted(void *drcontext, int number) {
+  (void)drcontext;
+  return number == SYS_clone || number == SYS_clone3 || number == SYS_vfork ||
+         number == SYS_execve || number == SYS_kill || number == SYS_tgkill;
+}
+
+static uint64_t stack_pointer(void *drcontext) {
+  dr_mcontext_t context = {.size = sizeof context, .flags = DR_MC_CONTROL};
+  dr_get_mcontext(drcontext, &context);
+  return context.xsp;
+}
+
+typedef struct creation {
+  uint64_t flags, stack;
+} creation;
+
+static creation of_call(void *drcontext, int number) {
+  creation c = {CLONE_VM | CLONE_VFORK, 0};
+  struct clone_args arguments = {0};
+  if (number == SYS_clone) {
+    c.flags = dr_syscall_get_param(drcontext, 0);
+    c.stack = dr_syscall_get_param(drcontext, 1);
+  } else if (number == SYS_clone3) {
+    dr_safe_read((void *)dr_syscall_get_param(drcontext, 0), CLONE_ARGS_SIZE_VER0, &arguments,
+                 NULL);
+    c.flags = arguments.flags;
+    c.stack = arguments.stack ? arguments.stack + arguments.stack_size : 0;
+  }
+  if (!c.stack) c.stack = stack_pointer(drcontext);
+  return c;
+}
+
+static void set_flags(void *drcontext, int number, uint64_t flags) {
+  if (number == SYS_vfork)
+    dr_syscall_set_sysnum(drcontext, SYS_fork);
+  else if (number == SYS_clone)
+    dr_syscall_set_param(drcontext, 0, flags);
+  else /* of struct clone_args, the first member */
+    dr_safe_write((void *)dr_syscall_get_param(drcontext, 0), sizeof flags, &flags, NULL);
+}
+
+/* A child that shares memory until it execs runs little, and none of it is a thread's work. One of
+ * the device runtime's gets memory of its own: it execs behind DynamoRIO's back, which would take
+ * it for a thread that lives on. */
+static void before_creation(void *drcontext, int number) {
+  creation c = of_call(drcontext, number);
+  bool is_thread = c.flags & CLONE_THREAD, off = thread_is_off(drcontext);
+  if (!(c.flags & CLONE_VM)) return;
+  if (is_thread || !off)
+    thread_announced(c.stack, !is_thread, off);
+  else
+    set_flags(drcontext, number, c.flags & ~(uint64_t)CLONE_VM);
+}
+
+static bool is_32_bit(const char *path) {
+  unsigned char head[EI_NIDENT] = {0};
+  long fd = system_call(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0);
+  if (fd < 0) return false;
+  long got = system_call(SYS_read, fd, (long)head, sizeof head, 0);
+  system_call(SYS_close, fd, 0, 0, 0);
+  return got == sizeof head && head[0] == 0x7f && head[1] == 'E' && head[EI_CLASS] == ELFCLASS32;
+}
+
+/* Programs that the device runtime starts (compilers, linkers) are none of the program's work and
+ * run natively, as do 32-bit ones, for which there is no client. True: the call was made here, and
+ * failed. */
+static bool runs_natively(void *drcontext) {
+  long a[3];
+  for (int i = 0; i < 3; i++) a[i] = (long)dr_syscall_get_param(drcontext, i);
+  if (!thread_is_off(drcontext) && !is_32_bit((const char *)a[0])) return false;
+  dr_syscall_set_result(drcontext, (reg_t)system_call(SYS_execve, a[0], a[1], a[2], 0));
+  return true;
+}
+
+/* A process that kills itself has no exit event; it is the end all the same. */
+static void before_kill(void *drcontext, int number) {
+  enum { KILL = 9 };
+  void **others = NULL;
+  uint n_others = 0;
+  bool is_kill = (int)dr_syscall_get_param(drcontext, number == SYS_kill ? 1 : 2) == KILL;
+  if (!is_kill || (int)dr_syscall_get_param(drcontext, 0) != (int)dr_get_process_id()) return;
+  dr_suspend_all_other_threads(&others, &n_others, NULL);
+  end_of_process();
+  if (others) dr_resume_all_other_threads(others, n_others);
+}
+
+static bool before_call(void *drcontext, int number) {
+  switch (number) {
+    case SYS_execve:
+      return !runs_natively(drcontext);
+    case SYS_kill:
+    case SYS_tgkill:
+      before_kill(drcontext, number);
+      return true;
+    case SYS_clone:
+    case SYS_clone3:
+    case SYS_vfork:
+      before_creation(drcontext, number);
+      return true;
+    default:
+      return true;
+  }
+}
+
+static void after_call(void *drcontext, int number) {
+  if (number != SYS_clone && number != SYS_clone3) return;
+  if ((long)dr_syscall_get_result(drcontext) >= 0) return;
+  thread_not_created(of_call(drcontext, number).stack);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void forked(void *drcontext) {
+  root = false;
+  lock();
+  stream_forget();
+  threads_forked(drcontext);
+  cut_forked();
+  unlock();
+}
+
+DR_EXPORT void dr_client_main(client_id_t id, int argc, const char *argv[]) {
+  (void)id;
+  mutex = dr_mutex_create();
+  if (argc > 1) options_read(argv[1]);
+  root = (long)dr_get_parent_id() == options.supervisor;
+  if (!mutex || !threads_init()) return; /* the program runs on, without vectors */
+  dr_register_exit_event(end_of_process);
+  dr_register_fork_init_event(forked);
+  dr_register_module_load_event(module_loaded);
+  dr_register_module_unload_event(module_unloaded);
+  dr_register_thread_init_event(thread_starts);
+  dr_register_thread_exit_event(thread_ends);
+  dr_register_filter_syscall_event(wanted);
+  dr_register_pre_syscall_event(before_call);
+  dr_register_post_syscall_event(after_call);
+  dr_register_bb_event(instrument);
+}

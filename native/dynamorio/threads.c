@@ -1,0 +1,318 @@
+/* Counters of threads. Every thread owns two reservations:
+ *
+ *   u64 count[MAX_BLOCKS]      executions of the block, never reset
+ *   u8 dirty[MAX_BLOCKS/GROUP] set by the instrumented code beside the counter
+ *   u64 seen[MAX_BLOCKS]       the counters at the last flush
+ *
+ * and one of the first two members only, which nobody reads: there the instrumented code counts
+ * while the thread must not count. It finds the one or the other through a word of thread-local
+ * storage that only the thread itself writes, so threads share nothing while they run.
+ *
+ * A flush reads what the owner goes on writing. It takes a group's mark away before it reads the
+ * group's counters, and the owner marks after it has counted: what the flush misses is marked
+ * again, and is in the next slice. The run's total is computed from the counters themselves, over
+ * all blocks, so it knows nothing of marks, flushes and cuts and can be checked against their
+ * sum. */
+#include "client.h"
+
+enum { MAX_NEST = 64 };
+
+typedef struct counters {
+  uint64_t count[MAX_BLOCKS];
+  uint8_t dirty[MAX_BLOCKS / GROUP];
+  uint64_t seen[MAX_BLOCKS];
+} counters;
+
+_Static_assert(offsetof(counters, dirty) == MARKS_OFFSET, "what the instrumented code marks");
+
+enum { WASTE_SIZE = offsetof(counters, seen) };
+
+typedef struct thread {
+  struct thread *next;
+  uint64_t **base;    /* the word of its thread-local storage */
+  counters *counters; /* NULL: never counts (the device runtime's, filtered out, a child) */
+  void *waste;
+  uint32_t number; /* among the threads that count */
+  bool runtime;    /* belongs to the device runtime */
+  uint32_t depth;  /* of nested calls into the device runtime and back */
+  uint64_t off;    /* bit d: at depth d + 1 counting is off */
+} thread;
+
+/* A thread is numbered by its creator, so that numbers follow the order of creation, and found by
+ * its first stack pointer when it starts. */
+typedef struct birth {
+  struct birth *next;
+  uint64_t stack;
+  uint32_t number;
+  bool child, runtime;
+} birth;
+
+static thread *threads;
+static birth *births;
+static int *system_ids; /* by logical number; 0 until the thread has started */
+static size_t n_numbered, numbered_room;
+static uint64_t retired_total; /* instructions of threads that ended */
+static uint64_t base_total;    /* instructions before a fork, not this process's */
+static reg_id_t tls_segment;
+static uint32_t tls_offset; /* of two words: the counters, and one that is kept */
+
+bool threads_init(void) { return dr_raw_tls_calloc(&tls_segment, &tls_offset, 2, 0); }
+
+static uint32_t new_number(void) {
+  system_ids = grown(system_ids, &numbered_room, n_numbered + 1, sizeof *system_ids);
+  system_ids[n_numbered] = 0;
+  return (uint32_t)n_numbered++;
+}
+
+static bool is_off(const thread *t) {
+  uint32_t depth = t->depth > MAX_NEST ? MAX_NEST : t->depth;
+  return t->runtime || (depth && (t->off >> (depth - 1) & 1));
+}
+
+static thread *current(void *drcontext) { return dr_get_tls_field(drcontext); }
+
+bool thread_is_off(void *drcontext) {
+  const thread *t = current(drcontext);
+  return t && is_off(t);
+}
+
+/* By the thread itself. */
+static void set_target(thread *t) {
+  *t->base = t->counters && !is_off(t) ? t->counters->count : t->waste;
+}
+
+void thread_enters(bool count) {
+  thread *t = current(dr_get_current_drcontext());
+  if (t->depth < MAX_NEST) {
+    t->off &= ~(1ull << t->depth);
+    if (!count) t->off |= 1ull << t->depth;
+  }
+  t->depth++;
+  set_target(t);
+}
+
+void thread_leaves(void) {
+  thread *t = current(dr_get_current_drcontext());
+  if (t->depth) t->depth--;
+  set_target(t);
+}
+
+/* ---- what the instrumented code needs -------------------------------------------------------- */
+
+void thread_insert_base(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t to) {
+  dr_insert_read_raw_tls(drcontext, code, where, tls_segment, tls_offset, to);
+}
+
+void thread_insert_keep(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t from) {
+  dr_insert_write_raw_tls(drcontext, code, where, tls_segment, tls_offset + 8, from);
+}
+
+void thread_insert_kept(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t to) {
+  dr_insert_read_raw_tls(drcontext, code, where, tls_segment, tls_offset + 8, to);
+}
+
+static uint64_t **words(void) {
+  return (uint64_t **)((byte *)dr_get_dr_segment_base(tls_segment) + tls_offset);
+}
+
+uint64_t *thread_counters(void) { return words()[0]; }
+
+uint64_t thread_kept(void) { return (uint64_t)words()[1]; }
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+void thread_announced(uint64_t stack, bool child, bool runtime) {
+  birth *b = dr_global_alloc(sizeof *b);
+  lock();
+  *b = (birth){births, stack, child || runtime ? 0 : new_number(), child, runtime};
+  births = b;
+  unlock();
+}
+
+static bool take_birth(uint64_t stack, birth *result) {
+  for (birth **at = &births; *at; at = &(*at)->next)
+    if ((*at)->stack == stack) {
+      birth *b = *at;
+      *result = *b;
+      *at = b->next;
+      dr_global_free(b, sizeof *b);
+      return true;
+    }
+  return false;
+}
+
+void thread_not_created(uint64_t stack) {
+  birth b;
+  lock();
+  if (take_birth(stack, &b) && !b.child && !b.runtime && b.number + 1 == n_numbered) n_numbered--;
+  unlock();
+}
+
+static uint64_t stack_of(void *drcontext) {
+  dr_mcontext_t context = {.size = sizeof context, .flags = DR_MC_CONTROL};
+  return dr_get_mcontext(drcontext, &context) ? context.xsp : 0;
+}
+
+void thread_starts(void *drcontext) {
+  birth b = {0};
+  thread *t = dr_global_alloc(sizeof *t);
+  lock();
+  *t = (thread){.next = threads, .base = words()};
+  if (take_birth(stack_of(drcontext), &b)) {
+    t->runtime = b.runtime;
+    t->number = b.number;
+  } else {
+    t->number = new_number();
+  }
+  t->waste = reserve(WASTE_SIZE);
+  if (!t->runtime && !b.child) {
+    system_ids[t->number] = (int)dr_get_thread_id(drcontext);
+    if (option_counts_thread(t->number)) t->counters = reserve(sizeof *t->counters);
+    if (option_counts_thread(t->number) && !t->counters)
+      stream_give_up("no memory for a thread's counters: the trace ends here");
+  }
+  threads = t;
+  dr_set_tls_field(drcontext, t);
+  set_target(t);
+  unlock();
+}
+
+/* ---- vectors --------------------------------------------------------------------------------- */
+
+typedef struct pair {
+  uint32_t block;
+  uint64_t count;
+} pair;
+
+static pair *pairs;
+static size_t n_pairs, pairs_room;
+
+static void flush_group(counters *c, uint32_t first) {
+  pairs = grown(pairs, &pairs_room, n_pairs + GROUP, sizeof *pairs);
+  for (uint32_t b = first; b < first + GROUP; b++) {
+    uint64_t now = __atomic_load_n(&c->count[b], __ATOMIC_RELAXED);
+    if (now == c->seen[b]) continue;
+    pairs[n_pairs++] = (pair){b, now - c->seen[b]};
+    c->seen[b] = now;
+  }
+}
+
+static void collect(counters *c) {
+  size_t groups = (blocks_known() + GROUP - 1) / GROUP;
+  n_pairs = 0;
+  for (size_t g = 0; g < groups; g += 8) {
+    union {
+      uint64_t word;
+      uint8_t mark[8];
+    } marks;
+    uint64_t *at = (uint64_t *)(void *)&c->dirty[g];
+    if (!__atomic_load_n(at, __ATOMIC_RELAXED)) continue;
+    marks.word = __atomic_exchange_n(at, 0, __ATOMIC_SEQ_CST);
+    for (unsigned i = 0; i < 8; i++)
+      if (marks.mark[i]) flush_group(c, (uint32_t)(g + i) * GROUP);
+  }
+}
+
+static void put_vector(uint32_t number, uint64_t slice) {
+  uint64_t instructions = 0, last = 0;
+  for (size_t i = 0; i < n_pairs; i++)
+    instructions += pairs[i].count * block_instructions(pairs[i].block);
+  xp_body record = stream_body((4 + 2 * n_pairs) * XP_VARINT_MAX);
+  xp_put_varint(&record, slice);
+  xp_put_varint(&record, number);
+  xp_put_varint(&record, n_pairs);
+  xp_put_varint(&record, instructions);
+  for (size_t i = 0; i < n_pairs; i++) {
+    xp_put_varint(&record, pairs[i].block - last);
+    xp_put_varint(&record, pairs[i].count);
+    last = pairs[i].block;
+  }
+  stream_put(XP_CPU_BBV, &record, slice);
+  slice_add(instructions);
+}
+
+static void flush(thread *t, uint64_t slice) {
+  if (!t->counters) return;
+  collect(t->counters);
+  if (n_pairs) put_vector(t->number, slice);
+}
+
+void threads_flush(uint64_t slice) {
+  for (thread *t = threads; t; t = t->next) flush(t, slice);
+}
+
+/* ---- totals and ends ------------------------------------------------------------------------- */
+
+static uint64_t total_of(const counters *c) {
+  uint64_t sum = 0;
+  for (size_t b = 0, n = blocks_known(); b < n; b++)
+    if (c->count[b]) sum += c->count[b] * block_instructions((uint32_t)b);
+  return sum;
+}
+
+uint64_t threads_total(void) {
+  uint64_t sum = retired_total - base_total;
+  for (const thread *t = threads; t; t = t->next)
+    if (t->counters) sum += total_of(t->counters);
+  return sum;
+}
+
+static void unlink_thread(thread *t) {
+  for (thread **at = &threads; *at; at = &(*at)->next)
+    if (*at == t) {
+      *at = t->next;
+      break;
+    }
+}
+
+static void free_thread(thread *t) {
+  release(t->counters, sizeof *t->counters);
+  release(t->waste, WASTE_SIZE);
+  dr_global_free(t, sizeof *t);
+}
+
+void thread_ends(void *drcontext) {
+  thread *t = current(drcontext);
+  if (!t) return;
+  lock();
+  if (t->counters) {
+    if (stream_is_open()) emit_known();
+    flush(t, slice_under_way());
+    retired_total += total_of(t->counters);
+  }
+  unlink_thread(t);
+  dr_set_tls_field(drcontext, NULL);
+  free_thread(t);
+  unlock();
+}
+
+size_t threads_known(void) { return n_numbered; }
+
+void threads_emit(size_t first) {
+  for (size_t number = first; number < n_numbered; number++) {
+    xp_body record = stream_body(2 * XP_VARINT_MAX);
+    xp_put_varint(&record, number);
+    xp_put_varint(&record, (uint64_t)system_ids[number]);
+    stream_put(XP_CPU_THREAD, &record, XP_NO_SLICE);
+  }
+}
+
+/* In a forked child only the forking thread lives on. What was counted so far is the parent's. */
+void threads_forked(void *drcontext) {
+  thread *survivor = current(drcontext);
+  for (thread *t = threads, *next; t; t = next) {
+    next = t->next;
+    if (t != survivor) free_thread(t);
+  }
+  threads = survivor;
+  births = NULL;
+  survivor->next = NULL;
+  survivor->base = words();
+  n_numbered = 0;
+  if (survivor->counters) collect(survivor->counters);
+  retired_total = 0;
+  base_total = survivor->counters ? total_of(survivor->counters) : 0;
+  if (survivor->runtime) return;
+  survivor->number = new_number();
+  system_ids[survivor->number] = (int)dr_get_thread_id(drcontext);
+}

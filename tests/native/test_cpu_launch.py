@@ -1,0 +1,140 @@
+"""CPU engines do not change the program, and always leave a readable trace."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from cpu_programs import Profile, build, command, every_engine, profile
+
+from xpuprof.engines.base import CpuEngine, CpuOptions
+
+pytestmark = every_engine
+
+
+@pytest.mark.parametrize(
+    "how", ["0", "1", "42", "255", "segv", "abort", "trap", "kill", "term", "term-handled"]
+)
+def test_ends_as_it_does_natively(engine: CpuEngine, tmp_path: Path, how: str) -> None:
+    """THEN exit code or signal, stdout and stderr are the native ones, and the trace is whole."""
+    program = build("cpu_endings")
+    native = subprocess.run([program, how], capture_output=True, text=True)
+    done = profile(engine, [program, how], tmp_path / "p")
+    assert done.process.returncode == native.returncode
+    assert (done.process.stdout, done.process.stderr) == (native.stdout, native.stderr)
+    assert done.only.stream.ended
+
+
+def test_killed_from_outside_keeps_finished_slices(engine: CpuEngine, tmp_path: Path) -> None:
+    """GIVEN SIGKILL in the third slice THEN the two finished ones are there, exact, unclosed."""
+    program = build("cpu_cases")
+    line, environment = command(engine, [program, "killed"], tmp_path / "p")
+    with subprocess.Popen(line, env=environment, stdout=subprocess.PIPE) as running:
+        assert running.stdout and running.stdout.readline() == b"ready\n"
+        running.kill()
+    part = Profile(subprocess.CompletedProcess(line, running.returncode), tmp_path / "p").only
+    assert running.returncode == -signal.SIGKILL
+    assert not part.stream.ended
+    assert len(part.stream["cuts"]) == 2
+    assert part.executions(program, "spin_loop") == {(0, 0): 100, (1, 0): 200}
+
+
+def test_child_without_device_work_leaves_nothing(engine: CpuEngine, tmp_path: Path) -> None:
+    """GIVEN a forked child THEN the parent's trace does not hold its work, nor any other file."""
+    program = build("cpu_cases")
+    done = profile(engine, [program, "fork"], tmp_path / "p")
+    assert done.process.returncode == 4
+    assert done.only.executions(program, "spin_loop") == {(0, 0): 100, (1, 0): 20}
+    assert done.only.stream.ended
+
+
+def test_child_with_device_work_has_its_own_part(engine: CpuEngine, tmp_path: Path) -> None:
+    """THEN the child's slices start at the fork."""
+    program = build("cpu_cases")
+    done = profile(engine, [program, "fork-device"], tmp_path / "p")
+    assert done.process.returncode == 4
+    parent, child = sorted(done.parts, key=lambda part: -len(part.stream["cuts"]))
+    assert parent.executions(program, "spin_loop") == {(0, 0): 100, (1, 0): 20}
+    assert child.executions(program, "spin_loop") == {(0, 0): 3, (1, 0): 5}
+    for part in (parent, child):
+        assert part.stream.ended
+        assert part.stream.end[1] == part.total()
+
+
+def test_program_behind_a_shell(engine: CpuEngine, tmp_path: Path) -> None:
+    """GIVEN a program that a shell starts THEN it has a part, with exact counts."""
+    program = build("cpu_loops")
+    done = profile(engine, ["sh", "-c", f"{program} 1 2; exit 3"], tmp_path / "p")
+    assert done.process.returncode == 3
+    found = [part.executions(program, "spin_loop") for part in done.parts]
+    assert {(0, 0): 1000, (1, 0): 1010} in found
+
+
+def test_program_behind_an_exec(engine: CpuEngine, tmp_path: Path) -> None:
+    """GIVEN a program that another one becomes by exec THEN the process has one part: its."""
+    program = build("cpu_loops")
+    part = profile(engine, ["env", program, 1, 2], tmp_path / "p").only
+    assert part.executions(program, "spin_loop") == {(0, 0): 1000, (1, 0): 1010}
+
+
+def test_no_launch_makes_one_slice(engine: CpuEngine, tmp_path: Path) -> None:
+    """GIVEN a program that never launches THEN the whole run is one slice."""
+    program = build("cpu_cases")
+    part = profile(engine, [program, "no-device"], tmp_path / "p").only
+    assert len(part.stream["cuts"]) == 1
+    assert part.executions(program, "spin_loop") == {(0, 0): 1234}
+
+
+def test_logs_without_content_go_away(engine: CpuEngine, tmp_path: Path) -> None:
+    """THEN an ordinary run leaves no log behind."""
+    profile(engine, [build("cpu_cases"), "fork"], tmp_path / "p")
+    assert not list((tmp_path / "p").glob("*.log"))
+
+
+def test_our_libraries_do_not_count(engine: CpuEngine, tmp_path: Path) -> None:
+    """THEN no image is ours, the OpenCL loader's, or Valgrind's."""
+    part = profile(engine, [build("cpu_loops"), 1, 2], tmp_path / "p").only
+    names = [Path(path).name for path in part.stream.texts(part.stream["images"]["path"])]
+    assert "cpu_loops" in names
+    assert not [name for name in names if name.startswith(("libxpuprof", "vgpreload"))]
+
+
+@pytest.mark.parametrize(
+    ("options", "counted"),
+    [
+        (CpuOptions(main_image_only=True), {"cpu_loops"}),
+        (CpuOptions(include_images=("libc.so*",)), {"libc.so.6"}),
+        (
+            CpuOptions(include_images=("*/ld-linux*", "cpu_*")),
+            {"ld-linux-x86-64.so.2", "cpu_loops"},
+        ),
+        (CpuOptions(exclude_images=("ld-*", "libc.*")), {"cpu_loops"}),
+        (CpuOptions(include_images=("cpu_*", "libc.*"), exclude_images=("cpu_*",)), {"libc.so.6"}),
+    ],
+)
+def test_image_filters(
+    engine: CpuEngine, tmp_path: Path, options: CpuOptions, counted: set[str]
+) -> None:
+    """THEN the images that are counted are the ones asked for, and META tells the filters."""
+    part = profile(engine, [build("cpu_loops"), 1, 2], tmp_path / "p", options).only
+    assert {key[2] for key in part.counts()} == counted
+    assert part.stream.end[1] == part.total() > 0
+    assert part.stream.meta()["filters"]
+
+
+def test_routine_filter(engine: CpuEngine, tmp_path: Path) -> None:
+    """GIVEN --routine THEN only blocks of that routine count: its loop and its return."""
+    program = build("cpu_loops")
+    part = profile(engine, [program, 1, 2], tmp_path / "p", CpuOptions(routines=("spi?",))).only
+    assert part.total() == 2 * (1000 + 1010) + 2
+    assert part.executions(program, "spin_loop") == {(0, 0): 1000, (1, 0): 1010}
+
+
+def test_thread_filter(engine: CpuEngine, tmp_path: Path) -> None:
+    """GIVEN threads 1 and 3 THEN the others have no vectors; numbers stay."""
+    program = build("cpu_loops")
+    part = profile(engine, [program, 4, 2], tmp_path / "p", CpuOptions(threads=(1, 3))).only
+    assert {key[1] for key in part.counts()} == {1, 3}
+    assert part.executions(program, "spin_loop")[1, 3] == 4010

@@ -1,0 +1,152 @@
+"""The CPU engine `dynamorio`: runs the program under DynamoRIO with a client of our own, which
+counts every basic block of every thread exactly, threads in parallel. Needs the user's kit
+(DYNAMORIO_HOME) at build and at run time."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from importlib.resources import files
+from pathlib import Path
+
+from xpuprof.engines.base import CpuOptions, Probe
+from xpuprof.errors import EngineError
+from xpuprof.trace import clock
+
+CLIENT = "libxpuprof_dynamorio.so"
+OPTIONS_FILE = "dynamorio.options"
+KIT_FILES = ("bin64/drrun", "lib64/release/libdynamorio.so")
+ADVICE_KIT = (
+    "unpack a DynamoRIO release for x86-64 Linux (dynamorio.org), or build its sources, and set "
+    "DYNAMORIO_HOME to the folder that holds bin64"
+)
+ADVICE_BUILD = f"{ADVICE_KIT}, then install xpuprof again so that its client is built"
+
+
+def _client() -> Path:
+    return Path(str(files("xpuprof") / "_native" / CLIENT))
+
+
+def _kit_version(kit: Path) -> str:
+    try:
+        text = (kit / "cmake" / "DynamoRIOConfigVersion.cmake").read_text()
+    except OSError:
+        return ""
+    found = re.search(r'set\(PACKAGE_VERSION "?([0-9.]+)', text)
+    return found[1] if found else ""
+
+
+def _built_with(client: Path) -> str:
+    """The version of the kit that the client was built with, which it carries in its text."""
+    found = re.search(rb"\+dynamorio-([0-9.]+)", client.read_bytes())
+    return found[1].decode() if found else ""
+
+
+class DynamoRio:
+    """Exact per-thread vectors; threads run in parallel, and every instruction set is kept."""
+
+    name = "dynamorio"
+
+    def probe(self) -> Probe:
+        client, home = _client(), os.environ.get("DYNAMORIO_HOME", "")
+        if not home:
+            advice = ADVICE_KIT if client.is_file() else ADVICE_BUILD
+            return Probe(self.name, False, ("a DynamoRIO kit (DYNAMORIO_HOME)",), advice)
+        missing = tuple(f"{home}/{file}" for file in KIT_FILES if not (Path(home) / file).is_file())
+        if missing:
+            return Probe(self.name, False, missing, ADVICE_KIT)
+        if not client.is_file():
+            return Probe(self.name, False, (f"{CLIENT} (it was not built)",), ADVICE_BUILD)
+        details = {
+            "kit": home,
+            "version": _kit_version(Path(home)),
+            "built_with": _built_with(client),
+            "client": str(client),
+        }
+        if details["version"] != details["built_with"]:
+            missing = (
+                f"a client for DynamoRIO {details['version']} (ours is built with "
+                f"{details['built_with'] or 'another one'})",
+            )
+        return Probe(self.name, not missing, missing, ADVICE_BUILD if missing else "", details)
+
+    def wrap(
+        self, argv: Sequence[str], options: CpuOptions, execution_dir: Path
+    ) -> tuple[list[str], dict[str, str]]:
+        """Command line and environment that run `argv` under the client.
+
+        The calling process must be the one that starts the program: the client knows the root
+        process by its parent. Raises EngineError when the engine cannot be used here, or is asked
+        for what it does not have."""
+        probe = self.probe()
+        if not probe.available:
+            raise EngineError(
+                f"CPU engine dynamorio: {', '.join(probe.missing)} is missing; {probe.advice}"
+            )
+        if options.memory:
+            raise EngineError(
+                "CPU engine dynamorio records no stack distances; use --cpu valgrind with --memory"
+            )
+        folder = execution_dir.resolve()
+        lines = [
+            f"dir={folder}",
+            f"supervisor={os.getpid()}",
+            f"clock={clock.source()}",
+            *_filters(options),
+        ]
+        for line in lines:
+            if "\n" in line:
+                raise EngineError(f"engine dynamorio: {line!r} holds a line break; leave it out")
+        settings = folder / OPTIONS_FILE
+        settings.write_text("".join(f"{line}\n" for line in lines))
+        command = [*_repeatable_addresses(), f"{probe.details['kit']}/bin64/drrun", "-quiet"]
+        command += ["-c", probe.details["client"], str(settings)]
+        # The kit keeps a file a process there for a moment, in the user's home otherwise.
+        return [*command, "--", *_interpreted(argv)], {"DYNAMORIO_CONFIGDIR": str(folder)}
+
+
+def _repeatable_addresses() -> list[str]:
+    """A prefix that has the kernel lay out memory the same way in each run: copying and comparing
+    of strings take other blocks at other alignments. Nothing where that is forbidden."""
+    setarch = shutil.which("setarch")
+    if setarch is None:
+        return []
+    prefix = [setarch, os.uname().machine, "-R"]
+    tried = subprocess.run([*prefix, "true"], capture_output=True)
+    return prefix if tried.returncode == 0 else []
+
+
+def _filters(options: CpuOptions) -> Iterator[str]:
+    for pattern in options.include_images:
+        yield f"include-image={pattern}"
+    for pattern in options.exclude_images:
+        yield f"exclude-image={pattern}"
+    for pattern in options.routines:
+        yield f"routine={pattern}"
+    for thread in options.threads:
+        yield f"thread={thread}"
+    if options.main_image_only:
+        yield "main-image-only"
+
+
+def _interpreted(argv: Sequence[str]) -> list[str]:
+    """What the kernel makes of a script: its interpreter's command line. DynamoRIO's launcher
+    starts ELF files only."""
+    command = list(argv)
+    for _ in range(4):  # the kernel's own limit of scripts that interpret scripts
+        path = command[0] if "/" in command[0] else shutil.which(command[0]) or command[0]
+        try:
+            with open(path, "rb") as file:
+                start = file.read(256)
+        except OSError:
+            return command
+        if start[:2] != b"#!":
+            return command
+        interpreter = os.fsdecode(start[2:].split(b"\n")[0]).strip().split(None, 1)
+        if not interpreter:
+            return command
+        command = [*interpreter, path, *command[1:]]
+    return command
