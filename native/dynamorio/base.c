@@ -57,6 +57,26 @@ const void *file_map(const char *path, size_t *size) {
 
 void file_unmap(const void *content, size_t size) { release((void *)(uintptr_t)content, size); }
 
+char *environment(const char *name) {
+  static char *text;
+  static size_t room;
+  size_t size = text_length(name);
+  if (!text) { /* nobody says how long it is */
+    size_t used = 0;
+    long got, fd = system_call(SYS_openat, AT_FDCWD, (long)"/proc/self/environ", O_RDONLY, 0);
+    do {
+      text = grown(text, &room, used + 4096, 1);
+      got = system_call(SYS_read, fd, (long)(text + used), (long)(room - used - 2), 0);
+      used += got > 0 ? (size_t)got : 0;
+    } while (got > 0);
+    system_call(SYS_close, fd, 0, 0, 0);
+    text[used] = text[used + 1] = 0;
+  }
+  for (char *entry = text; *entry; entry += text_length(entry) + 1)
+    if (text_starts(entry, name) && entry[size] == '=') return entry + size + 1;
+  return NULL;
+}
+
 void *grown(void *array, size_t *room, size_t need, size_t item) {
   if (need <= *room) return array;
   size_t more = *room ? *room : 64;
@@ -90,14 +110,24 @@ char *text_copy(const char *text) {
   return memcpy(dr_global_alloc(size), text, size);
 }
 
+/* Length of the pattern's first element when it matches that character, else 0. */
+static size_t match_one(const char *pattern, char c) {
+  size_t end = 1;
+  bool found = false;
+  if (*pattern != '[') return *pattern == '?' || *pattern == c;
+  for (; pattern[end] && pattern[end] != ']'; end++) found |= pattern[end] == c;
+  return found && pattern[end] ? end + 1 : 0;
+}
+
 bool glob_match(const char *pattern, const char *text) {
   const char *star = NULL, *retry = NULL;
   while (*text) {
+    size_t matched;
     if (*pattern == '*') {
       star = ++pattern;
       retry = text;
-    } else if (*pattern == '?' || *pattern == *text) {
-      pattern++, text++;
+    } else if ((matched = *pattern ? match_one(pattern, *text) : 0)) {
+      pattern += matched, text++;
     } else if (star) {
       pattern = star;
       text = ++retry;

@@ -26,13 +26,14 @@ size_t text_length(const char *text);
 bool text_equal(const char *a, const char *b);
 bool text_starts(const char *text, const char *start);
 char *text_copy(const char *text);
-bool glob_match(const char *pattern, const char *text); /* `*` and `?` */
+bool glob_match(const char *pattern, const char *text); /* `*`, `?`, `[abc]` */
 uint64_t hash_bytes(const void *data, size_t size, uint64_t seed);
 #define HASH_SEED 0xcbf29ce484222325ull
 long system_call(long number, long a, long b, long c, long d);
 long system_call6(long number, long a, long b, long c, long d, long e, long f);
 void *reserve(size_t size); /* zeros, committed when touched; NULL */
 void release(void *memory, size_t size);
+char *environment(const char *name); /* that the process was started with; NULL */
 /* A file as a whole, read-only; NULL when it cannot be. */
 const void *file_map(const char *path, size_t *size);
 void file_unmap(const void *content, size_t size);

@@ -1,6 +1,7 @@
 /* What to count and where to write: one option a line in a file, since DynamoRIO's own option
  * strings are short and split at spaces. */
 #include "client.h"
+#include "xpuprof/uncounted.h"
 
 enum { MAX_LINE = 8192 };
 
@@ -11,9 +12,7 @@ typedef struct patterns {
   size_t n, room;
 } patterns;
 
-/* Ours, the OpenCL loader, PoCL and the kernels that it compiled are no part of the program. */
-static const char *const always_excluded[] = {"libxpuprof_*", "libOpenCL.so*", "libpocl.so*",
-                                              "libpocl-*", "*/pocl/kcache/*"};
+static const char *const uncounted[] = {XP_UNCOUNTED_IMAGES};
 static patterns include_images, exclude_images, chosen_routines, thread_numbers;
 
 static void add(patterns *list, const char *pattern) {
@@ -76,8 +75,8 @@ static bool matches(const patterns *list, const char *path) {
 }
 
 bool option_counts_image(const char *path, bool is_main) {
-  for (size_t i = 0; i < sizeof always_excluded / sizeof *always_excluded; i++)
-    if (matches_one(always_excluded[i], path)) return false;
+  for (size_t i = 0; i < sizeof uncounted / sizeof *uncounted; i++)
+    if (matches_one(uncounted[i], path)) return false;
   if (matches(&exclude_images, path)) return false;
   if (options.main_image_only) return is_main;
   return include_images.n == 0 || matches(&include_images, path);

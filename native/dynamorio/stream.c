@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 
 #include "client.h"
+#include "xpuprof/part.h"
 
 /* The program may close or count descriptors; keep ours out of the range that it uses. */
 enum { FD_FLOOR = 500 };
@@ -100,11 +101,12 @@ static void put_meta(const char *key, const char *value) {
   xp_writer_put(&stream, XP_CPU_META, record.data, record.size, XP_NO_SLICE);
 }
 
-/* `<directory>/<host>-<pid>`; struct utsname is six fields of 65 bytes, the host's name second. */
+/* The process's folder. struct utsname is six fields of 65 bytes, the host's name second. */
 static void part_folder(char *path, size_t room) {
-  char names[6 * 65 + 1] = {0};
+  char names[6 * 65 + 1] = {0}, part[XP_PART_NAME_MAX];
   system_call(SYS_uname, (long)names, 0, 0, 0);
-  dr_snprintf(path, room - 1, "%s/%s-%d", options.directory, names + 65, (int)dr_get_process_id());
+  xp_part_name(part, names + 65, xp_rank(environment), (unsigned)dr_get_process_id());
+  dr_snprintf(path, room - 1, "%s/%s", options.directory, part);
   path[room - 1] = 0;
 }
 
@@ -119,6 +121,7 @@ void stream_open(void) {
     log_line("cannot create this process's cpu.xpt: it has no CPU vectors");
   dr_snprintf(digits, sizeof digits, "%d", (int)dr_get_process_id());
   put_meta("pid", digits);
+  if (xp_rank(environment)) put_meta("rank", xp_rank(environment));
   put_meta("engine", "dynamorio");
   put_meta("engine_version", XPUPROF_VERSION "+dynamorio-" DYNAMORIO_VERSION);
   put_meta("hidden_isa", "");

@@ -12,6 +12,7 @@
 #include "pub_tool_options.h"
 #include "pub_tool_seqmatch.h"
 #include "tool.h"
+#include "xpuprof/uncounted.h"
 
 enum { MAX_PATTERNS = 256, MAX_LINE = 8192 };
 
@@ -22,14 +23,7 @@ typedef struct patterns {
   UInt n;
 } patterns;
 
-/* Ours, the OpenCL loader, PoCL and the kernels that it compiled are no part of the program; nor is
- * what Valgrind preloads. A message-passing library waits by spinning: how long is another
- * process's doing, and differs from run to run. */
-static patterns always_excluded = {
-    {"libxpuprof_*", "libOpenCL.so*", "libpocl.so*", "libpocl-*", "*/pocl/kcache/*", "vgpreload_*",
-     "libmpi.so*", "libmpi_*", "libmpich*", "libopen-pal.so*", "libopen-rte.so*", "mca_*.so",
-     "libpmix.so*", "libuc[mpst].so*", "libuct_*", "libfabric.so*"},
-    16};
+static const HChar *const uncounted[] = {XP_UNCOUNTED_IMAGES};
 static patterns include_images, exclude_images, routines, thread_numbers;
 
 static Bool add(patterns *list, const HChar *option, const HChar *pattern) {
@@ -71,17 +65,22 @@ void option_usage(void) {
    "    --count-thread=N          count only these logical threads; repeatable\n");
 }
 
-static Bool matches(const patterns *list, const HChar *path) {
+static Bool matches_any(const HChar *const *patterns, UInt n, const HChar *path) {
   const HChar *slash = VG_(strrchr)(path, '/'), *name = slash ? slash + 1 : path;
-  for (UInt i = 0; i < list->n; i++) {
-    const HChar *subject = VG_(strchr)(list->item[i], '/') ? path : name;
-    if (VG_(string_match)(list->item[i], subject)) return True;
+  for (UInt i = 0; i < n; i++) {
+    const HChar *subject = VG_(strchr)(patterns[i], '/') ? path : name;
+    if (VG_(string_match)(patterns[i], subject)) return True;
   }
   return False;
 }
 
+static Bool matches(const patterns *list, const HChar *path) {
+  return matches_any(list->item, list->n, path);
+}
+
 Bool option_counts_image(const HChar *path, Bool is_main) {
-  if (matches(&always_excluded, path) || matches(&exclude_images, path)) return False;
+  if (matches_any(uncounted, sizeof uncounted / sizeof *uncounted, path)) return False;
+  if (matches(&exclude_images, path)) return False;
   if (options.main_image_only) return is_main;
   return include_images.n == 0 || matches(&include_images, path);
 }

@@ -1,4 +1,4 @@
-"""What only the engine `valgrind` does: it hides an instruction set, and has settings of its own."""
+"""What only the engine `valgrind` does: hide an instruction set, have settings of its own."""
 
 from __future__ import annotations
 

@@ -9,10 +9,10 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from importlib.resources import files
 from pathlib import Path
 
 from xpuprof.engines.base import CpuOptions, Probe
+from xpuprof.engines.native import native_file
 from xpuprof.errors import EngineError
 from xpuprof.trace import clock
 
@@ -24,10 +24,6 @@ ADVICE_KIT = (
     "DYNAMORIO_HOME to the folder that holds bin64"
 )
 ADVICE_BUILD = f"{ADVICE_KIT}, then install xpuprof again so that its client is built"
-
-
-def _client() -> Path:
-    return Path(str(files("xpuprof") / "_native" / CLIENT))
 
 
 def _kit_version(kit: Path) -> str:
@@ -51,7 +47,7 @@ class DynamoRio:
     name = "dynamorio"
 
     def probe(self) -> Probe:
-        client, home = _client(), os.environ.get("DYNAMORIO_HOME", "")
+        client, home = native_file(CLIENT), os.environ.get("DYNAMORIO_HOME", "")
         if not home:
             advice = ADVICE_KIT if client.is_file() else ADVICE_BUILD
             return Probe(self.name, False, ("a DynamoRIO kit (DYNAMORIO_HOME)",), advice)
