@@ -31,6 +31,13 @@ force = click.option("--force", is_flag=True, help="Overwrite an existing run di
 quiet = click.option("-q", "--quiet", is_flag=True, help="No notes, no hint at the next command.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 seed = click.option("--seed", type=int, default=1, show_default=True, help="Seed of every draw.")
+processes = click.option(
+    "--processes",
+    type=click.Choice(["job", "each"]),
+    default="job",
+    show_default=True,
+    help="Of several processes: clusters over all together, or a selection for each.",
+)
 timer = click.option(
     "--timer",
     type=click.Choice(["async", "sync"]),

@@ -15,7 +15,7 @@ from xpuprof.launch.program import resolve
 from xpuprof.launch.streams import Input
 from xpuprof.launch.supervise import end_like
 from xpuprof.report.result import launches_json, warnings
-from xpuprof.timing.slices import main_process
+from xpuprof.timing.processes import job_of
 from xpuprof.trace.run import create_run
 
 
@@ -57,7 +57,7 @@ def command(
     ending = profile(writer, program, Input(), user=True)
     run = finish(writer, folder)
     assert run.profile is not None
-    process = main_process(run.profile)
+    job = job_of(run.profile)
     if as_json:
         options.print_json(
             {
@@ -65,11 +65,12 @@ def command(
                 "status": run.status,
                 "reason": run.reason,
                 "exit_code": ending.exit_code,
-                "slices": len(process.slices),
-                "launches": launches_json(run.profile, process),
+                "slices": len(job.slices),
+                "processes": [key.label for key in job.keys] if job.several else [],
+                "launches": launches_json(job),
             }
         )
-    for sentence in warnings(run.profile, process):
+    for sentence in warnings(job):
         options.note(sentence, quiet)
     reason = f" ({run.reason})" if run.reason else ""
     options.note(f"{run.status} profile in {folder}{reason}; next: xpuprof select {folder}", quiet)

@@ -19,7 +19,7 @@ from xpuprof.report.result import as_json as result_json
 from xpuprof.report.result import as_text, warnings
 from xpuprof.sampling.file import write_selection
 from xpuprof.sampling.methods import function_of
-from xpuprof.timing.choose import select_run
+from xpuprof.timing.choose import Processes, select_run
 from xpuprof.trace.run import Run, create_run
 
 
@@ -31,6 +31,7 @@ from xpuprof.trace.run import Run, create_run
 @options.timer
 @options.repeat
 @click.option("--method", default="xpu-point", show_default=True, help="How slices are chosen.")
+@options.processes
 @options.seed
 @options.as_json
 @options.quiet
@@ -44,6 +45,7 @@ def command(
     timer: Timer,
     repeat: int,
     method: str,
+    processes: Processes,
     seed: int,
     as_json: bool,
     quiet: bool,
@@ -83,14 +85,14 @@ def command(
         _report_unfinished(run, folder, ending, as_json, quiet)
         return end_like(ending)
 
-    chosen = select_run(run, method, seed=seed)
+    chosen = select_run(run, method, seed=seed, processes=processes)
     write_selection(chosen, folder / "selection.json")
     result = evaluate(run, chosen)
     if as_json:
         options.print_json(result_json(result))
     else:
         click.echo(as_text(result))
-    for sentence in warnings(result.execution, result.process):
+    for sentence in warnings(result.job):
         options.note(sentence, quiet)
     if not as_json:
         options.note(

@@ -6,7 +6,7 @@ import time
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,9 +19,12 @@ from xpuprof.formats.simpoint import (
     write_simpoints,
 )
 from xpuprof.report import chosen as report
-from xpuprof.sampling import frequency
+from xpuprof.sampling import frequency, parts
 from xpuprof.sampling.file import write_selection
 from xpuprof.timing.intervals import estimate
+
+if TYPE_CHECKING:
+    from xpuprof.timing.choose import Processes
 
 PLAN = ("dim", "warp_buckets", "cpu_weight")
 """Options that say how several runs are projected."""
@@ -40,6 +43,7 @@ PLAN = ("dim", "warp_buckets", "cpu_weight")
 )
 @click.option("--force", is_flag=True, help="Replace an existing selection.")
 @click.option("--method", default="xpu-point", show_default=True, help="How slices are chosen.")
+@options.processes
 @click.option("--maxk", "--maxK", type=int, help="Most clusters to try [default: 20].")
 @click.option("-k", type=int, help="This many clusters, instead of by the BIC rule.")
 @click.option("--dim", type=int, help="Dimensions to project to [default: 64 a part; .bb: 15].")
@@ -74,6 +78,7 @@ def command(
     output: Path | None,
     force: bool,
     method: str,
+    processes: Processes,
     seed: int,
     workers: int | None,
     scheduler: str | None,
@@ -89,6 +94,7 @@ def command(
     xpuprof select RUN
     xpuprof select RUN --method gpu-point --maxk 30 --per-cluster 1 --force
     xpuprof select RUN --target-error 0.02        as many as that needs (timed runs)
+    xpuprof select RUN --processes each           one for each process (mpirun, children)
     xpuprof select RANK0 RANK1 ... -o JOB          one selection for all (--workers 8)
     xpuprof select app.bb --maxk 20 --dim 128 -o OUT
 
@@ -106,7 +112,9 @@ def command(
     elif is_frequency_file(source):
         result = _from_frequency_file(source, output, force, seed, settings, begin)
     else:
-        result = _from_run(source, output, force, method, seed, settings, inputs, stability, begin)
+        result = _from_run(
+            source, output, force, method, processes, seed, settings, inputs, stability, begin
+        )
     if as_json:
         options.print_json(report.as_json(result))
         return
@@ -142,20 +150,22 @@ def _from_run(
     output: Path | None,
     force: bool,
     method: str,
+    processes: Processes,
     seed: int,
     settings: dict[str, Any],
     inputs: tuple[Path, ...],
     stability: bool,
     begin: float,
 ) -> report.Chosen:
-    """Selects from a run directory, and writes selection.json into it (or `output`)."""
+    """Selects from a run directory, and writes selection.json into it (or `output`); of each of
+    several processes also selection-<process>.json."""
     # Tables need pandas, which a frequency file can do without.
     from xpuprof.sampling.identity import hash_inputs
     from xpuprof.timing.choose import run_stability, run_times, select_run
     from xpuprof.trace.run import Run
 
     run = Run.open(source)
-    selection = select_run(run, method, seed=seed, **settings)
+    selection = select_run(run, method, seed=seed, processes=processes, **settings)
     if inputs:
         identity = {**selection.identity, "inputs": hash_inputs(inputs)}
         selection = replace(selection, identity=identity)
@@ -168,7 +178,12 @@ def _from_run(
         estimate=None if times is None else estimate(selection, times),
         stability=run_stability(run, method, seed=seed, **settings) if stability else (),
     )
-    write_selection(selection, _folder(output or source) / "selection.json", force)
+    folder = _folder(output or source)
+    write_selection(selection, folder / "selection.json", force)
+    if processes == "each":
+        for number, process in enumerate(selection.identity.get("processes", [])):
+            own = parts.part(selection, number)
+            write_selection(own, folder / f"selection-{process['label']}.json", force)
     return result
 
 
@@ -186,7 +201,7 @@ def _from_runs(
     from xpuprof.sampling import job
     from xpuprof.sampling.cluster_method import with_options
     from xpuprof.sampling.farm import DaskFarm
-    from xpuprof.timing.choose import RunSource
+    from xpuprof.timing.choose import select_runs
 
     begin = time.perf_counter()
     if output is None:
@@ -198,11 +213,12 @@ def _from_runs(
         own["cpu_weight"] = 0.0
     farm = DaskFarm(workers or 2, scheduler) if workers or scheduler else None
     with farm or nullcontext():
-        selection = job.select_job(
-            [RunSource(str(source.resolve())) for source in sources],
+        selection = select_runs(
+            [str(source.resolve()) for source in sources],
             job.Plan(seed=seed, **own),
             with_options(**settings),
             farm,
+            method,
         )
     names = ", ".join(map(str, sources[:3])) + (", ..." if len(sources) > 3 else "")
     write_selection(selection, _folder(output) / "selection.json", force)

@@ -34,7 +34,7 @@ def _figure(result: Result) -> Figure:
         raise EngineError(
             "pictures need matplotlib; install it with: pip install 'xpuprof[plot]'"
         ) from None
-    selection, slices = result.selection, result.process.slices
+    selection, slices = result.selection, result.job.slices
     times = typical_times(result.times)
     index = np.arange(len(times))
     colours = [_COLOURS[label % len(_COLOURS)] for label in selection.labels]

@@ -3,6 +3,7 @@ trusted."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,25 +16,61 @@ from xpuprof.sampling.estimate import Estimate
 from xpuprof.sampling.selection import EXIT_KERNEL, Selection
 from xpuprof.sampling.times import typical_times
 from xpuprof.timing.extrapolate import sampling_error, speedup
-from xpuprof.trace.tables import Execution, Process
+from xpuprof.timing.processes import Job, Key
+from xpuprof.trace.tables import Execution
 
 SHOWN = 24
 """Rows of the table for people; the heaviest representatives are shown."""
 
 
 @dataclass(frozen=True)
+class Share:
+    """A process of a job: its time as measured and as projected, seconds."""
+
+    key: Key
+    measured: float
+    estimate: Estimate
+
+    @property
+    def error(self) -> float:
+        """Its sampling error, a fraction."""
+        return sampling_error(self.estimate.value, self.measured)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "label": self.key.label,
+            "rank": self.key.rank,
+            "slices": self.key.slices,
+            "measured_s": self.measured,
+            "projected_s": self.estimate.value,
+            "interval_s": [self.estimate.low, self.estimate.high],
+            "sampling_error": self.error,
+        }
+
+
+@dataclass(frozen=True)
 class Result:
-    """A profiled, timed and selected run. `times` is float64[repeats, slices], seconds."""
+    """A profiled, timed and selected run. `times` is float64[repeats, slices], seconds; of several
+    processes the slices of all, so that times add up over processes."""
 
     folder: Path
     status: str
     reason: str
     exit_code: int
-    execution: Execution
-    process: Process
+    job: Job
     selection: Selection
     times: npt.NDArray[np.float64]
     estimate: Estimate
+    shares: tuple[Share, ...] = ()
+    """Of several processes, each one's part."""
+    walls: Sequence[float] = ()
+    """Seconds that each timer run took, from its start to its end."""
+
+    @property
+    def execution(self) -> Execution:
+        """The profiled execution."""
+        return self.job.execution
 
     @property
     def measured(self) -> float:
@@ -43,8 +80,8 @@ class Result:
 
 def as_json(result: Result) -> dict[str, Any]:
     """The object that `xpuprof run --json` prints."""
-    process, selection = result.process, result.selection
-    slices = process.slices
+    job, selection = result.job, result.selection
+    slices = job.slices
     return {
         "run": str(result.folder),
         "status": result.status,
@@ -56,6 +93,7 @@ def as_json(result: Result) -> dict[str, Any]:
         "representatives": [
             {
                 "slice": r.slice,
+                "process": r.process,
                 "kernel": r.end.kernel,
                 "call": r.end.call,
                 "multiplier": r.multiplier,
@@ -70,12 +108,15 @@ def as_json(result: Result) -> dict[str, Any]:
         "confidence": result.estimate.confidence,
         "sampling_error": sampling_error(result.estimate.value, result.measured),
         "speedup": speedup(selection),
-        "launches": launches_json(result.execution, process),
+        "wall_s": list(result.walls),
+        "processes": [share.as_json() for share in result.shares],
+        "slowest": slowest_json(result.shares),
+        "launches": launches_json(job),
         "fallbacks": list(result.execution.record.get("fallbacks", [])),
         "cpu": {
             "engine": result.execution.record.get("cpu_engine", "none"),
             "instructions": int(slices["cpu_instructions"].sum()),
-            "threads": len(process.threads),
+            "threads": sum(len(process.threads) for process in job.processes),
         },
         "gpu": {
             "engine": result.execution.record.get("gpu_engine", "none"),
@@ -85,40 +126,38 @@ def as_json(result: Result) -> dict[str, Any]:
     }
 
 
-def launches_json(execution: Execution, process: Process) -> dict[str, Any]:
-    """Launches of the process, why some ran uninstrumented, and those of other processes."""
+def slowest_json(shares: Sequence[Share]) -> dict[str, Any] | None:
+    """The longest process as measured, and as projected; None of one process."""
+    if not shares:
+        return None
     return {
-        "seen": len(process.launches),
-        "instrumented": int(process.launches["instrumented"].sum()),
-        "uninstrumented": uninstrumented(process),
-        "elsewhere": elsewhere(execution, process),
+        "measured_s": max(share.measured for share in shares),
+        "projected_s": max(share.estimate.value for share in shares),
     }
 
 
-def uninstrumented(process: Process) -> dict[str, int]:
+def launches_json(job: Job) -> dict[str, Any]:
+    """Launches of all processes, and why some ran uninstrumented."""
+    return {
+        "seen": len(job.launches),
+        "instrumented": int(job.launches["instrumented"].sum()),
+        "uninstrumented": uninstrumented(job),
+    }
+
+
+def uninstrumented(job: Job) -> dict[str, int]:
     """How many launches ran uninstrumented, by reason."""
-    launches = process.launches
+    launches = job.launches
     reasons = launches.loc[~launches["instrumented"].astype(bool), "reason"]
     return {str(reason): int(number) for reason, number in reasons.value_counts().items()}
 
 
-def elsewhere(execution: Execution, process: Process) -> int:
-    """Launches of the execution's other processes, which have slices of their own."""
-    return sum(len(p.launches) for p in execution.processes) - len(process.launches)
-
-
-def warnings(execution: Execution, process: Process) -> list[str]:
+def warnings(job: Job) -> list[str]:
     """What the user must know about the counts, one sentence each."""
-    found = [
+    return [
         f"{count(number)} launches ran uninstrumented: {reason}"
-        for reason, number in uninstrumented(process).items()
+        for reason, number in uninstrumented(job).items()
     ]
-    if others := elsewhere(execution, process):
-        found.append(
-            f"{count(others)} launches of other processes are in the run directory, not in this "
-            "selection; see xpuprof info"
-        )
-    return found
 
 
 def _marker(kernel: str, call: int) -> tuple[str, str]:
@@ -138,6 +177,7 @@ def as_text(result: Result) -> str:
         rows.append(
             [
                 count(r.slice),
+                *([result.job.keys[r.process].label] if result.shares else []),
                 name,
                 call,
                 count(int((selection.labels == r.cluster).sum())),
@@ -148,6 +188,7 @@ def as_text(result: Result) -> str:
         )
     headers = [
         "slice",
+        *(["process"] if result.shares else []),
         "ends with kernel",
         "call",
         "cluster size",
@@ -155,20 +196,57 @@ def as_text(result: Result) -> str:
         "slice time",
         "projected",
     ]
-    launches = result.process.launches
+    launches = result.job.launches
     seen, instrumented = len(launches), int(launches["instrumented"].sum())
     record = result.execution.record
     lines = [
-        f"{count(selection.slices)} slices, {selection.k} clusters, method {selection.method}; "
+        f"{count(selection.slices)} slices"
+        + (f" of {len(result.shares)} processes" if result.shares else "")
+        + f", {selection.k} clusters, method {selection.method}; "
         f"CPU by {record.get('cpu_engine', 'none')}, GPU by {record.get('gpu_engine', 'none')}, "
         f"{count(instrumented)} of {count(seen)} launches instrumented",
         "",
-        table(headers, rows, "rlrrrrr"),
+        table(headers, rows, "rllrrrrr" if result.shares else "rlrrrrr"),
         *_more(len(selection.representatives) - len(rows)),
         "",
+        *shares_text(result.shares),
         *_summary(result),
     ]
     return "\n".join(lines)
+
+
+def shares_text(shares: Sequence[Share]) -> list[str]:
+    """One line a process, and the slowest; nothing of one process."""
+    if not shares:
+        return []
+    rows = [
+        [
+            share.key.label,
+            count(share.key.slices),
+            seconds(share.measured),
+            seconds(share.estimate.value),
+            interval(share.estimate),
+            percent(share.error),
+        ]
+        for share in shares[:SHOWN]
+    ]
+    headers = ["process", "slices", "measured", "projected", "interval", "error"]
+    slowest = slowest_json(shares)
+    assert slowest
+    return [
+        table(headers, rows, "lrrrlr"),
+        *([f"... and {count(len(shares) - SHOWN)} more; --json has all"] * (len(shares) > SHOWN)),
+        "",
+        f"slowest         {seconds(slowest['measured_s'])} measured, "
+        f"{seconds(slowest['projected_s'])} projected",
+    ]
+
+
+def interval(estimate: Estimate) -> str:
+    """An estimate's bounds; nothing when it has none."""
+    if estimate.low is None or estimate.high is None:
+        return ""
+    return f"{seconds(estimate.low)} to {seconds(estimate.high)}"
 
 
 def _more(hidden: int) -> list[str]:
@@ -188,15 +266,13 @@ def _summary(result: Result) -> list[str]:
     estimate, measured, runs = result.estimate, result.measured, result.times.sum(axis=1)
     selection = result.selection
     spread = (
-        f"   {100 * estimate.confidence:g} % interval {seconds(estimate.low)} to "
-        f"{seconds(estimate.high)}"
-        if estimate.low is not None
-        and estimate.high is not None
-        and estimate.confidence is not None
+        f"   {100 * estimate.confidence:g} % interval {interval(estimate)}"
+        if estimate.confidence is not None
         else f"   no interval: {estimate.basis}"
     )
+    of = f", all {len(result.shares)} processes together," if result.shares else ""
     lines = [
-        f"measured        {seconds(measured)}   (the middle of {len(runs)} native runs that "
+        f"measured        {seconds(measured)}   (the middle of {len(runs)} native runs that{of} "
         f"took {seconds(float(runs.min()))} to {seconds(float(runs.max()))})",
         f"projected       {seconds(estimate.value)}{spread}",
         f"sampling error  {percent(sampling_error(estimate.value, measured))}",
@@ -205,6 +281,6 @@ def _summary(result: Result) -> list[str]:
     ]
     if len(selection.representatives) == selection.slices:
         lines.append("Every slice is its own representative, so the error is 0 by construction.")
-    if not len(result.process.launches):
+    if not len(result.job.launches):
         lines.append(no_launch(result.execution))
     return [*lines, *result.execution.record.get("fallbacks", [])]

@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,13 +89,27 @@ def launch_sequence(slices: pd.DataFrame) -> dict[str, Any]:
     ranges = kinds["range"].iloc[first].astype(str).tolist()
     if any(ranges):
         listed = [[*kind, name] for kind, name in zip(listed, ranges, strict=True)]
-    order = encode_runs(codes)
-    digest = hashlib.sha256(json.dumps([listed, order]).encode()).hexdigest()
-    return {"digest": digest, "kinds": listed, "order": order}
+    return _sequence(listed, encode_runs(codes))
+
+
+def joined_sequences(sequences: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The sequence of several processes, one after the other, from those of each."""
+    kinds: dict[str, int] = {}
+    codes = []
+    for sequence in sequences:
+        own = [kinds.setdefault(json.dumps(kind), len(kinds)) for kind in sequence["kinds"]]
+        codes.append(np.array(own, dtype=np.int32)[decode_runs(sequence["order"])])
+    return _sequence([json.loads(kind) for kind in kinds], encode_runs(np.concatenate(codes)))
+
+
+def _sequence(kinds: list[Any], order: list[str]) -> dict[str, Any]:
+    digest = hashlib.sha256(json.dumps([kinds, order]).encode()).hexdigest()
+    return {"digest": digest, "kinds": kinds, "order": order}
 
 
 def sequence_slices(identity: Mapping[str, Any], source: str) -> pd.DataFrame | None:
-    """The slice table (kind columns and `call`) that `launch_sequence` described; None without one.
+    """The slice table (kind columns, `call`, and `process` where the selection lists processes)
+    that `launch_sequence` described; None without one.
 
     Raises InputError when the sequence is damaged; `source` names the selection.
     """
@@ -117,7 +131,15 @@ def sequence_slices(identity: Mapping[str, Any], source: str) -> pd.DataFrame | 
             f"{source}: the launch sequence it holds cannot be read ({error}): "
             "make it again with `xpuprof select RUN`"
         ) from error
-    table["call"] = table.groupby("kernel", sort=False).cumcount() + 1
+    if lengths := [int(process["slices"]) for process in identity.get("processes", [])]:
+        if sum(lengths) != len(table):
+            raise InputError(
+                f"{source}: its processes have {sum(lengths)} slices, its launch sequence "
+                f"{len(table)}: make it again with `xpuprof select RUN`"
+            )
+        table["process"] = np.repeat(np.arange(len(lengths)), lengths)
+    by = [name for name in ("process", "kernel") if name in table]
+    table["call"] = table.groupby(by, sort=False).cumcount() + 1
     return table
 
 

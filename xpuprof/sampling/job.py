@@ -1,4 +1,5 @@
-"""One selection for many runs (ranks of a job, a farm of programs), here or on Dask workers.
+"""One selection for many processes (of a job's run, of the runs that its ranks wrote, of a farm of
+programs), here or on Dask workers.
 
 What is heavy (reading, projecting, merging equal slices, labelling, looking for representatives) is
 done run by run and needs no other run; what is joint (scale of the parts, the distinct slices,
@@ -53,6 +54,23 @@ class Source(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
+class Held:
+    """A process that is in hand already."""
+
+    name: str
+    held: Process
+
+    def process(self) -> Process:
+        """It."""
+        return self.held
+
+
+def held(processes: Sequence[Process]) -> list[Held]:
+    """Processes in hand, as sources."""
+    return [Held(process.name, process) for process in processes]
+
+
 @dataclass(frozen=True)
 class Plan:
     """How to project; the same for all runs."""
@@ -70,19 +88,24 @@ def select_job(
     options: Options,
     farm: Farm | None = None,
     limit: int = many.MOST_POINTS,
+    *,
+    method: str = "xpu-point",
 ) -> Selection:
     """XPU-Point over the slices of all `sources` together, in their order.
 
-    A representative's `process` is the number of its source, its `slice` counts within that source;
-    labels are of all slices, source after source. The first slices of all runs are one cluster, the
-    last ones another (`Options.ends`). `limit`: see `many.bring`. Raises InputError when some runs
-    have CPU vectors and others not, UsageError for a target error or a budget, which one run has.
+    Slices are numbered on from source to source; a representative's `process` is the number of its
+    source. The first slices of all runs are one cluster, the last ones another (`Options.ends`).
+    `limit`: see `many.bring`. Raises InputError when some runs have CPU vectors and others not,
+    UsageError for a target error or a budget, which one process has.
     """
     if options.wishes:
-        raise UsageError("a target error or a budget is for the selection of one timed run")
+        raise UsageError(
+            "a target error or a budget is for the selection of one timed process; of a run with "
+            "several take --processes each"
+        )
     if farm is None:
         with Here() as here:
-            return select_job(sources, plan, options, here, limit)
+            return select_job(sources, plan, options, here, limit, method=method)
     count = len(sources)
     projected = farm.keep(_project, sources, [plan] * count, [options.ends] * count)
     scales: list[list[Scale]] = list(farm.get(farm.keep(_scales, projected)))
@@ -105,7 +128,7 @@ def select_job(
     markers = _markers_of(farm, sources, wanted)
     representatives = tuple(
         Representative(
-            slice=int(row - starts[run]),
+            slice=int(row),
             end=markers[run][int(row - starts[run])],
             start=markers[run].get(int(row - starts[run]) - 1),
             cluster=int(choice.picks.cluster[i]),
@@ -122,7 +145,7 @@ def select_job(
         "length_weight": plan.length_weight,
     }
     return Selection(
-        method="xpu-point",
+        method=method,
         parameters=parameters(of_signature, options),
         seed=plan.seed,
         representatives=representatives,

@@ -53,7 +53,7 @@ def select(method: str, process: Process, *, seed: int, **options: Any) -> Selec
 
     times = options.pop("times", None)
     mean = None if times is None else typical_times(times)
-    _check_options(method, function, options)
+    check_options(method, function, options)
     selected: Selection = function(from_process(process, mean), seed=seed, **options)
     return selected
 
@@ -77,7 +77,8 @@ def _present(method: str) -> bool:
     return importlib.util.find_spec(f"xpuprof.sampling.{module}") is not None
 
 
-def _check_options(method: str, function: Any, options: dict[str, Any]) -> None:
+def check_options(method: str, function: Any, options: dict[str, Any]) -> None:
+    """Raises UsageError for an option that the method does not have."""
     parameters = list(inspect.signature(function).parameters)
     known = [name for name in parameters if name not in ("profile", "seed")]
     for name in options:

@@ -279,6 +279,64 @@ def from_process(process: Process, times: F64 | None = None, name: str = "run") 
     )
 
 
+def from_processes(
+    slices: pd.DataFrame, processes: Sequence[Process], times: F64 | None = None, name: str = "run"
+) -> SliceProfile:
+    """The profile of several processes, one after the other; `slices` is their joint table, with a
+    column `process`, `times` are of all its rows."""
+    own = [from_process(process) for process in processes]
+    common = set.intersection(*(set(profile.metrics) for profile in own))
+    return SliceProfile(
+        slices=slices,
+        times=times,
+        metrics={
+            metric: np.concatenate([profile.metrics[metric] for profile in own])
+            for metric in own[0].metrics
+            if metric in common
+        },
+        gpu_vectors=lambda: _stacked(
+            [_gpu_matrix(p) for p in processes],
+            [p.gpu.blocks.identity if p.gpu else None for p in processes],
+        ),
+        cpu_vectors=lambda: _stacked(
+            [_cpu_matrix(p) for p in processes],
+            [p.cpu.blocks.identity if p.cpu else None for p in processes],
+        ),
+        clusters=lambda seed: _job_clusters(processes, seed),
+        name=name,
+        startup=True,
+    )
+
+
+def _stacked(
+    matrices: Sequence[sparse.csr_matrix | None],
+    identities: Sequence[npt.NDArray[np.uint64] | None],
+) -> sparse.csr_matrix | None:
+    """Rows of all processes; a block is one column wherever it is executed. None when a process
+    has no vectors."""
+    if any(matrix is None for matrix in matrices):
+        return None
+    every, column = np.unique(
+        np.concatenate([i for i in identities if i is not None]), return_inverse=True
+    )
+    parts, first = [], 0
+    for matrix in matrices:
+        assert matrix is not None
+        entries = matrix.tocoo()
+        place = column[first : first + matrix.shape[1]][entries.col]
+        shape = (matrix.shape[0], len(every))
+        parts.append(sparse.coo_matrix((entries.data, (entries.row, place)), shape=shape))
+        first += matrix.shape[1]
+    return sparse.vstack(parts).tocsr()
+
+
+def _job_clusters(processes: Sequence[Process], seed: int) -> I32:
+    from xpuprof.sampling import job  # as for _clusters
+    from xpuprof.sampling.cluster_method import Options
+
+    return job.select_job(job.held(processes), job.Plan(seed=seed), Options()).labels
+
+
 def _mix(process: Process) -> dict[str, F64]:
     """Executed instructions by class, of every slice."""
     counts = _grid_counts(process)

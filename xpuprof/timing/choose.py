@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 
 from xpuprof.errors import InputError, TraceError, UsageError
-from xpuprof.sampling import xpu_point
-from xpuprof.sampling.identity import program_identity
-from xpuprof.sampling.methods import select, takes_process
+from xpuprof.sampling import job as joint
+from xpuprof.sampling import parts, xpu_point
+from xpuprof.sampling.cluster_method import Options, with_options
+from xpuprof.sampling.farm import Farm, Here
+from xpuprof.sampling.identity import joined_sequences, launch_sequence, program_identity
+from xpuprof.sampling.methods import check_options, function_of, select, takes_process
+from xpuprof.sampling.profile import from_processes
 from xpuprof.sampling.selection import Selection
 from xpuprof.sampling.stability import Stability, over_bootstraps, over_seeds
-from xpuprof.timing.slices import main_process, slice_times
+from xpuprof.sampling.times import typical_times
+from xpuprof.timing.processes import Job, Key, job_of, labels_of
 from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.run import Run
 from xpuprof.trace.tables import Process
 
+F64 = npt.NDArray[np.float64]
 
-def select_run(run: Run, method: str, *, seed: int, **options: Any) -> Selection:
-    """Apply `method` to the process with the device work of the run's profile.
+Processes = Literal["job", "each"]
+"""Of several processes: clusters over all of them together, or a selection for each."""
+
+
+def select_run(
+    run: Run, method: str, *, seed: int, processes: Processes = "job", **options: Any
+) -> Selection:
+    """Apply `method` to the processes with device work of the run's profile.
 
     Where the run holds timer runs of the same slices, their times go to the method: they decide how
     many representatives a cluster gets. Raises InputError when the run holds no profile.
@@ -29,59 +44,188 @@ def select_run(run: Run, method: str, *, seed: int, **options: Any) -> Selection
         from xpuprof.timing.profiles import select_imported  # which reads times through this file
 
         return select_imported(run, method, seed=seed, **options)
-    if run.profile is None:
-        raise InputError(
-            f"{run.path} holds no profile; record one with: xpuprof profile -- ./app args"
-        )
-    process = main_process(run.profile)
-    if process.slices.empty:
+    job = profiled_job(run)
+    if job.slices.empty:
         raise InputError(
             f"{run.path} holds no finished slice ({run.reason or 'nothing was recorded'}); record "
             "it again with: xpuprof profile -- ./app args"
         )
-    times = run_times(run, len(process.slices))
-    if times is not None:
-        options["times"] = times
-    chosen = select(method, process, seed=seed, **options)
-    identity = program_identity(process.slices, process.images, run.manifest)
+    times = run_times(run, len(job.slices))
+    if not job.several:
+        chosen = _select_one(job.processes[0], method, seed, times, options)
+    elif processes == "each":
+        chosen = _select_each(job, method, seed, times, options)
+    else:
+        chosen = select_over(job, method, seed, times, options)
+    identity = _identity(job, run)
     return replace(chosen, identity=identity, machine=dict(run.manifest["machine"]))
+
+
+def profiled_job(run: Run) -> Job:
+    """The processes of the run's profile. Raises InputError when there is none."""
+    if run.profile is None:
+        raise InputError(
+            f"{run.path} holds no profile; record one with: xpuprof profile -- ./app args"
+        )
+    return job_of(run.profile)
+
+
+def select_over(
+    job: Job, method: str, seed: int, times: F64 | None, options: dict[str, Any]
+) -> Selection:
+    """One selection over all processes of a job; clusters are shared between them."""
+    if takes_process(method):
+        of_plan = {n: v for n, v in options.items() if n in xpu_point.SIGNATURE_OPTIONS}
+        if method == "gpu-point":
+            of_plan["cpu_weight"] = 0.0
+        others = {n: v for n, v in options.items() if n not in xpu_point.SIGNATURE_OPTIONS}
+        return joint.select_job(
+            joint.held(job.processes),
+            joint.Plan(seed=seed, **of_plan),
+            with_options(**others),
+            method=method,
+        )
+    function = function_of(method)
+    check_options(method, function, options)
+    typical = None if times is None else typical_times(times)
+    profile = from_processes(job.slices, job.processes, typical)
+    chosen: Selection = function(profile, seed=seed, **options)
+    return chosen
+
+
+def _select_one(
+    process: Process, method: str, seed: int, times: F64 | None, options: dict[str, Any]
+) -> Selection:
+    given = options if times is None else {**options, "times": times}
+    return select(method, process, seed=seed, **given)
+
+
+def _select_each(
+    job: Job, method: str, seed: int, times: F64 | None, options: dict[str, Any]
+) -> Selection:
+    """One selection a process, put together."""
+    ends = np.cumsum([len(process.slices) for process in job.processes])
+    own = [None] * len(ends) if times is None else np.split(times, ends[:-1], axis=1)
+    return parts.joined(
+        [
+            _select_one(process, method, seed, part, options)
+            for process, part in zip(job.processes, own, strict=True)
+        ]
+    )
+
+
+def _identity(job: Job, run: Run) -> dict[str, Any]:
+    images = pd.concat([process.images for process in job.processes], ignore_index=True)
+    identity = program_identity(job.slices, images, run.manifest)
+    if job.several:
+        identity["processes"] = [key.as_json() for key in job.keys]
+    return identity
 
 
 @dataclass(frozen=True)
 class RunSource:
-    """A run directory as a `job.Source`: workers open it by its path."""
+    """A process of a run directory as a `job.Source`: workers open it by its path."""
 
-    name: str
+    path: str
+    number: int
+    label: str
+
+    @property
+    def name(self) -> str:
+        """The run, and the process where it has several."""
+        return f"{self.path}:{self.label}" if self.label else self.path
 
     def process(self) -> Process:
-        """The process with the device work."""
-        profile = Run.open(self.name).profile
-        if profile is None:
-            raise InputError(f"{self.name} holds no profile")
-        return main_process(profile)
+        """The process."""
+        return profiled_job(Run.open(self.path)).processes[self.number]
+
+
+@dataclass(frozen=True)
+class _DescribedProcess:
+    source: RunSource
+    key: Key
+    sequence: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Described:
+    """What the selection over several runs must know of one of them."""
+
+    identity: dict[str, Any]
+    processes: list[_DescribedProcess]
+
+
+def select_runs(
+    paths: Sequence[str],
+    plan: joint.Plan,
+    options: Options,
+    farm: Farm | None = None,
+    method: str = "xpu-point",
+) -> Selection:
+    """One selection over every process of several run directories (ranks that were profiled one by
+    one, a farm of programs), spread over the farm's workers. Errors as `job.select_job`."""
+    if farm is None:
+        with Here() as here:
+            return select_runs(paths, plan, options, here, method)
+    found: list[_Described] = list(farm.get(farm.keep(_describe, paths)))
+    every = [process for run in found for process in run.processes]
+    # Ranks decide the order, as they do within a run; without ranks the order given.
+    every.sort(key=lambda process: -1 if process.key.rank is None else process.key.rank)
+    labels = labels_of([process.key.rank for process in every])
+    chosen = joint.select_job([p.source for p in every], plan, options, farm, method=method)
+    identity = {
+        **found[0].identity,
+        "images": sorted({image for run in found for image in run.identity["images"]}),
+        "programs": sorted({program for run in found for program in run.identity["programs"]}),
+        "sequence": joined_sequences([process.sequence for process in every]),
+        "processes": [
+            replace(process.key, label=label).as_json()
+            for process, label in zip(every, labels, strict=True)
+        ],
+    }
+    return replace(chosen, identity=identity)
+
+
+def _describe(path: str) -> _Described:
+    run = Run.open(path)
+    job = profiled_job(run)
+    processes = [
+        _DescribedProcess(
+            RunSource(path, number, key.label if job.several else ""),
+            key,
+            launch_sequence(process.slices),
+        )
+        for number, (key, process) in enumerate(zip(job.keys, job.processes, strict=True))
+    ]
+    return _Described(_identity(job, run), processes)
 
 
 def run_stability(run: Run, method: str, *, seed: int, **options: Any) -> list[Stability]:
     """How far a clustering selection of the run moves over seeds and bootstrap samples."""
     if not takes_process(method):
         raise UsageError(f"--stability is for clustering methods; {method} draws its samples")
-    assert run.profile is not None
-    process = main_process(run.profile)
-    times = run_times(run, len(process.slices))
-    make, settings = xpu_point.prepare(process, method, options)
+    job = profiled_job(run)
+    if job.several:
+        raise UsageError(
+            "--stability is of one process; this run has several: profile one of them alone"
+        )
+    times = run_times(run, len(job.slices))
+    make, settings = xpu_point.prepare(job.processes[0], method, options)
     return [
         over_seeds(make, settings, seed, times),
         over_bootstraps(make(seed), settings, seed, times),
     ]
 
 
-def run_times(run: Run, slices: int) -> np.ndarray[Any, np.dtype[np.float64]] | None:
-    """float64[repeats, slices], seconds, of the timer runs that have as many slices; None without
-    one."""
+def run_times(run: Run, slices: int) -> F64 | None:
+    """float64[repeats, slices], seconds, of the timer runs that have as many slices, processes in
+    the order of the profile's; None without one."""
+    profiled = job_of(run.profile) if run.profile else None
+    like = profiled.keys if profiled and profiled.several else ()
     rows = []
     for execution in run.times:
         try:
-            times = slice_times(execution, main_process(execution))
+            times = job_of(execution, like).times()
         except TraceError:
             continue  # a timer run that was cut short has no times to offer
         if len(times) == slices:

@@ -73,6 +73,45 @@ def estimate(
     return Estimate(value, value - half, value + half, confidence, basis)
 
 
+def estimate_part(
+    selection: Selection, slice_times: F64, rows: slice, confidence: float = 0.95
+) -> Estimate:
+    """Projected total of the slices `rows` alone (one process of a job): each of them costs what
+    the representatives of its cluster cost in the mean, wherever these lie.
+
+    The interval covers the choice of representatives as `estimate`'s does, and how far the part's
+    slices of a cluster differ from the cluster (a domain estimate, Cochran, section 5A.13). All
+    slices must have been timed; slices that are not covered are taken to be like the part's others.
+    """
+    mean = typical_times(slice_times)
+    inside = selection.labels[rows]
+    own = mean[rows]
+    rng = np.random.default_rng(selection.seed)
+    value, error = 0.0, np.zeros(DRAWS)
+    for cluster, count in _counts(selection).items():
+        n = int(np.count_nonzero(inside == cluster))
+        if not n:
+            continue
+        chosen = [r for r in selection.representatives if r.cluster == cluster]
+        weight = np.array([r.multiplier for r in chosen])
+        value += n * float(np.average(mean[[r.slice for r in chosen]], weights=weight))
+        times = mean[selection.labels == cluster]
+        drawn = _errors_of_means(times, count, rng) if len(times) > count else 0.0
+        error += n * (drawn + times.mean()) - own[inside == cluster].sum()
+    covered = float(np.mean(inside >= 0))
+    if not covered:
+        return Estimate(value, None, None, None, "no interval: nothing of it is covered")
+    value, half = value / covered, _quantile(error, confidence) / covered
+    basis = "spread of the measured times within the clusters, by drawing other representatives"
+    return Estimate(value, max(value - half, 0.0), value + half, confidence, basis)
+
+
+def _quantile(error: F64, confidence: float) -> float:
+    """The half-width that holds the share `confidence` of the drawn errors."""
+    rank = min(math.ceil(confidence * (DRAWS + 1)), DRAWS) - 1
+    return float(np.sort(np.abs(error))[rank])
+
+
 def _student(confidence: float, freedom: float) -> float:
     """Two-sided quantile of Student's t."""
     from scipy import special  # its import takes longer than the rest
@@ -100,8 +139,7 @@ def _known_spread(selection: Selection, mean: F64, confidence: float) -> tuple[f
         if len(times) <= count or np.ptp(times) == 0.0:
             continue
         error += scale * len(times) * _errors_of_means(times, count, rng)
-    rank = min(math.ceil(confidence * (DRAWS + 1)), DRAWS) - 1
-    half = float(np.sort(np.abs(error))[rank])
+    half = _quantile(error, confidence)
     basis = "spread of the measured times within the clusters, by drawing other representatives"
     if selection.covered < 1.0:
         basis += f"; holds for the {selection.covered:.1%} of slices that are covered"
