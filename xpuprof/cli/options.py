@@ -66,6 +66,13 @@ def engines(function: F) -> F:
     return cpu(gpu(function))
 
 
+gpu_tool = click.option(
+    "--gpu-tool",
+    metavar="[pin:]LIB",
+    help="Load this GPU tool of others beside, for the profile or for `time` (docs/pin.md).",
+)
+
+
 def filters(function: F) -> F:
     """What the CPU engine counts; the command receives it as `cpu_options`."""
 

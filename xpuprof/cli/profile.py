@@ -8,6 +8,7 @@ import click
 
 from xpuprof.cli import options
 from xpuprof.engines.base import CpuOptions
+from xpuprof.engines.gpu_tool import gpu_tool as load_beside
 from xpuprof.launch.choose import engines
 from xpuprof.launch.execute import Program, profile
 from xpuprof.launch.finish import finish
@@ -24,6 +25,7 @@ from xpuprof.trace.run import create_run
 @options.force
 @options.engines
 @options.filters
+@options.gpu_tool
 @options.seed
 @options.as_json
 @options.quiet
@@ -34,6 +36,7 @@ def command(
     cpu: str,
     gpu: str,
     cpu_options: CpuOptions,
+    gpu_tool: str | None,
     seed: int,
     as_json: bool,
     quiet: bool,
@@ -49,7 +52,10 @@ def command(
     """
     resolved = resolve(argv)
     chosen = engines(cpu, gpu, lambda text: options.note(text, quiet))
-    program = Program(resolved, chosen.cpu, chosen.gpu, cpu_options, fallbacks=chosen.fallbacks)
+    tool = load_beside(gpu_tool, chosen.cpu, chosen.gpu) if gpu_tool else None
+    program = Program(
+        resolved, chosen.cpu, chosen.gpu, cpu_options, gpu_tool=tool, fallbacks=chosen.fallbacks
+    )
     folder = output or options.default_output(argv)
     writer = create_run(folder, force=force, argv=list(argv), seed=seed)
     for sentence in chosen.notes:

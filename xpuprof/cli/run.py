@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from xpuprof.cli import options
 from xpuprof.engines.base import CpuOptions, Timer
+from xpuprof.engines.gpu_tool import gpu_tool as load_beside
 from xpuprof.launch.choose import engines
 from xpuprof.launch.execute import Program, first, profile, time
 from xpuprof.launch.finish import finish
@@ -28,6 +30,7 @@ from xpuprof.trace.run import Run, create_run
 @options.force
 @options.engines
 @options.filters
+@options.gpu_tool
 @options.timer
 @options.repeat
 @click.option("--method", default="xpu-point", show_default=True, help="How slices are chosen.")
@@ -42,6 +45,7 @@ def command(
     cpu: str,
     gpu: str,
     cpu_options: CpuOptions,
+    gpu_tool: str | None,
     timer: Timer,
     repeat: int,
     method: str,
@@ -66,6 +70,7 @@ def command(
     """
     resolved = resolve(argv)
     found = engines(cpu, gpu, lambda text: options.note(text, quiet))
+    tool = load_beside(gpu_tool, found.cpu, found.gpu) if gpu_tool else None
     program = Program(resolved, found.cpu, found.gpu, cpu_options, fallbacks=found.fallbacks)
     function_of(method)  # an unknown one is said now, not after the runs
     folder = output or options.default_output(argv)
@@ -77,7 +82,8 @@ def command(
     ending = first(writer, program, source)
     if ending.signal is None:
         options.note("native run done; now the instrumented one (its output goes to a file)", quiet)
-        profile(writer, program, source, user=False)
+        # Native runs show and time the program alone: such tools print, and cost time.
+        profile(writer, replace(program, gpu_tool=tool), source, user=False)
         for i in range(repeat):
             time(writer, program, source, timer, i, user=False)
     run = finish(writer, folder)

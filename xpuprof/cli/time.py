@@ -9,6 +9,7 @@ import numpy as np
 
 from xpuprof.cli import options
 from xpuprof.engines.base import Timer
+from xpuprof.engines.gpu_tool import gpu_tool as load_beside
 from xpuprof.launch.choose import gpu_engine
 from xpuprof.launch.execute import Program, time
 from xpuprof.launch.finish import finish
@@ -30,6 +31,7 @@ from xpuprof.trace.run import create_run
 @click.option(
     "--gpu", default="auto", show_default=True, metavar="ENGINE", help="GPU engine, or none."
 )
+@options.gpu_tool
 @options.timer
 @options.repeat
 @click.option(
@@ -59,6 +61,7 @@ def command(
     output: Path | None,
     force: bool,
     gpu: str,
+    gpu_tool: str | None,
     timer: Timer,
     repeat: int,
     regions: Path | None,
@@ -81,7 +84,9 @@ def command(
     chosen = read_selection(regions) if regions else None
     specs = [parse_spec(text) for text in kernels]
     resolved = resolve(argv)
-    program = Program(resolved, None, gpu_engine(gpu))
+    engine = gpu_engine(gpu)
+    tool = load_beside(gpu_tool, None, engine) if gpu_tool else None
+    program = Program(resolved, None, engine, gpu_tool=tool)
     folder = output or options.default_output(argv)
     writer = create_run(folder, force=force, argv=list(argv), seed=0)
     source = Input()

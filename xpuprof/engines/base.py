@@ -43,6 +43,8 @@ class CpuOptions:
     """Count only these logical threads (0 is the main thread); empty: all."""
     memory: bool = False
     """Also record LRU stack distances of data accesses, by slice and thread (slow)."""
+    gpu_tool: str = ""
+    """Path of a GPU tool that the engine itself is to load into the program (`pin` only)."""
 
 
 @dataclass(frozen=True)

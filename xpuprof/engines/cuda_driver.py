@@ -27,6 +27,8 @@ from xpuprof.errors import TraceError, UsageError
 from xpuprof.trace.streams import CPU, EVENTS, FILES, read_stream
 
 HELPER = "xpuprof-cuda-probe"
+CUDA_ENGINES = ("nvbit", "cuda")
+"""GPU engines that live in this driver, best first."""
 ENV_LIMIT = "XPUPROF_PROBE_SECONDS"
 DEFAULT_LIMIT = 120.0
 """Seconds. The driver starts in under a second natively, in tens of seconds when translated."""

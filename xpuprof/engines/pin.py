@@ -28,12 +28,10 @@ def _launcher() -> Path | None:
 def probed(argv: Sequence[str], gpu_tool: Path) -> list[str]:
     """The command line that runs `argv` natively with a GPU tool loaded by the program's loader.
 
-    Raises EngineError: no kit, tool not built, or no such GPU tool."""
+    Raises EngineError: no kit, or our probe tool was not built."""
     launcher = _launcher()
     if launcher is None or not native_file(PROBE_TOOL).is_file():
         raise EngineError(f"Pin's probe mode cannot be used: {ADVICE_BUILD}")
-    if not gpu_tool.is_file():
-        raise EngineError(f"the GPU tool {gpu_tool} does not exist; check the path")
     tool = ["-t", str(native_file(PROBE_TOOL)), "-gpu_tool", str(gpu_tool.resolve())]
     return [str(launcher), "-probe", *tool, "--", *argv]
 
@@ -75,5 +73,7 @@ class Pin:
             filters += ["-exclude_image", pattern]
         if options.main_image_only:
             filters += ["-main_image_only", "1"]
+        if options.gpu_tool:
+            filters += ["-gpu_tool", options.gpu_tool]
         command = [probe.details["pin"], "-follow_execv", "-t", probe.details["tool"], *filters]
         return [*command, "--", *argv], {}

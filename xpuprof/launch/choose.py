@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import NamedTuple, cast
 
 from xpuprof.engines.base import CpuEngine, GpuEngine, Probe
-from xpuprof.engines.cuda_driver import Driver, Outcome, carries, driver
+from xpuprof.engines.cuda_driver import CUDA_ENGINES, Driver, Outcome, carries, driver
 from xpuprof.errors import EngineError
 
 Engine = CpuEngine | GpuEngine
@@ -16,8 +16,6 @@ Engine = CpuEngine | GpuEngine
 # In the order in which `auto` prefers them. The class of an engine bears its module's name.
 CPU_ENGINES = {"dynamorio": "DynamoRio", "pin": "Pin", "valgrind": "Valgrind"}
 GPU_ENGINES = {"nvbit": "Nvbit", "cuda": "Cuda", "opencl": "OpenCl", "gtpin": "Gtpin"}
-CUDA_ENGINES = ("nvbit", "cuda")
-"""GPU engines that live in NVIDIA's driver."""
 
 
 class CudaOutcome(NamedTuple):

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from xpuprof.engines.base import CpuEngine, CpuOptions, GpuEngine, GpuOptions, Mode, Timer
+from xpuprof.engines.gpu_tool import GpuTool
 from xpuprof.launch.streams import Input, streams
 from xpuprof.launch.supervise import Ending, run
 from xpuprof.trace.clock import ENV_CLOCK
@@ -26,6 +27,7 @@ class Program:
     gpu: GpuEngine | None
     cpu_options: CpuOptions = field(default_factory=CpuOptions)
     gpu_options: GpuOptions = field(default_factory=GpuOptions)
+    gpu_tool: GpuTool | None = None
     fallbacks: tuple[str, ...] = ()
     """Why better engines were not taken, one sentence each; kept in the manifest."""
 
@@ -74,6 +76,8 @@ def _execute(
 ) -> Ending:
     mode: Mode = "profile" if role == "profile" else "time"
     cpu = program.cpu if mode == "profile" else None
+    tool = program.gpu_tool
+    cpu_options = tool.cpu_options(program.cpu_options) if tool else program.cpu_options
     folder = writer.begin_execution(
         {
             "name": name,
@@ -81,7 +85,8 @@ def _execute(
             "cpu_engine": cpu.name if cpu else "none",
             "gpu_engine": program.gpu.name if program.gpu else "none",
             "timer": timer if mode == "time" else "",
-            "filters": asdict(program.cpu_options) if cpu else {},
+            "filters": asdict(cpu_options) if cpu else {},
+            "gpu_tool": str(tool.path) if tool else "",
             "fallbacks": list(program.fallbacks) if mode == "profile" else [],
         }
     )
@@ -91,7 +96,10 @@ def _execute(
             environment = _environment(stack, program.gpu, mode, timer, folder, program.gpu_options)
             argv = program.argv
             if cpu:
-                argv, more = cpu.wrap(argv, program.cpu_options, folder)
+                argv, more = cpu.wrap(argv, cpu_options, folder)
+                environment |= more
+            if tool:
+                argv, more = tool.load(argv, environment, cpu)
                 environment |= more
             ours = stack.enter_context(streams(source, folder, user, again))
             ending = run(argv, environment, ours)

@@ -6,18 +6,21 @@ from pathlib import Path
 
 from xpuprof.errors import TraceError
 from xpuprof.trace.run import Run, RunWriter
+from xpuprof.trace.tables import Execution, Process
 
 
 def finish(writer: RunWriter, folder: Path) -> Run:
     """Sets the run's final status from its executions and their streams; gives the run, open.
 
-    A run is partial when an execution was ended by a signal or a process left a stream unclosed.
+    A run is partial when an execution was ended by a signal, a process left a stream unclosed, or
+    a GPU engine or tool could not do its work.
     """
     reason = ""
     try:
         for execution in Run.open(folder).executions:
             reason = reason or str(execution.record.get("reason", ""))
             for process in execution.processes:
+                reason = reason or _failure(execution, process)
                 if not process.complete and not reason:
                     reason = (
                         f"process {process.name} in {execution.name} ended without closing its "
@@ -27,3 +30,12 @@ def finish(writer: RunWriter, folder: Path) -> Run:
         reason = str(error)
     writer.finish("partial" if reason else "complete", reason)
     return Run.open(folder)
+
+
+def _failure(execution: Execution, process: Process) -> str:
+    """What the device side said of itself; empty: nothing."""
+    for key, what in (("gpu_engine_failed", "GPU engine"), ("gpu_tool_failed", "GPU tool")):
+        if why := process.meta.get(key):
+            name = execution.record.get(key.removesuffix("_failed"), "")
+            return f"{what} {name} failed in process {process.name} of {execution.name}: {why}"
+    return ""

@@ -12,7 +12,9 @@ _MAX_NOTES = 1 << 16
 _MAX_PLACE = 1 << 62
 _PAGE = 4096
 _SYMBOL_TABLES = (2, 11)
+_DYNAMIC_SYMBOLS = 11
 _FUNCTION = 2
+_SHARED_OBJECT, _X86_64 = 3, 62
 _MAX_SYMBOLS = 1 << 28
 
 
@@ -55,33 +57,48 @@ def fini_offset(path: str | Path) -> int | None:
     return None
 
 
+def is_shared_object(path: str | Path) -> bool:
+    """A 64-bit little-endian ELF library (or position-independent program) for x86-64."""
+    head = _head(path)
+    return bool(head) and struct.unpack_from("<HH", head, 16) == (_SHARED_OBJECT, _X86_64)
+
+
+def exported(path: str | Path) -> set[str]:
+    """Names that the file's dynamic symbol table defines; empty for any other file."""
+    sections = _sections(path)
+    found: set[str] = set()
+    with open(path, "rb") as file:
+        for kind, offset, length, link in sections:
+            if kind != _DYNAMIC_SYMBOLS or link >= len(sections):
+                continue
+            file.seek(offset)
+            symbols = file.read(length)
+            file.seek(sections[link][1])
+            names = file.read(sections[link][2])
+            for name, _, _, section, _, _ in struct.iter_unpack(
+                "<IBBHQQ", symbols[: len(symbols) // 24 * 24]
+            ):
+                if section and name < len(names):
+                    end = names.find(b"\0", name)
+                    found.add(names[name : max(end, name)].decode(errors="replace"))
+    return found
+
+
 def function_offsets(path: str | Path) -> set[int]:
     """Offsets of the functions in the file's symbol tables; empty for a stripped or other file."""
-    if not (head := _head(path)):
-        return set()
-    table, (size, entries) = (
-        struct.unpack_from("<Q", head, 40)[0],
-        struct.unpack_from("<HH", head, 58),
-    )
     found: set[int] = set()
     base = lowest_address(path)
-    with open(path, "rb") as file:
-        for number in range(entries):
-            if table + number * size > _MAX_PLACE:
-                break
-            file.seek(table + number * size)
-            entry = file.read(64)
-            if len(entry) < 64 or struct.unpack_from("<I", entry, 4)[0] not in _SYMBOL_TABLES:
-                continue
-            offset, length = struct.unpack_from("<QQ", entry, 24)
-            if offset <= _MAX_PLACE and length <= _MAX_SYMBOLS:
-                file.seek(offset)
-                symbols = file.read(length)
-                for _, info, _, _, address, _ in struct.iter_unpack(
-                    "<IBBHQQ", symbols[: len(symbols) // 24 * 24]
-                ):
-                    if info & 15 == _FUNCTION and address:
-                        found.add(address - base)
+    for kind, offset, length, _ in _sections(path):
+        if kind not in _SYMBOL_TABLES:
+            continue
+        with open(path, "rb") as file:
+            file.seek(offset)
+            symbols = file.read(length)
+        for _, info, _, _, address, _ in struct.iter_unpack(
+            "<IBBHQQ", symbols[: len(symbols) // 24 * 24]
+        ):
+            if info & 15 == _FUNCTION and address:
+                found.add(address - base)
     return found
 
 
@@ -92,6 +109,28 @@ def _head(path: str | Path) -> bytes:
     except OSError:
         return b""
     return head if len(head) == 64 and head[:6] == b"\x7fELF\x02\x01" else b""
+
+
+def _sections(path: str | Path) -> list[tuple[int, int, int, int]]:
+    """(type, offset in the file, size, linked section) of each section header; a section that is
+    too large to be true is empty."""
+    if not (head := _head(path)):
+        return []
+    table = struct.unpack_from("<Q", head, 40)[0]
+    size, entries = struct.unpack_from("<HH", head, 58)
+    found = []
+    with open(path, "rb") as file:
+        for number in range(entries):
+            if table + number * size > _MAX_PLACE:
+                break
+            file.seek(table + number * size)
+            entry = file.read(64)
+            if len(entry) < 64:
+                break
+            kind, offset, length, link = struct.unpack_from("<4xI16xQQI", entry)
+            sane = offset <= _MAX_PLACE and length <= _MAX_SYMBOLS
+            found.append((kind, offset if sane else 0, length if sane else 0, link))
+    return found
 
 
 def _segments(path: str | Path) -> list[tuple[int, int, int, int]]:

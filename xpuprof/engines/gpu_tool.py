@@ -1,0 +1,85 @@
+"""`--gpu-tool LIB`: GPU tools that know nothing of us (NVBit, CUPTI and GTPin tools, or any other
+library) loaded into the program beside our engines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from xpuprof.engines.base import CpuEngine, CpuOptions, GpuEngine
+from xpuprof.engines.cuda_driver import CUDA_ENGINES
+from xpuprof.engines.native import native_file
+from xpuprof.engines.pin import Pin, probed
+from xpuprof.errors import EngineError, UsageError
+from xpuprof.trace.elf import exported, is_shared_object
+
+PRELOAD = "libxpuprof_gputool.so"
+BY_PIN = "pin:"
+CUDA_TOOL = ("InitializeInjection", "nvbit_at_init", "nvbit_at_cuda_event")
+"""What the CUDA driver calls in a tool, and what NVBit calls."""
+GTPIN_TOOL = "GTPin_Entry"
+
+
+@dataclass(frozen=True)
+class GpuTool:
+    """A tool that was checked. `injected`: the CUDA driver loads it (CUDA_INJECTION64_PATH), which
+    a program cannot override; `by_pin`: Pin loads it; else it is preloaded."""
+
+    path: Path
+    injected: bool
+    by_pin: bool
+
+    def cpu_options(self, options: CpuOptions) -> CpuOptions:
+        """The tool's own code is no part of the program's vectors."""
+        exclude = (*options.exclude_images, str(self.path))
+        return replace(options, exclude_images=exclude, gpu_tool=str(self.path) * self.by_pin)
+
+    def load(
+        self, argv: Sequence[str], environment: Mapping[str, str], cpu: CpuEngine | None
+    ) -> tuple[list[str], dict[str, str]]:
+        """The command line, and what it adds to the environment, with which the tool is loaded.
+        `argv` is what the CPU engine of the execution, if any, has made of the program's."""
+        if self.by_pin:
+            return (list(argv) if cpu else probed(argv, self.path)), {}
+        if self.injected:
+            return list(argv), {"CUDA_INJECTION64_PATH": str(self.path)}
+        preload = [environment.get("LD_PRELOAD", ""), str(native_file(PRELOAD))]
+        more = {"LD_PRELOAD": ":".join(filter(None, preload)), "XPUPROF_GPU_TOOL": str(self.path)}
+        if cpu:  # the engine's launcher is a process of its own
+            more["XPUPROF_GPU_TOOL_NOT_IN"] = os.path.realpath(argv[0])
+        return list(argv), more
+
+
+def gpu_tool(text: str, cpu: CpuEngine | None, gpu: GpuEngine | None) -> GpuTool:
+    """The tool of `--gpu-tool`: a path, or `pin:` and a path.
+
+    Raises UsageError for what is no tool, EngineError when it cannot be loaded beside the engines.
+    """
+    by_pin = text.startswith(BY_PIN)
+    path = Path(text.removeprefix(BY_PIN))
+    if not path.is_file():
+        raise UsageError(f"the GPU tool {path} does not exist; check the path behind --gpu-tool")
+    if not os.access(path, os.R_OK) or not is_shared_object(path):
+        raise UsageError(f"the GPU tool {path} is no 64-bit shared library that can be read")
+    names = exported(path)
+    for_cuda = any(name in names for name in CUDA_TOOL)
+    if gpu is not None and gpu.name in CUDA_ENGINES and for_cuda:
+        raise EngineError(
+            f"{path.name} is a CUDA tool, of which the driver takes one a process, and engine "
+            f"{gpu.name} is one; add --gpu none"
+        )
+    if gpu is not None and gpu.name == "gtpin" and GTPIN_TOOL in names:
+        raise EngineError(
+            f"{path.name} is a GTPin tool, of which there is one a process, and engine gtpin is "
+            "one; add --gpu none"
+        )
+    if by_pin and cpu is not None and cpu.name != Pin.name:
+        raise EngineError(
+            f"Pin cannot load {path.name} while CPU engine {cpu.name} runs the program; add "
+            "--cpu pin or --cpu none, or leave `pin:` away"
+        )
+    if by_pin and cpu is None:
+        probed([], path)  # says now that there is no kit
+    return GpuTool(path.resolve(), for_cuda and not by_pin, by_pin)
