@@ -74,6 +74,11 @@ typedef struct xp_lanes_row {
   uint64_t launch, instructions;
 } xp_lanes_row;
 
+typedef struct xp_device_ldv_row {
+  uint64_t launch, accesses, recorded, groups, recorded_groups;
+  uint64_t first_pair, n_pairs, flags;
+} xp_device_ldv_row;
+
 typedef struct xp_image_row {
   xp_text build_id, path;
 } xp_image_row;
@@ -105,7 +110,7 @@ typedef struct xp_cut_row {
 typedef struct xp_counts {
   uint64_t texts; /* bytes */
   uint64_t metas, programs, kernels, gpu_blocks, launches, completes, stamps, vectors,
-      vector_pairs, grids, grid_runs, launch_grids, copies, resources, lanes;
+      vector_pairs, grids, grid_runs, launch_grids, copies, resources, lanes, device_ldvs;
   uint64_t images, cpu_blocks, threads, bbvs, bbv_pairs, cuts, ldvs, ldv_pairs;
   uint64_t chunks, bytes, unknown_records;
   uint64_t version;
@@ -133,6 +138,7 @@ typedef struct xp_arrays {
   xp_copy_row *copies;
   xp_resource_row *resources;
   xp_lanes_row *lanes;
+  xp_device_ldv_row *device_ldvs;
   xp_image_row *images;
   xp_cpu_block_row *cpu_blocks;
   xp_thread_row *threads;
@@ -141,7 +147,7 @@ typedef struct xp_arrays {
   uint64_t *bbv_count;
   xp_cut_row *cuts;
   xp_ldv_row *ldvs;
-  uint32_t *ldv_bucket;
+  uint32_t *ldv_bucket; /* of ldvs, or of device_ldvs: the two are in different streams */
   uint64_t *ldv_count;
 } xp_arrays;
 

@@ -309,6 +309,30 @@ static void resources(xp_decoder *d, record *r) {
   ADD_ROW(d, r, resources, row);
 }
 
+/* The pairs (bucket delta, count) of a stack-distance vector: both streams have such. */
+static void ldv_pairs(xp_decoder *d, record *r, uint64_t n) {
+  if (skip_list(d, r, &d->rows.ldv_pairs, d->room.ldv_pairs, n)) {
+    r->p = r->end;
+    return;
+  }
+  pairs(r, n, 0, XP_LDV_BUCKETS, d->out->ldv_bucket + d->rows.ldv_pairs,
+        d->out->ldv_count + d->rows.ldv_pairs);
+  d->rows.ldv_pairs += n;
+}
+
+static void device_ldv(xp_decoder *d, record *r) {
+  xp_device_ldv_row row = {.first_pair = d->rows.ldv_pairs};
+  row.launch = known_id(r, d->rows.launches);
+  row.flags = varint(r);
+  row.accesses = varint(r);
+  row.recorded = varint(r);
+  row.groups = varint(r);
+  row.recorded_groups = varint(r);
+  row.n_pairs = list_length(r, 2);
+  ldv_pairs(d, r, row.n_pairs);
+  ADD_ROW(d, r, device_ldvs, row);
+}
+
 static void lanes(xp_decoder *d, record *r) {
   xp_lanes_row row;
   row.launch = known_id(r, d->rows.launches);
@@ -353,6 +377,9 @@ static int event_record(xp_decoder *d, record *r) {
       return 1;
     case XP_EV_LANES:
       lanes(d, r);
+      return 1;
+    case XP_EV_LDV:
+      device_ldv(d, r);
       return 1;
     case XP_EV_END:
       end_record(d, r);
@@ -425,13 +452,7 @@ static void ldv(xp_decoder *d, record *r) {
   row.slice = limited(r, UINT32_MAX - 1);
   row.thread = known_id(r, d->rows.threads);
   row.n_pairs = list_length(r, 2);
-  if (skip_list(d, r, &d->rows.ldv_pairs, d->room.ldv_pairs, row.n_pairs)) {
-    r->p = r->end;
-  } else {
-    pairs(r, row.n_pairs, 0, XP_LDV_BUCKETS, d->out->ldv_bucket + d->rows.ldv_pairs,
-          d->out->ldv_count + d->rows.ldv_pairs);
-    d->rows.ldv_pairs += row.n_pairs;
-  }
+  ldv_pairs(d, r, row.n_pairs);
   ADD_ROW(d, r, ldvs, row);
 }
 

@@ -21,6 +21,9 @@
  *             u32 scratch_probes: local memory slots a work-item that the kernel wants
  *             n_blocks x (u32 terms, terms x (i32 probe, i32 factor)): count of the block = sum
  *               of factor x probe, where probe -1 is the number of work-items in the warp
+ *             u32 n, n x u32: with CLINST_MEMORY, how many accesses of each block are recorded
+ *             u32 instructions whose accesses are not (images, pipes, asynchronous copies)
+ *             u32 n, n x u32: arguments whose values are left in the area of access_area.h
  *
  * Build options for the instrumented program: "-x spir -spir-std=1.2" plus those of the user's
  * options that act behind the front end (bitcode), the user's options (SPIR-V).
@@ -44,7 +47,7 @@
 #define CLINST_HEADER_WORDS 6
 #define CLINST_EXTRA_ARGS 3
 
-enum clinst_flag { CLINST_NO_CACHE = 1 };
+enum clinst_flag { CLINST_NO_CACHE = 1, CLINST_MEMORY = 2 /* accesses, too: access_area.h */ };
 enum clinst_input { CLINST_SOURCE = 0, CLINST_SPIRV = 1, CLINST_BITCODE = 2 };
 enum clinst_output { CLINST_TO_BITCODE = 0, CLINST_TO_SPIRV = 1 };
 

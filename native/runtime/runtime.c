@@ -408,6 +408,30 @@ void xpu_kernel_counts(uint64_t launch, const xpu_grid *grid) {
   unlock();
 }
 
+void xpu_launch_ldv(uint64_t launch, const xpu_ldv *ldv) {
+  lock();
+  if (recording()) {
+    uint32_t pairs = 0, last = 0;
+    for (uint32_t b = 0; b < XP_LDV_BUCKETS; b++) pairs += ldv->count[b] != 0;
+    xp_body record = body((7 + 2 * (size_t)pairs) * XP_VARINT_MAX);
+    xp_put_varint(&record, launch);
+    xp_put_varint(&record, ldv->flags);
+    xp_put_varint(&record, ldv->accesses);
+    xp_put_varint(&record, ldv->recorded);
+    xp_put_varint(&record, ldv->groups);
+    xp_put_varint(&record, ldv->recorded_groups);
+    xp_put_varint(&record, pairs);
+    for (uint32_t b = 0; b < XP_LDV_BUCKETS; b++)
+      if (ldv->count[b]) {
+        xp_put_varint(&record, b - last);
+        xp_put_varint(&record, ldv->count[b]);
+        last = b;
+      }
+    put(XP_EV_LDV, &record, launch);
+  }
+  unlock();
+}
+
 void xpu_copy(uint32_t direction, uint64_t bytes, uint64_t tsc_start, uint64_t tsc_end,
               uint32_t queue) {
   lock();

@@ -109,7 +109,9 @@ def filters(function: F) -> F:
                 "--thread", multiple=True, type=int, metavar="N", help="Count these threads only."
             ),
             click.option(
-                "--memory", is_flag=True, help="Stack distances of data accesses, too (slow)."
+                "--memory",
+                is_flag=True,
+                help="LRU stack distances of data accesses, CPU and device, too (slow).",
             ),
         )
     ):

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from xpuprof.cli import options
-from xpuprof.engines.base import CpuOptions
+from xpuprof.engines.base import CpuOptions, GpuOptions
 from xpuprof.engines.gpu_tool import gpu_tool as load_beside
 from xpuprof.launch.choose import engines
 from xpuprof.launch.execute import Program, profile
@@ -54,7 +54,13 @@ def command(
     chosen = engines(cpu, gpu, lambda text: options.note(text, quiet))
     tool = load_beside(gpu_tool, chosen.cpu, chosen.gpu) if gpu_tool else None
     program = Program(
-        resolved, chosen.cpu, chosen.gpu, cpu_options, gpu_tool=tool, fallbacks=chosen.fallbacks
+        resolved,
+        chosen.cpu,
+        chosen.gpu,
+        cpu_options,
+        GpuOptions(memory=cpu_options.memory),
+        gpu_tool=tool,
+        fallbacks=chosen.fallbacks,
     )
     folder = output or options.default_output(argv)
     writer = create_run(folder, force=force, argv=list(argv), seed=seed)

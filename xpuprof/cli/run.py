@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from xpuprof.cli import options
-from xpuprof.engines.base import CpuOptions, Timer
+from xpuprof.engines.base import CpuOptions, GpuOptions, Timer
 from xpuprof.engines.gpu_tool import gpu_tool as load_beside
 from xpuprof.launch.choose import engines
 from xpuprof.launch.execute import Program, first, profile, time
@@ -71,7 +71,14 @@ def command(
     resolved = resolve(argv)
     found = engines(cpu, gpu, lambda text: options.note(text, quiet))
     tool = load_beside(gpu_tool, found.cpu, found.gpu) if gpu_tool else None
-    program = Program(resolved, found.cpu, found.gpu, cpu_options, fallbacks=found.fallbacks)
+    program = Program(
+        resolved,
+        found.cpu,
+        found.gpu,
+        cpu_options,
+        GpuOptions(memory=cpu_options.memory),
+        fallbacks=found.fallbacks,
+    )
     function_of(method)  # an unknown one is said now, not after the runs
     folder = output or options.default_output(argv)
     writer = create_run(folder, force=force, argv=list(argv), seed=seed)

@@ -53,6 +53,8 @@ class GpuOptions:
 
     kernels: str = ""
     """Kernel specification (`2-8@gemm.*,100-`); empty: every launch."""
+    memory: bool = False
+    """Also record LRU stack distances of accesses to global memory, by launch (slow)."""
 
 
 class CpuEngine(Protocol):

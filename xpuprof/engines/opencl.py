@@ -94,6 +94,18 @@ def runtime_environment(folder: Path) -> dict[str, str]:
     return {"OCL_ICD_VENDORS": str(vendors), "LD_LIBRARY_PATH": ":".join(libraries)}
 
 
+ROOM_ENV = "XPUPROF_MEMORY_ROOM"
+"""MiB that one launch's recorded accesses may take; see docs/memory.md."""
+DEFAULT_ROOM = "1024"
+
+
+def _memory_room() -> str:
+    room = os.environ.get(ROOM_ENV, DEFAULT_ROOM)
+    if not room.isdigit() or not 1 <= int(room) <= 1 << 20:
+        raise EngineError(f"{ROOM_ENV} is {room!r}; give a number of MiB from 1 to {1 << 20}")
+    return room
+
+
 def _platforms() -> list[tuple[str, str, list[str]]] | None:
     """Name, version and devices of each platform; None without an OpenCL loader."""
     environment = {k: v for k, v in os.environ.items() if k != "OPENCL_LAYERS"}
@@ -159,6 +171,7 @@ class OpenCl:
             "XPUPROF_MODE": mode,
             "XPUPROF_TIMER": timer if mode == "time" else "",
             "PYOPENCL_NO_CACHE": "1",
+            **({"XPUPROF_MEMORY": _memory_room()} if options.memory else {}),
             **runtime_environment(execution_dir),
         }
 

@@ -16,6 +16,7 @@ from xpuprof.trace.streams import CPU, DTYPES, EVENTS, FILES, Stream, read_strea
 from xpuprof.trace.tables import (
     Blocks,
     CpuVectors,
+    DeviceDistances,
     Execution,
     GpuVectors,
     Process,
@@ -27,6 +28,7 @@ EXIT = "SYS_exit"
 LDV_BUCKETS = 64
 """XP_LDV_BUCKETS of trace_format.h; the last one holds first touches."""
 _INSTRUMENTED = 1  # enum xp_launch_flag
+_LDV_BEYOND, _LDV_FORGOT = 1, 2  # enum xp_ldv_flag
 _AXES = ("x", "y", "z")
 _SIZES = (("g", "global"), ("l", "local"), ("o", "offset"))
 
@@ -105,6 +107,7 @@ def tables(
         copies=_copies(events),
         complete=closed,
         distances=_distances(cpu, finished) if cpu is not None and len(cpu["ldvs"]) else None,
+        device_distances=_device_distances(events, len(launches)) if events else None,
     )
 
 
@@ -358,12 +361,37 @@ def _cpu_vectors(cpu: Stream, finished: int) -> CpuVectors:
     )
 
 
+def _histograms(stream: Stream, rows: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    """Buckets of every row of a table of stack-distance vectors: uint64[rows, 64]."""
+    count = np.zeros((len(rows), LDV_BUCKETS), np.uint64)
+    of_pair = np.repeat(np.arange(len(rows)), rows["n_pairs"].astype(np.int64))
+    count[of_pair, stream["ldv_bucket"]] = stream["ldv_count"]
+    return count
+
+
+def _device_distances(events: Stream, launches: int) -> DeviceDistances | None:
+    rows = events["device_ldvs"]
+    if not len(rows):
+        return None
+    count = _histograms(events, rows)
+    order = np.argsort(rows["launch"], kind="stable")
+    order = order[rows["launch"][order] < launches]
+    rows = rows[order]
+    return DeviceDistances(
+        launch=rows["launch"].astype(np.uint32),
+        count=count[order],
+        accesses=np.ascontiguousarray(rows["accesses"]),
+        recorded=np.ascontiguousarray(rows["recorded"]),
+        groups=np.ascontiguousarray(rows["groups"]),
+        recorded_groups=np.ascontiguousarray(rows["recorded_groups"]),
+        beyond=(rows["flags"] & _LDV_BEYOND) != 0,
+        forgot=(rows["flags"] & _LDV_FORGOT) != 0,
+    )
+
+
 def _distances(cpu: Stream, finished: int) -> StackDistances:
     rows = cpu["ldvs"]
-    count = np.zeros((len(rows), LDV_BUCKETS), np.uint64)
-    count[np.repeat(np.arange(len(rows)), rows["n_pairs"].astype(np.int64)), cpu["ldv_bucket"]] = (
-        cpu["ldv_count"]
-    )
+    count = _histograms(cpu, rows)
     order = np.lexsort((rows["thread"], rows["slice"]))
     order = order[rows["slice"][order] < finished]
     return StackDistances(

@@ -89,6 +89,16 @@ DTYPES: dict[str, np.dtype[Any]] = {
             ("private_bytes", "<u4"),
         ],
         "lanes": [("launch", "<u8"), ("instructions", "<u8")],
+        "device_ldv": [
+            ("launch", "<u8"),
+            ("accesses", "<u8"),
+            ("recorded", "<u8"),
+            ("groups", "<u8"),
+            ("recorded_groups", "<u8"),
+            ("first_pair", "<u8"),
+            ("n_pairs", "<u8"),
+            ("flags", "<u8"),
+        ],
         "image": [("build_id", _TEXT), ("path", _TEXT)],
         "cpu_block": [
             ("identity", "<u8"),
@@ -135,6 +145,7 @@ _ARRAYS: dict[str, tuple[str, np.dtype[Any]]] = {
     "copies": ("copies", DTYPES["copy"]),
     "resources": ("resources", DTYPES["resource"]),
     "lanes": ("lanes", DTYPES["lanes"]),
+    "device_ldvs": ("device_ldvs", DTYPES["device_ldv"]),
     "images": ("images", DTYPES["image"]),
     "cpu_blocks": ("cpu_blocks", DTYPES["cpu_block"]),
     "threads": ("threads", DTYPES["thread"]),
@@ -158,6 +169,7 @@ _TAGS = {
     stream: {15: "END", **dict(enumerate(names.split(), start=1))}
     for stream, names in ((EVENTS, _EVENT_TAGS), (CPU, _CPU_TAGS))
 }
+_TAGS[EVENTS][14] = "LDV"
 
 
 class StreamError(TraceError):

@@ -57,6 +57,27 @@ class StackDistances:
 
 
 @dataclass(frozen=True)
+class DeviceDistances:
+    """LRU stack-distance vectors (LDV) of device accesses to global memory, by launch.
+
+    Row r is of launch `launch[r]`: `count[r, b]` lines of 64 bytes, coalesced over a warp, were
+    touched at a distance of bucket b (as in StackDistances; 63: never touched on the device before).
+    `accesses[r]`: loads, stores and atomics of all its work-items, `recorded[r]`: those of the
+    work-groups that were recorded, `recorded_groups[r]` evenly spaced of `groups[r]`. `beyond`: the
+    kernel has accesses that cannot be recorded; `forgot`: lines untouched for long count as new.
+    """
+
+    launch: U32
+    count: U64
+    accesses: U64
+    recorded: U64
+    groups: U64
+    recorded_groups: U64
+    beyond: npt.NDArray[np.bool_]
+    forgot: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
 class GpuVectors:
     """Per-warp GPU vectors, stored once.
 
@@ -108,6 +129,8 @@ class Process:
     """Every stream was closed in order, or the process left by `_exit` with nothing outstanding."""
     distances: StackDistances | None = None
     """Of the CPU's data accesses, when they were asked for (`--memory`)."""
+    device_distances: DeviceDistances | None = None
+    """Of the device's accesses to global memory, likewise."""
 
     @property
     def rank(self) -> int | None:

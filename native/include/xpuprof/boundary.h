@@ -29,6 +29,7 @@ extern "C" {
 #define XPU_ENV_MODE "XPUPROF_MODE"     /* profile | time */
 #define XPU_ENV_TIMER "XPUPROF_TIMER"   /* sync | async; in a profile, async: device stamps too */
 #define XPU_ENV_CLOCK "XPUPROF_CLOCK"   /* tsc | monotonic_raw: the clock of every stamp */
+#define XPU_ENV_MEMORY "XPUPROF_MEMORY" /* room for a launch's accesses, MiB; unset: not recorded */
 #define XPU_ENV_CLINST "XPUPROF_CLINST" /* UNIX socket of the OpenCL instrumenter */
 
 /* Valgrind client requests of our tool (VG_USERREQ_TOOL_BASE('X','P') + n). */
@@ -78,6 +79,15 @@ typedef struct xpu_grid {
   const uint64_t *run_length;
 } xpu_grid;
 
+/* LRU stack distances of what a launch accessed in global memory (docs/memory.md). */
+typedef struct xpu_ldv {
+  uint64_t accesses; /* executed by work-items, loads, stores and atomics */
+  uint64_t recorded; /* ... of these, the ones that were recorded */
+  uint64_t groups, recorded_groups;
+  uint32_t flags;        /* enum xp_ldv_flag */
+  const uint64_t *count; /* XP_LDV_BUCKETS */
+} xpu_ldv;
+
 /* A device side starts (first device call) and ends (its library is unloaded or the program exits).
  * `count_unit` is "lane" (a block counts once for each work-item that executes it) or "warp". */
 XPU_API void xpu_gpu_init(const char *engine, const char *version, const char *count_unit,
@@ -102,6 +112,7 @@ XPU_API void xpu_kernel_complete(const xpu_completion *completion);
 XPU_API void xpu_kernel_counts(uint64_t launch, const xpu_grid *grid);
 /* The launch's instructions, each counted once for every work-item that executed it. */
 XPU_API void xpu_launch_lanes(uint64_t launch, uint64_t lane_instructions);
+XPU_API void xpu_launch_ldv(uint64_t launch, const xpu_ldv *ldv);
 XPU_API void xpu_copy(uint32_t direction, uint64_t bytes, uint64_t tsc_start, uint64_t tsc_end,
                       uint32_t queue);
 

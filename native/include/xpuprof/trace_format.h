@@ -108,6 +108,12 @@ enum xp_event_tag {
    * work-item that executed it. Over (warp size x the grid's warp instructions) it is the launch's
    * divergence efficiency. Only from engines that count warps and tell it. */
   XP_EV_LANES = 12,
+  /* LDV: varint launch, varint flags (xp_ldv_flag), varint accesses of all work-items, varint
+   * accesses recorded, varint work-groups, varint work-groups recorded, varint n pairs, n x (varint
+   * bucket delta, varint count): LRU stack distances of the launch's accesses to global memory,
+   * buckets as in XP_CPU_LDV. Counted are lines touched, coalesced over a warp; the stack spans the
+   * launches of a device. docs/memory.md defines the order. Written only when asked for. */
+  XP_EV_LDV = 14,
   /* END: varint launches seen, varint launches instrumented. The last record of a stream that
    * was closed in order. */
   XP_EV_END = 15,
@@ -170,6 +176,11 @@ enum xp_cpu_tag {
   /* END: varint slices, varint instructions: the whole run's total, counted on its own (not as
    * the sum of the cuts). The last record of a stream that was closed in order. */
   XP_CPU_END = 15,
+};
+
+enum xp_ldv_flag {
+  XP_LDV_BEYOND = 1, /* the kernel has accesses that cannot be recorded (images, pipes, ...) */
+  XP_LDV_FORGOT = 2, /* the stack was full: lines not touched for long count as never touched */
 };
 
 enum { XP_LDV_COLD = 63, XP_LDV_BUCKETS = 64 };

@@ -3,6 +3,7 @@
 #include <llvm/IR/Verifier.h>
 #include <llvm/Passes/PassBuilder.h>
 
+#include "accesses.h"
 #include "backend.h"
 #include "counters.h"
 #include "frontend.h"
@@ -44,7 +45,11 @@ Compiled compile(const Request &request) {
   llvm::cantFail(builder.parsePassPipeline(cleanup, "adce"));
 
   for (llvm::Function *kernel : prepare(*program.module)) {
-    Instrumented made = instrument(*kernel, functions, may_be_non_uniform(request));
+    bool non_uniform = may_be_non_uniform(request), memory = request.flags & CLINST_MEMORY;
+    Accesses accesses = memory ? find_accesses(*kernel) : Accesses();
+    Instrumented made = instrument(*kernel, functions, non_uniform);
+    if (memory) record_accesses(*made.function, accesses, non_uniform, &made.kernel);
+    functions.invalidate(*made.function, llvm::PreservedAnalyses::none());
     cleanup.run(*made.function, functions);
     functions.clear(*made.function, made.function->getName());
     result.response.kernels.push_back(std::move(made.kernel));

@@ -35,6 +35,9 @@ cl::opt<bool> describe("describe", cl::desc("print blocks, probes and derivation
 cl::opt<bool> no_cache("no-cache", cl::desc("compile even if the result is known"),
                        cl::cat(category));
 
+cl::opt<bool> memory("memory", cl::desc("record accesses to global memory, too"),
+                     cl::cat(category));
+
 int fail(const std::string &message) {
   llvm::errs() << "xpuprof-clinst: " << message << "\n";
   return 2;
@@ -60,6 +63,8 @@ llvm::json::Value as_json(const clinst::Kernel &kernel) {
                             {"n_args", kernel.n_args},
                             {"n_probes", kernel.n_probes},
                             {"scratch_probes", kernel.scratch_probes},
+                            {"accesses", llvm::json::Array(kernel.accesses)},
+                            {"unrecorded", kernel.unrecorded},
                             {"blocks", std::move(blocks)}};
 }
 
@@ -67,7 +72,7 @@ int compile_files() {
   clinst::Request request;
   if (to != "bitcode" && to != "spirv") return fail("--to is bitcode or spirv, not '" + to + "'");
   request.output = to == "spirv" ? CLINST_TO_SPIRV : CLINST_TO_BITCODE;
-  request.flags = no_cache ? CLINST_NO_CACHE : 0;
+  request.flags = (no_cache ? CLINST_NO_CACHE : 0) | (memory ? CLINST_MEMORY : 0);
   for (llvm::StringRef feature : device) {
     auto [key, value] = feature.split('=');
     request.device[key.str()] = value.str();

@@ -125,6 +125,11 @@ Response read_response(const std::string &bytes) {
         term.factor = in.number<int32_t>();
       }
     }
+    kernel.accesses.resize(in.count(4));
+    for (uint32_t &n : kernel.accesses) n = in.number<uint32_t>();
+    kernel.unrecorded = in.number<uint32_t>();
+    kernel.pointers.resize(in.count(4));
+    for (uint32_t &argument : kernel.pointers) argument = in.number<uint32_t>();
   }
   return response;
 }
@@ -207,6 +212,11 @@ std::string encode(const Response &response) {
         to.number(term.factor);
       }
     }
+    to.number<uint32_t>(kernel.accesses.size());
+    for (uint32_t n : kernel.accesses) to.number(n);
+    to.number(kernel.unrecorded);
+    to.number<uint32_t>(kernel.pointers.size());
+    for (uint32_t argument : kernel.pointers) to.number(argument);
   }
   return std::move(to.out);
 }

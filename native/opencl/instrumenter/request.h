@@ -52,6 +52,10 @@ struct Kernel {
   std::vector<Block> blocks;
   uint32_t n_probes = 0, scratch_probes = 0;
   std::vector<std::vector<Term>> derivation;  // a list of terms per block
+  // With CLINST_MEMORY:
+  std::vector<uint32_t> accesses;  // recorded ones, by block
+  uint32_t unrecorded = 0;         // instructions whose accesses are not
+  std::vector<uint32_t> pointers;  // arguments whose values the kernel leaves in the area
 };
 
 struct Response {

@@ -5,6 +5,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -67,10 +68,11 @@ class Socket {
   bool connected_ = false;
 };
 
-std::string encode(const std::vector<Part> &parts, uint32_t output, const std::string &features) {
+std::string encode(const std::vector<Part> &parts, uint32_t flags, uint32_t output,
+                   const std::string &features) {
   Message message;
   message.u32(CLINST_MAGIC);
-  message.u32(0);
+  message.u32(flags);
   message.u32(output);
   message.bytes(features);
   add_parts(&message, parts);
@@ -97,6 +99,16 @@ InstrumentedKernel decode_kernel(Reader *answer) {
         answer->good = false;
     }
   }
+  kernel.accesses.resize(answer->count(4));
+  for (uint32_t &n : kernel.accesses) n = answer->number<uint32_t>();
+  kernel.unrecorded = answer->number<uint32_t>();
+  kernel.pointers.resize(answer->count(4));
+  for (uint32_t &argument : kernel.pointers) {
+    argument = answer->number<uint32_t>();
+    if (argument >= kernel.n_args) answer->good = false;
+  }
+  if (!kernel.accesses.empty() && kernel.accesses.size() != kernel.blocks.size())
+    answer->good = false;
   return kernel;
 }
 
@@ -125,7 +137,11 @@ Instrumented decode(const std::string &data) {
 
 }  // namespace
 
-Instrumented instrument(const std::vector<Part> &parts, uint32_t output,
+bool InstrumentedKernel::has_accesses() const {
+  return std::any_of(accesses.begin(), accesses.end(), [](uint32_t n) { return n != 0; });
+}
+
+Instrumented instrument(const std::vector<Part> &parts, uint32_t flags, uint32_t output,
                         const std::string &features) {
   const char *path = std::getenv(XPU_ENV_CLINST);
   Instrumented failed;
@@ -135,7 +151,7 @@ Instrumented instrument(const std::vector<Part> &parts, uint32_t output,
   }
   Socket socket(path);
   std::string data;
-  if (!socket.send_all(encode(parts, output, features)) || !socket.receive_all(&data)) {
+  if (!socket.send_all(encode(parts, flags, output, features)) || !socket.receive_all(&data)) {
     failed.reason = "the instrumenter does not answer";
     return failed;
   }

@@ -26,6 +26,11 @@ struct InstrumentedKernel {
   uint32_t n_args = 0, n_probes = 0, scratch_probes = 0;
   std::vector<xpu_block> blocks;
   std::vector<std::vector<Term>> formulas;  // one a block
+  // When accesses are recorded:
+  std::vector<uint32_t> accesses;  // of a block
+  uint32_t unrecorded = 0;         // instructions whose accesses are not
+  std::vector<uint32_t> pointers;  // arguments whose values the kernel leaves in the area
+  bool has_accesses() const;
 };
 
 struct Instrumented {
@@ -34,7 +39,8 @@ struct Instrumented {
   std::vector<std::pair<std::string, InstrumentedKernel>> kernels;
 };
 
-Instrumented instrument(const std::vector<Part> &parts, uint32_t output,
+// `flags`: of enum clinst_flag.
+Instrumented instrument(const std::vector<Part> &parts, uint32_t flags, uint32_t output,
                         const std::string &features);
 
 }  // namespace layer

@@ -162,6 +162,7 @@ void CounterArea::give_back() {
 
 cl_mem CounterArea::buffer() const { return chunk_->buffer; }
 const uint64_t *CounterArea::data() const { return chunk_->memory + first_; }
+uint64_t *CounterArea::shared() { return chunk_->memory + first_; }
 
 bool CounterArea::arrived(size_t words) {
   if (!chunk_->queue) return true;

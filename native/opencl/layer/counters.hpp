@@ -32,6 +32,8 @@ class CounterArea {
   bool arrived(size_t words);
   cl_event under_way() const { return reading_; }  // the copy that is not known to have ended
   const uint64_t *data() const;                    // as far as it has arrived
+  uint64_t *shared();                              // where the device works in our memory
+  void skip(size_t words) { first_ += words; }     // the area begins behind them from now on
   explicit operator bool() const { return chunk_ != nullptr; }
 
  private:

@@ -7,11 +7,13 @@
 
 #include "launches.hpp"
 #include "layer.hpp"
+#include "stack_memory.hpp"
 
 namespace layer {
 
 Mode mode = Mode::inert;
 bool device_stamps = false;
+bool record_memory = false;
 cl_icd_dispatch next;
 
 static cl_icd_dispatch table;
@@ -44,6 +46,7 @@ static void fill_table() {
   override_transfers(&table);
   override_callbacks(&table);
   override_extensions(&table);
+  override_allocations(&table);
 }
 
 static cl_int init(cl_uint entries, const cl_icd_dispatch *target, cl_uint *entries_ret,
@@ -52,6 +55,8 @@ static cl_int init(cl_uint entries, const cl_icd_dispatch *target, cl_uint *entr
   constexpr cl_uint known = sizeof(cl_icd_dispatch) / sizeof(void *);
   mode = mode_from_environment();
   device_stamps = wants_device_stamps();
+  const char *memory = std::getenv(XPU_ENV_MEMORY);
+  record_memory = mode == Mode::profile && memory && *memory;
   *entries_ret = std::min(entries, known);
   if (mode == Mode::inert) {
     *table_ret = target;

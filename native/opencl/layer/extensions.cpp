@@ -4,6 +4,7 @@
 #include "command_buffers.hpp"
 #include "kernels.hpp"
 #include "launches.hpp"
+#include "stack_memory.hpp"
 
 namespace layer {
 
@@ -73,6 +74,27 @@ struct OursTag {
   }
 };
 
+using UsmAlloc = void *(CL_API_CALL *)(cl_context, const cl_bitfield *, size_t, cl_uint, cl_int *);
+using UsmDeviceAlloc = void *(CL_API_CALL *)(cl_context, cl_device_id, const cl_bitfield *, size_t,
+                                             cl_uint, cl_int *);
+
+void *allocate_usm(UsmAlloc native, cl_context context, const cl_bitfield *properties, size_t size,
+                   cl_uint alignment, cl_int *error) {
+  Api api;
+  void *memory = native(context, properties, size, alignment, error);
+  quietly([&] { allocated(memory, size); });
+  return memory;
+}
+
+void *allocate_device_usm(UsmDeviceAlloc native, cl_context context, cl_device_id device,
+                          const cl_bitfield *properties, size_t size, cl_uint alignment,
+                          cl_int *error) {
+  Api api;
+  void *memory = native(context, device, properties, size, alignment, error);
+  quietly([&] { allocated(memory, size); });
+  return memory;
+}
+
 // The rest of unified shared memory: bracketed only.
 template <int>
 struct PlainTag {
@@ -82,9 +104,6 @@ struct PlainTag {
     return native(arguments...);
   }
 };
-using UsmAlloc = void *(CL_API_CALL *)(cl_context, const cl_bitfield *, size_t, cl_uint, cl_int *);
-using UsmDeviceAlloc = void *(CL_API_CALL *)(cl_context, cl_device_id, const cl_bitfield *, size_t,
-                                             cl_uint, cl_int *);
 using UsmFree = cl_int(CL_API_CALL *)(cl_context, void *);
 using UsmInfo = cl_int(CL_API_CALL *)(cl_context, const void *, cl_uint, size_t, void *, size_t *);
 using UsmFill = cl_int(CL_API_CALL *)(cl_command_queue, void *, const void *, size_t, size_t,
@@ -121,9 +140,9 @@ const Entry entries[] = {
     {"clCommandNDRangeKernelKHR", wrap_in<record_kernel>},
     {"clEnqueueCommandBufferKHR", wrap_in<enqueue_command_buffer>},
     {"clEnqueueMemcpyINTEL", wrap_in<copy_usm>},
-    {"clHostMemAllocINTEL", Wrapper<PlainTag<0>, UsmAlloc>::wrap},
-    {"clDeviceMemAllocINTEL", Wrapper<PlainTag<1>, UsmDeviceAlloc>::wrap},
-    {"clSharedMemAllocINTEL", Wrapper<PlainTag<2>, UsmDeviceAlloc>::wrap},
+    {"clHostMemAllocINTEL", wrap_in<allocate_usm>},
+    {"clDeviceMemAllocINTEL", wrap_in<allocate_device_usm>},
+    {"clSharedMemAllocINTEL", wrap_in<allocate_device_usm>},
     {"clMemFreeINTEL", Wrapper<PlainTag<3>, UsmFree>::wrap},
     {"clMemBlockingFreeINTEL", Wrapper<PlainTag<4>, UsmFree>::wrap},
     {"clGetMemAllocInfoINTEL", Wrapper<PlainTag<5>, UsmInfo>::wrap},

@@ -13,6 +13,7 @@
 #include "counters.hpp"
 #include "kernels.hpp"
 #include "runtimes.hpp"
+#include "stack_memory.hpp"
 #include "warps.hpp"
 
 namespace layer {
@@ -22,7 +23,7 @@ namespace {
 // Counter memory a context and device may hold before we wait for launches to finish, and beyond
 // which a launch is rather left uninstrumented.
 constexpr size_t soft_limit = size_t{256} << 20, hard_limit = size_t{4} << 30;
-constexpr double room_patience_s = 0.05, exit_patience_s = 10;
+constexpr double room_patience_s = 0.05, exit_patience_s = 10, recording_patience_s = 20;
 constexpr size_t out_of_order_scan = 32;
 
 // How one launch is to run.
@@ -36,6 +37,7 @@ struct Plan {
   bool derived = false;         // counts follow from the geometry alone
   size_t words = 0;             // of the area
   CounterArea area;
+  std::shared_ptr<Recording> recording;  // of its accesses
 };
 
 // What a launch of a command buffer needs at each replay.
@@ -110,15 +112,23 @@ bool geometry_from_header(Plan *plan) {
   return true;
 }
 
-void harvest_counts(Pending *launch) {
+// Also takes the launch's accesses, where they were recorded, to `accesses`.
+void harvest_counts(Pending *launch, RecordedAccesses *accesses) {
   Plan &plan = launch->plan;
   const uint64_t *probes = nullptr;
   if (!plan.derived) {
     if (!plan.area || !geometry_from_header(&plan)) return;
     probes = plan.area.data() + CLINST_HEADER_WORDS;
   }
-  record_grid(launch->launch, *plan.variant,
-              classifier.classify(*plan.variant->info, plan.geometry, probes));
+  const InstrumentedKernel &info = *plan.variant->info;
+  const WarpClasses &classes = classifier.classify(info, plan.geometry, probes);
+  record_grid(launch->launch, *plan.variant, classes);
+  if (!plan.recording) return;
+  accesses->accesses = accesses_of(info, classes);
+  accesses->beyond = info.unrecorded != 0;
+  accesses->geometry = plan.geometry;
+  accesses->recording = std::move(plan.recording);
+  accesses->area = std::move(plan.area);
 }
 
 cl_ulong device_stamp(cl_event event, cl_profiling_info which) {
@@ -138,8 +148,11 @@ void harvest(Pending *launch) {
     completion.tsc_end = clock.ticks(device_stamp(launch->event, CL_PROFILING_COMMAND_END));
     if (completion.tsc_end) completion.tsc_host = 0;
   }
-  if (launch->status == CL_COMPLETE) harvest_counts(launch);
+  RecordedAccesses accesses;
+  bool recorded = launch->plan.recording != nullptr;
+  if (launch->status == CL_COMPLETE) harvest_counts(launch, &accesses);
   xpu_kernel_complete(&completion);
+  if (recorded) recording_finished(*launch->queue->device, launch->launch, std::move(accesses));
   next.clReleaseEvent(launch->event);
 }
 
@@ -271,20 +284,37 @@ cl_int set_our_arguments(Variant *variant, const CounterArea &area, size_t scrat
   return error;
 }
 
+// Room for the launch's counters and its accesses; where there is none for these, the launch is
+// counted all the same and its vector says that nothing was recorded. Nothing ever is of a launch
+// of a command buffer, which has one area for all its replays.
+CounterArea find_room_to_record(Plan *plan, const Queue &queue, Kernel *kernel, PoolUse use) {
+  CounterArea area;
+  for (bool has_room : {use == PoolUse::launches, false}) {
+    plan->recording = plan_recording(kernel, *plan->variant, plan->geometry, plan->local_known,
+                                     *queue.device, plan->words, has_room);
+    area = find_room(queue, plan->recording->words, use);
+    if (area) break;
+  }
+  if (area) prepare_recording(*plan->recording, &area);
+  if (!area || use == PoolUse::recorded) plan->recording.reset();
+  return area;
+}
+
 // Decides whether the shadow runs, and prepares it. A reason means that it does not.
-std::string prepare_shadow(Plan *plan, const Queue &queue, const Kernel &kernel, PoolUse use) {
+std::string prepare_shadow(Plan *plan, const Queue &queue, Kernel *kernel, PoolUse use) {
   Variant &variant = *plan->variant;
   const InstrumentedKernel &info = *variant.info;
-  if (info.n_args != kernel.arguments.size())
+  if (info.n_args != kernel->arguments.size())
     return "the instrumented kernel has other arguments than the application's";
   const uint64_t *global = plan->geometry.global;
   uint64_t warps = plan->local_known ? plan->geometry.n_groups() * plan->geometry.warps_a_group()
                                      : global[0] * global[1] * global[2];
-  size_t scratch = scratch_bytes(*plan, kernel, *queue.device);
+  size_t scratch = scratch_bytes(*plan, *kernel, *queue.device);
   if (!scratch) return "the counters do not fit into local memory";
   if (warps > hard_limit / 8 / (info.n_probes + 1)) return "the counters need too much memory";
   plan->words = CLINST_HEADER_WORDS + warps * info.n_probes;
-  plan->area = find_room(queue, plan->words, use);
+  plan->area = info.has_accesses() ? find_room_to_record(plan, queue, kernel, use)
+                                   : find_room(queue, plan->words, use);
   if (!plan->area) return "the counters need too much memory";
   cl_int error = set_our_arguments(&variant, plan->area, scratch);
   if (error != CL_SUCCESS)
@@ -323,7 +353,8 @@ Plan plain_plan(const Queue &queue, Kernel *kernel, const Range &range, PoolUse 
     if (plan.local_known && plan.local[d]) local[d] = plan.local[d];
   }
   plan.geometry = Geometry::of(global, local);
-  plan.derived = plan.local_known && plan.variant->info->n_probes == 0;
+  const InstrumentedKernel &info = *plan.variant->info;
+  plan.derived = plan.local_known && info.n_probes == 0 && !info.has_accesses();
   return plan;
 }
 
@@ -331,7 +362,7 @@ Plan make_plan(const Queue &queue, Kernel *kernel, const Range &range,
                PoolUse use = PoolUse::launches) {
   Plan plan = plain_plan(queue, kernel, range, use);
   if (plan.variant->shadow && !plan.derived)
-    plan.reason = prepare_shadow(&plan, queue, *kernel, use);
+    plan.reason = prepare_shadow(&plan, queue, kernel, use);
   return plan;
 }
 
@@ -365,6 +396,7 @@ void register_exit() {
                    (new std::map<uint32_t, std::deque<Pending>>)->swap(pending);
                    forget_registrations();
                    forget_announcement();
+                   forget_stacks();
                    order.unlock();
                  });
 }
@@ -392,6 +424,33 @@ bool is_empty(const Range &range) {
          range.global + range.dimensions;
 }
 
+bool is_pending(uint32_t queue, uint64_t launch) {
+  auto &launches = pending[queue];
+  return std::any_of(launches.begin(), launches.end(),
+                     [&](const Pending &one) { return one.launch == launch; });
+}
+
+// A recorded launch holds much memory: its end is awaited, so that the next one finds the room
+// free. Not for ever, since it may wait for the application (which shares memory with it); after
+// such a one hardly any more.
+void wait_while_recording(uint32_t queue, uint64_t launch) {
+  static double patience_s = recording_patience_s;
+  if (user_events_unfired()) return;
+  flush_all();
+  for (double end = seconds() + patience_s;;) {
+    {
+      std::lock_guard<OrderLock> guard(order);
+      poll_locked();
+      if (!is_pending(queue, launch)) return;
+      if (seconds() > end) {
+        patience_s = room_patience_s;
+        return;
+      }
+    }
+    nap();
+  }
+}
+
 template <class Native>
 cl_int launch(cl_command_queue queue_handle, cl_kernel kernel_handle, const Range &range,
               cl_event *event, Native &&native) {
@@ -413,6 +472,7 @@ cl_int launch(cl_command_queue queue_handle, cl_kernel kernel_handle, const Rang
     plan.reason =
         "the device refused the instrumented kernel (error " + std::to_string(error) + ")";
     plan.area = CounterArea();
+    plan.recording.reset();
     tsc = xpu_tsc();
     error = native(kernel_handle, range.local, &record.event);
   }
@@ -424,8 +484,13 @@ cl_int launch(cl_command_queue queue_handle, cl_kernel kernel_handle, const Rang
     next.clRetainEvent(record.event);
     *event = record.event;
   }
+  bool recording = record.plan.recording != nullptr;
+  if (recording) recording_launched(*queue->device, record.launch);
   if (mode != Mode::time_sync) {
+    uint64_t number = record.launch;
     pending[queue->index].push_back(std::move(record));
+    guard.unlock();
+    if (recording) wait_while_recording(queue->index, number);
     return CL_SUCCESS;
   }
   guard.unlock();

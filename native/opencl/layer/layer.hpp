@@ -19,6 +19,7 @@ enum class Mode { inert, profile, time_sync, time_async };
 
 extern Mode mode;
 extern bool device_stamps;    // the device says when each launch started and ended
+extern bool record_memory;    // stack distances of device accesses, too (in a profile)
 extern cl_icd_dispatch next;  // the table below ours: the next layer's or the driver's
 
 // Around every call into the device runtime.

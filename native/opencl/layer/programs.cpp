@@ -403,8 +403,10 @@ static void make_shadow(const Build &build, cl_context context, const Device &de
     shadow->reason = "the device takes neither SPIR-V nor SPIR modules";
   if (shadow->reason.empty()) shadow->reason = parts_for(build, device, &parts);
   if (!shadow->reason.empty()) return;
+  // The host prepares the room for accesses, and reads them, in place.
+  uint32_t flags = record_memory && device.shares_memory ? CLINST_MEMORY : 0;
   Instrumented result =
-      instrument(parts, module_kind(device), device.features + "cwd=" + build.folder + "\n");
+      instrument(parts, flags, module_kind(device), device.features + "cwd=" + build.folder + "\n");
   shadow->reason = result.reason;
   if (!shadow->reason.empty()) return;
   std::string options = build.options;

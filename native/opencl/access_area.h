@@ -1,0 +1,46 @@
+/* Layer <-> instrumented kernel, when accesses are recorded (CLINST_MEMORY): the area in which the
+ * work-items leave the addresses that they load, store and change in global memory.
+ *
+ * The area lies in the launch's counter buffer; the word (u64) at index `first` -
+ * CLINST_PREFACE_WORDS of that buffer tells where it begins, counted from `first`. Words of the
+ * area:
+ *
+ *   head     the words of clinst_access_word, by the host; then, from the kernel, the value of each
+ *            of its pointer arguments
+ *   levels   one word a slot, by the host
+ *   states   one word a work-item of a slot, zero before the launch: accesses in the low half, the
+ *            number of its chunk under way in the high half (CLINST_NO_CHUNK: it found no room)
+ *   chunks   CLINST_CHUNK_WORDS each: a tag (the work-item's place among the states, and in the high
+ *            half the number of the chunk among those of the work-item), then entries
+ *
+ * A work-group whose linear id is a multiple of STEP is recorded, in slot id / STEP. Each level has
+ * its own chunks, taken in no particular order with an atomic counter; a counter that passed CHUNKS
+ * tells that some work-item of the level found no room. Whether it does depends on what the groups
+ * of the level access in all, never on the order in which they run. */
+#ifndef XPUPROF_ACCESS_AREA_H
+#define XPUPROF_ACCESS_AREA_H
+
+#define CLINST_PREFACE_WORDS 8
+#define CLINST_CHUNK_WORDS 8
+#define CLINST_CHUNK_ENTRIES 7
+#define CLINST_MOST_LEVELS 16
+#define CLINST_NO_CHUNK 0xffffffffu
+
+enum clinst_access_word {
+  CLINST_ACCESS_STEP = 0,
+  CLINST_ACCESS_CHUNKS = 1,    /* of a level */
+  CLINST_ACCESS_LEVELS_AT = 2, /* where each part begins in the area */
+  CLINST_ACCESS_STATES_AT = 3,
+  CLINST_ACCESS_CHUNKS_AT = 4,
+  CLINST_ACCESS_NOWHERE = 7, /* what is written here is of no use */
+  CLINST_ACCESS_TAKEN = 8,   /* a counter of taken chunks a level, in the low half of its word */
+  CLINST_ACCESS_BASES = CLINST_ACCESS_TAKEN + CLINST_MOST_LEVELS,
+};
+
+/* An entry: the address above 16 bits that hold the width in bytes and whether the pointer was
+ * generic (it may then lead to local or private memory). */
+#define CLINST_ENTRY_BITS 16
+#define CLINST_ENTRY_GENERIC 0x8000u
+#define CLINST_ENTRY_WIDEST 0x7fffu
+
+#endif

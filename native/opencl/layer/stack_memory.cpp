@@ -1,0 +1,270 @@
+#include "stack_memory.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <deque>
+
+#include "../clinst_protocol.h"
+#include "access_order.hpp"
+#include "stack_distance.h"
+
+namespace layer {
+
+namespace {
+
+constexpr unsigned line_bits = 6;
+// Lines that a stack remembers at least: 1 GiB of data, for which it takes up to 1 GiB itself.
+constexpr uint32_t most_lines = 1u << 24;
+
+// A line's number: of a buffer its identity and the line in it, elsewhere the address.
+constexpr unsigned identity_shift = 37;
+constexpr uint64_t elsewhere = uint64_t{1} << 63;
+
+// ---- identities -------------------------------------------------------------------------------
+
+std::mutex &identity_lock = *new std::mutex;
+auto &buffer_ids = *new std::map<cl_mem, uint64_t>;
+auto &known_allocations = *new std::shared_ptr<const Allocations>(new Allocations);
+uint64_t next_id = 1;  // in the order in which launches first use buffers, and of allocations
+
+void CL_CALLBACK buffer_gone(cl_mem buffer, void *) {
+  std::lock_guard<std::mutex> guard(identity_lock);
+  buffer_ids.erase(buffer);
+}
+
+uint64_t id_of(cl_mem buffer) {
+  std::lock_guard<std::mutex> guard(identity_lock);
+  auto found = buffer_ids.find(buffer);
+  if (found != buffer_ids.end()) return found->second;
+  if (next.clSetMemObjectDestructorCallback(buffer, buffer_gone, nullptr) != CL_SUCCESS) return 0;
+  return buffer_ids[buffer] = next_id++;
+}
+
+template <class T>
+T info_of(cl_mem buffer, cl_mem_info which) {
+  T value{};
+  next.clGetMemObjectInfo(buffer, which, sizeof value, &value, nullptr);
+  return value;
+}
+
+BufferArgument buffer_of(const Argument &argument) {
+  cl_mem buffer = nullptr;
+  if (argument.kind != Argument::value || argument.bytes.size() != sizeof buffer) return {};
+  std::copy_n(argument.bytes.data(), sizeof buffer, reinterpret_cast<char *>(&buffer));
+  if (!buffer) return {};
+  BufferArgument result;
+  auto *parent = info_of<cl_mem>(buffer, CL_MEM_ASSOCIATED_MEMOBJECT);
+  if (parent) result.offset = info_of<size_t>(buffer, CL_MEM_OFFSET);
+  result.size = info_of<size_t>(parent ? parent : buffer, CL_MEM_SIZE);
+  result.id = id_of(parent ? parent : buffer);
+  return result;
+}
+
+// ---- a launch's lines -------------------------------------------------------------------------
+
+// From an address of the launch to a line that means the same in every run.
+class Lines {
+ public:
+  explicit Lines(const Recording &recording, const uint64_t *area)
+      : allocations_(*recording.allocations) {
+    for (size_t i = 0; i < recording.buffers.size(); i++) {
+      const BufferArgument &buffer = recording.buffers[i];
+      uint64_t value = area[CLINST_ACCESS_BASES + i];
+      if (buffer.id && value) regions_.push_back({value - buffer.offset, buffer.size, buffer.id});
+    }
+  }
+
+  // Adds those of an access to `lines`, each once. A generic pointer that leads to no buffer leads
+  // to local or private memory.
+  void add(const AccessEntry &access, std::vector<uint64_t> *lines) {
+    uint64_t base = 0, id = 0;
+    find(access.address, &base, &id);
+    if (!id && access.generic) return;
+    uint64_t from = (access.address - base) >> line_bits,
+             to = (access.address - base + access.width - 1) >> line_bits;
+    for (uint64_t line = from; line <= to; line++) {
+      uint64_t number = id ? id << identity_shift | line : elsewhere | line;
+      if (std::find(lines->rbegin(), lines->rend(), number) == lines->rend())
+        lines->push_back(number);
+    }
+  }
+
+ private:
+  struct Region {
+    uint64_t base, size, id;
+  };
+  void find(uint64_t address, uint64_t *base, uint64_t *id) {
+    for (size_t i = 0; i < regions_.size(); i++) {
+      if (address - regions_[i].base >= regions_[i].size) continue;
+      std::swap(regions_[0], regions_[i]);
+      *base = regions_[0].base;
+      *id = regions_[0].id;
+      return;
+    }
+    auto after = allocations_.upper_bound(address);
+    if (after == allocations_.begin()) return;
+    const auto &[start, allocation] = *std::prev(after);
+    if (address - start >= allocation.size) return;
+    *base = start;
+    *id = allocation.id;
+  }
+  std::vector<Region> regions_;
+  const Allocations &allocations_;
+};
+
+// ---- stacks -----------------------------------------------------------------------------------
+
+const xp_heap heap = {[](size_t size) { return std::calloc(1, size); },
+                      [](void *block) { std::free(block); }};
+
+struct Waiting {
+  uint64_t launch;
+  bool finished = false;
+  RecordedAccesses accesses;
+};
+
+struct DeviceStack {
+  DeviceStack() { xp_stack_init(&stack, &heap, most_lines); }
+  xp_stack stack;
+  std::deque<Waiting> waiting;  // in the order of the launches
+};
+
+auto &stacks = *new std::map<const Device *, std::unique_ptr<DeviceStack>>;
+
+DeviceStack &stack_of(const Device &device) {
+  auto &stack = stacks[&device];
+  if (!stack) stack = std::make_unique<DeviceStack>();
+  return *stack;
+}
+
+void take_in(xp_stack *stack, uint64_t launch, const RecordedAccesses &accesses) {
+  if (!accesses.recording) return;
+  const uint64_t *area = accesses.area.data() + accesses.recording->at;
+  AccessOrder order(area, accesses.recording->layout, accesses.geometry);
+  Lines lines(*accesses.recording, area);
+  uint64_t count[XP_LDV_BUCKETS] = {};
+  std::vector<uint64_t> touched;
+  order.each_step([&](const std::vector<AccessEntry> &step) {
+    touched.clear();
+    for (const AccessEntry &access : step) lines.add(access, &touched);
+    for (uint64_t line : touched) count[xp_stack_touch(stack, line)]++;
+  });
+  if (stack->failed) return;  // memory ran out: better no vector than a wrong one
+  xpu_ldv ldv{};
+  ldv.accesses = accesses.accesses;
+  ldv.recorded = order.recorded();
+  ldv.groups = order.groups();
+  ldv.recorded_groups = order.recorded_groups();
+  ldv.flags = (accesses.beyond ? XP_LDV_BEYOND : 0) | (stack->forgot ? XP_LDV_FORGOT : 0);
+  ldv.count = count;
+  xpu_launch_ldv(launch, &ldv);
+}
+
+// ---- allocations by address -------------------------------------------------------------------
+
+void *CL_API_CALL svm_alloc(cl_context context, cl_svm_mem_flags flags, size_t size,
+                            cl_uint alignment) {
+  Api api;
+  void *memory = next.clSVMAlloc(context, flags, size, alignment);
+  quietly([&] { allocated(memory, size); });
+  return memory;
+}
+
+// Room for one launch, in words: as asked for, as far as the device allows it.
+uint64_t room_on(const Device &device) {
+  static const uint64_t asked = [] {
+    const char *text = std::getenv(XPU_ENV_MEMORY);
+    return (text ? std::strtoull(text, nullptr, 10) : 0) << 20;
+  }();
+  cl_ulong largest = 0;
+  next.clGetDeviceInfo(device.handle, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof largest, &largest,
+                       nullptr);
+  return std::min<uint64_t>(asked, largest) / sizeof(uint64_t);
+}
+
+}  // namespace
+
+void allocated(const void *memory, size_t size) {
+  if (!record_memory || !memory || !size) return;
+  auto start = reinterpret_cast<uint64_t>(memory);
+  std::lock_guard<std::mutex> guard(identity_lock);
+  auto changed = std::make_shared<Allocations>(*known_allocations);
+  auto at = changed->upper_bound(start);
+  if (at != changed->begin() && start - std::prev(at)->first < std::prev(at)->second.size) --at;
+  while (at != changed->end() && at->first < start + size) at = changed->erase(at);
+  (*changed)[start] = {size, next_id++};
+  known_allocations = changed;
+}
+
+std::shared_ptr<Recording> plan_recording(Kernel *kernel, const Variant &variant,
+                                          const Geometry &geometry, bool local_known,
+                                          const Device &device, uint64_t at, bool has_room) {
+  auto recording = std::make_shared<Recording>();
+  const std::vector<uint32_t> &pointers = variant.info->pointers;
+  uint64_t most_items = variant.max_work_group ? variant.max_work_group : device.max_work_group;
+  uint64_t room = has_room ? room_on(device) : 0;
+  recording->at = at;
+  recording->layout = AccessLayout::of(geometry, local_known, most_items, pointers.size(),
+                                       room > at ? room - at : 0);
+  // Always as much, so that launch after launch finds the same room again.
+  recording->words = CLINST_PREFACE_WORDS + std::max(room, at + recording->layout.words);
+  {
+    std::lock_guard<std::mutex> guard(kernel->lock);
+    for (uint32_t index : pointers)
+      recording->buffers.push_back(index < kernel->arguments.size()
+                                       ? buffer_of(kernel->arguments[index])
+                                       : BufferArgument{});
+  }
+  std::lock_guard<std::mutex> guard(identity_lock);
+  recording->allocations = known_allocations;
+  return recording;
+}
+
+void prepare_recording(const Recording &recording, CounterArea *area) {
+  uint64_t *preface = area->shared();
+  std::fill_n(preface, CLINST_PREFACE_WORDS + CLINST_HEADER_WORDS, 0);
+  *preface = recording.at;
+  area->skip(CLINST_PREFACE_WORDS);
+  recording.layout.prepare(area->shared() + recording.at);
+}
+
+uint64_t accesses_of(const InstrumentedKernel &kernel, const WarpClasses &classes) {
+  size_t blocks = kernel.accesses.size();
+  std::vector<uint64_t> of_vector(classes.n_vectors, 0);
+  for (uint32_t v = 0; v < classes.n_vectors; v++)
+    for (size_t b = 0; b < blocks; b++)
+      of_vector[v] += classes.counts[v * blocks + b] * kernel.accesses[b];
+  uint64_t sum = 0;
+  for (size_t r = 0; r < classes.run_vector.size(); r++)
+    sum += classes.run_length[r] * of_vector[classes.run_vector[r]];
+  return sum;
+}
+
+void recording_launched(const Device &device, uint64_t launch) {
+  Waiting waiting;
+  waiting.launch = launch;
+  stack_of(device).waiting.push_back(std::move(waiting));
+}
+
+void recording_finished(const Device &device, uint64_t launch, RecordedAccesses accesses) {
+  DeviceStack &stack = stack_of(device);
+  for (Waiting &waiting : stack.waiting) {
+    if (waiting.launch != launch) continue;
+    waiting.accesses = std::move(accesses);
+    waiting.finished = true;
+    break;
+  }
+  for (; !stack.waiting.empty() && stack.waiting.front().finished; stack.waiting.pop_front())
+    take_in(&stack.stack, stack.waiting.front().launch, stack.waiting.front().accesses);
+}
+
+void forget_stacks() {
+  // Leaked: they hold areas of a device runtime that does not survive a fork.
+  (new std::map<const Device *, std::unique_ptr<DeviceStack>>)->swap(stacks);
+}
+
+void override_allocations(cl_icd_dispatch *table) {
+  if (record_memory && next.clSVMAlloc) table->clSVMAlloc = svm_alloc;
+}
+
+}  // namespace layer
