@@ -57,6 +57,9 @@ class Response:
             for _ in range(n_blocks):
                 terms = self.number()
                 self.at += 8 * terms
+            accesses = self.number()
+            assert accesses == 0  # none are recorded unless asked for
+            assert self.number() == self.number() == 0
             self.kernels.append((name.decode(), n_args, n_blocks, n_probes))
         assert self.at == len(data)
 

@@ -103,7 +103,7 @@ def _memory_room() -> str:
     room = os.environ.get(ROOM_ENV, DEFAULT_ROOM)
     if not room.isdigit() or not 1 <= int(room) <= 1 << 20:
         raise EngineError(f"{ROOM_ENV} is {room!r}; give a number of MiB from 1 to {1 << 20}")
-    return room
+    return str(int(room) << 20)
 
 
 def _platforms() -> list[tuple[str, str, list[str]]] | None:

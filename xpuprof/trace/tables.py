@@ -61,7 +61,7 @@ class DeviceDistances:
     """LRU stack-distance vectors (LDV) of device accesses to global memory, by launch.
 
     Row r is of launch `launch[r]`: `count[r, b]` lines of 64 bytes, coalesced over a warp, were
-    touched at a distance of bucket b (as in StackDistances; 63: never touched on the device before).
+    touched at a distance of bucket b (as in StackDistances; 63: never touched on the device).
     `accesses[r]`: loads, stores and atomics of all its work-items, `recorded[r]`: those of the
     work-groups that were recorded, `recorded_groups[r]` evenly spaced of `groups[r]`. `beyond`: the
     kernel has accesses that cannot be recorded; `forgot`: lines untouched for long count as new.

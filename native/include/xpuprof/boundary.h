@@ -29,7 +29,7 @@ extern "C" {
 #define XPU_ENV_MODE "XPUPROF_MODE"     /* profile | time */
 #define XPU_ENV_TIMER "XPUPROF_TIMER"   /* sync | async; in a profile, async: device stamps too */
 #define XPU_ENV_CLOCK "XPUPROF_CLOCK"   /* tsc | monotonic_raw: the clock of every stamp */
-#define XPU_ENV_MEMORY "XPUPROF_MEMORY" /* room for a launch's accesses, MiB; unset: not recorded */
+#define XPU_ENV_MEMORY "XPUPROF_MEMORY" /* room for a launch's accesses, bytes; unset: not recorded */
 #define XPU_ENV_CLINST "XPUPROF_CLINST" /* UNIX socket of the OpenCL instrumenter */
 
 /* Valgrind client requests of our tool (VG_USERREQ_TOOL_BASE('X','P') + n). */

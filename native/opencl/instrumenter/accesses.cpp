@@ -45,24 +45,26 @@ class Finder {
  private:
   uint64_t bytes(llvm::Type *type) { return layout_.getTypeStoreSize(type).getFixedSize(); }
 
-  void add(llvm::Instruction *at, Value *pointer, uint64_t width) {
-    if (!is_recorded(pointer)) return;
+  void add(llvm::Instruction *at, unsigned pointer, uint64_t width) {
+    if (!is_recorded(at->getOperand(pointer))) return;
     if (width > CLINST_ENTRY_WIDEST)
       result.beyond++;
     else if (width)
-      result.found.push_back({at, pointer, nullptr, static_cast<unsigned>(width), 0});
+      result.found.push_back({at, pointer, static_cast<unsigned>(width)});
   }
 
   void visit(llvm::Instruction *instruction) {
     using llvm::dyn_cast;
     if (auto *load = dyn_cast<llvm::LoadInst>(instruction)) {
-      add(load, load->getPointerOperand(), bytes(load->getType()));
+      add(load, llvm::LoadInst::getPointerOperandIndex(), bytes(load->getType()));
     } else if (auto *store = dyn_cast<llvm::StoreInst>(instruction)) {
-      add(store, store->getPointerOperand(), bytes(store->getValueOperand()->getType()));
+      add(store, llvm::StoreInst::getPointerOperandIndex(),
+          bytes(store->getValueOperand()->getType()));
     } else if (auto *change = dyn_cast<llvm::AtomicRMWInst>(instruction)) {
-      add(change, change->getPointerOperand(), bytes(change->getType()));
+      add(change, llvm::AtomicRMWInst::getPointerOperandIndex(), bytes(change->getType()));
     } else if (auto *swap = dyn_cast<llvm::AtomicCmpXchgInst>(instruction)) {
-      add(swap, swap->getPointerOperand(), bytes(swap->getNewValOperand()->getType()));
+      add(swap, llvm::AtomicCmpXchgInst::getPointerOperandIndex(),
+          bytes(swap->getNewValOperand()->getType()));
     } else if (auto *memory = dyn_cast<llvm::MemIntrinsic>(instruction)) {
       copy(memory);
     } else if (auto *call = dyn_cast<llvm::CallInst>(instruction)) {
@@ -74,9 +76,8 @@ class Finder {
   void copy(llvm::MemIntrinsic *memory) {
     auto *length = llvm::dyn_cast<llvm::ConstantInt>(memory->getLength());
     uint64_t width = length ? length->getZExtValue() : uint64_t{CLINST_ENTRY_WIDEST} + 1;
-    if (auto *transfer = llvm::dyn_cast<llvm::MemTransferInst>(memory))
-      add(memory, transfer->getRawSource(), width);
-    add(memory, memory->getRawDest(), width);
+    if (llvm::isa<llvm::MemTransferInst>(memory)) add(memory, 1, width);
+    add(memory, 0, width);
   }
 
   void built_in(llvm::CallInst *call) {
@@ -84,9 +85,9 @@ class Finder {
     if (!callee || callee->isIntrinsic()) return;
     llvm::StringRef name = builtin_name(callee->getName());
     if (name.startswith("vload")) {
-      vector(call, name.drop_front(5), call->getArgOperand(0), call->getArgOperand(1));
+      vector(call, name.drop_front(5), 0);
     } else if (name.startswith("vstore")) {
-      vector(call, name.drop_front(6), call->getArgOperand(1), call->getArgOperand(2));
+      vector(call, name.drop_front(6), 1);
     } else if (name.startswith("async_work_group") || name.startswith("read_image") ||
                name.startswith("write_image") || name.contains("_pipe")) {
       result.beyond++;
@@ -97,8 +98,9 @@ class Finder {
   }
 
   // `kind`: "4", "_half8_rte", "a_half3": elements that stand `stride` apart, where those of
-  // vloada_half3 take the place of four.
-  void vector(llvm::CallInst *call, llvm::StringRef kind, Value *index, Value *pointer) {
+  // vloada_half3 take the place of four. The pointer follows the index.
+  void vector(llvm::CallInst *call, llvm::StringRef kind, unsigned index) {
+    Value *pointer = call->getArgOperand(index + 1);
     if (!is_recorded(pointer)) return;
     bool aligned = kind.consume_front("a");
     kind.consume_front("_half");
@@ -106,16 +108,16 @@ class Finder {
     if (!kind.consumeInteger(10, n) && n == 0) n = 1;
     unsigned element = bytes(pointer->getType()->getNonOpaquePointerElementType());
     unsigned places = aligned && n == 3 ? 4 : n;
-    result.found.push_back({call, pointer, index, n * element, places * element});
+    result.found.push_back({call, index + 1, n * element, places * element, index});
   }
 
   // Atomic functions, and those that give a second result through a pointer (fract, sincos, ...).
   void pointers(llvm::CallInst *call) {
-    for (Value *argument : call->args()) {
-      auto *type = llvm::dyn_cast<llvm::PointerType>(argument->getType());
+    for (unsigned i = 0; i < call->arg_size(); i++) {
+      auto *type = llvm::dyn_cast<llvm::PointerType>(call->getArgOperand(i)->getType());
       if (!type) continue;
       llvm::Type *element = type->getNonOpaquePointerElementType();
-      if (element->isSized() && !is_handle(element)) add(call, argument, bytes(element));
+      if (element->isSized() && !is_handle(element)) add(call, i, bytes(element));
     }
   }
 
@@ -150,21 +152,22 @@ class Recorder {
     for (size_t i = 0; i < pointers.size(); i++) {
       llvm::Argument *argument = function_.getArg(pointers[i]);
       argument->removeAttr(llvm::Attribute::NoCapture);
-      Value *place = b_.CreateSelect(is_first, number(CLINST_ACCESS_BASES + i),
-                                     number(CLINST_ACCESS_NOWHERE));
+      Value *place =
+          b_.CreateSelect(is_first, number(CLINST_ACCESS_BASES + i), number(CLINST_ACCESS_NOWHERE));
       b_.CreateStore(b_.CreatePtrToInt(argument, word()), b_.CreateGEP(word(), area_, place));
     }
   }
 
   void record(const Access &access) {
     b_.SetInsertPoint(access.at);
-    Value *address = b_.CreatePtrToInt(access.pointer, word());
-    if (access.index) {
-      Value *index = b_.CreateZExt(access.index, word());
+    Value *pointer = access.at->getOperand(access.pointer);
+    Value *address = b_.CreatePtrToInt(pointer, word());
+    if (access.stride) {
+      Value *index = b_.CreateZExt(access.at->getOperand(access.index), word());
       address = b_.CreateAdd(address, b_.CreateMul(index, number(access.stride)));
     }
     uint64_t low = access.width;
-    if (space_of(access.pointer) == kGeneric) low |= CLINST_ENTRY_GENERIC;
+    if (space_of(pointer) == kGeneric) low |= CLINST_ENTRY_GENERIC;
     Value *entry = b_.CreateOr(b_.CreateShl(address, number(CLINST_ENTRY_BITS)), number(low));
     call(recorder(), {area_, slot_, index_, entry});
   }
@@ -183,8 +186,7 @@ class Recorder {
   }
 
   Value *call(llvm::FunctionCallee callee, llvm::ArrayRef<Value *> arguments) {
-    llvm::cast<llvm::Function>(callee.getCallee())
-        ->setCallingConv(llvm::CallingConv::SPIR_FUNC);
+    llvm::cast<llvm::Function>(callee.getCallee())->setCallingConv(llvm::CallingConv::SPIR_FUNC);
     auto *made = b_.CreateCall(callee, arguments);
     made->setCallingConv(llvm::CallingConv::SPIR_FUNC);
     return made;
@@ -209,12 +211,10 @@ class Recorder {
   // own, so that no control flow comes into the kernel.
   llvm::FunctionCallee recorder() {
     auto *pointer = word()->getPointerTo(kGlobal);
-    auto *type =
-        llvm::FunctionType::get(b_.getVoidTy(), {pointer, word(), word(), word()}, false);
+    auto *type = llvm::FunctionType::get(b_.getVoidTy(), {pointer, word(), word(), word()}, false);
     const char *name = "xpuprof_record_access";
     if (llvm::Function *made = module_.getFunction(name)) return made;
-    auto *made =
-        llvm::Function::Create(type, llvm::GlobalValue::InternalLinkage, name, module_);
+    auto *made = llvm::Function::Create(type, llvm::GlobalValue::InternalLinkage, name, module_);
     made->setCallingConv(llvm::CallingConv::SPIR_FUNC);
     made->setDoesNotThrow();
     llvm::IRBuilder<>::InsertPointGuard guard(b_);
@@ -236,8 +236,8 @@ class Recorder {
     b_.CreateCondBr(b_.CreateICmpEQ(slot, number(UINT64_MAX)), end, state);
 
     b_.SetInsertPoint(state);
-    Value *state_at = b_.CreateGEP(
-        word(), area, b_.CreateAdd(load(area, number(CLINST_ACCESS_STATES_AT)), item));
+    Value *state_at =
+        b_.CreateGEP(word(), area, b_.CreateAdd(load(area, number(CLINST_ACCESS_STATES_AT)), item));
     Value *packed = b_.CreateLoad(word(), state_at);
     Value *n = b_.CreateTrunc(packed, b_.getInt32Ty());
     Value *chunk = b_.CreateTrunc(b_.CreateLShr(packed, number(32)), b_.getInt32Ty());
@@ -288,8 +288,8 @@ class Recorder {
 
     b_.SetInsertPoint(put);
     chunks_at = load(area, number(CLINST_ACCESS_CHUNKS_AT));
-    Value *at = b_.CreateAdd(b_.CreateAdd(start_of(current), number(1)),
-                             b_.CreateZExt(place, word()));
+    Value *at =
+        b_.CreateAdd(b_.CreateAdd(start_of(current), number(1)), b_.CreateZExt(place, word()));
     b_.CreateStore(made->getArg(3), b_.CreateGEP(word(), area, at));
     b_.CreateBr(count);
 

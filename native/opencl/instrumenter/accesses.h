@@ -10,12 +10,13 @@
 
 namespace clinst {
 
-// One access that an instruction makes: where, and how many bytes.
+// One access that an instruction makes: which of its operands is the pointer, and how many bytes.
+// Operands, not values: those that are arguments change when the kernel gets ours.
 struct Access {
   llvm::Instruction *at;
-  llvm::Value *pointer;
-  llvm::Value *index = nullptr;  // of vload and vstore: in units of `stride` bytes from the pointer
-  unsigned width = 0, stride = 0;
+  unsigned pointer;
+  unsigned width;
+  unsigned stride = 0, index = 0;  // vload, vstore: operand `index` times `stride` is added
 };
 
 struct Accesses {

@@ -63,8 +63,6 @@ llvm::json::Value as_json(const clinst::Kernel &kernel) {
                             {"n_args", kernel.n_args},
                             {"n_probes", kernel.n_probes},
                             {"scratch_probes", kernel.scratch_probes},
-                            {"accesses", llvm::json::Array(kernel.accesses)},
-                            {"unrecorded", kernel.unrecorded},
                             {"blocks", std::move(blocks)}};
 }
 

@@ -17,8 +17,8 @@ AccessOrder::AccessOrder(const uint64_t *area, const AccessLayout &layout, const
   uint64_t slots = (geometry.n_groups() + layout.step - 1) / layout.step;
   if (slots > layout.slots || slots * items_ > layout.states) return;
   lowest_ = static_cast<unsigned>(layout.levels);
-  while (lowest_ && static_cast<uint32_t>(area[CLINST_ACCESS_TAKEN + lowest_ - 1]) <=
-                        layout.level_chunks)
+  while (lowest_ &&
+         static_cast<uint32_t>(area[CLINST_ACCESS_TAKEN + lowest_ - 1]) <= layout.level_chunks)
     lowest_--;
   if (lowest_ == layout.levels) return;  // even the last level ran over
   kept_ = ((slots - 1) >> lowest_) + 1;
@@ -49,7 +49,8 @@ bool AccessOrder::find_chunks() {
     for (uint64_t c = 0; c < taken; c++) {
       uint64_t chunk = level * layout_.level_chunks + c;
       uint64_t tag = area_[layout_.chunks_at + chunk * CLINST_CHUNK_WORDS];
-      uint64_t slot = static_cast<uint32_t>(tag) / items_, item = static_cast<uint32_t>(tag) % items_;
+      uint64_t slot = static_cast<uint32_t>(tag) / items_,
+               item = static_cast<uint32_t>(tag) % items_;
       uint64_t kept = slot >> lowest_;
       if (kept >= kept_ || kept << lowest_ != slot) return false;
       uint64_t place = first_[kept * items_ + item] + (tag >> 32);
@@ -62,8 +63,8 @@ bool AccessOrder::find_chunks() {
 
 AccessEntry AccessOrder::entry(uint64_t place, uint64_t number) const {
   uint64_t chunk = chunks_[first_[place] + number / CLINST_CHUNK_ENTRIES];
-  uint64_t word = area_[layout_.chunks_at + chunk * CLINST_CHUNK_WORDS + 1 +
-                        number % CLINST_CHUNK_ENTRIES];
+  uint64_t word =
+      area_[layout_.chunks_at + chunk * CLINST_CHUNK_WORDS + 1 + number % CLINST_CHUNK_ENTRIES];
   return {word >> CLINST_ENTRY_BITS, static_cast<uint32_t>(word & CLINST_ENTRY_WIDEST),
           (word & CLINST_ENTRY_GENERIC) != 0};
 }

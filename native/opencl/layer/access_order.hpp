@@ -40,9 +40,9 @@ class AccessOrder {
   const AccessLayout &layout_;
   const Geometry &geometry_;
   uint64_t items_ = 0, kept_ = 0, recorded_ = 0;
-  unsigned lowest_ = 0;             // level from which on slots are kept
-  std::vector<uint32_t> first_;     // by kept work-item: the first of its chunks in chunks_
-  std::vector<uint32_t> chunks_;    // numbers of chunks, in the order of their work-items
+  unsigned lowest_ = 0;           // level from which on slots are kept
+  std::vector<uint32_t> first_;   // by kept work-item: the first of its chunks in chunks_
+  std::vector<uint32_t> chunks_;  // numbers of chunks, in the order of their work-items
 };
 
 }  // namespace layer

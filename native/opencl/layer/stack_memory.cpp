@@ -174,7 +174,7 @@ void *CL_API_CALL svm_alloc(cl_context context, cl_svm_mem_flags flags, size_t s
 uint64_t room_on(const Device &device) {
   static const uint64_t asked = [] {
     const char *text = std::getenv(XPU_ENV_MEMORY);
-    return (text ? std::strtoull(text, nullptr, 10) : 0) << 20;
+    return text ? std::strtoull(text, nullptr, 10) : 0;
   }();
   cl_ulong largest = 0;
   next.clGetDeviceInfo(device.handle, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof largest, &largest,

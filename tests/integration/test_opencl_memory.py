@@ -1,0 +1,186 @@
+"""LRU stack distances of device accesses against an independent model of the canonical order
+(docs/memory.md) and a stack that is searched from its top."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from layered import PROGRAMS, Ran, layered, run
+from programs import access_patterns as patterns
+
+from xpuprof.trace.tables import DeviceDistances
+
+COLD, BUCKETS, WARP, LINE = 63, 64, 32, 64
+Access = tuple[str, int, int]  # buffer, offset, bytes
+
+
+def accesses(kernel: str, buffers: str, size: tuple[int, ...], item: tuple[int, ...],
+             local: tuple[int, ...]) -> list[Access]:  # fmt: skip
+    """What one work-item accesses, in its order."""
+    i = item[0]
+
+    def at(argument: int, offset: int, width: int = 4) -> Access:
+        buffer = buffers[argument]
+        return ("A", patterns.PART_OF_A + offset, width) if buffer == "D" else (
+            buffer, offset, width)  # fmt: skip
+
+    match kernel:
+        case "stream":
+            return [at(0, 4 * i), at(1, 4 * i), at(2, 4 * i)]
+        case "stencil":
+            inner = 0 < i < size[0] - 1
+            return [*(at(0, 4 * (i + d)) for d in (-1, 0, 1)), at(1, 4 * i)] if inner else []
+        case "gather":
+            return [at(0, 4 * i), at(1, 4 * int(patterns.indices()[i])), at(2, 4 * i)]
+        case "reduce":
+            result = [at(0, 4 * i)]
+            return [*result, at(1, 4 * (i // local[0]))] if i % local[0] == 0 else result
+        case "histogram":
+            return [at(0, 4 * i), at(1, int(patterns.indices()[i]) % 7 * 64)]
+        case "diverge":
+            return [*(at(0, 4 * (100 * j + i)) for j in range(i % 13)), at(1, 4 * i)]
+        case "vectors":
+            return [at(0, 16 * i, 16), at(1, 20 + 12 * i, 12)]
+        case "records":
+            return [at(0, 24 * (i * 7 % size[0]), 24), at(1, 24 * i, 24)]
+        case "tiles":
+            x, y = item
+            row = [at(1, 4 * (y * size[0] + x)), at(0, 4 * y), ("one_line", 0, 4)]
+            return [*row, at(2, 4 * (x * size[1] + y))]
+    raise AssertionError(kernel)
+
+
+def work_items(group: int, size: tuple[int, ...], local: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """The group's work-items, x first."""
+    if len(size) == 1:
+        return [(group * local[0] + i,) for i in range(local[0])]
+    across = size[0] // local[0]
+    x0, y0 = group % across * local[0], group // across * local[1]
+    return [(x0 + x, y0 + y) for y in range(local[1]) for x in range(local[0])]
+
+
+def touched(kernel: str, buffers: str, size: tuple[int, ...], local: tuple[int, ...],
+            groups: Iterable[int]) -> Iterable[tuple[str, int]]:  # fmt: skip
+    """Lines in canonical order: group by group, the warps taking turns, a step being the n-th
+    accesses of a warp's work-items, each line once."""
+    for group in groups:
+        items = [
+            accesses(kernel, buffers, size, item, local) for item in work_items(group, size, local)
+        ]
+        for n in range(max(map(len, items))):
+            for first in range(0, len(items), WARP):
+                step: dict[tuple[str, int], None] = {}
+                for item in items[first : first + WARP]:
+                    if n < len(item):
+                        buffer, offset, width = item[n]
+                        for line in range(offset // LINE, (offset + width - 1) // LINE + 1):
+                            step[buffer, line] = None
+                yield from step
+
+
+class Stack:
+    """Searched from its top."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, int]] = []
+
+    def histogram(self, lines: Iterable[tuple[str, int]]) -> npt.NDArray[np.uint64]:
+        result = np.zeros(BUCKETS, np.uint64)
+        for line in lines:
+            bucket = COLD
+            if line in self.lines:
+                bucket = self.lines.index(line).bit_length()
+                self.lines.remove(line)
+            self.lines.insert(0, line)
+            result[bucket] += np.uint64(1)
+        return result
+
+
+def groups_of(size: tuple[int, ...], local: tuple[int, ...]) -> int:
+    return int(np.prod([s // n for s, n in zip(size, local, strict=True)]))
+
+
+def recorded(folder: Path, room: int, threads: int) -> tuple[Ran, Path]:
+    out = folder / "out.npz"
+    command = [sys.executable, PROGRAMS / "access_patterns.py", out]
+    extra = {"XPUPROF_MEMORY": str(room), "POCL_MAX_PTHREAD_COUNT": str(threads)}
+    return layered(command, folder / "profile", extra=extra), out
+
+
+def found_in(ran: Ran) -> DeviceDistances:
+    assert ran.done.returncode == 0, ran.done.stderr.decode()
+    assert ran.process.launches["instrumented"].all(), ran.process.launches["reason"].tolist()
+    found = ran.process.device_distances
+    assert found is not None
+    assert found.launch.tolist() == list(range(len(patterns.LAUNCHES)))
+    return found
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> DeviceDistances:
+    """Every access recorded."""
+    return found_in(recorded(tmp_path_factory.mktemp("whole"), 1 << 28, 2)[0])
+
+
+def test_every_launch_is_the_models(found: DeviceDistances) -> None:
+    """GIVEN kernels whose accesses are known THEN every launch's vector is the naive model's, the
+    stack going on from launch to launch, and the number of accesses is the model's."""
+    stack = Stack()
+    for row, (kernel, buffers, size, local) in enumerate(patterns.LAUNCHES):
+        groups = range(groups_of(size, local))
+        expected = stack.histogram(touched(kernel, buffers, size, local, groups))
+        assert found.count[row].tolist() == expected.tolist(), (row, kernel)
+        made = sum(
+            len(accesses(kernel, buffers, size, item, local))
+            for group in groups
+            for item in work_items(group, size, local)
+        )
+        assert found.accesses[row] == found.recorded[row] == made, (row, kernel)
+        assert found.groups[row] == found.recorded_groups[row] == len(groups)
+    assert not found.beyond.any() and not found.forgot.any()
+
+
+def test_same_with_any_number_of_threads(found: DeviceDistances, tmp_path: Path) -> None:
+    """THEN one thread of the device gives what two give, and four."""
+    for threads in (1, 4):
+        folder = tmp_path / str(threads)
+        folder.mkdir()
+        again = found_in(recorded(folder, 1 << 28, threads)[0])
+        assert np.array_equal(again.count, found.count)
+
+
+def test_too_little_room(tmp_path: Path) -> None:
+    """GIVEN room for a part of the accesses THEN evenly spaced groups are recorded, the share is
+    told, and their vector is the model's."""
+    found = found_in(recorded(tmp_path, 30_000, 2)[0])
+    stack = Stack()
+    for row, (kernel, buffers, size, local) in enumerate(patterns.LAUNCHES):
+        groups, kept = groups_of(size, local), int(found.recorded_groups[row])
+        assert found.groups[row] == groups
+        spacing = next((1 << n for n in range(20) if -(-groups >> n) == kept), 0)
+        chosen = range(0, groups, spacing) if kept else range(0)
+        expected = stack.histogram(touched(kernel, buffers, size, local, chosen))
+        assert found.count[row].tolist() == expected.tolist(), (row, kernel)
+        assert (found.recorded[row] < found.accesses[row]) == (kept < groups)
+    assert 0 < found.recorded_groups[0] < found.groups[0]
+
+
+def test_output_is_the_native_one(tmp_path: Path) -> None:
+    """THEN the program computes what it computes natively."""
+    native = tmp_path / "native.npz"
+    assert run([sys.executable, PROGRAMS / "access_patterns.py", native]).done.returncode == 0
+    _, out = recorded(tmp_path, 1 << 28, 2)
+    with np.load(native) as expected, np.load(out) as got:
+        for name in expected.files:
+            assert np.array_equal(expected[name], got[name]), name
+
+
+def test_not_recorded_unless_asked_for(tmp_path: Path) -> None:
+    """THEN an ordinary profile has no distances."""
+    command = [sys.executable, PROGRAMS / "access_patterns.py", tmp_path / "out.npz"]
+    assert layered(command, tmp_path / "profile").process.device_distances is None
