@@ -8,12 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from runs_made_up import made_up_run, select_by_kernel
 
 from xpuprof.errors import InputError, MissingRegionError, UsageError
 from xpuprof.sampling.file import parse_selection, selection_text
+from xpuprof.sampling.identity import launch_sequence
+from xpuprof.sampling.parts import joined, part
+from xpuprof.sampling.selection import Selection
+from xpuprof.timing.processes import keys_of_table
 from xpuprof.timing.regions import KernelSpec, named_regions, parse_spec, selected_regions
+from xpuprof.timing.timed import Timed
 from xpuprof.timing.transfer import transfer
 from xpuprof.timing.validation import as_json, image_differences, validate
 from xpuprof.trace.elf import build_id
@@ -139,11 +145,96 @@ def test_another_program_is_refused() -> None:
         validate(selection, other, allow_missing=True)
 
 
-def test_a_selection_of_several_processes_is_refused() -> None:
-    selection = select_by_kernel(made_up_run(A, TIMES))
-    second = tuple(replace(r, process=1) for r in selection.representatives)
-    with pytest.raises(InputError, match="several processes"):
-        validate(replace(selection, representatives=second), made_up_run(A, TIMES))
+# ---- several processes ---------------------------------------------------------------------------
+
+B = ["b/64", "c/64", "b/64"]
+
+
+def job(*ranks: int, name: str = "job") -> Timed:
+    """Rank r runs A when r is even, else B, every slice taking r + 1 times TIMES."""
+    tables, times = [], []
+    for place, rank in enumerate(ranks):
+        launches = B if rank % 2 else A
+        tables.append(made_up_run(launches).slices.assign(process=place))
+        times.append(np.array(TIMES[: len(launches) + 1]) * (rank + 1))
+    slices = pd.concat(tables, ignore_index=True)
+    keys = tuple(
+        replace(key, label=f"rank{rank}", rank=rank)
+        for rank, key in zip(ranks, keys_of_table(slices), strict=True)
+    )
+    return Timed(name, slices, np.concatenate(times)[None, :], keys=keys)
+
+
+def selection_of(run: Timed, each: bool = False) -> Selection:
+    """A cluster a kernel over the whole job, or for each process."""
+    if each:
+        pieces = [piece.reset_index(drop=True) for _, piece in run.slices.groupby("process")]
+        chosen = joined([select_by_kernel(Timed("one", p, np.ones((1, len(p))))) for p in pieces])
+    else:
+        chosen = select_by_kernel(run)
+        owner = run.slices["process"].tolist()
+        own = tuple(replace(r, process=owner[r.slice]) for r in chosen.representatives)
+        chosen = replace(chosen, representatives=own)
+    processes = [key.as_json() for key in run.keys]
+    identity = {"sequence": launch_sequence(run.slices), "processes": processes}
+    return replace(chosen, identity=identity)
+
+
+@pytest.mark.parametrize("each", [False, True])
+def test_ranks_are_found_in_another_order(each: bool) -> None:
+    """GIVEN the same job whose parts come in another order THEN each rank meets its like."""
+    here, there = job(0, 1, 2), job(2, 0, 1)
+    selection = parse_selection(selection_text(selection_of(here, each)), "s")
+    before, after = validate(selection, here), validate(selection, there)
+    assert before.differences == after.differences == ()
+    assert after.measured == pytest.approx(7.5 + 12.0 + 22.5)
+    assert after.projected.value == pytest.approx(before.projected.value)
+    assert [share.key.label for share in after.shares] == ["rank0", "rank1", "rank2"]
+    assert [share.measured for share in after.shares] == pytest.approx([7.5, 12.0, 22.5])
+    total = sum(share.estimate.value for share in after.shares)
+    assert total == pytest.approx(after.projected.value)
+    if each:
+        assert after.shares[0].estimate.value == pytest.approx(7.5)
+
+
+def test_a_rank_that_is_not_there_is_missing() -> None:
+    """GIVEN fewer ranks THEN the representative of the other is named, or left out on a wish."""
+    selection = selection_of(job(0, 1), each=True)
+    with pytest.raises(MissingRegionError, match="3 regions"):
+        validate(selection, job(0))
+    result = validate(selection, job(0), allow_missing=True)
+    assert result.selection.covered == pytest.approx(6 / 10)
+    assert result.projected.value == pytest.approx(7.5 * 10 / 6)  # of the job that was profiled
+
+
+def test_further_ranks_count_to_the_clusters_of_their_kernels() -> None:
+    """GIVEN more ranks than were profiled THEN their slices are attributed, and it is said."""
+    result = validate(selection_of(job(0, 1)), job(0, 1, 2))
+    assert len(result.transplant.attributed) == 6
+    assert "10 slices in the selection, 16 in job" in result.differences[0]
+    assert sum(r.multiplier for r in result.selection.representatives) == pytest.approx(16)
+
+
+def test_a_part_of_a_job_is_held_against_its_rank_alone() -> None:
+    """GIVEN the selection of rank 1 THEN other ranks do not count."""
+    own = part(selection_of(job(0, 1), each=True), 1)
+    result = validate(own, job(0, 1))
+    assert result.measured == pytest.approx(12.0)
+    assert result.selection.slices == 4
+    assert sum(r.weight for r in own.representatives) == pytest.approx(1.0)
+
+
+def test_one_process_and_a_job_do_not_go_together() -> None:
+    """The sentence says what to select from."""
+    with pytest.raises(InputError, match="select from a run of the whole job"):
+        validate(select_by_kernel(made_up_run(A, TIMES)), job(0, 1))
+
+
+def test_regions_of_every_rank() -> None:
+    """A kernel named by hand is timed in each process that has the call."""
+    assert [r.slice for r in named_regions([KernelSpec("b", 1)], job(0, 1))] == [1, 6]
+    chosen = selected_regions(selection_of(job(0, 1), each=True), job(1, 0))
+    assert [r.seconds for r in chosen][:2] == [1.0, 2.0]
 
 
 def test_without_a_sequence_markers_alone_decide() -> None:

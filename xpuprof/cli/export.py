@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -13,9 +13,10 @@ import click
 
 from xpuprof.cli import options
 from xpuprof.errors import InputError, UsageError
+from xpuprof.sampling import parts
 from xpuprof.sampling.file import read_selection
-from xpuprof.sampling.selection import Selection
-from xpuprof.timing.slices import main_process
+from xpuprof.sampling.selection import EXIT_KERNEL, Selection
+from xpuprof.timing.processes import job_of, keys_of, matched
 from xpuprof.trace.run import Run
 from xpuprof.trace.tables import Execution, Process
 
@@ -26,6 +27,8 @@ class Source:
 
     path: Path
     selection_path: Path | None
+    number: int | None = None
+    """Of several processes, the one that is exported."""
 
     @cached_property
     def run(self) -> Run:
@@ -38,8 +41,9 @@ class Source:
 
     @cached_property
     def selection(self) -> Selection:
-        """The selection: --selection, the file itself, or the run's own."""
-        return read_selection(self._selection_file())
+        """The selection: --selection, the file itself, or the run's own; of `number` its part."""
+        whole = read_selection(self._selection_file())
+        return whole if self.number is None else parts.part(whole, self.number)
 
     @property
     def selection_if_any(self) -> Selection | None:
@@ -48,10 +52,17 @@ class Source:
 
     @property
     def process(self) -> Process:
-        """The profiled process with the device work."""
+        """The profiled process that the selection is of."""
         if self.run.profile is None:
             raise InputError(f"{self.path} holds no profile; make one with `xpuprof profile`")
-        return main_process(self.run.profile)
+        job = job_of(self.run.profile)
+        place = matched(keys_of(self.selection.identity), job.keys) or [0]
+        if place[0] is None or (job.several and len(place) > 1):
+            raise InputError(
+                f"{self.path} has no such process as the selection's; export with the run that the "
+                "selection was made from"
+            )
+        return job.processes[place[0]]
 
     @property
     def timed(self) -> Execution:
@@ -80,6 +91,11 @@ class Options:
 def _module(name: str) -> Any:
     return import_module(f"xpuprof.formats.{name}")
 
+
+PER_PROCESS = ("simpoint", "pinpoints", "looppoint", "accelsim", "macsim", "zsim", "nvbit")
+"""Formats of one process: of several, each gets files of its own."""
+FOLDERS = ("accelsim", "nvbit")
+CPU_FORMATS = ("simpoint", "pinpoints", "looppoint", "zsim")
 
 Write = Callable[[Source, Path, Options], "list[Path]"]
 
@@ -131,6 +147,35 @@ FORMATS: dict[str, tuple[str, Write]] = {
 }
 
 
+def _targets(
+    source: Source, name: str, output: Path, settings: Options
+) -> list[tuple[Source, Path]]:
+    """What is written where: one file, or of several processes one for each that has regions."""
+    whole = source.selection_if_any if name in PER_PROCESS else None
+    if whole is None or len(parts.slices_by_process(whole)) == 1:
+        return [(source, output)]
+    if settings.kernelslist:
+        raise UsageError(
+            "--kernelslist is of one process; select with --processes each and export the "
+            "selection of that process"
+        )
+    found = []
+    for number, process in enumerate(whole.identity["processes"]):
+        own = [r for r in whole.representatives if r.process == number]
+        if any(name in CPU_FORMATS or r.end.kernel != EXIT_KERNEL for r in own):
+            target = _named(output, str(process["label"]), name in FOLDERS)
+            found.append((replace(source, number=number), target))
+    return found
+
+
+def _named(output: Path, label: str, folder: bool) -> Path:
+    """OUT/rank0 of a folder, app-rank0.json of app.json."""
+    if folder:
+        return output / label
+    stem, dot, suffix = output.name.partition(".")
+    return output.with_name(f"{stem}-{label}{dot}{suffix}")
+
+
 def _address(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
     try:
         return None if text is None else int(text, 0)
@@ -179,13 +224,18 @@ def command(
     xpuprof export RUN --format looppoint -o app.looppoint.json
     xpuprof export app.selection --format accelsim -o traces/
     xpuprof export RUN --format chrome -o app.trace.json
+
+    Of several processes each gets its files: OUT/rank0, or app-rank0.json for app.json.
     """
     if not source.exists():
         raise UsageError(f"{source} does not exist; check its path")
     write = FORMATS[name][1]
-    paths = write(
-        Source(source, selection), output, Options(force, warmup, image_base, kernelslist)
-    )
+    settings = Options(force, warmup, image_base, kernelslist)
+    paths = [
+        path
+        for one, target in _targets(Source(source, selection), name, output, settings)
+        for path in write(one, target, settings)
+    ]
     if as_json:
         options.print_json({"format": name, "files": [str(path) for path in paths]})
     else:

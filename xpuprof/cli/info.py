@@ -29,7 +29,11 @@ def command(run: Path, as_json: bool, quiet: bool) -> int:
     if as_json:
         options.print_json(summary)
         return 0
-    click.echo("\n".join([*_head(summary), *_kernels(summary), *_executions(summary)]))
+    click.echo(
+        "\n".join(
+            [*_head(summary), *_kernels(summary), *_processes(summary), *_executions(summary)]
+        )
+    )
     if summary["status"] != "complete":
         options.note(f"the run is {summary['status']}: {summary['reason']}", quiet)
     options.note(f"next: xpuprof check {run}", quiet)
@@ -92,6 +96,27 @@ def _kernels(summary: dict[str, Any]) -> list[str]:
     ]
     headers = ["kernel", "calls", "warps", "instructions", "share"]
     return ["", table(headers, rows, "lrrrr")] if rows else []
+
+
+def _processes(summary: dict[str, Any]) -> list[str]:
+    """One line a process of the execution that is described, when it has several."""
+    shown = summary.get("processes", [])
+    described = next((e for e in summary["executions"] if e["role"] == "profile"), None)
+    described = described or next(iter(summary["executions"]), {"processes": []})
+    rows = [
+        [
+            process["name"],
+            "-" if process["rank"] is None else str(process["rank"]),
+            count(process["slices"]),
+            count(process["launches"]),
+            count(process["threads"]),
+            count(process["cpu_instructions"]),
+            count(process["gpu_instructions"]),
+        ]
+        for process in described["processes"]
+    ]
+    headers = ["process", "rank", "slices", "launches", "threads", "CPU instr.", "GPU instr."]
+    return ["", table(headers, rows, "lrrrrrr")] if len(shown) > 1 else []
 
 
 def _executions(summary: dict[str, Any]) -> list[str]:

@@ -19,8 +19,8 @@ from xpuprof.launch.supervise import end_like
 from xpuprof.report.text import seconds
 from xpuprof.report.validation import regions_text
 from xpuprof.sampling.file import read_selection
+from xpuprof.timing.processes import job_of
 from xpuprof.timing.regions import named_regions, parse_spec, selected_regions
-from xpuprof.timing.slices import main_process, slice_times
 from xpuprof.timing.timed import from_executions
 from xpuprof.trace.run import create_run
 
@@ -97,7 +97,7 @@ def command(
     run = finish(writer, folder)
     if endings[0].signal is not None:
         return end_like(endings[0])
-    walls = [slice_times(execution, main_process(execution)) for execution in run.times]
+    walls = [job_of(execution).times() for execution in run.times]
     found = None
     if chosen or specs:
         timed = from_executions("this run", run.times, dict(run.manifest["machine"]))

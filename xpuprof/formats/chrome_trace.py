@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from xpuprof.errors import UsageError
 from xpuprof.formats.output import refuse_existing
+from xpuprof.sampling.parts import part
 from xpuprof.sampling.selection import EXIT_KERNEL, Selection
-from xpuprof.timing.slices import main_process, slice_times
-from xpuprof.trace.tables import Execution
+from xpuprof.timing.processes import job_of
+from xpuprof.timing.slices import slice_bounds
+from xpuprof.trace.tables import Execution, Process
 
 _PID = 1
 _SLICES, _REPRESENTATIVES, _HOST, _QUEUES = 1, 2, 3, 10
@@ -29,7 +32,7 @@ _COLOURS = (
 def write(
     execution: Execution, selection: Selection | None, file: Path, force: bool = False
 ) -> list[Path]:
-    """Write a timer run (or a profile) of the program with the main process's tracks.
+    """Write a timer run (or a profile) of the program, with tracks of every process.
 
     Raises UsageError when `file` exists and `force` is false, or cannot be written.
     """
@@ -48,11 +51,27 @@ def write(
 
 
 def events(execution: Execution, selection: Selection | None) -> Iterator[dict[str, Any]]:
-    """The events: names of the tracks, then spans in order of each track."""
-    process = main_process(execution)
-    time = np.concatenate(([0.0], np.cumsum(slice_times(execution, process)))) * 1e6
+    """The events of every process of the job: names of the tracks, then spans in order."""
+    job = job_of(execution)
+    for number, process in enumerate(job.processes):
+        own = selection
+        if selection is not None and job.several:
+            own = part(selection, number) if selection.slices == len(job.slices) else None
+        bounds = slice_bounds(execution, process, own=job.several)
+        for event in _tracks(execution, process, own, bounds):
+            yield {**event, "pid": _PID + number}
+
+
+def _tracks(
+    execution: Execution,
+    process: Process,
+    selection: Selection | None,
+    bounds: npt.NDArray[np.int64],
+) -> Iterator[dict[str, Any]]:
+    """The events of one process, whose slices begin and end at `bounds` (ticks)."""
     scale = 1e6 / float(execution.record["tsc_hz"])
     origin = int(execution.record.get("tsc_start") or process.meta.get("tsc_load") or 0)
+    time = (bounds - origin) * scale
     yield _name("process_name", _PID, 0, f"{process.name} ({execution.name})")
     yield _name("thread_name", _PID, _SLICES, "slices")
     fits = selection is not None and selection.slices == len(process.slices)

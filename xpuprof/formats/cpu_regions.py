@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof.errors import InputError
+from xpuprof.sampling.parts import first_region
 from xpuprof.sampling.selection import Representative, Selection
 from xpuprof.trace.elf import entry_offset, fini_offset, function_offsets, lowest_address
 from xpuprof.trace.tables import CpuVectors, Process
@@ -83,7 +84,7 @@ def regions(
     sites = _Sites(process, image_base)
     starts = instruction_starts(process)
     found = []
-    for number, r in enumerate(selection.representatives, start=1):
+    for number, r in enumerate(selection.representatives, first_region(selection)):
         begin, end = sites.pair(r.slice)
         first = max(r.slice - warmup, 0)
         found.append(

@@ -13,7 +13,9 @@ import numpy as np
 import pandas as pd
 
 from xpuprof.errors import TraceError
+from xpuprof.sampling.parts import slices_by_process
 from xpuprof.sampling.selection import Selection
+from xpuprof.timing.processes import job_of
 from xpuprof.timing.slices import slice_times
 from xpuprof.trace.run import Run
 from xpuprof.trace.tables import CpuVectors, Execution, GpuVectors, Process
@@ -23,18 +25,21 @@ def every_table(run: Run, selection: Selection | None) -> Iterator[tuple[str, pd
     """(name, rows) pairs; a name comes once an execution and process, rows carry both."""
     yield "executions", pd.DataFrame([e.record for e in run.executions]).astype(str)
     for execution in run.executions:
+        several = job_of(execution).several
         for process in execution.processes:
-            for name, frame in _process_tables(execution, process):
+            for name, frame in _process_tables(execution, process, several):
                 if len(frame):
                     yield name, frame.assign(execution=execution.name, process=process.name)
     if selection is not None:
         yield from _selection_tables(selection)
 
 
-def _process_tables(execution: Execution, process: Process) -> Iterator[tuple[str, pd.DataFrame]]:
+def _process_tables(
+    execution: Execution, process: Process, own: bool
+) -> Iterator[tuple[str, pd.DataFrame]]:
     slices = process.slices.copy()
     try:
-        times = slice_times(execution, process)
+        times = slice_times(execution, process, own=own)
     except TraceError:
         times = np.array([])
     if len(times) == len(slices):
@@ -107,6 +112,7 @@ def _ragged(owner: str, start: Any, **columns: Any) -> pd.DataFrame:
 
 
 def _selection_tables(selection: Selection) -> Iterator[tuple[str, pd.DataFrame]]:
+    labels = [p["label"] for p in selection.identity.get("processes", [])] or [""]
     yield (
         "representatives",
         pd.DataFrame(
@@ -114,6 +120,7 @@ def _selection_tables(selection: Selection) -> Iterator[tuple[str, pd.DataFrame]
                 {
                     "region": place,
                     "slice": r.slice,
+                    "process": labels[r.process],
                     "kernel": r.end.kernel,
                     "call": r.end.call,
                     "cluster": r.cluster,
@@ -127,7 +134,13 @@ def _selection_tables(selection: Selection) -> Iterator[tuple[str, pd.DataFrame]
     )
     yield (
         "clusters",
-        pd.DataFrame({"slice": np.arange(selection.slices), "cluster": selection.labels}),
+        pd.DataFrame(
+            {
+                "slice": np.arange(selection.slices),
+                "process": np.repeat(labels, slices_by_process(selection)),
+                "cluster": selection.labels,
+            }
+        ),
     )
 
 

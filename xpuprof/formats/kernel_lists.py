@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from xpuprof.errors import InputError
+from xpuprof.sampling.parts import first_region
 from xpuprof.sampling.selection import EXIT_KERNEL, Representative, Selection
 
 
@@ -13,7 +14,7 @@ def launched(selection: Selection) -> list[tuple[int, Representative]]:
 
     Slice i ends with launch i; the last slice ends with program exit and has no launch. Raises
     InputError when no representative has one, and for selections over several processes, whose
-    slices are numbered on.
+    slices are numbered on (`parts.part` takes one of them out).
     """
     if any(r.process for r in selection.representatives):
         raise InputError(
@@ -42,7 +43,7 @@ def weights_csv(selection: Selection) -> str:
     Columns: region (place in the selection, from 1), launch (from 1), kernel, call, cluster,
     multiplier, weight. `xpuprof estimate` takes results by the same `region`.
     """
-    place = {id(r): i + 1 for i, r in enumerate(selection.representatives)}
+    place = {id(r): i for i, r in enumerate(selection.representatives, first_region(selection))}
     lines = ["region,launch,kernel,call,cluster,multiplier,weight"]
     for launch, r in launched(selection):
         name = '"' + r.end.kernel.replace('"', '""') + '"'

@@ -15,13 +15,14 @@ from pathlib import Path
 from xpuprof.formats.accelsim import kernel_range
 from xpuprof.formats.kernel_lists import launched, weights_csv
 from xpuprof.formats.output import write_files
+from xpuprof.sampling.parts import first_region
 from xpuprof.sampling.selection import Selection
 
 
 def write(selection: Selection, folder: Path, force: bool = False) -> list[Path]:
     """Write all.env (one run for all regions), region-<n>.env and weights.csv into `folder`."""
     chosen = launched(selection)
-    place = {id(r): i + 1 for i, r in enumerate(selection.representatives)}
+    place = {id(r): i for i, r in enumerate(selection.representatives, first_region(selection))}
     names = dict.fromkeys(_function(r.end.kernel) for _, r in chosen)
     texts = {
         folder / "all.env": (

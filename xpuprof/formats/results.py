@@ -2,7 +2,8 @@
 of gem5's and Accel-Sim's own output.
 
 A region is named by `region` (its place in the selection, from 1, as every export numbers it), by
-`slice`, or by `kernel` and `call`. Every other column is a metric.
+`slice`, or by `kernel` and `call`, of several processes with `process` (rank0). Every other column
+is a metric.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Found = tuple["int | None", Metrics]
 Results = dict[int, Metrics]
 """Metrics of each representative, by its place in `Selection.representatives` (from 0)."""
 
-NAMES = ("region", "slice", "kernel", "call")
+NAMES = ("region", "slice", "kernel", "call", "process")
 
 
 def read_results(paths: Iterable[str | Path], selection: Selection) -> Results:
@@ -102,6 +103,11 @@ def _from_accelsim(file: str, text: str, selection: Selection) -> list[Found]:
         i for i, r in enumerate(selection.representatives) if r.end.kernel != EXIT_KERNEL
     ]
     numbered = [k.launch for k in kernels]
+    if any(r.process for r in selection.representatives):
+        raise InputError(
+            f"{file}: an Accel-Sim log numbers the kernels of one process; select with --processes "
+            "each and estimate process by process"
+        )
     if all(number is not None for number in numbered):
         by_slice = {selection.representatives[i].slice: i for i in with_kernel}
         places = []
@@ -193,13 +199,28 @@ def _place(file: str, row: Mapping[str, Any], selection: Selection) -> int:
         raise InputError(f"{file}: slice {number} is no region of the selection")
     if "kernel" in row and "call" in row:
         marker = (str(row["kernel"]), _whole(file, "call", row["call"]))
-        for place, r in enumerate(selection.representatives):
-            if (r.end.kernel, r.end.call) == marker:
-                return place
+        found = [
+            place
+            for place, r in enumerate(selection.representatives)
+            if (r.end.kernel, r.end.call) == marker
+            and row.get("process") in (None, _process(selection, r.process))
+        ]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise InputError(
+                f"{file}: kernel {marker[0]}, call {marker[1]} is in several processes; name it in "
+                "a column process, as rank0"
+            )
         raise InputError(
             f"{file}: kernel {marker[0]}, call {marker[1]} is no region of the selection"
         )
     raise InputError(f"{file}: a result names no region (region, slice, or kernel and call)")
+
+
+def _process(selection: Selection, number: int) -> str:
+    processes = selection.identity.get("processes", [])
+    return str(processes[number]["label"]) if number < len(processes) else ""
 
 
 def _place_of_region(file: str, region: int, selection: Selection) -> int:

@@ -13,6 +13,7 @@ from xpuprof.errors import InputError
 from xpuprof.formats.cpu_regions import instruction_starts
 from xpuprof.formats.kernel_lists import ranges
 from xpuprof.formats.output import write_files
+from xpuprof.sampling.parts import first_region
 from xpuprof.sampling.selection import Selection
 from xpuprof.trace.tables import Process
 
@@ -23,7 +24,7 @@ def write(selection: Selection, process: Process, file: Path, force: bool = Fals
     Raises InputError when the run has no CPU vectors, or a region has no CPU instructions.
     """
     starts = instruction_starts(process)
-    place = {r.slice: i + 1 for i, r in enumerate(selection.representatives)}
+    place = {r.slice: i for i, r in enumerate(selection.representatives)}
     stretches = ranges(sorted(place))
     lengths: list[int] = []
     at = 0
@@ -35,9 +36,9 @@ def write(selection: Selection, process: Process, file: Path, force: bool = Fals
         lengths += [begin - at, end - begin]
         at = end
         for row in range(first, last + 1):
-            r = selection.representatives[place[row] - 1]
+            r = selection.representatives[place[row]]
             lines.append(
-                f"{number},{place[row]},{row},{int(starts[row])},"
+                f"{number},{place[row] + first_region(selection)},{row},{int(starts[row])},"
                 f"{int(starts[row + 1] - starts[row])},{r.multiplier!r}"
             )
     fast_forward = lengths[0] > 0

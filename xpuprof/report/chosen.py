@@ -39,6 +39,7 @@ def as_json(chosen: Chosen) -> dict[str, Any]:
         "method": selection.method,
         "seed": selection.seed,
         "slices": selection.slices,
+        "processes": list(selection.identity.get("processes", [])),
         "k": selection.k,
         "bic": scores.get(str(clusters)),
         "bic_by_k": scores,
@@ -47,6 +48,7 @@ def as_json(chosen: Chosen) -> dict[str, Any]:
         "representatives": [
             {
                 "slice": r.slice,
+                "process": r.process,
                 "kernel": r.end.kernel,
                 "call": r.end.call,
                 "cluster": r.cluster,
@@ -69,9 +71,12 @@ def as_json(chosen: Chosen) -> dict[str, Any]:
 def as_text(chosen: Chosen) -> str:
     """The same for people."""
     selection, estimate = chosen.selection, chosen.estimate
+    labels = [process["label"] for process in selection.identity.get("processes", [])]
+    labels = labels if len(labels) > 1 else []
     rows = [
         [
             count(r.slice),
+            *([labels[r.process]] if labels else []),
             "program exit" if r.end.kernel == EXIT_KERNEL else shorten(r.end.kernel),
             count(r.end.call),
             str(r.cluster),
@@ -81,12 +86,15 @@ def as_text(chosen: Chosen) -> str:
         for r in selection.representatives[:SHOWN]
     ]
     headers = ["slice", "ends with kernel", "call", "cluster", "multiplier", "weight"]
+    headers[1:1] = ["process"] if labels else []
     lines = [
-        f"{count(selection.slices)} slices, {selection.k} clusters, "
+        f"{count(selection.slices)} slices"
+        + (f" of {len(labels)} processes" if labels else "")
+        + f", {selection.k} clusters, "
         f"{count(len(selection.representatives))} representatives, method {selection.method}, "
         f"{seconds(chosen.seconds)}",
         "",
-        table(headers, rows, "rlrrrr"),
+        table(headers, rows, "rllrrrr" if labels else "rlrrrr"),
     ]
     if len(selection.representatives) > SHOWN:
         lines.append(f"... and {count(len(selection.representatives) - SHOWN)} more")

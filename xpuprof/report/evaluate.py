@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
-import numpy.typing as npt
 
 from xpuprof.errors import InputError
-from xpuprof.report.result import Result, Share
+from xpuprof.report.result import Result
 from xpuprof.sampling.selection import Selection
-from xpuprof.sampling.times import typical_times
-from xpuprof.timing.intervals import estimate, estimate_part
-from xpuprof.timing.processes import Key, job_of
+from xpuprof.timing.intervals import estimate
+from xpuprof.timing.processes import job_of
+from xpuprof.timing.shares import shares_of
 from xpuprof.trace.run import Run
-
-F64 = npt.NDArray[np.float64]
 
 
 def evaluate(run: Run, selection: Selection) -> Result:
@@ -47,20 +42,6 @@ def evaluate(run: Run, selection: Selection) -> Result:
         selection=selection,
         times=stacked,
         estimate=estimate(selection, stacked),
-        shares=shares(job.keys, selection, stacked) if job.several else (),
+        shares=shares_of(job.keys if job.several else (), selection, stacked),
         walls=[float(execution.record.get("wall_s") or 0.0) for execution in run.times],
-    )
-
-
-def shares(keys: Sequence[Key], selection: Selection, times: F64) -> tuple[Share, ...]:
-    """Each process's part: measured, and projected with its interval."""
-    mean = typical_times(times)
-    ends = np.cumsum([key.slices for key in keys])
-    return tuple(
-        Share(
-            key,
-            measured=float(mean[end - key.slices : end].sum()),
-            estimate=estimate_part(selection, times, slice(end - key.slices, end)),
-        )
-        for key, end in zip(keys, ends.tolist(), strict=True)
     )

@@ -16,37 +16,12 @@ from xpuprof.sampling.estimate import Estimate
 from xpuprof.sampling.selection import EXIT_KERNEL, Selection
 from xpuprof.sampling.times import typical_times
 from xpuprof.timing.extrapolate import sampling_error, speedup
-from xpuprof.timing.processes import Job, Key
+from xpuprof.timing.processes import Job
+from xpuprof.timing.shares import Share, slowest
 from xpuprof.trace.tables import Execution
 
 SHOWN = 24
 """Rows of the table for people; the heaviest representatives are shown."""
-
-
-@dataclass(frozen=True)
-class Share:
-    """A process of a job: its time as measured and as projected, seconds."""
-
-    key: Key
-    measured: float
-    estimate: Estimate
-
-    @property
-    def error(self) -> float:
-        """Its sampling error, a fraction."""
-        return sampling_error(self.estimate.value, self.measured)
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return {
-            "label": self.key.label,
-            "rank": self.key.rank,
-            "slices": self.key.slices,
-            "measured_s": self.measured,
-            "projected_s": self.estimate.value,
-            "interval_s": [self.estimate.low, self.estimate.high],
-            "sampling_error": self.error,
-        }
 
 
 @dataclass(frozen=True)
@@ -110,7 +85,7 @@ def as_json(result: Result) -> dict[str, Any]:
         "speedup": speedup(selection),
         "wall_s": list(result.walls),
         "processes": [share.as_json() for share in result.shares],
-        "slowest": slowest_json(result.shares),
+        "slowest": slowest(result.shares),
         "launches": launches_json(job),
         "fallbacks": list(result.execution.record.get("fallbacks", [])),
         "cpu": {
@@ -123,16 +98,6 @@ def as_json(result: Result) -> dict[str, Any]:
             "instructions": int(slices["gpu_instructions"].sum()),
             "warps": int(slices["warps"].sum()),
         },
-    }
-
-
-def slowest_json(shares: Sequence[Share]) -> dict[str, Any] | None:
-    """The longest process as measured, and as projected; None of one process."""
-    if not shares:
-        return None
-    return {
-        "measured_s": max(share.measured for share in shares),
-        "projected_s": max(share.estimate.value for share in shares),
     }
 
 
@@ -231,14 +196,14 @@ def shares_text(shares: Sequence[Share]) -> list[str]:
         for share in shares[:SHOWN]
     ]
     headers = ["process", "slices", "measured", "projected", "interval", "error"]
-    slowest = slowest_json(shares)
-    assert slowest
+    longest = slowest(shares)
+    assert longest
     return [
         table(headers, rows, "lrrrlr"),
         *([f"... and {count(len(shares) - SHOWN)} more; --json has all"] * (len(shares) > SHOWN)),
         "",
-        f"slowest         {seconds(slowest['measured_s'])} measured, "
-        f"{seconds(slowest['projected_s'])} projected",
+        f"slowest         {seconds(longest['measured_s'])} measured, "
+        f"{seconds(longest['projected_s'])} projected",
     ]
 
 

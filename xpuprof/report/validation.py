@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xpuprof.report.result import shares_text
 from xpuprof.report.text import count, percent, seconds, shorten, table
 from xpuprof.sampling.selection import EXIT_KERNEL
 from xpuprof.timing.regions import RegionTime
@@ -18,6 +19,7 @@ def validation_text(validation: Validation, repeats: int) -> str:
     rows = [
         [
             count(r.slice),
+            *([validation.labels[r.process]] if validation.labels else []),
             "program exit" if r.end.kernel == EXIT_KERNEL else shorten(r.end.kernel),
             "" if r.end.kernel == EXIT_KERNEL else count(r.end.call),
             f"{r.multiplier:,.4g}",
@@ -26,8 +28,17 @@ def validation_text(validation: Validation, repeats: int) -> str:
         ]
         for r in validation.selection.representatives
     ]
-    headers = ["slice", "ends with kernel", "call", "multiplier", "slice time", "projected"]
-    lines = [table(headers, rows, "rlrrrr"), ""]
+    several = bool(validation.shares)
+    headers = [
+        "slice",
+        *(["process"] if several else []),
+        *("ends with kernel", "call", "multiplier", "slice time", "projected"),
+    ]
+    lines = [
+        table(headers, rows, "rllrrrr" if several else "rlrrrr"),
+        "",
+        *shares_text(validation.shares),
+    ]
     projected = validation.projected
     interval = (
         f"   {100 * projected.confidence:g} % interval {seconds(projected.low)} to "
@@ -38,7 +49,8 @@ def validation_text(validation: Validation, repeats: int) -> str:
         else f"   no interval: {projected.basis}"
     )
     lines += [
-        f"measured        {seconds(validation.measured)}   (the middle of {repeats} native runs)",
+        f"measured        {seconds(validation.measured)}   (the middle of {repeats} native runs"
+        + (f", all {len(validation.shares)} processes together)" if several else ")"),
         f"projected       {seconds(projected.value)}{interval}",
         f"sampling error  {percent(validation.error)}"
         + (

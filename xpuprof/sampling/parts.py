@@ -100,6 +100,12 @@ def part(selection: Selection, number: int) -> Selection:
     )
 
 
+def first_region(selection: Selection) -> int:
+    """The number of the selection's first representative, from 1; a part of a job's selection goes
+    on with the job's numbers, by which `xpuprof estimate` takes results."""
+    return int(selection.summary.get("regions_before", 0)) + 1
+
+
 def _identity(identity: Mapping[str, Any], number: int, first: int, size: int) -> dict[str, Any]:
     """That of one process; `of` says of how many."""
     own = dict(identity)

@@ -51,9 +51,7 @@ def select_run(
             "it again with: xpuprof profile -- ./app args"
         )
     times = run_times(run, len(job.slices))
-    if not job.several:
-        chosen = _select_one(job.processes[0], method, seed, times, options)
-    elif processes == "each":
+    if job.several and processes == "each":
         chosen = _select_each(job, method, seed, times, options)
     else:
         chosen = select_over(job, method, seed, times, options)
@@ -74,6 +72,8 @@ def select_over(
     job: Job, method: str, seed: int, times: F64 | None, options: dict[str, Any]
 ) -> Selection:
     """One selection over all processes of a job; clusters are shared between them."""
+    if not job.several:
+        return _select_one(job.processes[0], method, seed, times, options)
     if takes_process(method):
         of_plan = {n: v for n, v in options.items() if n in xpu_point.SIGNATURE_OPTIONS}
         if method == "gpu-point":

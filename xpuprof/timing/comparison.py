@@ -64,7 +64,7 @@ def compare(
     profile = subject.profile
     metric = metric or (profile.time_name if profile.times is not None else _first(subject))
     if metric in TIME_LIKE and (metric in profile.metrics or metric == profile.time_name):
-        subject = Subject(subject.path, profile.with_times(metric), subject.process)
+        subject = Subject(subject.path, profile.with_times(metric), subject.job)
     values = subject.profile.checked(metric)
     if not float(values.sum()) > 0.0:
         raise InputError(f"{subject.path}: {metric} adds up to zero, so no error can be stated")

@@ -45,6 +45,20 @@ def keys_of(identity: Mapping[str, Any]) -> list[Key]:
     return [Key(**row) for row in identity.get("processes", [])]
 
 
+def keys_of_table(slices: pd.DataFrame) -> tuple[Key, ...]:
+    """The processes of a slice table by its column `process`, whose rows lie together; none
+    without one."""
+    if "process" not in slices or not len(slices):
+        return ()
+    owners = slices["process"].to_numpy()
+    cuts = np.flatnonzero(owners[1:] != owners[:-1]) + 1
+    pieces = np.split(np.arange(len(slices)), cuts)
+    return tuple(
+        Key(f"process{i}", None, launch_sequence(slices.iloc[rows])["digest"], len(rows))
+        for i, rows in enumerate(pieces)
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Job:
     """The working processes of an execution, in order. One is the usual case; its slices then span

@@ -10,16 +10,22 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from xpuprof.errors import InputError, UsageError
+from xpuprof.errors import UsageError
 from xpuprof.sampling import frequency
 from xpuprof.sampling.methods import function_of, takes_process
-from xpuprof.sampling.profile import VECTORS_HELP, NeedsError, SliceProfile, Vectors, from_process
+from xpuprof.sampling.profile import (
+    VECTORS_HELP,
+    NeedsError,
+    SliceProfile,
+    Vectors,
+    from_process,
+    from_processes,
+)
 from xpuprof.sampling.selection import Selection
-from xpuprof.timing.choose import run_times
-from xpuprof.timing.slices import main_process
+from xpuprof.timing.choose import profiled_job, run_times, select_over
+from xpuprof.timing.processes import Job, keys_of_table
 from xpuprof.trace.imported import VECTORS, ImportedSlices
 from xpuprof.trace.run import Run
-from xpuprof.trace.tables import Process
 
 TIMES = ("gpu_time", "cycles", "time")
 """What an imported profile selects by: kernels' own time first, which is what the field's methods
@@ -28,11 +34,11 @@ estimate and what a simulator of kernels gives."""
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A run to select from. `process` is None for an imported run."""
+    """A run to select from. `job` is None for an imported run."""
 
     path: Path
     profile: SliceProfile
-    process: Process | None = None
+    job: Job | None = None
 
 
 def open_subject(path: str | Path) -> Subject:
@@ -40,14 +46,14 @@ def open_subject(path: str | Path) -> Subject:
     run = Run.open(path)
     if ImportedSlices.present(run.path):
         return Subject(run.path, imported_profile(run.path))
-    if run.profile is None:
-        raise InputError(
-            f"{run.path} holds no profile; record one with: xpuprof profile -- ./app args"
-        )
-    process = main_process(run.profile)
-    times = run_times(run, len(process.slices))
+    job = profiled_job(run)
+    times = run_times(run, len(job.slices))
     mean = None if times is None else times.mean(axis=0)
-    return Subject(run.path, from_process(process, mean, name=str(run.path)), process)
+    if not job.several:
+        process = job.processes[0]
+        return Subject(run.path, from_process(process, mean, name=str(run.path)), job)
+    profile = from_processes(job.slices, job.processes, mean, name=str(run.path))
+    return Subject(run.path, profile, job)
 
 
 def imported_profile(path: Path) -> SliceProfile:
@@ -78,8 +84,11 @@ def select_imported(run: Run, method: str, *, seed: int, **options: Any) -> Sele
         unknown = [name for name in options if name not in known]
         if unknown:
             raise UsageError(f"{method} has no option {unknown[0]!r}; it has: {', '.join(known)}")
-    chosen = apply(Subject(run.path, imported_profile(run.path)), method, seed=seed, **options)
-    return replace(chosen, machine=dict(run.manifest["machine"]))
+    subject = Subject(run.path, imported_profile(run.path))
+    chosen = apply(subject, method, seed=seed, **options)
+    keys = keys_of_table(subject.profile.slices)
+    identity = {"processes": [key.as_json() for key in keys]} if len(keys) > 1 else {}
+    return replace(chosen, identity=identity, machine=dict(run.manifest["machine"]))
 
 
 def apply(subject: Subject, method: str, *, seed: int, **options: Any) -> Selection:
@@ -93,11 +102,9 @@ def apply(subject: Subject, method: str, *, seed: int, **options: Any) -> Select
         known = inspect.signature(function).parameters
         own = {name: value for name, value in options.items() if name in known}
         return function(subject.profile, seed=seed, **own)  # type: ignore[no-any-return]
-    if subject.process is None:
+    if subject.job is None:
         return _by_imported_vectors(subject.profile, method, seed)
-    return function(  # type: ignore[no-any-return]
-        subject.process, seed=seed, times=subject.profile.times
-    )
+    return select_over(subject.job, method, seed, subject.profile.times, {})
 
 
 def _by_imported_vectors(profile: SliceProfile, method: str, seed: int) -> Selection:

@@ -11,7 +11,7 @@ import numpy as np
 
 from xpuprof.errors import MissingRegionError, UsageError
 from xpuprof.sampling.selection import EXIT_KERNEL, Selection
-from xpuprof.timing.timed import Timed
+from xpuprof.timing.timed import Timed, arranged
 from xpuprof.timing.transplant import describe, marker_rows, transplant
 
 _SPEC = re.compile(r"(.+?):(\d+)(?::(\d+))?")
@@ -58,6 +58,7 @@ def parse_spec(text: str) -> KernelSpec:
 
 def selected_regions(selection: Selection, timed: Timed, warmup: int = 0) -> list[RegionTime]:
     """The representatives' times. MissingRegionError names one that never occurred."""
+    timed = arranged(timed, selection)
     moved = transplant(selection, timed.slices, timed.name)
     if moved.missing:
         raise MissingRegionError(
@@ -69,15 +70,17 @@ def selected_regions(selection: Selection, timed: Timed, warmup: int = 0) -> lis
 
 
 def named_regions(specs: Sequence[KernelSpec], timed: Timed, warmup: int = 0) -> list[RegionTime]:
-    """The named calls' times. MissingRegionError names a call that never occurred."""
+    """The named calls' times, in every process that has them. MissingRegionError names a call that
+    never occurred."""
     rows = marker_rows(timed.slices)
+    processes = range(max(len(timed.keys), 1))
     wanted: list[tuple[int, float | None]] = []
     for spec in specs:
         for call in range(spec.call, spec.call + spec.count):
-            row = rows.get((spec.kernel, call))
-            if row is None:
+            found = [rows.get((process, spec.kernel, call)) for process in processes]
+            wanted += [(row, None) for row in found if row is not None]
+            if found == [None] * len(processes):
                 raise MissingRegionError(_never(spec.kernel, call, timed))
-            wanted.append((row, None))
     return _measure(timed, wanted, warmup)
 
 

@@ -21,7 +21,16 @@ def main_process(execution: Execution) -> Process:
 def slice_times(
     execution: Execution, process: Process, *, own: bool = False
 ) -> npt.NDArray[np.float64]:
-    """float64[slices], seconds; adds up to tsc_end - tsc_start of the execution.
+    """float64[slices], seconds; adds up to tsc_end - tsc_start of the execution, with `own` to the
+    life of the process. Raises TraceError when the execution has no stamp of its start."""
+    ticks = np.diff(slice_bounds(execution, process, own=own))
+    return ticks / float(execution.record["tsc_hz"])
+
+
+def slice_bounds(
+    execution: Execution, process: Process, *, own: bool = False
+) -> npt.NDArray[np.int64]:
+    """int64[slices + 1], ticks: where slices begin and end.
 
     With `own` the slices are those of one of several processes: they begin when it was created (as
     fine as the kernel's clock ticks, 10 ms) and end when it ended (where it left by `_exit`: with
@@ -34,11 +43,10 @@ def slice_times(
             f"{execution.name} has no stamp of its start, so its slices have no times; run "
             "xpuprof time again"
         )
-    hz = float(execution.record["tsc_hz"])
     end = execution.record.get("tsc_end") or None
     if own:
-        start, end = _life(process, start, end, hz)
-    return np.diff(boundaries(process, start, end)) / hz
+        start, end = _life(process, start, end, float(execution.record["tsc_hz"]))
+    return boundaries(process, start, end)
 
 
 def _life(process: Process, start: int, end: int | None, hz: float) -> tuple[int, int | None]:

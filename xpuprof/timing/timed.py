@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,9 @@ import pandas as pd
 
 from xpuprof.errors import InputError, TraceError
 from xpuprof.sampling.identity import KIND_COLUMNS, with_kind_columns
+from xpuprof.sampling.selection import Selection
 from xpuprof.sampling.times import typical_times
-from xpuprof.timing.slices import main_process, slice_times
+from xpuprof.timing.processes import Key, job_of, keys_of, keys_of_table, labels_of, matched
 from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.run import Run
 from xpuprof.trace.tables import Execution
@@ -30,6 +31,8 @@ class Timed:
     slices: pd.DataFrame
     times: F64
     machine: dict[str, Any] = field(default_factory=dict)
+    keys: tuple[Key, ...] = ()
+    """Of several processes, in the order of the slices, which then have a column `process`."""
 
     @property
     def mean(self) -> F64:
@@ -52,7 +55,8 @@ def open_timed(path: str | Path, metric: str = "time") -> Timed:
                 f"{folder} was imported without {metric}; it has {', '.join(imported.metrics)}"
             )
         times = np.asarray(imported.column(metric), dtype=np.float64)[None, :]
-        return Timed(str(folder), imported.table(), times, dict(run.manifest["machine"]))
+        table = imported.table()
+        return Timed(str(folder), table, times, dict(run.manifest["machine"]), keys_of_table(table))
     if metric != "time":
         raise TraceError(f"{folder} has the metric time alone; {metric} is of imported profiles")
     if not run.times:
@@ -62,23 +66,58 @@ def open_timed(path: str | Path, metric: str = "time") -> Timed:
 
 def from_executions(name: str, executions: Sequence[Execution], machine: dict[str, Any]) -> Timed:
     """Repeats of one program. InputError when they did not launch the same sequence."""
-    processes = [main_process(execution) for execution in executions]
-    first = with_kind_columns(processes[0].slices)
-    for execution, process in zip(executions[1:], processes[1:], strict=True):
-        other = with_kind_columns(process.slices)
+    jobs = [job_of(executions[0])]
+    keys = jobs[0].keys if jobs[0].several else ()
+    jobs += [job_of(execution, keys) for execution in executions[1:]]
+    first = with_kind_columns(jobs[0].slices)
+    for execution, job in zip(executions[1:], jobs[1:], strict=True):
+        other = with_kind_columns(job.slices)
         if len(other) != len(first) or not (other.to_numpy() == first.to_numpy()).all():
             raise InputError(
                 f"{name}: {execution.name} launched another sequence of kernels than "
                 f"{executions[0].name} ({_first_difference(first, other)}), so slice times cannot "
                 "be averaged; use --repeat 1"
             )
-    times = np.stack(
-        [
-            slice_times(execution, process)
-            for execution, process in zip(executions, processes, strict=True)
-        ]
+    times = np.stack([job.times() for job in jobs])
+    return Timed(name, jobs[0].slices, times, machine, keys)
+
+
+def arranged(timed: Timed, selection: Selection) -> Timed:
+    """`timed` with its processes in the order of the selection's, whose numbers the column
+    `process` then holds. Processes that the selection lacks come last; they are left out where it
+    is of a part of the job. Raises InputError when one process is to be found among several.
+    """
+    wanted = keys_of(selection.identity)
+    if not wanted and len(timed.keys) > 1:
+        raise InputError(
+            f"the selection is of one process, {timed.name} has {len(timed.keys)} with device "
+            "work: select from a run of the whole job"
+        )
+    if not wanted:
+        return timed
+    found = timed.keys or keys_of_table(timed.slices.assign(process=0))
+    places = matched(wanted, found)
+    order = [(number, place) for number, place in enumerate(places) if place is not None]
+    if selection.identity.get("of", len(wanted)) == len(wanted):
+        others = [place for place in range(len(found)) if place not in places]
+        order += [(len(wanted) + i, place) for i, place in enumerate(others)]
+    if not order:
+        raise InputError(
+            f"{wanted[0].label} of the selection had no device work in {timed.name}; run the whole "
+            "job, with as many processes as were profiled"
+        )
+    ends = np.cumsum([key.slices for key in found])
+    rows = [np.arange(ends[place] - found[place].slices, ends[place]) for _, place in order]
+    every = np.concatenate(rows)
+    numbers = np.repeat([number for number, _ in order], [len(part) for part in rows])
+    slices = timed.slices.iloc[every].reset_index(drop=True).assign(process=numbers)
+    if "slice" in slices:
+        slices["slice"] = np.arange(len(slices))
+    labels = labels_of([found[place].rank for _, place in order])
+    keys = tuple(
+        replace(found[p], label=label) for (_, p), label in zip(order, labels, strict=True)
     )
-    return Timed(name, processes[0].slices, times, machine)
+    return replace(timed, slices=slices, times=timed.times[:, every], keys=keys)
 
 
 def _first_difference(a: pd.DataFrame, b: pd.DataFrame) -> str:

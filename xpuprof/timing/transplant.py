@@ -46,24 +46,20 @@ class Transplant:
 
 
 def transplant(selection: Selection, slices: pd.DataFrame, name: str) -> Transplant:
-    """Move `selection` to the run whose slice table is `slices` (`trace.tables.Process.slices`).
+    """Move `selection` to the run whose slice table is `slices` (`trace.tables.Process.slices`; of
+    several processes with a column `process`, numbered as the selection's, `timed.arranged`).
 
     Raises InputError when the run has none of the selection's slices (another program). Missing
     representatives are left out and the others re-weighted; the caller decides whether that is
     allowed. `name` names the run in sentences.
     """
-    if any(r.process for r in selection.representatives):
-        raise InputError(
-            "the selection is of several processes, whose slices cannot be told apart in one run; "
-            "make one for this process with `xpuprof select RUN`"
-        )
     original = sequence_slices(selection.identity, "the selection")
     if original is not None and len(original) != selection.slices:
         raise InputError(
             f"the selection names {selection.slices} slices but its launch sequence has "
             f"{len(original)}: make it again with `xpuprof select RUN`"
         )
-    alignment = _by_markers(selection, slices) if original is None else align(original, slices)
+    alignment = _by_markers(selection, slices) if original is None else _align(original, slices)
     if not _anything_common(selection, alignment):
         arguments = " ".join(selection.identity.get("arguments", [])) or "another program"
         raise InputError(
@@ -96,6 +92,22 @@ def _none() -> I64:
     return np.empty(0, dtype=np.int64)
 
 
+def _align(original: pd.DataFrame, slices: pd.DataFrame) -> Alignment:
+    """Each process with its like."""
+    if "process" not in original or "process" not in slices:
+        return align(original, slices)
+    match = np.full(len(original), -1, dtype=np.int64)
+    level = np.full(len(original), -1, dtype=np.int8)
+    before, after = original["process"].to_numpy(), slices["process"].to_numpy()
+    for process in np.unique(before):
+        rows, there = np.flatnonzero(before == process), np.flatnonzero(after == process)
+        if len(there):
+            own = align(original.iloc[rows], slices.iloc[there])
+            match[rows] = np.where(own.match >= 0, there[own.match], -1)
+            level[rows] = own.level
+    return Alignment(match, level, len(slices))
+
+
 def _by_markers(selection: Selection, slices: pd.DataFrame) -> Alignment:
     """Without a sequence in the selection: markers alone; the other slices by number if equal."""
     rows = marker_rows(slices)
@@ -104,15 +116,17 @@ def _by_markers(selection: Selection, slices: pd.DataFrame) -> Alignment:
     if size == len(slices):
         match[:] = np.arange(size)
     for r in selection.representatives:
-        match[r.slice] = rows.get((r.end.kernel, r.end.call), -1)
+        match[r.slice] = rows.get((r.process, r.end.kernel, r.end.call), -1)
     return Alignment(match, np.where(match >= 0, 0, -1).astype(np.int8), len(slices))
 
 
-def marker_rows(slices: pd.DataFrame) -> Mapping[tuple[str, int], int]:
-    """Slice row of every marker (kernel, call)."""
+def marker_rows(slices: pd.DataFrame) -> Mapping[tuple[int, str, int], int]:
+    """Slice row of every marker (process, kernel, call)."""
     names = slices["kernel"].astype(str).tolist()
+    owners = slices["process"].tolist() if "process" in slices else [0] * len(names)
     return {
-        marker: row for row, marker in enumerate(zip(names, slices["call"].tolist(), strict=True))
+        marker: row
+        for row, marker in enumerate(zip(owners, names, slices["call"].tolist(), strict=True))
     }
 
 
@@ -177,6 +191,12 @@ def _labels(
         grouped = known.groupby([kinds[key] for key in keys], sort=False)
         filled = grouped.ffill()
         known = filled.fillna(filled.groupby([kinds[key] for key in keys], sort=False).bfill())
+    if "process" in slices:  # start-up is like start-up, whatever kernel ends it
+        first = ~slices["process"].duplicated().to_numpy()
+        starts = known[first].dropna()
+        alone = np.flatnonzero(first & np.isin(np.arange(len(first)), extra))
+        if len(starts):
+            known[alone] = starts.iloc[0]
     unknown = known.isna().to_numpy()
     result = known.fillna(-1).to_numpy().astype(np.int32)
     return result, extra[~unknown[extra]], extra[unknown[extra]]
@@ -219,12 +239,18 @@ def _move(
     weight = sum(r.weight * scale[r.cluster] for r, _ in present)
     covered = selection.covered / fill
     kernel, call = slices["kernel"].astype(str).tolist(), slices["call"].tolist()
+    owner = slices["process"].tolist() if "process" in slices else [0] * len(kernel)
     moved = tuple(
         replace(
             r,
             slice=row,
             end=replace(r.end, kernel=kernel[row], call=int(call[row])),
-            start=None if row == 0 else Marker(kernel[row - 1], int(call[row - 1])),
+            start=(
+                Marker(kernel[row - 1], int(call[row - 1]))
+                if row and owner[row - 1] == owner[row]
+                else None
+            ),
+            process=int(owner[row]),
             multiplier=r.multiplier * scale[r.cluster],
             weight=r.weight * scale[r.cluster] / weight * covered,
         )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from xpuprof.errors import InputError, MissingRegionError
 from xpuprof.sampling.estimate import Estimate
@@ -16,7 +17,8 @@ from xpuprof.sampling.identity import hash_inputs
 from xpuprof.sampling.selection import Representative, Selection
 from xpuprof.timing.extrapolate import sampling_error, speedup
 from xpuprof.timing.intervals import estimate
-from xpuprof.timing.timed import Timed
+from xpuprof.timing.shares import Share, shares_of, slowest
+from xpuprof.timing.timed import Timed, arranged
 from xpuprof.timing.transplant import Transplant, describe, transplant
 from xpuprof.trace.elf import build_id
 
@@ -43,6 +45,10 @@ class Validation:
     unknown_time: float
     unknown_effect: float
     inner_error: float | None
+    shares: tuple[Share, ...] = ()
+    """Of several processes, each one's part."""
+    labels: Mapping[int, str] = field(default_factory=dict)
+    """Of several processes, the name of each number."""
 
     @property
     def selection(self) -> Selection:
@@ -73,6 +79,7 @@ def validate(
     MissingRegionError when a representative never occurred, unless `allow_missing`, which
     re-weights the others; InputError when the run is another program's.
     """
+    timed = arranged(timed, selection)
     moved = transplant(selection, timed.slices, timed.name)
     if moved.missing and not allow_missing:
         raise MissingRegionError(_missing_sentence(moved.missing, timed.name))
@@ -91,8 +98,17 @@ def validate(
         differences=(*differences, *moved.differences),
         unknown_time=float(mean[moved.unknown].sum()) / measured,
         unknown_effect=abs(inside / moved.selection.covered - 1.0) if whole else 0.0,
-        inner_error=_inner_error(moved.selection, mean),
+        inner_error=None if len(timed.keys) > 1 else _inner_error(moved.selection, mean),
+        shares=shares_of(timed.keys, moved.selection, timed.times),
+        labels=_labels(timed),
     )
+
+
+def _labels(timed: Timed) -> dict[int, str]:
+    if len(timed.keys) < 2:
+        return {}
+    numbers = pd.unique(timed.slices["process"]).tolist()
+    return {int(n): key.label for n, key in zip(numbers, timed.keys, strict=True)}
 
 
 def _inner_error(selection: Selection, times: F64) -> float | None:
@@ -160,6 +176,7 @@ def as_json(validation: Validation) -> dict[str, Any]:
         "representatives": [
             {
                 "slice": r.slice,
+                "process": r.process,
                 "kernel": r.end.kernel,
                 "call": r.end.call,
                 "multiplier": r.multiplier,
@@ -180,6 +197,8 @@ def as_json(validation: Validation) -> dict[str, Any]:
         "sampling_error": validation.error,
         "inner_error": validation.inner_error,
         "speedup": validation.speedup,
+        "processes": [share.as_json() for share in validation.shares],
+        "slowest": slowest(validation.shares),
         "attributed_slices": len(moved.attributed),
         "unknown_slices": len(moved.unknown),
         "gone_share": moved.gone,

@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from xpuprof.trace.reader import process_folders
 from xpuprof.trace.run import Run
 from xpuprof.trace.streams import FILES
@@ -17,7 +19,7 @@ def summarize(run: Run) -> dict[str, Any]:
     """Status, slices, launches, kernels, threads, warps, engines, sizes (bytes), executions.
 
     `slices` and what follows describe the profile, or the first timer run where there is none;
-    of several processes, that with the most launches. Raises TraceError.
+    of several processes, those with launches together. Raises TraceError.
     """
     manifest = run.manifest
     result: dict[str, Any] = {
@@ -41,9 +43,9 @@ def summarize(run: Run) -> dict[str, Any]:
         result["slices"] = ImportedSlices(run.path).rows
     shown = run.profile or next(iter(run.executions), None)
     if shown is not None:
-        process = max(shown.processes, key=lambda p: (len(p.launches), _cpu_instructions(p)))
-        result |= _process(shown, process)
-        seen = max(len(process.launches), 1)
+        working = [process for process in shown.processes if len(process.launches)]
+        result |= _described(shown, working or [max(shown.processes, key=_cpu_instructions)])
+        seen = max(result["launches"]["seen"], 1)
         result["bytes"]["per_launch"] = _stream_bytes(run.path / shown.name) / seen
     return result
 
@@ -52,42 +54,47 @@ def _cpu_instructions(process: Process) -> int:
     return int(process.slices["cpu_instructions"].sum())
 
 
-def _process(execution: Execution, process: Process) -> dict[str, Any]:
-    launches, slices, cpu, gpu = process.launches, process.slices, process.cpu, process.gpu
+def _described(execution: Execution, processes: list[Process]) -> dict[str, Any]:
+    """The processes together; versions and units are those of the first."""
+    launches = pd.concat([process.launches for process in processes], ignore_index=True)
+    slices = pd.concat([process.slices for process in processes], ignore_index=True)
+    cpu = [process.cpu for process in processes if process.cpu]
+    gpu = [process.gpu for process in processes if process.gpu]
+    meta = processes[0].meta
     return {
         "slices": len(slices),
         "launches": {"seen": len(launches), "instrumented": int(launches["instrumented"].sum())},
-        "uninstrumented": _reasons(process),
-        "kernels": _kernels(process),
-        "threads": len(process.threads),
+        "uninstrumented": _reasons(launches),
+        "kernels": _kernels(processes),
+        "threads": sum(len(process.threads) for process in processes),
         "warps": int(slices["warps"].sum()),
-        "processes": [p.name for p in execution.processes],
+        "processes": [process.name for process in processes],
         "cpu": {
             "engine": execution.record.get("cpu_engine", "none"),
-            "version": process.meta.get("cpu_engine_version", ""),
-            "hidden_isa": process.meta.get("cpu_hidden_isa", ""),
-            "instructions": _cpu_instructions(process),
-            "threads": len(process.threads),
-            "images": len(process.images),
-            "blocks": len(cpu.blocks.identity) if cpu else 0,
+            "version": meta.get("cpu_engine_version", ""),
+            "hidden_isa": meta.get("cpu_hidden_isa", ""),
+            "instructions": int(slices["cpu_instructions"].sum()),
+            "threads": sum(len(process.threads) for process in processes),
+            "images": sum(len(process.images) for process in processes),
+            "blocks": sum(len(vectors.blocks.identity) for vectors in cpu),
         },
         "gpu": {
             "engine": execution.record.get("gpu_engine", "none"),
-            "version": process.meta.get("engine_version", ""),
-            "count_unit": process.meta.get("count_unit", ""),
-            "warp_size": int(process.meta.get("warp_size") or 0),
+            "version": meta.get("engine_version", ""),
+            "count_unit": meta.get("count_unit", ""),
+            "warp_size": int(meta.get("warp_size") or 0),
             "instructions": int(slices["gpu_instructions"].sum()),
             "warps": int(slices["warps"].sum()),
-            "blocks": len(gpu.blocks.identity) if gpu else 0,
-            "warp_vectors": len(gpu.vector_start) - 1 if gpu else 0,
-            "grids": len(gpu.grid_start) - 1 if gpu else 0,
+            "blocks": sum(len(vectors.blocks.identity) for vectors in gpu),
+            "warp_vectors": sum(len(vectors.vector_start) - 1 for vectors in gpu),
+            "grids": sum(len(vectors.grid_start) - 1 for vectors in gpu),
         },
     }
 
 
-def _kernels(process: Process) -> list[dict[str, Any]]:
+def _kernels(processes: list[Process]) -> list[dict[str, Any]]:
     """By share of the device's instructions, then by calls."""
-    ends = process.slices.iloc[: len(process.launches)]
+    ends = pd.concat([p.slices.iloc[: len(p.launches)] for p in processes], ignore_index=True)
     total = max(int(ends["gpu_instructions"].sum()), 1)
     rows = [
         {
@@ -103,9 +110,9 @@ def _kernels(process: Process) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (-row["instructions"], -row["calls"], row["kernel"]))
 
 
-def _reasons(process: Process) -> dict[str, int]:
+def _reasons(launches: pd.DataFrame) -> dict[str, int]:
     """Why launches ran uninstrumented, and how many each."""
-    reasons = process.launches["reason"][~process.launches["instrumented"]]
+    reasons = launches["reason"][~launches["instrumented"].astype(bool)]
     return {str(reason) or "not counted": int(n) for reason, n in reasons.value_counts().items()}
 
 
@@ -129,9 +136,12 @@ def _execution(run: Path, execution: Execution) -> dict[str, Any]:
         "processes": [
             {
                 "name": process.name,
+                "rank": process.rank,
                 "slices": len(process.slices),
                 "launches": len(process.launches),
                 "threads": len(process.threads),
+                "cpu_instructions": _cpu_instructions(process),
+                "gpu_instructions": int(process.slices["gpu_instructions"].sum()),
                 "closed": process.complete,
             }
             for process in execution.processes
