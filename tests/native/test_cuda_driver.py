@@ -15,9 +15,12 @@ from typing import Any
 import pytest
 from cuda_parts import NATIVE, build
 
+import xpuprof
 from xpuprof.engines.cuda import Cuda
 from xpuprof.engines.cuda_driver import Outcome, carries, driver
 from xpuprof.engines.valgrind import Valgrind
+
+KIT = os.environ.get("DYNAMORIO_HOME")
 
 pytestmark = [pytest.mark.cuda, pytest.mark.valgrind]
 
@@ -34,7 +37,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def stand_in(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An environment whose CUDA driver is the stand-in, and in which nothing was probed yet."""
+    """An environment whose CUDA driver is the stand-in, in which valgrind is the one CPU engine and
+    nothing was probed yet."""
+    for kit in ("DYNAMORIO_HOME", "PIN_ROOT"):
+        monkeypatch.delenv(kit, raising=False)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
     monkeypatch.setenv("XPUPROF_CUPTI", str(folder / "libcuda.so.1"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -65,7 +71,7 @@ def test_a_driver_that_works_is_carried(stand_in: Path, tmp_path: Path) -> None:
     """GIVEN a sound driver WHEN auto chooses THEN valgrind is taken, and nothing is marked."""
     done = profile(stand_in, tmp_path / "run", "--gpu", "cuda")
     assert done.returncode == 42
-    assert manifest(tmp_path / "run")["cpu_engine"] != "none"
+    assert manifest(tmp_path / "run")["cpu_engine"] == "valgrind"
     assert manifest(tmp_path / "run")["fallbacks"] == []
 
 
@@ -83,8 +89,9 @@ def test_a_driver_that_valgrind_cannot_carry(
     done = profile(stand_in, tmp_path / "run", "--gpu", "cuda")
     assert done.returncode == 42
     record = manifest(tmp_path / "run")
-    assert record["cpu_engine"] != "valgrind"
-    (sentence,) = [text for text in record["fallbacks"] if "engine valgrind" in text]
+    assert record["cpu_engine"] == "none"
+    (sentence,) = record["fallbacks"]
+    assert "engine valgrind" in sentence
     assert words in sentence and sentence in done.stderr
     named = profile(stand_in, tmp_path / "named", "--gpu", "cuda", "--cpu", "valgrind")
     assert (named.returncode, named.stdout) == (2, "")
@@ -96,6 +103,22 @@ def test_a_driver_that_valgrind_cannot_carry(
         check=True,
     )
     assert sentence in shown.stdout
+
+
+def test_another_cpu_engine_takes_over(
+    stand_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN a driver that dies under valgrind only WHEN dynamorio is there THEN auto takes it, and
+    its vectors are cut at the launch."""
+    if not KIT:
+        pytest.skip("DYNAMORIO_HOME is not set; see docs/dynamorio.md")
+    monkeypatch.setenv("DYNAMORIO_HOME", KIT)
+    monkeypatch.setenv("FAKE_CUDA_FAULT", "illegal")
+    done = profile(stand_in, tmp_path / "run", "--gpu", "cuda")
+    assert done.returncode == 42
+    assert manifest(tmp_path / "run")["cpu_engine"] == "dynamorio"
+    process = xpuprof.open(tmp_path / "run").profile.processes[0]
+    assert process.cpu is not None and set(process.cpu.slice) == {0, 1}
 
 
 def test_a_gpu_engine_that_sees_nothing_is_passed_over(
