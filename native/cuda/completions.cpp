@@ -25,11 +25,12 @@ bool Completions::take(Call *call, uint64_t key, Expected *found) {
   return false;
 }
 
-void Completions::call_begins(uint32_t correlation, uint32_t outer) {
+void Completions::call_begins(uint32_t correlation, uint32_t outermost, uint32_t innermost) {
   Call &call = calls_[correlation];
-  if (outer == 0 || outer == correlation) return;
-  aliases_[outer] = correlation;
-  call.outer = outer;
+  call.outer[0] = outermost;
+  call.outer[1] = innermost == outermost ? 0 : innermost;
+  for (uint32_t outer : call.outer)
+    if (outer) aliases_[outer] = correlation;
 }
 
 Completions::Calls::iterator Completions::find(uint32_t correlation) {
@@ -40,7 +41,8 @@ Completions::Calls::iterator Completions::find(uint32_t correlation) {
 }
 
 void Completions::forget(Calls::iterator call) {
-  if (call->second.outer) aliases_.erase(call->second.outer);
+  for (uint32_t outer : call->second.outer)
+    if (outer) aliases_.erase(outer);
   calls_.erase(call);
 }
 

@@ -19,8 +19,8 @@ struct Completion {
 class Completions {
  public:
   /* A driver call begins; from here on completions of it may come. They may bear its own id or
-   * that of the runtime API call around it (`outer`, 0: none). */
-  void call_begins(uint32_t correlation, uint32_t outer);
+   * that of a runtime API call around it (the outermost and the innermost one; 0: none). */
+  void call_begins(uint32_t correlation, uint32_t outermost, uint32_t innermost);
   /* Launch `launch` belongs to API call `correlation`; `key` is the graph node, or the device
    * when one call launches on several. */
   void expect(uint32_t correlation, uint64_t key, uint64_t launch, uint64_t tsc_run);
@@ -40,7 +40,7 @@ class Completions {
     Expected first; /* almost every call launches one kernel: nothing is allocated for it */
     std::vector<Expected> more;
     std::vector<Completion> early;
-    uint32_t outer = 0;
+    uint32_t outer[2] = {0, 0};
     bool has_first = false, over = false;
     bool empty() const { return !has_first && more.empty(); }
   };

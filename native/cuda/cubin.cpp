@@ -31,3 +31,8 @@ std::vector<std::string> cubin_functions(const void *cubin, size_t size) {
   }
   return names;
 }
+
+bool cubin_launches(const void *cubin, size_t size) {
+  static const char name[] = "__cudaCDP2LaunchDevice"; /* from CUDA 12 on */
+  return memmem(cubin, size, name, sizeof name - 1) != nullptr;
+}

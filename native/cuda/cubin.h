@@ -10,4 +10,8 @@
 
 std::vector<std::string> cubin_functions(const void *cubin, size_t size);
 
+/* Whether its kernels can launch kernels (dynamic parallelism): the name of the device runtime's
+ * launch function is in it. */
+bool cubin_launches(const void *cubin, size_t size);
+
 #endif

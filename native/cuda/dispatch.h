@@ -19,6 +19,7 @@
   X(cuptiActivityRegisterCallbacks)    \
   X(cuptiEnableCallback)               \
   X(cuptiEnableDomain)                 \
+  X(cuptiGetCallbackName)              \
   X(cuptiGetDeviceId)                  \
   X(cuptiGetGraphNodeId)               \
   X(cuptiGetResultString)              \

@@ -11,10 +11,13 @@
 #include <string.h>
 
 #include <atomic>
+#include <string>
+#include <vector>
 
 #include "dispatch.h"
 #include "recorder.h"
 #include "xpuprof/boundary.h"
+#include "xpuprof/trace_format.h"
 
 namespace {
 
@@ -23,9 +26,27 @@ CUpti_SubscriberHandle subscriber;
 bool bracket_calls; /* a CPU engine may be counting */
 std::atomic<int> captures{0};
 
-thread_local bool ours;             /* driver calls that we make ourselves are not the program's */
-thread_local uint32_t runtime_call; /* correlation id of the runtime API call around us */
-thread_local int depth;             /* of bracketed calls */
+/* Runtime calls that are under way in a thread, by correlation id. They nest (CUDA 13's
+ * cudaLaunchKernel calls __cudaLaunchKernel); completions may bear the id of either. */
+struct RuntimeCalls {
+  enum { MOST = 4 };
+  uint32_t first, ids[MOST];
+  int depth;
+  void enter(uint32_t id) {
+    if (depth == 0) first = id;
+    if (depth < MOST) ids[depth] = id;
+    depth++;
+  }
+  void leave() {
+    if (depth > 0) depth--; /* we may have been loaded in the middle of a call */
+    if (depth == 0) first = 0;
+  }
+  uint32_t last() const { return depth > 0 && depth <= MOST ? ids[depth - 1] : first; }
+};
+
+thread_local bool ours;            /* driver calls that we make ourselves are not the program's */
+thread_local RuntimeCalls runtime; /* the runtime API calls around us */
+thread_local int depth;            /* of bracketed calls */
 
 struct Ours {
   Ours() { ours = true; }
@@ -270,7 +291,7 @@ void driver_call(CUpti_CallbackId cbid, const CUpti_CallbackData *data) {
   if (data->callbackSite == CUPTI_API_ENTER) {
     bracket(CUPTI_API_ENTER);
     if (launch) {
-      recorder->call_begins(data->correlationId, runtime_call);
+      recorder->call_begins(data->correlationId, runtime.first, runtime.last());
       *data->correlationData = xpu_tsc();
     }
     return;
@@ -285,7 +306,10 @@ void driver_call(CUpti_CallbackId cbid, const CUpti_CallbackData *data) {
 void runtime_call_at(const CUpti_CallbackData *data) {
   if (ours) return;
   bracket(data->callbackSite);
-  runtime_call = data->callbackSite == CUPTI_API_ENTER ? data->correlationId : 0;
+  if (data->callbackSite == CUPTI_API_ENTER)
+    runtime.enter(data->correlationId);
+  else
+    runtime.leave();
 }
 
 void resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data) {
@@ -328,11 +352,16 @@ static_assert(offsetof(CUpti_ActivityKernel9, graphNodeId) ==
 static_assert(offsetof(CUpti_ActivityMemcpy5, streamId) ==
                   offsetof(CUpti_ActivityMemcpy6, streamId),
               "copy records of CUDA 12 and 13");
+static_assert(offsetof(CUpti_ActivityMemset3, streamId) ==
+                  offsetof(CUpti_ActivityMemset4, streamId),
+              "fill records of CUDA 11 and 12");
 
 uint32_t direction(uint8_t kind) {
-  if (kind == CUPTI_ACTIVITY_MEMCPY_KIND_HTOD || kind == CUPTI_ACTIVITY_MEMCPY_KIND_HTOA) return 0;
-  if (kind == CUPTI_ACTIVITY_MEMCPY_KIND_DTOH || kind == CUPTI_ACTIVITY_MEMCPY_KIND_ATOH) return 1;
-  return 2;
+  if (kind == CUPTI_ACTIVITY_MEMCPY_KIND_HTOD || kind == CUPTI_ACTIVITY_MEMCPY_KIND_HTOA)
+    return XP_COPY_TO_DEVICE;
+  if (kind == CUPTI_ACTIVITY_MEMCPY_KIND_DTOH || kind == CUPTI_ACTIVITY_MEMCPY_KIND_ATOH)
+    return XP_COPY_TO_HOST;
+  return XP_COPY_WITHIN;
 }
 
 template <typename Copy>
@@ -352,6 +381,11 @@ void take(const CUpti_Activity *record) {
     case CUPTI_ACTIVITY_KIND_MEMCPY:
       take_copy<CUpti_ActivityMemcpy5>(record);
       return;
+    case CUPTI_ACTIVITY_KIND_MEMSET: {
+      auto m = reinterpret_cast<const CUpti_ActivityMemset3 *>(record);
+      recorder->copied(XP_COPY_FILL, m->bytes, m->start, m->end, m->streamId);
+      return;
+    }
     case CUPTI_ACTIVITY_KIND_MEMCPY2:
       take_copy<CUpti_ActivityMemcpyPtoP4>(record);
       return;
@@ -370,6 +404,8 @@ void CUPTIAPI buffer_filled(CUcontext context, uint32_t stream, uint8_t *buffer,
     recorder->dropped(dropped);
   free(buffer);
 }
+
+enum : CUpti_CallbackId { MOST_CALLBACKS = 4096 };
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
@@ -390,6 +426,30 @@ void enable_driver_calls(const uint32_t (&list)[n]) {
   for (uint32_t cbid : list) enable(CUPTI_CB_DOMAIN_DRIVER_API, cbid);
 }
 
+/* Every CUDA release brings new launch calls (13.0: __cudaLaunchKernel): CUPTI names those that it
+ * knows. cudaLaunchHostFunc launches no kernel. */
+std::vector<CUpti_CallbackId> launch_calls_of(CUpti_CallbackDomain domain) {
+  std::vector<CUpti_CallbackId> found;
+  const char *name = nullptr;
+  for (CUpti_CallbackId cbid = 1; cbid < MOST_CALLBACKS; cbid++)
+    if (cupti.cuptiGetCallbackName(domain, cbid, &name) == CUPTI_SUCCESS && name &&
+        strstr(name, "Launch") && !strstr(name, "HostFunc"))
+      found.push_back(cbid);
+  return found;
+}
+
+/* Driver calls that launch and that we cannot decode: their launches are missing, which must be
+ * said. */
+std::string calls_not_understood() {
+  std::string names;
+  const char *name = nullptr;
+  for (CUpti_CallbackId cbid : launch_calls_of(CUPTI_CB_DOMAIN_DRIVER_API)) {
+    cupti.cuptiGetCallbackName(CUPTI_CB_DOMAIN_DRIVER_API, cbid, &name);
+    if (!launch_call(cbid)) names += (names.empty() ? "" : " ") + std::string(name);
+  }
+  return names;
+}
+
 void enable_callbacks() {
   for (CUpti_CallbackId cbid :
        {CUPTI_CBID_RESOURCE_MODULE_LOADED, CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING,
@@ -405,17 +465,9 @@ void enable_callbacks() {
   enable_driver_calls(CAPTURE_ENDS);
   enable_driver_calls(INSTANTIATES);
   enable_driver_calls(GRAPH_CHANGES);
-#define XPU_RUNTIME(name) enable(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_##name)
-  XPU_RUNTIME(cudaLaunchKernel_v7000);
-  XPU_RUNTIME(cudaLaunchKernel_ptsz_v7000);
-  XPU_RUNTIME(cudaLaunchKernelExC_v11060);
-  XPU_RUNTIME(cudaLaunchKernelExC_ptsz_v11060);
-  XPU_RUNTIME(cudaLaunchCooperativeKernel_v9000);
-  XPU_RUNTIME(cudaLaunchCooperativeKernel_ptsz_v9000);
-  XPU_RUNTIME(cudaLaunchCooperativeKernelMultiDevice_v9000);
-  XPU_RUNTIME(cudaGraphLaunch_v10000);
-  XPU_RUNTIME(cudaGraphLaunch_ptsz_v10000);
-#undef XPU_RUNTIME
+  /* The completions of a launch may bear the id of the runtime's call around the driver's. */
+  for (CUpti_CallbackId cbid : launch_calls_of(CUPTI_CB_DOMAIN_RUNTIME_API))
+    enable(CUPTI_CB_DOMAIN_RUNTIME_API, cbid);
 }
 
 bool start(const char **why) {
@@ -436,6 +488,7 @@ bool start(const char **why) {
   cupti.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
   cupti.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMCPY);
   cupti.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMCPY2);
+  cupti.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMSET);
   /* A program that is killed loses what the last second brought. */
   if (cupti.cuptiActivityFlushPeriod) cupti.cuptiActivityFlushPeriod(FLUSH_PERIOD_MS);
   return true;
@@ -453,6 +506,8 @@ extern "C" XPU_API int InitializeInjection(void) {
     uint32_t version = 0;
     cupti.cuptiGetVersion(&version);
     xpu_gpu_init("cuda", ("CUPTI API " + std::to_string(version)).c_str(), "warp", 32);
+    if (std::string unknown = calls_not_understood(); !unknown.empty())
+      xpu_meta("launch_calls_not_understood", unknown.c_str());
     atexit(finish);
   } else {
     xpu_gpu_init("cuda", "", "warp", 32);

@@ -27,6 +27,7 @@ void Kernels::module_loaded(const void *cubin, size_t size) {
   uint8_t hash[16];
   xpu_hash128(cubin, size, hash);
   std::vector<std::string> names = cubin_functions(cubin, size);
+  if (cubin_launches(cubin, size)) launching_++;
   if (names.empty()) return;
   std::lock_guard<std::mutex> hold(modules_lock_);
   uint32_t id = program(hash, "cubin");

@@ -28,6 +28,8 @@ class Kernels {
   void module_loaded(const void *cubin, size_t size);
   /* Handles may be used again for other functions from now on. */
   void module_unloaded() { unloads_++; }
+  /* Cubins whose kernels can launch kernels by themselves. */
+  uint64_t launching() const { return launching_; }
   /* `name` (may be NULL) is used when the driver does not tell. */
   const KernelFacts &find(CUfunction function, const char *name);
 
@@ -35,7 +37,7 @@ class Kernels {
   uint32_t program_of(const std::string &mangled);
   uint32_t program(const uint8_t hash[16], const char *origin);
   const char *reason_;
-  std::atomic<uint64_t> unloads_{0};
+  std::atomic<uint64_t> unloads_{0}, launching_{0};
   uint64_t unloads_seen_ = 0;
   std::unordered_map<CUfunction, KernelFacts> by_handle_;
   std::map<std::string, uint32_t> kernels_;                  /* program and name -> kernel id */

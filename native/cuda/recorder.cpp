@@ -65,10 +65,10 @@ uint64_t Recorder::run(const ApiCall &call, const Shape &shape, uint32_t device)
   return number;
 }
 
-void Recorder::call_begins(uint32_t correlation, uint32_t outer) {
+void Recorder::call_begins(uint32_t correlation, uint32_t outermost, uint32_t innermost) {
   if (sync_) return;
   std::lock_guard<std::mutex> hold(completions_lock_);
-  completions_.call_begins(correlation, outer);
+  completions_.call_begins(correlation, outermost, innermost);
 }
 
 void Recorder::call_over(uint32_t correlation) {
@@ -197,6 +197,7 @@ void Recorder::finish() {
   /* A kernel cannot start before it was launched: what CUPTI errs between the clocks of device
    * and host is at least this. */
   meta("device_clock_early_ticks", "%.0f", static_cast<double>(early_ticks_));
+  meta("programs_that_launch", "%.0f", static_cast<double>(kernels.launching()));
   meta("kernels_without_launch", "%.0f", static_cast<double>(unmatched_));
   meta("launches_without_completion", "%.0f", static_cast<double>(completions_.open()));
   meta("activity_records_dropped", "%.0f", static_cast<double>(dropped_));

@@ -29,7 +29,7 @@ class Recorder {
   /* `reason`: why launches are uninstrumented; NULL in a timer run, which instruments none. */
   Recorder(bool sync, const char *reason);
 
-  void call_begins(uint32_t correlation, uint32_t outer);
+  void call_begins(uint32_t correlation, uint32_t outermost, uint32_t innermost);
   void call_over(uint32_t correlation); /* also of a call that launched nothing */
   void launched(const ApiCall &call, const Shape &shape);
   void launched_on_devices(const ApiCall &call, const CUDA_LAUNCH_PARAMS *list, unsigned n);

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "cubin.h"
 #include "hash128.h"
 #include "xpuprof/boundary.h"
 #include "xpuprof/trace_format.h"
@@ -76,6 +77,7 @@ uint32_t Functions::program_of(CUcontext context, CUfunction function, const std
   std::string key(reinterpret_cast<char *>(hash), sizeof hash);
   auto known = programs_.find(key);
   if (known != programs_.end()) return known->second;
+  if (cubin_launches(cubin.data(), cubin.size())) launching_++;
   const char *origin = cubin.empty() ? "unknown cubin" : "cubin";
   return programs_[key] = xpu_program_built(hash, XP_PROGRAM_BINARY, origin);
 }

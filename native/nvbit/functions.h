@@ -35,6 +35,8 @@ class Functions {
   Kernel *kernel(CUcontext context, CUfunction function);
   /* The module goes: its handles may come back for other functions. */
   void forget(CUmodule module);
+  /* Cubins whose kernels can launch kernels by themselves: NVBit does not show those launches. */
+  uint64_t launching() const { return launching_; }
 
  private:
   DeviceFunction &look_into(CUcontext context, CUfunction function);
@@ -45,6 +47,7 @@ class Functions {
   std::unordered_map<CUfunction, Kernel> kernels_;
   std::map<std::string, uint32_t> programs_, ids_; /* hash -> program, program and name -> kernel */
   uint32_t numbers_ = 0;
+  uint64_t launching_ = 0;
 };
 
 #endif

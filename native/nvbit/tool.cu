@@ -438,6 +438,7 @@ void finish() {
   Ours guard;
   read_all();
   xpu_meta("counts_without_place", std::to_string(strays).c_str());
+  xpu_meta("programs_that_launch", std::to_string(functions.launching()).c_str());
   xpu_meta("launches_not_read", std::to_string(lost_readings).c_str());
   xpu_gpu_fini();
 }

@@ -1,5 +1,5 @@
 """NVIDIA's real CUPTI library, as far as it goes without a GPU: it has every function that the
-timer looks up."""
+timer looks up, and no launch call that the timer does not know."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from xpuprof.engines.cuda import cupti_library
 pytestmark = pytest.mark.cuda
 
 DISPATCH = Path(__file__).parents[2] / "native" / "cuda" / "dispatch.h"
+INJECTION = DISPATCH.parent / "injection.cpp"
 
 
 def test_cupti_has_every_function_that_is_looked_up() -> None:
@@ -25,3 +26,21 @@ def test_cupti_has_every_function_that_is_looked_up() -> None:
     names = re.findall(r"X\((cupti\w+)\)", DISPATCH.read_text())
     assert len(names) >= 15
     assert [name for name in names if not hasattr(library, name)] == []
+
+
+def test_cupti_names_no_launch_call_that_is_not_decoded() -> None:
+    """GIVEN CUPTI's names of the driver's calls WHEN asked for those that launch THEN each is in
+    the timer's table."""
+    path = cupti_library()
+    if path is None:
+        pytest.skip("libcupti.so was not found; pip install xpuprof[cuda]")
+    library, name, found = ctypes.CDLL(str(path)), ctypes.c_char_p(), {"driver": [], "runtime": []}
+    for domain, kind in ((1, "driver"), (2, "runtime")):
+        for cbid in range(1, 4096):
+            if library.cuptiGetCallbackName(domain, cbid, ctypes.byref(name)) == 0:
+                text = (name.value or b"").decode()
+                if "Launch" in text and "HostFunc" not in text:
+                    found[kind].append(text)
+    known = re.findall(r"XPU_CBID\((cu\w*Launch\w*)\)", INJECTION.read_text())
+    assert len(found["driver"]) >= 12 and set(found["driver"]) <= set(known)
+    assert "cudaLaunchKernel_v7000" in found["runtime"]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cuda_parts import Recorded, build, record
+from cuda_parts import SOURCES, Recorded, build, nvcc, record
 
 import xpuprof
 from xpuprof.engines.valgrind import Valgrind
@@ -145,6 +145,33 @@ def test_kernels_that_the_device_launches_are_noted(folder: Path, tmp_path: Path
     assert run.stream.meta()["kernels_without_launch"] == "1"
 
 
+def test_launch_calls_of_the_future_are_named(folder: Path, tmp_path: Path) -> None:
+    """GIVEN a CUPTI that knows a launch call which we do not WHEN timed THEN the trace names it."""
+    run = record(folder, tmp_path / "t", "every", FAKE_CUDA_NEWER="1")
+    assert run.stream is not None
+    assert run.stream.meta()["launch_calls_not_understood"] == "cuLaunchTomorrow"
+    today = record(folder, tmp_path / "o", "every").stream
+    assert today is not None and "launch_calls_not_understood" not in today.meta()
+
+
+def test_programs_that_launch_by_themselves_are_noted(folder: Path, tmp_path: Path) -> None:
+    """GIVEN a real cubin with a kernel that launches another one WHEN loaded THEN it is noted; one
+    without such a kernel is not."""
+    source = tmp_path / "dynamic.cu"
+    source.write_text(
+        (SOURCES / "kernels.cu").read_text()
+        + "__global__ void child(int *p) { *p = 1; }\n"
+        + "__global__ void parent(int *p) { child<<<1, 1>>>(p); }\n"
+    )
+    nvcc("-arch=sm_90", "-rdc=true", "-cubin", str(source), "-o", str(tmp_path / "k.cubin"))
+    for name in ("program", "libcuda.so.1"):
+        (tmp_path / name).symlink_to(folder / name)
+    for place, expected in ((tmp_path, "1"), (folder, "0")):
+        run = record(place, tmp_path / expected, "exit42")
+        assert run.stream is not None
+        assert run.stream.meta()["programs_that_launch"] == expected
+
+
 def test_a_handle_is_not_trusted_after_its_module_was_unloaded(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -171,7 +198,10 @@ def test_kernels_carry_the_hash_of_their_cubin(folder: Path, tmp_path: Path) -> 
             assert resources["registers"] == 16 + mangled[name]
         assert resources["local_static"] == 512
         assert resources["private_bytes"] == 8
-    assert [(int(c["direction"]), int(c["bytes"])) for c in first["copies"]] == [(0, 4096)]
+    assert [(int(c["direction"]), int(c["bytes"])) for c in first["copies"]] == [
+        (0, 4096),
+        (3, 100),
+    ]
 
 
 def test_exit_code_and_output_are_the_programs(folder: Path, tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tool = ROOT / "native" / "nvbit"
     parts = ["tool.cu", "functions.cpp", "buffers.cpp", "classes.cpp", "sass.cpp"]
     sources = [str(HERE / "fake_nvbit" / "fake_nvbit.cpp"), *(str(tool / part) for part in parts)]
+    sources.append(str(ROOT / "native" / "cuda" / "cubin.cpp"))
     folders = [f"-I{ROOT}/native/{part}" for part in ("nvbit", "cuda", "include")]
     system = ["-isystem", f"{kit}/core", "-isystem", str(include)]
     host = [f"-D__{word}__=" for word in ("device", "noinline", "global")]

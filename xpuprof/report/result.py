@@ -119,10 +119,21 @@ def uninstrumented(job: Job) -> dict[str, int]:
 
 def warnings(job: Job) -> list[str]:
     """What the user must know about the counts, one sentence each."""
-    return [
+    found = [
         f"{count(number)} launches ran uninstrumented: {reason}"
         for reason, number in uninstrumented(job).items()
     ]
+    metas = [process.meta for process in job.processes]
+    if any(meta.get("programs_that_launch", "0") != "0" for meta in metas):
+        found.append(
+            "kernels of this program can launch kernels by themselves: what these do belongs to "
+            "the slice of the launch that caused it, and no engine counts it"
+        )
+    if unknown := {meta.get("launch_calls_not_understood", "") for meta in metas} - {""}:
+        found.append(
+            f"launches by calls newer than xpuprof are not seen: {', '.join(sorted(unknown))}"
+        )
+    return found
 
 
 def _marker(kernel: str, call: int) -> tuple[str, str]:

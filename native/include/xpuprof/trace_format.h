@@ -97,7 +97,7 @@ enum xp_event_tag {
   XP_EV_GRID_VECTOR = 8,
   /* LAUNCH_GRID: varint launch, varint grid id. Identical launches share one grid id. */
   XP_EV_LAUNCH_GRID = 9,
-  /* COPY: u8 direction (0 to device, 1 to host, 2 within), varint bytes, u64 tsc start,
+  /* COPY: u8 direction (enum xp_copy), varint bytes, u64 tsc start,
    * u64 tsc end, varint queue. A data transfer, for reports; it bounds no slice. */
   XP_EV_COPY = 10,
   /* RESOURCES: varint launch, varint registers a work-item, varint static and varint dynamic
@@ -117,6 +117,13 @@ enum xp_event_tag {
   /* END: varint launches seen, varint launches instrumented. The last record of a stream that
    * was closed in order. */
   XP_EV_END = 15,
+};
+
+enum xp_copy {
+  XP_COPY_TO_DEVICE = 0,
+  XP_COPY_TO_HOST = 1,
+  XP_COPY_WITHIN = 2, /* and between devices */
+  XP_COPY_FILL = 3,   /* memory set to a value */
 };
 
 enum xp_program_kind {

@@ -9,6 +9,7 @@
  *
  * FAKE_CUDA_SHUFFLE=SEED   activity records are delivered in random order
  * FAKE_CUDA_EAGER=1        each record is delivered before its launch call returns
+ * FAKE_CUDA_NEWER=1        CUPTI names a launch call that did not exist when we were written
  * FAKE_CUDA_FAULT=illegal  a context is made with an instruction that Valgrind 3.19 does not know
  * FAKE_CUDA_FAULT=hang     under Valgrind the driver never sees its device finish
  * FAKE_CUDA_FAULT=busy     no context can be made
@@ -106,6 +107,7 @@ static CUpti_BuffersCallbackCompleteFunc buffer_filled;
 union Record {
   CUpti_ActivityKernel10 kernel;
   CUpti_ActivityMemcpy6 copy;
+  CUpti_ActivityMemset4 fill;
 };
 static std::vector<Record> records;
 
@@ -188,6 +190,22 @@ EXPORT CUptiResult cuptiSubscribe(CUpti_SubscriberHandle *handle, CUpti_Callback
 EXPORT CUptiResult cuptiEnableCallback(uint32_t, CUpti_SubscriberHandle,
                                        CUpti_CallbackDomain domain, CUpti_CallbackId cbid) {
   enabled_callbacks.insert({domain, cbid});
+  return CUPTI_SUCCESS;
+}
+/* As CUPTI 13 names them. */
+EXPORT CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t cbid,
+                                        const char **name) {
+  static const std::map<std::pair<int, uint32_t>, const char *> names = {
+      {{CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel}, "cuLaunchKernel"},
+      {{CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuLaunchHostFunc}, "cuLaunchHostFunc"},
+      {{CUPTI_CB_DOMAIN_DRIVER_API, 3000}, "cuLaunchTomorrow"},
+      {{CUPTI_CB_DOMAIN_RUNTIME_API, 211}, "cudaLaunchKernel_v7000"},
+      {{CUPTI_CB_DOMAIN_RUNTIME_API, 505}, "__cudaLaunchKernel_v13000"},
+  };
+  auto known = names.find({domain, cbid});
+  if (known == names.end() || (cbid == 3000 && !getenv("FAKE_CUDA_NEWER")))
+    return CUPTI_ERROR_INVALID_PARAMETER;
+  *name = known->second;
   return CUPTI_SUCCESS;
 }
 EXPORT CUptiResult cuptiEnableDomain(uint32_t, CUpti_SubscriberHandle,
@@ -450,6 +468,17 @@ EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) 
   copied(CUPTI_ACTIVITY_MEMCPY_KIND_HTOD, bytes);
   return CUDA_SUCCESS;
 }
+EXPORT CUresult cuMemsetD8_v2(CUdeviceptr at, unsigned char value, size_t bytes) {
+  if (at) memset(reinterpret_cast<void *>(at), value, bytes);
+  Record record = {};
+  record.fill.kind = CUPTI_ACTIVITY_KIND_MEMSET;
+  record.fill.bytes = bytes;
+  record.fill.start = now_ns();
+  record.fill.end = record.fill.start + bytes;
+  record.fill.streamId = 7;
+  if (enabled_kinds.count(CUPTI_ACTIVITY_KIND_MEMSET)) add_record(record);
+  return CUDA_SUCCESS;
+}
 EXPORT CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
   if (to && from) memcpy(to, reinterpret_cast<void *>(from), bytes);
   copied(CUPTI_ACTIVITY_MEMCPY_KIND_DTOH, bytes);
@@ -524,19 +553,30 @@ EXPORT CUresult cuLaunchGridAsync(CUfunction f, int width, int height, CUstream 
                   stream, false, correlation);
          });
 }
-/* The runtime's launch: records bear the id of this call, not of the driver's inside it. */
-EXPORT CUresult fake_runtime_launch(CUfunction f, unsigned grid, unsigned block, CUstream stream) {
-  struct {
-    CUfunction f;
-  } params = {f};
-  return api(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000,
-             "cudaLaunchKernel", params, f->name.c_str(), [&](uint32_t correlation) {
-               runtime_correlation = correlation;
+/* The runtime's launch. `nested`: as from CUDA 13 on, where one runtime call calls another. Records
+ * bear the id of the `bearer`-th call from outside, not that of the driver's inside. */
+struct RuntimeLaunch {
+  CUfunction f;
+};
+static CUresult runtime_launch(CUfunction f, unsigned grid, unsigned block, CUstream stream,
+                               bool nested, bool outer_bears) {
+  uint32_t cbid = nested ? 211 : 505;
+  return api(CUPTI_CB_DOMAIN_RUNTIME_API, cbid, "cudaLaunchKernel", RuntimeLaunch{f},
+             f->name.c_str(), [&](uint32_t correlation) {
+               if (!runtime_correlation || !outer_bears) runtime_correlation = correlation;
+               if (nested) {
+                 if (!outer_bears) runtime_correlation = 0;
+                 return runtime_launch(f, grid, block, stream, false, outer_bears);
+               }
                CUresult result =
                    cuLaunchKernel(f, grid, 1, 1, block, 1, 1, 0, stream, nullptr, nullptr);
                runtime_correlation = 0;
                return result;
              });
+}
+EXPORT CUresult fake_runtime_launch(CUfunction f, unsigned grid, unsigned block, CUstream stream,
+                                    int nested, int outer_bears) {
+  return runtime_launch(f, grid, block, stream, nested, outer_bears);
 }
 
 /* ---- graphs --------------------------------------------------------------------------------- */

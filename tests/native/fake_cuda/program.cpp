@@ -18,7 +18,8 @@
 #include <vector>
 
 extern "C" {
-CUresult fake_runtime_launch(CUfunction, unsigned grid, unsigned block, CUstream);
+CUresult fake_runtime_launch(CUfunction, unsigned grid, unsigned block, CUstream, int nested,
+                             int outer_bears);
 CUresult fake_add_conditional(CUgraph);
 void fake_reuse_handle(CUfunction, const char *);
 int fake_synchronised();
@@ -72,6 +73,7 @@ static void every() {
   must(cuLaunchKernel_ptsz(scale_float, 5, 1, 1, 64, 1, 1, 0, nullptr, nullptr, nullptr));
   expect(scale_float, 5, 1, 1, 64, 1, 1, 0);
   must(cuMemcpyHtoD(0, nullptr, 4096));
+  must(cuMemsetD8(0, 1, 100));
   CUlaunchConfig config = {};
   config.gridDimX = 6, config.gridDimY = config.gridDimZ = 1;
   config.blockDimX = 96, config.blockDimY = config.blockDimZ = 1;
@@ -103,8 +105,10 @@ static void every() {
   expect(plain, 14, 2, 1, 0, 0, 0, 0);
   must(cuLaunchGridAsync(plain, 15, 2, stream));
   expect(plain, 15, 2, 1, 0, 0, 0, 0);
-  must(fake_runtime_launch(scale_float, 16, 32, stream));
-  expect(scale_float, 16, 1, 1, 32, 1, 1, 0);
+  for (unsigned i = 0; i < 4; i++) { /* every mixture of nested calls and ids in records */
+    must(fake_runtime_launch(scale_float, 16 + i, 32, stream, i & 1, i & 2));
+    expect(scale_float, 16 + i, 1, 1, 32, 1, 1, 0);
+  }
   if (cuLaunchKernel(plain, 0, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr) == CUDA_SUCCESS) exit(8);
   launch(plain, 17, 32);
   expect(plain, 17, 1, 1, 32, 1, 1, 0);
