@@ -13,13 +13,27 @@
 namespace clinst {
 namespace {
 
-bool may_be_non_uniform(const Request &request) {
+constexpr uint64_t spirv_opencl_c = 3;  // SourceLanguage
+
+// Whether all of the program says that it is in an OpenCL C before 2.0, which has no groups of
+// several sizes: a runtime then lacks the functions that tell them apart.
+bool is_before_2_0(const llvm::Module &module) {
+  const llvm::NamedMDNode *versions = module.getNamedMetadata("opencl.ocl.version");
+  if (!versions || versions->getNumOperands() == 0) return false;
+  auto number = [](const llvm::MDNode *of, unsigned index) {
+    return llvm::mdconst::extract<llvm::ConstantInt>(of->getOperand(index))->getZExtValue();
+  };
+  if (const llvm::NamedMDNode *sources = module.getNamedMetadata("spirv.Source"))
+    for (const llvm::MDNode *source : sources->operands())
+      if (number(source, 0) != spirv_opencl_c) return false;
+  for (const llvm::MDNode *version : versions->operands())
+    if (number(version, 0) >= 2) return false;
+  return true;
+}
+
+bool may_be_non_uniform(const Request &request, const llvm::Module &module) {
   // PoCL, which takes bitcode, has no such groups.
-  if (request.output == CLINST_TO_BITCODE) return false;
-  for (const Part &part : request.parts) {
-    if (part.input != CLINST_SOURCE || language_version(request, part) >= 200) return true;
-  }
-  return false;
+  return request.output != CLINST_TO_BITCODE && !is_before_2_0(module);
 }
 
 }  // namespace
@@ -45,7 +59,8 @@ Compiled compile(const Request &request) {
   llvm::cantFail(builder.parsePassPipeline(cleanup, "adce"));
 
   for (llvm::Function *kernel : prepare(*program.module)) {
-    bool non_uniform = may_be_non_uniform(request), memory = request.flags & CLINST_MEMORY;
+    bool non_uniform = may_be_non_uniform(request, *program.module),
+         memory = request.flags & CLINST_MEMORY;
     Accesses accesses = memory ? find_accesses(*kernel) : Accesses();
     Instrumented made = instrument(*kernel, functions, non_uniform);
     if (memory) record_accesses(*made.function, accesses, non_uniform, &made.kernel);

@@ -156,14 +156,18 @@ static cl_program load(cl_context context, const Device &device, const std::stri
   return next.clCreateProgramWithBinary(context, 1, &device.handle, &size, &bytes, nullptr, error);
 }
 
-static std::string first_log_line(cl_program program, const Device &device) {
+// The line that tells most: the first that speaks of an error, or the first.
+static std::string telling_log_line(cl_program program, const Device &device) {
   size_t size = 0;
   next.clGetProgramBuildInfo(program, device.handle, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size);
   std::string log(size, '\0');
   if (size)
     next.clGetProgramBuildInfo(program, device.handle, CL_PROGRAM_BUILD_LOG, size, log.data(),
                                nullptr);
-  return log.substr(0, log.find_first_of(std::string("\n\0", 2)));
+  log.resize(std::strlen(log.c_str()));
+  size_t error = log.find("rror"), before = log.rfind('\n', error);
+  size_t start = error == std::string::npos || before == std::string::npos ? 0 : before + 1;
+  return log.substr(start, log.find('\n', start) - start);
 }
 
 std::string build_module(cl_context context, const Device &device, const std::string &module,
@@ -177,7 +181,7 @@ std::string build_module(cl_context context, const Device &device, const std::st
   error = next.clBuildProgram(*program, 1, &device.handle, options.c_str(), nullptr, nullptr);
   if (error == CL_SUCCESS) return "";
   std::string reason = "the device's compiler refused the instrumented program (error " +
-                       std::to_string(error) + "): " + first_log_line(*program, device);
+                       std::to_string(error) + "): " + telling_log_line(*program, device);
   next.clReleaseProgram(*program);
   *program = nullptr;
   return reason;

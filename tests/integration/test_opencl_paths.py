@@ -1,0 +1,158 @@
+"""Every way to a kernel and to its memory, on each runtime: the program's output is its own, every
+launch is seen and instrumented, and each warp is exact."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from layered import PROGRAMS, Ran, layered, natively, warp_atomics
+from test_opencl_layer import ON_DEVICE, TRIPS, same, trips_model
+
+from xpuprof.engines.opencl import RUNTIME_ENV, _intel_runtime
+from xpuprof.errors import EngineError
+
+pytestmark = pytest.mark.opencl
+
+MODULE = """
+int __attribute__((overloadable)) __spirv_SpecConstant(int id, int value);
+kernel void trips(global const int *n, global int *sink) {
+  int i = get_global_id(0);
+  for (int k = 0; k < n[i] * TIMES; k++) atomic_inc(&sink[i & 7]);
+}
+"""
+
+
+@pytest.fixture(params=["system", pytest.param("intel", marks=pytest.mark.intel)])
+def runtime(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each runtime in turn, or skip."""
+    if request.param == "intel":
+        try:
+            _intel_runtime()
+        except EngineError:
+            pytest.skip("Intel's runtime is not installed (extra intel-opencl)")
+        monkeypatch.setenv(RUNTIME_ENV, "intel")
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program `opencl_paths`."""
+    target = tmp_path_factory.mktemp("paths") / "opencl_paths"
+    flags = ["-O1", "-Wall", "-Wextra", "-Wno-deprecated-declarations", "-lOpenCL", "-lpthread"]
+    subprocess.run(["cc", PROGRAMS / "opencl_paths.c", "-o", target, *flags], check=True)
+    return target
+
+
+@pytest.fixture(scope="module")
+def modules(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """SPIR-V with a specialisation constant, and LLVM bitcode, by the case that loads them."""
+    folder = tmp_path_factory.mktemp("modules")
+    (folder / "k.cl").write_text(MODULE)
+    clang = ["clang-15", "-target", "spir64-unknown-unknown", "-x", "cl", "-cl-std=CL1.2", "-O1"]
+    clang += ["-Xclang", "-finclude-default-header", "-emit-llvm", "-c", folder / "k.cl"]
+    made = {}
+    for case, times in (("il", "__spirv_SpecConstant(7,2)"), ("module", "1")):
+        made[case] = folder / f"{case}.bc"
+        subprocess.run([*clang, f"-DTIMES={times}", "-o", made[case]], check=True)
+    spirv = folder / "il.spv"
+    subprocess.run(["llvm-spirv-15", made["il"], "-o", spirv], check=True)
+    return made | {"il": spirv}
+
+
+def ran_both_ways(command: list[str | Path], folder: Path, extra: Mapping[str, str]) -> Ran:
+    """A layered run whose program did what it does natively, with every launch instrumented."""
+    native = natively(command, extra)
+    if native.done.stdout.startswith(b"no "):
+        pytest.skip(f"the device has {native.done.stdout.decode().strip()}")
+    ran = layered(command, folder, extra=extra)
+    same(native, ran)
+    assert native.done.returncode == 0
+    launches = ran.process.launches
+    assert launches.loc[~launches["instrumented"], "reason"].tolist() == []
+    return ran
+
+
+ONCE = trips_model((640,), (64,))
+Expected = Callable[[], list[list[int]]]
+WARPS: dict[str, Expected] = {
+    "il": lambda: [(2 * ONCE).tolist(), (3 * ONCE).tolist()],
+    "library": lambda: [ONCE.tolist()],
+    "module": lambda: [ONCE.tolist()],
+    "clone": lambda: [ONCE.tolist()] * 3,
+    "task": lambda: [[TRIPS[4]]] * 3,
+    "svm": lambda: [ONCE.tolist()] * 2,
+    "generic": lambda: [ONCE.tolist()],
+    "questions": lambda: [ONCE.tolist()],
+}
+
+
+@pytest.mark.parametrize("counters", ["shared", "device"])
+@pytest.mark.parametrize("case", WARPS)
+def test_paths(
+    paths: Path,
+    modules: Mapping[str, Path],
+    runtime: str,
+    tmp_path: Path,
+    case: str,
+    counters: str,
+) -> None:
+    """GIVEN a way to a kernel WHEN profiled THEN output and every warp's count are as they must."""
+    extra = {"MODULE": str(modules.get(case, ""))} | (ON_DEVICE if counters == "device" else {})
+    gpu = (process := ran_both_ways([paths, case], tmp_path / "p", extra).process).gpu
+    assert gpu is not None
+    counted = [warp_atomics(gpu, launch).tolist() for launch in process.launches["launch"]]
+    assert counted == WARPS[case]()
+
+
+def test_sub_groups(paths: Path, runtime: str, tmp_path: Path) -> None:
+    """GIVEN operations over sub-groups THEN they give what they give natively."""
+    assert len(ran_both_ways([paths, "sub_groups"], tmp_path / "p", {}).process.launches) == 2
+
+
+def test_built_in_kernels(paths: Path, runtime: str, tmp_path: Path) -> None:
+    """GIVEN a kernel that the device brings THEN it runs as it is, counted with the reason."""
+    native = natively([paths, "built_in"])
+    if native.done.stdout.startswith(b"no "):
+        pytest.skip(f"the device has {native.done.stdout.decode().strip()}")
+    ran = layered([paths, "built_in"], tmp_path / "p")
+    same(native, ran)
+    assert ran.process.launches["reason"].tolist() == [
+        "a kernel built into the device has no code to instrument"
+    ]
+
+
+@pytest.mark.parametrize("counters", ["shared", "device"])
+def test_devices_of_one_context(paths: Path, runtime: str, tmp_path: Path, counters: str) -> None:
+    """GIVEN two devices in a context and a thread for each THEN each warp of both is exact."""
+    extra = {"POCL_DEVICES": "pthread basic"} | (ON_DEVICE if counters == "device" else {})
+    process = ran_both_ways([paths, "devices"], tmp_path / "p", extra).process
+    gpu, launches = process.gpu, process.launches
+    assert gpu is not None
+    assert launches.groupby("device").size().tolist() == [21, 21]
+    for row in launches.itertuples():
+        model = [32, 32] if row.kernel == "straight" else ONCE.tolist()
+        assert warp_atomics(gpu, row.launch).tolist() == model
+
+
+ARRAYS = """
+import dpnp
+a = dpnp.arange(10000, dtype="f4")
+for i in range(5):
+    b = dpnp.sin(a) + a * i
+    print(float(b.sum()))
+m = (dpnp.arange(200 * 200) % 7).astype("f4").reshape(200, 200)
+print(float((m @ m).sum()), float(dpnp.sort(m.ravel())[-1]))
+"""
+
+
+def test_sycl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a SYCL program in Python (unified shared memory) THEN all launches are instrumented."""
+    pytest.importorskip("dpnp", reason="SYCL's arrays (dpnp, dpctl) are not installed")
+    monkeypatch.setenv(RUNTIME_ENV, "intel")
+    extra = {"ONEAPI_DEVICE_SELECTOR": "opencl:cpu"}
+    ran = ran_both_ways([sys.executable, "-c", ARRAYS], tmp_path / "p", extra)
+    assert len(ran.process.launches) >= 10
