@@ -43,6 +43,17 @@ def test_a_sound_run_passes(tmp_path: Path) -> None:
     }
 
 
+LDV = traces.device_ldv(0, [(0, 5), (63, 2)], 40, 40)
+
+
+def test_stack_distances_pass(tmp_path: Path) -> None:
+    """Of all work-groups of a launch, and of a part of another's."""
+    part = traces.device_ldv(1, [(63, 1)], 40, 7, (2, 1))
+    events = [*traces.events()[:-1], LDV, part, traces.events()[-1]]
+    cpu = [*traces.cpu()[:-1], traces.ldv(1, 1, [(3, 9)]), traces.cpu()[-1]]
+    assert violations(traces.write_run(tmp_path / "run", events, cpu)) == []
+
+
 @pytest.mark.parametrize("lanes", [66, 32 * 66])
 def test_lane_instructions_between_the_bounds_pass(tmp_path: Path, lanes: int) -> None:
     """One work-item a warp instruction, or all of them."""
@@ -110,6 +121,14 @@ BROKEN: list[tuple[str, list[Any], list[Any], int | None, int | None]] = [
      None, None),
     ("lane-instructions", [(traces.copy(1, 4096, 1050, 1060, 7), traces.lanes(0, 32 * 66 + 1))],
      [], None, None),
+    *(("ldv-accesses", [(traces.copy(1, 4096, 1050, 1060, 7), wrong)], [], 0, None) for wrong in (
+        traces.device_ldv(0, [(0, 5)], 40, 39), traces.device_ldv(0, [(0, 5)], 40, 41, (2, 1)),
+        traces.device_ldv(0, [(0, 5)], 40, 40, (2, 3)))),
+    ("ldv-slices", [(traces.launch(1, 1, 3000), traces.launch(1, 1, 3000, reason="no")),
+                    (traces.copy(1, 4096, 1050, 1060, 7),
+                     traces.device_ldv(1, [(0, 5)], 40, 40))], [], 1, None),
+    ("ldv-slices", [], [(traces.bbv(3, 0, [(0, 4), (1, 1)], 22), traces.ldv(4, 0, [(0, 5)]))],
+     4, None),
     ("stream-closed", [(traces.end(3, 3), None)], [], None, None),
     ("ids-dense", [], [(traces.block(1, 0, 32, 10), traces.block(2, 0, 32, 10))], None, None),
     ("ids-known", [], [(traces.block(2, 0, 64, 1), None)], None, None),

@@ -93,6 +93,19 @@ def lanes(number: int, instructions: int) -> Record:
     return 12, varints([number, instructions]), number
 
 
+def device_ldv(
+    number: int,
+    pairs: Sequence[tuple[int, int]],
+    accesses: int,
+    recorded: int,
+    groups: Sequence[int] = (2, 2),
+    flags: int = 0,
+) -> Record:
+    """`groups`: of the launch, and those recorded."""
+    body = varints([number, flags, accesses, recorded, *groups, len(pairs)])
+    return 14, body + deltas(pairs), number
+
+
 # ---- cpu.xpt -------------------------------------------------------------------------------------
 
 
@@ -114,6 +127,10 @@ def bbv(slice: int, thread: int, pairs: Sequence[tuple[int, int]], instructions:
 
 def cut(slice: int, tsc: int, instructions: int) -> Record:
     return 6, varint(slice) + u64(tsc) + varint(instructions), slice
+
+
+def ldv(slice: int, thread: int, pairs: Sequence[tuple[int, int]]) -> Record:
+    return 7, varints([slice, thread, len(pairs)]) + deltas(pairs), slice
 
 
 def end(a: int, b: int) -> Record:

@@ -136,6 +136,10 @@ FORMATS: dict[str, tuple[str, Write]] = {
         "OUT, Chrome/Perfetto trace of the run",
         lambda s, out, o: _module("chrome_trace").write(s.timed, s.selection_if_any, out, o.force),
     ),
+    "ldv": (
+        "OUT.device.ldv and OUT.cpu.ldv, stack distances by slice",
+        lambda s, out, o: _module("ldv").write(s.process, out, o.force),
+    ),
     "sqlite": (
         "OUT, every table",
         lambda s, out, o: _module("sqlite").write(s.run, s.selection_if_any, out, o.force),

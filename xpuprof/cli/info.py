@@ -63,6 +63,7 @@ def _head(summary: dict[str, Any]) -> list[str]:
                 f"{count(gpu['warps'])} warps, {count(gpu['warp_vectors'])} distinct warp vectors",
             ),
         ]
+    rows += _memory(summary.get("memory", {}))
     size = summary["bytes"]
     per_launch = f", {size['per_launch']:,.0f} a launch" if launches["seen"] else ""
     rows.append(("bytes", f"{count(size['total'])}{per_launch}"))
@@ -81,6 +82,31 @@ def _head(summary: dict[str, Any]) -> list[str]:
         who = "The program launched no kernel" if watched else "No GPU engine watched the program"
         lines.append(f"{who}: the whole run is one slice.")
     return lines
+
+
+def _memory(memory: dict[str, Any]) -> list[tuple[str, str]]:
+    rows = []
+    if "cpu" in memory:
+        cpu = memory["cpu"]
+        rows.append(
+            ("memory", f"CPU: {count(cpu['lines'])} lines touched, {count(cpu['cold'])} new")
+        )
+    if "device" in memory:
+        device = memory["device"]
+        text = (
+            f"GPU: {count(device['accesses'])} accesses in {count(device['launches'])} launches, "
+            f"{percent(device['share'])} of them recorded; {count(device['lines'])} lines touched, "
+            f"{count(device['cold'])} new"
+        )
+        rows.append(("memory", text))
+        for key, why in (
+            ("in_part", "recorded in part, for want of room"),
+            ("beyond", "have accesses that cannot be recorded (images, pipes, copies)"),
+            ("forgot", "ran with lines forgotten, for there were too many"),
+        ):
+            if device[key]:
+                rows.append(("", f"{count(device[key])} launches {why}"))
+    return rows
 
 
 def _kernels(summary: dict[str, Any]) -> list[str]:

@@ -55,6 +55,14 @@ repeat = click.option(
 )
 
 
+memory_weight = click.option(
+    "--memory-weight",
+    type=float,
+    metavar="W",
+    help="Share of stack distances beside block vectors, 0 to 1 [0.25 in a run with --memory].",
+)
+
+
 def engines(function: F) -> F:
     """--cpu and --gpu."""
     gpu = click.option(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
 from xpuprof.cli import options
 from xpuprof.engines.base import CpuOptions, GpuOptions, Timer
 from xpuprof.engines.gpu_tool import gpu_tool as load_beside
+from xpuprof.errors import UsageError
 from xpuprof.launch.choose import engines
 from xpuprof.launch.execute import Program, first, profile, time
 from xpuprof.launch.finish import finish
@@ -20,7 +22,7 @@ from xpuprof.report.evaluate import evaluate
 from xpuprof.report.result import as_json as result_json
 from xpuprof.report.result import as_text, warnings
 from xpuprof.sampling.file import write_selection
-from xpuprof.sampling.methods import function_of
+from xpuprof.sampling.methods import function_of, takes_process
 from xpuprof.timing.choose import Processes, select_run
 from xpuprof.trace.run import Run, create_run
 
@@ -34,6 +36,7 @@ from xpuprof.trace.run import Run, create_run
 @options.timer
 @options.repeat
 @click.option("--method", default="xpu-point", show_default=True, help="How slices are chosen.")
+@options.memory_weight
 @options.processes
 @options.seed
 @options.as_json
@@ -49,6 +52,7 @@ def command(
     timer: Timer,
     repeat: int,
     method: str,
+    memory_weight: float | None,
     processes: Processes,
     seed: int,
     as_json: bool,
@@ -80,6 +84,7 @@ def command(
         fallbacks=found.fallbacks,
     )
     function_of(method)  # an unknown one is said now, not after the runs
+    settings = _signature(method, memory_weight, cpu_options.memory)
     folder = output or options.default_output(argv)
     writer = create_run(folder, force=force, argv=list(argv), seed=seed)
     for sentence in found.notes:
@@ -98,7 +103,7 @@ def command(
         _report_unfinished(run, folder, ending, as_json, quiet)
         return end_like(ending)
 
-    chosen = select_run(run, method, seed=seed, processes=processes)
+    chosen = select_run(run, method, seed=seed, processes=processes, **settings)
     write_selection(chosen, folder / "selection.json")
     result = evaluate(run, chosen)
     if as_json:
@@ -114,6 +119,19 @@ def command(
             quiet,
         )
     return end_like(ending)
+
+
+def _signature(method: str, memory_weight: float | None, recorded: bool) -> dict[str, Any]:
+    """Options of the signature; what is wrong with them is said before anything runs."""
+    if memory_weight is None:
+        return {}
+    if not takes_process(method):
+        raise UsageError(f"--memory-weight is for clustering methods; {method} has no signature")
+    if not 0.0 <= memory_weight <= 1.0:
+        raise UsageError(f"--memory-weight must lie between 0 and 1, not {memory_weight:g}")
+    if memory_weight > 0.0 and not recorded:
+        raise UsageError("--memory-weight needs stack distances: give --memory, too")
+    return {"memory_weight": memory_weight}
 
 
 def _report_unfinished(run: Run, folder: Path, ending: Ending, as_json: bool, quiet: bool) -> None:

@@ -26,7 +26,7 @@ from xpuprof.timing.intervals import estimate
 if TYPE_CHECKING:
     from xpuprof.timing.choose import Processes
 
-PLAN = ("dim", "warp_buckets", "cpu_weight")
+PLAN = ("dim", "warp_buckets", "cpu_weight", "memory_weight")
 """Options that say how several runs are projected."""
 
 
@@ -53,6 +53,7 @@ PLAN = ("dim", "warp_buckets", "cpu_weight")
 @click.option("--early", type=float, help="Prefer early slices, this much farther off (0: ties).")
 @click.option("--warp-buckets", type=int, help="Cells of the warp axis [default: 32].")
 @click.option("--cpu-weight", type=float, help="Weight of the CPU part, 0 to 1 [default: 0.5].")
+@options.memory_weight
 @click.option("--target-error", type=float, help="Error to stay below, e.g. 0.02; needs times.")
 @click.option("--budget", type=float, metavar="SECONDS", help="Representatives' time; needs times.")
 @click.option("--bic-threshold", "--bicThreshold", type=float, help="Of the BIC rule [0.9].")

@@ -18,7 +18,7 @@ from xpuprof.sampling.selection import Selection
 from xpuprof.timing.processes import job_of
 from xpuprof.timing.slices import slice_times
 from xpuprof.trace.run import Run
-from xpuprof.trace.tables import CpuVectors, Execution, GpuVectors, Process
+from xpuprof.trace.tables import CpuVectors, DeviceDistances, Execution, GpuVectors, Process
 
 
 def every_table(run: Run, selection: Selection | None) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -55,6 +55,11 @@ def _process_tables(
         yield "cpu_vectors", _cpu_vectors(process.cpu)
     if process.gpu is not None:
         yield from _gpu_tables(process.gpu)
+    if process.distances is not None:
+        own = {"slice": process.distances.slice, "thread": process.distances.thread}
+        yield "stack_distances", _buckets(process.distances.count, own)
+    if process.device_distances is not None:
+        yield from _device_distances(process.device_distances)
 
 
 def _cpu_blocks(cpu: CpuVectors) -> pd.DataFrame:
@@ -103,6 +108,20 @@ def _gpu_tables(gpu: GpuVectors) -> Iterator[tuple[str, pd.DataFrame]]:
         _ragged("grid", gpu.grid_start, vector=gpu.run_vector, warps=gpu.run_length),
     )
     yield "gpu_vectors", _ragged("vector", gpu.vector_start, block=gpu.block, count=gpu.count)
+
+
+def _buckets(count: Any, owner: dict[str, Any]) -> pd.DataFrame:
+    row, bucket = np.nonzero(count)
+    columns = {name: values[row].astype(np.int64) for name, values in owner.items()}
+    return pd.DataFrame(columns | {"bucket": bucket, "count": count[row, bucket].astype(np.int64)})
+
+
+def _device_distances(found: DeviceDistances) -> Iterator[tuple[str, pd.DataFrame]]:
+    yield "device_stack_distances", _buckets(found.count, {"launch": found.launch})
+    numbers = ("launch", "accesses", "recorded", "groups", "recorded_groups")
+    columns = {name: getattr(found, name).astype(np.int64) for name in numbers}
+    flags = {"beyond": found.beyond, "forgot": found.forgot}
+    yield "device_accesses", pd.DataFrame(columns | flags)
 
 
 def _ragged(owner: str, start: Any, **columns: Any) -> pd.DataFrame:

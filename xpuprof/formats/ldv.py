@@ -1,16 +1,20 @@
 """LRU stack distance vectors as the SimPoint family writes them (.ldv): one line a slice,
-`T:bucket:count :bucket:count ...`, bucket b holding the accesses of distance 2^b lines."""
+`T:bucket:count :bucket:count ...`, a bucket for each power of two of the distance in lines."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.errors import InputError
+from xpuprof.errors import InputError, UsageError
 from xpuprof.formats.simpoint import read_frequency_file
+
+if TYPE_CHECKING:
+    from xpuprof.trace.tables import Process
 
 MOST_BUCKETS = 66
 """64 powers of two, and the first touches that some writers give a bucket of their own."""
@@ -41,6 +45,46 @@ def read(source: Path) -> Distances:
         metrics[f"ldv_{bucket}"] = _sums(row[own], vectors.value[own], count)
     metrics["memory_accesses"] = _sums(row, vectors.value, count)
     return Distances(count, metrics)
+
+
+def write(process: Process, base: Path, force: bool = False) -> list[Path]:
+    """Write `base`.device.ldv and `base`.cpu.ldv, whichever the process has; returns their paths.
+
+    Bucket 1 counts distance 0, bucket b the distances from 2^(b-2) to below 2^(b-1), bucket 64
+    first touches. The CPU's threads are summed. Raises InputError when the process has no stack
+    distances, UsageError when a file exists and `force` is false, or cannot be written.
+    """
+    slices = len(process.slices)
+    tables = {}
+    if process.device_distances is not None:
+        found = process.device_distances
+        tables["device"] = _by_slice(found.launch, found.count, slices)
+    if process.distances is not None:
+        tables["cpu"] = _by_slice(process.distances.slice, process.distances.count, slices)
+    if not tables:
+        raise InputError("the run has no stack distances; record it with: xpuprof profile --memory")
+    paths = {base.with_name(f"{base.name}.{side}.ldv"): rows for side, rows in tables.items()}
+    for path in paths:
+        if path.exists() and not force:
+            raise UsageError(f"{path} exists: choose another name, or --force to replace it")
+    for path, rows in paths.items():
+        lines = (
+            "T" + " ".join(f":{b + 1}:{row[b]}" for b in np.flatnonzero(row).tolist())
+            for row in rows
+        )
+        try:
+            path.write_text("\n".join(lines) + "\n")
+        except OSError as error:
+            raise UsageError(f"cannot write {path}: {error.strerror}") from error
+    return list(paths)
+
+
+def _by_slice(
+    owner: npt.NDArray[np.uint32], count: npt.NDArray[np.uint64], slices: int
+) -> npt.NDArray[np.uint64]:
+    result = np.zeros((slices, count.shape[1]), np.uint64)
+    np.add.at(result, owner.astype(np.int64), count)
+    return result
 
 
 def _sums(

@@ -79,6 +79,7 @@ class Plan:
     dim: int = matrix.DIM
     warp_buckets: int = matrix.WARP_BUCKETS
     cpu_weight: float = matrix.CPU_WEIGHT
+    memory_weight: float | None = None
     length_weight: float = matrix.LENGTH_WEIGHT
 
 
@@ -109,8 +110,11 @@ def select_job(
     count = len(sources)
     projected = farm.keep(_project, sources, [plan] * count, [options.ends] * count)
     scales: list[list[Scale]] = list(farm.get(farm.keep(_scales, projected)))
-    if len({len(scale) for scale in scales}) > 1:
-        raise InputError("some of the runs have CPU vectors and some have not: profile them alike")
+    if len({tuple(scale.kind for scale in own) for own in scales}) > 1:
+        raise InputError(
+            "some of the runs have CPU vectors, or stack distances, and some have not: profile "
+            "them alike"
+        )
     total = [sum(column[1:], start=column[0]) for column in zip(*scales, strict=True)]
     scaled = farm.keep(_scale, projected, [farm.share((total, plan))] * count)
     del projected  # so that its room is given back
@@ -138,12 +142,14 @@ def select_job(
         )
         for i, (row, run) in enumerate(zip(choice.picks.slice, owner, strict=True))
     )
-    of_signature = {
-        "dim": plan.dim,
-        "warp_buckets": plan.warp_buckets,
-        "cpu_weight": plan.cpu_weight if len(total) == 2 else 0.0,
-        "length_weight": plan.length_weight,
-    }
+    of_signature = matrix.settings_of(
+        total,
+        plan.dim,
+        plan.warp_buckets,
+        plan.cpu_weight,
+        plan.memory_weight,
+        plan.length_weight,
+    )
     return Selection(
         method=method,
         parameters=parameters(of_signature, options),
@@ -194,6 +200,7 @@ def _project(source: Source, plan: Plan, ends: bool) -> _Run:
         dim=plan.dim,
         warp_buckets=plan.warp_buckets,
         cpu_weight=plan.cpu_weight,
+        memory_weight=plan.memory_weight,
     )
     scales = [matrix.scale_of(part) for part in parts]
     slices = len(parts[0].length)
@@ -207,7 +214,7 @@ def _project(source: Source, plan: Plan, ends: bool) -> _Run:
 
 
 def _rows(part: Part, rows: npt.NDArray[np.int64]) -> Part:
-    return Part(part.weight, part.mix[rows], part.length[rows])
+    return replace(part, mix=part.mix[rows], length=part.length[rows])
 
 
 def _scales(run: _Run) -> list[Scale]:
@@ -216,14 +223,14 @@ def _scales(run: _Run) -> list[Scale]:
 
 def _scale(run: _Run, how: tuple[list[Scale], Plan]) -> _Scaled:
     scales, plan = how
-    joined = matrix.join(run.parts, scales, plan.length_weight, plan.warp_buckets)
+    matrix_of, extent_of, _ = matrix.join(run.parts, scales, plan.length_weight)
     # Scaling may round two rows to one. Merged anew, points are as when slices are merged.
-    merged = kmeans.merged(joined.matrix)
+    merged = kmeans.merged(matrix_of)
     point = merged.point[run.point]
     weight = np.bincount(point, minlength=len(merged.x)).astype(np.float64)
-    extent = joined.extent[run.point]
+    extent = extent_of[run.point]
     if len(run.ends[0].length):
-        edge = matrix.join(run.ends, scales, plan.length_weight, plan.warp_buckets).extent
+        _, edge, _ = matrix.join(run.ends, scales, plan.length_weight)
         extent = np.concatenate([edge[:1], extent, edge[1:]])
     return _Scaled(kmeans.Points(merged.x, weight, point), extent)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 F64 = npt.NDArray[np.float64]
 
 
-SIGNATURE_OPTIONS = ("dim", "warp_buckets", "cpu_weight", "length_weight")
+SIGNATURE_OPTIONS = ("dim", "warp_buckets", "cpu_weight", "memory_weight", "length_weight")
 
 
 def select(

@@ -1,9 +1,10 @@
 """From block vectors to the matrix that is clustered: the XPU-BBV of XPU-Point, section IV.
 
 CPU part and GPU part "need to be projected separately" because they differ in magnitude (section
-IV-D). Each part becomes a mix (where its instructions go, normalised) and a length (how many there
-are, as a logarithm), each scaled so that neither part outweighs the other. docs/selection.md tells
-why.
+IV-D). Stack-distance vectors (LDV), where the run has them, make a part of their own beside each
+of the two. Each part becomes a mix (where its instructions go, normalised) and a length (how many
+there are, as a logarithm), each scaled so that neither part outweighs the other. docs/selection.md
+tells why.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.errors import UsageError
+from xpuprof.errors import InputError, UsageError
 from xpuprof.signature import kernels
 
 if TYPE_CHECKING:  # see kernels.py
@@ -27,6 +28,9 @@ F64 = npt.NDArray[np.float64]
 DIM = 64
 WARP_BUCKETS = 32
 CPU_WEIGHT = 0.5
+MEMORY_WEIGHT = 0.25
+"""Share of a side (CPU, GPU) that its stack distances take from its block vectors, where it has
+any."""
 LENGTH_WEIGHT = 1.0
 """Distance between two slices of equal mix, one twice as long as the other, in units of the
 root mean square norm of a part's mixes."""
@@ -58,23 +62,36 @@ def xpu_signature(
     dim: int = DIM,
     warp_buckets: int = WARP_BUCKETS,
     cpu_weight: float = CPU_WEIGHT,
+    memory_weight: float | None = None,
     length_weight: float = LENGTH_WEIGHT,
 ) -> Signature:
     """Signature of every slice of a recorded process; `dim` dimensions a part.
 
-    Without CPU vectors, or with `cpu_weight` 0, it is the GPU part alone. Launches without vectors
-    are known by kernel name and grid. Raises UsageError for parameters out of range.
+    Without CPU vectors, or with `cpu_weight` 0, it is the GPU's side alone. Launches without
+    vectors are known by kernel name and grid. `memory_weight` None is MEMORY_WEIGHT where there are
+    stack distances. Raises UsageError for parameters out of range, InputError when stack distances
+    are asked for and there are none.
     """
-    parts = project(process, seed=seed, dim=dim, warp_buckets=warp_buckets, cpu_weight=cpu_weight)
-    return join(parts, [scale_of(part) for part in parts], length_weight, warp_buckets)
+    parts = project(
+        process,
+        seed=seed,
+        dim=dim,
+        warp_buckets=warp_buckets,
+        cpu_weight=cpu_weight,
+        memory_weight=memory_weight,
+    )
+    scales = [scale_of(part) for part in parts]
+    settings = settings_of(scales, dim, warp_buckets, cpu_weight, memory_weight, length_weight)
+    return Signature(*join(parts, scales, length_weight), settings)
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """The CPU or the GPU part of some slices. `weight`: among the parts; `mix`: float32[slices,
-    dim], projected, each row divided by its instructions; `length`: float64[slices], instructions.
-    """
+    """One part of some slices. `weight`: among the parts; `mix`: float32[slices, dim], projected,
+    each row divided by its length; `length`: float64[slices], instructions, or lines touched."""
 
+    kind: str
+    """`gpu` or `cpu`: block vectors; `gpu memory` or `cpu memory`: stack distances."""
     weight: float
     mix: F32
     length: F64
@@ -89,8 +106,9 @@ class Scale:
     active: int
     """Slices with instructions in this part."""
     total: float
-    """Instructions."""
+    """Instructions; 0 of stack distances."""
     slices: int
+    kind: str
 
     def __add__(self, other: Scale) -> Scale:
         return Scale(
@@ -98,30 +116,79 @@ class Scale:
             self.active + other.active,
             self.total + other.total,
             self.slices + other.slices,
+            self.kind,
         )
 
 
 def project(
-    process: Process, *, seed: int, dim: int, warp_buckets: int, cpu_weight: float
+    process: Process,
+    *,
+    seed: int,
+    dim: int,
+    warp_buckets: int,
+    cpu_weight: float,
+    memory_weight: float | None,
 ) -> list[Part]:
-    """GPU part and CPU part (where there is one) of every slice; see `xpu_signature`."""
+    """The parts of every slice, the GPU's block vectors first; see `xpu_signature`."""
     if not 1 <= dim <= 4096:
         raise UsageError(f"--dim must lie between 1 and 4096, not {dim}")
     if not 1 <= warp_buckets <= 65536:
         raise UsageError(f"--warp-buckets must lie between 1 and 65536, not {warp_buckets}")
     if not 0.0 <= cpu_weight <= 1.0:
         raise UsageError(f"--cpu-weight must lie between 0 and 1, not {cpu_weight:g}")
-    parts = [Part(1.0 - cpu_weight, *_gpu_part(process, warp_buckets, seed, dim))]
+    if memory_weight is not None and not 0.0 <= memory_weight <= 1.0:
+        raise UsageError(f"--memory-weight must lie between 0 and 1, not {memory_weight:g}")
+    sides = [("gpu", 1.0 - cpu_weight, _gpu_part(process, warp_buckets, seed, dim))]
     if process.cpu is not None and cpu_weight > 0.0:
-        parts.append(Part(cpu_weight, *_cpu_part(process, seed, dim)))
+        sides.append(("cpu", cpu_weight, _cpu_part(process, seed, dim)))
+    share = MEMORY_WEIGHT if memory_weight is None else memory_weight
+    distances = _memory_parts(process, seed, dim) if share > 0.0 else {}
+    if memory_weight and not any(side in distances for side, _, _ in sides):
+        raise InputError(
+            "the run has no stack distances, which --memory-weight is about; record it again with "
+            "--memory, or leave --memory-weight away"
+        )
+    parts = [
+        Part(side, weight * (1.0 - share if side in distances else 1.0), *vectors)
+        for side, weight, vectors in sides
+    ]
+    parts += [
+        Part(side + _MEMORY, weight * share, *distances[side])
+        for side, weight, _ in sides
+        if side in distances
+    ]
     return parts
+
+
+_MEMORY = " memory"
 
 
 def scale_of(part: Part) -> Scale:
     """The scale of one run's part."""
     square = float(np.einsum("ij,ij->", part.mix, part.mix, dtype=np.float64))
     active = int(np.count_nonzero(part.length))
-    return Scale(square, active, float(part.length.sum()), len(part.length))
+    total = 0.0 if part.kind.endswith(_MEMORY) else float(part.length.sum())
+    return Scale(square, active, total, len(part.length), part.kind)
+
+
+def settings_of(
+    scales: list[Scale],
+    dim: int,
+    warp_buckets: int,
+    cpu_weight: float,
+    memory_weight: float | None,
+    length_weight: float,
+) -> dict[str, Any]:
+    """What a selection remembers of its signature; weights of parts that are not there are 0."""
+    kinds = [scale.kind for scale in scales]
+    memory = MEMORY_WEIGHT if memory_weight is None else memory_weight
+    return {
+        "dim": dim,
+        "warp_buckets": warp_buckets,
+        "cpu_weight": cpu_weight if "cpu" in kinds else 0.0,
+        "memory_weight": memory if any(kind.endswith(_MEMORY) for kind in kinds) else 0.0,
+        "length_weight": length_weight,
+    }
 
 
 def frequency_signature(
@@ -168,6 +235,38 @@ def _gpu_part(process: Process, buckets: int, seed: int, dim: int) -> tuple[F32,
     return mix, length
 
 
+def _memory_parts(process: Process, seed: int, dim: int) -> dict[str, tuple[F32, F64]]:
+    """Stack distances by side: a launch's belong to the slice that it ends; on the CPU a dimension
+    is (thread, bucket), as in the block vectors."""
+    slices = len(process.slices)
+    parts = {}
+    device, cpu = process.device_distances, process.distances
+    if device is not None and device.count.any():
+        nobody = np.zeros(len(device.launch), np.int64)
+        parts["gpu"] = _histograms(device.launch, nobody, device.count, slices, seed, dim)
+    if cpu is not None and cpu.count.any():
+        parts["cpu"] = _histograms(cpu.slice, cpu.thread, cpu.count, slices, seed, dim)
+    return parts
+
+
+def _histograms(
+    owner: npt.NDArray[Any],
+    thread: npt.NDArray[Any],
+    count: npt.NDArray[np.uint64],
+    slices: int,
+    seed: int,
+    dim: int,
+) -> tuple[F32, F64]:
+    """Rows of 64 buckets, ascending by `owner`, to a projected row a slice."""
+    row, bucket = np.nonzero(count)
+    start = np.searchsorted(owner[row], np.arange(slices + 1)).astype(np.uint64)
+    key = thread[row].astype(np.int64) * count.shape[1] + bucket
+    known, which = np.unique(key, return_inverse=True)
+    identity = np.array([_name_hash(f"stack distance {k}") for k in known.tolist()], np.uint64)
+    values: F64 = count[row, bucket].astype(np.float64)
+    return kernels.project_values(start, identity[which], values, seed, dim)
+
+
 def _named_launches(
     process: Process, rows: npt.NDArray[np.intp], seed: int, dim: int
 ) -> tuple[F32, F64]:
@@ -186,18 +285,21 @@ def _name_hash(name: str) -> int:
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
 
 
-def join(
-    parts: list[Part], scales: list[Scale], length_weight: float, warp_buckets: int
-) -> Signature:
+def join(parts: list[Part], scales: list[Scale], length_weight: float) -> tuple[F32, F64, F64]:
     """[mix, log2(1 + length)] of each part, scaled to a root mean square norm of 1 and weighted.
 
-    `scales` are of all slices that are clustered together; extents are shares of their totals.
+    Gives matrix, extent and instructions as `Signature` has them. `scales` are of all slices that
+    are clustered together; extents are shares of their totals.
     """
-    slices, dim = parts[0].mix.shape
+    slices = len(parts[0].length)
     columns: list[F32] = []
     extent, instructions = np.zeros(slices), np.zeros(slices)
     weights = sum(part.weight for part in parts)
-    loaded = sum(part.weight for part, scale in zip(parts, scales, strict=True) if scale.total)
+    sides: dict[str, float] = {}  # an extent is of block vectors, with the weight of its side
+    for part in parts:
+        side = part.kind.removesuffix(_MEMORY)
+        sides[side] = sides.get(side, 0.0) + part.weight
+    loaded = sum(sides[scale.kind] for scale in scales if scale.total)
     for part, scale in zip(parts, scales, strict=True):
         share = part.weight / weights if weights > 0.0 else 1.0
         mean_square = scale.square / max(scale.active, 1)
@@ -206,17 +308,12 @@ def join(
         logarithm = np.log2(1.0 + part.length) * (length_weight * np.sqrt(share))
         columns.append(logarithm.astype(np.float32)[:, None])
         if scale.total:
-            extent += part.length / scale.total * (part.weight / loaded if loaded else 1.0)
-        instructions += part.length
-    parameters = {
-        "dim": dim,
-        "warp_buckets": warp_buckets,
-        "cpu_weight": parts[1].weight if len(parts) == 2 else 0.0,
-        "length_weight": length_weight,
-    }
+            extent += part.length / scale.total * (sides[part.kind] / loaded if loaded else 1.0)
+        if not part.kind.endswith(_MEMORY):
+            instructions += part.length
     if not any(scale.total for scale in scales):
         extent += 1.0 / scales[0].slices
-    return Signature(np.hstack(columns), extent, instructions, parameters)
+    return np.hstack(columns), extent, instructions
 
 
 def _share(length: F64) -> F64:

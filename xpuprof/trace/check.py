@@ -40,6 +40,10 @@ INVARIANTS = {
     "grid-warps": "a grid's runs add up to its warps",
     "grid-instructions": "a grid's warp vectors add up to the instructions that it states",
     "lane-instructions": "a warp's instruction is executed by 1 up to all of its work-items",
+    "ldv-slices": "a thread or launch has at most one stack-distance vector, of a slice that is "
+    "there",
+    "ldv-accesses": "a launch records at most what it accesses, and all of it when all its "
+    "work-groups are recorded",
     "block-mix": "a GPU block's instruction classes add up to its instructions",
 }
 EXAMPLES = 5
@@ -447,6 +451,42 @@ def _lanes(part: Part) -> Iterator[Violation]:
             )
 
 
+def _distances(part: Part) -> Iterator[Violation]:
+    if part.cpu is not None:
+        rows, cuts = part.cpu["ldvs"], len(part.cpu["cuts"])
+        last = cuts if part.cpu.ended else cuts + 1  # the slice under way may have vectors
+        key = (rows["slice"] << np.uint64(32)) | rows["thread"]
+        yield from _one_each(part, key, rows["slice"], rows["slice"] >= last)
+    if part.events is None:
+        return
+    rows, launches = part.events["device_ldvs"], part.events["launches"]
+    bare = (launches["flags"][rows["launch"].astype(np.int64)] & 1) == 0
+    yield from _one_each(part, rows["launch"], rows["launch"], bare)
+    whole = rows["recorded_groups"] == rows["groups"]
+    wrong = np.where(
+        whole, rows["recorded"] != rows["accesses"], rows["recorded"] > rows["accesses"]
+    ) | (rows["recorded_groups"] > rows["groups"])
+    for i in _first(wrong):
+        yield part.violation(
+            "ldv-accesses",
+            f"the launch has {rows['accesses'][i]} accesses by its block counts, of "
+            f"{rows['groups'][i]} work-groups; {rows['recorded'][i]} of "
+            f"{rows['recorded_groups'][i]} are recorded{_more(wrong, i)}",
+            rows["launch"][i],
+        )
+
+
+def _one_each(
+    part: Part, key: npt.NDArray[np.uint64], slices: npt.NDArray[Any], stray: npt.NDArray[np.bool_]
+) -> Iterator[Violation]:
+    order = np.argsort(key, kind="stable")
+    twice = np.zeros(len(key), bool)
+    twice[order[1:]] = key[order[1:]] == key[order[:-1]]
+    for wrong, message in ((stray, "a vector of nothing that ran"), (twice, "a second vector")):
+        for i in _first(wrong):
+            yield part.violation("ldv-slices", f"{message}{_more(wrong, i)}", slices[i])
+
+
 _CHECKS: tuple[Callable[[Part], Iterator[Violation]], ...] = (
     _closed,
     _launches,
@@ -456,4 +496,5 @@ _CHECKS: tuple[Callable[[Part], Iterator[Violation]], ...] = (
     _slices,
     _cpu_sums,
     _grids,
+    _distances,
 )

@@ -69,6 +69,7 @@ def _described(execution: Execution, processes: list[Process]) -> dict[str, Any]
         "threads": sum(len(process.threads) for process in processes),
         "warps": int(slices["warps"].sum()),
         "processes": [process.name for process in processes],
+        "memory": _memory(processes),
         "cpu": {
             "engine": execution.record.get("cpu_engine", "none"),
             "version": meta.get("cpu_engine_version", ""),
@@ -90,6 +91,32 @@ def _described(execution: Execution, processes: list[Process]) -> dict[str, Any]
             "grids": sum(len(vectors.grid_start) - 1 for vectors in gpu),
         },
     }
+
+
+def _memory(processes: list[Process]) -> dict[str, Any]:
+    """What is known of stack distances; empty without --memory. Shares are of accesses."""
+    result: dict[str, Any] = {}
+    own = [process.distances.count for process in processes if process.distances is not None]
+    if own:
+        result["cpu"] = {
+            "lines": sum(int(count.sum()) for count in own),
+            "cold": sum(int(count[:, -1].sum()) for count in own),
+        }
+    devices = [p.device_distances for p in processes if p.device_distances is not None]
+    if devices:
+        accesses = sum(int(device.accesses.sum()) for device in devices)
+        recorded = sum(int(device.recorded.sum()) for device in devices)
+        result["device"] = {
+            "launches": sum(len(device.launch) for device in devices),
+            "in_part": sum(int((d.recorded < d.accesses).sum()) for d in devices),
+            "accesses": accesses,
+            "share": recorded / accesses if accesses else 1.0,
+            "lines": sum(int(device.count.sum()) for device in devices),
+            "cold": sum(int(device.count[:, -1].sum()) for device in devices),
+            "beyond": sum(int(device.beyond.sum()) for device in devices),
+            "forgot": sum(int(device.forgot.sum()) for device in devices),
+        }
+    return result
 
 
 def _kernels(processes: list[Process]) -> list[dict[str, Any]]:
