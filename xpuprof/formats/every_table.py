@@ -57,7 +57,7 @@ def _process_tables(
         yield from _gpu_tables(process.gpu)
     if process.distances is not None:
         own = {"slice": process.distances.slice, "thread": process.distances.thread}
-        yield "stack_distances", _buckets(process.distances.count, own)
+        yield "stack_distances", _distance_rows(process.distances.count, own)
     if process.device_distances is not None:
         yield from _device_distances(process.device_distances)
 
@@ -110,14 +110,14 @@ def _gpu_tables(gpu: GpuVectors) -> Iterator[tuple[str, pd.DataFrame]]:
     yield "gpu_vectors", _ragged("vector", gpu.vector_start, block=gpu.block, count=gpu.count)
 
 
-def _buckets(count: Any, owner: dict[str, Any]) -> pd.DataFrame:
+def _distance_rows(count: Any, owner: dict[str, Any]) -> pd.DataFrame:
     row, bucket = np.nonzero(count)
     columns = {name: values[row].astype(np.int64) for name, values in owner.items()}
     return pd.DataFrame(columns | {"bucket": bucket, "count": count[row, bucket].astype(np.int64)})
 
 
 def _device_distances(found: DeviceDistances) -> Iterator[tuple[str, pd.DataFrame]]:
-    yield "device_stack_distances", _buckets(found.count, {"launch": found.launch})
+    yield "device_stack_distances", _distance_rows(found.count, {"launch": found.launch})
     numbers = ("launch", "accesses", "recorded", "groups", "recorded_groups")
     columns = {name: getattr(found, name).astype(np.int64) for name in numbers}
     flags = {"beyond": found.beyond, "forgot": found.forgot}
