@@ -56,8 +56,8 @@ def _process_tables(
     if process.gpu is not None:
         yield from _gpu_tables(process.gpu)
     if process.distances is not None:
-        own = {"slice": process.distances.slice, "thread": process.distances.thread}
-        yield "stack_distances", _distance_rows(process.distances.count, own)
+        owner = {"slice": process.distances.slice, "thread": process.distances.thread}
+        yield "stack_distances", _distance_rows(process.distances.count, owner)
     if process.device_distances is not None:
         yield from _device_distances(process.device_distances)
 
