@@ -48,78 +48,78 @@ void CL_CALLBACK on_error(const char *text, const void *data, size_t size, void 
   closure->function(text, data, size, closure->user);
 }
 
-cl_int CL_API_CALL set_event_callback(cl_event event, cl_int type, EventNotify notify, void *user) {
+// Registers the user's callback by `native`, with `ours` around it.
+template <class Function, class Native>
+cl_int with_callback(Function notify, void *user, Function ours, Native &&native) {
   Api api;
   auto *held = hold(notify, user);
-  if (!held) return next.clSetEventCallback(event, type, notify, user);
-  cl_int error = next.clSetEventCallback(event, type, once<EventNotify, cl_event, cl_int>, held);
+  if (!held) return native(notify, user);
+  cl_int error = native(ours, held);
   if (error != CL_SUCCESS) delete held;
   return error;
+}
+
+cl_int CL_API_CALL set_event_callback(cl_event event, cl_int type, EventNotify notify, void *user) {
+  return with_callback(notify, user, once<EventNotify, cl_event, cl_int>,
+                       [&](EventNotify function, void *data) {
+                         return next.clSetEventCallback(event, type, function, data);
+                       });
 }
 
 cl_int CL_API_CALL set_mem_destructor(cl_mem mem, MemNotify notify, void *user) {
-  Api api;
-  auto *held = hold(notify, user);
-  if (!held) return next.clSetMemObjectDestructorCallback(mem, notify, user);
-  cl_int error = next.clSetMemObjectDestructorCallback(mem, once<MemNotify, cl_mem>, held);
-  if (error != CL_SUCCESS) delete held;
-  return error;
+  return with_callback(notify, user, once<MemNotify, cl_mem>, [&](MemNotify function, void *data) {
+    return next.clSetMemObjectDestructorCallback(mem, function, data);
+  });
 }
 
 cl_int CL_API_CALL set_context_destructor(cl_context context, ContextNotify notify, void *user) {
-  Api api;
-  auto *held = hold(notify, user);
-  if (!held) return next.clSetContextDestructorCallback(context, notify, user);
-  cl_int error =
-      next.clSetContextDestructorCallback(context, once<ContextNotify, cl_context>, held);
-  if (error != CL_SUCCESS) delete held;
-  return error;
+  return with_callback(notify, user, once<ContextNotify, cl_context>,
+                       [&](ContextNotify function, void *data) {
+                         return next.clSetContextDestructorCallback(context, function, data);
+                       });
 }
 
 cl_int CL_API_CALL set_program_release(cl_program program, ReleaseNotify notify, void *user) {
-  Api api;
-  auto *held = hold(notify, user);
-  if (!held) return next.clSetProgramReleaseCallback(program, notify, user);
-  cl_int error = next.clSetProgramReleaseCallback(program, once<ReleaseNotify, cl_program>, held);
-  if (error != CL_SUCCESS) delete held;
-  return error;
+  return with_callback(notify, user, once<ReleaseNotify, cl_program>,
+                       [&](ReleaseNotify function, void *data) {
+                         return next.clSetProgramReleaseCallback(program, function, data);
+                       });
+}
+
+cl_int CL_API_CALL svm_free(cl_command_queue queue, cl_uint n, void *pointers[], SvmFree notify,
+                            void *user, cl_uint n_wait, const cl_event *wait, cl_event *event) {
+  return with_callback(notify, user, once<SvmFree, cl_command_queue, cl_uint, void **>,
+                       [&](SvmFree function, void *data) {
+                         return next.clEnqueueSVMFree(queue, n, pointers, function, data, n_wait,
+                                                      wait, event);
+                       });
 }
 
 // A context may report errors at any time up to its end: what belongs to the callback is kept.
-cl_context CL_API_CALL create_context(const cl_context_properties *properties, cl_uint n,
-                                      const cl_device_id *devices, ErrorNotify notify, void *user,
-                                      cl_int *error) {
+template <class Native>
+cl_context new_context(ErrorNotify notify, void *user, Native &&native) {
   Api api;
   auto *held = hold(notify, user);
-  cl_context context = held ? next.clCreateContext(properties, n, devices, on_error, held, error)
-                            : next.clCreateContext(properties, n, devices, notify, user, error);
+  cl_context context = held ? native(on_error, held) : native(notify, user);
   if (!context) delete held;
   context_created(context);
   return context;
+}
+
+cl_context CL_API_CALL create_context(const cl_context_properties *properties, cl_uint n,
+                                      const cl_device_id *devices, ErrorNotify notify, void *user,
+                                      cl_int *error) {
+  return new_context(notify, user, [&](ErrorNotify function, void *data) {
+    return next.clCreateContext(properties, n, devices, function, data, error);
+  });
 }
 
 cl_context CL_API_CALL create_context_from_type(const cl_context_properties *properties,
                                                 cl_device_type type, ErrorNotify notify, void *user,
                                                 cl_int *error) {
-  Api api;
-  auto *held = hold(notify, user);
-  cl_context context = held ? next.clCreateContextFromType(properties, type, on_error, held, error)
-                            : next.clCreateContextFromType(properties, type, notify, user, error);
-  if (!context) delete held;
-  context_created(context);
-  return context;
-}
-
-cl_int CL_API_CALL svm_free(cl_command_queue queue, cl_uint n, void *pointers[], SvmFree notify,
-                            void *user, cl_uint n_wait, const cl_event *wait, cl_event *event) {
-  Api api;
-  auto *held = hold(notify, user);
-  if (!held) return next.clEnqueueSVMFree(queue, n, pointers, notify, user, n_wait, wait, event);
-  cl_int error =
-      next.clEnqueueSVMFree(queue, n, pointers, once<SvmFree, cl_command_queue, cl_uint, void **>,
-                            held, n_wait, wait, event);
-  if (error != CL_SUCCESS) delete held;
-  return error;
+  return new_context(notify, user, [&](ErrorNotify function, void *data) {
+    return next.clCreateContextFromType(properties, type, function, data, error);
+  });
 }
 
 // The runtime copies a native kernel's arguments; ours stand before the user's in the copy.

@@ -36,10 +36,7 @@ cl_command_buffer_khr create_command_buffer(clCreateCommandBufferKHR_fn native, 
 }
 
 cl_int retain_command_buffer(clRetainCommandBufferKHR_fn native, cl_command_buffer_khr buffer) {
-  Api api;
-  cl_int error = native(buffer);
-  if (error == CL_SUCCESS) buffers.retain(buffer);
-  return error;
+  return retain(&buffers, native, buffer);
 }
 
 cl_int release_command_buffer(clReleaseCommandBufferKHR_fn native, cl_command_buffer_khr buffer) {

@@ -3,8 +3,8 @@
 
 #include "command_buffers.hpp"
 #include "kernels.hpp"
-#include "launches.hpp"
 #include "stack_memory.hpp"
+#include "transfers.hpp"
 
 namespace layer {
 
@@ -54,15 +54,8 @@ using UsmCopy = cl_int(CL_API_CALL *)(cl_command_queue, cl_bool, void *, const v
 
 cl_int copy_usm(UsmCopy native, cl_command_queue queue, cl_bool blocking, void *to,
                 const void *from, size_t size, cl_uint n, const cl_event *wait, cl_event *event) {
-  Api api;
-  uint64_t before = xpu_tsc();
-  cl_int error = native(queue, blocking, to, from, size, n, wait, event);
-  uint64_t after = xpu_tsc();
-  quietly([&] {
-    if (auto record = queue_of(queue)) xpu_copy(2, size, before, after, record->index);
-    if (blocking) settle();
-  });
-  return error;
+  return transfer(queue, within, size, blocking,
+                  [&] { return native(queue, blocking, to, from, size, n, wait, event); });
 }
 
 // A function of ours that takes the driver's first.

@@ -218,19 +218,11 @@ static cl_kernel CL_API_CALL clone_kernel(cl_kernel source, cl_int *error) {
 }
 
 static cl_int CL_API_CALL retain_kernel(cl_kernel kernel) {
-  Api api;
-  cl_int error = next.clRetainKernel(kernel);
-  if (error == CL_SUCCESS) kernels.retain(kernel);
-  return error;
+  return retain(&kernels, next.clRetainKernel, kernel);
 }
 
 static cl_int CL_API_CALL release_kernel(cl_kernel kernel) {
-  Api api;
-  std::shared_ptr<Kernel> last;
-  quietly([&] { last = kernels.release(kernel); });
-  cl_int error = next.clReleaseKernel(kernel);
-  quietly([&] { last.reset(); });
-  return error;
+  return release(&kernels, next.clReleaseKernel, kernel);
 }
 
 // Passes on to the shadows that exist what the application set. A shadow that does not take what

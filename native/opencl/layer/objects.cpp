@@ -61,10 +61,7 @@ void context_created(cl_context handle) {
 }
 
 static cl_int CL_API_CALL retain_context(cl_context context) {
-  Api api;
-  cl_int error = next.clRetainContext(context);
-  if (error == CL_SUCCESS) contexts.retain(context);
-  return error;
+  return retain(&contexts, next.clRetainContext, context);
 }
 
 static cl_int CL_API_CALL release_context(cl_context context) {
@@ -109,19 +106,32 @@ static bool wants_profiling(cl_command_queue_properties flags) {
   return device_stamps && !(flags & (CL_QUEUE_PROFILING_ENABLE | CL_QUEUE_ON_DEVICE));
 }
 
+// `create` makes the queue, with profiling switched on or as it was asked for.
+template <class Create>
+static cl_command_queue create_recorded(cl_context context, cl_device_id device,
+                                        cl_command_queue_properties flags,
+                                        const std::vector<cl_queue_properties> &given,
+                                        Create &&create) {
+  bool hide = wants_profiling(flags);
+  cl_command_queue handle = create(hide);
+  if (!handle && hide) handle = create(hide = false);
+  if (handle)
+    quietly([&] {
+      auto asked = hide ? flags | CL_QUEUE_PROFILING_ENABLE : flags;
+      auto queue = new_queue(handle, context, device, asked);
+      queue->hide_profiling = hide;
+      queue->properties = given;
+    });
+  return handle;
+}
+
 static cl_command_queue CL_API_CALL create_queue(cl_context context, cl_device_id device,
                                                  cl_command_queue_properties flags, cl_int *error) {
   Api api;
-  bool hide = wants_profiling(flags);
-  cl_command_queue_properties asked = hide ? flags | CL_QUEUE_PROFILING_ENABLE : flags;
-  cl_command_queue handle = next.clCreateCommandQueue(context, device, asked, error);
-  if (!handle && hide) {
-    asked = flags;
-    hide = false;
-    handle = next.clCreateCommandQueue(context, device, flags, error);
-  }
-  if (handle) quietly([&] { new_queue(handle, context, device, asked)->hide_profiling = hide; });
-  return handle;
+  return create_recorded(context, device, flags, {}, [&](bool profiling) {
+    auto asked = profiling ? flags | CL_QUEUE_PROFILING_ENABLE : flags;
+    return next.clCreateCommandQueue(context, device, asked, error);
+  });
 }
 
 cl_command_queue create_queue_with(cl_api_clCreateCommandQueueWithProperties native,
@@ -130,7 +140,6 @@ cl_command_queue create_queue_with(cl_api_clCreateCommandQueueWithProperties nat
   Api api;
   std::vector<cl_queue_properties> given, asked;
   cl_command_queue_properties flags = 0;
-  bool hide = false;
   quietly([&] {
     size_t at = 0;
     for (const cl_queue_properties *p = properties; p && *p; p += 2) {
@@ -141,7 +150,6 @@ cl_command_queue create_queue_with(cl_api_clCreateCommandQueueWithProperties nat
       }
     }
     if (properties) given.push_back(0);
-    if (!wants_profiling(flags)) return;
     asked = given;
     if (at) {
       asked[at] = flags | CL_QUEUE_PROFILING_ENABLE;
@@ -149,21 +157,10 @@ cl_command_queue create_queue_with(cl_api_clCreateCommandQueueWithProperties nat
       if (asked.empty()) asked.push_back(0);
       asked.insert(asked.begin(), {CL_QUEUE_PROPERTIES, CL_QUEUE_PROFILING_ENABLE});
     }
-    hide = true;
   });
-  cl_command_queue handle = native(context, device, hide ? asked.data() : properties, error);
-  if (!handle && hide) {
-    hide = false;
-    handle = native(context, device, properties, error);
-  }
-  if (handle)
-    quietly([&] {
-      auto queue =
-          new_queue(handle, context, device, hide ? flags | CL_QUEUE_PROFILING_ENABLE : flags);
-      queue->hide_profiling = hide;
-      queue->properties = given;
-    });
-  return handle;
+  return create_recorded(context, device, flags, given, [&](bool profiling) {
+    return native(context, device, profiling && !asked.empty() ? asked.data() : properties, error);
+  });
 }
 
 static cl_command_queue CL_API_CALL create_queue_with_properties(
@@ -173,16 +170,11 @@ static cl_command_queue CL_API_CALL create_queue_with_properties(
 }
 
 static cl_int CL_API_CALL retain_queue(cl_command_queue queue) {
-  Api api;
-  cl_int error = next.clRetainCommandQueue(queue);
-  if (error == CL_SUCCESS) queues.retain(queue);
-  return error;
+  return retain(&queues, next.clRetainCommandQueue, queue);
 }
 
 static cl_int CL_API_CALL release_queue(cl_command_queue queue) {
-  Api api;
-  quietly([&] { queues.release(queue); });
-  cl_int error = next.clReleaseCommandQueue(queue);
+  cl_int error = release(&queues, next.clReleaseCommandQueue, queue);
   quietly(poll_all);
   return error;
 }

@@ -114,6 +114,24 @@ class Registry {
   std::unordered_map<Handle, Entry> entries_;
 };
 
+// The entries that retain and release an object that is on record.
+template <class Handle, class Record, class Native>
+cl_int retain(Registry<Handle, Record> *registry, Native native, Handle handle) {
+  Api api;
+  cl_int error = native(handle);
+  if (error == CL_SUCCESS) registry->retain(handle);
+  return error;
+}
+template <class Handle, class Record, class Native>
+cl_int release(Registry<Handle, Record> *registry, Native native, Handle handle) {
+  Api api;
+  std::shared_ptr<Record> last;
+  quietly([&] { last = registry->release(handle); });
+  cl_int error = native(handle);
+  quietly([&] { last.reset(); });
+  return error;
+}
+
 extern Registry<cl_context, Context> &contexts;
 extern Registry<cl_command_queue, Queue> &queues;
 

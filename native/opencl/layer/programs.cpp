@@ -326,19 +326,11 @@ cl_int CL_API_CALL set_spec_constant(cl_program handle, cl_uint id, size_t size,
 }
 
 cl_int CL_API_CALL retain_program(cl_program program) {
-  Api api;
-  cl_int error = next.clRetainProgram(program);
-  if (error == CL_SUCCESS) programs.retain(program);
-  return error;
+  return retain(&programs, next.clRetainProgram, program);
 }
 
 cl_int CL_API_CALL release_program(cl_program program) {
-  Api api;
-  std::shared_ptr<Program> last;
-  quietly([&] { last = programs.release(program); });
-  cl_int error = next.clReleaseProgram(program);
-  quietly([&] { last.reset(); });
-  return error;
+  return release(&programs, next.clReleaseProgram, program);
 }
 
 }  // namespace
