@@ -1,9 +1,9 @@
 #include "compile.h"
 
 #include <llvm/IR/Verifier.h>
-#include <llvm/Passes/PassBuilder.h>
 
 #include "accesses.h"
+#include "analyses.h"
 #include "backend.h"
 #include "counters.h"
 #include "frontend.h"
@@ -45,18 +45,10 @@ Compiled compile(const Request &request) {
   Compiled result;
   result.included = std::move(program.included);
 
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager graph;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder;
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(graph);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, graph, modules);
+  Analyses analyses;
+  llvm::FunctionAnalysisManager &functions = analyses.functions;
   llvm::FunctionPassManager cleanup;
-  llvm::cantFail(builder.parsePassPipeline(cleanup, "adce"));
+  llvm::cantFail(analyses.builder.parsePassPipeline(cleanup, "adce"));
 
   for (llvm::Function *kernel : prepare(*program.module)) {
     bool non_uniform = may_be_non_uniform(request, *program.module),

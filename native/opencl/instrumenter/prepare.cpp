@@ -2,11 +2,10 @@
 
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Instructions.h>
-#include <llvm/IR/PassManager.h>
-#include <llvm/Passes/PassBuilder.h>
 #include <llvm/Transforms/Utils/Cloning.h>
 #include <llvm/Transforms/Utils/Local.h>
 
+#include "analyses.h"
 #include "request.h"
 
 namespace clinst {
@@ -50,19 +49,10 @@ void mark_for_inlining(llvm::Module &module) {
 }
 
 void run_passes(llvm::Module &module, const char *pipeline) {
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager graph;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder;
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(graph);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, graph, modules);
+  Analyses analyses;
   llvm::ModulePassManager passes;
-  llvm::cantFail(builder.parsePassPipeline(passes, pipeline));
-  passes.run(module, modules);
+  llvm::cantFail(analyses.builder.parsePassPipeline(passes, pipeline));
+  passes.run(module, analyses.modules);
 }
 
 // InstCombine narrows a switch to the bits that matter, two for example; SPIR-V has no such type
