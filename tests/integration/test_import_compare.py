@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,9 @@ from click.testing import CliRunner
 from command import ROOT, xpuprof
 
 from xpuprof.cli import cli
-from xpuprof.errors import XpuprofError
+from xpuprof.errors import UsageError, XpuprofError
+from xpuprof.formats.imports import import_one
+from xpuprof.sampling.farm import DaskFarm
 
 DATA = ROOT.parent / "shared" / "data"
 NSYS = sorted((DATA / "nsys").glob("*.sqlite"))
@@ -179,3 +183,73 @@ def test_public_counters_serve_pka_sieve_and_tbpoint(tmp_path: Path) -> None:
         call("compare", run, "--methods", "pka,sieve,tbpoint", "--repeats", "1", "--json")
     )
     assert all(entry["error_mean"] < 0.1 for entry in result["methods"])
+
+
+def test_several_sources_become_a_run_each(tmp_path: Path) -> None:
+    """Named by what tells them apart; a bad one is named and stops none of the others."""
+    for rank in range(3):
+        (tmp_path / f"rank{rank}").mkdir()
+        csv(tmp_path / f"rank{rank}" / "t.csv", 100 + rank)
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "t.csv").write_text("a,b\n1,2\n")
+    sources = [tmp_path / name / "t.csv" for name in ("rank0", "bad", "rank1", "rank2")]
+    done = call("import", *sources, "-o", tmp_path / "runs", "--json")
+    assert done[0] == 2 and "1 of 4 sources" in done[2]
+    made = json.loads(done[1].splitlines()[-1])
+    assert [run["slices"] for run in made["runs"]] == [100, 101, 102]
+    assert [Path(run["run"]).name for run in made["runs"]] == [f"rank{r}-t" for r in range(3)]
+    assert [failed["source"] for failed in made["failed"]] == [str(sources[1])]
+    assert sorted(p.name for p in (tmp_path / "runs").iterdir()) == [f"rank{r}-t" for r in range(3)]
+    twice = call("import", sources[0], sources[0], "-o", tmp_path / "x")
+    assert twice[0] == 2 and "named twice" in twice[2]
+
+
+def test_several_runs_are_compared_on_workers_as_here(tmp_path: Path) -> None:
+    """One table of means, each run beside it, on Dask workers the same but for the times taken."""
+    pytest.importorskip("distributed", reason="needs Dask: pip install 'xpuprof[dask]'")
+    sources = [csv(tmp_path / f"t{rank}.csv", 100 + 40 * rank) for rank in range(3)]
+    call("import", *sources, "-o", tmp_path / "here")
+    made = call("import", *sources, "-o", tmp_path / "there", "--workers", "2", "--json")
+    assert made[0] == 0, made
+    results = []
+    for where, more in (("here", ()), ("there", ("--workers", "2"))):
+        runs = [tmp_path / where / f"t{rank}" for rank in range(3)]
+        arguments = ("--methods", "random,stem-root,sieve", "--repeats", "3", "--json", *more)
+        result = last_json(call("compare", *runs, *arguments))
+        for table in (*result["runs"], result["together"]):
+            table.pop("run")
+            for method in table["methods"]:
+                method.pop("selection_s", None)
+        results.append(result)
+    assert results[0] == results[1]
+    together, each = results[0]["together"], results[0]["runs"]
+    assert together["slices"] == sum(run["slices"] for run in each) == 420
+    for number, method in enumerate(together["methods"]):
+        errors = [run["methods"][number]["error_mean"] for run in each]
+        assert method["error_mean"] == pytest.approx(sum(errors) / 3)
+
+
+def killed_once(marker: str, *arguments: Any) -> Any:
+    """import_one on a worker that dies, the first time, when the run directory is in place and
+    before it could say so."""
+    made = import_one(*arguments)
+    if not Path(marker).exists():
+        Path(marker).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return made
+
+
+def test_an_import_whose_worker_is_killed_is_done_once(tmp_path: Path) -> None:
+    """The next worker finds its own command's work, and takes nobody else's for it."""
+    pytest.importorskip("distributed", reason="needs Dask: pip install 'xpuprof[dask]'")
+    sources = [csv(tmp_path / f"t{rank}.csv", 100 + rank) for rank in range(3)]
+    outputs = [tmp_path / "runs" / f"{rank}" for rank in range(3)]
+    dead = str(tmp_path / "died")
+    with DaskFarm(2) as farm:
+        items = [[dead] * 3, sources, outputs, [None] * 3, [()] * 3, [False] * 3, ["a1"] * 3]
+        done = list(farm.get(farm.keep(killed_once, *items)))
+    assert Path(dead).exists()
+    assert [each.slices for each in done] == [100, 101, 102]
+    assert sorted(p.name for p in (tmp_path / "runs").iterdir()) == ["0", "1", "2"]
+    with pytest.raises(UsageError, match="already exists"):
+        import_one(sources[0], outputs[0], None, (), False, "b2")

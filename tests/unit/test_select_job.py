@@ -170,7 +170,7 @@ def test_candidates_are_drawn_as_the_paper_says() -> None:
     near = many._approach(points, None, (np.zeros((1, 8), np.float32), 0))
     cost = many._cost(points, near)
     assert cost == pytest.approx((points.x.astype(float) ** 2).sum())
-    drawn = [len(many._drawn(points, near, 30.0 / cost, seed)) for seed in range(300)]
+    drawn = [len(many._drawn(points, near, seed, 30.0 / cost)) for seed in range(300)]
     assert np.mean(drawn) == pytest.approx(30.0, abs=4 * np.sqrt(30.0 / 300))
 
 

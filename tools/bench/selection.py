@@ -3,8 +3,7 @@
 
     tools/bench/selection.py speed [--simpoint BIN] [--reference BIN] [--slices 1000000]
     tools/bench/selection.py quality --simpoint BIN FILE.bb ...
-    tools/bench/selection.py variants RUN[=TIMES] ...      what length, weights, dimensions do
-    tools/bench/selection.py scale [--ranks 1 10 100 1000]  jobs of 100,000 slices a rank
+    tools/bench/selection.py variants RUN=TIMES ... --confirm RUN=TIMES ...
     tools/bench/selection.py coverage RUN[=TIMES] ...      how often the intervals hold the truth
 
 BIN are SimPoint 3.2's and the reference implementation's `simpoint`, built from their sources. RUN
@@ -27,7 +26,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "unit"))
 
@@ -35,17 +33,13 @@ import traces
 
 import xpuprof
 from xpuprof.errors import XpuprofError
-from xpuprof.sampling import bic, job, kmeans
-from xpuprof.sampling.allocation import moments
-from xpuprof.sampling.cluster_method import Options, choose
-from xpuprof.sampling.farm import DaskFarm
-from xpuprof.sampling.file import selection_text
+from xpuprof.sampling import bic, kmeans
 from xpuprof.sampling.times import typical_times
 from xpuprof.signature.matrix import Signature, xpu_signature
 from xpuprof.timing.choose import run_times
 from xpuprof.timing.intervals import estimate
 from xpuprof.timing.slices import main_process
-from xpuprof.trace.tables import Blocks, CpuVectors, GpuVectors, Process
+from xpuprof.trace.tables import Process
 
 
 @dataclass(frozen=True)
@@ -249,9 +243,9 @@ def _simpoint(program: Path, file: Path, seed: int, folder: Path) -> dict[int, t
 # ---- the defaults --------------------------------------------------------------------------------
 
 
-def subjects(arguments: argparse.Namespace) -> Iterator[tuple[str, Process, np.ndarray]]:
+def subjects(runs: list[str]) -> Iterator[tuple[str, Process, np.ndarray]]:
     """(name, process, times) of each RUN[=TIMES] given."""
-    for text in arguments.runs:
+    for text in runs:
         profile, _, timed = text.partition("=")
         profiled = xpuprof.open(profile).profile
         assert profiled is not None
@@ -276,57 +270,113 @@ def _raw(process: Process, seed: int) -> Signature:
     return Signature(np.hstack(columns), base.extent, base.instructions, base.parameters)
 
 
-VARIANTS: dict[str, Callable[[Process, int], Signature]] = {
-    "default": lambda p, s: xpu_signature(p, seed=s),
-    "counts, not normalised": _raw,
-    "mix alone": lambda p, s: xpu_signature(p, seed=s, length_weight=0.0),
-    "length x 0.25": lambda p, s: xpu_signature(p, seed=s, length_weight=0.25),
-    "length x 4": lambda p, s: xpu_signature(p, seed=s, length_weight=4.0),
-    "CPU weight 0": lambda p, s: xpu_signature(p, seed=s, cpu_weight=0.0),
-    "CPU weight 0.1": lambda p, s: xpu_signature(p, seed=s, cpu_weight=0.1),
-    "CPU weight 0.9": lambda p, s: xpu_signature(p, seed=s, cpu_weight=0.9),
-    "dim 8": lambda p, s: xpu_signature(p, seed=s, dim=8),
-    "dim 16": lambda p, s: xpu_signature(p, seed=s, dim=16),
-    "dim 256": lambda p, s: xpu_signature(p, seed=s, dim=256),
-    "1 warp bucket": lambda p, s: xpu_signature(p, seed=s, warp_buckets=1),
-    "256 warp buckets": lambda p, s: xpu_signature(p, seed=s, warp_buckets=256),
+Labels = Callable[[Process, int, int], dict[int, np.ndarray]]
+"""Labels of the inner slices for each k, from (process, seed, largest k)."""
+
+
+def by(ratio: bool = False, **options: float) -> tuple[Labels, bool]:
+    """Clusters of the signature with these options. `ratio`: multipliers by instructions."""
+    return (lambda p, s, k: _clusters(xpu_signature(p, seed=s, **options).matrix, s, k)), ratio  # type: ignore[arg-type]
+
+
+def _clusters(matrix: np.ndarray, seed: int, most: int) -> dict[int, np.ndarray]:
+    points = kmeans.merged(matrix[1:-1])
+    sweep = kmeans.sweep(points, most, seed)
+    return {k: kmeans.nearest(points.x, one.centre)[points.point] for k, one in sweep.items()}
+
+
+def _strata(process: Process, seed: int, most: int) -> dict[int, np.ndarray]:
+    """About sqrt(k) clusters of the mix alone, each cut into as many strata by length."""
+    signature = xpu_signature(process, seed=seed, length_weight=0.0)
+    mixes = _clusters(signature.matrix, seed, int(np.sqrt(most)))
+    length = np.log2(1.0 + signature.instructions[1:-1]).astype(np.float32)[:, None]
+    found = {}
+    for root, mix in mixes.items():
+        labels = np.zeros(len(mix), np.int64)
+        for c in range(root):
+            own = np.flatnonzero(mix == c)
+            if len(own):
+                strata = kmeans.merged(length[own])
+                cuts = kmeans.sweep(strata, root, seed)
+                labels[own] = root * c + cuts[max(cuts)].label[strata.point]
+        found[root * root] = np.unique(labels, return_inverse=True)[1]
+    return found
+
+
+VARIANTS: dict[str, tuple[Labels, bool]] = {
+    "default": by(),
+    "multipliers by instructions": by(ratio=True),
+    "counts, not normalised": (lambda p, s, k: _clusters(_raw(p, s).matrix, s, k), False),
+    "mix alone": by(length_weight=0.0),
+    "mix alone, multipliers by instructions": by(ratio=True, length_weight=0.0),
+    "mix alone, strata by length": (_strata, False),
+    "length weight 0.25": by(length_weight=0.25),
+    "length weight 4": by(length_weight=4.0),
+    "GPU part alone": by(cpu_weight=0.0),
+    "CPU weight 0.1": by(cpu_weight=0.1),
+    "CPU weight 0.9": by(cpu_weight=0.9),
+    "8 dimensions a part": by(dim=8),
+    "16 dimensions a part": by(dim=16),
+    "256 dimensions a part": by(dim=256),
+    "1 warp cell": by(warp_buckets=1),
+    "256 warp cells": by(warp_buckets=256),
 }
+
+CLUSTERS = (4, 9, 16)
+"""Numbers of clusters at which variants are compared: the same for all, squares for `_strata`."""
 
 
 def variants(arguments: argparse.Namespace) -> None:
-    """Clusters, and the error to expect of one random slice a cluster: by number of slices, and by
-    instructions (each representative's time x instructions of the cluster / its own)."""
-    print("| profile | variant | k | expected error, multiplier by slices | by instructions |")
-    print("|---|---|---|---|---|")
-    for name, process, runs in subjects(arguments):
-        times = runs.min(axis=0)  # what no disturbance can make shorter
-        for variant, make in VARIANTS.items():
-            results = []
-            for seed in (1, 2, 3):
-                signature = make(process, seed)
-                choice = choose(signature, Options(per_cluster=1), seed)
-                errors = expected(choice.labels, times, signature.instructions)
-                results.append((len(choice.picks.slice), *errors))
-            k, plain, ratio = np.mean(results, axis=0)
-            print(f"| {name} | {variant} | {k:.1f} | {plain:.2%} | {ratio:.2%} |", flush=True)
+    """Error to expect of one random slice a cluster, by variant and program, at equal numbers of
+    clusters. One table of the programs that decide, one of those that confirm."""
+    for what, runs in (("Decided on", arguments.runs), ("Confirmed on", arguments.confirm)):
+        if not runs:
+            continue
+        programs = {name: (process, times.min(axis=0)) for name, process, times in subjects(runs)}
+        sizes = ", ".join(f"{n} {len(t):,}" for n, (_, t) in programs.items())
+        print(f"{what} (slices): {sizes}.\n")
+        print(f"| variant | {' | '.join(programs)} | over the default's |")
+        print("|---" * (len(programs) + 2) + "|")
+        base: np.ndarray | None = None
+        for variant, (labels, ratio) in VARIANTS.items():
+            errors = np.array([_error(*one, labels, ratio) for one in programs.values()])
+            base = errors if base is None else base
+            # A difference below a hundredth of a per cent is none.
+            over = np.exp(np.mean(np.log((errors + 1e-4) / (base + 1e-4))))
+            cells = " | ".join(f"{error:.2%}" for error in errors)
+            print(f"| {variant} | {cells} | {over:.2f} |", flush=True)
+        print()
 
 
-def expected(labels: np.ndarray, times: np.ndarray, length: np.ndarray) -> tuple[float, float]:
+def _error(process: Process, times: np.ndarray, labels: Labels, ratio: bool) -> float:
+    """Mean over CLUSTERS and three seeds; of the slices but for the ends and each kernel's first
+    call, in which the runtime compiles or loads it: no vector shows that, however it is made."""
+    table = process.slices
+    length = np.maximum(table["cpu_instructions"] + table["gpu_instructions"], 1).to_numpy(float)
+    known = table["call"].to_numpy()[1:-1] > 1
+    rows = np.flatnonzero(known) + 1
+    found = []
+    for seed in (1, 2, 3):
+        by_k = labels(process, seed, max(CLUSTERS))
+        for k in CLUSTERS:
+            here = by_k[max(one for one in by_k if one <= k)][known]
+            found.append(expected(here, times[rows], length[rows], ratio))
+    return float(np.mean(found))
+
+
+def expected(labels: np.ndarray, times: np.ndarray, length: np.ndarray, ratio: bool) -> float:
     """Root mean square error of the projection from one random slice a cluster, relative: with
-    multipliers by slices and by instructions (bias included)."""
-    clusters = int(labels.max()) + 1
-    size, _, _ = moments(labels, times, clusters)
-    total = times.sum()
+    multipliers by slices, or by instructions (`ratio`; bias included)."""
     variance = bias = 0.0
-    plain = 0.0
-    for c in range(clusters):
+    for c in range(int(labels.max()) + 1):
         own = labels == c
-        plain += size[c] ** 2 * times[own].var()
-        weights = np.maximum(length[own], 1.0)
+        if not own.any():
+            continue
+        weights = length[own] if ratio else np.ones(int(own.sum()))
         projected = times[own] * weights.sum() / weights
         variance += projected.var()
         bias += projected.mean() - times[own].sum()
-    return float(np.sqrt(plain) / total), float(np.sqrt(variance + bias**2) / total)
+    return float(np.sqrt(variance + bias**2) / times.sum())
 
 
 def coverage(arguments: argparse.Namespace) -> None:
@@ -335,7 +385,7 @@ def coverage(arguments: argparse.Namespace) -> None:
     print("| profile | slices | representatives | error, worst run | 95 % interval, half-width "
           "| own total inside | from three runs, the next run inside |")  # fmt: skip
     print("|---|---|---|---|---|---|---|")
-    for name, process, runs in subjects(arguments):
+    for name, process, runs in subjects(arguments.runs):
         from xpuprof.sampling.methods import select
 
         inside, errors, widths = [], [], []
@@ -357,68 +407,6 @@ def coverage(arguments: argparse.Namespace) -> None:
               f"{sum(later)} of {len(later)} |", flush=True)  # fmt: skip
 
 
-# ---- many runs -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Generated:
-    """A rank of `slices` slices made on the fly: 40 phases, 50 variants of each, 500 grids."""
-
-    name: str
-    seed: int
-    slices: int
-
-    def process(self) -> Process:
-        rng = np.random.default_rng(7)  # the same program on every rank
-        sets = np.stack([np.sort(rng.choice(10_000, 20, replace=False)) for _ in range(40)])
-        variants = rng.integers(1, 100_000, (40, 50, 20)).astype(np.uint64)
-        identity = rng.integers(1, 2**63, 10_000, dtype=np.uint64)
-        counts = rng.integers(1, 1000, 5000).astype(np.uint64)
-        own = np.random.default_rng(self.seed)
-        n, u32, u64 = self.slices, np.uint32, np.uint64
-        phase = np.arange(n) * 40 // n
-        cpu = CpuVectors(
-            np.repeat(np.arange(n, dtype=u32), 20), np.zeros(20 * n, u32),
-            sets[phase].ravel().astype(u32), variants[phase, own.integers(0, 50, n)].ravel(),
-            np.arange(0, 20 * n + 1, 20).astype(u64), Blocks(identity, np.full(10_000, 5, u32)),
-        )  # fmt: skip
-        gpu = GpuVectors(
-            phase[:-1] * 12 + own.integers(0, 12, n - 1), np.arange(501, dtype=u64),
-            np.arange(500, dtype=u32), np.full(500, 64, u64), np.arange(0, 5001, 10).astype(u64),
-            np.tile(np.arange(10, dtype=u32), 500), counts,
-            Blocks(identity[:10], np.full(10, 4, u32)),
-            np.array([0, 10], u64), np.zeros((10, 12), np.uint16),
-        )  # fmt: skip
-        launches = pd.DataFrame({"launch": np.arange(n - 1)})
-        columns = ("cpu_instructions", "gpu_instructions", "gx", "gy", "gz", "lx", "ly", "lz")
-        slices = pd.DataFrame({"slice": np.arange(n), "call": np.arange(1, n + 1)})
-        slices = slices.assign(kernel="k", program="", **dict.fromkeys(columns, 1))
-        none = pd.DataFrame()
-        return Process(
-            self.name, {}, launches, slices, none, cpu, gpu, none, none, none, complete=True
-        )
-
-
-def scale(arguments: argparse.Namespace) -> None:
-    """How the cost of one selection grows with the slices of a job, 100,000 a rank."""
-    print("| slices | ranks | here | with 2 workers | same selection | memory here |")
-    print("|---|---|---|---|---|---|")
-    for ranks in arguments.ranks:
-        sources = [Generated(f"rank {r}", r, 100_000) for r in range(ranks)]
-        plan, options = job.Plan(seed=1, dim=arguments.dim), Options(maxk=50)
-        begin, cpu = time.perf_counter(), time.process_time()
-        here = job.select_job(sources, plan, options)
-        alone = f"{time.perf_counter() - begin:.1f} s, {time.process_time() - cpu:.1f} CPU s"
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        with DaskFarm(2) as farm:
-            begin = time.perf_counter()
-            there = job.select_job(sources, plan, options, farm)
-            apart = f"{time.perf_counter() - begin:.1f} s"
-        same = selection_text(here) == selection_text(there)
-        print(f"| {ranks * 100_000:,} | {ranks} | {alone} | {apart} | {'yes' if same else 'NO'} "
-              f"| {peak:.2f} GB |", flush=True)  # fmt: skip
-
-
 def main() -> None:
     """Parses the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -435,11 +423,9 @@ def main() -> None:
     for function in (variants, coverage):
         add = commands.add_parser(function.__name__)
         add.add_argument("runs", nargs="+")
+        if function is variants:
+            add.add_argument("--confirm", nargs="+", default=[])
         add.set_defaults(function=function)
-    add = commands.add_parser("scale")
-    add.add_argument("--ranks", type=int, nargs="+", default=[1, 10, 100, 1000])
-    add.add_argument("--dim", type=int, default=16)
-    add.set_defaults(function=scale)
     arguments = parser.parse_args()
     try:
         arguments.function(arguments)

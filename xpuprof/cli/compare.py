@@ -8,11 +8,12 @@ import click
 
 from xpuprof.cli import options
 from xpuprof.errors import UsageError
+from xpuprof.sampling.farm import open_farm
 from xpuprof.sampling.methods import function_of, names
 
 
 @click.command(name="compare")
-@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+@click.argument("runs", metavar="RUN...", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option("--methods", metavar="A,B,...", help="Which methods [default: all].")
 @click.option(
     "--repeats",
@@ -34,9 +35,10 @@ from xpuprof.sampling.methods import function_of, names
 @options.seed
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw error against speedup.")
 @click.option("--force", is_flag=True, help="Replace an existing picture.")
+@options.workers
 @options.as_json
 def command(
-    run: Path,
+    runs: tuple[Path, ...],
     methods: str | None,
     repeats: int,
     metric: str | None,
@@ -45,18 +47,21 @@ def command(
     seed: int,
     plot: Path | None,
     force: bool,
+    workers: int | None,
+    scheduler: str | None,
     as_json: bool,
 ) -> None:
-    """Run every sampling method on one profile and compare their errors.
+    """Run every sampling method on each profile and compare their errors.
 
     The profile needs times (`xpuprof time`, or an import that has them): an error is the projected
     total against the measured one. A method that needs what the profile lacks is left out, with the
-    import that would give it.
+    import that would give it. Of several runs the table shows the means; --json shows each.
 
     \b
     xpuprof compare RUN
     xpuprof compare RUN --methods stem-root,xpu-stem --repeats 100 --error-bound 0.02
     xpuprof compare RUN --plot methods.svg
+    xpuprof compare RANK0 RANK1 ... --workers 8
     """
     chosen = [name.strip() for name in methods.split(",")] if methods else names()
     for name in chosen:
@@ -65,24 +70,21 @@ def command(
         raise UsageError(f"{plot} exists: choose another name, or --force to replace it")
     # Tables and statistics are loaded only when the command line is right.
     from xpuprof.report import compare as report
-    from xpuprof.timing.comparison import compare
-    from xpuprof.timing.profiles import open_subject
+    from xpuprof.timing.comparison import Compared, Settings, compare_run, together
 
-    subject = open_subject(run)
-    what, rows = compare(
-        subject,
-        chosen,
-        metric=metric,
-        repeats=repeats,
-        seed=seed,
-        epsilon=error_bound,
-        confidence=confidence,
-    )
+    settings = Settings(metric, repeats, seed, error_bound, confidence)
+    with open_farm(workers, scheduler) as farm:
+        paths = [str(run.absolute() if workers or scheduler else run) for run in runs]
+        count = len(paths)
+        handles = farm.keep(compare_run, paths, [chosen] * count, [settings] * count)
+        done: list[Compared] = list(farm.get(handles))
+    whole = together(done)
     if plot:
-        report.draw(str(run), what, rows, plot)
-    show = report.as_json if as_json else report.as_text
-    result = show(str(run), what, len(subject.profile), rows)
-    if isinstance(result, str):
-        click.echo(result)
+        report.draw(whole.run, whole.metric, whole.rows, plot)
+    if not as_json:
+        click.echo(report.as_text(whole))
+    elif count == 1:
+        options.print_json(report.as_json(whole))
     else:
-        options.print_json(result)
+        runs_json = [report.as_json(each) for each in done]
+        options.print_json({"runs": runs_json, "together": report.as_json(whole)})

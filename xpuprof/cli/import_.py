@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Callable
+import uuid
 from pathlib import Path
 
 import click
 
 from xpuprof.cli import options
-from xpuprof.errors import InputError, UsageError
-from xpuprof.formats.detect import FORMATS, detect
+from xpuprof.errors import InputError
+from xpuprof.formats.detect import FORMATS
+from xpuprof.formats.imports import Imported, Refused, import_one, import_or_refuse, names_of
 from xpuprof.report.text import seconds
-from xpuprof.trace.imported import FOLDER, ImportedSlices, ImportWriter
-from xpuprof.trace.run import create_run
+from xpuprof.sampling.farm import open_farm
 
 SHOWN = 12
 """Metrics that are named in the text; --json names all."""
 
 
 @click.command(name="import")
-@click.argument("source", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="RUN")
+@click.argument(
+    "sources", metavar="SOURCE...", type=click.Path(path_type=Path), nargs=-1, required=True
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="RUN",
+    help="Run directory to make; of several sources the folder for theirs.",
+)
 @click.option("--format", "form", type=click.Choice(FORMATS), help="Instead of finding it out.")
 @click.option(
     "--map",
@@ -32,14 +39,17 @@ SHOWN = 12
     help="csv: which column is kernel, time (time=COLUMN:UNIT), gridx, lx, ...",
 )
 @options.force
+@options.workers
 @options.quiet
 @options.as_json
 def command(
-    source: Path,
+    sources: tuple[Path, ...],
     output: Path,
     form: str | None,
     columns: tuple[str, ...],
     force: bool,
+    workers: int | None,
+    scheduler: str | None,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -56,62 +66,53 @@ def command(
 
     \b
     xpuprof import report.sqlite -o RUN
+    xpuprof import rank*/report.sqlite -o FOLDER --workers 8     one run directory each
     xpuprof compare RUN
     """
-    form = form or detect(source)
-    if columns and form != "csv":
-        raise UsageError(f"--map is for csv; {source} is read as {form}")
-    output.absolute().parent.mkdir(parents=True, exist_ok=True)
-    # Imported beside the target first: a source that fails leaves the run that is there alone.
-    work = Path(tempfile.mkdtemp(prefix=f".{output.name}-", dir=output.absolute().parent))
-    try:
-        with ImportWriter(work) as writer:
-            _importer(form, columns)(source, writer)
-        run = create_run(
-            output,
-            argv=[],
-            force=force,
-            extra={"imported": {"source": str(source), "format": form, "slices": writer.rows}},
-        )
-        shutil.move(work / FOLDER, output / FOLDER)
-        run.finish("complete")
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    _report(output, form, ImportedSlices(output), as_json, quiet)
-
-
-def _importer(form: str, columns: tuple[str, ...]) -> Callable[[Path, ImportWriter], None]:
-    from importlib import import_module
-
-    if form == "csv":
-        from xpuprof.formats import tabular
-
-        chosen = tabular.parse_map(columns)
-        return lambda source, writer: tabular.load(source, writer, chosen)
-    name = {"simpoint": "frequency"}.get(form, form)
-    load: Callable[[Path, ImportWriter], None] = import_module(f"xpuprof.formats.{name}").load
-    return load
-
-
-def _report(output: Path, form: str, slices: ImportedSlices, as_json: bool, quiet: bool) -> None:
-    if not slices.rows:
-        raise InputError(f"{output} holds no slice")
-    metrics = slices.metrics
-    if as_json:
-        options.print_json(
-            {
-                "run": str(output),
-                "format": form,
-                "slices": slices.rows,
-                "metrics": metrics,
-                "vectors": [side for side in ("gpu", "cpu") if slices.has_vectors(side)],
-            }
-        )
+    token = uuid.uuid4().hex
+    if len(sources) == 1 and not (workers or scheduler):
+        _report([import_one(sources[0], output, form, columns, force, token)], [], as_json, quiet)
         return
-    total = ""
-    if "gpu_time" in metrics:
-        total = f", {seconds(float(slices.column('gpu_time').sum()))} of kernels"
-    click.echo(f"{output}: {slices.rows} slices from {form}{total}")
-    more = f" and {len(metrics) - SHOWN} more" * (len(metrics) > SHOWN)
-    click.echo(f"metrics: {', '.join(metrics[:SHOWN]) or 'none'}{more}")
-    options.note(f"next: xpuprof compare {output}", quiet)
+    names = names_of(sources)
+    count = len(sources)
+    with open_farm(workers, scheduler) as farm:
+        handles = farm.keep(
+            import_or_refuse,
+            [source.absolute() for source in sources],
+            [output.absolute() / name for name in names],
+            *([value] * count for value in (form, columns, force, token)),
+        )
+        done = list(farm.get(handles))
+    refused = [each for each in done if isinstance(each, Refused)]
+    _report([each for each in done if isinstance(each, Imported)], refused, as_json, quiet)
+    if refused:
+        others = "; the others were" if len(refused) < count else ""
+        raise InputError(f"{len(refused)} of {count} sources were not imported (see above){others}")
+
+
+def _report(done: list[Imported], refused: list[Refused], as_json: bool, quiet: bool) -> None:
+    if as_json:
+        runs = [_document(each) for each in done]
+        single = len(runs) == 1 and not refused
+        failed = [{"source": each.source, "reason": each.reason} for each in refused]
+        options.print_json(runs[0] if single else {"runs": runs, "failed": failed})
+        return
+    for each in done:
+        total = "" if each.kernel_time is None else f", {seconds(each.kernel_time)} of kernels"
+        click.echo(f"{each.run}: {each.slices} slices from {each.format}{total}")
+        more = f" and {len(each.metrics) - SHOWN} more" * (len(each.metrics) > SHOWN)
+        click.echo(f"metrics: {', '.join(each.metrics[:SHOWN]) or 'none'}{more}")
+    for one in refused:
+        click.echo(f"{one.source}: {one.reason}", err=True)
+    if done:
+        options.note(f"next: xpuprof compare {' '.join(each.run for each in done[:3])}", quiet)
+
+
+def _document(each: Imported) -> dict[str, object]:
+    return {
+        "run": each.run,
+        "format": each.format,
+        "slices": each.slices,
+        "metrics": each.metrics,
+        "vectors": each.vectors,
+    }

@@ -61,6 +61,15 @@ memory_weight = click.option(
     metavar="W",
     help="Share of stack distances beside block vectors, 0 to 1 [0.25 in a run with --memory].",
 )
+def workers(function: F) -> F:
+    """--workers and --scheduler: where work on many runs is done."""
+    several = click.option(
+        "--workers", type=click.IntRange(1), metavar="N", help="Use N Dask workers on this machine."
+    )
+    where = click.option(
+        "--scheduler", metavar="ADDRESS", help="Use the workers of a running Dask scheduler."
+    )
+    return several(where(function))
 
 
 def engines(function: F) -> F:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,8 +60,7 @@ PLAN = ("dim", "warp_buckets", "cpu_weight", "memory_weight")
 @click.option(
     "--ends/--no-ends", default=None, help="First and last slice stand for themselves [ends]."
 )
-@click.option("--workers", type=click.IntRange(1), help="Several RUNs on so many Dask workers.")
-@click.option("--scheduler", metavar="ADDRESS", help="Several RUNs on a Dask scheduler's workers.")
+@options.workers
 @click.option(
     "--input",
     "inputs",
@@ -201,7 +199,7 @@ def _from_runs(
     """Selects from several runs together, and writes `output`/selection.json."""
     from xpuprof.sampling import job
     from xpuprof.sampling.cluster_method import with_options
-    from xpuprof.sampling.farm import DaskFarm
+    from xpuprof.sampling.farm import open_farm
     from xpuprof.timing.choose import select_runs
 
     begin = time.perf_counter()
@@ -212,8 +210,7 @@ def _from_runs(
     own = {name: settings.pop(name) for name in PLAN if name in settings}
     if method == "gpu-point":
         own["cpu_weight"] = 0.0
-    farm = DaskFarm(workers or 2, scheduler) if workers or scheduler else None
-    with farm or nullcontext():
+    with open_farm(workers, scheduler) as farm:
         selection = select_runs(
             [str(source.resolve()) for source in sources],
             job.Plan(seed=seed, **own),

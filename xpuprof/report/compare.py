@@ -9,7 +9,7 @@ from typing import Any
 
 from xpuprof.errors import EngineError
 from xpuprof.report.text import percent, table
-from xpuprof.timing.comparison import Row
+from xpuprof.timing.comparison import Compared, Row
 
 KEYS = (
     "error_mean",
@@ -23,10 +23,10 @@ KEYS = (
 )
 
 
-def as_json(run: str, metric: str, slices: int, rows: Sequence[Row]) -> dict[str, Any]:
+def as_json(compared: Compared) -> dict[str, Any]:
     """The one object of `compare --json`; errors and widths are fractions, null: not stated."""
     methods = []
-    for row in rows:
+    for row in compared.rows:
         if row.reason:
             methods.append({"method": row.method, "reason": row.reason})
             continue
@@ -36,11 +36,17 @@ def as_json(run: str, metric: str, slices: int, rows: Sequence[Row]) -> dict[str
             entry[key] = value if value is None or math.isfinite(value) else None
         entry["basis"] = row.basis
         methods.append(entry)
-    return {"run": run, "metric": metric, "slices": slices, "methods": methods}
+    return {
+        "run": compared.run,
+        "metric": compared.metric,
+        "slices": compared.slices,
+        "methods": methods,
+    }
 
 
-def as_text(run: str, metric: str, slices: int, rows: Sequence[Row]) -> str:
+def as_text(compared: Compared) -> str:
     """The table, best speedup first, and below it the methods that could not run."""
+    rows = compared.rows
     ran = sorted((r for r in rows if not r.reason), key=lambda r: -(r.speedup or 0.0))
     headers = ("method", "error", "worst", "speedup", "samples", "interval", "held", "selection")
     body = [
@@ -56,7 +62,10 @@ def as_text(run: str, metric: str, slices: int, rows: Sequence[Row]) -> str:
         )
         for row in ran
     ]
-    lines = [f"{run}: {slices:,} slices, projected metric: {metric}", ""]
+    lines = [
+        f"{compared.run}: {compared.slices:,} slices, projected metric: {compared.metric}",
+        "",
+    ]
     lines.append(table(headers, body, "lrrrrrrr") if body else "no method can run on this profile")
     left_out = [row for row in rows if row.reason]
     if left_out:

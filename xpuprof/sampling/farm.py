@@ -153,7 +153,7 @@ class DaskFarm:
                     n_workers=workers,
                     threads_per_worker=1,
                     memory_limit=memory,
-                    dashboard_address=None,
+                    dashboard_address=":0",
                 )
             self._client: Any = self._distributed.Client(
                 scheduler or self._cluster, timeout="20s", set_as_default=False

@@ -9,8 +9,8 @@ SIGMOD 1996), by which the within-cluster sum of squares of any k is known exact
 stay with their candidate. The k that is chosen is then refined by Lloyd's steps over all points.
 
 Which path is taken, who is a candidate and every sum depend on the places and their order alone:
-draws are hashed from the points themselves, and sums are added up along one fixed tree. So the
-result is the same on one machine as on many, to the last bit.
+draws are hashed from points, seed and the place's number, and sums are added up along one fixed
+tree. So the result is the same on one machine as on many, to the last bit.
 """
 
 from __future__ import annotations
@@ -36,10 +36,12 @@ COUNTED = 1 / 64
 """Share of the distinct points (those whose hash is small) by which their number is estimated."""
 ROUNDS = 5
 """Passes that draw candidates: Bahmani et al. find nothing to gain from more."""
-OVERSAMPLING = 4.0
+SEEDS = 1_000_003
+"""Between the seeds of two draws."""
+OVERSAMPLING = 2.0
 """Candidates to expect of a round, over the most clusters that are wanted."""
-STEPS = 30
-TOLERANCE = 1e-4
+STEPS = 10
+TOLERANCE = 1e-3
 """Lloyd's steps over all points: at most so many, and none after one that gains less than this
 share of the within-cluster sum."""
 
@@ -176,8 +178,10 @@ def _features(farm: Farm, places: Sequence[object], most: int, seed: int) -> Bro
         cost = float(sum(farm.get(farm.keep(_cost, places, near))))
         if not cost > 0.0:
             break
-        draw = partial(_drawn, rate=OVERSAMPLING * most / cost, seed=seed + 7919 * (turn + 1))
-        rows = list(farm.get(farm.keep(draw, places, near)))
+        draw = partial(_drawn, rate=OVERSAMPLING * most / cost)
+        # Equal points of two places must not draw alike: together they count twice.
+        seeds = [seed + SEEDS * (turn * count + place + 1) for place in range(count)]
+        rows = list(farm.get(farm.keep(draw, places, near, seeds)))
         new = kmeans.merged(np.concatenate(rows)).x
         if not len(new):
             break
@@ -210,7 +214,7 @@ def _cost(points: Points, near: Near) -> float:
     return float(np.sum(points.weight * near.distance2))
 
 
-def _drawn(points: Points, near: Near, rate: float, seed: int) -> F32:
+def _drawn(points: Points, near: Near, seed: int, rate: float) -> F32:
     """Points drawn independently with probability rate x weight x squared distance (algorithm 2,
     step 4)."""
     chance = rate * points.weight * near.distance2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from xpuprof.sampling.profile import NeedsError
 from xpuprof.sampling.selection import Selection
 from xpuprof.timing import intervals
 from xpuprof.timing.extrapolate import sampling_error
-from xpuprof.timing.profiles import Subject, apply
+from xpuprof.timing.profiles import Subject, apply, open_subject
 
 F64 = npt.NDArray[np.float64]
 
@@ -44,6 +44,74 @@ class Row:
     bound: float | None = None
     basis: str = ""
     reason: str = ""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How methods are compared: `metric` is what is projected (None: time), `repeats` the seeds
+    from `seed` on, `epsilon` the error bound of methods that have one."""
+
+    metric: str | None = None
+    repeats: int = 10
+    seed: int = 1
+    epsilon: float = 0.05
+    confidence: float = 0.95
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The methods on one run, or on several together."""
+
+    run: str
+    metric: str
+    slices: int
+    rows: list[Row]
+
+
+def compare_run(path: str, methods: Sequence[str], settings: Settings) -> Compared:
+    """All methods on the run directory `path`; a piece of work for a farm."""
+    subject = open_subject(path)
+    metric, rows = compare(subject, methods, **asdict(settings))
+    return Compared(path, metric, len(subject.profile), rows)
+
+
+def together(runs: Sequence[Compared]) -> Compared:
+    """Means over several runs, each run counted once; the worst error; all samples. A method that
+    one of the runs cannot serve is left out, with that run's reason."""
+    if len(runs) == 1:
+        return runs[0]
+    metrics = sorted({run.metric for run in runs})
+    if len(metrics) > 1:
+        raise InputError(
+            f"the runs have no metric in common to project ({', '.join(metrics)}): name one that "
+            "all have with --metric"
+        )
+    rows = [_together(list(method)) for method in zip(*(run.rows for run in runs), strict=True)]
+    return Compared(f"{len(runs)} runs", metrics[0], sum(run.slices for run in runs), rows)
+
+
+def _together(rows: list[Row]) -> Row:
+    left_out = next((row for row in rows if row.reason), None)
+    if left_out is not None:
+        return left_out
+    speedups = [row.speedup for row in rows if row.speedup is not None]
+    return Row(
+        rows[0].method,
+        error_mean=_mean([row.error_mean for row in rows]),
+        error_max=max(row.error_max for row in rows if row.error_max is not None),
+        speedup=float(len(speedups) / np.sum(1.0 / np.array(speedups))),
+        samples=float(sum(row.samples for row in rows if row.samples is not None)),
+        interval_rel=_mean([row.interval_rel for row in rows]),
+        coverage=_mean([row.coverage for row in rows]),
+        selection_s=_mean([row.selection_s for row in rows]),
+        bound=_mean([row.bound for row in rows]),
+        basis=rows[0].basis,
+    )
+
+
+def _mean(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
 
 
 def compare(
