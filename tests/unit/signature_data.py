@@ -28,6 +28,7 @@ def process_of(
     table = pd.DataFrame(
         {
             "launch": np.arange(launches),
+            "lane_instructions": 0,
             "kernel": names,
             "call": calls,
             "program": "ab" * 16,

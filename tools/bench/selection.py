@@ -35,7 +35,7 @@ import xpuprof
 from xpuprof.errors import XpuprofError
 from xpuprof.sampling import bic, kmeans
 from xpuprof.sampling.times import typical_times
-from xpuprof.signature.matrix import Signature, xpu_signature
+from xpuprof.signature.matrix import xpu_signature
 from xpuprof.timing.choose import run_times
 from xpuprof.timing.intervals import estimate
 from xpuprof.timing.slices import main_process
@@ -256,18 +256,30 @@ def subjects(runs: list[str]) -> Iterator[tuple[str, Process, np.ndarray]]:
         yield Path(profile).name, process, times
 
 
-def _raw(process: Process, seed: int) -> Signature:
-    """Lengths as the reference has them: no normalisation, the counts themselves."""
+def _parts(process: Process, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """(mix, instructions) of the GPU part and of the CPU part."""
     base = xpu_signature(process, seed=seed, length_weight=0.0)
     width = int(base.parameters["dim"])
-    columns = []
     for part, column in enumerate(("gpu_instructions", "cpu_instructions")):
-        length = process.slices[column].to_numpy(float)
         mix = base.matrix[:, part * (width + 1) : part * (width + 1) + width]
         if mix.shape[1]:
-            mean = length[length > 0].mean() if length.any() else 1.0
-            columns.append((mix * (length / mean)[:, None]).astype(np.float32))
-    return Signature(np.hstack(columns), base.extent, base.instructions, base.parameters)
+            yield mix, process.slices[column].to_numpy(float)
+
+
+def _raw(process: Process, seed: int) -> np.ndarray:
+    """Lengths as the reference has them: no normalisation, the counts themselves."""
+    columns = [
+        mix * (length / max(length.mean(), 1.0))[:, None] for mix, length in _parts(process, seed)
+    ]
+    return np.hstack(columns).astype(np.float32)
+
+
+def _logarithm(process: Process, seed: int, weight: float) -> np.ndarray:
+    """Slices lie apart by the ratio of their lengths."""
+    columns = []
+    for mix, length in _parts(process, seed):
+        columns += [mix, np.log2(1.0 + length)[:, None] * weight * np.sqrt(0.5)]
+    return np.hstack(columns).astype(np.float32)
 
 
 Labels = Callable[[Process, int, int], dict[int, np.ndarray]]
@@ -283,6 +295,10 @@ def _clusters(matrix: np.ndarray, seed: int, most: int) -> dict[int, np.ndarray]
     points = kmeans.merged(matrix[1:-1])
     sweep = kmeans.sweep(points, most, seed)
     return {k: kmeans.nearest(points.x, one.centre)[points.point] for k, one in sweep.items()}
+
+
+def _by_logarithm(weight: float) -> Labels:
+    return lambda process, seed, k: _clusters(_logarithm(process, seed, weight), seed, k)
 
 
 def _strata(process: Process, seed: int, most: int) -> dict[int, np.ndarray]:
@@ -306,12 +322,25 @@ def _strata(process: Process, seed: int, most: int) -> dict[int, np.ndarray]:
 VARIANTS: dict[str, tuple[Labels, bool]] = {
     "default": by(),
     "multipliers by instructions": by(ratio=True),
-    "counts, not normalised": (lambda p, s, k: _clusters(_raw(p, s).matrix, s, k), False),
+    "counts, not normalised": (lambda p, s, k: _clusters(_raw(p, s), s, k), False),
+    "counts, multipliers by instructions": (lambda p, s, k: _clusters(_raw(p, s), s, k), True),
     "mix alone": by(length_weight=0.0),
     "mix alone, multipliers by instructions": by(ratio=True, length_weight=0.0),
     "mix alone, strata by length": (_strata, False),
-    "length weight 0.25": by(length_weight=0.25),
-    "length weight 4": by(length_weight=4.0),
+    "length weight 1": by(length_weight=1.0),
+    "length weight 16": by(length_weight=16.0),
+    "logarithm of length, weight 1": (
+        lambda p, s, k: _clusters(_logarithm(p, s, 1.0), s, k),
+        False,
+    ),
+    "logarithm of length, weight 4": (
+        lambda p, s, k: _clusters(_logarithm(p, s, 4.0), s, k),
+        False,
+    ),
+    "logarithm of length, multipliers by instructions": (
+        lambda p, s, k: _clusters(_logarithm(p, s, 1.0), s, k),
+        True,
+    ),
     "GPU part alone": by(cpu_weight=0.0),
     "CPU weight 0.1": by(cpu_weight=0.1),
     "CPU weight 0.9": by(cpu_weight=0.9),

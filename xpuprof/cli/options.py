@@ -61,6 +61,8 @@ memory_weight = click.option(
     metavar="W",
     help="Share of stack distances beside block vectors, 0 to 1 [0.25 in a run with --memory].",
 )
+
+
 def workers(function: F) -> F:
     """--workers and --scheduler: where work on many runs is done."""
     several = click.option(

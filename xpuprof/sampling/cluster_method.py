@@ -16,7 +16,7 @@ from xpuprof.sampling.farm import Farm, Here
 from xpuprof.sampling.representatives import Picks
 from xpuprof.sampling.settle import Clusters, Piece, Settled, settle
 from xpuprof.sampling.times import ENOUGH_FOR_MEDIAN, typical_times
-from xpuprof.signature.matrix import Signature
+from xpuprof.signature.matrix import Signature, inner_slices
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -127,11 +127,6 @@ def _chosen(
             return _by_times(here, found, points, signature, options, runs)
         piece = labelled(points, signature.extent, found.best)
         return settled(here, [piece], found, options), piece
-
-
-def inner_slices(slices: int, ends: bool) -> slice:
-    """The slices of a run that are clustered: all but the first and the last with `ends`."""
-    return slice(1, -1) if ends and slices > 2 else slice(0, slices)
 
 
 @dataclass(frozen=True, eq=False)

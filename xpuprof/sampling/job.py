@@ -21,7 +21,6 @@ from xpuprof.sampling import kmeans, many
 from xpuprof.sampling.cluster_method import (
     Options,
     cluster,
-    inner_slices,
     labelled,
     parameters,
     settled,
@@ -31,7 +30,7 @@ from xpuprof.sampling.selection import Marker, Representative, Selection
 from xpuprof.sampling.xpu_point import marker
 from xpuprof.signature import matrix
 from xpuprof.signature.kernels import merge
-from xpuprof.signature.matrix import Part, Scale
+from xpuprof.signature.matrix import Part, Scale, inner_slices
 
 if TYPE_CHECKING:
     from xpuprof.trace.tables import Process
@@ -202,7 +201,7 @@ def _project(source: Source, plan: Plan, ends: bool) -> _Run:
         cpu_weight=plan.cpu_weight,
         memory_weight=plan.memory_weight,
     )
-    scales = [matrix.scale_of(part) for part in parts]
+    scales = [matrix.scale_of(part, ends) for part in parts]
     slices = len(parts[0].length)
     inner = inner_slices(slices, ends)
     outer = np.delete(np.arange(slices), inner)

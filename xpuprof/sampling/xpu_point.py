@@ -63,7 +63,11 @@ def prepare(
     if method == "gpu-point":
         of_signature["cpu_weight"] = 0.0
     settings = with_options(**others)
-    return lambda seed: matrix.xpu_signature(process, seed=seed, **of_signature), settings
+
+    def make(seed: int) -> matrix.Signature:
+        return matrix.xpu_signature(process, seed=seed, ends=settings.ends, **of_signature)
+
+    return make, settings
 
 
 def summary(process: Process) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 CPU part and GPU part "need to be projected separately" because they differ in magnitude (section
 IV-D). Stack-distance vectors (LDV), where the run has them, make a part of their own beside each
 of the two. Each part becomes a mix (where its instructions go, normalised) and a length (how many
-there are, as a logarithm), each scaled so that neither part outweighs the other. docs/selection.md
+there are, over the mean), each scaled so that neither part outweighs the other. docs/selection.md
 tells why.
 """
 
@@ -31,8 +31,8 @@ CPU_WEIGHT = 0.5
 MEMORY_WEIGHT = 0.25
 """Share of a side (CPU, GPU) that its stack distances take from its block vectors, where it has
 any."""
-LENGTH_WEIGHT = 1.0
-"""Distance between two slices of equal mix, one twice as long as the other, in units of the
+LENGTH_WEIGHT = 4.0
+"""Distance between two slices of equal mix whose lengths differ by the mean length, in units of the
 root mean square norm of a part's mixes."""
 
 
@@ -64,8 +64,10 @@ def xpu_signature(
     cpu_weight: float = CPU_WEIGHT,
     memory_weight: float | None = None,
     length_weight: float = LENGTH_WEIGHT,
+    ends: bool = True,
 ) -> Signature:
-    """Signature of every slice of a recorded process; `dim` dimensions a part.
+    """Signature of every slice of a recorded process; `dim` dimensions a part. `ends`: the first
+    and the last slice stand apart, so the mean length is that of the others.
 
     Without CPU vectors, or with `cpu_weight` 0, it is the GPU's side alone. Launches without
     vectors are known by kernel name and grid. `memory_weight` None is MEMORY_WEIGHT where there are
@@ -80,7 +82,7 @@ def xpu_signature(
         cpu_weight=cpu_weight,
         memory_weight=memory_weight,
     )
-    scales = [scale_of(part) for part in parts]
+    scales = [scale_of(part, ends) for part in parts]
     settings = settings_of(scales, dim, warp_buckets, cpu_weight, memory_weight, length_weight)
     return Signature(*join(parts, scales, length_weight), settings)
 
@@ -109,6 +111,14 @@ class Scale:
     """Instructions; 0 of stack distances."""
     slices: int
     kind: str
+    inner: float
+    """Instructions of the slices that are clustered."""
+    inner_active: int
+
+    @property
+    def mean_length(self) -> float:
+        """Instructions of a slice that is clustered and has some in this part."""
+        return self.inner / self.inner_active if self.inner_active else 1.0
 
     def __add__(self, other: Scale) -> Scale:
         return Scale(
@@ -117,6 +127,8 @@ class Scale:
             self.total + other.total,
             self.slices + other.slices,
             self.kind,
+            self.inner + other.inner,
+            self.inner_active + other.inner_active,
         )
 
 
@@ -163,12 +175,21 @@ def project(
 _MEMORY = " memory"
 
 
-def scale_of(part: Part) -> Scale:
-    """The scale of one run's part."""
+def inner_slices(slices: int, ends: bool) -> slice:
+    """The slices of a run that are clustered: all but the first and the last with `ends`."""
+    return slice(1, -1) if ends and slices > 2 else slice(0, slices)
+
+
+def scale_of(part: Part, ends: bool) -> Scale:
+    """The scale of one run's part; `ends` as in `xpu_signature`."""
     square = float(np.einsum("ij,ij->", part.mix, part.mix, dtype=np.float64))
     active = int(np.count_nonzero(part.length))
     total = 0.0 if part.kind.endswith(_MEMORY) else float(part.length.sum())
-    return Scale(square, active, total, len(part.length), part.kind)
+    inner = part.length[inner_slices(len(part.length), ends)]
+    inner_active = int(np.count_nonzero(inner))
+    return Scale(
+        square, active, total, len(part.length), part.kind, float(inner.sum()), inner_active
+    )
 
 
 def settings_of(
@@ -286,7 +307,8 @@ def _name_hash(name: str) -> int:
 
 
 def join(parts: list[Part], scales: list[Scale], length_weight: float) -> tuple[F32, F64, F64]:
-    """[mix, log2(1 + length)] of each part, scaled to a root mean square norm of 1 and weighted.
+    """[mix, length] of each part: mixes scaled to a root mean square norm of 1, lengths to a mean
+    of 1, both weighted.
 
     Gives matrix, extent and instructions as `Signature` has them. `scales` are of all slices that
     are clustered together; extents are shares of their totals.
@@ -305,8 +327,8 @@ def join(parts: list[Part], scales: list[Scale], length_weight: float) -> tuple[
         mean_square = scale.square / max(scale.active, 1)
         factor = np.sqrt(share / mean_square) if mean_square > 0.0 else 1.0
         columns.append(part.mix * np.float32(factor))
-        logarithm = np.log2(1.0 + part.length) * (length_weight * np.sqrt(share))
-        columns.append(logarithm.astype(np.float32)[:, None])
+        length = part.length * (length_weight * np.sqrt(share) / scale.mean_length)
+        columns.append(length.astype(np.float32)[:, None])
         if scale.total:
             extent += part.length / scale.total * (sides[part.kind] / loaded if loaded else 1.0)
         if not part.kind.endswith(_MEMORY):
