@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from xpuprof.marker import window
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from xpuprof.trace.run import Run
 
 __version__ = "0.1.0"
+__all__ = ["__version__", "include", "open", "window"]
 
 
 def open(path: str | Path) -> Run:
@@ -25,3 +28,10 @@ def open(path: str | Path) -> Run:
     from xpuprof.trace.run import Run  # loaded here: importing xpuprof stays cheap
 
     return Run.open(path)
+
+
+def include() -> str:
+    """The folder to give a C or C++ compiler (-I) for `#include <xpuprof/marker.h>`."""
+    from xpuprof.engines.native import native_file
+
+    return str(native_file("include/xpuprof/marker.h").parent.parent)

@@ -79,6 +79,11 @@ typedef struct xp_device_ldv_row {
   uint64_t first_pair, n_pairs, flags;
 } xp_device_ldv_row;
 
+typedef struct xp_window_row {
+  uint64_t launch, open, tsc;
+  xp_text marker;
+} xp_window_row;
+
 typedef struct xp_image_row {
   xp_text build_id, path;
 } xp_image_row;
@@ -110,7 +115,8 @@ typedef struct xp_cut_row {
 typedef struct xp_counts {
   uint64_t texts; /* bytes */
   uint64_t metas, programs, kernels, gpu_blocks, launches, completes, stamps, vectors,
-      vector_pairs, grids, grid_runs, launch_grids, copies, resources, lanes, device_ldvs;
+      vector_pairs, grids, grid_runs, launch_grids, copies, resources, lanes, device_ldvs,
+      windows;
   uint64_t images, cpu_blocks, threads, bbvs, bbv_pairs, cuts, ldvs, ldv_pairs;
   uint64_t chunks, bytes, unknown_records;
   uint64_t version;
@@ -139,6 +145,7 @@ typedef struct xp_arrays {
   xp_resource_row *resources;
   xp_lanes_row *lanes;
   xp_device_ldv_row *device_ldvs;
+  xp_window_row *windows;
   xp_image_row *images;
   xp_cpu_block_row *cpu_blocks;
   xp_thread_row *threads;

@@ -340,6 +340,16 @@ static void lanes(xp_decoder *d, record *r) {
   ADD_ROW(d, r, lanes, row);
 }
 
+static void window(xp_decoder *d, record *r) {
+  xp_window_row row;
+  row.launch = varint(r);
+  row.open = u8(r);
+  row.tsc = u64(r);
+  row.marker = text(r, d);
+  if (!r->fault && row.launch != d->rows.launches) fault(r, XP_E_DENSE, row.launch);
+  ADD_ROW(d, r, windows, row);
+}
+
 static int event_record(xp_decoder *d, record *r) {
   switch (r->tag) {
     case XP_EV_META:
@@ -380,6 +390,9 @@ static int event_record(xp_decoder *d, record *r) {
       return 1;
     case XP_EV_LDV:
       device_ldv(d, r);
+      return 1;
+    case XP_EV_WINDOW:
+      window(d, r);
       return 1;
     case XP_EV_END:
       end_record(d, r);

@@ -13,6 +13,7 @@
 
 #include "grid_table.h"
 #include "posix_os.h"
+#include "window.h"
 #include "writer.h"
 #include "xpuprof/boundary.h"
 #include "xpuprof/part.h"
@@ -31,6 +32,10 @@ static struct {
   size_t scratch_room;
   xpu_cut_callback cut;
   void *cut_user;
+  xp_window window;
+  int excluded; /* --process does not name this process */
+  xpu_harvest harvest;
+  int ending; /* the window has passed, and the program is to be ended */
 } bus = {.events = {.fd = -1}};
 
 /* A spin lock: no libc state, safe wherever a device runtime calls us from. */
@@ -42,9 +47,11 @@ static void unlock(void) { __atomic_store_n(&bus.lock, 0, __ATOMIC_RELEASE); }
 
 static int raw_clock;
 
-__attribute__((constructor)) static void choose_clock(void) {
+__attribute__((constructor)) static void read_settings(void) {
   const char *clock = getenv(XPU_ENV_CLOCK);
   raw_clock = clock && !strcmp(clock, "monotonic_raw");
+  window_read(&bus.window, getenv(XPU_ENV_WINDOW), getenv(XPU_ENV_AFTER_WINDOW));
+  bus.excluded = !window_process_matches(getenv(XPU_ENV_PROCESSES));
 }
 
 uint64_t xpu_tsc(void) {
@@ -102,12 +109,23 @@ static void after_fork_in_child(void) {
   bus.lock = 0;
   xp_writer_abandon(&bus.events);
   bus.ready = 0;
+  window_forked(&bus.window);
+  if (bus.window.given) xpu_window_turned(bus.window.open, 0);
 }
 
 static void reset_tables(void) {
   bus.launches = bus.instrumented = 0;
   bus.programs = bus.kernels = 0;
   grid_table_clear(&bus.grids);
+}
+
+static void put_window(const char *marker) {
+  xp_body record = body(32 + strlen(marker));
+  xp_put_varint(&record, bus.launches);
+  xp_put_u8(&record, (uint8_t)bus.window.open);
+  xp_put_u64(&record, xpu_tsc());
+  xp_put_str(&record, marker);
+  put(XP_EV_WINDOW, &record, XP_NO_SLICE);
 }
 
 static void open_stream(void) {
@@ -117,7 +135,7 @@ static void open_stream(void) {
              *timer = getenv(XPU_ENV_TIMER);
   static int fork_handler;
   bus.ready = 1;
-  if (!dir || !*dir) return;
+  if (!dir || !*dir || bus.excluded) return;
   if (!fork_handler) fork_handler = !pthread_atfork(0, 0, after_fork_in_child);
   gethostname(host, sizeof host - 1);
   xp_part_name(part, host, rank, (unsigned)getpid());
@@ -135,6 +153,9 @@ static void open_stream(void) {
   put_meta("timer", timer ? timer : "");
   put_meta_number("tsc_load", xpu_tsc());
   put_meta_number("age_ns", posix_age());
+  if (!bus.window.given) return;
+  put_meta("window", getenv(XPU_ENV_WINDOW));
+  put_window("");
 }
 
 /* True when events are recorded; call with the lock held. */
@@ -149,7 +170,7 @@ static int recording(void) {
 
 enum { EXIT_PATIENCE_MS = 2000 };
 
-__attribute__((destructor)) static void at_exit(void) {
+__attribute__((destructor)) static void close_stream(void) {
   /* exit() may be called where a thread was stopped inside: then the stream stays open. */
   for (int tries = 0; __atomic_exchange_n(&bus.lock, 1, __ATOMIC_ACQUIRE); tries++) {
     if (tries == EXIT_PATIENCE_MS) return;
@@ -264,6 +285,13 @@ static uint32_t thread_number(void) {
   return mine - 1;
 }
 
+/* An engine that instrumented a launch did so inside the window. */
+static uint8_t flags_of(const xpu_launch *launch) {
+  if (!launch->reason) return XP_LAUNCH_INSTRUMENTED;
+  if (!bus.window.open || !strcmp(launch->reason, XPU_REASON_OUTSIDE)) return XP_LAUNCH_OUTSIDE;
+  return strcmp(launch->reason, XPU_REASON_LEFT_OUT) ? 0 : XP_LAUNCH_LEFT_OUT;
+}
+
 static void put_launch(uint64_t number, const xpu_launch *launch) {
   xp_body record = body(256 + (launch->reason ? strlen(launch->reason) : 0));
   xp_put_varint(&record, number);
@@ -276,13 +304,21 @@ static void put_launch(uint64_t number, const xpu_launch *launch) {
   xp_put_varint(&record, launch->device);
   xp_put_varint(&record, thread_number());
   xp_put_u64(&record, launch->tsc_run ? launch->tsc_run : xpu_tsc());
-  xp_put_u8(&record, launch->reason ? 0 : XP_LAUNCH_INSTRUMENTED);
+  xp_put_u8(&record, flags_of(launch));
   xp_put_str(&record, launch->reason);
   put(XP_EV_LAUNCH, &record, number);
 }
 
 __attribute__((noinline)) void xpu_cut(uint64_t slice) {
   VALGRIND_DO_CLIENT_REQUEST_STMT(XPU_CR_CUT, slice, 0, 0, 0, 0);
+}
+
+/* The window opened or closed: the trace and the CPU engine are told. */
+static void turn_window(int change, const char *marker) {
+  if (change == XP_WINDOW_STAYS) return;
+  put_window(marker);
+  xpu_window_turned(bus.window.open, bus.window.over);
+  if (bus.window.over && bus.window.ends_program) bus.ending = 1;
 }
 
 __attribute__((noinline)) uint64_t xpu_kernel_run(const xpu_launch *launch) {
@@ -294,6 +330,7 @@ __attribute__((noinline)) uint64_t xpu_kernel_run(const xpu_launch *launch) {
     put_launch(number, launch);
     xpu_cut(number);
     if (bus.cut) bus.cut(number, bus.cut_user);
+    turn_window(window_launched(&bus.window, bus.launches), "");
   }
   unlock();
   return number;
@@ -468,4 +505,46 @@ void xpu_register_cut(xpu_cut_callback callback, void *user) {
   bus.cut = callback;
   bus.cut_user = user;
   unlock();
+}
+
+/* ---- window --------------------------------------------------------------------------------- */
+
+int xpu_window_is_open(void) { return __atomic_load_n(&bus.window.open, __ATOMIC_RELAXED); }
+
+int xpu_process_counts(void) { return !bus.excluded; }
+
+__attribute__((noinline)) void xpu_window_turned(int open, int for_good) {
+  VALGRIND_DO_CLIENT_REQUEST_STMT(XPU_CR_WINDOW, open, for_good, 0, 0, 0);
+}
+
+void xpu_window_begin(const char *marker) {
+  lock();
+  if (recording()) turn_window(window_begins(&bus.window, marker), marker);
+  unlock();
+}
+
+void xpu_window_end(const char *marker) {
+  lock();
+  if (recording()) turn_window(window_ends(&bus.window, marker), marker);
+  unlock();
+  xpu_window_settle();
+}
+
+void xpu_register_harvest(xpu_harvest harvest) {
+  lock();
+  bus.harvest = harvest;
+  unlock();
+}
+
+/* _exit, not exit: the program's own handlers are for its end, not for the middle of it. */
+void xpu_window_settle(void) {
+  static int begun;
+  if (!__atomic_load_n(&bus.ending, __ATOMIC_ACQUIRE)) return;
+  if (__atomic_exchange_n(&begun, 1, __ATOMIC_ACQ_REL)) return;
+  if (bus.harvest) bus.harvest();
+  lock();
+  if (recording()) put_meta("ended", "after the window");
+  unlock();
+  close_stream();
+  _exit(0);
 }

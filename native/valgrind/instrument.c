@@ -157,7 +157,7 @@ IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *lay
     if (s->tag == Ist_Dirty) hide_fma(s->Ist.Dirty.details);
     if (options.memory && id != NO_BLOCK) add_accesses(out, s);
     addStmtToIRSB(out, s);
-    if (s->tag == Ist_IMark && i >= next_block) {
+    if (s->tag == Ist_IMark && i >= next_block && window_adds_counters()) {
       run r = scan(in, i);
       id = block_id(r.start, (UInt)(r.end - r.start), r.instructions);
       if (id != NO_BLOCK) add_counting(out, id, shadow, &marked);

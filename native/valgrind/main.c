@@ -20,11 +20,12 @@ static Bool root; /* the process that the user started */
 static void post_options(void) {
   root = options.supervisor == 0 || VG_(getppid)() == options.supervisor;
   threads_init();
+  window_init();
 }
 
 static void fini(Int exit_code) {
   (void)exit_code;
-  if (root || stream_is_open()) cut_last();
+  if (stream_is_open() || (root && !window_excludes_process())) cut_last();
   log_drop_empty();
 }
 
@@ -42,6 +43,9 @@ static Bool client_request(ThreadId tid, UWord *arguments, UWord *result) {
     case XPU_CR_API_LEAVE:
     case XPU_CR_CALLBACK_LEAVE:
       thread_leave(tid);
+      break;
+    case XPU_CR_WINDOW:
+      window_turn(arguments[1] != 0, arguments[2] != 0);
       break;
     default:
       return False;

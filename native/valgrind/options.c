@@ -24,7 +24,7 @@ typedef struct patterns {
 } patterns;
 
 static const HChar *const uncounted[] = {XP_UNCOUNTED_IMAGES};
-static patterns include_images, exclude_images, routines, thread_numbers;
+static patterns include_images, exclude_images, routines, thread_numbers, processes;
 
 static Bool add(patterns *list, const HChar *option, const HChar *pattern) {
   if (list->n == MAX_PATTERNS)
@@ -39,6 +39,9 @@ Bool option_parse(const HChar *argument) {
   } else if VG_INT_CLO (argument, "--supervisor", options.supervisor) {
   } else if VG_BOOL_CLO (argument, "--main-image-only", options.main_image_only) {
   } else if VG_BOOL_CLO (argument, "--memory", options.memory) {
+  } else if VG_BOOL_CLO (argument, "--window-closed", options.window_closed) {
+  } else if VG_STR_CLO (argument, "--process", text) {
+    return add(&processes, argument, text);
   } else if VG_STR_CLO (argument, "--include-image", text) {
     return add(&include_images, argument, text);
   } else if VG_STR_CLO (argument, "--exclude-image", text) {
@@ -62,7 +65,9 @@ void option_usage(void) {
    "    --exclude-image=GLOB      never count these images; repeatable\n"
    "    --main-image-only=no|yes  count only the program's own executable\n"
    "    --routine=GLOB            count only blocks that start in these routines; repeatable\n"
-   "    --count-thread=N          count only these logical threads; repeatable\n");
+   "    --count-thread=N          count only these logical threads; repeatable\n"
+   "    --process=GLOB            count only processes of these programs; repeatable\n"
+   "    --window-closed=no|yes    count nothing before the program's window opens\n");
 }
 
 static Bool matches_any(const HChar *const *patterns, UInt n, const HChar *path) {
@@ -99,6 +104,10 @@ Bool option_counts_thread(UInt number) {
   return thread_numbers.n == 0;
 }
 
+Bool option_counts_process(const HChar *path) {
+  return processes.n == 0 || matches(&processes, path);
+}
+
 static void append(HChar *line, const HChar *name, const patterns *list) {
   for (UInt i = 0; i < list->n; i++) {
     SizeT used = VG_(strlen)(line);
@@ -115,5 +124,6 @@ const HChar *option_filters(void) {
   append(line, "exclude-image", &exclude_images);
   append(line, "routine", &routines);
   append(line, "thread", &thread_numbers);
+  append(line, "process", &processes);
   return line;
 }

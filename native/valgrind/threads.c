@@ -98,7 +98,7 @@ void thread_first_instruction(ThreadId tid) {
 void thread_runs(ThreadId tid, ULong blocks_done) {
   thread *t = &threads[tid];
   (void)blocks_done;
-  Bool counts = t->counters && !is_off(t);
+  Bool counts = t->counters && !is_off(t) && window_is_open();
   const counters *target = counts ? t->counters : nobody;
   if (counts) t->ran = True;
   memory_switch(counts ? t->distances : NULL);

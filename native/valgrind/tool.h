@@ -26,7 +26,8 @@ typedef struct tool_options {
   const HChar *directory; /* execution folder; NULL: count, but write nothing */
   Int supervisor;         /* the root process is the one with this parent; 0: the first process */
   Bool main_image_only;
-  Bool memory; /* LRU stack distances of data accesses */
+  Bool memory;        /* LRU stack distances of data accesses */
+  Bool window_closed; /* the profile's window is not open at the start */
 } tool_options;
 
 extern tool_options options;
@@ -37,6 +38,7 @@ Bool option_counts_image(const HChar *path, Bool is_main);
 Bool option_filters_routines(void);
 Bool option_counts_routine(const HChar *name);
 Bool option_counts_thread(UInt number);
+Bool option_counts_process(const HChar *path);
 /* The filters in effect as one line, "" for none. */
 const HChar *option_filters(void);
 
@@ -85,6 +87,14 @@ ULong threads_total(void);       /* instructions of the whole run, from counters
 void threads_emit(UInt first);
 UInt threads_known(void);
 void threads_forked(ThreadId survivor);
+
+/* ---- window.c: when and where is counted ------------------------------------------------------
+ */
+void window_init(void);
+void window_turn(Bool open, Bool for_good);
+Bool window_is_open(void);
+Bool window_adds_counters(void); /* to what is translated now */
+Bool window_excludes_process(void);
 
 /* ---- memory.c: LRU stack distances ----------------------------------------------------------- */
 typedef struct distances distances;

@@ -35,12 +35,6 @@ def test_missing_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         opencl.OpenCl().environment("time", "async", tmp_path, GpuOptions())
 
 
-def test_filter_is_refused_not_ignored(tmp_path: Path) -> None:
-    """GIVEN a kernel filter THEN it is refused."""
-    with pytest.raises(EngineError, match="kernel filter"):
-        opencl.OpenCl().environment("profile", "async", tmp_path, GpuOptions(kernels="2-8"))
-
-
 def test_instrumenter_that_does_not_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """GIVEN an instrumenter that ends at once THEN the program goes on; its last word is kept."""
     broken = tmp_path / opencl.INSTRUMENTER

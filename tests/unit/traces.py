@@ -44,9 +44,10 @@ def launch(
     sizes: Sequence[int] = (64, 1, 1, 32, 1, 1, 0, 0, 0),
     thread: int = 0,
     reason: str = "",
+    flags: int | None = None,
 ) -> Record:
     body = varints([number, kernel]) + b"\1" + varints([*sizes, 7, 8, thread]) + u64(tsc)
-    return 4, body + bytes([not reason]) + text(reason), number
+    return 4, body + bytes([not reason if flags is None else flags]) + text(reason), number
 
 
 def complete(number: int, host: int, start: int = 0, end: int = 0) -> Record:
@@ -104,6 +105,10 @@ def device_ldv(
     """`groups`: of the launch, and those recorded."""
     body = varints([number, flags, accesses, recorded, *groups, len(pairs)])
     return 14, body + deltas(pairs), number
+
+
+def window(launch: int, is_open: bool, tsc: int, marker: str = "") -> Record:
+    return 13, varint(launch) + bytes([is_open]) + u64(tsc) + text(marker), None
 
 
 # ---- cpu.xpt -------------------------------------------------------------------------------------

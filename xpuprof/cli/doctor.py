@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 import click
 
+import xpuprof
 from xpuprof.cli import options
 from xpuprof.engines.base import Probe
 from xpuprof.engines.cuda_driver import Driver
@@ -14,19 +15,27 @@ from xpuprof.trace import clock
 
 
 @click.command(name="doctor")
+@click.option(
+    "--include", is_flag=True, help="Print only the folder of xpuprof/marker.h, for cc -I."
+)
 @options.as_json
-def command(as_json: bool) -> int:
+def command(include: bool, as_json: bool) -> int:
     """Tell what this machine can do, what is missing, and how to get it.
 
     \b
     xpuprof doctor
     xpuprof doctor --json
+    cc -I$(xpuprof doctor --include) app.c      with markers, docs/filters.md
     """
+    if include:
+        click.echo(xpuprof.include())
+        return 0
     found = probes()
     driver, outcomes = cuda_outcomes(lambda text: options.note(text, quiet=False))
     if as_json:
         options.print_json(
             {
+                "include": xpuprof.include(),
                 "clock": {"tsc_hz": clock.tsc_hz(), "tsc_invariant": clock.tsc_invariant()},
                 "engines": [
                     {
@@ -52,6 +61,7 @@ def command(as_json: bool) -> int:
         click.echo("\n".join([*_driver_lines(driver, outcomes), ""]))
     kind = "invariant" if clock.tsc_invariant() else "NOT invariant: CLOCK_MONOTONIC_RAW is used"
     click.echo(f"clock  {clock.tsc_hz() / 1e9:.4f} GHz time stamp counter, {kind}")
+    click.echo(f"marker header  {xpuprof.include()}/xpuprof/marker.h")
     return 0
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from xpuprof.cli import options
+from xpuprof.engines.filters import settings_text
 from xpuprof.report.text import count, percent, seconds, shorten, table
 from xpuprof.trace.run import Run
 from xpuprof.trace.summary import summarize
@@ -49,6 +50,12 @@ def _head(summary: dict[str, Any]) -> list[str]:
         ("slices", count(summary["slices"])),
         ("launches", f"{count(launches['seen'])}, {count(launches['instrumented'])} instrumented"),
     ]
+    if left := launches["left_out"]:
+        rows[-1] = ("launches", f"{rows[-1][1]}, {count(left)} left out by --kernels")
+    if settings := settings_text(summary["settings"]):
+        rows.insert(3, ("settings", settings))
+    if window := summary["window"]:
+        rows.insert(4, ("window", _window(window, summary["slices"])))
     if "cpu" in summary:
         cpu, gpu = summary["cpu"], summary["gpu"]
         rows += [
@@ -107,6 +114,16 @@ def _memory(memory: dict[str, Any]) -> list[tuple[str, str]]:
             if device[key]:
                 rows.append(("", f"{count(device[key])} launches {why}"))
     return rows
+
+
+def _window(window: dict[str, Any], slices: int) -> str:
+    if not window["openings"]:
+        return f"{window['spec']} never opened"
+    behind = "; the program was ended behind it" if window["ended"] else ""
+    return (
+        f"{window['spec']}, opened {count(window['openings'])} times: {count(slices)} slices of "
+        f"{count(window['of_slices'])}; all below is about it{behind}"
+    )
 
 
 def _kernels(summary: dict[str, Any]) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 import click
 
 from xpuprof.engines.base import CpuOptions
+from xpuprof.engines.filters import Scope, settings_text
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -136,6 +137,67 @@ def filters(function: F) -> F:
     ):
         result = option(result)
     return cast("F", result)
+
+
+_kernels = click.option(
+    "--kernels",
+    default="",
+    metavar="SPEC",
+    help="Instrument these launches only: 2-8@gemm.*,100- (docs/filters.md).",
+)
+_window = (
+    click.option(
+        "--window",
+        default="",
+        metavar="RANGE|[RANGE]@MARKER",
+        help="Profile this part only: launches (100-200), or what a marker encloses (@solve).",
+    ),
+    click.option(
+        "--after-window",
+        type=click.Choice(["continue", "end"]),
+        default="continue",
+        show_default=True,
+        help="Then the program goes on natively, or is ended (exit code 0).",
+    ),
+    click.option(
+        "--process",
+        "programs",
+        multiple=True,
+        metavar="GLOB",
+        help="Only processes of these programs, of those that the program starts.",
+    ),
+)
+
+
+def scope(with_kernels: bool) -> Callable[[F], F]:
+    """--window, --after-window, --process and, where launches are instrumented, --kernels; the
+    command receives them as `scope`."""
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def with_scope(
+            *args: Any,
+            window: str,
+            after_window: Any,
+            programs: tuple[str, ...],
+            **others: Any,
+        ) -> Any:
+            spec = others.pop("kernels") if with_kernels else ""
+            asked = Scope(spec, window, after_window, programs)
+            return function(*args, scope=asked, **others)
+
+        result: Any = with_scope
+        for option in reversed((*((_kernels,) if with_kernels else ()), *_window)):
+            result = option(result)
+        return cast("F", result)
+
+    return decorate
+
+
+def note_settings(settings: dict[str, Any], quiet: bool) -> None:
+    """Echoes filters and window where something is left out."""
+    if text := settings_text(settings):
+        note(text, quiet)
 
 
 def default_output(argv: tuple[str, ...] | list[str]) -> Path:

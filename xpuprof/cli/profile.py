@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from xpuprof.cli import options
-from xpuprof.engines.base import CpuOptions, GpuOptions
+from xpuprof.engines.base import CpuOptions
+from xpuprof.engines.filters import Scope
 from xpuprof.engines.gpu_tool import gpu_tool as load_beside
 from xpuprof.launch.choose import engines
 from xpuprof.launch.execute import Program, profile
@@ -15,9 +16,10 @@ from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
 from xpuprof.launch.streams import Input
 from xpuprof.launch.supervise import end_like
-from xpuprof.report.result import launches_json, warnings
+from xpuprof.report.result import launches_json, warnings, window_sentences
 from xpuprof.timing.processes import job_of
 from xpuprof.trace.run import create_run
+from xpuprof.trace.window import window_facts
 
 
 @click.command(name="profile", context_settings=options.PROGRAM_CONTEXT)
@@ -25,6 +27,7 @@ from xpuprof.trace.run import create_run
 @options.force
 @options.engines
 @options.filters
+@options.scope(with_kernels=True)
 @options.gpu_tool
 @options.seed
 @options.as_json
@@ -36,6 +39,7 @@ def command(
     cpu: str,
     gpu: str,
     cpu_options: CpuOptions,
+    scope: Scope,
     gpu_tool: str | None,
     seed: int,
     as_json: bool,
@@ -54,22 +58,19 @@ def command(
     chosen = engines(cpu, gpu, lambda text: options.note(text, quiet))
     tool = load_beside(gpu_tool, chosen.cpu, chosen.gpu) if gpu_tool else None
     program = Program(
-        resolved,
-        chosen.cpu,
-        chosen.gpu,
-        cpu_options,
-        GpuOptions(memory=cpu_options.memory),
-        gpu_tool=tool,
-        fallbacks=chosen.fallbacks,
+        resolved, chosen.cpu, chosen.gpu, cpu_options, scope, tool, fallbacks=chosen.fallbacks
     )
     folder = output or options.default_output(argv)
-    writer = create_run(folder, force=force, argv=list(argv), seed=seed)
+    writer = create_run(folder, force=force, argv=list(argv), seed=seed, extra=program.extra)
+    options.note_settings(program.settings, quiet)
     for sentence in chosen.notes:
         options.note(sentence, quiet)
     ending = profile(writer, program, Input(), user=True)
     run = finish(writer, folder)
     assert run.profile is not None
     job = job_of(run.profile)
+    for sentence in window_sentences(job):
+        options.note(sentence, quiet)
     if as_json:
         options.print_json(
             {
@@ -78,6 +79,7 @@ def command(
                 "reason": run.reason,
                 "exit_code": ending.exit_code,
                 "slices": len(job.slices),
+                "window": window_facts(job.processes[0]),
                 "processes": [key.label for key in job.keys] if job.several else [],
                 "launches": launches_json(job),
             }

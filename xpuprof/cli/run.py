@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from xpuprof.cli import options
-from xpuprof.engines.base import CpuOptions, GpuOptions, Timer
+from xpuprof.engines.base import CpuOptions, Timer
+from xpuprof.engines.filters import Scope
 from xpuprof.engines.gpu_tool import gpu_tool as load_beside
 from xpuprof.errors import UsageError
 from xpuprof.launch.choose import engines
@@ -32,6 +33,7 @@ from xpuprof.trace.run import Run, create_run
 @options.force
 @options.engines
 @options.filters
+@options.scope(with_kernels=True)
 @options.gpu_tool
 @options.timer
 @options.repeat
@@ -48,6 +50,7 @@ def command(
     cpu: str,
     gpu: str,
     cpu_options: CpuOptions,
+    scope: Scope,
     gpu_tool: str | None,
     timer: Timer,
     repeat: int,
@@ -75,18 +78,12 @@ def command(
     resolved = resolve(argv)
     found = engines(cpu, gpu, lambda text: options.note(text, quiet))
     tool = load_beside(gpu_tool, found.cpu, found.gpu) if gpu_tool else None
-    program = Program(
-        resolved,
-        found.cpu,
-        found.gpu,
-        cpu_options,
-        GpuOptions(memory=cpu_options.memory),
-        fallbacks=found.fallbacks,
-    )
+    program = Program(resolved, found.cpu, found.gpu, cpu_options, scope, fallbacks=found.fallbacks)
     function_of(method)  # an unknown one is said now, not after the runs
     settings = _signature(method, memory_weight, cpu_options.memory)
     folder = output or options.default_output(argv)
-    writer = create_run(folder, force=force, argv=list(argv), seed=seed)
+    writer = create_run(folder, force=force, argv=list(argv), seed=seed, extra=program.extra)
+    options.note_settings(program.settings, quiet)
     for sentence in found.notes:
         options.note(sentence, quiet)
     source = Input()

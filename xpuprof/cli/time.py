@@ -9,6 +9,7 @@ import numpy as np
 
 from xpuprof.cli import options
 from xpuprof.engines.base import Timer
+from xpuprof.engines.filters import Scope
 from xpuprof.engines.gpu_tool import gpu_tool as load_beside
 from xpuprof.launch.choose import gpu_engine
 from xpuprof.launch.execute import Program, time
@@ -31,6 +32,7 @@ from xpuprof.trace.run import create_run
 @click.option(
     "--gpu", default="auto", show_default=True, metavar="ENGINE", help="GPU engine, or none."
 )
+@options.scope(with_kernels=False)
 @options.gpu_tool
 @options.timer
 @options.repeat
@@ -61,6 +63,7 @@ def command(
     output: Path | None,
     force: bool,
     gpu: str,
+    scope: Scope,
     gpu_tool: str | None,
     timer: Timer,
     repeat: int,
@@ -86,9 +89,10 @@ def command(
     resolved = resolve(argv)
     engine = gpu_engine(gpu)
     tool = load_beside(gpu_tool, None, engine) if gpu_tool else None
-    program = Program(resolved, None, engine, gpu_tool=tool)
+    program = Program(resolved, None, engine, scope=scope, gpu_tool=tool)
     folder = output or options.default_output(argv)
-    writer = create_run(folder, force=force, argv=list(argv), seed=0)
+    writer = create_run(folder, force=force, argv=list(argv), seed=0, extra=program.extra)
+    options.note_settings(program.settings, quiet)
     source = Input()
     endings = [
         time(writer, program, source, timer, i, user=i == 0, again=repeat > 1)

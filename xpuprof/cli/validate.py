@@ -9,6 +9,7 @@ import click
 
 from xpuprof.cli import options
 from xpuprof.engines.base import Timer
+from xpuprof.engines.filters import Scope
 from xpuprof.errors import UsageError
 from xpuprof.launch.choose import gpu_engine
 from xpuprof.launch.execute import Program, first, time
@@ -18,6 +19,7 @@ from xpuprof.launch.streams import Input
 from xpuprof.launch.supervise import Ending, end_like
 from xpuprof.report.validation import validation_text
 from xpuprof.sampling.file import read_selection
+from xpuprof.sampling.selection import Selection
 from xpuprof.timing.timed import from_executions
 from xpuprof.timing.validation import as_json as validation_json
 from xpuprof.timing.validation import image_differences, input_differences, validate
@@ -79,7 +81,8 @@ def command(
     chosen = read_selection(selection)
     resolved = resolve(argv)
     differences = [*image_differences(chosen, resolved[0]), *input_differences(chosen)]
-    program = Program(resolved, None, gpu_engine(gpu))
+    program = Program(resolved, None, gpu_engine(gpu), scope=_scope(chosen))
+    options.note_settings(program.settings, quiet)
     with tempfile.TemporaryDirectory(prefix="xpuprof-validate-") as scratch:
         folder = output or Path(scratch) / "run"
         run, ending = _execute(program, folder, force, argv, timer, repeat)
@@ -98,6 +101,16 @@ def command(
     return end_like(ending)
 
 
+def _scope(selection: Selection) -> Scope:
+    """The window that the selection is about, in the processes that it is about."""
+    asked = selection.identity.get("settings", {})
+    return Scope(
+        window=asked.get("window", ""),
+        after_window=asked.get("after_window", "continue"),
+        processes=tuple(asked.get("processes", ())),
+    )
+
+
 def _execute(
     program: Program, folder: Path, force: bool, argv: tuple[str, ...], timer: Timer, repeat: int
 ) -> tuple[Run, Ending]:
@@ -106,7 +119,7 @@ def _execute(
         raise UsageError(
             "no GPU engine can be used here, so no kernel would be seen; xpuprof doctor tells why"
         )
-    writer = create_run(folder, force=force, argv=list(argv), seed=0)
+    writer = create_run(folder, force=force, argv=list(argv), seed=0, extra=program.extra)
     source = Input()
     ending = first(writer, program, source)
     for i in range(repeat):

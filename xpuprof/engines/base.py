@@ -45,6 +45,10 @@ class CpuOptions:
     """Also record LRU stack distances of data accesses, by slice and thread (slow)."""
     gpu_tool: str = ""
     """Path of a GPU tool that the engine itself is to load into the program (`pin` only)."""
+    window: str = ""
+    """What `--window` asks for; empty: count from the start to the end."""
+    processes: tuple[str, ...] = ()
+    """Count only processes of these programs (globs); empty: all."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,8 @@ class CpuEngine(Protocol):
     """Counts the CPU's basic blocks, cut at every boundary; writes cpu.xpt."""
 
     name: str
+    honours: frozenset[str]
+    """Options of filters and windows that it can do, as the user writes them."""
 
     def probe(self) -> Probe: ...
 
@@ -77,6 +83,8 @@ class GpuEngine(Protocol):
     """Sees every launch; counts the device's basic blocks (profile) or stamps (time)."""
 
     name: str
+    honours: frozenset[str]
+    """As a CPU engine's."""
 
     def probe(self) -> Probe: ...
 

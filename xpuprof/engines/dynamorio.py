@@ -45,6 +45,9 @@ class DynamoRio:
     """Exact per-thread vectors; threads run in parallel, and every instruction set is kept."""
 
     name = "dynamorio"
+    honours = frozenset(
+        {"--include-image", "--exclude-image", "--main-image-only", "--routine", "--thread"}
+    )
 
     def probe(self) -> Probe:
         client, home = native_file(CLIENT), os.environ.get("DYNAMORIO_HOME", "")
@@ -81,10 +84,6 @@ class DynamoRio:
         if not probe.available:
             raise EngineError(
                 f"CPU engine dynamorio: {', '.join(probe.missing)} is missing; {probe.advice}"
-            )
-        if options.memory:
-            raise EngineError(
-                "CPU engine dynamorio records no stack distances; use --cpu valgrind with --memory"
             )
         folder = execution_dir.resolve()
         lines = [

@@ -36,6 +36,7 @@ class Gtpin:
     callbacks in timer runs."""
 
     name = "gtpin"
+    honours = frozenset({"--process"})
 
     def probe(self) -> Probe:
         library = native_file(LIBRARY)
@@ -57,8 +58,6 @@ class Gtpin:
             raise EngineError(
                 f"GPU engine gtpin: {', '.join(probe.missing)} is missing; {probe.advice}"
             )
-        if options.kernels:
-            raise EngineError("GPU engine gtpin has no kernel filter yet; leave --kernels away")
         libraries = f"{probe.details['kit']}/Lib/intel64"
         path = ":".join(filter(None, [libraries, os.environ.get("LD_LIBRARY_PATH")]))
         preload = ":".join(filter(None, [os.environ.get("LD_PRELOAD"), probe.details["library"]]))

@@ -128,6 +128,7 @@ class OpenCl:
     """Exact per-warp vectors on OpenCL's CPU devices; stamps of every launch on any device."""
 
     name = "opencl"
+    honours = frozenset({"--kernels", "--memory", "--process", "--window", "--after-window end"})
 
     def probe(self) -> Probe:
         missing = [
@@ -157,9 +158,7 @@ class OpenCl:
         """Loads the layer in front of those that the user asked for.
 
         pyopencl's cache is switched off: it holds native binaries, which cannot be instrumented.
-        Raises EngineError when a needed part is not there or a filter was asked for."""
-        if options.kernels:
-            raise EngineError("GPU engine opencl has no kernel filter yet; leave --kernels away")
+        Raises EngineError when a needed part is not there."""
         needed = (LAYER, INSTRUMENTER) if mode == "profile" else (LAYER,)
         for name in needed:
             if not native_file(name).is_file():

@@ -41,6 +41,7 @@ class Pin:
     options."""
 
     name = "pin"
+    honours = frozenset({"--include-image", "--exclude-image", "--main-image-only"})
 
     def probe(self) -> Probe:
         details = {"state": STATE}
@@ -61,10 +62,6 @@ class Pin:
         if not probe.available:
             raise EngineError(
                 f"CPU engine pin: {', '.join(probe.missing)} is missing; {probe.advice}"
-            )
-        if options.routines or options.threads:
-            raise EngineError(
-                "CPU engine pin has no routine and no thread filter; use --cpu valgrind for these"
             )
         filters: list[str] = []
         for pattern in options.include_images:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from xpuprof.engines.base import CpuOptions, Probe
+from xpuprof.engines.filters import starts_closed
 from xpuprof.engines.native import native_file
 from xpuprof.errors import EngineError
 
@@ -57,6 +58,18 @@ class Valgrind:
     turns."""
 
     name = "valgrind"
+    honours = frozenset(
+        {
+            "--include-image",
+            "--exclude-image",
+            "--main-image-only",
+            "--routine",
+            "--thread",
+            "--memory",
+            "--process",
+            "--window",
+        }
+    )
 
     def probe(self) -> Probe:
         valgrind, folder = _launcher(), _library_folder()
@@ -132,6 +145,10 @@ def _filters(options: CpuOptions) -> Iterator[str]:
         yield f"--routine={pattern}"
     for thread in options.threads:
         yield f"--count-thread={thread}"
+    for glob in options.processes:
+        yield f"--process={glob}"
+    if starts_closed(options.window):
+        yield "--window-closed=yes"
     if options.memory:
         yield "--memory=yes"
     if options.main_image_only:

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from xpuprof.errors import UsageError
 from xpuprof.formats.output import refuse_existing
 from xpuprof.sampling.parts import part
-from xpuprof.sampling.selection import EXIT_KERNEL, Selection
+from xpuprof.sampling.selection import NO_KERNELS, Selection
 from xpuprof.timing.processes import job_of
-from xpuprof.timing.slices import slice_bounds
+from xpuprof.timing.slices import slice_spans
 from xpuprof.trace.tables import Execution, Process
 
 _PID = 1
@@ -57,8 +57,8 @@ def events(execution: Execution, selection: Selection | None) -> Iterator[dict[s
         own = selection
         if selection is not None and job.several:
             own = part(selection, number) if selection.slices == len(job.slices) else None
-        bounds = slice_bounds(execution, process, own=job.several)
-        for event in _tracks(execution, process, own, bounds):
+        spans = slice_spans(execution, process, own=job.several)
+        for event in _tracks(execution, process, own, spans):
             yield {**event, "pid": _PID + number}
 
 
@@ -66,12 +66,12 @@ def _tracks(
     execution: Execution,
     process: Process,
     selection: Selection | None,
-    bounds: npt.NDArray[np.int64],
+    spans: npt.NDArray[np.int64],
 ) -> Iterator[dict[str, Any]]:
-    """The events of one process, whose slices begin and end at `bounds` (ticks)."""
+    """The events of one process, whose slices begin and end at `spans` (ticks)."""
     scale = 1e6 / float(execution.record["tsc_hz"])
     origin = int(execution.record.get("tsc_start") or process.meta.get("tsc_load") or 0)
-    time = (bounds - origin) * scale
+    time = (spans - origin) * scale
     yield _name("process_name", _PID, 0, f"{process.name} ({execution.name})")
     yield _name("thread_name", _PID, _SLICES, "slices")
     fits = selection is not None and selection.slices == len(process.slices)
@@ -87,9 +87,9 @@ def _tracks(
     names = process.slices["kernel"].astype(str).tolist()
     calls = process.slices["call"].tolist()
     for row, (kernel, call) in enumerate(zip(names, calls, strict=True)):
-        what = "program exit" if kernel == EXIT_KERNEL else f"{kernel}, call {call}"
+        what = NO_KERNELS.get(kernel) or f"{kernel}, call {call}"
         arguments: dict[str, Any] = {"slice": row, "ends with": what}
-        event = _span(_SLICES, f"slice {row}", "slice", time[row], time[row + 1], arguments)
+        event = _span(_SLICES, f"slice {row}", "slice", time[row, 0], time[row, 1], arguments)
         if labels is not None:
             arguments["cluster"] = int(labels[row])
             event["cname"] = _COLOURS[int(labels[row]) % len(_COLOURS)]
@@ -102,8 +102,8 @@ def _tracks(
                 _REPRESENTATIVES,
                 title,
                 "representative",
-                time[r.slice],
-                time[r.slice + 1],
+                time[r.slice, 0],
+                time[r.slice, 1],
                 arguments,
             )
             event["cname"] = _COLOURS[r.cluster % len(_COLOURS)]

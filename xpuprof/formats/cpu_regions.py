@@ -105,6 +105,11 @@ def regions(
 
 
 def _cpu(process: Process) -> CpuVectors:
+    if process.window is not None:
+        raise InputError(
+            f"the run is of the window {process.window.spec}, so what the program executed before "
+            "it was not counted; export from a profile of the whole program"
+        )
     if process.cpu is None or not len(process.cpu.block):
         raise InputError(
             "the run has no CPU block vectors; record it with a CPU engine: "

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 from xpuprof.errors import InputError
 from xpuprof.sampling.parts import first_region
-from xpuprof.sampling.selection import EXIT_KERNEL, Representative, Selection
+from xpuprof.sampling.selection import NO_KERNELS, Representative, Selection
 
 
 def launched(selection: Selection) -> list[tuple[int, Representative]]:
     """(launch from 0, representative) of every representative that ends with a kernel, in order.
 
-    Slice i ends with launch i; the last slice ends with program exit and has no launch. Raises
+    Launches count from the program's start, in a window too. Program exit is none. Raises
     InputError when no representative has one, and for selections over several processes, whose
     slices are numbered on (`parts.part` takes one of them out).
     """
@@ -20,7 +20,16 @@ def launched(selection: Selection) -> list[tuple[int, Representative]]:
         raise InputError(
             "the selection spans several processes; export the selection of one process at a time"
         )
-    found = [(r.slice, r) for r in selection.representatives if r.end.kernel != EXIT_KERNEL]
+    if selection.window and "rows" not in selection.identity["window"]:
+        raise InputError(
+            f"the selection is of the window {selection.window} of several processes, whose "
+            "launches it cannot number; select from a run of one process, or without --window"
+        )
+    found = [
+        (selection.launch_number(r), r)
+        for r in selection.representatives
+        if r.end.kernel not in NO_KERNELS
+    ]
     if not found:
         raise InputError("the selection has no kernel: its only slice is the whole program")
     return sorted(found, key=lambda pair: pair[0])

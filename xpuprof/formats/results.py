@@ -18,7 +18,7 @@ from typing import Any
 
 from xpuprof.errors import InputError
 from xpuprof.formats import accelsim_log, gem5_stats
-from xpuprof.sampling.selection import EXIT_KERNEL, Selection
+from xpuprof.sampling.selection import NO_KERNELS, Selection
 
 Metrics = dict[str, float]
 Found = tuple["int | None", Metrics]
@@ -100,7 +100,7 @@ def _from_gem5(file: str, text: str, selection: Selection) -> list[Found]:
 def _from_accelsim(file: str, text: str, selection: Selection) -> list[Found]:
     kernels = accelsim_log.parse(file, text)
     with_kernel = [
-        i for i, r in enumerate(selection.representatives) if r.end.kernel != EXIT_KERNEL
+        i for i, r in enumerate(selection.representatives) if r.end.kernel not in NO_KERNELS
     ]
     numbered = [k.launch for k in kernels]
     if any(r.process for r in selection.representatives):
@@ -109,7 +109,7 @@ def _from_accelsim(file: str, text: str, selection: Selection) -> list[Found]:
             "each and estimate process by process"
         )
     if all(number is not None for number in numbered):
-        by_slice = {selection.representatives[i].slice: i for i in with_kernel}
+        by_slice = {selection.launch_number(selection.representatives[i]): i for i in with_kernel}
         places = []
         for kernel in kernels:
             assert kernel.launch is not None

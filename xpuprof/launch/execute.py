@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from xpuprof.engines.base import CpuEngine, CpuOptions, GpuEngine, GpuOptions, Mode, Timer
+from xpuprof.engines.filters import (
+    ENV_AFTER_WINDOW,
+    ENV_KERNELS,
+    ENV_PROCESSES,
+    ENV_WINDOW,
+    Scope,
+    check_engines,
+    settings,
+)
 from xpuprof.engines.gpu_tool import GpuTool
+from xpuprof.engines.native import native_file
 from xpuprof.launch.streams import Input, streams
 from xpuprof.launch.supervise import Ending, run
 from xpuprof.trace.clock import ENV_CLOCK
 from xpuprof.trace.clock import source as source_of_stamps
 from xpuprof.trace.run import RunWriter
 
-_ENV_DIR, _ENV_MODE, _ENV_TIMER = "XPUPROF_DIR", "XPUPROF_MODE", "XPUPROF_TIMER"  # boundary.h
+# boundary.h
+_ENV_DIR, _ENV_MODE, _ENV_TIMER = "XPUPROF_DIR", "XPUPROF_MODE", "XPUPROF_TIMER"
+_ENV_RUNTIME = "XPUPROF_RUNTIME"
+RUNTIME = "libxpuprof_rt.so"
 
 
 @dataclass(frozen=True)
@@ -26,10 +40,23 @@ class Program:
     cpu: CpuEngine | None
     gpu: GpuEngine | None
     cpu_options: CpuOptions = field(default_factory=CpuOptions)
-    gpu_options: GpuOptions = field(default_factory=GpuOptions)
+    scope: Scope = field(default_factory=Scope)
     gpu_tool: GpuTool | None = None
     fallbacks: tuple[str, ...] = ()
     """Why better engines were not taken, one sentence each; kept in the manifest."""
+
+    def __post_init__(self) -> None:
+        check_engines(self.cpu, self.gpu, self.cpu_options, self.scope)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Filters and window in effect, as the manifest keeps them; empty: everything counts."""
+        return settings(self.scope, self.cpu_options)
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        """What the manifest says of them."""
+        return {"settings": self.settings} if self.settings else {}
 
 
 def profile(
@@ -85,7 +112,7 @@ def _execute(
             "cpu_engine": cpu.name if cpu else "none",
             "gpu_engine": program.gpu.name if program.gpu else "none",
             "timer": timer if mode == "time" else "",
-            "filters": asdict(cpu_options) if cpu else {},
+            "filters": program.settings if mode == "profile" else settings(program.scope),
             "gpu_tool": str(tool.path) if tool else "",
             "fallbacks": list(program.fallbacks) if mode == "profile" else [],
         }
@@ -93,10 +120,12 @@ def _execute(
     ending: Ending | None = None
     try:
         with ExitStack() as stack:
-            environment = _environment(stack, program.gpu, mode, timer, folder, program.gpu_options)
+            environment = _environment(stack, program, mode, timer, folder)
             argv = program.argv
             if cpu:
-                argv, more = cpu.wrap(argv, cpu_options, folder)
+                scope = program.scope
+                options = replace(cpu_options, window=scope.window, processes=scope.processes)
+                argv, more = cpu.wrap(argv, options, folder)
                 environment |= more
             if tool:
                 argv, more = tool.load(argv, environment, cpu)
@@ -109,18 +138,18 @@ def _execute(
 
 
 def _environment(
-    stack: ExitStack,
-    gpu: GpuEngine | None,
-    mode: Mode,
-    timer: Timer,
-    folder: Path,
-    options: GpuOptions,
+    stack: ExitStack, program: Program, mode: Mode, timer: Timer, folder: Path
 ) -> dict[str, str]:
-    environment = dict(os.environ)
+    outer = (ENV_KERNELS, ENV_WINDOW, ENV_AFTER_WINDOW, ENV_PROCESSES)  # of an xpuprof around us
+    environment = {k: v for k, v in os.environ.items() if k not in outer}
+    environment |= program.scope.environment()
     environment[_ENV_DIR] = str(folder.resolve())
     environment[_ENV_MODE] = mode
     environment[_ENV_TIMER] = timer if mode == "time" else ""
     environment[ENV_CLOCK] = source_of_stamps()
+    environment[_ENV_RUNTIME] = str(native_file(RUNTIME))
+    gpu = program.gpu
+    options = GpuOptions(program.scope.kernels, program.cpu_options.memory)
     if gpu:
         environment |= gpu.environment(mode, timer, folder, options)
         environment |= stack.enter_context(gpu.start_services(mode, folder, options))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from xpuprof.errors import TraceError
+from xpuprof.trace.reader import process_folders
 from xpuprof.trace.run import Run, RunWriter
 from xpuprof.trace.tables import Execution, Process
 
@@ -17,8 +18,11 @@ def finish(writer: RunWriter, folder: Path) -> Run:
     """
     reason = ""
     try:
-        for execution in Run.open(folder).executions:
+        run = Run.open(folder)
+        for execution in run.executions:
             reason = reason or str(execution.record.get("reason", ""))
+            if not reason and execution.role == "profile":
+                reason = _no_process(run, execution)
             for process in execution.processes:
                 reason = reason or _failure(execution, process)
                 if not process.complete and not reason:
@@ -39,3 +43,11 @@ def _failure(execution: Execution, process: Process) -> str:
             name = execution.record.get(key.removesuffix("_failed"), "")
             return f"{what} {name} failed in process {process.name} of {execution.name}: {why}"
     return ""
+
+
+def _no_process(run: Run, execution: Execution) -> str:
+    """That `--process` names none of the program's processes, where it is so."""
+    globs = run.manifest.get("settings", {}).get("processes", ())
+    if not globs or process_folders(run.path / execution.name):
+        return ""
+    return f"no process of the program is one of --process {', '.join(globs)}"

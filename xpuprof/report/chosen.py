@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from xpuprof.report.text import count, percent, seconds, shorten, table
 from xpuprof.sampling.estimate import Estimate
-from xpuprof.sampling.selection import EXIT_KERNEL, Selection
+from xpuprof.sampling.selection import NO_KERNELS, Selection
 from xpuprof.sampling.stability import Stability
 
 SHOWN = 40
@@ -38,6 +38,7 @@ def as_json(chosen: Chosen) -> dict[str, Any]:
         "source": chosen.source,
         "method": selection.method,
         "seed": selection.seed,
+        "window": selection.window or None,
         "slices": selection.slices,
         "processes": list(selection.identity.get("processes", [])),
         "k": selection.k,
@@ -77,7 +78,7 @@ def as_text(chosen: Chosen) -> str:
         [
             count(r.slice),
             *([labels[r.process]] if labels else []),
-            "program exit" if r.end.kernel == EXIT_KERNEL else shorten(r.end.kernel),
+            NO_KERNELS.get(r.end.kernel) or shorten(r.end.kernel),
             count(r.end.call),
             str(r.cluster),
             f"{r.multiplier:,.5g}",
@@ -98,12 +99,19 @@ def as_text(chosen: Chosen) -> str:
     ]
     if len(selection.representatives) > SHOWN:
         lines.append(f"... and {count(len(selection.representatives) - SHOWN)} more")
+    if selection.window:
+        lines.append(window_line(selection))
     if selection.covered < 1.0:
         lines.append(f"covered         {percent(selection.covered)} of the slices")
     if estimate is not None:
         lines.append(f"projected       {seconds(estimate.value)}{_interval(estimate)}")
     lines += [_stability(s) for s in chosen.stability]
     return "\n".join(lines)
+
+
+def window_line(selection: Selection) -> str:
+    """What the user must not overlook."""
+    return f"window          {selection.window}: all numbers are about it, not the whole program"
 
 
 def _interval(estimate: Estimate) -> str:

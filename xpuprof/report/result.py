@@ -13,12 +13,13 @@ import numpy.typing as npt
 
 from xpuprof.report.text import count, percent, seconds, shorten, table
 from xpuprof.sampling.estimate import Estimate
-from xpuprof.sampling.selection import EXIT_KERNEL, Selection
+from xpuprof.sampling.selection import EXIT_KERNEL, NO_KERNELS, Selection
 from xpuprof.sampling.times import typical_times
 from xpuprof.timing.extrapolate import sampling_error, speedup
 from xpuprof.timing.processes import Job
 from xpuprof.timing.shares import Share, slowest
-from xpuprof.trace.tables import Execution
+from xpuprof.trace.tables import Execution, Process
+from xpuprof.trace.window import window_facts
 
 SHOWN = 24
 """Rows of the table for people; the heaviest representatives are shown."""
@@ -63,6 +64,8 @@ def as_json(result: Result) -> dict[str, Any]:
         "reason": result.reason,
         "exit_code": result.exit_code,
         "slices": selection.slices,
+        "window": window_facts(job.processes[0]),
+        "settings": result.execution.record.get("filters", {}),
         "method": selection.method,
         "k": selection.k,
         "representatives": [
@@ -104,17 +107,45 @@ def as_json(result: Result) -> dict[str, Any]:
 def launches_json(job: Job) -> dict[str, Any]:
     """Launches of all processes, and why some ran uninstrumented."""
     return {
-        "seen": len(job.launches),
+        "seen": int(job.launches["inside"].sum()),
         "instrumented": int(job.launches["instrumented"].sum()),
+        "left_out": left_out(job),
         "uninstrumented": uninstrumented(job),
     }
 
 
 def uninstrumented(job: Job) -> dict[str, int]:
-    """How many launches ran uninstrumented, by reason."""
+    """How many launches of the profile ran uninstrumented though they should not, by reason."""
     launches = job.launches
-    reasons = launches.loc[~launches["instrumented"].astype(bool), "reason"]
+    wanted = launches["inside"] & ~launches["left_out"]
+    reasons = launches.loc[wanted & ~launches["instrumented"].astype(bool), "reason"]
     return {str(reason): int(number) for reason, number in reasons.value_counts().items()}
+
+
+def left_out(job: Job) -> int:
+    """How many launches of the profile ran uninstrumented by choice (--kernels)."""
+    return int((job.launches["inside"] & job.launches["left_out"]).sum())
+
+
+def window_sentences(job: Job) -> list[str]:
+    """What part of each process the numbers are about; nothing without a window."""
+    return [_window_sentence(process, job.several) for process in job.processes if process.window]
+
+
+def _window_sentence(process: Process, several: bool) -> str:
+    found = window_facts(process)
+    assert found is not None
+    where = f" of process {process.name}" if several else ""
+    if not found["openings"]:
+        return (
+            f"the window {found['spec']} never opened in process {process.name}, which launched "
+            f"{count(found['of_launches'])} kernels; nothing was recorded"
+        )
+    behind = ", and was ended behind it" if found["ended"] else ""
+    return (
+        f"window {found['spec']}{where}: all numbers are about its {count(len(process.slices))} "
+        f"slices; the program made {count(found['of_slices'])} in all{behind}"
+    )
 
 
 def warnings(job: Job) -> list[str]:
@@ -133,11 +164,18 @@ def warnings(job: Job) -> list[str]:
         found.append(
             f"launches by calls newer than xpuprof are not seen: {', '.join(sorted(unknown))}"
         )
+    if chosen := left_out(job):
+        found.append(
+            f"{count(chosen)} launches were left out by --kernels: their slices are known by "
+            "kernel name and grid alone"
+        )
     return found
 
 
 def _marker(kernel: str, call: int) -> tuple[str, str]:
-    return ("program exit", "") if kernel == EXIT_KERNEL else (shorten(kernel), count(call))
+    if kernel == EXIT_KERNEL:
+        return NO_KERNELS[kernel], ""
+    return NO_KERNELS.get(kernel) or shorten(kernel), count(call)
 
 
 def as_text(result: Result) -> str:
@@ -172,10 +210,11 @@ def as_text(result: Result) -> str:
         "slice time",
         "projected",
     ]
-    launches = result.job.launches
+    launches = result.job.launches[result.job.launches["inside"]]
     seen, instrumented = len(launches), int(launches["instrumented"].sum())
     record = result.execution.record
     lines = [
+        *(f"{sentence}." for sentence in window_sentences(result.job)),
         f"{count(selection.slices)} slices"
         + (f" of {len(result.shares)} processes" if result.shares else "")
         + f", {selection.k} clusters, method {selection.method}; "

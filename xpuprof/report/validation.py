@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xpuprof.report.result import shares_text
 from xpuprof.report.text import count, percent, seconds, shorten, table
-from xpuprof.sampling.selection import EXIT_KERNEL
+from xpuprof.sampling.selection import EXIT_KERNEL, NO_KERNELS
 from xpuprof.timing.regions import RegionTime
 from xpuprof.timing.transfer import Row
 from xpuprof.timing.validation import Validation
@@ -20,7 +20,7 @@ def validation_text(validation: Validation, repeats: int) -> str:
         [
             count(r.slice),
             *([validation.labels[r.process]] if validation.labels else []),
-            "program exit" if r.end.kernel == EXIT_KERNEL else shorten(r.end.kernel),
+            NO_KERNELS.get(r.end.kernel) or shorten(r.end.kernel),
             "" if r.end.kernel == EXIT_KERNEL else count(r.end.call),
             f"{r.multiplier:,.4g}",
             seconds(validation.times[r.slice]),
@@ -39,6 +39,10 @@ def validation_text(validation: Validation, repeats: int) -> str:
         "",
         *shares_text(validation.shares),
     ]
+    if validation.selection.window:
+        lines.append(
+            f"window          {validation.selection.window}: times are of it, not of the program"
+        )
     projected = validation.projected
     interval = (
         f"   {100 * projected.confidence:g} % interval {seconds(projected.low)} to "
@@ -126,7 +130,7 @@ def regions_text(regions: Sequence[RegionTime]) -> str:
     rows = [
         [
             count(region.slice),
-            "program exit" if region.kernel == EXIT_KERNEL else shorten(region.kernel),
+            NO_KERNELS.get(region.kernel) or shorten(region.kernel),
             "" if region.kernel == EXIT_KERNEL else count(region.call),
             seconds(region.seconds),
             "" if region.multiplier is None else f"{region.multiplier:,.4g}",

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from xpuprof.errors import InputError
 from xpuprof.sampling.profile import SliceProfile
-from xpuprof.sampling.selection import EXIT_KERNEL, Selection
+from xpuprof.sampling.selection import NO_KERNELS, Selection
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -25,9 +25,8 @@ Setting = TypeVar("Setting", int, float)
 def kernel_rows(profile: SliceProfile) -> I64:
     """Rows of the slices that are a kernel's. InputError when there is none."""
     codes, names = profile.kernel_codes()
-    rows = np.arange(len(profile))
-    if EXIT_KERNEL in names:
-        rows = np.flatnonzero(codes != list(names).index(EXIT_KERNEL))
+    none = [code for code, name in enumerate(names) if name in NO_KERNELS]
+    rows = np.flatnonzero(~np.isin(codes, none)) if none else np.arange(len(profile))
     if profile.startup and len(rows) > 1:
         own = profile.slices.get("process", np.zeros(len(profile)))
         first = np.unique(np.asarray(own), return_index=True)[1]

@@ -17,7 +17,7 @@ import pandas as pd
 from scipy import sparse
 
 from xpuprof.errors import InputError
-from xpuprof.sampling.selection import EXIT_KERNEL, Marker, Representative
+from xpuprof.sampling.selection import NO_KERNELS, Marker, Representative
 from xpuprof.trace.tables import Process
 
 F64 = npt.NDArray[np.float64]
@@ -220,7 +220,7 @@ class SliceProfile:
         names = self.kernel_codes()[1]
         result: dict[str, object] = {
             "slices": len(self),
-            "kernels": sum(name != EXIT_KERNEL for name in names),
+            "kernels": sum(name not in NO_KERNELS for name in names),
         }
         if self.times is not None:
             result[self.time_name] = float(self.times.sum())

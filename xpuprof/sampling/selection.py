@@ -14,6 +14,10 @@ import numpy.typing as npt
 
 EXIT_KERNEL = "SYS_exit"
 """Name of the marker that ends the last slice (program exit)."""
+WINDOW_END_KERNEL = "xpuprof_window_end"
+"""Name of the marker where a marker call of the program closed the profile's window."""
+NO_KERNELS = {EXIT_KERNEL: "program exit", WINDOW_END_KERNEL: "window's end"}
+"""Markers that are no launches, in words."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,20 @@ class Selection:
     def slices(self) -> int:
         """Number of slices of the run."""
         return len(self.labels)
+
+    @property
+    def window(self) -> str:
+        """The window of the program that the selection is about; empty: all of it."""
+        return str(self.identity.get("window", {}).get("spec", ""))
+
+    def launch_number(self, representative: Representative) -> int:
+        """The launch, from 0 in the whole process, that ends the representative."""
+        before = representative.slice
+        for first, end in self.identity.get("window", {}).get("rows", ()):
+            if before < end - first:
+                return int(first) + before
+            before -= end - first
+        return before
 
     @property
     def k(self) -> int:

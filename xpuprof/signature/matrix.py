@@ -240,10 +240,13 @@ def _cpu_part(process: Process, seed: int, dim: int) -> tuple[F32, F64]:
 
 
 def _gpu_part(process: Process, buckets: int, seed: int, dim: int) -> tuple[F32, F64]:
-    """Launch i's grid belongs to slice i; the last slice has no kernel."""
+    """Launch i's grid belongs to slice i; the last slice has no kernel, nor has one that ends with
+    the window."""
     slices = len(process.slices)
     mix, length = np.zeros((slices, dim), np.float32), np.zeros(slices)
     bare = np.ones(min(len(process.launches), slices), dtype=bool)
+    if process.window is not None:
+        bare &= process.window.inside[: len(bare)]
     if process.gpu is not None and len(process.gpu.launch_grid):
         grid = process.gpu.launch_grid
         grid_mix, grid_length = kernels.project_gpu(process.gpu, buckets, seed, dim)

@@ -45,6 +45,13 @@ def select_run(
 
         return select_imported(run, method, seed=seed, **options)
     job = profiled_job(run)
+    window = job.processes[0].window
+    if job.slices.empty and window is not None:
+        raise InputError(
+            f"{run.path}: the window {window.spec} never opened (the program launched "
+            f"{len(window.whole.launches) if window.whole else 0} kernels); record it again with a "
+            "window that the program reaches"
+        )
     if job.slices.empty:
         raise InputError(
             f"{run.path} holds no finished slice ({run.reason or 'nothing was recorded'}); record "
@@ -119,7 +126,19 @@ def _identity(job: Job, run: Run) -> dict[str, Any]:
     identity = program_identity(job.slices, images, run.manifest)
     if job.several:
         identity["processes"] = [key.as_json() for key in job.keys]
+    if asked := run.manifest.get("settings"):
+        identity["settings"] = asked
+    if window := job.processes[0].window:
+        identity["window"] = {"spec": window.spec}
+        if not job.several:
+            identity["window"]["rows"] = _stretches(window.rows)
     return identity
+
+
+def _stretches(rows: np.ndarray[Any, np.dtype[np.int64]]) -> list[list[int]]:
+    """Ascending numbers as [first, end) pairs."""
+    parts = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
+    return [[int(part[0]), int(part[-1]) + 1] for part in parts if len(part)]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from xpuprof.errors import MissingRegionError, UsageError
-from xpuprof.sampling.selection import EXIT_KERNEL, Selection
+from xpuprof.sampling.selection import NO_KERNELS, Selection
 from xpuprof.timing.timed import Timed, arranged
 from xpuprof.timing.transplant import describe, marker_rows, transplant
 
@@ -91,7 +91,7 @@ def _never(kernel: str, call: int, timed: Timed) -> str:
         return (
             f"kernel {kernel} was called {calls} times in {timed.name}, so call {call} is missing"
         )
-    known = [name for name in names.unique() if name != EXIT_KERNEL]
+    known = [name for name in names.unique() if name not in NO_KERNELS]
     listed = ", ".join(known[:5]) + (", ..." if len(known) > 5 else "")
     return f"kernel {kernel} never ran in {timed.name}; its kernels are: {listed or 'none'}"
 

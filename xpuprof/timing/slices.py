@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof.errors import TraceError
-from xpuprof.trace.boundaries import boundaries
+from xpuprof.trace.boundaries import slice_ends, slice_ticks
 from xpuprof.trace.tables import Execution, Process
 
 
@@ -22,15 +22,23 @@ def slice_times(
     execution: Execution, process: Process, *, own: bool = False
 ) -> npt.NDArray[np.float64]:
     """float64[slices], seconds; adds up to tsc_end - tsc_start of the execution, with `own` to the
-    life of the process. Raises TraceError when the execution has no stamp of its start."""
-    ticks = np.diff(slice_bounds(execution, process, own=own))
-    return ticks / float(execution.record["tsc_hz"])
+    life of the process, and where a window was asked for to the time in it. Raises TraceError when
+    the execution has no stamp of its start."""
+    start, end = _extent(execution, process, own)
+    return slice_ticks(process, start, end) / float(execution.record["tsc_hz"])
 
 
-def slice_bounds(
+def slice_spans(
     execution: Execution, process: Process, *, own: bool = False
 ) -> npt.NDArray[np.int64]:
-    """int64[slices + 1], ticks: where slices begin and end.
+    """int64[slices, 2], ticks: where each slice begins and ends; `own` and errors as above."""
+    start, end = _extent(execution, process, own)
+    ends = slice_ends(process, start, end)
+    return np.stack([ends - slice_ticks(process, start, end), ends], axis=1)
+
+
+def _extent(execution: Execution, process: Process, own: bool) -> tuple[int, int | None]:
+    """Ticks at which the slices of a process begin and end.
 
     With `own` the slices are those of one of several processes: they begin when it was created (as
     fine as the kernel's clock ticks, 10 ms) and end when it ended (where it left by `_exit`: with
@@ -45,8 +53,8 @@ def slice_bounds(
         )
     end = execution.record.get("tsc_end") or None
     if own:
-        start, end = _life(process, start, end, float(execution.record["tsc_hz"]))
-    return boundaries(process, start, end)
+        return _life(process, start, end, float(execution.record["tsc_hz"]))
+    return start, end
 
 
 def _life(process: Process, start: int, end: int | None, hz: float) -> tuple[int, int | None]:

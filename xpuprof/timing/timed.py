@@ -33,6 +33,8 @@ class Timed:
     machine: dict[str, Any] = field(default_factory=dict)
     keys: tuple[Key, ...] = ()
     """Of several processes, in the order of the slices, which then have a column `process`."""
+    window: str = ""
+    """What part of the program was timed; empty: all of it."""
 
     @property
     def mean(self) -> F64:
@@ -79,7 +81,8 @@ def from_executions(name: str, executions: Sequence[Execution], machine: dict[st
                 "be averaged; use --repeat 1"
             )
     times = np.stack([job.times() for job in jobs])
-    return Timed(name, jobs[0].slices, times, machine, keys)
+    window = jobs[0].processes[0].window
+    return Timed(name, jobs[0].slices, times, machine, keys, window.spec if window else "")
 
 
 def arranged(timed: Timed, selection: Selection) -> Timed:

@@ -15,7 +15,14 @@ import pandas as pd
 
 from xpuprof.errors import InputError
 from xpuprof.sampling.identity import sequence_slices, with_kind_columns
-from xpuprof.sampling.selection import EXIT_KERNEL, Marker, Representative, Selection
+from xpuprof.sampling.selection import (
+    EXIT_KERNEL,
+    NO_KERNELS,
+    WINDOW_END_KERNEL,
+    Marker,
+    Representative,
+    Selection,
+)
 from xpuprof.timing.align import LEVELS, Alignment, align
 
 I32 = npt.NDArray[np.int32]
@@ -84,7 +91,7 @@ def transplant(selection: Selection, slices: pd.DataFrame, name: str) -> Transpl
 
 def _anything_common(selection: Selection, alignment: Alignment) -> bool:
     """Every program has an exit, so that alone makes none the same."""
-    kernels = [r.slice for r in selection.representatives if r.end.kernel != EXIT_KERNEL]
+    kernels = [r.slice for r in selection.representatives if r.end.kernel not in NO_KERNELS]
     return not kernels or bool((alignment.match[kernels] >= 0).any())
 
 
@@ -278,4 +285,6 @@ def describe(r: Representative) -> str:
     """A region in words."""
     if r.end.kernel == EXIT_KERNEL:
         return "the stretch from the last kernel to program exit"
+    if r.end.kernel == WINDOW_END_KERNEL:
+        return f"the stretch to the window's end, closing {r.end.call}"
     return f"kernel {r.end.kernel}, call {r.end.call}"

@@ -79,6 +79,11 @@ def validate(
     MissingRegionError when a representative never occurred, unless `allow_missing`, which
     re-weights the others; InputError when the run is another program's.
     """
+    if timed.window != selection.window:
+        raise InputError(
+            f"the selection is about {_part(selection.window)}, {timed.name} timed "
+            f"{_part(timed.window)}; time the same part (--window)"
+        )
     timed = arranged(timed, selection)
     moved = transplant(selection, timed.slices, timed.name)
     if moved.missing and not allow_missing:
@@ -109,6 +114,10 @@ def _labels(timed: Timed) -> dict[int, str]:
         return {}
     numbers = pd.unique(timed.slices["process"]).tolist()
     return {int(n): key.label for n, key in zip(numbers, timed.keys, strict=True)}
+
+
+def _part(window: str) -> str:
+    return f"the window {window}" if window else "the whole program"
 
 
 def _inner_error(selection: Selection, times: F64) -> float | None:
@@ -170,6 +179,7 @@ def as_json(validation: Validation) -> dict[str, Any]:
     return {
         "same": moved.same and not validation.differences,
         "differences": list(validation.differences),
+        "window": selection.window or None,
         "method": selection.method,
         "slices": selection.slices,
         "k": selection.k,

@@ -3,7 +3,8 @@
 Boundary i is the moment when all kernels launched up to i have completed: the running maximum of
 their completions. A launch's completion is its end on the device where that is known, else the
 moment when the host saw it completed, else the moment of its launch (it cannot have completed
-before). Slices therefore never overlap, are never negative, and add up exactly to the execution.
+before). Slices therefore never overlap, are never negative, and add up exactly to the execution;
+those of a window add up to it.
 """
 
 from __future__ import annotations
@@ -12,10 +13,28 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof.trace.tables import Process
+from xpuprof.trace.window import ticks_in
+
+
+def slice_ticks(process: Process, start: int, end: int | None) -> npt.NDArray[np.int64]:
+    """int64[slices]: how long each slice lasted; of a window, what of it lies in the window."""
+    if process.window is None or process.window.whole is None:
+        return np.diff(boundaries(process, start, end))
+    return ticks_in(process.window, boundaries(process.window.whole, start, end))
+
+
+def slice_ends(process: Process, start: int, end: int | None) -> npt.NDArray[np.int64]:
+    """int64[slices], ticks: where each slice ends."""
+    window = process.window
+    if window is None or window.whole is None:
+        return boundaries(process, start, end)[1:]
+    marks = boundaries(window.whole, start, end)
+    in_window = ticks_in(window, marks)
+    return np.where(window.inside, marks[window.rows + 1], marks[window.rows] + in_window)
 
 
 def boundaries(process: Process, start: int, end: int | None) -> npt.NDArray[np.int64]:
-    """int64[slices + 1] ticks: `start`, then the end of each slice.
+    """int64[slices + 1] ticks: `start`, then the end of each slice of a whole process.
 
     `start` and `end` are the execution's stamps; the end of one that never ended is None, and such
     a process has no slice that ends with it.

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.trace.boundaries import boundaries
+from xpuprof.trace.boundaries import boundaries, slice_ticks
 from xpuprof.trace.reader import process_folders, read_execution
 from xpuprof.trace.run import Run
 from xpuprof.trace.streams import CPU, EVENTS, FILES, Stream, StreamError, read_stream
+from xpuprof.trace.tables import Process
 
 INVARIANTS = {
     "crc": "every sealed chunk has the checksum that it was written with",
@@ -37,6 +38,7 @@ INVARIANTS = {
     "run-instructions": "the slices' instructions add up to those of the whole run",
     "streams-present": "every CPU engine of a complete run left its stream",
     "slice-times": "slice times are never negative and add up to the whole run",
+    "window": "outside the window nothing is counted, and its slices take no longer than the run",
     "grid-warps": "a grid's runs add up to its warps",
     "grid-instructions": "a grid's warp vectors add up to the instructions that it states",
     "lane-instructions": "a warp's instruction is executed by 1 up to all of its work-items",
@@ -182,8 +184,10 @@ def _check_times(
     """slice-times, over the tables that consumers see."""
     execution = read_execution(folder, record, status)
     start, end = (int(record.get(key) or 0) for key in ("tsc_start", "tsc_end"))
-    for process in execution.processes:
-        report.checked["slices"] += len(process.slices)
+    for shown in execution.processes:
+        report.checked["slices"] += len(shown.slices)
+        yield from _window(shown, execution.name, start, end)
+        process = shown.window.whole if shown.window and shown.window.whole else shown
         if not start or not end or len(process.slices) == len(process.launches):
             continue
         ticks = np.diff(boundaries(process, start, end))
@@ -193,6 +197,35 @@ def _check_times(
                 execution.name,
                 process.name,
                 f"slices add up to {int(ticks.sum())} ticks, the execution took {end - start}",
+            )
+
+
+def _window(process: Process, execution: str, start: int, end: int) -> Iterator[Violation]:
+    window = process.window
+    if window is None or window.whole is None:
+        return
+    slices = window.whole.slices
+    unseen = np.ones(len(slices), bool)
+    unseen[window.rows] = False
+    counted = unseen & (slices["cpu_instructions"].to_numpy() > 0)
+    unseen[window.rows] = ~window.inside
+    counted |= unseen & (slices["warps"].to_numpy() > 0)
+    for i in _first(counted):
+        yield Violation(
+            "window",
+            execution,
+            process.name,
+            f"a slice outside the window was counted{_more(counted, i)}",
+            i,
+        )
+    if start and end:
+        ticks = slice_ticks(process, start, end)
+        if (ticks < 0).any() or int(ticks.sum()) > end - start:
+            yield Violation(
+                "window",
+                execution,
+                process.name,
+                f"its slices add up to {int(ticks.sum())} ticks, the execution took {end - start}",
             )
 
 

@@ -22,12 +22,13 @@ from xpuprof.trace.tables import (
     Process,
     StackDistances,
 )
+from xpuprof.trace.window import clip, find_window
 
 EXIT = "SYS_exit"
 """Kernel name of the slice that ends with the program (sampling.selection.EXIT_KERNEL)."""
 LDV_BUCKETS = 64
 """XP_LDV_BUCKETS of trace_format.h; the last one holds first touches."""
-_INSTRUMENTED = 1  # enum xp_launch_flag
+_INSTRUMENTED, _LEFT_OUT, _OUTSIDE = 1, 2, 4  # enum xp_launch_flag
 _LDV_BEYOND, _LDV_FORGOT = 1, 2  # enum xp_ldv_flag
 _AXES = ("x", "y", "z")
 _SIZES = (("g", "global"), ("l", "local"), ("o", "offset"))
@@ -74,7 +75,9 @@ def read_process(part: Path, role: str, complete: bool) -> Process:
 def tables(
     name: str, role: str, complete: bool, events: Stream | None, cpu: Stream | None
 ) -> Process:
-    """The tables of a process from its streams; either may be None (the process has none)."""
+    """The tables of a process from its streams; either may be None (the process has none).
+
+    Of a process with a window, those of the window."""
     streams = [stream for stream in (events, cpu) if stream is not None]
     closed = all(stream.ended for stream in streams) if streams else complete
     kernels = _kernels(events)
@@ -94,7 +97,8 @@ def tables(
     launches = launches.assign(
         instrumented=launches["instrumented"].to_numpy() & ((grids >= 0) | (role != "profile"))
     )
-    return Process(
+    window = find_window(events, ~launches["inside"].to_numpy())
+    process = Process(
         name=name,
         meta=_meta(events, cpu),
         launches=launches,
@@ -109,6 +113,7 @@ def tables(
         distances=_distances(cpu, finished) if cpu is not None and len(cpu["ldvs"]) else None,
         device_distances=_device_distances(events, len(launches)) if events else None,
     )
+    return process if window is None else clip(process, window)
 
 
 def _all_known(launches: pd.DataFrame, grids: npt.NDArray[np.int64], role: str) -> bool:
@@ -205,6 +210,8 @@ def _launches(events: Stream | None, kernels: pd.DataFrame, name: str) -> pd.Dat
             **_resources(events, len(rows)),
             "lane_instructions": _lanes(events, len(rows)),
             "instrumented": (rows["flags"] & _INSTRUMENTED) != 0,
+            "left_out": (rows["flags"] & _LEFT_OUT) != 0,
+            "inside": (rows["flags"] & _OUTSIDE) == 0,
             "reason": _objects(events.texts(rows["reason"]) if events else []),
         }
     )

@@ -99,6 +99,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
             ("n_pairs", "<u8"),
             ("flags", "<u8"),
         ],
+        "window": [("launch", "<u8"), ("open", "<u8"), ("tsc", "<u8"), ("marker", _TEXT)],
         "image": [("build_id", _TEXT), ("path", _TEXT)],
         "cpu_block": [
             ("identity", "<u8"),
@@ -146,6 +147,7 @@ _ARRAYS: dict[str, tuple[str, np.dtype[Any]]] = {
     "resources": ("resources", DTYPES["resource"]),
     "lanes": ("lanes", DTYPES["lanes"]),
     "device_ldvs": ("device_ldvs", DTYPES["device_ldv"]),
+    "windows": ("windows", DTYPES["window"]),
     "images": ("images", DTYPES["image"]),
     "cpu_blocks": ("cpu_blocks", DTYPES["cpu_block"]),
     "threads": ("threads", DTYPES["thread"]),
@@ -162,14 +164,13 @@ _POINTERS = {name: field.type for name, field in ffi.typeof("xp_arrays").fields}
 
 _EVENT_TAGS = (
     "META PROGRAM KERNEL LAUNCH COMPLETE STAMP WARP_VECTOR GRID_VECTOR LAUNCH_GRID COPY RESOURCES"
-    " LANES"
+    " LANES WINDOW LDV"
 )
 _CPU_TAGS = "META IMAGE BLOCK THREAD BBV CUT LDV"
 _TAGS = {
     stream: {15: "END", **dict(enumerate(names.split(), start=1))}
     for stream, names in ((EVENTS, _EVENT_TAGS), (CPU, _CPU_TAGS))
 }
-_TAGS[EVENTS][14] = "LDV"
 
 
 class StreamError(TraceError):

@@ -13,6 +13,7 @@ from xpuprof.trace.reader import process_folders
 from xpuprof.trace.run import Run
 from xpuprof.trace.streams import FILES
 from xpuprof.trace.tables import Execution, Process
+from xpuprof.trace.window import window_facts
 
 
 def summarize(run: Run) -> dict[str, Any]:
@@ -31,8 +32,10 @@ def summarize(run: Run) -> dict[str, Any]:
         "machine": manifest["machine"],
         "clock": manifest["clock"],
         "seed": manifest.get("seed"),
+        "settings": manifest.get("settings", {}),
+        "window": None,
         "slices": 0,
-        "launches": {"seen": 0, "instrumented": 0},
+        "launches": {"seen": 0, "instrumented": 0, "left_out": 0},
         "kernels": [],
         "executions": [_execution(run.path, execution) for execution in run.executions],
         "bytes": _bytes(run.path),
@@ -63,7 +66,12 @@ def _described(execution: Execution, processes: list[Process]) -> dict[str, Any]
     meta = processes[0].meta
     return {
         "slices": len(slices),
-        "launches": {"seen": len(launches), "instrumented": int(launches["instrumented"].sum())},
+        "window": window_facts(processes[0]),
+        "launches": {
+            "seen": int(launches["inside"].sum()),
+            "instrumented": int(launches["instrumented"].sum()),
+            "left_out": int((launches["inside"] & launches["left_out"]).sum()),
+        },
         "uninstrumented": _reasons(launches),
         "kernels": _kernels(processes),
         "threads": sum(len(process.threads) for process in processes),
@@ -138,8 +146,9 @@ def _kernels(processes: list[Process]) -> list[dict[str, Any]]:
 
 
 def _reasons(launches: pd.DataFrame) -> dict[str, int]:
-    """Why launches ran uninstrumented, and how many each."""
-    reasons = launches["reason"][~launches["instrumented"].astype(bool)]
+    """Why launches ran uninstrumented that should not have, and how many each."""
+    wanted = launches["inside"].astype(bool) & ~launches["left_out"].astype(bool)
+    reasons = launches["reason"][wanted & ~launches["instrumented"].astype(bool)]
     return {str(reason) or "not counted": int(n) for reason, n in reasons.value_counts().items()}
 
 

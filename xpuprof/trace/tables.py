@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -102,17 +102,43 @@ class GpuVectors:
 
 
 @dataclass(frozen=True)
+class Window:
+    """What `--window` left of a process. Slices are numbered as in the whole process here.
+
+    `rows`: int64, slices that lie in the window, at least in part. `inside`: bool, one a row: it
+    ends in the window (False: with its closing by a marker). `openings`, `stamps`: int64[n, 2], one
+    a stretch: first launch and the one behind the last; ticks of opening and closing (0: the
+    process ended first). `whole`: the process as it was recorded.
+    """
+
+    spec: str
+    rows: npt.NDArray[np.int64]
+    inside: npt.NDArray[np.bool_]
+    openings: npt.NDArray[np.int64]
+    stamps: npt.NDArray[np.int64]
+    whole: Process | None = field(default=None, repr=False)
+
+    @property
+    def by_marker(self) -> bool:
+        """Opened and closed by markers of the program, not by numbers of launches."""
+        return "@" in self.spec
+
+
+@dataclass(frozen=True)
 class Process:
-    """One process's part of an execution.
+    """One process's part of an execution, or the window of it that was asked for.
 
     `launches`: one row a launch: launch, kernel (name), call (nth launch of that name, from 1),
     kernel_id, program (hex hash), dimensions, gx gy gz, lx ly lz, ox oy oz, queue, device, thread,
     tsc_run, tsc_complete, dev_start, dev_end (ticks, 0 unknown), registers, local_static,
     local_dynamic, private_bytes (0 where the device does not tell), lane_instructions (each
-    instruction once for every work-item that executed it; 0 where not told), instrumented, reason.
+    instruction once for every work-item that executed it; 0 where not told), instrumented, left_out
+    (by `--kernels`), inside (the window), reason.
 
     `slices`: one row a slice (launches + 1): slice, kernel, call, program, gx.., lx.., warps,
     cpu_instructions, gpu_instructions, instrumented. The last row's kernel is SYS_exit, call 1.
+    In a window, rows are its slices (`slice` has the whole process's number), and one that a
+    marker's closing ends is named xpuprof_window_end.
     """
 
     name: str
@@ -131,6 +157,8 @@ class Process:
     """Of the CPU's data accesses, when they were asked for (`--memory`)."""
     device_distances: DeviceDistances | None = None
     """Of the device's accesses to global memory, likewise."""
+    window: Window | None = None
+    """Given when the tables are of a window (`--window`)."""
 
     @property
     def rank(self) -> int | None:

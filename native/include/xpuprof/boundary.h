@@ -29,8 +29,17 @@ extern "C" {
 #define XPU_ENV_MODE "XPUPROF_MODE"     /* profile | time */
 #define XPU_ENV_TIMER "XPUPROF_TIMER"   /* sync | async; in a profile, async: device stamps too */
 #define XPU_ENV_CLOCK "XPUPROF_CLOCK"   /* tsc | monotonic_raw: the clock of every stamp */
-#define XPU_ENV_MEMORY "XPUPROF_MEMORY" /* room for a launch's accesses, bytes; unset: not recorded */
+#define XPU_ENV_MEMORY "XPUPROF_MEMORY" /* room for a launch's accesses, bytes; unset: none */
 #define XPU_ENV_CLINST "XPUPROF_CLINST" /* UNIX socket of the OpenCL instrumenter */
+
+#define XPU_ENV_RUNTIME "XPUPROF_RUNTIME"           /* path of libxpuprof_rt, for marker.h */
+#define XPU_ENV_WINDOW "XPUPROF_WINDOW"             /* RANGE or [RANGE]@MARKER (docs/filters.md) */
+#define XPU_ENV_AFTER_WINDOW "XPUPROF_AFTER_WINDOW" /* continue | end */
+#define XPU_ENV_PROCESSES "XPUPROF_PROCESSES"       /* globs, one a line: processes that count */
+
+/* Reasons why a launch has no vectors by choice. The runtime knows them by their text. */
+#define XPU_REASON_LEFT_OUT "left out by --kernels"
+#define XPU_REASON_OUTSIDE "outside the window"
 
 /* Valgrind client requests of our tool (VG_USERREQ_TOOL_BASE('X','P') + n). */
 enum xpu_client_request {
@@ -39,6 +48,7 @@ enum xpu_client_request {
   XPU_CR_API_LEAVE = 0x58500000 + 2, /* ... and out of it again (calls nest) */
   XPU_CR_CALLBACK_ENTER = 0x58500000 + 3, /* device runtime calls user code: count again */
   XPU_CR_CALLBACK_LEAVE = 0x58500000 + 4,
+  XPU_CR_WINDOW = 0x58500000 + 5, /* arg1: 1 count from here on, 0 do not; arg2: for good */
 };
 
 typedef struct xpu_block {
@@ -130,6 +140,25 @@ XPU_API void xpu_cut(uint64_t slice);
 /* CPU tools that live in the process (Pin, DynamoRIO) may register instead of hooking by name. */
 typedef void (*xpu_cut_callback)(uint64_t slice, void *user);
 XPU_API void xpu_register_cut(xpu_cut_callback callback, void *user);
+
+/* ---- the window of the profile (docs/filters.md) --------------------------------------------
+ * A GPU engine asks before each launch whether it is to be instrumented, under the same lock as
+ * its xpu_kernel_run; outside the window the program's own kernel runs, recorded with
+ * XPU_REASON_OUTSIDE. */
+XPU_API int xpu_window_is_open(void);
+/* Is this process one that is to be profiled (--process)? If not the runtime is inert in it. */
+XPU_API int xpu_process_counts(void);
+/* What the program's markers call (marker.h). */
+XPU_API void xpu_window_begin(const char *marker);
+XPU_API void xpu_window_end(const char *marker);
+/* Executes XPU_CR_WINDOW, and is what in-process CPU tools hook by name. */
+XPU_API void xpu_window_turned(int open, int for_good);
+/* Takes in every launch that still runs; called before the program is ended behind its window. */
+typedef void (*xpu_harvest)(void);
+XPU_API void xpu_register_harvest(xpu_harvest harvest);
+/* GPU engines call it after each launch, holding no lock: where the window has passed and
+ * --after-window end was asked for, it ends the process with exit code 0 and does not return. */
+XPU_API void xpu_window_settle(void);
 
 /* Now, in ticks of the run's clock: rdtscp, or where the TSC is not invariant the nanoseconds of
  * CLOCK_MONOTONIC_RAW. */

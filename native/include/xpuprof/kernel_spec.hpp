@@ -1,20 +1,23 @@
 /* Which launches are instrumented: the kernel specification of `--kernels`, handed to GPU engines
- * in XPUPROF_KERNELS.
+ * in XPUPROF_KERNELS. This is the one implementation of its meaning; docs/filters.md tells it, and
+ * the launcher refuses what does not parse (engines/filters.py).
  *
  *   spec  = term {"," term}          a launch is chosen when any term chooses it; a comma in
  *                                    brackets does not separate
  *   term  = range | regex | range "@" regex
  *   range = N | N "-" M | N "-" | "-" M      numbers count from 1; both ends belong to it
  *
- * A bare range counts the launches of the process. With a regex (which must match the whole name)
- * it counts the calls of each kernel by itself: `2-8@gemm.*` is the second to the eighth call of
- * every kernel that is called gemm-something. An empty specification chooses every launch. */
+ * A bare range counts the launches of the process. With a regex (ECMAScript, which must match the
+ * whole name) it counts the calls of each kernel by itself: `2-8@gemm.*` is the second to the
+ * eighth call of every kernel that is called gemm-something. An empty specification chooses every
+ * launch. */
 #ifndef XPUPROF_KERNEL_SPEC_HPP
 #define XPUPROF_KERNEL_SPEC_HPP
 
 #include <stdint.h>
 #include <string.h>
 
+#include <map>
 #include <regex>
 #include <string>
 #include <vector>
@@ -26,6 +29,7 @@ class KernelSpec {
   /* False, and `why`: the specification is malformed (the launcher checks it before). */
   bool parse(const std::string &text, std::string *why) {
     terms_.clear();
+    by_name_.clear();
     for (size_t at = 0; at < text.size();) {
       size_t end = end_of_term(text, at);
       Term term;
@@ -38,10 +42,9 @@ class KernelSpec {
   /* `launch`: which launch of the process, `call`: which call of this kernel; both from 1. */
   bool chooses(const std::string &kernel, uint64_t launch, uint64_t call) const {
     if (terms_.empty()) return true;
-    for (const Term &term : terms_) {
-      uint64_t n = term.has_name ? call : launch;
-      if (n < term.first || n > term.last) continue;
-      if (!term.has_name || std::regex_match(kernel, term.name)) return true;
+    for (const Term *term : terms_for(kernel)) {
+      uint64_t n = term->has_name ? call : launch;
+      if (n >= term->first && n <= term->last) return true;
     }
     return false;
   }
@@ -52,6 +55,16 @@ class KernelSpec {
     bool has_name = false;
     std::regex name;
   };
+
+  /* Matching a name is slow beside a launch, so it is done once a name. */
+  const std::vector<const Term *> &terms_for(const std::string &kernel) const {
+    auto known = by_name_.find(kernel);
+    if (known != by_name_.end()) return known->second;
+    std::vector<const Term *> &found = by_name_[kernel];
+    for (const Term &term : terms_)
+      if (!term.has_name || std::regex_match(kernel, term.name)) found.push_back(&term);
+    return found;
+  }
 
   static bool parse_range(const std::string &text, Term *term) {
     size_t dash = text.find('-');
@@ -100,6 +113,32 @@ class KernelSpec {
   }
 
   std::vector<Term> terms_;
+  mutable std::map<std::string, std::vector<const Term *>> by_name_;
+};
+
+/* The specification together with what was launched so far, which it counts. Callers lock. */
+class KernelFilter {
+ public:
+  bool parse(const std::string &text, std::string *why) { return spec_.parse(text, why); }
+  /* Would the process's next launch, one of `kernel`, be chosen? */
+  bool chooses_next(const std::string &kernel) const {
+    auto called = calls_.find(kernel);
+    return spec_.chooses(kernel, launches_ + 1, called == calls_.end() ? 1 : called->second + 1);
+  }
+  void launched(const std::string &kernel) {
+    launches_++;
+    calls_[kernel]++;
+  }
+  /* In a forked child, which counts its own. */
+  void forget() {
+    launches_ = 0;
+    calls_.clear();
+  }
+
+ private:
+  KernelSpec spec_;
+  uint64_t launches_ = 0;
+  std::map<std::string, uint64_t> calls_;
 };
 
 #endif

@@ -67,7 +67,8 @@ enum xp_event_tag {
    * (profile|time), timer (sync|async), count_unit (lane|warp), warp_size, rank (that a launcher
    * gave, part.h), ancestry (`pid:start` of the process and its ancestors, nearest first; start in
    * clock ticks since boot), tsc_load (the stream began), age_ns (of the process then), tsc_exit,
-   * clock_error_ticks (of device stamps: half the widest bracket around a correlation). */
+   * clock_error_ticks (of device stamps: half the widest bracket around a correlation), window
+   * (what was asked for; none: the whole process is in the profile), ended (after the window). */
   XP_EV_META = 1,
   /* PROGRAM: varint program id (dense, from 0), 16 bytes hash of the program as the driver
    * received it (source or IL, and build options), u8 kind (enum xp_program_kind), str origin. */
@@ -108,6 +109,10 @@ enum xp_event_tag {
    * work-item that executed it. Over (warp size x the grid's warp instructions) it is the launch's
    * divergence efficiency. Only from engines that count warps and tell it. */
   XP_EV_LANES = 12,
+  /* WINDOW: varint launch (the next one's number), u8 open (1: from here on the process is in the
+   * profile, 0: it is not), u64 tsc, str marker (empty: by number of launches). The first one
+   * stands in front of all launches and tells the state there. None without META window. */
+  XP_EV_WINDOW = 13,
   /* LDV: varint launch, varint flags (xp_ldv_flag), varint accesses of all work-items, varint
    * accesses recorded, varint work-groups, varint work-groups recorded, varint n pairs, n x (varint
    * bucket delta, varint count): LRU stack distances of the launch's accesses to global memory,
@@ -133,7 +138,11 @@ enum xp_program_kind {
   XP_PROGRAM_BUILTIN = 3,
 };
 
-enum xp_launch_flag { XP_LAUNCH_INSTRUMENTED = 1 };
+enum xp_launch_flag {
+  XP_LAUNCH_INSTRUMENTED = 1,
+  XP_LAUNCH_LEFT_OUT = 2, /* not instrumented because --kernels did not choose it */
+  XP_LAUNCH_OUTSIDE = 4,  /* not in the window of the profile */
+};
 
 enum xp_stamp { XP_STAMP_GPU_INIT = 0, XP_STAMP_GPU_FINI = 1 };
 

@@ -90,6 +90,7 @@ cl_int enqueue_command_buffer(clEnqueueCommandBufferKHR_fn native, cl_uint n,
   };
   cl_int error = CL_OUT_OF_HOST_MEMORY;
   quietly([&] { error = replay(launches, instead, event, enqueue); });
+  xpu_window_settle();
   return error;
 }
 

@@ -21,7 +21,7 @@ static cl_icd_dispatch table;
 static Mode mode_from_environment() {
   const char *dir = std::getenv(XPU_ENV_DIR), *mode = std::getenv(XPU_ENV_MODE),
              *timer = std::getenv(XPU_ENV_TIMER);
-  if (!dir || !*dir) return Mode::inert;
+  if (!dir || !*dir || !xpu_process_counts()) return Mode::inert;
   if (!mode || std::strcmp(mode, "time") != 0) return Mode::profile;
   return timer && std::strcmp(timer, "sync") == 0 ? Mode::time_sync : Mode::time_async;
 }

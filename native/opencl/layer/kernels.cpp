@@ -26,6 +26,7 @@ void forget_registrations() {
   for (auto &kernel : kernels.all()) {
     auto *leaked = new std::map<cl_device_id, std::shared_ptr<Variant>>;
     leaked->swap(kernel->variants);
+    kernel->bare.clear();
   }
 }
 
@@ -141,6 +142,18 @@ std::shared_ptr<Variant> variant_of(Kernel *kernel, const Device &device) {
 std::shared_ptr<Variant> own_variant_of(Kernel *kernel, const Device &device) {
   std::lock_guard<std::mutex> guard(kernel->lock);
   return new_variant(kernel, device);
+}
+
+std::shared_ptr<Variant> bare_variant_of(Kernel *kernel, const char *reason) {
+  std::lock_guard<std::mutex> guard(kernel->lock);
+  std::shared_ptr<Variant> &variant = kernel->bare[reason];
+  if (!variant) {
+    auto made = std::make_shared<Variant>();
+    made->reason = reason;
+    made->id = kernel_id(*kernel, *made);
+    variant = made;
+  }
+  return variant;
 }
 
 // ---- entries ----------------------------------------------------------------------------------

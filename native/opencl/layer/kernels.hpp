@@ -45,6 +45,7 @@ struct Kernel {
   std::map<cl_kernel_exec_info, std::string> exec_info;
   SetUsmPointer set_usm = nullptr;
   std::map<cl_device_id, std::shared_ptr<Variant>> variants;
+  std::map<std::string, std::shared_ptr<Variant>> bare;  // by reason
 };
 
 // Knows kernels of unseen origin too.
@@ -55,6 +56,9 @@ std::shared_ptr<Variant> variant_of(Kernel *kernel, const Device &device);
 // For a command of a command buffer: keeps the arguments that are set now. (PoCL 3.1 does not copy
 // what a recorded command is given.)
 std::shared_ptr<Variant> own_variant_of(Kernel *kernel, const Device &device);
+
+// The kernel as the application has it, for a launch that is not to be instrumented.
+std::shared_ptr<Variant> bare_variant_of(Kernel *kernel, const char *reason);
 
 // Also reached through the extension's own function.
 cl_int set_usm_pointer(SetUsmPointer native, cl_kernel kernel, cl_uint index, const void *pointer);

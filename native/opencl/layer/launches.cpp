@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <deque>
+#include <limits>
 #include <utility>
 
 #include "../clinst_protocol.h"
@@ -15,8 +16,11 @@
 #include "runtimes.hpp"
 #include "stack_memory.hpp"
 #include "warps.hpp"
+#include "xpuprof/kernel_spec.hpp"
 
 namespace layer {
+
+static void harvest_all();
 
 namespace {
 
@@ -77,6 +81,7 @@ OrderLock &order = *new OrderLock;
 auto &pending = *new std::map<uint32_t, std::deque<Pending>>;  // by queue
 auto &clocks = *new std::map<const Device *, DeviceClock>;
 WarpClassifier &classifier = *new WarpClassifier;
+KernelFilter &filter = *new KernelFilter;
 
 // ---- harvesting -------------------------------------------------------------------------------
 
@@ -358,6 +363,21 @@ Plan plain_plan(const Queue &queue, Kernel *kernel, const Range &range, PoolUse 
   return plan;
 }
 
+// Why the next launch, one of this kernel, has no vectors by choice; NULL: it is to have them.
+const char *left_out(const Kernel &kernel) {
+  if (mode != Mode::profile) return nullptr;
+  if (!xpu_window_is_open()) return XPU_REASON_OUTSIDE;
+  return filter.chooses_next(kernel.name) ? nullptr : XPU_REASON_LEFT_OUT;
+}
+
+Plan bare_plan(Kernel *kernel, const char *reason) {
+  Plan plan;
+  plan.kernel = kernel->handle;
+  plan.variant = bare_variant_of(kernel, reason);
+  plan.reason = reason;
+  return plan;
+}
+
 Plan make_plan(const Queue &queue, Kernel *kernel, const Range &range,
                PoolUse use = PoolUse::launches) {
   Plan plan = plain_plan(queue, kernel, range, use);
@@ -368,7 +388,9 @@ Plan make_plan(const Queue &queue, Kernel *kernel, const Range &range,
 
 // ---- launching --------------------------------------------------------------------------------
 
-uint64_t record_launch(const Queue &queue, const Plan &plan, const Range &range, uint64_t tsc) {
+uint64_t record_launch(const Queue &queue, const Kernel &kernel, const Plan &plan,
+                       const Range &range, uint64_t tsc) {
+  filter.launched(kernel.name);
   xpu_launch launch{};
   launch.kernel = plan.variant->id;
   launch.dimensions = range.dimensions;
@@ -389,11 +411,17 @@ void register_exit() {
   static bool done;
   if (done) return;
   done = true;
+  if (const char *spec = std::getenv(XPU_ENV_KERNELS)) {
+    std::string why;  // the launcher checked it before: with a wrong one nothing is left out
+    if (!filter.parse(spec, &why)) xpu_meta("gpu_engine_failed", why.c_str());
+  }
   std::atexit(finish);
+  xpu_register_harvest(harvest_all);
   pthread_atfork([] { order.lock(); }, [] { order.unlock(); },
                  [] {
                    // Its parent's launches are not the child's own, and neither are the events.
                    (new std::map<uint32_t, std::deque<Pending>>)->swap(pending);
+                   filter.forget();
                    forget_registrations();
                    forget_announcement();
                    forget_stacks();
@@ -461,7 +489,8 @@ cl_int launch(cl_command_queue queue_handle, cl_kernel kernel_handle, const Rang
   std::unique_lock<OrderLock> guard(order);
   register_exit();
   poll_queue(&pending[queue->index], out_of_order_scan);
-  Plan plan = make_plan(*queue, kernel.get(), range);
+  const char *reason = left_out(*kernel);
+  Plan plan = reason ? bare_plan(kernel.get(), reason) : make_plan(*queue, kernel.get(), range);
   Pending record;
   uint64_t tsc = xpu_tsc();
   bool shadow = plan.kernel != kernel_handle;
@@ -477,7 +506,7 @@ cl_int launch(cl_command_queue queue_handle, cl_kernel kernel_handle, const Rang
     error = native(kernel_handle, range.local, &record.event);
   }
   if (error != CL_SUCCESS) return error;
-  record.launch = record_launch(*queue, plan, range, tsc);
+  record.launch = record_launch(*queue, *kernel, plan, range, tsc);
   record.queue = queue;
   record.plan = std::move(plan);
   if (event) {
@@ -510,6 +539,7 @@ cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kernel, cl_u
   quietly([&] {
     error = launch(queue, kernel, {dimensions, offset, global, local}, event, native);
   });
+  xpu_window_settle();
   return error;
 }
 
@@ -522,6 +552,7 @@ cl_int CL_API_CALL enqueue_task(cl_command_queue queue, cl_kernel kernel, cl_uin
     return next.clEnqueueTask(queue, which, n_wait, wait, to);
   };
   quietly([&] { error = launch(queue, kernel, {1, nullptr, one, one}, event, native); });
+  xpu_window_settle();
   return error;
 }
 
@@ -601,19 +632,22 @@ void record_replayed(const std::shared_ptr<RecordedLaunch> &recorded, cl_command
   if (!queue) return;
   const Plan &plan = recorded->plan;
   Pending record;
+  const char *reason = left_out(*recorded->kernel);
   record.plan.variant = plan.variant;
-  record.plan.reason = plan.reason;
+  record.plan.reason = reason ? reason : plan.reason;
   record.plan.geometry = plan.geometry;
   record.plan.local_known = plan.local_known;
-  record.plan.derived = plan.derived;
+  record.plan.derived = plan.derived && !reason;
   record.recorded = recorded;
   record.queue = queue;
-  if (plan.area) record.plan.reason = copy_counters(recorded.get(), queue, event, &record);
+  // What was recorded runs as it is; what is left out just has no counts.
+  if (plan.area && !reason)
+    record.plan.reason = copy_counters(recorded.get(), queue, event, &record);
   if (!record.event) {
     record.event = event;
     next.clRetainEvent(event);
   }
-  record.launch = record_launch(*queue, record.plan, range_of(*recorded), tsc);
+  record.launch = record_launch(*queue, *recorded->kernel, record.plan, range_of(*recorded), tsc);
   pending[queue->index].push_back(std::move(record));
 }
 
@@ -715,15 +749,15 @@ void close_context(Context &context) {
   pools.swap(context.pools);
 }
 
-void finish() {
+static void finish_within(double patience_s) {
   static bool done;
   Api api;
-  quietly([] {
+  quietly([patience_s] {
     std::unique_lock<OrderLock> guard(order);
     if (done) return;
     done = true;
     poll_locked();
-    for (double end = seconds() + exit_patience_s;
+    for (double end = seconds() + patience_s;
          !pending.empty() && !user_events_unfired() && seconds() < end;) {
       nap();
       poll_locked();
@@ -733,6 +767,15 @@ void finish() {
     if (!clocks.empty()) xpu_meta("clock_error_ticks", std::to_string(error).c_str());
     xpu_gpu_fini();
   });
+}
+
+void finish() { finish_within(exit_patience_s); }
+
+// The program ends behind its window: whatever it launched belongs to the profile.
+static void harvest_all() {
+  Api api;
+  quietly(flush_all);
+  finish_within(std::numeric_limits<double>::infinity());
 }
 
 void override_launches(cl_icd_dispatch *table) {

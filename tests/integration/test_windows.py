@@ -1,0 +1,323 @@
+"""Windows and kernel filters on real programs: what is in them is what a whole profile has there,
+per thread and per warp; what is outside is a boundary with its name, and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command import ROOT, last_json, xpuprof
+from layered import PROGRAMS, engine, warp_atomics
+
+import xpuprof as package
+from xpuprof.engines.valgrind import Valgrind
+from xpuprof.timing.slices import main_process
+from xpuprof.trace.check import check_run
+from xpuprof.trace.run import Run
+from xpuprof.trace.tables import Process
+
+_probe = Valgrind().probe()
+pytestmark = [
+    pytest.mark.opencl,
+    pytest.mark.valgrind,
+    pytest.mark.skipif(not _probe.available, reason=f"valgrind: {', '.join(_probe.missing)}"),
+]
+
+STEPS = 6
+EXIT_CODE = 7
+TABLE = tuple[str, int, int, int]
+
+
+def build(folder: Path, language: str) -> Path:
+    """programs/windows.c, whose work is known, with the markers of either language."""
+    engine()
+    program = folder / "windows"
+    command = ["cc", "-x", "c"] if language == "c" else ["c++", "-x", "c++", "-std=c++17"]
+    flags = ["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{package.include()}"]
+    libraries = ["-lOpenCL", "-lpthread"]
+    source = str(PROGRAMS / "windows.c")
+    subprocess.run([*command, *flags, source, "-o", str(program), *libraries], check=True)
+    return program
+
+
+@pytest.fixture(scope="module")
+def marked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program in C."""
+    return build(tmp_path_factory.mktemp("windows"), "c")
+
+
+def profiled(folder: Path, *arguments: str | Path) -> Process:
+    """The main process of a profile, which must be sound."""
+    done = xpuprof("profile", "-q", "-o", folder, *arguments, cwd=ROOT)
+    assert done.stderr == b"", done.stderr.decode()
+    assert check_run(folder).violations == []
+    profile = Run.open(folder).profile
+    assert profile is not None
+    return main_process(profile)
+
+
+def executions(process: Process, program: Path, symbol: str) -> list[dict[int, int]]:
+    """A slice's executions of the block that starts at a symbol, by thread."""
+    names = subprocess.run(["nm", "-C", program], check=True, capture_output=True, text=True).stdout
+    words = (line.split(maxsplit=2) for line in names.splitlines())
+    offset = next(int(word[0], 16) for word in words if word[-1] in (symbol, f"{symbol}()"))
+    assert process.cpu is not None and process.cpu.block_offset is not None
+    assert process.cpu.block_image is not None
+    image = process.images.index[process.images["path"] == str(program)][0]
+    at = (process.cpu.block_offset == offset) & (process.cpu.block_image == image)
+    found: list[dict[int, int]] = [{} for _ in range(len(process.slices))]
+    for row in np.flatnonzero(at[process.cpu.block]):
+        of = found[process.cpu.slice[row]]
+        thread = int(process.cpu.thread[row])
+        of[thread] = of.get(thread, 0) + int(process.cpu.count[row])
+    return found
+
+
+def cpu_counts(process: Process, image: str) -> Counter[tuple[tuple[str, int], int, int]]:
+    """Executions by (slice's name, thread, block identity) in images of that name."""
+    assert process.cpu is not None and process.cpu.block_image is not None
+    wanted = [str(path).rsplit("/", 1)[-1].startswith(image) for path in process.images["path"]]
+    cpu, names = process.cpu, process.slices[["kernel", "call"]].to_numpy(object)
+    chosen = np.array(wanted)[cpu.block_image[cpu.block]]
+    found: Counter[tuple[tuple[str, int], int, int]] = Counter()
+    for row in np.flatnonzero(chosen):
+        kernel, call = names[cpu.slice[row]]
+        key = ((kernel, call), int(cpu.thread[row]), int(cpu.blocks.identity[cpu.block[row]]))
+        found[key] += int(cpu.count[row])
+    return found
+
+
+def warps(process: Process) -> dict[tuple[str, int], list[tuple[int, tuple[tuple[int, int], ...]]]]:
+    """Run-length coded warp vectors of every counted launch, by its name."""
+    gpu = process.gpu
+    assert gpu is not None
+    found = {}
+    for launch in np.flatnonzero(gpu.launch_grid >= 0):
+        grid = int(gpu.launch_grid[launch])
+        runs = []
+        for run in range(int(gpu.grid_start[grid]), int(gpu.grid_start[grid + 1])):
+            v = int(gpu.run_vector[run])
+            of = slice(int(gpu.vector_start[v]), int(gpu.vector_start[v + 1]))
+            identity = gpu.blocks.identity[gpu.block[of]].tolist()
+            pairs = tuple(zip(identity, gpu.count[of].tolist(), strict=True))
+            runs.append((int(gpu.run_length[run]), pairs))
+        row = process.launches.iloc[int(launch)]
+        found[str(row["kernel"]), int(row["call"])] = runs
+    return found
+
+
+def assert_atomics(process: Process, row: int, step: int) -> None:
+    """Warp w of 4 makes (w + 1) * (step + 1) additions a work-item."""
+    assert process.gpu is not None
+    wanted = [32 * (w + 1) * (step + 1) for w in range(4)]
+    assert warp_atomics(process.gpu, row).tolist() == wanted
+
+
+# ---- markers -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("language", ["c", "c++"])
+def test_every_opening_of_a_marker(tmp_path: Path, language: str) -> None:
+    """GIVEN a marked step WHEN its marker is the window THEN what it encloses is counted, by thread
+    and warp, and what lies between is not."""
+    marked = build(tmp_path, language)
+    process = profiled(tmp_path / "run", "--window", "@step", "--", marked, str(STEPS))
+    assert process.slices["kernel"].tolist() == ["add"] * STEPS + ["xpuprof_window_end"]
+    inside = executions(process, marked, "inside")
+    second = executions(process, marked, "inside_thread")
+    tails = executions(process, marked, "tail")
+    for step in range(STEPS):
+        assert sum(inside[step].values()) == inside[step][0] == 10 + step
+        assert list(second[step].values()) == [3 + step]
+        assert 0 not in second[step]
+        assert tails[step + 1] == {0: step + 1}  # behind the kernel that ends the slice
+        assert_atomics(process, step, step)
+    assert inside[STEPS] == tails[0] == {}
+    assert all(not of for of in executions(process, marked, "outside"))
+
+
+def test_some_openings_then_the_end(marked: Path, tmp_path: Path) -> None:
+    """GIVEN the second and third opening WHEN the program is to end behind them THEN it does, with
+    exit code 0, and the run is complete for its window."""
+    folder = tmp_path / "run"
+    options = ("--window", "2-3@step", "--after-window", "end")
+    done = xpuprof("profile", "--json", "-o", folder, *options, "--", marked, str(STEPS))
+    result = last_json(done)
+    assert (done.returncode, result["status"], result["exit_code"]) == (0, "complete", 0)
+    assert b"additions" not in done.stdout  # the program's end was never reached
+    assert b"window 2-3@step" in done.stderr and b"is ended" in done.stderr
+    assert result["window"]["ended"] and result["window"]["openings"] == 2
+    assert check_run(folder).violations == []
+    profile = Run.open(folder).profile
+    assert profile is not None
+    process = profile.processes[0]
+    assert process.slices["slice"].tolist() == [1, 2, 3]
+    assert process.slices["call"].tolist() == [2, 3, 1]
+    inside = executions(process, marked, "inside")
+    assert [of.get(0, 0) for of in inside] == [11, 12, 0]
+    assert [of.get(0, 0) for of in executions(process, marked, "tail")] == [0, 2, 3]
+    assert_atomics(process, 0, 1)
+    assert_atomics(process, 1, 2)
+    assert process.window is not None and process.window.whole is not None
+    assert len(process.window.whole.launches) == 3
+
+
+def test_kernel_that_outlasts_its_window(marked: Path, tmp_path: Path) -> None:
+    """GIVEN a window that closes before its kernel has completed, and the program's end right
+    there THEN the kernel's vectors are whole."""
+    options = ("--window", "4@step", "--after-window", "end")
+    process = profiled(tmp_path / "run", *options, "--", marked, str(STEPS), "late")
+    assert process.slices["call"].tolist() == [4, 1]
+    assert_atomics(process, 0, 3)
+
+
+@pytest.mark.parametrize("timer", ["async", "sync"])
+def test_the_timer_measures_the_same_window(marked: Path, tmp_path: Path, timer: str) -> None:
+    """GIVEN a window WHEN timed THEN there are the profile's slices, and less than the whole."""
+    folder = tmp_path / "run"
+    options = ("--timer", timer, "--repeat", "1", "--window", "@step")
+    done = xpuprof("time", "--json", "-o", folder, *options, "--", marked, str(STEPS))
+    result = last_json(done)
+    assert (done.returncode, result["slices"]) == (EXIT_CODE, STEPS + 1)
+    assert check_run(folder).violations == []
+    execution = Run.open(folder).times[0]
+    assert 0.0 < result["seconds"][0] < execution.record["wall_s"]
+
+
+def test_run_and_validate_are_about_the_window(marked: Path, tmp_path: Path) -> None:
+    """GIVEN a window WHEN run, selected and validated THEN all of them say so and agree."""
+    folder, command = tmp_path / "run", ("--", marked, str(STEPS))
+    done = xpuprof("run", "--json", "--repeat", "1", "-o", folder, "--window", "2-5", *command)
+    result = last_json(done)
+    assert done.returncode == EXIT_CODE
+    assert (result["slices"], result["launches"]["seen"]) == (4, 4)
+    assert result["window"]["spec"] == "2-5" and result["window"]["of_slices"] == STEPS + 1
+    assert result["settings"] == {"window": "2-5", "after_window": "continue"}
+    info = xpuprof("info", folder)
+    assert b"window    2-5, opened 1 times: 4 slices of 7" in info.stdout
+    assert b"the profile is of the window 2-5" in info.stdout
+    chosen = xpuprof("select", folder, "--force")
+    assert b"2-5: all numbers are about it" in chosen.stdout
+    checked = last_json(
+        xpuprof("validate", folder / "selection.json", "--repeat", "1", "--json", *command)
+    )
+    assert checked["window"] == "2-5" and checked["slices"] == 4
+    assert checked["same"], checked["differences"]
+
+
+def test_python_marker(tmp_path: Path) -> None:
+    """GIVEN a Python program with the context manager THEN its window is counted, without any GPU
+    engine; unprofiled it is a no-op that loads nothing."""
+    program = tmp_path / "app.py"
+    program.write_text(
+        "import sys, time, xpuprof\n"
+        "with xpuprof.window('solve'):\n"
+        "    sum(range(20000))\n"
+        "with xpuprof.window('other'):\n"
+        "    sum(range(10))\n"
+        "print(any(m in sys.modules for m in ('numpy', 'ctypes', 'click')))\n"
+    )
+    native = subprocess.run([sys.executable, program], capture_output=True, check=True)
+    assert native.stdout == b"False\n"
+    options = ("--gpu", "none", "--window", "@solve")
+    process = profiled(tmp_path / "run", *options, "--", sys.executable, program)
+    whole = process.slices["cpu_instructions"].sum()
+    assert process.slices["kernel"].tolist() == ["xpuprof_window_end"]
+    assert 20_000 * 20 < whole < 20_000 * 500
+
+
+# ---- windows of launches and kernel filters against a whole profile ------------------------------
+
+
+PARTICLES = ROOT / "build" / "examples" / "particles"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Process:
+    """An unwindowed profile of the example."""
+    engine()
+    if not PARTICLES.exists():
+        pytest.skip("examples are not built: tools/build-examples.sh")
+    return profiled(tmp_path_factory.mktemp("whole") / "run", "--", PARTICLES, "30", "500")
+
+
+def test_window_of_launches_is_that_part_of_the_whole(whole: Process, tmp_path: Path) -> None:
+    """GIVEN launches 20 to 40 THEN every count of the program's own code and of every warp is the
+    whole profile's there."""
+    part = profiled(tmp_path / "run", "--window", "20-40", "--", PARTICLES, "30", "500")
+    assert part.slices["slice"].tolist() == list(range(19, 40))
+    columns = ["kernel", "call", "gx", "lx", "warps", "gpu_instructions", "instrumented"]
+    expected = whole.slices.iloc[19:40][columns].reset_index(drop=True)
+    assert part.slices[columns].equals(expected)
+    names = set(zip(expected["kernel"], expected["call"], strict=True))
+    of_whole = Counter(
+        {key: n for key, n in cpu_counts(whole, "particles").items() if key[0] in names}
+    )
+    assert cpu_counts(part, "particles") == of_whole
+    assert of_whole.total() > 1000
+    assert warps(part) == {name: runs for name, runs in warps(whole).items() if name in names}
+
+
+def test_kernel_filter_leaves_boundaries(whole: Process, tmp_path: Path) -> None:
+    """GIVEN --kernels THEN the chosen launches have the whole profile's warps, the others their
+    name and call, and CPU vectors are not touched."""
+    spec = "3-5@forces,12-13,energy"
+    folder = tmp_path / "run"
+    part = profiled(folder, "--kernels", spec, "--", PARTICLES, "30", "500")
+    launches = whole.launches
+    wanted = (
+        ((launches["kernel"] == "forces") & launches["call"].between(3, 5))
+        | launches["launch"].isin([11, 12])
+        | (launches["kernel"] == "energy")
+    ).to_numpy()
+    assert part.launches["instrumented"].tolist() == wanted.tolist()
+    assert part.launches["left_out"].tolist() == (~wanted).tolist()
+    assert part.slices[["kernel", "call"]].equals(whole.slices[["kernel", "call"]])
+    names = set(launches.loc[wanted, ["kernel", "call"]].itertuples(index=False, name=None))
+    assert warps(part) == {name: runs for name, runs in warps(whole).items() if name in names}
+    assert cpu_counts(part, "particles") == cpu_counts(whole, "particles")
+    found = last_json(xpuprof("info", folder, "--json"))
+    assert found["launches"] == {
+        "seen": len(wanted), "instrumented": int(wanted.sum()), "left_out": int((~wanted).sum()),
+    }  # fmt: skip
+    assert found["uninstrumented"] == {}
+    assert found["settings"] == {"kernels": spec}
+    assert xpuprof("select", folder).returncode == 0
+
+
+# ---- processes -----------------------------------------------------------------------------------
+
+
+def test_process_filter(marked: Path, tmp_path: Path) -> None:
+    """GIVEN a tree of processes WHEN one program is chosen THEN it alone has a part, though its
+    parent is not counted."""
+    other = marked.with_name("other")
+    other.write_bytes(marked.read_bytes())
+    other.chmod(0o755)
+    script = tmp_path / "both.sh"
+    script.write_text(f"#!/bin/sh\n{marked} 2\n{other} 3\nexit 5\n")
+    script.chmod(0o755)
+    folder = tmp_path / "run"
+    done = xpuprof("profile", "--json", "-o", folder, "--process", "oth*", "--", script)
+    assert done.returncode == 5
+    assert done.stdout.count(b"additions") == 2
+    assert b"processes oth*" in done.stderr
+    profile = Run.open(folder).profile
+    assert profile is not None and check_run(folder).violations == []
+    (process,) = profile.processes
+    assert len(process.launches) == 3
+    assert [of.get(0, 0) for of in executions(process, other, "inside")] == [10, 11, 12, 0]
+
+
+def test_no_process_matches(marked: Path, tmp_path: Path) -> None:
+    """GIVEN a name that no process has THEN the run is partial and says it."""
+    done = xpuprof(
+        "profile", "--json", "-o", tmp_path / "run", "--process", "x*", "--", marked, "2"
+    )
+    result = last_json(done)
+    assert (done.returncode, result["status"]) == (EXIT_CODE, "partial")
+    assert "--process" in result["reason"] and "x*" in result["reason"]

@@ -1,0 +1,218 @@
+"""--kernels, --window, --process: what is refused before anything starts, and that the native side
+understands what is not."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from xpuprof.engines.base import CpuOptions
+from xpuprof.engines.cuda import Cuda
+from xpuprof.engines.filters import (
+    Scope,
+    check_engines,
+    check_kernels,
+    check_window,
+    settings_text,
+    starts_closed,
+)
+from xpuprof.engines.filters import settings as in_effect
+from xpuprof.engines.opencl import OpenCl
+from xpuprof.engines.pin import Pin
+from xpuprof.engines.valgrind import Valgrind
+from xpuprof.errors import EngineError, UsageError, XpuprofError
+
+HEADERS = Path(__file__).parents[2] / "native" / "include"
+
+# Reads lines: the specification, then `kernel launch call` lines up to an empty one.
+NATIVE = r"""
+#include <iostream>
+#include <sstream>
+#include "xpuprof/kernel_spec.hpp"
+int main() {
+  std::string spec, line, why;
+  while (std::getline(std::cin, spec)) {
+    KernelSpec parsed;
+    bool ok = parsed.parse(spec, &why);
+    std::cout << (ok ? "ok" : "bad");
+    while (std::getline(std::cin, line) && !line.empty()) {
+      std::istringstream words(line);
+      std::string name;
+      uint64_t launch, call;
+      words >> name >> launch >> call;
+      if (ok) std::cout << ' ' << parsed.chooses(name, launch, call);
+    }
+    std::cout << std::endl;
+  }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def native(tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Popen[str]]:
+    """A program around kernel_spec.hpp that answers as often as it is asked."""
+    program = tmp_path_factory.mktemp("spec") / "spec"
+    command = ["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", f"-I{HEADERS}", "-x", "c++", "-"]
+    subprocess.run([*command, "-o", str(program)], input=NATIVE.encode(), check=True)
+    pipe = subprocess.PIPE
+    with subprocess.Popen([program], stdin=pipe, stdout=pipe, text=True) as running:
+        yield running
+
+
+def ask(native: subprocess.Popen[str], spec: str, *launches: tuple[str, int, int]) -> list[str]:
+    lines = [spec, *(f"{name} {launch} {call}" for name, launch, call in launches), ""]
+    assert native.stdin and native.stdout
+    native.stdin.write("\n".join(lines) + "\n")
+    native.stdin.flush()
+    return native.stdout.readline().split()
+
+
+@pytest.mark.parametrize(
+    ("spec", "chosen"),
+    [
+        # (kernel, launch, call): gemm_a 1 1, axpy 2 1, gemm_a 3 2, gemm_b 4 1, gemm_b 100 8
+        ("", "11111"),
+        ("3", "00100"),
+        ("2-4", "01110"),
+        ("-2", "11000"),
+        ("4-", "00011"),
+        ("gemm.*", "10111"),
+        ("gemm", "00000"),  # the whole name must match
+        ("2-8@gemm.*", "00101"),
+        ("2-8@gemm.*,100-", "00101"),
+        ("1@gemm_.,axpy", "11010"),
+        ("axpy|gemm_b,1", "11011"),
+        ("gemm_[a,b]", "10111"),  # a comma in brackets
+        ("[a-z]{4}", "01000"),
+    ],
+)
+def test_what_a_specification_chooses(
+    native: subprocess.Popen[str], spec: str, chosen: str
+) -> None:
+    """GIVEN launches THEN those of the specification are chosen, and Python takes it too."""
+    check_kernels(spec)
+    launches = [
+        ("gemm_a", 1, 1),
+        ("axpy", 2, 1),
+        ("gemm_a", 3, 2),
+        ("gemm_b", 4, 1),
+        ("gemm_b", 100, 8),
+    ]
+    assert ask(native, spec, *launches) == ["ok", *chosen]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        *("0", "3-1", "-", "--2", "1-2-3", "@a", "3@", "x-2@a", ",a", "a(", "a[", "*", "1@+"),
+        *("1e3@a", "9" * 30),
+    ],
+)
+def test_bad_specification(native: subprocess.Popen[str], spec: str) -> None:
+    """GIVEN what is no specification THEN Python and the native side refuse it."""
+    with pytest.raises(UsageError, match="--kernels"):
+        check_kernels(spec)
+    assert ask(native, spec) == ["bad"]
+
+
+@pytest.mark.parametrize("spec", ["(?i)a", "(?P<n>a)", "(?<=a)b", r"\Aa", "a{,2}", "a++", "[[]"])
+def test_other_dialects_are_refused(spec: str) -> None:
+    """GIVEN a construct that one side lacks, or reads otherwise THEN it is refused."""
+    with pytest.raises(UsageError, match="regular expression"):
+        check_kernels(spec)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.text(alphabet="ab1-@,.*+?()[]{}|\\^$w2:", max_size=12))
+def test_what_python_takes_the_native_side_takes(native: subprocess.Popen[str], spec: str) -> None:
+    """GIVEN any text THEN what passes the check starts no run that fails natively."""
+    try:
+        check_kernels(spec)
+    except UsageError:
+        return
+    assert ask(native, spec, ("ab", 1, 1))[0] == "ok"
+
+
+@pytest.mark.parametrize(
+    "spec", ["3", "2-9", "2-", "-9", "@solve", "2@solve", "2-4@so*ve", "-3@s", "@a@b"]
+)
+def test_windows(spec: str) -> None:
+    """GIVEN a window THEN it is taken."""
+    check_window(spec)
+
+
+@pytest.mark.parametrize(
+    "spec", ["x", "0-3", "4-2", "@", "3@", "x@solve", "1:3", "-", "2-@" + "n" * 300]
+)
+def test_bad_windows(spec: str) -> None:
+    """GIVEN what is no window THEN one sentence says so."""
+    with pytest.raises(UsageError, match="--window"):
+        check_window(spec)
+
+
+@pytest.mark.parametrize("spec", ["", "2-", "@solve", "3-@solve"])
+def test_end_needs_an_end(spec: str) -> None:
+    """GIVEN a window that lasts as long as the program THEN it cannot end behind it."""
+    with pytest.raises(UsageError, match="--after-window end"):
+        check_window(spec, "end")
+    check_window("2-4", "end")
+    check_window("1@solve", "end")
+
+
+def test_which_windows_start_closed() -> None:
+    """GIVEN a window THEN it is open from the start only when launch 1 belongs to it."""
+    assert [starts_closed(w) for w in ("", "1-4", "-4", "1", "2-", "12-", "@a", "1@a")] == [
+        False, False, False, False, True, True, True, True,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("cpu", "gpu", "options", "scope", "sentence"),
+    [
+        (None, OpenCl(), CpuOptions(routines=("f",)), Scope(), "--routine says"),
+        (None, None, CpuOptions(), Scope(kernels="1"), "--kernels says"),
+        (None, None, CpuOptions(), Scope(window="2-3"), "counts kernel launches"),
+        (Pin(), None, CpuOptions(threads=(1,)), Scope(), "pin has no --thread"),
+        (Pin(), OpenCl(), CpuOptions(), Scope(window="2-3"), "pin has no --window"),
+        (Pin(), None, CpuOptions(), Scope(processes=("a",)), "pin has no --process"),
+        (None, Cuda(), CpuOptions(), Scope(kernels="a"), "cuda has no --kernels"),
+        (None, Cuda(), CpuOptions(), Scope(window="2", after_window="end"), "no --after-window"),
+        (None, None, CpuOptions(), Scope(processes=("",)), "--process takes"),
+    ],
+)
+def test_options_nobody_honours(
+    cpu: Pin | None, gpu: OpenCl | None, options: CpuOptions, scope: Scope, sentence: str
+) -> None:
+    """GIVEN an option that an engine lacks THEN it is an error, not ignored."""
+    with pytest.raises(XpuprofError, match=sentence) as caught:
+        check_engines(cpu, gpu, options, scope)
+    assert isinstance(caught.value, (UsageError, EngineError))
+
+
+def test_a_marker_window_needs_no_gpu_engine() -> None:
+    """GIVEN no GPU engine THEN a window by marker is still possible."""
+    check_engines(Valgrind(), None, CpuOptions(), Scope(window="2@solve", after_window="end"))
+
+
+def test_settings_are_told() -> None:
+    """GIVEN filters THEN the manifest has those that leave something out, and a sentence."""
+    scope = Scope("2-8@gemm.*", "@solve", "continue", ("app*",))
+    found = in_effect(scope, CpuOptions(exclude_images=("libc*",), threads=(0, 2)))
+    assert found == {
+        "kernels": "2-8@gemm.*",
+        "window": "@solve",
+        "after_window": "continue",
+        "processes": ("app*",),
+        "exclude_images": ["libc*"],
+        "threads": [0, 2],
+    }
+    text = settings_text(found)
+    for part in ("2-8@gemm.*", "@solve", "app*", "not images libc*", "threads 0, 2"):
+        assert part in text
+    assert in_effect(Scope(), CpuOptions()) == {}
+    assert settings_text({}) == ""

@@ -1,0 +1,182 @@
+"""Tables of a windowed process are those of its window; times of its slices add up to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import traces
+
+from xpuprof.errors import InputError
+from xpuprof.timing.choose import select_run
+from xpuprof.timing.slices import slice_times
+from xpuprof.trace.check import check_run
+from xpuprof.trace.run import Run
+from xpuprof.trace.tables import Process
+from xpuprof.trace.window import WINDOW_END
+
+S = traces.START
+
+
+def events(
+    spec: str, windows: dict[int, list[traces.Record]], inside: set[int]
+) -> list[traces.Record]:
+    """traces.events(5) with a window: records before launch i, launches that lie inside."""
+    found = []
+    for record in traces.events(5)[:-1]:
+        if record[0] == 4:
+            assert record[2] is not None
+            number = record[2]
+            found += windows.get(number, [])
+            if number not in inside:
+                record = traces.launch(
+                    number, number % 2, S + 1_000 * (number + 1), reason="outside", flags=4
+                )
+        if record[0] == 9 and record[2] not in inside:
+            continue
+        found.append(record)
+    found += windows.get(5, [])
+    return [traces.meta("window", spec), *found, traces.end(5, len(inside))]
+
+
+def cpu(counted: set[int]) -> list[traces.Record]:
+    """traces.cpu(6) of which only these slices have vectors."""
+    found: list[traces.Record] = []
+    whole = 0
+    for record in traces.cpu(6)[:-1]:
+        if record[0] == 5 and record[2] not in counted:
+            continue
+        if record[0] == 6:
+            assert record[2] is not None
+            i = record[2]
+            own = 3 * (i + 1) + 10 + (100 if i else 0) if i in counted else 0
+            whole += own
+            record = traces.cut(i, S + 1_000 * (i + 1) + 5, own)
+        found.append(record)
+    return [*found, traces.end(6, whole)]
+
+
+def write(path: Path, events: list[traces.Record], cpu: list[traces.Record]) -> Run:
+    traces.write_run(path, events, cpu)
+    assert check_run(path).violations == []
+    return Run.open(path)
+
+
+def process_of(run: Run) -> Process:
+    assert run.profile is not None
+    return run.profile.processes[0]
+
+
+def ticks(run: Run) -> list[int]:
+    assert run.profile is not None
+    times = slice_times(run.profile, process_of(run)) * run.profile.record["tsc_hz"]
+    return np.round(times).astype(int).tolist()
+
+
+def test_window_of_launches(tmp_path: Path) -> None:
+    """GIVEN launches 2 to 3 of 5 THEN there are their slices, whole, under their names."""
+    w = traces.window
+    windows = {
+        0: [w(0, False, S)],
+        1: [w(1, True, S + 1_100)],
+        3: [w(3, False, S + 3_100)],
+    }
+    run = write(tmp_path / "run", events("2-3", windows, {1, 2}), cpu({1, 2}))
+    process = process_of(run)
+    assert process.slices["slice"].tolist() == [1, 2]
+    assert process.slices["kernel"].tolist() == ["b", "a"]
+    assert process.slices["call"].tolist() == [1, 2]
+    assert process.slices["cpu_instructions"].tolist() == [116, 119]
+    assert process.slices["gpu_instructions"].tolist() == [123, 66]
+    assert process.launches["launch"].tolist() == [1, 2]
+    assert process.cpu is not None and process.gpu is not None
+    assert process.cpu.slice.tolist() == [0, 0, 0, 1, 1, 1]
+    assert process.cpu.slice_start.tolist() == [0, 3, 6]
+    assert process.gpu.launch_grid.tolist() == [1, 0]
+    # from the end of launch 1 (device: S + 1200) to that of launch 3
+    assert ticks(run) == [1_000, 1_000]
+
+
+def test_window_to_the_exit(tmp_path: Path) -> None:
+    """GIVEN a window from launch 5 on THEN program exit belongs to it."""
+    w = traces.window
+    run = write(
+        tmp_path / "run",
+        events("5-", {0: [w(0, False, S)], 4: [w(4, True, S + 4_100)]}, {4}),
+        cpu({4, 5}),
+    )
+    assert process_of(run).slices["kernel"].tolist() == ["a", "SYS_exit"]
+    assert ticks(run) == [1_000, traces.END - (S + 5_200)]
+
+
+def test_window_by_marker(tmp_path: Path) -> None:
+    """GIVEN a marker around launch 2, another around 3 and 4 THEN what lies between a last kernel
+    and its closing counts to the next slice, and the last closing ends a slice of its own."""
+    w = traces.window
+    windows = {
+        0: [w(0, False, S)],
+        1: [w(1, True, S + 1_500, "m")],
+        2: [w(2, False, S + 2_600, "m"), w(2, True, S + 2_700, "m")],
+        4: [w(4, False, S + 4_900, "m")],
+    }
+    run = write(tmp_path / "run", events("@m", windows, {1, 2, 3}), cpu({1, 2, 3, 4}))
+    process = process_of(run)
+    assert process.slices["slice"].tolist() == [1, 2, 3, 4]
+    assert process.slices["kernel"].tolist() == ["b", "a", "b", WINDOW_END]
+    assert process.slices["call"].tolist() == [1, 2, 2, 1]
+    assert process.slices["gx"].tolist() == [64, 64, 64, 0]
+    assert process.gpu is not None and process.gpu.launch_grid.tolist() == [1, 0, 1, -1]
+    # launches end on the device at S + 1200, 2200, 3200, 4200, 5200
+    assert ticks(run) == [700, (2_600 - 2_200) + (3_200 - 2_700), 1_000, 4_900 - 4_200]
+
+
+def test_kernels_that_outlast_their_window(tmp_path: Path) -> None:
+    """GIVEN a window that closes before its kernel has completed THEN it lasts until it has, and
+    one that opens while an older kernel runs begins behind that."""
+    w = traces.window
+    windows = {
+        0: [w(0, False, S)],
+        1: [w(1, True, S + 1_150, "m")],
+        2: [w(2, False, S + 2_050, "m")],
+    }
+    run = write(tmp_path / "run", events("1@m", windows, {1}), cpu({1, 2}))
+    assert process_of(run).slices["kernel"].tolist() == ["b", WINDOW_END]
+    assert ticks(run) == [1_000, 0]
+
+
+def test_what_is_counted_outside_is_found(tmp_path: Path) -> None:
+    """GIVEN counts of a slice outside the window THEN check says so."""
+    w = traces.window
+    traces.write_run(
+        tmp_path / "run",
+        events("2-2", {0: [w(0, False, S)], 1: [w(1, True, S)], 2: [w(2, False, S)]}, {1}),
+        cpu({1, 3}),
+    )
+    found = check_run(tmp_path / "run").violations
+    assert [(v.invariant, v.slice) for v in found] == [("window", 3)]
+
+
+def test_window_that_never_opened(tmp_path: Path) -> None:
+    """GIVEN a window beyond the last launch THEN select says that it never opened."""
+    run = write(
+        tmp_path / "run", events("9-", {0: [traces.window(0, False, S)]}, set()), cpu(set())
+    )
+    assert len(process_of(run).slices) == 0
+    with pytest.raises(InputError, match=r"9- never opened .*5 kernels"):
+        select_run(run, "xpu-point", seed=1)
+
+
+def test_selection_remembers_the_window(tmp_path: Path) -> None:
+    """GIVEN a window THEN the selection is about it, and knows the launches' numbers."""
+    w = traces.window
+    run = write(
+        tmp_path / "run",
+        events("2-4", {0: [w(0, False, S)], 1: [w(1, True, S)], 4: [w(4, False, S)]}, {1, 2, 3}),
+        cpu({1, 2, 3}),
+    )
+    chosen = select_run(run, "xpu-point", seed=1)
+    assert chosen.slices == 3 and chosen.window == "2-4"
+    assert {r.slice + 1 for r in chosen.representatives} == {
+        chosen.launch_number(r) for r in chosen.representatives
+    }

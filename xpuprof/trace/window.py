@@ -1,0 +1,156 @@
+"""The window of a profile: the part of a process that `--window` asked for (docs/filters.md).
+
+The streams hold every launch as a boundary, in the window or not. `clip` leaves the slices that lie
+in the window, at least in part, as if they were the whole program: what works on rows need not know
+of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof.trace.streams import Stream
+from xpuprof.trace.tables import CpuVectors, DeviceDistances, Process, StackDistances, Window
+
+I64 = npt.NDArray[np.int64]
+
+WINDOW_END = "xpuprof_window_end"
+"""Kernel name of a slice that ends where a marker closed the window (sampling.selection has it
+too); its call is the number of the closing."""
+
+
+def find_window(events: Stream | None, outside: npt.NDArray[np.bool_]) -> Window | None:
+    """The window that the stream tells of; None when the whole process is the profile.
+
+    `outside`: bool[launches], launches that were made outside.
+    """
+    spec = events.meta().get("window", "") if events else ""
+    if events is None or not spec:
+        return None
+    openings, stamps = _openings(events, len(outside))
+    openings = np.minimum(openings, len(outside))  # fewer launches than records: a killed process
+    inside = np.append(~outside, len(stamps) > 0 and stamps[-1, 1] == 0)
+    wanted = inside.copy()
+    if "@" in spec:
+        wanted[openings[:, 1]] = True  # what lies between the last kernel and the closing
+    rows = np.flatnonzero(wanted)
+    return Window(spec, rows, inside[rows], openings, stamps)
+
+
+def _openings(events: Stream, launches: int) -> tuple[I64, I64]:
+    """int64[openings, 2] each: first launch and the one behind the last; stamps of opening and
+    closing, 0 where the process ended first."""
+    ranges: list[tuple[int, int]] = []
+    stamps: list[tuple[int, int]] = []
+    opened: tuple[int, int] | None = None
+    for row in events["windows"]:
+        launch, tsc = int(row["launch"]), int(row["tsc"])
+        if row["open"] and opened is None:
+            opened = (launch, tsc)
+        elif not row["open"] and opened is not None:
+            ranges.append((opened[0], launch))
+            stamps.append((opened[1], tsc))
+            opened = None
+    if opened is not None:
+        ranges.append((opened[0], launches))
+        stamps.append((opened[1], 0))
+    return (
+        np.array(ranges, dtype=np.int64).reshape(-1, 2),
+        np.array(stamps, dtype=np.int64).reshape(-1, 2),
+    )
+
+
+def clip(process: Process, window: Window) -> Process:
+    """The process with the slices of the window alone."""
+    rows = window.rows[window.rows < len(process.slices)]
+    tails = np.flatnonzero(~window.inside[: len(rows)])
+    slices = process.slices.iloc[rows].reset_index(drop=True)
+    slices.loc[tails, "kernel"] = WINDOW_END
+    slices.loc[tails, "call"] = np.arange(1, len(tails) + 1)
+    slices.loc[tails, "program"] = ""
+    slices.loc[tails, ["gx", "gy", "gz", "lx", "ly", "lz"]] = 0
+    launched = rows[rows < len(process.launches)]
+    gpu = process.gpu
+    return replace(
+        process,
+        launches=process.launches.iloc[launched].reset_index(drop=True),
+        slices=slices,
+        cpu=None if process.cpu is None else _cpu(process.cpu, rows),
+        gpu=None if gpu is None else replace(gpu, launch_grid=gpu.launch_grid[launched]),
+        distances=None if process.distances is None else _distances(process.distances, rows),
+        device_distances=None
+        if process.device_distances is None
+        else _device_distances(process.device_distances, launched),
+        window=replace(window, rows=rows, inside=window.inside[: len(rows)], whole=process),
+    )
+
+
+def window_facts(process: Process) -> dict[str, Any] | None:
+    """The window that the tables are of, and what it is a part of; None: the whole process."""
+    window = process.window
+    if window is None or window.whole is None:
+        return None
+    return {
+        "spec": window.spec,
+        "openings": len(window.openings),
+        "of_slices": len(window.whole.slices),
+        "of_launches": len(window.whole.launches),
+        "ended": "ended" in process.meta,
+    }
+
+
+def _cpu(cpu: CpuVectors, rows: I64) -> CpuVectors:
+    """Vectors of the given slices, which are numbered anew."""
+    sizes: I64 = np.diff(cpu.slice_start).astype(np.int64)
+    wanted = np.zeros(len(sizes), bool)
+    wanted[rows] = True
+    keep, counts = np.repeat(wanted, sizes), sizes[rows]
+    return replace(
+        cpu,
+        slice=np.repeat(np.arange(len(rows), dtype=np.uint32), counts),
+        thread=cpu.thread[keep],
+        block=cpu.block[keep],
+        count=cpu.count[keep],
+        slice_start=np.concatenate(([0], np.cumsum(counts))).astype(np.uint64),
+    )
+
+
+def _numbered(numbers: npt.NDArray[np.uint32], rows: I64) -> tuple[I64, npt.NDArray[np.bool_]]:
+    """Place of each number in `rows`, and whether it is there."""
+    at = np.searchsorted(rows, numbers)
+    found = np.isin(numbers, rows)
+    return at[found].astype(np.int64), found
+
+
+def _distances(distances: StackDistances, rows: I64) -> StackDistances:
+    at, keep = _numbered(distances.slice, rows)
+    return StackDistances(at.astype(np.uint32), distances.thread[keep], distances.count[keep])
+
+
+def _device_distances(distances: DeviceDistances, launched: I64) -> DeviceDistances:
+    at, keep = _numbered(distances.launch, launched)
+    columns = {name: values[keep] for name, values in vars(distances).items()}
+    return DeviceDistances(**{**columns, "launch": at.astype(np.uint32)})
+
+
+def ticks_in(window: Window, marks: I64) -> I64:
+    """int64[slices of the window]: what of each slice's time lies in the window.
+
+    `marks`: int64[slices of the process + 1], its boundaries. By launches a window opens and closes
+    at boundaries. By markers it opens at the marker, but not before the launches made before it
+    have completed, and closes at the marker, but not before its own launches have.
+    """
+    if not window.by_marker:
+        return (marks[window.rows + 1] - marks[window.rows]).astype(np.int64)
+    total = np.zeros(len(marks), np.int64)
+    openings = np.minimum(window.openings, len(marks) - 1)
+    for (first, end), (opened, closed) in zip(openings, window.stamps, strict=True):
+        begin = max(int(opened), int(marks[first]))
+        last = max(int(closed), int(marks[end]), begin) if closed else int(marks[-1])
+        edges = np.clip(np.append(marks[first : end + 1], last), begin, last)
+        total[first : end + 1] += np.diff(edges)
+    return total[window.rows]
