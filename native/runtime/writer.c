@@ -5,7 +5,8 @@ enum { CHUNK_ROOM = 256 * 1024, PAGE = 4096 };
 
 static void copy(uint8_t *to, const uint8_t *from, uint64_t size) {
   /* `rep movsb`: no call that a platform without libc would lack. */
-  __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(size) : : "memory");
+  unsigned long left = (unsigned long)size; /* as wide as the register */
+  __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(left) : : "memory");
 }
 
 /* ---- CRC32C (Castagnoli), reflected, slicing by 8 ------------------------------------------- */
