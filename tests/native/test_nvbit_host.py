@@ -178,19 +178,25 @@ BLOCKS = {
 }
 
 
-def test_inputs_of_pka_and_sieve_come_from_the_same_run(program: Path, tmp_path: Path) -> None:
-    """GIVEN a run of the tool WHEN read THEN instructions, loads, stores, atomics and divergence
-    efficiency of each launch are those of the counts and the code, and both methods select."""
-    writer = create_run(tmp_path / "run", force=False, argv=["stand-in"], seed=1)
+def record_run(program: Path, path: Path, **environment: str) -> tuple[Ran, Path]:
+    """A run directory of the tool."""
+    writer = create_run(path, force=False, argv=["stand-in"], seed=1)
     record = {"name": "profile", "role": "profile", "cpu_engine": "none", "gpu_engine": "nvbit"}
     folder = writer.begin_execution({**record, "timer": ""})
     folder.rmdir()
     began = {"tsc_start": tsc()}
-    ran = run(program, folder, 3)
+    ran = run(program, folder, 3, **environment)
     ended = {"status": "complete", "exit_code": 0, "signal": None, "pid": 1, "wall_s": 1.0}
     writer.end_execution("profile", {**ended, **began, "tsc_end": tsc()})
     writer.finish("complete")
-    assert check_run(tmp_path / "run").violations == []
+    return ran, path
+
+
+def test_inputs_of_pka_and_sieve_come_from_the_same_run(program: Path, tmp_path: Path) -> None:
+    """GIVEN a run of the tool WHEN read THEN instructions, loads, stores, atomics and divergence
+    efficiency of each launch are those of the counts and the code, and both methods select."""
+    ran, path = record_run(program, tmp_path / "run")
+    assert check_run(path).violations == []
 
     process = xpuprof.open(tmp_path / "run").profile.processes[0]
     times = np.concatenate([[float(counts.sum()) for _, counts in ran.expected], [0.0]])

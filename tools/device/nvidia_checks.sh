@@ -3,7 +3,11 @@
 #
 #   NVBIT_ROOT=/path/to/nvbit tools/device/nvidia_checks.sh [OUT] [SECTION ...]
 #
-# Sections (all by default): build exact coverage overhead cpu particles torch many
+# Sections (all by default): build exact coverage overhead cpu particles many torch tables
+# Where a call may take ten minutes only, these are calls of less:
+#   build exact coverage | overhead cpu many | particles | torch, one TORCH_MODELS at a time | tables
+# TORCH_MODELS, TORCH_DTYPES, TORCH_RUNS narrow `torch` (defaults: bert resnet50 gpt; fp32 bf16;
+# eager compile graphs train). LIMIT: seconds that one check may take (300).
 # PYTHON names an interpreter that has xpuprof's requirements (default: .venv/bin/python, or
 # python3); torch is needed for `torch` only. What is missing is said and left out; a check that
 # fails is counted, and the script ends with 1.
@@ -11,27 +15,35 @@ set -u
 ROOT=$(cd "$(dirname "$0")/../.." && pwd)
 OUT=$(mkdir -p "${1:-$ROOT/build/nvidia}" && cd "${1:-$ROOT/build/nvidia}" && pwd)
 shift || true
-SECTIONS=${*:-build exact coverage overhead cpu particles torch many}
+SECTIONS=${*:-build exact coverage overhead cpu particles many torch tables}
 PYTHON=${PYTHON:-$([ -x "$ROOT/.venv/bin/python" ] && echo "$ROOT/.venv/bin/python" || echo python3)}
 ARCH=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -1 | tr -d .)
-export PYTHONPATH=$ROOT
+ARCH=${ARCH:-90}
+# A copy of the package with what is built here: the source tree and any installation stay as they
+# are.
+export PYTHONPATH=$OUT/python
+NATIVE=$OUT/python/xpuprof/_native
 export PATH=$PATH:/usr/local/cuda/bin
 METHODS=xpu-point,gpu-point,stem-root,sieve
+LIMIT=${LIMIT:-300}
 FAILED=0
 
 note() { echo "== $*" | tee -a "$OUT/log.txt"; }
 check() { # name, command...
   local name=$1
   shift
-  if "$@" >"$OUT/$name.txt" 2>&1; then
+  if limited "$@" >"$OUT/$name.txt" 2>"$OUT/$name.err"; then
     note "$name: passed"
   else
-    note "$name: FAILED ($?), see $OUT/$name.txt: $*"
+    note "$name: FAILED ($?), see $OUT/$name.txt and .err: $*"
     FAILED=$((FAILED + 1))
   fi
 }
-xpu() { "$PYTHON" -m xpuprof "$@"; }
-has_nvbit() { [ -f "$ROOT/xpuprof/_native/libxpuprof_nvbit.so" ]; }
+limited() { # command...; `xpu` stands for xpuprof
+  [ "$1" = xpu ] && set -- "$PYTHON" -m xpuprof "${@:2}"
+  timeout "$LIMIT" "$@"
+}
+has_nvbit() { [ -f "$NATIVE/libxpuprof_nvbit.so" ]; }
 seconds() { # the median of 5 runs of a command, in seconds
   "$PYTHON" - "$@" <<'PY'
 import statistics, subprocess, sys, time
@@ -55,7 +67,8 @@ section_build() {
   check configure cmake -S "$ROOT" -B "$OUT/native" -DPython_EXECUTABLE="$(command -v "$PYTHON")" \
     -DXPUPROF_CUDA=ON ${NVBIT_ROOT:+-DNVBIT_ROOT="$NVBIT_ROOT" -DXPUPROF_NVBIT=ON}
   check build cmake --build "$OUT/native" -j
-  check install cmake --install "$OUT/native" --prefix "$ROOT"
+  check install cmake --install "$OUT/native" --prefix "$OUT/python"
+  check package cp -r "$ROOT/xpuprof" "$OUT/python/"
   for program in tools/device/exact tools/device/launches examples/cuda/particles; do
     check "nvcc-$(basename $program)" nvcc -O2 -std=c++17 -arch="sm_$ARCH" -o "$OUT/$(basename $program)" \
       "$ROOT/$program.cu"
@@ -70,7 +83,10 @@ section_exact() {
   check exact-profile xpu profile --force -q --cpu none --gpu nvbit -o "$OUT/run-exact" -- "$OUT/exact"
   check exact-invariants xpu check "$OUT/run-exact"
   # The kernels' own counts are part of the program's output under the tool, too: both must agree.
-  check exact-counts "$PYTHON" "$ROOT/tools/device/nvidia_exact.py" "$OUT/run-exact" "$OUT/exact.native"
+  check exact-lanes env XPUPROF_COUNT_UNIT=lane "$PYTHON" -m xpuprof profile --force -q --cpu none \
+    --gpu nvbit -o "$OUT/run-exact-lane" -- "$OUT/exact"
+  check exact-counts "$PYTHON" "$ROOT/tools/device/nvidia_exact.py" "$OUT/run-exact" \
+    "$OUT/exact.native" "$OUT/run-exact-lane"
   tail -1 "$OUT/exact-counts.txt"
 }
 
@@ -100,7 +116,7 @@ injected() { # mode, timer, library, command...
   local mode=$1 timer=$2 library=$3
   shift 3
   XPUPROF_DIR=$folder XPUPROF_MODE=$mode XPUPROF_TIMER=$timer \
-    CUDA_INJECTION64_PATH=$ROOT/xpuprof/_native/$library \
+    CUDA_INJECTION64_PATH=$NATIVE/$library \
     XPUPROF_CUPTI=$("$PYTHON" -c "from xpuprof.engines.cuda import cupti_library as c; print(c() or '')") \
     XPUPROF_NVDISASM=$("$PYTHON" -c "from xpuprof.engines.nvbit import nvdisasm as n; print(n() or '')") "$@"
   rm -rf "$folder"
@@ -137,10 +153,13 @@ section_overhead() {
 section_cpu() {
   local gpu=cuda
   has_nvbit && gpu=nvbit
+  check doctor-json xpu doctor --json
   for cpu in none valgrind dynamorio pin; do
-    check "cpu-$cpu" timeout 1200 "$PYTHON" -m xpuprof profile --force -q --cpu $cpu --gpu $gpu \
-      -o "$OUT/run-cpu-$cpu" -- "$OUT/particles" 20 1000
+    check "cpu-$cpu" xpu profile --force -q --cpu $cpu --gpu $gpu -o "$OUT/run-cpu-$cpu" -- \
+      "$OUT/particles" 20 1000
   done
+  # What `auto` makes of it, CPU and GPU vectors in one execution.
+  check cpu-auto xpu run --force --repeat 3 --json -o "$OUT/run-cpu-auto" -- "$OUT/particles" 20 1000
 }
 
 program_table() { # name, command...
@@ -160,16 +179,18 @@ section_particles() {
 section_torch() {
   "$PYTHON" -c "import torch; assert torch.cuda.is_available()" 2>/dev/null ||
     { note "torch: not installed for CUDA, left out"; return; }
-  for dtype in fp32 bf16; do
-    for run in eager compile graphs; do
-      for model in bert resnet50 gpt; do
-        program_table "torch-$model-$dtype-$run" "$PYTHON" "$ROOT/examples/cuda/torch_models.py" $model \
-          --dtype $dtype --run $run --steps 20
+  local program=("$PYTHON" "$ROOT/examples/cuda/torch_models.py")
+  for model in ${TORCH_MODELS:-bert resnet50 gpt}; do
+    for dtype in ${TORCH_DTYPES:-fp32 bf16}; do
+      for run in ${TORCH_RUNS:-eager compile graphs train}; do
+        case $model-$run in
+        gpt-train) ;; # a decoder is run for inference only
+        *-train) program_table "torch-$model-$dtype-train" "${program[@]}" "$model" \
+          --dtype "$dtype" --train --steps 5 ;;
+        *) program_table "torch-$model-$dtype-$run" "${program[@]}" "$model" \
+          --dtype "$dtype" --run "$run" --steps 20 ;;
+        esac
       done
-    done
-    for model in bert resnet50; do
-      program_table "torch-$model-$dtype-train" "$PYTHON" "$ROOT/examples/cuda/torch_models.py" $model \
-        --dtype $dtype --train --steps 5
     done
   done
 }
@@ -181,6 +202,10 @@ section_many() {
       --cpu none --gpu $gpu -o "$OUT/run-many-$gpu" -- "$OUT/launches" 100000 &&
       note "100,000 launches under $gpu: $(cat "$OUT/many-$gpu.time")"
   done
+}
+
+section_tables() {
+  "$PYTHON" "$ROOT/tools/device/nvidia_tables.py" "$OUT" | tee "$OUT/tables.md"
 }
 
 for section in $SECTIONS; do

@@ -1,9 +1,11 @@
 """Compares what `exact` counted for itself with the per-warp vectors in a run directory.
 
-    python nvidia_exact.py RUN EXPECTED      (EXPECTED: the lines that `exact` printed)
+    python nvidia_exact.py RUN EXPECTED [RUN_LANE]    (EXPECTED: the lines that `exact` printed)
 
 A launch is exact when one of its blocks was executed by every warp exactly as often as the kernel
-counted. Ends with 1 when a launch is not, or has no vectors.
+counted. With RUN_LANE, recorded with XPUPROF_COUNT_UNIT=lane, the lane instructions that RUN states
+of each launch must be those that RUN_LANE counted block by block. Ends with 1 when a launch is not
+exact, or has no vectors.
 """
 
 from __future__ import annotations
@@ -33,6 +35,20 @@ def per_warp(gpu: GpuVectors, launch: int) -> np.ndarray | None:
     return np.array(rows)
 
 
+def wrong_lanes(stated: list[int], lane_run: str) -> int:
+    """How many launches state other lane instructions than the thread-level counts add up to."""
+    run = xpuprof.open(lane_run)
+    assert run.profile is not None
+    counted = run.profile.processes[0].slices["gpu_instructions"].tolist()[:-1]
+    if len(counted) != len(stated):
+        print(f"launches: {len(stated)} in one run, {len(counted)} in the other")
+        return len(stated)
+    for launch, (one, other) in enumerate(zip(stated, counted, strict=True)):
+        if one != other:
+            print(f"{launch:3d} lane instructions: {one} stated, {other} counted")
+    return sum(one != other for one, other in zip(stated, counted, strict=True))
+
+
 def main() -> int:
     """Prints one line a launch."""
     run = xpuprof.open(sys.argv[1])
@@ -56,6 +72,8 @@ def main() -> int:
             f"{launch:3d} {expected['kernel']:12s} {name:40.40s} {len(want):5d} warps "
             f"{'exact' if good else 'WRONG'}"
         )
+    if len(sys.argv) > 3:
+        wrong += wrong_lanes(process.launches["lane_instructions"].tolist(), sys.argv[3])
     print(f"{len(lines) - wrong} of {len(lines)} launches exact")
     return int(wrong > 0)
 

@@ -13,8 +13,11 @@ from xpuprof.engines.native import native_file
 from xpuprof.errors import EngineError
 
 TOOL, PROBE_TOOL = "xpuprof_pin.so", "xpuprof_probe.so"
-STATE = "compiled against Pin 3.24's headers; not linked and not run by its authors (docs/pin.md)"
-ADVICE_KIT = "unpack a Pin kit (3.24 or later) from Intel's download page and set PIN_ROOT to it"
+STATE = (
+    "compiled with kits 3.24 and 3.31, linked with their 32-bit libraries only; not run by its "
+    "authors (docs/pin.md)"
+)
+ADVICE_KIT = "unpack a Pin kit (3.24 to 3.31) from Intel's download page and set PIN_ROOT to it"
 ADVICE_BUILD = (
     f"{ADVICE_KIT}, then install xpuprof again so that its Pin tools are built. State: {STATE}"
 )

@@ -1,0 +1,86 @@
+"""The tools that judge runs on silicon (tools/device), on runs of the stand-ins: they must accept
+what is right, and name what is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cuda_parts import build
+from test_nvbit_host import program, record_run  # noqa: F401 (a fixture)
+
+from xpuprof.engines.cuda import Cuda
+
+pytestmark = [pytest.mark.cuda, pytest.mark.slow]
+
+TOOLS = Path(__file__).parents[2] / "tools" / "device"
+
+
+def tool(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Runs a tool."""
+    command = [sys.executable, str(TOOLS / name), *(str(argument) for argument in arguments)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_the_script_is_sound_bash() -> None:
+    """GIVEN the script WHEN bash reads it without running THEN it has no syntax error."""
+    subprocess.run(["bash", "-n", str(TOOLS / "nvidia_checks.sh")], check=True)
+
+
+def test_exactness_is_judged(program: Path, tmp_path: Path) -> None:  # noqa: F811
+    """GIVEN what the stand-in's device counted WHEN compared with the run THEN every launch is
+    exact, and a count that is off by one is not."""
+    ran, run = record_run(program, tmp_path / "run")
+    _, lane_run = record_run(program, tmp_path / "lane", XPUPROF_COUNT_UNIT="lane")
+    lines = [{"kernel": name, "counts": counts[:, 0].tolist()} for name, counts in ran.expected]
+    expected = tmp_path / "expected"
+    expected.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    good = tool("nvidia_exact.py", run, expected, lane_run)
+    assert good.returncode == 0, good.stdout
+    assert f"{len(lines)} of {len(lines)} launches exact" in good.stdout
+    assert tool("nvidia_exact.py", run, expected, run).returncode == 1  # lanes of the wrong run
+    counts = np.array(lines[5]["counts"])
+    lines[5]["counts"] = [*counts[:-1].tolist(), int(counts[-1]) + 1000]
+    expected.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    bad = tool("nvidia_exact.py", run, expected, lane_run)
+    assert bad.returncode == 1 and bad.stdout.count("WRONG") == 1
+
+
+def test_coverage_is_judged(tmp_path: Path) -> None:
+    """GIVEN a run of the stand-in driver WHEN its profile and timer run are compared THEN both saw
+    the same."""
+    build(tmp_path)
+    stand_in = {
+        "LD_LIBRARY_PATH": str(tmp_path),
+        "XPUPROF_CUPTI": str(tmp_path / "libcuda.so.1"),
+        "XDG_CACHE_HOME": str(tmp_path),
+    }
+    options = ["--gpu", Cuda.name, "--cpu", "none", "--repeat", "1", "-q", "-o", "run"]
+    command = [sys.executable, "-m", "xpuprof", "run", *options, "--"]
+    ours = [str(tmp_path / "program"), str(tmp_path / "k.cubin"), "dense", "30"]
+    environment = os.environ | stand_in
+    subprocess.run([*command, *ours], cwd=tmp_path, env=environment, check=True)
+    done = tool("nvidia_coverage.py", tmp_path / "run", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    assert "same kernel in the same place: 30 of 30; same program hash: 30 of 30" in done.stdout
+
+
+def test_tables_are_made(tmp_path: Path) -> None:
+    """GIVEN what the sections leave WHEN made into tables THEN the figures stand there, and what
+    was not run is left out."""
+    (tmp_path / "overhead.txt").write_text("head\n100000 0 0.2 0.25 0.9 3.2\n")
+    method = {"method": "sieve", "samples": 5.0, "error_mean": 0.0123, "speedup": 63.4}
+    found = {"slices": 317, "methods": [{**method, "interval_rel": None}]}
+    (tmp_path / "compare-particles.txt").write_text(json.dumps(found) + "\n")
+    row = {"cpu": "valgrind", "gpu": "cuda", "fault": "the probe stopped"}
+    (tmp_path / "doctor-json.txt").write_text(json.dumps({"carry_the_cuda_driver": [row]}))
+    text = tool("nvidia_tables.py", tmp_path).stdout
+    assert "| particles | 317 | sieve | 5 | 1.23 % | - | 63.4x |" in text
+    assert "| 100000 of 0 us | 0.2000 s | 1.250x, +0.50 us | 4.500x, +7.00 us | 16.000x," in text
+    assert "| valgrind | cuda | the probe stopped |" in text
+    assert "Exactness" not in text
