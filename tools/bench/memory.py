@@ -95,7 +95,8 @@ def errors(command: str, folder: Path, repeat: int) -> None:
                 run, "xpu-point", seed=1, memory_weight=weight, per_cluster=per_cluster
             )
             clusters = len({r.cluster for r in chosen.representatives})
-            error = 100 * abs(evaluate(run, chosen).estimate.error)
+            result = evaluate(run, chosen)
+            error = 100 * abs(result.estimate.value / result.measured - 1)
             cells.append(f"{error:.2f} % ({clusters}, {len(chosen.representatives)})")
         print(f"| {name} | {per_cluster or 'auto'} | {' | '.join(cells)} |", flush=True)
 
