@@ -184,3 +184,39 @@ def test_not_recorded_unless_asked_for(tmp_path: Path) -> None:
     """THEN an ordinary profile has no distances."""
     command = [sys.executable, PROGRAMS / "access_patterns.py", tmp_path / "out.npz"]
     assert layered(command, tmp_path / "profile").process.device_distances is None
+
+
+def test_memory_of_other_kinds(tmp_path: Path) -> None:
+    """GIVEN a local size left to the runtime, a buffer in an old one's place, an asynchronous copy,
+    shared virtual memory and generic pointers THEN lines are told apart, and what cannot be
+    recorded is told."""
+    command = [sys.executable, PROGRAMS / "access_kinds.py"]
+    ran = layered(command, tmp_path / "profile", extra={"XPUPROF_MEMORY": str(1 << 26)})
+    assert ran.done.returncode == 0, ran.done.stderr.decode()
+    names = ran.done.stdout.decode().splitlines()
+    found = ran.process.device_distances
+    assert found is not None
+    rows = {
+        names[launch]: {b: int(n) for b, n in enumerate(found.count[row]) if n}
+        for row, launch in enumerate(found.launch.tolist())
+    }
+    # 2,048 integers are 128 lines; the 127 others in between lie in bucket 7.
+    expected = {
+        "no local size": {COLD: 128},
+        "again": {7: 128},
+        "new buffer": {COLD: 128},
+        "copy": {COLD: 128},
+        "SVM": {COLD: 128},
+        "SVM again": {7: 128},
+        "generic": None,
+    }
+    if "generic" in rows:
+        # Load and store of each half line that a warp has; nothing of local memory.
+        assert sum(rows["generic"].values()) == 256 and rows["generic"][0] >= 64
+    assert {name: row for name, row in rows.items() if name != "generic"} == {
+        name: row for name, row in expected.items() if row and name in rows
+    }
+    assert {"no local size", "again", "new buffer", "copy"} <= set(rows)
+    beyond = dict(zip((names[n] for n in found.launch), found.beyond.tolist(), strict=True))
+    assert [name for name, marked in beyond.items() if marked] == ["copy"]
+    assert "nothing" not in rows

@@ -10,7 +10,7 @@ from xpuprof.cli import options
 from xpuprof.engines.base import CpuOptions
 from xpuprof.engines.filters import Scope
 from xpuprof.engines.gpu_tool import gpu_tool as load_beside
-from xpuprof.launch.choose import engines
+from xpuprof.launch.choose import engines, with_distances, without_distances
 from xpuprof.launch.execute import Program, profile
 from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
@@ -55,7 +55,10 @@ def command(
     xpuprof profile --cpu none -- ./app        GPU vectors only, much faster
     """
     resolved = resolve(argv)
-    chosen = engines(cpu, gpu, lambda text: options.note(text, quiet))
+    memory = cpu_options.memory
+    chosen = engines(
+        with_distances(cpu) if memory else cpu, gpu, lambda text: options.note(text, quiet)
+    )
     tool = load_beside(gpu_tool, chosen.cpu, chosen.gpu) if gpu_tool else None
     program = Program(
         resolved, chosen.cpu, chosen.gpu, cpu_options, scope, tool, fallbacks=chosen.fallbacks
@@ -63,7 +66,8 @@ def command(
     folder = output or options.default_output(argv)
     writer = create_run(folder, force=force, argv=list(argv), seed=seed, extra=program.extra)
     options.note_settings(program.settings, quiet)
-    for sentence in chosen.notes:
+    silent = without_distances(chosen.gpu) if memory else []
+    for sentence in [*chosen.notes, *silent]:
         options.note(sentence, quiet)
     ending = profile(writer, program, Input(), user=True)
     run = finish(writer, folder)

@@ -13,7 +13,7 @@ from xpuprof.engines.base import CpuOptions, Timer
 from xpuprof.engines.filters import Scope
 from xpuprof.engines.gpu_tool import gpu_tool as load_beside
 from xpuprof.errors import UsageError
-from xpuprof.launch.choose import engines
+from xpuprof.launch.choose import engines, with_distances, without_distances
 from xpuprof.launch.execute import Program, first, profile, time
 from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
@@ -76,7 +76,10 @@ def command(
     With --json the object is one line, the last one behind the program's own output.
     """
     resolved = resolve(argv)
-    found = engines(cpu, gpu, lambda text: options.note(text, quiet))
+    memory = cpu_options.memory
+    found = engines(
+        with_distances(cpu) if memory else cpu, gpu, lambda text: options.note(text, quiet)
+    )
     tool = load_beside(gpu_tool, found.cpu, found.gpu) if gpu_tool else None
     program = Program(resolved, found.cpu, found.gpu, cpu_options, scope, fallbacks=found.fallbacks)
     function_of(method)  # an unknown one is said now, not after the runs
@@ -84,7 +87,8 @@ def command(
     folder = output or options.default_output(argv)
     writer = create_run(folder, force=force, argv=list(argv), seed=seed, extra=program.extra)
     options.note_settings(program.settings, quiet)
-    for sentence in found.notes:
+    silent = without_distances(found.gpu) if memory else []
+    for sentence in [*found.notes, *silent]:
         options.note(sentence, quiet)
     source = Input()
 

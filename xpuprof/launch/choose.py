@@ -59,6 +59,21 @@ def _candidates(side: str, name: str, classes: dict[str, str]) -> Iterator[Engin
     yield engine
 
 
+def with_distances(cpu: str) -> str:
+    """The CPU engine for --memory: `auto` is then the best of those that record it."""
+    if cpu != "auto":
+        return cpu
+    able = (e.name for e in _candidates("CPU", cpu, CPU_ENGINES) if "--memory" in e.honours)
+    return next(able, cpu)
+
+
+def without_distances(gpu: GpuEngine | None) -> list[str]:
+    """What --memory leaves empty on the device's side, as a sentence."""
+    if gpu is None or "--memory" in gpu.honours:
+        return []
+    return [f"GPU engine {gpu.name} records no stack distances: --memory is of the CPU alone"]
+
+
 def gpu_engine(name: str) -> GpuEngine | None:
     """The GPU engine of that name, for runs without a CPU engine; None for `none` or when `auto`
     finds nothing.
