@@ -125,6 +125,17 @@ def test_built_in_kernels(paths: Path, runtime: str, tmp_path: Path) -> None:
     ]
 
 
+def test_variables_of_a_program(paths: Path, runtime: str, tmp_path: Path) -> None:
+    """GIVEN a program that keeps a variable between launches THEN all its kernels see the one."""
+    native = natively([paths, "variables"])
+    if native.done.stdout.startswith(b"no "):
+        pytest.skip(f"the device has {native.done.stdout.decode().strip()}")
+    ran = layered([paths, "variables"], tmp_path / "p")
+    same(native, ran)
+    reasons = set(ran.process.launches["reason"])
+    assert reasons == {"the program keeps the variable 'kept' between launches"}
+
+
 @pytest.mark.parametrize("counters", ["shared", "device"])
 def test_devices_of_one_context(paths: Path, runtime: str, tmp_path: Path, counters: str) -> None:
     """GIVEN two devices in a context and a thread for each THEN each warp of both is exact."""

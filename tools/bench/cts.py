@@ -1,6 +1,7 @@
 """Khronos's OpenCL conformance tests, natively and under the OpenCL layer.
 
-    python tools/bench/cts.py BUILD [--suite events ...] [--limit 60] [-o results.json]
+    python tools/bench/cts.py BUILD [--suite events ...] [--match REGEX] [--limit 60]
+                              [-o results.json]
 
 BUILD is a build folder of OpenCL-CTS that holds test_conformance/SUITE/test_SUITE. Each test runs
 in a process of its own, natively and then under `xpuprof profile --cpu none` (every kernel
@@ -118,6 +119,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("build", type=Path)
     parser.add_argument("--suite", nargs="+", default=["events", "api", "basic"])
+    parser.add_argument("--match", default="", help="only tests whose name this is found in")
     parser.add_argument("--limit", type=float, default=60, help="seconds a test")
     parser.add_argument("-o", "--output", type=Path, help="every test's results as JSON")
     arguments = parser.parse_args()
@@ -127,7 +129,7 @@ def main() -> None:
         for suite in arguments.suite:
             program = arguments.build.resolve() / "test_conformance" / suite / f"test_{suite}"
             results[suite] = []
-            for test in names(program, env):
+            for test in filter(re.compile(arguments.match).search, names(program, env)):
                 outcome = one(program, test, env, Path(folder), arguments.limit)
                 results[suite].append(outcome)
                 print(asdict(outcome), file=sys.stderr, flush=True)

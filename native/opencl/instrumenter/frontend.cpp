@@ -141,11 +141,16 @@ std::unique_ptr<llvm::Module> compile_source(llvm::LLVMContext &context, const R
       "-fno-builtin", "-fno-math-errno", "-w"};
   int version = language_version(request, part);
   arguments.push_back(version >= 300 ? "-cl-std=CL3.0" : "-cl-std=CL1.2");
+  // Clang 15 knows no later language; what a program asks of its version must still hold.
+  if (version > 300)
+    arguments.insert(arguments.end(), {"-U__OPENCL_C_VERSION__",
+                                       "-D__OPENCL_C_VERSION__=" + std::to_string(version)});
   add_device(arguments, request, version);
   const std::string folder = device_value(request, "cwd", "");
   if (!folder.empty()) arguments.insert(arguments.end(), {"-working-directory", folder});
   for (const std::string &option : split_options(part.options)) {
     // Our level of optimisation is part of what a block is: the same for every run.
+    if (version > 300 && option.rfind("-cl-std=", 0) == 0) continue;
     if (option == "-cl-opt-disable" || option.rfind("-O", 0) == 0) continue;
     // What one runtime's compiler understands behind the front end.
     if (option.rfind("-cl-intel-", 0) == 0 || option == "-cl-no-subgroup-ifp") continue;

@@ -115,6 +115,19 @@ void unify_returns(llvm::Function &kernel) {
   }
 }
 
+// What a program keeps between launches is kept twice when some of its kernels run instrumented and
+// others, whose counts follow from the launch, as they are.
+void refuse_variables(const llvm::Module &module) {
+  constexpr unsigned global_memory = 1;
+  for (const llvm::GlobalVariable &variable : module.globals()) {
+    if (variable.isDeclaration() || variable.isConstant() ||
+        variable.getAddressSpace() != global_memory)
+      continue;
+    throw Failure("the program keeps the variable '" + variable.getName().str() +
+                  "' between launches");
+  }
+}
+
 }  // namespace
 
 std::vector<llvm::Function *> prepare(llvm::Module &module) {
@@ -128,6 +141,7 @@ std::vector<llvm::Function *> prepare(llvm::Module &module) {
              "always-inline,globaldce,"
              "function(sroa,early-cse,simplifycfg,instcombine,simplifycfg,adce),globaldce");
   module.setDataLayout(layout);
+  refuse_variables(module);
   std::vector<llvm::Function *> kernels;
   for (llvm::Function &function : module) {
     if (function.isDeclaration()) continue;

@@ -254,6 +254,29 @@ static void sub_groups(void) {
   show_sink("sub-groups");
 }
 
+/* Variables that live as long as the program: all its kernels must see the same ones. */
+static void variables(void) {
+  cl_int error;
+  const char *text =
+      "global int kept = 5;\n"
+      "kernel void add(void) { atomic_add(&kept, 3); }\n"
+      "kernel void show(global int *sink, int n) {\n"
+      "  for (int k = 0; k < n; k++) sink[k] = kept + k;\n"
+      "}\n";
+  cl_program own = clCreateProgramWithSource(context, 1, &text, NULL, &error);
+  if (clBuildProgram(own, 1, &device, "-cl-std=CL3.0", NULL, NULL) != CL_SUCCESS) {
+    printf("no variables of programs\n");
+    return;
+  }
+  cl_kernel add = kernel_of(own, "add"), show = kernel_of(own, "show");
+  int n = 8;
+  must(run_1d(queue, add, 1, 1), "launch");
+  must(clSetKernelArg(show, 0, sizeof sink, &sink), "argument 0");
+  must(clSetKernelArg(show, 1, sizeof n, &n), "argument 1");
+  must(run_1d(queue, show, 1, 1), "launch");
+  show_sink("variables");
+}
+
 /* One context over all devices of the platform, one thread and one kernel object a device, on
  * buffers of each. */
 static cl_device_id devices[8];
@@ -350,6 +373,7 @@ static const struct one_case CASES[] = {{"il", il},
                                         {"svm", svm},
                                         {"generic", generic},
                                         {"sub_groups", sub_groups},
+                                        {"variables", variables},
                                         {"devices", devices_at_once},
                                         {"questions", questions}};
 
