@@ -49,13 +49,12 @@ struct Shape {
 std::recursive_mutex lock;
 Functions functions;
 CounterMemory *memory;
-KernelSpec spec;
-std::unordered_map<uint32_t, uint64_t> calls; /* by kernel id */
+KernelFilter filter;
 std::unordered_map<CUstream, uint32_t> queues;
 std::deque<Flight> in_flight;
 std::vector<Flight> graph_nodes; /* of the graph launch under way */
 Flight current;                  /* the launch under way */
-uint64_t launches_seen, strays, lost_readings;
+uint64_t strays, lost_readings;
 bool lanes, finished;
 
 thread_local bool ours; /* driver calls that we make ourselves */
@@ -144,12 +143,14 @@ Flight prepare(CUcontext context, CUfunction function, const Shape &shape, CUstr
   flight.kernel = *kernel;
   flight.warps = warps_of(shape);
   flight.reason = kernel->reason;
-  uint64_t call = ++calls[kernel->id];
-  launches_seen++;
+  bool chosen = filter.chooses_next(kernel->name);
+  filter.launched(kernel->name);
   if (flight.reason.empty() && shape.block[0] == 0)
     flight.reason = "an old launch call, which does not tell the block size";
-  if (flight.reason.empty() && !spec.chooses(kernel->name, launches_seen, call))
-    flight.reason = "not chosen by --kernels";
+  if (!xpu_window_is_open())
+    flight.reason = XPU_REASON_OUTSIDE;
+  else if (flight.reason.empty() && !chosen)
+    flight.reason = XPU_REASON_LEFT_OUT;
   if (flight.reason.empty())
     flight.buffer = memory->take(context, *kernel, flight.warps, &flight.reason);
   nvbit_enable_instrumented(context, function, flight.buffer != nullptr);
@@ -179,8 +180,7 @@ void went(Flight *flight, CUstream stream) {
 
 /* A launch that the driver refused is none: neither of the process nor of its kernel. */
 void did_not_go(Flight *flight) {
-  launches_seen--;
-  calls[flight->kernel.id]--;
+  filter.take_back(flight->kernel.name);
   if (flight->buffer) memory->give_back(flight->context, flight->kernel, flight->buffer);
 }
 
@@ -311,8 +311,7 @@ void several_devices(const cuLaunchCooperativeKernelMultiDevice_params *p) {
     launch.queue = queue_of(part.hStream);
     launch.device = static_cast<uint32_t>(device);
     launch.reason = "one call launches on several devices";
-    launches_seen++;
-    calls[kernel->id]++;
+    filter.launched(kernel->name);
     xpu_kernel_run(&launch);
     CUcontext popped;
     cuCtxPopCurrent_v2(&popped);
@@ -462,7 +461,7 @@ void nvbit_at_init() {
   if (nvdisasm && *nvdisasm) nvbit_set_nvdisasm(nvdisasm);
   xpu_gpu_init("nvbit", NVBIT_VERSION, lanes ? "lane" : "warp", 32);
   xpu_meta("counter_memory_bytes", std::to_string(memory_limit()).c_str());
-  if (kernels && !spec.parse(kernels, &why)) xpu_meta("gpu_engine_failed", why.c_str());
+  if (kernels && !filter.parse(kernels, &why)) xpu_meta("gpu_engine_failed", why.c_str());
   atexit(finish);
 }
 

@@ -67,7 +67,10 @@ def executions(process: Process, program: Path, symbol: str) -> list[dict[int, i
     offset = next(int(word[0], 16) for word in words if word[-1] in (symbol, f"{symbol}()"))
     assert process.cpu is not None and process.cpu.block_offset is not None
     assert process.cpu.block_image is not None
-    image = process.images.index[process.images["path"] == str(program)][0]
+    images = process.images.index[process.images["path"] == str(program)]
+    if not len(images):
+        return [{} for _ in range(len(process.slices))]
+    image = images[0]
     at = (process.cpu.block_offset == offset) & (process.cpu.block_image == image)
     found: list[dict[int, int]] = [{} for _ in range(len(process.slices))]
     for row in np.flatnonzero(at[process.cpu.block]):
@@ -287,6 +290,36 @@ def test_kernel_filter_leaves_boundaries(whole: Process, tmp_path: Path) -> None
     assert found["uninstrumented"] == {}
     assert found["settings"] == {"kernels": spec}
     assert xpuprof("select", folder).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "counted"),
+    [
+        (("--main-image-only",), {"outside", "inside", "inside_thread", "tail"}),
+        (("--include-image", "windows"), {"outside", "inside", "inside_thread", "tail"}),
+        (("--exclude-image", "*/windows"), set()),
+        (("--routine", "inside*"), {"inside", "inside_thread"}),
+        (("--thread", "0"), {"outside", "inside", "tail"}),
+        (("--thread", "1"), {"inside_thread"}),
+    ],
+)
+def test_what_the_cpu_engine_counts(
+    marked: Path, tmp_path: Path, options: tuple[str, ...], counted: set[str]
+) -> None:
+    """GIVEN a filter of images, routines or threads THEN what is named is counted exactly, the
+    rest not at all."""
+    process = profiled(tmp_path / "run", *options, "--", marked, "2")
+    known = {"outside": 100, "inside": 21, "inside_thread": 7, "tail": 3}
+    if options == ("--thread", "1"):
+        known["inside_thread"] = 3  # of two such threads the first
+    for symbol, calls in known.items():
+        found = sum(sum(of.values()) for of in executions(process, marked, symbol))
+        assert found == (calls if symbol in counted else 0), symbol
+    images = {Path(path).name for path in process.images["path"]}
+    if options[0] in ("--main-image-only", "--include-image"):
+        assert images == {"windows"}
+    else:
+        assert ("windows" in images) == (options[0] != "--exclude-image")
 
 
 # ---- processes -----------------------------------------------------------------------------------

@@ -151,7 +151,7 @@ def test_kernels_that_are_not_chosen_run_uninstrumented(program: Path, tmp_path:
     names = [name for name, _ in ran.expected]
     plain = [i for i, name in enumerate(names) if name == "plain"]
     assert [i for i, reason in enumerate(reasons) if not reason] == plain[9:12]
-    assert set(reasons) == {"", "not chosen by --kernels"}
+    assert set(reasons) == {"", "left out by --kernels"}
     for launch in plain[9:12]:
         assert np.array_equal(vectors(ran.stream, launch), ran.expected[launch][1])
 

@@ -129,6 +129,11 @@ class KernelFilter {
     launches_++;
     calls_[kernel]++;
   }
+  /* A launch that was counted was refused. */
+  void take_back(const std::string &kernel) {
+    launches_--;
+    calls_[kernel]--;
+  }
   /* In a forked child, which counts its own. */
   void forget() {
     launches_ = 0;
