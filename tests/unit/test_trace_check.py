@@ -54,6 +54,12 @@ def test_stack_distances_pass(tmp_path: Path) -> None:
     assert violations(traces.write_run(tmp_path / "run", events, cpu)) == []
 
 
+def test_a_process_that_left_by_exit_passes(tmp_path: Path) -> None:
+    """Without the last record, but with nothing outstanding."""
+    events = changed(EVENTS, (traces.end(3, 3), None))
+    assert violations(traces.write_run(tmp_path / "run", events, CPU)) == []
+
+
 @pytest.mark.parametrize("lanes", [66, 32 * 66])
 def test_lane_instructions_between_the_bounds_pass(tmp_path: Path, lanes: int) -> None:
     """One work-item a warp instruction, or all of them."""
@@ -129,7 +135,7 @@ BROKEN: list[tuple[str, list[Any], list[Any], int | None, int | None]] = [
                      traces.device_ldv(1, [(0, 5)], 40, 40))], [], 1, None),
     ("ldv-slices", [], [(traces.bbv(3, 0, [(0, 4), (1, 1)], 22), traces.ldv(4, 0, [(0, 5)]))],
      4, None),
-    ("stream-closed", [(traces.end(3, 3), None)], [], None, None),
+    ("stream-closed", [(traces.end(3, 3), None), (traces.launch_grid(2, 0), None)], [], None, None),
     ("ids-dense", [], [(traces.block(1, 0, 32, 10), traces.block(2, 0, 32, 10))], None, None),
     ("ids-known", [], [(traces.block(2, 0, 64, 1), None)], None, None),
 ]  # fmt: skip

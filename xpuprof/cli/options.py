@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -12,6 +12,8 @@ import click
 
 from xpuprof.engines.base import CpuOptions
 from xpuprof.engines.filters import Scope, settings_text
+from xpuprof.errors import UsageError
+from xpuprof.launch.ranks import own_rank
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -200,9 +202,24 @@ def note_settings(settings: dict[str, Any], quiet: bool) -> None:
         note(text, quiet)
 
 
-def default_output(argv: tuple[str, ...] | list[str]) -> Path:
-    """The run directory when none was named."""
-    return Path(f"xpuprof-run-{Path(argv[0]).name}" if argv else "xpuprof-run")
+def run_folder(output: Path | None, argv: Sequence[str]) -> Path:
+    """The run directory: the one that was named, or xpuprof-run-<program>. Where a launcher started
+    one of us for each rank, each has its own: -rank<rank> is added."""
+    folder = output or Path(f"xpuprof-run-{Path(argv[0]).name}" if argv else "xpuprof-run")
+    rank = own_rank()
+    return folder if rank is None else folder.with_name(f"{folder.name}-rank{rank}")
+
+
+def refuse_within_job(executions: str) -> None:
+    """For a command that executes the program several times. Raises UsageError where a launcher
+    started us for a rank: what it set up serves one execution (MPI_Init connects to it once)."""
+    rank = own_rank()
+    if rank is not None:
+        raise UsageError(
+            f"this is rank {rank} of a job, whose launcher serves one execution of the program, "
+            f"and {executions}; put xpuprof in front of the launcher, as in: xpuprof run -- "
+            "mpirun -n 2 ./app, or use profile and time --repeat 1 behind it"
+        )
 
 
 def note(text: str, quiet: bool) -> None:

@@ -53,6 +53,7 @@ def command(
     \b
     xpuprof profile -o RUN -- ./app args
     xpuprof profile --cpu none -- ./app        GPU vectors only, much faster
+    mpirun -n 2 xpuprof profile -o P -- ./app  one run a rank: P-rank0, P-rank1
     """
     resolved = resolve(argv)
     memory = cpu_options.memory
@@ -63,7 +64,7 @@ def command(
     program = Program(
         resolved, chosen.cpu, chosen.gpu, cpu_options, scope, tool, fallbacks=chosen.fallbacks
     )
-    folder = output or options.default_output(argv)
+    folder = options.run_folder(output, argv)
     writer = create_run(folder, force=force, argv=list(argv), seed=seed, extra=program.extra)
     options.note_settings(program.settings, quiet)
     silent = without_distances(chosen.gpu) if memory else []

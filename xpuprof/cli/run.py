@@ -71,10 +71,12 @@ def command(
     \b
     xpuprof run -- ./app args
     xpuprof run --cpu none -o RUN -- python train.py
+    xpuprof run -- mpirun -n 2 ./app               each rank, and the job as a whole
 
     The run directory keeps everything; RUN/selection.json stands alone and works on other machines.
     With --json the object is one line, the last one behind the program's own output.
     """
+    options.refuse_within_job("run executes it several times")
     resolved = resolve(argv)
     memory = cpu_options.memory
     found = engines(
@@ -84,7 +86,7 @@ def command(
     program = Program(resolved, found.cpu, found.gpu, cpu_options, scope, fallbacks=found.fallbacks)
     function_of(method)  # an unknown one is said now, not after the runs
     settings = _signature(method, memory_weight, cpu_options.memory)
-    folder = output or options.default_output(argv)
+    folder = options.run_folder(output, argv)
     writer = create_run(folder, force=force, argv=list(argv), seed=seed, extra=program.extra)
     options.note_settings(program.settings, quiet)
     silent = without_distances(found.gpu) if memory else []

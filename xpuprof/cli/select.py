@@ -107,7 +107,9 @@ def command(
     if inputs and (len(sources) > 1 or is_frequency_file(source)):
         raise UsageError("--input is for the selection of one run directory")
     if len(sources) > 1 or workers or scheduler:
-        result = _from_runs(sources, output, force, method, seed, settings, workers, scheduler)
+        result = _from_runs(
+            sources, output, force, method, processes, seed, settings, workers, scheduler
+        )
     elif is_frequency_file(source):
         result = _from_frequency_file(source, output, force, seed, settings, begin)
     else:
@@ -191,6 +193,7 @@ def _from_runs(
     output: Path | None,
     force: bool,
     method: str,
+    processes: Processes,
     seed: int,
     settings: dict[str, Any],
     workers: int | None,
@@ -203,6 +206,8 @@ def _from_runs(
     from xpuprof.timing.choose import select_runs
 
     begin = time.perf_counter()
+    if processes == "each":
+        raise UsageError("--processes each is of one run; select from each of the runs by itself")
     if output is None:
         raise UsageError("several runs need a folder for their selection: -o DIR")
     if method not in ("xpu-point", "gpu-point"):

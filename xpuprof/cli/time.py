@@ -86,11 +86,13 @@ def command(
     """
     chosen = read_selection(regions) if regions else None
     specs = [parse_spec(text) for text in kernels]
+    if repeat > 1:
+        options.refuse_within_job(f"--repeat is {repeat}")
     resolved = resolve(argv)
     engine = gpu_engine(gpu)
     tool = load_beside(gpu_tool, None, engine) if gpu_tool else None
     program = Program(resolved, None, engine, scope=scope, gpu_tool=tool)
-    folder = output or options.default_output(argv)
+    folder = options.run_folder(output, argv)
     writer = create_run(folder, force=force, argv=list(argv), seed=0, extra=program.extra)
     options.note_settings(program.settings, quiet)
     source = Input()

@@ -79,6 +79,7 @@ def command(
     """
     argv: tuple[str, ...] = context.meta["program"]
     chosen = read_selection(selection)
+    options.refuse_within_job("validate executes it several times")
     resolved = resolve(argv)
     differences = [*image_differences(chosen, resolved[0]), *input_differences(chosen)]
     program = Program(resolved, None, gpu_engine(gpu), scope=_scope(chosen))

@@ -13,16 +13,18 @@ from xpuprof.trace.tables import Execution, Process
 def finish(writer: RunWriter, folder: Path) -> Run:
     """Sets the run's final status from its executions and their streams; gives the run, open.
 
-    A run is partial when an execution was ended by a signal, a process left a stream unclosed, or
-    a GPU engine or tool could not do its work.
+    A run is partial when an execution was ended by a signal or ended otherwise than the first one,
+    a process left a stream unclosed, or a GPU engine or tool could not do its work.
     """
     reason = ""
     try:
         run = Run.open(folder)
-        for execution in run.executions:
+        executions = run.executions
+        for execution in executions:
             reason = reason or str(execution.record.get("reason", ""))
             if not reason and execution.role == "profile":
                 reason = _no_process(run, execution)
+            reason = reason or _other_ending(run, executions[0], execution)
             for process in execution.processes:
                 reason = reason or _failure(execution, process)
                 if not process.complete and not reason:
@@ -34,6 +36,19 @@ def finish(writer: RunWriter, folder: Path) -> Run:
         reason = str(error)
     writer.finish("partial" if reason else "complete", reason)
     return Run.open(folder)
+
+
+def _other_ending(run: Run, first: Execution, execution: Execution) -> str:
+    """That an execution has another exit code than the first; empty: the same, or ended by us."""
+    if run.manifest.get("settings", {}).get("after_window") == "end":
+        return ""
+    codes = [e.record.get("exit_code") for e in (first, execution)]
+    if None in codes or codes[0] == codes[1]:
+        return ""
+    return (
+        f"the program ended with exit code {codes[1]} in {execution.name}, with {codes[0]} in "
+        f"{first.name}"
+    )
 
 
 def _failure(execution: Execution, process: Process) -> str:

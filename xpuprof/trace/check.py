@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from xpuprof.errors import TraceError
 from xpuprof.trace.boundaries import boundaries, slice_ticks
-from xpuprof.trace.reader import process_folders, read_execution
+from xpuprof.trace.reader import process_folders, read_execution, tables
 from xpuprof.trace.run import Run
 from xpuprof.trace.streams import CPU, EVENTS, FILES, Stream, StreamError, read_stream
 from xpuprof.trace.tables import Process
@@ -24,7 +25,8 @@ INVARIANTS = {
     "crc": "every sealed chunk has the checksum that it was written with",
     "ids-dense": "ids of programs, kernels, blocks, threads, vectors and grids count up from 0",
     "ids-known": "every id that a record speaks of (blocks among them) was introduced before it",
-    "stream-closed": "in a complete run every stream was closed in order",
+    "stream-closed": "in a complete run every stream was closed in order, but for a process that "
+    "left by _exit with nothing outstanding",
     "launch-numbers": "launches are numbered 0, 1, 2, ...",
     "launch-totals": "launches seen and instrumented are those that the END record counted",
     "launch-counts": "every launch that ran instrumented has exactly one grid, of its own kernel",
@@ -254,8 +256,17 @@ def _group_sums(
 
 def _closed(part: Part) -> Iterator[Violation]:
     for stream in (part.events, part.cpu):
-        if stream is not None and not stream.ended and part.run_complete:
+        if stream is None or stream.ended or not part.run_complete:
+            continue
+        if not (stream is part.events and _left_whole(part)):
             yield part.violation("stream-closed", f"{stream.path.name} has no END record")
+
+
+def _left_whole(part: Part) -> bool:
+    try:
+        return tables(part.name, str(part.execution["role"]), True, part.events, part.cpu).complete
+    except TraceError:
+        return False
 
 
 def _launches(part: Part) -> Iterator[Violation]:

@@ -1,0 +1,284 @@
+"""Programs of several processes: each with device work has its own exact part, the parents do not
+disturb, selections are one a process or one for all, and the program's own ending stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command import last_json, xpuprof
+from layered import PROGRAMS, engine, warp_atomics
+
+from xpuprof.engines.valgrind import Valgrind
+from xpuprof.sampling.file import read_selection
+from xpuprof.timing.processes import Job, job_of
+from xpuprof.trace.run import Run
+from xpuprof.trace.tables import Process
+
+pytestmark = pytest.mark.opencl
+WARPS = 2  # of a work-group of 64
+MPI = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+}
+MPIRUN = ("mpirun", "-n", "2")
+
+_valgrind = Valgrind().probe()
+needs_valgrind = pytest.mark.skipif(
+    not _valgrind.available, reason=f"valgrind engine: {', '.join(_valgrind.missing)}"
+)
+
+
+def build(name: str, compiler: str, folder: Path) -> Path:
+    """A program of programs/."""
+    engine()
+    program = folder / name
+    flags = ["-O1", "-Wall", "-Wextra", "-Werror", "-no-pie"]
+    libraries = ["-lOpenCL", "-lpthread"]
+    command = [compiler, *flags, str(PROGRAMS / f"{name}.c"), "-o", str(program), *libraries]
+    subprocess.run(command, check=True)
+    return program
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program `processes`, whose children work."""
+    return build("processes", "cc", tmp_path_factory.mktemp("processes"))
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The MPI program `ranks`."""
+    for needed in ("mpicc", "mpirun"):
+        if not shutil.which(needed):
+            pytest.skip(f"needs {needed} (Debian: openmpi-bin, libopenmpi-dev)")
+    return build("ranks", "mpicc", tmp_path_factory.mktemp("ranks"))
+
+
+def profiled(folder: Path, *command: str | Path, cpu: str = "none") -> Job:
+    """The job of a program's profile, which must leave the program's exit code and be whole."""
+    done = xpuprof(
+        "profile",
+        "--cpu",
+        cpu,
+        "--json",
+        "-o",
+        folder,
+        "--",
+        *command,
+        environment=os.environ | MPI,
+    )
+    assert done.returncode == 0, done.stderr
+    run = Run.open(folder)
+    assert run.status == "complete", run.reason
+    assert run.profile is not None
+    assert xpuprof("check", folder).returncode == 0
+    return job_of(run.profile)
+
+
+def assert_works(process: Process, who: int, steps: int) -> None:
+    """The launches of work.h's `who`, and each warp of each."""
+    names = ["fold" if i % 3 == 2 else "grow" for i in range(steps + 2 * who)]
+    assert process.launches["kernel"].tolist() == names
+    assert process.gpu is not None
+    for i in range(len(names)):
+        expected = [32 * (who + 1 + i % 2)] * (WARPS * (who + 1))
+        assert warp_atomics(process.gpu, i).tolist() == expected
+
+
+def assert_spins(process: Process, who: int, steps: int, program: Path) -> None:
+    """The two threads' known loops, in every slice."""
+    table = subprocess.run(["nm", str(program)], capture_output=True, text=True, check=True).stdout
+    address = next(int(s.split()[0], 16) for s in table.splitlines() if s.endswith(" spin_loop"))
+    cpu = process.cpu
+    assert cpu is not None and cpu.block_image is not None and cpu.block_offset is not None
+    image = [Path(path).name for path in process.images["path"]].index(program.name)
+    # Linked at 0x400000 (-no-pie).
+    block = (cpu.block_image == image) & (cpu.block_offset == address - 0x400000)
+    rows = np.flatnonzero(block[cpu.block])
+    counted: dict[int, list[int]] = {}
+    for row in rows[np.lexsort((cpu.thread[rows], cpu.slice[rows]))]:
+        counted.setdefault(int(cpu.slice[row]), []).append(int(cpu.count[row]))
+    assert counted == {
+        i: [1000 * (who + 1) + i, 500 * (who + 1) + i] for i in range(steps + 2 * who)
+    }
+
+
+@pytest.mark.parametrize("how", ["fork", "_exit", "vfork", "spawn", "shell"])
+def test_every_child_has_its_part(processes: Path, tmp_path: Path, how: str) -> None:
+    """GIVEN children made in every way THEN each one's launches and warps are its own."""
+    job = profiled(tmp_path / "run", processes, how, "3", "4")
+    assert [process.rank for process in job.processes] == [None] * 3
+    for process in job.processes:
+        assert_works(process, (len(process.launches) - 4) // 2, 4)
+    assert sorted(len(process.launches) for process in job.processes) == [4, 6, 8]
+
+
+@needs_valgrind
+@pytest.mark.valgrind
+@pytest.mark.parametrize("how", ["_exit", "spawn"])
+def test_every_childs_threads_count_exactly(processes: Path, tmp_path: Path, how: str) -> None:
+    """GIVEN children whose threads run known loops THEN every child's counts are those, and the
+    parent, which the CPU engine saw too, is no part of the job."""
+    job = profiled(tmp_path / "run", processes, how, "2", "3", cpu="valgrind")
+    assert len(job.processes) == 2
+    for process in job.processes:
+        who = (len(process.launches) - 3) // 2
+        assert_works(process, who, 3)
+        assert_spins(process, who, 3, processes)
+
+
+@needs_valgrind
+@pytest.mark.valgrind
+def test_every_rank_counts_exactly(ranks: Path, tmp_path: Path) -> None:
+    """GIVEN an MPI program whose ranks differ THEN every rank is told by its rank, and exact."""
+    job = profiled(tmp_path / "run", *MPIRUN, ranks, "4", cpu="valgrind")
+    assert [process.rank for process in job.processes] == [0, 1]
+    for rank, process in enumerate(job.processes):
+        assert f"-rank{rank}-" in process.name
+        assert_works(process, rank, 4)
+        assert_spins(process, rank, 4, ranks)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_python_workers(tmp_path: Path, method: str) -> None:
+    """GIVEN Python's multiprocessing, by each start method THEN every worker has its part, exact,
+    and the program prints what it prints natively."""
+    pytest.importorskip("pyopencl")
+    engine()
+    command = [sys.executable, str(PROGRAMS / "workers.py"), method, "2", "5"]
+    native = subprocess.run(command, capture_output=True, check=True).stdout
+    done = xpuprof("profile", "--cpu", "none", "-o", tmp_path / "run", "--", *command)
+    assert done.stdout == native
+    run = Run.open(tmp_path / "run")
+    assert run.status == "complete", run.reason
+    assert run.profile is not None
+    job = job_of(run.profile)
+    assert sorted(len(process.launches) for process in job.processes) == [5, 7]
+    for process in job.processes:
+        who = (len(process.launches) - 5) // 2
+        assert process.gpu is not None
+        for i in range(len(process.launches)):
+            expected = [32 * (who + 1 + i % 2)] * (WARPS * (who + 1))
+            assert warp_atomics(process.gpu, i).tolist() == expected
+
+
+def job_json(folder: Path, *command: str | Path, ways: tuple[str, ...] = ()) -> dict[str, Any]:
+    """What `run --json` prints of a job."""
+    done = xpuprof(
+        *("run", "--cpu", "none", "--repeat", "2", "--json", *ways, "-o", folder, "--", *command),
+        environment=os.environ | MPI,
+    )
+    assert done.returncode == 0, done.stderr
+    return last_json(done)
+
+
+@pytest.mark.parametrize("ways", [(), ("--processes", "each")])
+def test_a_job_from_start_to_end(ranks: Path, tmp_path: Path, ways: tuple[str, ...]) -> None:
+    """GIVEN mpirun WHEN run, validated and exported THEN ranks are told apart all the way, their
+    times add up to the job's, and results are taken region by region."""
+    result = job_json(tmp_path / "run", *MPIRUN, ranks, "12", ways=ways)
+    assert result["status"] == "complete"
+    assert [p["label"] for p in result["processes"]] == ["rank0", "rank1"]
+    assert [p["slices"] for p in result["processes"]] == [13, 15]
+    for key in ("measured_s", "projected_s"):
+        assert sum(p[key] for p in result["processes"]) == pytest.approx(result[key])
+    assert result["slowest"]["measured_s"] == max(p["measured_s"] for p in result["processes"])
+    # Ranks live within the run that started them.
+    longest = max(result["wall_s"])
+    assert all(0.0 < p["measured_s"] <= longest for p in result["processes"])
+
+    file = tmp_path / "run" / "selection.json"
+    selection = read_selection(file)
+    shared = {r.cluster for r in selection.representatives if r.process == 0} & set(
+        selection.labels[13:].tolist()
+    )
+    assert bool(shared) == (not ways)
+    done = xpuprof(
+        *("validate", file, "--repeat", "1", "--json", "--", *MPIRUN, ranks, "12"),
+        environment=os.environ | MPI,
+    )
+    assert done.returncode == 0, done.stderr
+    validated = last_json(done)
+    assert validated["same"] and [p["label"] for p in validated["processes"]] == ["rank0", "rank1"]
+
+    assert xpuprof("export", file, "--format", "accelsim", "-o", tmp_path / "g").returncode == 0
+    rows = [
+        line.split(",")
+        for rank in (0, 1)
+        for line in (tmp_path / "g" / f"rank{rank}" / "weights.csv").read_text().splitlines()[1:]
+    ]
+    for region, launch, kernel, *_ in rows:
+        chosen = selection.representatives[int(region) - 1]
+        assert kernel == f'"{chosen.end.kernel}"'
+        assert int(launch) - 1 == chosen.slice - 13 * chosen.process
+    results = tmp_path / "results.csv"
+    results.write_text(
+        "process,kernel,call,cycles\n"
+        + "".join(
+            f"rank{r.process},{r.end.kernel},{r.end.call},10\n" for r in selection.representatives
+        )
+    )
+    done = xpuprof("estimate", file, "--results", results, "--json")
+    assert json.loads(done.stdout)["metrics"][0]["value"] == pytest.approx(10 * 28)
+
+
+def test_children_are_the_same_in_every_execution(processes: Path, tmp_path: Path) -> None:
+    """GIVEN children without ranks THEN those that launched the same are compared."""
+    result = job_json(tmp_path / "run", processes, "_exit", "3", "6")
+    assert result["status"] == "complete"
+    assert sorted(p["slices"] for p in result["processes"]) == [7, 9, 11]
+    assert xpuprof("compare", tmp_path / "run", "--repeats", "1").returncode == 0
+    shown = json.loads(xpuprof("info", "--json", tmp_path / "run").stdout)
+    assert shown["launches"] == {"seen": 24, "instrumented": 24}
+
+
+def test_ranks_that_are_profiled_one_by_one(ranks: Path, tmp_path: Path) -> None:
+    """GIVEN one of us for each rank THEN each writes a run of its own, one selection is made over
+    them, and it holds for the job as a whole."""
+    inside = [sys.executable, "-m", "xpuprof", "profile", "--cpu", "none", "-o", tmp_path / "p"]
+    command = [*MPIRUN, *inside, "--", ranks, "12"]
+    done = subprocess.run(
+        list(map(str, command)), env=os.environ | MPI, capture_output=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    folders = [tmp_path / f"p-rank{rank}" for rank in (1, 0)]
+    assert xpuprof("select", *folders, "-o", tmp_path / "job").returncode == 0
+    selection = read_selection(tmp_path / "job" / "selection.json")
+    assert [p["label"] for p in selection.identity["processes"]] == ["rank0", "rank1"]
+    done = xpuprof(
+        *("validate", tmp_path / "job" / "selection.json", "--repeat", "1", "--json", "--"),
+        *(*MPIRUN, ranks, "12"),
+        environment=os.environ | MPI,
+    )
+    assert last_json(done)["same"], done.stderr
+
+
+def test_run_within_a_job_is_refused(tmp_path: Path) -> None:
+    """The sentence says where xpuprof goes; nothing is started."""
+    environment = os.environ | {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}
+    done = xpuprof("run", "-o", tmp_path / "run", "--", "true", environment=environment)
+    assert done.returncode == 2
+    assert b"this is rank 1 of a job" in done.stderr and b"-- mpirun -n 2" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_jobs_exit_code_and_output(ranks: Path, tmp_path: Path) -> None:
+    """GIVEN ranks that end with an exit code THEN ours is the launcher's, and output the same."""
+    native = subprocess.run(
+        [*MPIRUN, str(ranks), "4", "7"], env=os.environ | MPI, capture_output=True, timeout=60
+    )
+    done = xpuprof(
+        *("profile", "--cpu", "none", "-q", "-o", tmp_path / "run", "--", *MPIRUN, ranks, "4", "7"),
+        environment=os.environ | MPI,
+    )
+    assert done.returncode == native.returncode == 7
+    assert done.stdout == native.stdout
