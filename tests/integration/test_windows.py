@@ -290,6 +290,8 @@ def test_kernel_filter_leaves_boundaries(whole: Process, tmp_path: Path) -> None
     assert found["uninstrumented"] == {}
     assert found["settings"] == {"kernels": spec}
     assert xpuprof("select", folder).returncode == 0
+    needs_all = xpuprof("select", folder, "--force", "--method", "sieve")
+    assert needs_all.returncode == 2 and b"--kernels left" in needs_all.stderr
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from xpuprof.engines.base import CpuOptions
+from xpuprof.engines.base import CpuOptions, Probe
 from xpuprof.engines.cuda import Cuda
 from xpuprof.engines.filters import (
     Scope,
     check_engines,
     check_kernels,
     check_window,
+    of_cpu_engine,
     settings_text,
     starts_closed,
 )
@@ -26,6 +27,7 @@ from xpuprof.engines.opencl import OpenCl
 from xpuprof.engines.pin import Pin
 from xpuprof.engines.valgrind import Valgrind
 from xpuprof.errors import EngineError, UsageError, XpuprofError
+from xpuprof.launch import choose
 
 HEADERS = Path(__file__).parents[2] / "native" / "include"
 
@@ -197,6 +199,20 @@ def test_options_nobody_honours(
 def test_a_marker_window_needs_no_gpu_engine() -> None:
     """GIVEN no GPU engine THEN a window by marker is still possible."""
     check_engines(Valgrind(), None, CpuOptions(), Scope(window="2@solve", after_window="end"))
+
+
+def test_auto_takes_an_engine_that_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a better CPU engine without windows WHEN one is asked for THEN auto takes the next."""
+    ready = Probe("x", True)
+    monkeypatch.setattr(choose, "CPU_ENGINES", {"pin": "Pin", "valgrind": "Valgrind"})
+    monkeypatch.setattr(Pin, "probe", lambda self: ready)
+    monkeypatch.setattr(Valgrind, "probe", lambda self: ready)
+    wanted = of_cpu_engine(CpuOptions(), Scope(window="2-3", processes=("a",)))
+    assert wanted == ["--window", "--process"]
+    assert choose.able("auto", wanted) == "valgrind"
+    assert choose.able("auto", ["--main-image-only"]) == "pin"
+    assert choose.able("pin", wanted) == "pin"  # named: refused afterwards
+    assert choose.able("auto", []) == "auto"
 
 
 def test_settings_are_told() -> None:

@@ -8,9 +8,9 @@ import click
 
 from xpuprof.cli import options
 from xpuprof.engines.base import CpuOptions
-from xpuprof.engines.filters import Scope
+from xpuprof.engines.filters import Scope, of_cpu_engine
 from xpuprof.engines.gpu_tool import gpu_tool as load_beside
-from xpuprof.launch.choose import engines, with_distances, without_distances
+from xpuprof.launch.choose import able, engines, without_distances
 from xpuprof.launch.execute import Program, profile
 from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
@@ -56,10 +56,8 @@ def command(
     mpirun -n 2 xpuprof profile -o P -- ./app  one run a rank: P-rank0, P-rank1
     """
     resolved = resolve(argv)
-    memory = cpu_options.memory
-    chosen = engines(
-        with_distances(cpu) if memory else cpu, gpu, lambda text: options.note(text, quiet)
-    )
+    wanted = of_cpu_engine(cpu_options, scope)
+    chosen = engines(able(cpu, wanted), gpu, lambda text: options.note(text, quiet))
     tool = load_beside(gpu_tool, chosen.cpu, chosen.gpu) if gpu_tool else None
     program = Program(
         resolved, chosen.cpu, chosen.gpu, cpu_options, scope, tool, fallbacks=chosen.fallbacks
@@ -67,7 +65,7 @@ def command(
     folder = options.run_folder(output, argv)
     writer = create_run(folder, force=force, argv=list(argv), seed=seed, extra=program.extra)
     options.note_settings(program.settings, quiet)
-    silent = without_distances(chosen.gpu) if memory else []
+    silent = without_distances(chosen.gpu) if cpu_options.memory else []
     for sentence in [*chosen.notes, *silent]:
         options.note(sentence, quiet)
     ending = profile(writer, program, Input(), user=True)

@@ -10,10 +10,10 @@ import click
 
 from xpuprof.cli import options
 from xpuprof.engines.base import CpuOptions, Timer
-from xpuprof.engines.filters import Scope
+from xpuprof.engines.filters import Scope, of_cpu_engine
 from xpuprof.engines.gpu_tool import gpu_tool as load_beside
 from xpuprof.errors import UsageError
-from xpuprof.launch.choose import engines, with_distances, without_distances
+from xpuprof.launch.choose import able, engines, without_distances
 from xpuprof.launch.execute import Program, first, profile, time
 from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
@@ -78,10 +78,8 @@ def command(
     """
     options.refuse_within_job("run executes it several times")
     resolved = resolve(argv)
-    memory = cpu_options.memory
-    found = engines(
-        with_distances(cpu) if memory else cpu, gpu, lambda text: options.note(text, quiet)
-    )
+    wanted = of_cpu_engine(cpu_options, scope)
+    found = engines(able(cpu, wanted), gpu, lambda text: options.note(text, quiet))
     tool = load_beside(gpu_tool, found.cpu, found.gpu) if gpu_tool else None
     program = Program(resolved, found.cpu, found.gpu, cpu_options, scope, fallbacks=found.fallbacks)
     function_of(method)  # an unknown one is said now, not after the runs
@@ -89,7 +87,7 @@ def command(
     folder = options.run_folder(output, argv)
     writer = create_run(folder, force=force, argv=list(argv), seed=seed, extra=program.extra)
     options.note_settings(program.settings, quiet)
-    silent = without_distances(found.gpu) if memory else []
+    silent = without_distances(found.gpu) if cpu_options.memory else []
     for sentence in [*found.notes, *silent]:
         options.note(sentence, quiet)
     source = Input()

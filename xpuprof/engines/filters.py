@@ -103,13 +103,21 @@ _OPTIONS = {
 }
 
 
+def of_cpu_engine(cpu_options: CpuOptions, scope: Scope) -> list[str]:
+    """The options in effect that a CPU engine has to honour."""
+    asked = settings(scope, cpu_options)
+    both = {"window": "--window", "processes": "--process"}
+    return [option for name, option in (_OPTIONS | both).items() if name in asked]
+
+
 def check_engines(
     cpu: CpuEngine | None, gpu: GpuEngine | None, cpu_options: CpuOptions, scope: Scope
 ) -> None:
     """Raises UsageError or EngineError for an option that no engine of the run could honour."""
     scope.check()
-    asked = settings(scope, cpu_options)
-    of_cpu = [option for name, option in _OPTIONS.items() if name in asked]
+    every = of_cpu_engine(cpu_options, scope)
+    of_both = [option for option in every if option in ("--window", "--process")]
+    of_cpu = [option for option in every if option not in of_both]
     if cpu is None and gpu is not None and "--memory" in gpu.honours and of_cpu == ["--memory"]:
         of_cpu = []  # then of the device's accesses alone
     if cpu is None and of_cpu:
@@ -127,10 +135,8 @@ def check_engines(
             f"--window {scope.window} counts kernel launches, which nothing sees without a GPU "
             "engine; choose one with --gpu, or mark the window in the program (--window @NAME)"
         )
-    of_both = [f"--{n.replace('_', '-')}" for n in ("window",) if n in asked]
-    of_both += ["--process"] if scope.processes else []
     if cpu is not None:
-        _refuse("CPU", cpu.name, cpu.honours, [*of_cpu, *of_both])
+        _refuse("CPU", cpu.name, cpu.honours, every)
     if gpu is not None:
         ends = ["--after-window end"] if scope.after_window == "end" else []
         kernels = ["--kernels"] if scope.kernels else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from typing import NamedTuple, cast
@@ -59,12 +59,12 @@ def _candidates(side: str, name: str, classes: dict[str, str]) -> Iterator[Engin
     yield engine
 
 
-def with_distances(cpu: str) -> str:
-    """The CPU engine for --memory: `auto` is then the best of those that record it."""
-    if cpu != "auto":
+def able(cpu: str, wanted: Collection[str]) -> str:
+    """The CPU engine for these options: `auto` is then the best of those that honour them all."""
+    if cpu != "auto" or not wanted:
         return cpu
-    able = (e.name for e in _candidates("CPU", cpu, CPU_ENGINES) if "--memory" in e.honours)
-    return next(able, cpu)
+    found = (e.name for e in _candidates("CPU", cpu, CPU_ENGINES) if e.honours.issuperset(wanted))
+    return next(found, cpu)
 
 
 def without_distances(gpu: GpuEngine | None) -> list[str]:

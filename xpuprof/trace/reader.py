@@ -314,6 +314,7 @@ def _slices(
             "cpu_instructions": _cut_instructions(cpu, finished),
             "gpu_instructions": instructions,
             "instrumented": column("instrumented", True),
+            "left_out": column("left_out", False),
         }
     )
 

@@ -136,9 +136,9 @@ class Process:
     (by `--kernels`), inside (the window), reason.
 
     `slices`: one row a slice (launches + 1): slice, kernel, call, program, gx.., lx.., warps,
-    cpu_instructions, gpu_instructions, instrumented. The last row's kernel is SYS_exit, call 1.
-    In a window, rows are its slices (`slice` has the whole process's number), and one that a
-    marker's closing ends is named xpuprof_window_end.
+    cpu_instructions, gpu_instructions, instrumented, left_out. The last row's kernel is
+    SYS_exit, call 1. In a window, rows are its slices (`slice` has the whole process's number), and
+    one that a marker's closing ends is named xpuprof_window_end.
     """
 
     name: str
