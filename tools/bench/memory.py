@@ -97,8 +97,30 @@ def errors(command: str, folder: Path, repeat: int) -> None:
             clusters = len({r.cluster for r in chosen.representatives})
             result = evaluate(run, chosen)
             error = 100 * abs(result.estimate.value / result.measured - 1)
-            cells.append(f"{error:.2f} % ({clusters}, {len(chosen.representatives)})")
+            low, high = result.estimate.low, result.estimate.high
+            half = (
+                ""
+                if low is None or high is None
+                else (f" ± {50 * (high - low) / result.measured:.1f}")
+            )
+            cells.append(f"{error:.2f}{half} % ({clusters}, {len(chosen.representatives)})")
         print(f"| {name} | {per_cluster or 'auto'} | {' | '.join(cells)} |", flush=True)
+
+
+def cost_table(commands: list[str], folder: Path, pairs: int) -> None:
+    """Wall times as ratios to the native run of the same round."""
+    print("| program | launches | accesses | recorded | profile | --memory | bytes a launch |")
+    print("|---|---|---|---|---|---|---|", flush=True)
+    for command in commands:
+        cost(command, folder, pairs)
+
+
+def error_table(commands: list[str], folder: Path, repeat: int) -> None:
+    """By weight: sampling error, half width of its 95 % interval, clusters and representatives."""
+    print("| program | a cluster | " + " | ".join(f"{w:g}" for w in WEIGHTS) + " |")
+    print("|---|---|" + "---|" * len(WEIGHTS), flush=True)
+    for command in commands:
+        errors(command, folder, repeat)
 
 
 def main() -> None:
@@ -106,19 +128,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--table", choices=("cost", "errors", "both"), default="both")
     parser.add_argument("commands", nargs="*")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         commands = given.commands or programs(folder)
-        print("| program | launches | accesses | recorded | profile | --memory | bytes a launch |")
-        print("|---|---|---|---|---|---|---|")
-        for command in commands:
-            cost(command, folder, given.pairs)
-        print("\n| program | a cluster | " + " | ".join(f"{w:g}" for w in WEIGHTS) + " |")
-        print("|---|---|" + "---|" * len(WEIGHTS))
-        for command in commands:
-            errors(command, folder, given.repeat)
+        if given.table != "errors":
+            cost_table(commands, folder, given.pairs)
+        if given.table != "cost":
+            error_table(commands, folder, given.repeat)
 
 
 if __name__ == "__main__":
