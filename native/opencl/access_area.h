@@ -10,8 +10,8 @@
  *   levels   one word a slot, by the host
  *   states   one word a work-item of a slot, zero before the launch: accesses in the low half, the
  *            number of its chunk under way in the high half (CLINST_NO_CHUNK: it found no room)
- *   chunks   CLINST_CHUNK_WORDS each: a tag (the work-item's place among the states, and in the high
- *            half the number of the chunk among those of the work-item), then entries
+ *   chunks   CLINST_CHUNK_WORDS each: a tag (the work-item's place among the states, and in the
+ * high half the number of the chunk among those of the work-item), then entries
  *
  * A work-group whose linear id is a multiple of STEP is recorded, in slot id / STEP. Each level has
  * its own chunks, taken in no particular order with an atomic counter; a counter that passed CHUNKS
