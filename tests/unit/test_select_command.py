@@ -68,6 +68,40 @@ def test_simpoints_names_for_options(vectors):
     assert result["covered"] >= 0.5
 
 
+def test_simpoints_own_spelling(vectors, tmp_path):
+    """With one dash, as SimPoint has them."""
+    one = json.loads(
+        select(vectors, "-maxK", 4, "-dim", 8, "-bicThreshold", 0.8, "-numInitSeeds", 2,
+               "-coveragePct", 0.9, "-fixedLength", "on", "--json")
+    )  # fmt: skip
+    two = json.loads(
+        select(vectors, "--maxk", 4, "--dim", 8, "--bic-threshold", 0.8, "--restarts", 2,
+               "--coverage", 0.9, "--json")
+    )  # fmt: skip
+    assert {**one, "seconds": 0} == {**two, "seconds": 0}
+
+
+def test_slices_of_variable_length_count_by_it(tmp_path):
+    """With -fixedLength off weights are shares of instructions, and instructions are projected."""
+    lines = [f"T:1:{100 + i % 3} :2:{900 + i % 5}" for i in range(30)]
+    lines += [f"T:7:{4000 * (i + 1)}" for i in range(10)]
+    file = tmp_path / "vli.bb"
+    file.write_text("\n".join(lines) + "\n")
+    length = np.array(
+        [sum(int(pair.split(":")[1]) for pair in line[2:].split(" :")) for line in lines], float
+    )
+    out = tmp_path / "OUT"
+    select(file, "-k", 2, "-fixedLength", "off", "-o", out)
+    chosen = read_selection(out / "selection.json")
+    by_weight = {r.slice >= 30: r.weight for r in chosen.representatives}
+    assert by_weight[True] == pytest.approx(length[30:].sum() / length.sum())
+    assert sum(r.multiplier * length[r.slice] for r in chosen.representatives) == pytest.approx(
+        length.sum()
+    )
+    weights = [float(line.split()[0]) for line in (out / "vli.weights").read_text().splitlines()]
+    assert sum(weights) == pytest.approx(1.0)
+
+
 def test_table_for_people(vectors):
     """The table names slices, clusters and multipliers."""
     text = select(vectors)

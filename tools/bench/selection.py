@@ -4,6 +4,7 @@
     tools/bench/selection.py speed [--simpoint BIN] [--reference BIN] [--slices 1000000]
     tools/bench/selection.py quality --simpoint BIN FILE.bb ...
     tools/bench/selection.py variants RUN=TIMES ... --confirm RUN=TIMES ...
+    tools/bench/selection.py errors RUN[=TIMES] ...        error, targets and budgets, on other runs
     tools/bench/selection.py coverage RUN[=TIMES] ...      how often the intervals hold the truth
 
 BIN are SimPoint 3.2's and the reference implementation's `simpoint`, built from their sources. RUN
@@ -34,9 +35,11 @@ import traces
 import xpuprof
 from xpuprof.errors import XpuprofError
 from xpuprof.sampling import bic, kmeans
+from xpuprof.sampling.methods import select
 from xpuprof.sampling.times import typical_times
 from xpuprof.signature.matrix import xpu_signature
 from xpuprof.timing.choose import run_times
+from xpuprof.timing.extrapolate import project, sampling_error
 from xpuprof.timing.intervals import estimate
 from xpuprof.timing.slices import main_process
 from xpuprof.trace.tables import Process
@@ -408,6 +411,60 @@ def expected(labels: np.ndarray, times: np.ndarray, length: np.ndarray, ratio: b
     return float(np.sqrt(variance + bias**2) / times.sum())
 
 
+SELECTIONS: dict[str, dict[str, float]] = {
+    "one a cluster": {"per_cluster": 1},
+    "**default (auto)**": {},
+    "--target-error 0.10": {"target_error": 0.10},
+    "--target-error 0.05": {"target_error": 0.05},
+    "--target-error 0.02": {"target_error": 0.02},
+}
+BUDGETS = (0.3, 0.1)
+"""Budgets, over the time of the run between start-up and exit, on top of what these two take."""
+
+
+def errors(arguments: argparse.Namespace) -> None:
+    """Selections that know every other timer run, on those and on the other runs."""
+    print("| program | slices | selection | k | representatives | their time, of the whole "
+          "| error | error on other runs, mean | worst | interval, +- |")  # fmt: skip
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for name, process, runs in subjects(arguments.runs):
+        known, others = runs[0::2], runs[1::2]
+        typical = typical_times(known)
+        inner, ends = float(typical[1:-1].sum()), float(typical[0] + typical[-1])
+        ways = dict(SELECTIONS)
+        for share in BUDGETS:
+            ways[f"--budget: ends and {share:.0%} of the rest"] = {"budget": ends + share * inner}
+        for way, options in ways.items():
+            try:
+                rows = [_errors(process, known, others, seed, options) for seed in range(1, 4)]
+            except XpuprofError as error:
+                print(f"| {name} | {len(typical):,} | {way} | {error} |||||||", flush=True)
+                continue
+            k, number, cost, own, other, width = np.mean(rows, axis=0)
+            worst = max(row[4] for row in rows)
+            print(f"| {name} | {len(typical):,} | {way} | {k:.0f} | {number:.0f} | {cost:.1%} | "
+                  f"{own:.2%} | {other:.2%} | {worst:.2%} | {width:.2%} |", flush=True)  # fmt: skip
+
+
+def _errors(
+    process: Process, known: np.ndarray, others: np.ndarray, seed: int, options: dict[str, float]
+) -> tuple[float, ...]:
+    times = {"times": known} if {"target_error", "budget"} & set(options) else {}
+    chosen = select("xpu-point", process, seed=seed, **times, **options)
+    answer = estimate(chosen, known)
+    assert answer.low is not None and answer.high is not None
+    total = float(typical_times(known).sum())
+    slices = [r.slice for r in chosen.representatives]
+    return (
+        chosen.k,
+        len(slices),
+        float(typical_times(known)[slices].sum()) / total,
+        sampling_error(answer.value, total),
+        sampling_error(project(chosen, typical_times(others)), float(typical_times(others).sum())),
+        (answer.high - answer.low) / 2 / total,
+    )
+
+
 def coverage(arguments: argparse.Namespace) -> None:
     """Of each single timer run: does the interval of the projection hold the run's total? And with
     one run's representatives, the other runs' totals?"""
@@ -415,8 +472,6 @@ def coverage(arguments: argparse.Namespace) -> None:
           "| own total inside | from three runs, the next run inside |")  # fmt: skip
     print("|---|---|---|---|---|---|---|")
     for name, process, runs in subjects(arguments.runs):
-        from xpuprof.sampling.methods import select
-
         inside, errors, widths = [], [], []
         for seed in range(1, 6):
             chosen = select("xpu-point", process, seed=seed)
@@ -449,7 +504,7 @@ def main() -> None:
     add.add_argument("--simpoint", type=Path, required=True)
     add.add_argument("files", type=Path, nargs="+")
     add.set_defaults(function=quality)
-    for function in (variants, coverage):
+    for function in (variants, errors, coverage):
         add = commands.add_parser(function.__name__)
         add.add_argument("runs", nargs="+")
         if function is variants:

@@ -43,20 +43,35 @@ PLAN = ("dim", "warp_buckets", "cpu_weight", "memory_weight")
 @click.option("--force", is_flag=True, help="Replace an existing selection.")
 @click.option("--method", default="xpu-point", show_default=True, help="How slices are chosen.")
 @options.processes
-@click.option("--maxk", "--maxK", type=int, help="Most clusters to try [default: 20].")
+@click.option("--maxk", "--maxK", "-maxK", type=int, help="Most clusters to try [default: 20].")
 @click.option("-k", type=int, help="This many clusters, instead of by the BIC rule.")
-@click.option("--dim", type=int, help="Dimensions to project to [default: 64 a part; .bb: 15].")
+@click.option(
+    "--dim", "-dim", type=int, help="Dimensions to project to [default: 64 a part; .bb: 15]."
+)
 @options.seed
 @click.option("--per-cluster", metavar="N|auto", help="Representatives a cluster [auto; .bb: 1].")
-@click.option("--coverage", "--coveragePct", type=float, help="Share of the run to stand for.")
+@click.option(
+    "--coverage", "--coveragePct", "-coveragePct", type=float, help="Share of the run to stand for."
+)
 @click.option("--early", type=float, help="Prefer early slices, this much farther off (0: ties).")
 @click.option("--warp-buckets", type=int, help="Cells of the warp axis [default: 32].")
 @click.option("--cpu-weight", type=float, help="Weight of the CPU part, 0 to 1 [default: 0.5].")
 @options.memory_weight
 @click.option("--target-error", type=float, help="Error to stay below, e.g. 0.02; needs times.")
 @click.option("--budget", type=float, metavar="SECONDS", help="Representatives' time; needs times.")
-@click.option("--bic-threshold", "--bicThreshold", type=float, help="Of the BIC rule [0.9].")
-@click.option("--restarts", "--numInitSeeds", type=int, help="Clusterings a k [by size].")
+@click.option(
+    "--bic-threshold", "--bicThreshold", "-bicThreshold", type=float, help="Of the BIC rule [0.9]."
+)
+@click.option(
+    "--restarts", "--numInitSeeds", "-numInitSeeds", type=int, help="Clusterings a k [by size]."
+)
+@click.option(
+    "--fixed-length",
+    "--fixedLength",
+    "-fixedLength",
+    type=click.Choice(["on", "off"]),
+    help=".bb: off, when slices are to count by their length [on].",
+)
 @click.option(
     "--ends/--no-ends", default=None, help="First and last slice stand for themselves [ends]."
 )
@@ -103,6 +118,10 @@ def command(
     settings = {name: value for name, value in chosen.items() if value is not None}
     if "per_cluster" in settings:
         settings["per_cluster"] = _per_cluster(settings["per_cluster"])
+    if "fixed_length" in settings:
+        if not is_frequency_file(sources[0]):
+            raise UsageError("--fixed-length is for .bb files: a run's slices have their lengths")
+        settings["fixed_length"] = settings["fixed_length"] == "on"
     source = sources[0]
     if inputs and (len(sources) > 1 or is_frequency_file(source)):
         raise UsageError("--input is for the selection of one run directory")

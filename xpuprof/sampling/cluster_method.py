@@ -106,20 +106,28 @@ def choose(signature: Signature, options: Options, seed: int, runs: F64 | None =
     return _chosen(signature, options, seed, runs)[0]
 
 
-def choose_with_distances(signature: Signature, options: Options, seed: int) -> tuple[Choice, F64]:
-    """`choose`, and each slice's distance to its centroid, float64[slices]."""
-    choice, piece = _chosen(signature, options, seed, None)
+def choose_with_distances(
+    signature: Signature, options: Options, seed: int, mass: F64 | None = None
+) -> tuple[Choice, F64]:
+    """`choose`, and each slice's distance to its centroid, float64[slices]. `mass`: what each slice
+    weighs in the clustering, float64[slices] [1]."""
+    choice, piece = _chosen(signature, options, seed, None, mass)
     return choice, np.sqrt(piece.distance2.astype(np.float64))
 
 
 def _chosen(
-    signature: Signature, options: Options, seed: int, runs: F64 | None
+    signature: Signature,
+    options: Options,
+    seed: int,
+    runs: F64 | None,
+    mass: F64 | None = None,
 ) -> tuple[Choice, Piece]:
     if runs is None and options.wishes:
         raise UsageError(
             "a target error or a budget needs slice times, which `xpuprof run` records"
         )
-    points = kmeans.merged(signature.matrix[inner_slices(len(signature), options.ends)])
+    rows = inner_slices(len(signature), options.ends)
+    points = kmeans.merged(signature.matrix[rows], None if mass is None else mass[rows])
     apart = len(signature) - len(points.point)
     with Here() as here:
         found = cluster(here, [points], options, seed, apart)

@@ -7,6 +7,7 @@ A piece of work is a function of a few values, which are plain or handles of ear
 from __future__ import annotations
 
 import importlib
+import logging
 import pickle
 import sys
 import tempfile
@@ -154,6 +155,7 @@ class DaskFarm:
                     threads_per_worker=1,
                     memory_limit=memory,
                     dashboard_address=":0",
+                    silence_logs=logging.CRITICAL,  # errors arrive with the results
                 )
             self._client: Any = self._distributed.Client(
                 scheduler or self._cluster, timeout="20s", set_as_default=False

@@ -115,12 +115,10 @@ def select_job(
             "them alike"
         )
     total = [sum(column[1:], start=column[0]) for column in zip(*scales, strict=True)]
-    scaled = farm.keep(_scale, projected, [farm.share((total, plan))] * count)
+    how = [farm.share((total, plan))] * count
+    points, extents = farm.keep(_points, projected, how), farm.keep(_extent, projected, how)
     del projected  # so that its room is given back
-    points = farm.keep(_points, scaled)
     found = cluster(farm, points, options, plan.seed, 2 if options.ends else 0, limit)
-    extents = farm.keep(_extent, scaled)
-    del scaled
     best = farm.share(replace(found.best, label=NO_LABELS))
     pieces = farm.keep(labelled, points, extents, [best] * count)
     del points, extents
@@ -181,17 +179,6 @@ class _Run:
         return size + sum(part.mix.nbytes + part.length.nbytes for part in self.parts)
 
 
-@dataclass(frozen=True, eq=False)
-class _Scaled:
-    """A run's inner slices as weighted points, and each slice's share of the whole extent."""
-
-    points: kmeans.Points
-    extent: F64
-
-    def __sizeof__(self) -> int:
-        return self.points.__sizeof__() + self.extent.nbytes
-
-
 def _project(source: Source, plan: Plan, ends: bool) -> _Run:
     parts = matrix.project(
         source.process(),
@@ -220,26 +207,26 @@ def _scales(run: _Run) -> list[Scale]:
     return run.scales
 
 
-def _scale(run: _Run, how: tuple[list[Scale], Plan]) -> _Scaled:
+def _points(run: _Run, how: tuple[list[Scale], Plan]) -> kmeans.Points:
+    """A run's inner slices as weighted points."""
     scales, plan = how
-    matrix_of, extent_of, _ = matrix.join(run.parts, scales, plan.length_weight)
+    scaled, _, _ = matrix.join(run.parts, scales, plan.length_weight)
     # Scaling may round two rows to one. Merged anew, points are as when slices are merged.
-    merged = kmeans.merged(matrix_of)
+    merged = kmeans.merged(scaled)
     point = merged.point[run.point]
     weight = np.bincount(point, minlength=len(merged.x)).astype(np.float64)
-    extent = extent_of[run.point]
+    return kmeans.Points(merged.x, weight, point)
+
+
+def _extent(run: _Run, how: tuple[list[Scale], Plan]) -> F64:
+    """Share of each slice of a run, its ends included, of the whole extent."""
+    scales, plan = how
+    _, distinct, _ = matrix.join(run.parts, scales, plan.length_weight)
+    extent: F64 = distinct[run.point]
     if len(run.ends[0].length):
         _, edge, _ = matrix.join(run.ends, scales, plan.length_weight)
         extent = np.concatenate([edge[:1], extent, edge[1:]])
-    return _Scaled(kmeans.Points(merged.x, weight, point), extent)
-
-
-def _points(run: _Scaled) -> kmeans.Points:
-    return run.points
-
-
-def _extent(run: _Scaled) -> F64:
-    return run.extent
+    return extent
 
 
 def _markers_of(

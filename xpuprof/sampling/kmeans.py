@@ -70,10 +70,10 @@ class Points:
         return self.x.nbytes + self.weight.nbytes + self.point.nbytes
 
 
-def merged(matrix: F32) -> Points:
-    """Merge equal rows into weighted points."""
+def merged(matrix: F32, mass: F64 | None = None) -> Points:
+    """Merge equal rows into weighted points; `mass`: weight of each row [1]."""
     point, first = merge(matrix)
-    weight = np.bincount(point, minlength=len(first)).astype(np.float64)
+    weight = np.bincount(point, mass, minlength=len(first)).astype(np.float64)
     x = matrix if len(first) == len(matrix) else matrix[first.astype(np.int64)]
     return Points(np.ascontiguousarray(x, dtype=np.float32), weight, point)
 
