@@ -54,7 +54,7 @@ typedef struct client_options {
 
 extern client_options options;
 
-void options_read(const char *path);
+void options_read(const char *folder); /* that holds dynamorio.options; NULL: none */
 bool option_counts_image(const char *path, bool is_main);
 bool option_filters_routines(void);
 bool option_counts_routine(const char *name);
@@ -116,6 +116,20 @@ void thread_insert_keep(void *drcontext, instrlist_t *code, instr_t *where, reg_
 void thread_insert_kept(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t to);
 uint64_t thread_kept(void);
 enum { MARKS_OFFSET = 8 * MAX_BLOCKS };
+
+/* ---- live.c: what the program needs behind an instruction -------------------------------------
+ */
+typedef struct live_set {
+  uint32_t registers; /* LIVE_REGISTER(r) */
+  uint32_t flags;     /* of EFLAGS_WRITE_6 */
+} live_set;
+
+#define LIVE_REGISTER(r) (1u << ((r)-DR_REG_RAX))
+
+/* How many instructions are looked at, where the fragment's own do not tell. */
+enum { SEARCH_COLD = 0, SEARCH_HOT = 50 };
+
+live_set live_at(void *drcontext, instr_t *from, int search);
 
 /* ---- instrument.c ------------------------------------------------------------------------------
  */

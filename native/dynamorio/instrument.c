@@ -26,6 +26,11 @@ static bool is_repeated(instr_t *i) {
   }
 }
 
+/* A client request to Valgrind, of which DynamoRIO leaves one instruction (see unanswered()). */
+static void *const REQUEST = (void *)0x5850;
+
+static bool is_request(instr_t *i) { return instr_get_note(i) == REQUEST; }
+
 /* Rounds of these end when a comparison says so, not only when the counter does. */
 static bool is_comparison(instr_t *i) {
   int op = instr_get_opcode(i);
@@ -36,7 +41,7 @@ static bool is_comparison(instr_t *i) {
 static bool ends_superblock(instr_t *i) {
   int op = instr_get_opcode(i);
   return instr_is_cti(i) || instr_is_syscall(i) || is_repeated(i) || op == OP_pause ||
-         op == OP_clflush;
+         op == OP_clflush || is_request(i);
 }
 
 /* ... and behind these it may leave, to tell of a floating-point mode that it does not emulate. */
@@ -53,30 +58,8 @@ static bool ends_block(instr_t *i) {
   }
 }
 
-/* ---- what the program does not need ---------------------------------------------------------- */
-
-static bool flags_are_free(instr_t *from) {
-  uint needed = EFLAGS_WRITE_6;
-  for (instr_t *i = from; i && !instr_is_syscall(i); i = instr_get_next_app(i)) {
-    uint used = instr_get_eflags(i, DR_QUERY_DEFAULT);
-    if (EFLAGS_READ_TO_WRITE(used & EFLAGS_READ_6) & needed) return false;
-    if (instr_is_cti(i)) return false;
-    needed &= ~used;
-    if (!(needed & EFLAGS_WRITE_6)) return true;
-  }
-  return false;
-}
-
-static bool register_is_free(instr_t *from, reg_id_t reg) {
-  for (instr_t *i = from; i && !instr_is_syscall(i); i = instr_get_next_app(i)) {
-    if (instr_reads_from_reg(i, reg, DR_QUERY_DEFAULT)) return false;
-    if (instr_writes_to_exact_reg(i, reg, DR_QUERY_DEFAULT) ||
-        instr_writes_to_exact_reg(i, reg_64_to_32(reg), DR_QUERY_DEFAULT))
-      return true;
-    if (instr_is_cti(i)) return false;
-  }
-  return false;
-}
+/* ---- registers for the instrumented code ------------------------------------------------------
+ */
 
 typedef struct scratch {
   reg_id_t reg;
@@ -84,27 +67,23 @@ typedef struct scratch {
   dr_spill_slot_t slot;
 } scratch;
 
-/* A register for use in front of `where`: a free one, or else one that the next instruction does
- * not wait for. */
-static scratch take(void *drcontext, instrlist_t *code, instr_t *where, instr_t *from,
-                    dr_spill_slot_t slot, reg_id_t taken, reg_id_t taken_too) {
-  static const reg_id_t candidates[] = {DR_REG_RAX, DR_REG_RCX, DR_REG_RDX, DR_REG_RSI, DR_REG_RDI,
-                                        DR_REG_R8,  DR_REG_R9,  DR_REG_R10, DR_REG_R11, DR_REG_RBX,
-                                        DR_REG_R12, DR_REG_R13, DR_REG_R14, DR_REG_R15, DR_REG_RBP};
-  enum { CANDIDATES = sizeof candidates / sizeof *candidates };
-  scratch s = {DR_REG_NULL, false, slot};
-  for (int c = 0; from && c < CANDIDATES; c++)
-    if (candidates[c] != taken && candidates[c] != taken_too &&
-        register_is_free(from, candidates[c])) {
-      s.reg = candidates[c];
-      s.is_free = true;
+/* A register for use in front of `where`: one of those that the program does not need there, or
+ * else one that the next instruction does not wait for. `taken` are not to be had. */
+static scratch take(void *drcontext, instrlist_t *code, instr_t *where, live_set live,
+                    uint32_t taken, dr_spill_slot_t slot) {
+  scratch s = {DR_REG_NULL, true, slot};
+  taken |= LIVE_REGISTER(DR_REG_RSP);
+  for (reg_id_t r = DR_REG_RAX; r <= DR_REG_R15; r++)
+    if (!((live.registers | taken) & LIVE_REGISTER(r))) {
+      s.reg = r;
       return s;
     }
-  for (int c = CANDIDATES - 1; c >= 0; c--)
-    if (candidates[c] != taken && candidates[c] != taken_too) {
-      s.reg = candidates[c];
-      if (!from || !instr_uses_reg(from, s.reg)) break;
+  for (reg_id_t r = DR_REG_R15; r >= DR_REG_RAX; r--)
+    if (!(taken & LIVE_REGISTER(r))) {
+      s.reg = r;
+      if (!where || !instr_uses_reg(where, r)) break;
     }
+  s.is_free = false;
   dr_save_reg(drcontext, code, where, s.reg, slot);
   return s;
 }
@@ -134,15 +113,15 @@ static void insert_add(void *drcontext, instrlist_t *code, instr_t *where, opnd_
                            INSTR_CREATE_mov_st(drcontext, cell, opnd_create_reg(value)));
 }
 
-static void insert_count(void *drcontext, instrlist_t *code, instr_t *where, uint32_t id,
-                         bool mark) {
-  scratch base = take(drcontext, code, where, where, SPILL_SLOT_1, DR_REG_NULL, DR_REG_NULL);
+static void insert_count(void *drcontext, instrlist_t *code, instr_t *where, live_set live,
+                         uint32_t id, bool mark) {
+  scratch base = take(drcontext, code, where, live, 0, SPILL_SLOT_1);
   opnd_t cell = cell_of(base.reg, id);
-  if (flags_are_free(where)) {
+  if (!live.flags) {
     thread_insert_base(drcontext, code, where, base.reg);
     instrlist_meta_preinsert(code, where, INSTR_CREATE_add(drcontext, cell, OPND_CREATE_INT8(1)));
   } else {
-    scratch value = take(drcontext, code, where, where, SPILL_SLOT_2, base.reg, DR_REG_NULL);
+    scratch value = take(drcontext, code, where, live, LIVE_REGISTER(base.reg), SPILL_SLOT_2);
     thread_insert_base(drcontext, code, where, base.reg);
     insert_add(drcontext, code, where, cell, value.reg, DR_REG_NULL);
     give_back(drcontext, code, where, value);
@@ -166,8 +145,11 @@ static void count_compared(uint32_t id, int ends_when_zero) {
 }
 
 static void insert_rounds(void *drcontext, instrlist_t *code, instr_t *where, uint32_t id) {
-  scratch base = take(drcontext, code, where, NULL, SPILL_SLOT_1, DR_REG_RCX, DR_REG_NULL);
-  scratch rounds = take(drcontext, code, where, NULL, SPILL_SLOT_2, DR_REG_RCX, base.reg);
+  static const live_set all = {~0u, ~0u};
+  uint32_t taken = LIVE_REGISTER(DR_REG_RCX);
+  scratch base = take(drcontext, code, where, all, taken, SPILL_SLOT_1);
+  taken |= LIVE_REGISTER(base.reg);
+  scratch rounds = take(drcontext, code, where, all, taken, SPILL_SLOT_2);
   thread_insert_kept(drcontext, code, where, rounds.reg);
   thread_insert_base(drcontext, code, where, base.reg);
   insert_mark(drcontext, code, where, base.reg, id);
@@ -186,7 +168,8 @@ static void insert_repeated(void *drcontext, instrlist_t *code, instr_t *i, app_
   unlock();
   if (id == NO_BLOCK) return;
   instr_t *behind = instr_get_next(i);
-  if (!instr_writes_to_exact_reg(i, DR_REG_RCX, DR_QUERY_DEFAULT)) return; /* counts in ecx */
+  if (!instr_writes_to_exact_reg(i, DR_REG_RCX, DR_QUERY_INCLUDE_COND_DSTS))
+    return; /* counts in ecx */
   thread_insert_keep(drcontext, code, i, DR_REG_RCX);
   if (is_comparison(i)) {
     int op = instr_get_opcode(i);
@@ -218,18 +201,39 @@ static void truncate(void *drcontext, instrlist_t *code) {
   }
 }
 
+/* DynamoRIO pretends to be Valgrind: where code asks, it puts a label and an instruction in the
+ * place of the request's own, and answers. Libraries (hwloc) would take another way than natively.
+ * Without the label nobody answers, and the program finds its default. */
+static void unanswered(void *drcontext, instrlist_t *code) {
+  for (instr_t *i = instrlist_first(code), *next; i; i = next) {
+    next = instr_get_next(i);
+    if (!instr_is_label(i) || !next || !instr_is_app(next) || !instr_get_note(i) ||
+        instr_get_note(i) != instr_get_note(next))
+      continue;
+    instr_t *nothing = INSTR_XL8(INSTR_CREATE_nop(drcontext), instr_get_app_pc(next));
+    instr_set_note(nothing, REQUEST);
+    instrlist_replace(code, next, nothing);
+    instr_destroy(drcontext, next);
+    instrlist_remove(code, i);
+    instr_destroy(drcontext, i);
+    next = instr_get_next(nothing);
+  }
+}
+
 typedef struct run {
   instr_t *first;
   app_pc start, end;
   uint32_t instructions;
 } run;
 
-static void insert_run(void *drcontext, instrlist_t *code, const run *r, uint32_t *marked) {
+static void insert_run(void *drcontext, instrlist_t *code, const run *r, bool is_hot,
+                       uint32_t *marked) {
   lock();
   uint32_t id = block_id(r->start, (size_t)(r->end - r->start), r->instructions);
   unlock();
   if (id == NO_BLOCK) return;
-  insert_count(drcontext, code, r->first, id, *marked != id / GROUP);
+  live_set live = live_at(drcontext, r->first, is_hot ? SEARCH_HOT : SEARCH_COLD);
+  insert_count(drcontext, code, r->first, live, id, *marked != id / GROUP);
   *marked = id / GROUP;
 }
 
@@ -238,7 +242,8 @@ dr_emit_flags_t instrument(void *drcontext, void *tag, instrlist_t *code, bool f
   uint32_t marked = NO_BLOCK;
   unsigned length = 0; /* of the superblock so far */
   run r = {0};
-  (void)for_trace, (void)translating;
+  (void)translating;
+  unanswered(drcontext, code);
   truncate(drcontext, code);
   for (instr_t *i = instrlist_first_app(code), *next; i; i = next) {
     next = instr_get_next_app(i);
@@ -248,8 +253,9 @@ dr_emit_flags_t instrument(void *drcontext, void *tag, instrlist_t *code, bool f
     r.instructions++;
     bool stop = ++length == LONGEST || ends_superblock(i);
     if (stop) length = 0;
-    if (!stop && !ends_block(i) && next && instr_get_app_pc(next) == r.end) continue;
-    insert_run(drcontext, code, &r, &marked);
+    if (!stop && !ends_block(i) && next && (instr_get_app_pc(next) == r.end || is_request(next)))
+      continue;
+    insert_run(drcontext, code, &r, for_trace, &marked);
     if (is_repeated(i)) insert_repeated(drcontext, code, i, at);
     r.first = NULL;
   }

@@ -162,7 +162,7 @@ static void forked(void *drcontext) {
 DR_EXPORT void dr_client_main(client_id_t id, int argc, const char *argv[]) {
   (void)id;
   mutex = dr_mutex_create();
-  if (argc > 1) options_read(argv[1]);
+  options_read(argc > 1 ? argv[1] : environment("DYNAMORIO_CONFIGDIR"));
   root = (long)dr_get_parent_id() == options.supervisor;
   if (!mutex || !threads_init()) return; /* the program runs on, without vectors */
   dr_register_exit_event(end_of_process);

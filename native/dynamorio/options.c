@@ -1,5 +1,5 @@
 /* What to count and where to write: one option a line in a file, since DynamoRIO's own option
- * strings are short and split at spaces. */
+ * strings are short and know no quotes in quotes. */
 #include "client.h"
 #include "xpuprof/uncounted.h"
 
@@ -44,8 +44,11 @@ static void take(const char *line) {
   if (text_equal(line, "main-image-only")) options.main_image_only = true;
 }
 
-void options_read(const char *path) {
+void options_read(const char *folder) {
+  char path[4096];
   size_t size;
+  dr_snprintf(path, sizeof path - 1, "%s/dynamorio.options", folder ? folder : "");
+  path[sizeof path - 1] = 0;
   const char *content = file_map(path, &size);
   if (!content) return;
   char *text = dr_global_alloc(size + 1), *line = text; /* for good: options point into it */

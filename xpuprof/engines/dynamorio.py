@@ -95,11 +95,13 @@ class DynamoRio:
         for line in lines:
             if "\n" in line:
                 raise EngineError(f"engine dynamorio: {line!r} holds a line break; leave it out")
-        settings = folder / OPTIONS_FILE
-        settings.write_text("".join(f"{line}\n" for line in lines))
+        (folder / OPTIONS_FILE).write_text("".join(f"{line}\n" for line in lines))
         command = [*_repeatable_addresses(), f"{probe.details['kit']}/bin64/drrun", "-quiet"]
-        command += ["-c", probe.details["client"], str(settings)]
-        # The kit keeps a file a process there for a moment, in the user's home otherwise.
+        command += ["-c", probe.details["client"]]
+        # Our client finds its options by its argument, which DynamoRIO hands down even to a child
+        # without environment, but mangles when it holds blanks or quotes; or else by the variable.
+        if re.fullmatch(r"[\w./+@%=,-]+", str(folder)):
+            command.append(str(folder))
         return [*command, "--", *_interpreted(argv)], {"DYNAMORIO_CONFIGDIR": str(folder)}
 
 

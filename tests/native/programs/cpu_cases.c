@@ -2,11 +2,13 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <valgrind/valgrind.h>
 
 #include "cpu_device.h"
 #include "cpu_spin.h"
@@ -116,6 +118,27 @@ static int handler(void) {
   return 17;
 }
 
+/* Programs that see whether a tool runs them, started from within the device runtime. */
+static int runtime_children(void) {
+  char look[] = "grep -qi dynamorio /proc/self/maps /proc/$$/maps && echo tool || echo native";
+  char *arguments[] = {"sh", "-c", look, 0};
+  pid_t child;
+  xpu_api_enter();
+  if (!(child = fork())) {
+    execv("/bin/sh", arguments);
+    _exit(9);
+  }
+  int status = wait_for(child);
+  if (posix_spawn(&child, "/bin/sh", 0, 0, arguments, environ)) return 8;
+  status |= wait_for(child);
+  xpu_api_leave();
+  spin(8);
+  device_launch(kernel);
+  return status;
+}
+
+static int on_valgrind(void) { return RUNNING_ON_VALGRIND ? 5 : 6; }
+
 static int isa(void) {
   printf("fma %d avx2 %d avx %d\n", !!__builtin_cpu_supports("fma"),
          !!__builtin_cpu_supports("avx2"), !!__builtin_cpu_supports("avx"));
@@ -125,6 +148,7 @@ static int isa(void) {
 int main(int argc, char **argv) {
   const char *name = argc > 1 ? argv[1] : "";
   if (!strcmp(name, "isa")) return isa();
+  if (!strcmp(name, "on-valgrind")) return on_valgrind();
   if (!strcmp(name, "no-device")) return spin(1234), 0;
   kernel = device_start();
   if (!strcmp(name, "api")) return api();
@@ -134,5 +158,6 @@ int main(int argc, char **argv) {
   if (!strcmp(name, "fork-device")) return forks(1);
   if (!strcmp(name, "killed")) return killed();
   if (!strcmp(name, "handler")) return handler();
+  if (!strcmp(name, "runtime-children")) return runtime_children();
   return 2;
 }

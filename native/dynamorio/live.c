@@ -1,0 +1,141 @@
+/* Which registers and flags the program may still read: counting takes the others, and saves itself
+ * the saving. Of paths that cannot be followed it is assumed that they read everything. */
+#include "client.h"
+
+enum { MAX_STARTS = 32 };
+
+typedef struct start {
+  app_pc pc;
+  live_set open; /* what was not decided yet */
+} start;
+
+typedef struct search {
+  live_set live;
+  start starts[MAX_STARTS]; /* of paths that were followed, or are being */
+  int n_starts;
+  int left; /* instructions that may yet be looked at */
+} search;
+
+static void need(search *s, live_set open) {
+  s->live.registers |= open.registers;
+  s->live.flags |= open.flags;
+}
+
+static uint32_t bit(reg_id_t r) {
+  if (!reg_is_gpr(r)) return 0;
+  return LIVE_REGISTER(reg_to_pointer_sized(r));
+}
+
+static uint32_t registers_in(opnd_t o) {
+  uint32_t set = 0;
+  for (int i = 0, n = opnd_num_regs_used(o); i < n; i++) set |= bit(opnd_get_reg_used(o, i));
+  return set;
+}
+
+/* Clearing a register by itself reads nothing. */
+static bool is_clearing(instr_t *i) {
+  return instr_get_opcode(i) == OP_xor && opnd_is_reg(instr_get_src(i, 0)) &&
+         opnd_same(instr_get_src(i, 0), instr_get_src(i, 1));
+}
+
+static uint32_t registers_read(instr_t *i) {
+  uint32_t set = 0;
+  for (int s = 0, n = instr_num_srcs(i); s < n && !is_clearing(i); s++)
+    set |= registers_in(instr_get_src(i, s));
+  for (int d = 0, n = instr_num_dsts(i); d < n; d++)
+    if (!opnd_is_reg(instr_get_dst(i, d))) set |= registers_in(instr_get_dst(i, d));
+  return set;
+}
+
+/* As a whole: what is left of the old value is then known to be nothing. */
+static uint32_t registers_written(instr_t *i) {
+  uint32_t set = 0;
+  if (instr_is_predicated(i)) return 0;
+  for (int d = 0, n = instr_num_dsts(i); d < n; d++) {
+    opnd_t o = instr_get_dst(i, d);
+    if (opnd_is_reg(o) && (reg_is_64bit(opnd_get_reg(o)) || reg_is_32bit(opnd_get_reg(o))))
+      set |= bit(opnd_get_reg(o));
+  }
+  return set;
+}
+
+/* Of `open`, what no instruction has decided yet, the instruction decides some. */
+static void decide(instr_t *i, live_set *open, live_set *live) {
+  uint32_t used = instr_get_eflags(i, DR_QUERY_DEFAULT), read = registers_read(i);
+  uint32_t flags_read = EFLAGS_READ_TO_WRITE(used & EFLAGS_READ_6);
+  live->registers |= open->registers & read;
+  live->flags |= open->flags & flags_read;
+  open->registers &= ~(read | registers_written(i));
+  open->flags &= ~(flags_read | (used & EFLAGS_WRITE_6));
+}
+
+static bool is_decided(const live_set *open) { return !open->registers && !open->flags; }
+
+static bool decode_at(void *drcontext, app_pc pc, instr_t *i) {
+  byte bytes[MAX_INSTR_LENGTH + 1] = {0};
+  size_t got = 0;
+  dr_safe_read(pc, MAX_INSTR_LENGTH, bytes, &got); /* a page may end behind the instruction */
+  instr_reset(drcontext, i);
+  byte *end = got ? decode_from_copy(drcontext, bytes, pc, i) : NULL;
+  return end && (size_t)(end - bytes) <= got;
+}
+
+/* True when this path adds nothing to one that was followed, or is being. */
+static bool was_followed(const search *s, app_pc pc, const live_set *open) {
+  for (int i = 0; i < s->n_starts; i++)
+    if (s->starts[i].pc == pc && !(open->registers & ~s->starts[i].open.registers) &&
+        !(open->flags & ~s->starts[i].open.flags))
+      return true;
+  return false;
+}
+
+static void follow(void *drcontext, search *s, app_pc pc, live_set open);
+
+/* Behind instruction `i`; what is open is decided on every way that control may go. */
+static void go_on(void *drcontext, search *s, instr_t *i, app_pc behind, live_set open) {
+  if (instr_is_cbr(i)) follow(drcontext, s, instr_get_branch_target_pc(i), open);
+  if (instr_is_cbr(i) || !(instr_is_cti(i) || instr_is_syscall(i)))
+    follow(drcontext, s, behind, open);
+  else if (instr_is_ubr(i) || instr_is_call_direct(i))
+    follow(drcontext, s, instr_get_branch_target_pc(i), open);
+  else
+    need(s, open);
+}
+
+static void follow(void *drcontext, search *s, app_pc pc, live_set open) {
+  instr_t i;
+  bool went_on = false;
+  if (was_followed(s, pc, &open)) return;
+  if (s->n_starts == MAX_STARTS) {
+    need(s, open);
+    return;
+  }
+  s->starts[s->n_starts++] = (start){pc, open};
+  instr_init(drcontext, &i);
+  while (!is_decided(&open) && s->left-- > 0 && decode_at(drcontext, pc, &i)) {
+    decide(&i, &open, &s->live);
+    pc += instr_length(drcontext, &i);
+    went_on = instr_is_cti(&i) || instr_is_syscall(&i);
+    if (went_on) break;
+  }
+  if (went_on)
+    go_on(drcontext, s, &i, pc, open);
+  else
+    need(s, open);
+  instr_free(drcontext, &i);
+}
+
+live_set live_at(void *drcontext, instr_t *from, int look_ahead) {
+  search s = {.left = look_ahead};
+  live_set open = {0xffff, EFLAGS_WRITE_6};
+  instr_t *last = NULL;
+  for (instr_t *i = from; i && !is_decided(&open); i = instr_get_next_app(i)) {
+    decide(i, &open, &s.live);
+    last = i;
+  }
+  if (look_ahead && last && !is_decided(&open))
+    go_on(drcontext, &s, last, decode_next_pc(drcontext, instr_get_app_pc(last)), open);
+  else
+    need(&s, open);
+  return s.live;
+}
