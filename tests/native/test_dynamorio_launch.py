@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from cpu_programs import Profile, build, needs_dynamorio, profile
 
 from xpuprof.engines.base import CpuOptions
 from xpuprof.engines.dynamorio import DynamoRio
+from xpuprof.engines.valgrind import Valgrind
 from xpuprof.errors import EngineError
 
 
@@ -84,3 +88,48 @@ def test_folder_with_blanks(tmp_path: Path) -> None:
     folder = tmp_path / "a b'c \"d"
     done = profile(DynamoRio(), [build("cpu_endings"), "0"], folder)
     assert Profile(done.process, folder).only.stream.ended
+
+
+def command(*arguments: object) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "xpuprof", *(str(argument) for argument in arguments)]
+    return subprocess.run(line, capture_output=True, text=True)
+
+
+@needs_dynamorio
+def test_auto_prefers_it_where_it_can(tmp_path: Path) -> None:
+    """GIVEN a kit THEN auto takes it; with --memory, which it lacks, another engine; named with
+    --memory it is an error before anything runs."""
+    program = build("cpu_endings")
+    for name, options, engine in (("a", [], "dynamorio"), ("b", ["--memory"], "valgrind")):
+        if not Valgrind().probe().available and options:
+            continue
+        done = command("profile", "--gpu", "none", *options, "-o", tmp_path / name, "--", program)
+        assert done.returncode == 0
+        assert done.stdout == "out\n"
+        execution = json.loads((tmp_path / name / "manifest.json").read_text())["executions"][0]
+        assert execution["cpu_engine"] == engine
+    refused = command("profile", "--cpu", "dynamorio", "--memory", "-o", tmp_path / "c", "--", "ls")
+    assert refused.returncode == 2
+    assert "stack distances" in refused.stderr
+    assert not (tmp_path / "c").exists()
+
+
+@needs_dynamorio
+def test_a_client_that_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a kit that starts programs without our client THEN the program runs as alone, and the run
+    is partial and says why."""
+    kit = Path(os.environ["DYNAMORIO_HOME"])
+    fake = tmp_path / "kit"
+    (fake / "bin64").mkdir(parents=True)
+    (fake / "lib64").symlink_to(kit / "lib64")
+    (fake / "cmake").symlink_to(kit / "cmake")
+    launcher = fake / "bin64" / "drrun"
+    launcher.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n')
+    launcher.chmod(0o755)
+    monkeypatch.setenv("DYNAMORIO_HOME", str(fake))
+    out = tmp_path / "run"
+    done = command("profile", "--gpu", "none", "-o", out, "--", build("cpu_endings"), "42")
+    assert (done.returncode, done.stdout) == (42, "out\n")
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["status"] == "partial"
+    assert manifest["reason"].startswith("CPU engine dynamorio wrote nothing")

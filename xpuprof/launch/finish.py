@@ -14,7 +14,7 @@ def finish(writer: RunWriter, folder: Path) -> Run:
     """Sets the run's final status from its executions and their streams; gives the run, open.
 
     A run is partial when an execution was ended by a signal or ended otherwise than the first one,
-    a process left a stream unclosed, or a GPU engine or tool could not do its work.
+    a process left a stream unclosed, or an engine or tool could not do its work.
     """
     reason = ""
     try:
@@ -23,7 +23,7 @@ def finish(writer: RunWriter, folder: Path) -> Run:
         for execution in executions:
             reason = reason or str(execution.record.get("reason", ""))
             if not reason and execution.role == "profile":
-                reason = _no_process(run, execution)
+                reason = _no_process(run, execution) or _silence(execution)
             reason = reason or _other_ending(run, executions[0], execution)
             for process in execution.processes:
                 reason = reason or _failure(execution, process)
@@ -66,3 +66,11 @@ def _no_process(run: Run, execution: Execution) -> str:
     if not globs or process_folders(run.path / execution.name):
         return ""
     return f"no process of the program is one of --process {', '.join(globs)}"
+
+
+def _silence(execution: Execution) -> str:
+    """That the CPU engine has left no vectors: it failed, and the program ran without it."""
+    engine = str(execution.record.get("cpu_engine", "none"))
+    if engine == "none" or any("cpu_engine" in process.meta for process in execution.processes):
+        return ""
+    return f"CPU engine {engine} wrote nothing in {execution.name}; see the logs in its folder"
