@@ -208,14 +208,11 @@ def test_memory_of_other_kinds(tmp_path: Path) -> None:
         "copy": {COLD: 128},
         "SVM": {COLD: 128},
         "SVM again": {7: 128},
-        "generic": None,
+        # Each of a group's four lines is loaded, then stored; nothing of local memory is there.
+        # The buffer was touched before, then as many lines of shared memory.
+        "generic": {8 if "SVM" in rows else 7: 128, 2: 128},
     }
-    if "generic" in rows:
-        # Load and store of each half line that a warp has; nothing of local memory.
-        assert sum(rows["generic"].values()) == 256 and rows["generic"][0] >= 64
-    assert {name: row for name, row in rows.items() if name != "generic"} == {
-        name: row for name, row in expected.items() if row and name in rows
-    }
+    assert rows == {name: row for name, row in expected.items() if name in rows}
     assert {"no local size", "again", "new buffer", "copy"} <= set(rows)
     beyond = dict(zip((names[n] for n in found.launch), found.beyond.tolist(), strict=True))
     assert [name for name, marked in beyond.items() if marked] == ["copy"]
