@@ -119,6 +119,7 @@ def select(
     times or without the counters.
     """
     times = profile.require_times("pka")
+    profile.require_every_launch("pka")
     if choice not in ("first", "centre", "random"):
         raise InputError(f"choice is first, centre or random, not {choice!r}")
     if classifier not in CLASSIFIERS:

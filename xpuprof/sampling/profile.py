@@ -103,7 +103,7 @@ class SliceProfile:
 
     def require_instructions(self, method: str) -> F64:
         """Device instructions a slice, float64[slices]; NeedsError when not known."""
-        self._require_every_launch(method)
+        self.require_every_launch(method)
         for metric in ("gpu_instructions", "inst_executed", "instructions"):
             if metric in self.metrics:
                 return self.checked(metric)
@@ -115,13 +115,14 @@ class SliceProfile:
 
     def require_gpu_vectors(self, method: str) -> sparse.csr_matrix:
         """Instruction-weighted device block vectors, slices x blocks; NeedsError without them."""
-        self._require_every_launch(method)
+        self.require_every_launch(method)
         matrix = self.gpu_vectors() if self.gpu_vectors else None
         if matrix is None or not matrix.nnz:
             raise NeedsError(f"{method} needs device {VECTORS_HELP}")
         return matrix
 
-    def _require_every_launch(self, method: str) -> None:
+    def require_every_launch(self, method: str) -> None:
+        """NeedsError when launches were left out by choice, so that their counts are not known."""
         if "left_out" in self.slices and (number := int(self.slices["left_out"].sum())):
             raise NeedsError(
                 f"{method} needs counts of every launch, and --kernels left {number} out: record "
