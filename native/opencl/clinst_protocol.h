@@ -5,7 +5,8 @@
  *           bytes device features: lines "key=value" (extensions=, version=120|200|300,
  *             c_version=, c_features=, address_bits=, endian_little=, image_support=,
  *             single_fp_config= of clGetDeviceInfo as a decimal number, cwd= the application's
- *             working directory, for relative -I; all optional),
+ *             working directory, for relative -I; sub_group_sizes="kernel:size kernel:size ...":
+ *             the device's sub-groups are the warps, of these sizes; all optional),
  *           u32 number of parts, then per part (one for clBuildProgram; clLinkProgram sends
  *           every program it links, a library included):
  *             u32 input (clinst_input), bytes payload, bytes build options of the part,
@@ -34,17 +35,24 @@
  *   ulong first              index (in u64) of the launch's area in the buffer
  *   local ulong *scratch     work-items x scratch_probes x 8 bytes (at least 8 bytes)
  * and writes, from the work-item with global linear id 0 (in group 0, local id 0), the header
- *   u64 local size x, y, z (as enqueued), u64 number of groups x, y, z
- * then warp w (linear group id x warps a group + linear local id / CLINST_WARP) owns the u64
+ *   u64 local size x, y, z (as enqueued), u64 number of groups x, y, z, u64 warp size,
+ *   u64 warps a group
+ * then warp w (linear group id x warps a group + number of the warp in its group) owns the u64
  * n_probes x w .. behind the header. Warps a group is that of a full group; in the smaller groups
- * of a launch with a remainder, the warps that have no work-item are written as zeros.
+ * of a launch with a remainder, the warps that have no work-item are never looked at.
+ *
+ * Warps are sub-groups, numbered by get_sub_group_id (runtimes cut them from the rows of a group
+ * along x: each row has its own, the last one of a row may be partial), or else CLINST_WARP
+ * work-items with consecutive linear local ids. A kernel that itself uses sub-groups is compiled
+ * for the size that the request names, and needs no local memory (scratch_probes is 0).
  */
 #ifndef XPUPROF_CLINST_PROTOCOL_H
 #define XPUPROF_CLINST_PROTOCOL_H
 
 #define CLINST_MAGIC 0x31495058u /* "XPI1" */
 #define CLINST_WARP 32           /* work-items a warp where the device has no sub-groups */
-#define CLINST_HEADER_WORDS 6
+#define CLINST_MAX_SUB_GROUP 64
+#define CLINST_HEADER_WORDS 8
 #define CLINST_EXTRA_ARGS 3
 
 enum clinst_flag { CLINST_NO_CACHE = 1, CLINST_MEMORY = 2 /* accesses, too: access_area.h */ };

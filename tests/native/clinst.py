@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -17,7 +17,7 @@ import pytest
 
 os.environ["PYOPENCL_NO_CACHE"] = "1"
 WARP = 32
-HEADER = 6
+HEADER = 8
 FIRST = 10  # our counters begin behind some words of somebody else
 CANARY = 0xA5A5A5A5A5A5A5A5
 SPIR_OPTIONS = ["-x", "spir", "-spir-std=1.2"]
@@ -61,6 +61,7 @@ class Kernel:
     n_probes: int
     scratch_probes: int
     blocks: list[dict[str, Any]]
+    sub_group: int = 0  # work-items of a warp that is a sub-group; 0: warps in linear order
 
 
 @dataclass
@@ -72,12 +73,21 @@ class Instrumented:
 
 
 def instrument(
-    source: Path | Sequence[Path], tmp_path: Path, *arguments: str, to: str = "bitcode"
+    source: Path | Sequence[Path],
+    tmp_path: Path,
+    *arguments: str,
+    to: str = "bitcode",
+    sub_groups: Mapping[str, int] | None = None,
 ) -> Instrumented:
-    """Run the command line of the instrumenter over one file or, linked, several."""
+    """Run the command line of the instrumenter over one file or, linked, several.
+
+    `sub_groups`: size by kernel, where the device's sub-groups are the warps."""
     sources = [source] if isinstance(source, Path) else source
     out = tmp_path / f"out.{to}"
     inputs = [word for path in sources for word in ("--compile", str(path))]
+    if sub_groups is not None:
+        sizes = " ".join(f"{name}:{size}" for name, size in sub_groups.items())
+        arguments = (*arguments, "--device", f"sub_group_sizes={sizes}")
     done = subprocess.run(
         [program(), *inputs, "--to", to, "-o", str(out), "--describe", *arguments],
         capture_output=True,
@@ -86,6 +96,8 @@ def instrument(
     )
     assert done.returncode == 0, done.stderr
     kernels = {k["name"]: Kernel(**k) for k in json.loads(done.stdout)}
+    for name, size in (sub_groups or {}).items():
+        kernels[name].sub_group = size
     return Instrumented(out.read_bytes(), kernels)
 
 
@@ -102,6 +114,17 @@ class Device:
     def build_source(self, source: str, options: Sequence[str] = ()) -> Any:
         """Native build."""
         return self.cl.Program(self.context, source).build(list(options))
+
+    def sub_groups(self, program: Any) -> dict[str, int] | None:
+        """Size of the sub-groups of each kernel, where the device has them."""
+        if "cl_intel_required_subgroup_size" not in self.device.extensions:
+            return None
+        what = self.cl.kernel_sub_group_info.MAX_SUB_GROUP_SIZE_FOR_NDRANGE
+        kernels = {kernel.function_name: kernel for kernel in program.all_kernels()}
+        return {
+            name: kernel.get_sub_group_info(self.device, what, [1])
+            for name, kernel in kernels.items()
+        }
 
     def build_module(self, module: bytes) -> Any:
         """Build from instrumented bitcode or SPIR-V."""
@@ -132,7 +155,8 @@ class Device:
         """Launch instrumented; counts of every warp and block, (warps, blocks)."""
         items = int(np.prod(local))
         groups = int(np.prod(size)) // items
-        warps = groups * -(-items // WARP)
+        of_group = warps_of_group(local, kernel.sub_group)
+        warps = groups * len(of_group)
         area = np.full(FIRST + HEADER + warps * kernel.n_probes + 4, CANARY, np.uint64)
         counters = self.buffer(area)
         scratch = self.cl.LocalMemory(max(8, 8 * items * kernel.scratch_probes))
@@ -142,16 +166,23 @@ class Device:
         assert (area[:FIRST] == CANARY).all() and (area[-4:] == CANARY).all()
         header = area[FIRST : FIRST + HEADER].tolist()
         pad = (1,) * (3 - len(size))
-        expected = [*local, *pad, *(s // i for s, i in zip(size, local, strict=True)), *pad]
-        assert header == expected
+        sizes = [*local, *pad, *(s // i for s, i in zip(size, local, strict=True)), *pad]
+        assert header == [*sizes, kernel.sub_group or WARP, len(of_group)]
         probes = area[FIRST + HEADER : -4].reshape(warps, kernel.n_probes).astype(np.int64)
-        return derive(kernel, probes, lanes(items, groups))
+        return derive(kernel, probes, np.tile([len(warp) for warp in of_group], groups))
 
 
-def lanes(items: int, groups: int) -> np.ndarray:
-    """Number of work-items of every warp."""
-    of_group = [min(WARP, items - start) for start in range(0, items, WARP)]
-    return np.tile(np.array(of_group), groups)
+def warps_of_group(local: Sequence[int], sub_group: int) -> list[range]:
+    """Linear local ids of the work-items of each warp of a group.
+
+    Sub-groups are cut from the rows of the first dimension, other warps from the whole group."""
+    items = int(np.prod(local))
+    row, size = (local[0], sub_group) if sub_group else (items, WARP)
+    return [
+        range(start, min(start + size, begin + row))
+        for begin in range(0, items, row)
+        for start in range(begin, begin + row, size)
+    ]
 
 
 def derive(kernel: Kernel, probes: np.ndarray, lanes: np.ndarray) -> np.ndarray:

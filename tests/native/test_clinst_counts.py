@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from clinst import INTEL, WARP, Device, instrument
+from clinst import INTEL, Device, Kernel, instrument, warps_of_group
 
 KERNELS = Path(__file__).parent / "kernels" / "control_flow.cl"
 pytestmark = pytest.mark.opencl
@@ -290,18 +290,26 @@ CASES = [
 ]
 
 
-def modelled(case: Case, size: tuple[int, ...], local: tuple[int, ...], data: list[int], n: int):
-    """Counts (warps, blocks): warps by linear group, then 32 consecutive linear local ids."""
+def modelled(
+    case: Case,
+    kernel: Kernel,
+    size: tuple[int, ...],
+    local: tuple[int, ...],
+    data: list[int],
+    n: int,
+):
+    """Counts (warps, blocks): warps by linear group, then by their work-items' local ids."""
     groups = [s // i for s, i in zip(size, local, strict=True)]
-    items = int(np.prod(local))
+    warps = warps_of_group(local, kernel.sub_group)
+    warp_of = [number for number, items in enumerate(warps) for _ in items]
     rows = []
     for group in np.ndindex(*reversed(groups)):
-        of_warp = [Counter[str]() for _ in range(-(-items // WARP))]
+        of_warp = [Counter[str]() for _ in warps]
         for linear, lid in enumerate(np.ndindex(*reversed(local))):
             lid = tuple(reversed(lid))
             place = zip(reversed(group), local, lid, strict=True)
             item = Item(tuple(g * i + x for g, i, x in place), lid, size, local, data, n)
-            of_warp[linear // WARP].update(case.model(item))
+            of_warp[warp_of[linear]].update(case.model(item))
         rows += [[counter[name] for name in case.blocks] for counter in of_warp]
     return np.array(rows)
 
@@ -346,8 +354,9 @@ def instrumented(request, device, tmp_path_factory):
 def other(tmp_path_factory):
     """Intel's CPU runtime: device, native program, instrumented program."""
     device = Device(INTEL)
-    made = instrument(KERNELS, tmp_path_factory.mktemp("clinst"), to="spirv")
     native = device.build_source(KERNELS.read_text())
+    sizes = device.sub_groups(native)
+    made = instrument(KERNELS, tmp_path_factory.mktemp("clinst"), to="spirv", sub_groups=sizes)
     return device, native, made, device.build_module(made.module), 4
 
 
@@ -389,7 +398,7 @@ def check(case, device, native, made, built, launches):
                 device.run(native, case.kernel, arguments, size, local)
             results.append(device.read(result, out))
         np.testing.assert_array_equal(*results)
-        np.testing.assert_array_equal(counts, modelled(case, size, local, data.tolist(), n))
+        np.testing.assert_array_equal(counts, modelled(case, kernel, size, local, data.tolist(), n))
 
 
 def test_probes_are_few(tmp_path):

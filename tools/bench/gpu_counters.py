@@ -23,7 +23,7 @@ import numpy as np
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent.parent / "tests" / "native"))
-from clinst import INTEL, POCL, WARP, Device, instrument, program  # noqa: E402
+from clinst import HEADER, INTEL, POCL, Device, instrument, program, warps_of_group  # noqa: E402
 
 LOCAL = (32, 8)
 
@@ -54,13 +54,14 @@ def main() -> None:
 
     runner = Device(INTEL if options.platform == "intel" else POCL)
     cl, context = runner.cl, runner.context
+    native = runner.build_source(options.file.read_text())
     with tempfile.TemporaryDirectory() as folder:
-        made = instrument(options.file, Path(folder), to=runner.form)
+        sizes = runner.sub_groups(native)
+        made = instrument(options.file, Path(folder), to=runner.form, sub_groups=sizes)
         start = time.perf_counter()
         subprocess.run([program(), "--compile", options.file, "--no-cache"], check=True)
         compile_s = time.perf_counter() - start
     queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
-    native = runner.build_source(options.file.read_text())
     counted = runner.build_module(made.module)
 
     n, ratios = options.size, []
@@ -71,8 +72,9 @@ def main() -> None:
         size = (n, n)
         local = (16, 16) if name == "gemm_tiled" else LOCAL
         items = local[0] * local[1]
-        warps = n * n // items * -(-items // WARP)
-        counters = cl.Buffer(context, cl.mem_flags.READ_WRITE, 8 * (6 + warps * about.n_probes))
+        warps = n * n // items * len(warps_of_group(local, about.sub_group))
+        words = HEADER + warps * about.n_probes
+        counters = cl.Buffer(context, cl.mem_flags.READ_WRITE, 8 * words)
         scratch = cl.LocalMemory(max(8, 8 * items * about.scratch_probes))
         plain, ours = cl.Kernel(native, name), cl.Kernel(counted, name)
         data = buffers(cl, context, n), buffers(cl, context, n)  # a kernel does not retain them

@@ -64,11 +64,12 @@ struct xp_chunk_header {
 /* ---- records of events.xpt ------------------------------------------------------------------ */
 enum xp_event_tag {
   /* META: str key, str value. Keys: pid, ppid, host, tsc_hz, engine, engine_version, mode
-   * (profile|time), timer (sync|async), count_unit (lane|warp), warp_size, rank (that a launcher
-   * gave, part.h), ancestry (`pid:start` of the process and its ancestors, nearest first; start in
-   * clock ticks since boot), tsc_load (the stream began), age_ns (of the process then), tsc_exit,
-   * clock_error_ticks (of device stamps: half the widest bracket around a correlation), window
-   * (what was asked for; none: the whole process is in the profile), ended (after the window). */
+   * (profile|time), timer (sync|async), count_unit (lane|warp), warp_size (0: each kernel has its
+   * own, in warp_size:<kernel id>), rank (that a launcher gave, part.h), ancestry (`pid:start` of
+   * the process and its ancestors, nearest first; start in clock ticks since boot), tsc_load (the
+   * stream began), age_ns (of the process then), tsc_exit, clock_error_ticks (of device stamps:
+   * half the widest bracket around a correlation), window (what was asked for; none: the whole
+   * process is in the profile), ended (after the window). */
   XP_EV_META = 1,
   /* PROGRAM: varint program id (dense, from 0), 16 bytes hash of the program as the driver
    * received it (source or IL, and build options), u8 kind (enum xp_program_kind), str origin. */

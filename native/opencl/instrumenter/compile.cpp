@@ -1,6 +1,11 @@
 #include "compile.h"
 
+#include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Verifier.h>
+
+#include <algorithm>
+#include <map>
+#include <sstream>
 
 #include "accesses.h"
 #include "analyses.h"
@@ -36,6 +41,50 @@ bool may_be_non_uniform(const Request &request, const llvm::Module &module) {
   return request.output != CLINST_TO_BITCODE && !is_before_2_0(module);
 }
 
+// Sizes by kernel where the device's sub-groups are the warps: "kernel:size kernel:size ...".
+std::map<std::string, unsigned> sub_group_sizes(const Request &request) {
+  std::map<std::string, unsigned> sizes;
+  auto found = request.device.find("sub_group_sizes");
+  if (found == request.device.end()) return sizes;
+  std::istringstream words(found->second);
+  for (std::string word; words >> word;) {
+    size_t colon = word.rfind(':');
+    if (colon == std::string::npos) continue;
+    sizes[word.substr(0, colon)] = std::strtoul(word.c_str() + colon + 1, nullptr, 10);
+  }
+  return sizes;
+}
+
+bool uses_sub_groups(const llvm::Function &kernel) {
+  for (const llvm::Instruction &instruction : llvm::instructions(kernel)) {
+    auto *call = llvm::dyn_cast<llvm::CallBase>(&instruction);
+    const llvm::Function *callee = call ? call->getCalledFunction() : nullptr;
+    if (!callee) continue;
+    std::string name = callee->getName().lower();
+    if (name.find("sub_group") != name.npos || name.find("subgroup") != name.npos) return true;
+  }
+  return false;
+}
+
+Warps warps_of(const llvm::Function &kernel, const Request &request,
+               const std::map<std::string, unsigned> &sizes) {
+  Warps warps;
+  warps.non_uniform = may_be_non_uniform(request, *kernel.getParent());
+  if (auto size = sizes.find(kernel.getName().str()); size != sizes.end()) {
+    warps.size = std::min<unsigned>(std::max(1u, size->second), CLINST_MAX_SUB_GROUP);
+    warps.sub_groups = true;
+    warps.reduce = uses_sub_groups(kernel);
+  }
+  return warps;
+}
+
+// A kernel that uses sub-groups is compiled for the size of the program's own; others cannot tell.
+void require_sub_group_size(llvm::Function &kernel, unsigned size) {
+  auto *word = llvm::Type::getInt32Ty(kernel.getContext());
+  auto *value = llvm::ConstantAsMetadata::get(llvm::ConstantInt::get(word, size));
+  kernel.setMetadata("intel_reqd_sub_group_size", llvm::MDNode::get(kernel.getContext(), value));
+}
+
 }  // namespace
 
 Compiled compile(const Request &request) {
@@ -50,12 +99,14 @@ Compiled compile(const Request &request) {
   llvm::FunctionPassManager cleanup;
   llvm::cantFail(analyses.builder.parsePassPipeline(cleanup, "adce"));
 
+  const std::map<std::string, unsigned> sizes = sub_group_sizes(request);
   for (llvm::Function *kernel : prepare(*program.module)) {
-    bool non_uniform = may_be_non_uniform(request, *program.module),
-         memory = request.flags & CLINST_MEMORY;
+    Warps warps = warps_of(*kernel, request, sizes);
+    bool memory = request.flags & CLINST_MEMORY;
     Accesses accesses = memory ? find_accesses(*kernel) : Accesses();
-    Instrumented made = instrument(*kernel, functions, non_uniform);
-    if (memory) record_accesses(*made.function, accesses, non_uniform, &made.kernel);
+    Instrumented made = instrument(*kernel, functions, warps);
+    if (memory) record_accesses(*made.function, accesses, warps.non_uniform, &made.kernel);
+    if (warps.reduce) require_sub_group_size(*made.function, warps.size);
     functions.invalidate(*made.function, llvm::PreservedAnalyses::none());
     cleanup.run(*made.function, functions);
     functions.clear(*made.function, made.function->getName());

@@ -98,13 +98,13 @@ Slot make_slot(llvm::IRBuilder<> &builder, unsigned bits, std::vector<uint32_t> 
 }
 
 std::vector<Slot> make_slots(llvm::IRBuilder<> &builder, const std::vector<uint32_t> &once,
-                             const std::vector<uint32_t> &often) {
-  constexpr size_t kMost = 32 / kFieldBits;
+                             const std::vector<uint32_t> &often, unsigned field_bits) {
+  const size_t most = 32 / field_bits;
   std::vector<Slot> slots;
-  for (size_t at = 0; at < once.size(); at += kMost) {
+  for (size_t at = 0; at < once.size(); at += most) {
     std::vector<uint32_t> probes(once.begin() + at,
-                                 once.begin() + std::min(once.size(), at + kMost));
-    unsigned bits = llvm::PowerOf2Ceil(std::max<size_t>(8, probes.size() * kFieldBits));
+                                 once.begin() + std::min(once.size(), at + most));
+    unsigned bits = llvm::PowerOf2Ceil(std::max<size_t>(8, probes.size() * field_bits));
     slots.push_back(make_slot(builder, bits, std::move(probes)));
   }
   for (uint32_t probe : often) slots.push_back(make_slot(builder, 64, {probe}));
@@ -114,7 +114,7 @@ std::vector<Slot> make_slots(llvm::IRBuilder<> &builder, const std::vector<uint3
 }  // namespace
 
 Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager &analyses,
-                        bool non_uniform) {
+                        const Warps &warps) {
   Instrumented result;
   Kernel &kernel = result.kernel;
   kernel.name = original.getName().str();
@@ -142,19 +142,19 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
     (component[edge.from] == component[edge.to] ? often : once).push_back(p);
   }
   llvm::IRBuilder<> builder(&*function.getEntryBlock().getFirstInsertionPt());
-  std::vector<Slot> slots = make_slots(builder, once, often);
+  std::vector<Slot> slots = make_slots(builder, once, often, warps.field_bits());
   for (const Slot &slot : slots) {
     for (size_t field = 0; field < slot.probes.size(); field++) {
       builder.SetInsertPoint(place_on(edges[plan.probes[slot.probes[field]]]));
       auto *type = slot.value->getAllocatedType();
-      auto *one = llvm::ConstantInt::get(type, 1ull << (field * kFieldBits));
+      auto *one = llvm::ConstantInt::get(type, 1ull << (field * warps.field_bits()));
       auto *sum = builder.CreateAdd(builder.CreateLoad(type, slot.value), one, kCounterName);
       builder.CreateStore(sum, slot.value);
     }
   }
   kernel.n_probes = plan.probes.size();
-  kernel.scratch_probes = std::min<uint32_t>(slots.size(), kScratchSlots);
-  write_counts(function, slots, kernel.n_probes, non_uniform);
+  kernel.scratch_probes = warps.reduce ? 0 : std::min<uint32_t>(slots.size(), kScratchSlots);
+  write_counts(function, slots, kernel.n_probes, warps);
 
   std::vector<llvm::AllocaInst *> counters;
   for (const Slot &slot : slots) counters.push_back(slot.value);

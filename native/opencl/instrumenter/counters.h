@@ -4,6 +4,7 @@
 #include <llvm/IR/Function.h>
 #include <llvm/IR/PassManager.h>
 
+#include "exit.h"
 #include "request.h"
 
 namespace clinst {
@@ -13,8 +14,7 @@ struct Instrumented {
   Kernel kernel;
 };
 
-// `non_uniform`: the last work-group of a dimension may be smaller than the others.
 Instrumented instrument(llvm::Function &kernel, llvm::FunctionAnalysisManager &analyses,
-                        bool non_uniform);
+                        const Warps &warps);
 
 }  // namespace clinst

@@ -1,13 +1,10 @@
 #include "exit.h"
 
-#include <llvm/IR/IRBuilder.h>
-#include <llvm/IR/Module.h>
-#include <llvm/Transforms/Utils/BasicBlockUtils.h>
-
 #include <algorithm>
 #include <functional>
 #include <numeric>
 
+#include "exit_code.h"
 #include "signature.h"
 
 namespace clinst {
@@ -27,10 +24,9 @@ llvm::ReturnInst *only_return(llvm::Function &function) {
 
 // Nothing is carried over a barrier in a variable: a runtime that runs the work-items of a group
 // in a loop between barriers would have to spill it for every work-item.
-class Exit {
+class LocalMemoryExit : ExitCode {
  public:
-  Exit(llvm::Function &function, llvm::ReturnInst *end, uint32_t n_probes, bool non_uniform)
-      : function_(function), b_(end), n_probes_(n_probes), non_uniform_(non_uniform) {}
+  using ExitCode::ExitCode;
 
   void emit(const std::vector<Slot> &slots) {
     size_t begin = 0;
@@ -41,7 +37,7 @@ class Exit {
       if (!chunk.empty()) publish(chunk);
       barrier();
       by_leader([&] {
-        if (!begin) header();
+        if (!begin) header(number(warps_.size), full_warps());
         if (!chunk.empty()) sum_warps(chunk);
       });
       begin = end;
@@ -49,53 +45,23 @@ class Exit {
   }
 
  private:
-  Value *number(uint64_t n) { return b_.getInt64(n); }
-
-  // A work-item function; size_t is as wide as a pointer of the program.
-  Value *query(const char *name, int dimension) {
-    llvm::Module &module = *function_.getParent();
-    auto *size = module.getDataLayout().getIntPtrType(module.getContext());
-    std::string mangled = "_Z" + std::to_string(strlen(name)) + name + "j";
-    auto callee = module.getOrInsertFunction(mangled, size, b_.getInt32Ty());
-    auto *function = llvm::cast<llvm::Function>(callee.getCallee());
-    function->setCallingConv(llvm::CallingConv::SPIR_FUNC);
-    function->setDoesNotThrow();
-    function->setDoesNotAccessMemory();
-    auto *call = b_.CreateCall(callee, b_.getInt32(dimension));
-    call->setCallingConv(llvm::CallingConv::SPIR_FUNC);
-    return b_.CreateZExt(call, b_.getInt64Ty());
+  // Warps are cut from the front of a row: the whole group where they are no sub-groups.
+  Value *items_a_row(const char *size) {
+    return warps_.sub_groups ? query(size, 0) : product(size);
   }
-  Value *linear(const char *name, const char *size) {
-    Value *yz = b_.CreateAdd(query(name, 1), b_.CreateMul(query(size, 1), query(name, 2)));
-    return b_.CreateAdd(query(name, 0), b_.CreateMul(query(size, 0), yz));
+  Value *rows(const char *size) {
+    return warps_.sub_groups ? b_.CreateMul(query(size, 1), query(size, 2)) : number(1);
   }
-  Value *product(const char *name) {
-    return b_.CreateMul(b_.CreateMul(query(name, 0), query(name, 1)), query(name, 2));
+  Value *warps_a_row(Value *items) {
+    return b_.CreateUDiv(b_.CreateAdd(items, number(warps_.size - 1)), number(warps_.size));
   }
-  const char *full_size() { return non_uniform_ ? "get_enqueued_local_size" : "get_local_size"; }
-  Value *warps(Value *items) {
-    return b_.CreateUDiv(b_.CreateAdd(items, number(CLINST_WARP - 1)), number(CLINST_WARP));
+  // Of a group that is not cut short by the edge of the launch.
+  Value *full_warps() {
+    const char *size = warps_.non_uniform ? "get_enqueued_local_size" : "get_local_size";
+    return b_.CreateMul(warps_a_row(items_a_row(size)), rows(size));
   }
 
-  void barrier() {
-    llvm::Module &module = *function_.getParent();
-    auto callee = module.getOrInsertFunction("_Z7barrierj", b_.getVoidTy(), b_.getInt32Ty());
-    auto *function = llvm::cast<llvm::Function>(callee.getCallee());
-    function->setCallingConv(llvm::CallingConv::SPIR_FUNC);
-    function->setConvergent();
-    function->setDoesNotThrow();
-    auto *call = b_.CreateCall(callee, b_.getInt32(kLocalFence));
-    call->setCallingConv(llvm::CallingConv::SPIR_FUNC);
-    call->setConvergent();
-  }
-
-  void when(Value *condition, const std::function<void()> &body) {
-    llvm::Instruction *after = &*b_.GetInsertPoint();
-    llvm::Instruction *then = llvm::SplitBlockAndInsertIfThen(condition, after, false);
-    b_.SetInsertPoint(then);
-    body();
-    b_.SetInsertPoint(after);
-  }
+  void barrier() { call("_Z7barrierj", b_.getVoidTy(), {b_.getInt32(kLocalFence)}, true); }
 
   // One dimension after the other: a runtime's loops over the work-items collapse to their first
   // iteration, which they do not when the three are tested together.
@@ -104,24 +70,6 @@ class Exit {
       return b_.CreateICmpEQ(query("get_local_id", dimension), number(0));
     };
     when(first(2), [&] { when(first(1), [&] { when(first(0), body); }); });
-  }
-
-  // for (i = from; i < to; i++) body(i), with one pass at least.
-  void loop(Value *from, Value *to, const std::function<void(llvm::PHINode *)> &body) {
-    llvm::Instruction *after = &*b_.GetInsertPoint();
-    llvm::BasicBlock *before = after->getParent();
-    llvm::BasicBlock *tail = llvm::SplitBlock(before, after);
-    auto *inside = llvm::BasicBlock::Create(b_.getContext(), "each", &function_, tail);
-    llvm::cast<llvm::BranchInst>(before->getTerminator())->setSuccessor(0, inside);
-    b_.SetInsertPoint(inside);
-    llvm::PHINode *i = b_.CreatePHI(b_.getInt64Ty(), 2);
-    body(i);
-    Value *next = b_.CreateAdd(i, number(1), "", true, true);
-    llvm::BasicBlock *last = b_.GetInsertBlock();
-    b_.CreateCondBr(b_.CreateICmpULT(next, to), inside, tail);
-    i->addIncoming(from, before);
-    i->addIncoming(next, last);
-    b_.SetInsertPoint(after);
   }
 
   llvm::IntegerType *element(const Slot &slot) { return b_.getIntNTy(slot.bits); }
@@ -143,52 +91,50 @@ class Exit {
     }
   }
 
-  void store_counter(Value *index, Value *value) {
-    Value *at = b_.CreateAdd(first_argument(function_), index);
-    b_.CreateStore(value, b_.CreateGEP(b_.getInt64Ty(), counters_argument(function_), at));
-  }
-
-  void header() {
+  void sum_warps(const std::vector<Slot> &slots) {
     Value *group = linear("get_group_id", "get_num_groups");
-    when(b_.CreateICmpEQ(group, number(0)), [&] {
-      for (int d = 0; d < 3; d++) {
-        store_counter(number(d), query(full_size(), d));
-        store_counter(number(3 + d), query("get_num_groups", d));
-      }
+    Value *base = b_.CreateAdd(b_.CreateMul(b_.CreateMul(group, full_warps()), number(n_probes_)),
+                               number(CLINST_HEADER_WORDS));
+    Value *items = items_a_row("get_local_size");
+    if (!warps_.sub_groups) return sum_row(slots, base, number(0), items);
+    Value *step = b_.CreateMul(warps_a_row(items), number(n_probes_));
+    loop(number(0), rows("get_local_size"), [&](Value *row) {
+      sum_row(slots, b_.CreateAdd(base, b_.CreateMul(row, step)), b_.CreateMul(row, items), items);
     });
   }
 
-  void sum_warps(const std::vector<Slot> &slots) {
-    Value *items = product("get_local_size");
-    Value *per_group = warps(non_uniform_ ? product(full_size()) : items);
-    Value *group = linear("get_group_id", "get_num_groups");
-    Value *base = b_.CreateAdd(b_.CreateMul(b_.CreateMul(group, per_group), number(n_probes_)),
-                               number(CLINST_HEADER_WORDS));
-    Value *full = b_.CreateUDiv(items, number(CLINST_WARP));
-    Value *rest = b_.CreateURem(items, number(CLINST_WARP));
+  // The warps of `items` work-items from `begin` on, whose counters begin at `base`.
+  void sum_row(const std::vector<Slot> &slots, Value *base, Value *begin, Value *items) {
+    Value *full = b_.CreateUDiv(items, number(warps_.size));
+    Value *rest = b_.CreateURem(items, number(warps_.size));
     auto counters_of = [&](Value *warp) {
       return b_.CreateAdd(base, b_.CreateMul(warp, number(n_probes_)));
     };
+    auto first_of = [&](Value *warp) {
+      return b_.CreateAdd(begin, b_.CreateMul(warp, number(warps_.size)));
+    };
     when(b_.CreateICmpNE(full, number(0)), [&] {
       loop(number(0), full, [&](Value *warp) {
-        Value *item = b_.CreateMul(warp, number(CLINST_WARP));
+        Value *item = first_of(warp);
         for (size_t s = 0; s < slots.size(); s++) {
-          store_fields(slots[s], counters_of(warp), sum_of_warp(slots[s], s, item));
+          Value *sum = warps_.size * slots[s].bits < 128
+                           ? sum_of_rest(slots[s], s, item, b_.CreateAdd(item, number(warps_.size)))
+                           : sum_of_warp(slots[s], s, item);
+          store_fields(slots[s], counters_of(warp), sum);
         }
       });
     });
     when(b_.CreateICmpNE(rest, number(0)), [&] {
       for (size_t s = 0; s < slots.size(); s++) {
-        Value *from = b_.CreateMul(full, number(CLINST_WARP));
-        store_fields(slots[s], counters_of(full), sum_of_rest(slots[s], s, from, items));
+        Value *sum = sum_of_rest(slots[s], s, first_of(full), b_.CreateAdd(begin, items));
+        store_fields(slots[s], counters_of(full), sum);
       }
     });
-    if (non_uniform_) clear_absent_warps(slots, counters_of, warps(items), per_group);
   }
 
   // Straight code, 64 bits at a time whatever an element's width: sums of fields do not overflow.
   Value *sum_of_warp(const Slot &slot, size_t index, Value *item) {
-    unsigned words = CLINST_WARP * slot.bits / 64, length = std::min(words, kWidest);
+    unsigned words = warps_.size * slot.bits / 64, length = std::min(words, kWidest);
     auto *type = llvm::FixedVectorType::get(b_.getInt64Ty(), length);
     Value *first = place(slot, index, item);
     Value *base =
@@ -228,42 +174,52 @@ class Exit {
     before->addIncoming(sum, item->getIncomingBlock(1));
     return sum;
   }
+};
 
-  void store_fields(const Slot &slot, Value *base, Value *sum) {
-    for (size_t field = 0; field < slot.probes.size(); field++) {
-      Value *count = sum;
-      if (slot.bits < 64) {
-        count = b_.CreateAnd(b_.CreateLShr(sum, number(field * kFieldBits)),
-                             number((1u << kFieldBits) - 1));
-      }
-      store_counter(b_.CreateAdd(base, number(slot.probes[field])), count);
-    }
-  }
+// Of a kernel that uses sub-groups: they add up by themselves. Elsewhere this would keep runtimes
+// from vectorising the kernel as they do natively.
+class SubGroupExit : ExitCode {
+ public:
+  using ExitCode::ExitCode;
 
-  // A smaller group has fewer warps than the layout gives it.
-  void clear_absent_warps(const std::vector<Slot> &slots,
-                          const std::function<Value *(Value *)> &counters_of, Value *own,
-                          Value *all) {
-    when(b_.CreateICmpULT(own, all), [&] {
-      loop(own, all, [&](Value *warp) {
-        for (const Slot &slot : slots) store_fields(slot, counters_of(warp), number(0));
-      });
+  void emit(const std::vector<Slot> &slots) {
+    std::vector<Value *> sums;
+    for (const Slot &slot : slots) sums.push_back(sum_of(slot));
+    Value *own = query("get_sub_group_id");
+    when(b_.CreateICmpEQ(query("get_sub_group_local_id"), number(0)), [&] {
+      Value *per_group =
+          query(warps_.non_uniform ? "get_enqueued_num_sub_groups" : "get_num_sub_groups");
+      when(b_.CreateICmpEQ(own, number(0)),
+           [&] { header(query("get_max_sub_group_size"), per_group); });
+      Value *group = linear("get_group_id", "get_num_groups");
+      Value *warp = b_.CreateAdd(b_.CreateMul(group, per_group), own);
+      Value *base =
+          b_.CreateAdd(b_.CreateMul(warp, number(n_probes_)), number(CLINST_HEADER_WORDS));
+      for (size_t s = 0; s < slots.size(); s++) store_fields(slots[s], base, sums[s]);
     });
   }
 
-  llvm::Function &function_;
-  llvm::IRBuilder<> b_;
-  uint32_t n_probes_;
-  bool non_uniform_;
+ private:
+  Value *sum_of(const Slot &slot) {
+    Value *value = b_.CreateLoad(b_.getIntNTy(slot.bits), slot.value);
+    if (slot.bits == 64) return call("_Z20sub_group_reduce_addm", b_.getInt64Ty(), {value}, true);
+    value = b_.CreateZExt(value, b_.getInt32Ty());
+    value = call("_Z20sub_group_reduce_addj", b_.getInt32Ty(), {value}, true);
+    return b_.CreateZExt(value, b_.getInt64Ty());
+  }
 };
 
 }  // namespace
 
 void write_counts(llvm::Function &function, const std::vector<Slot> &slots, uint32_t n_probes,
-                  bool non_uniform) {
+                  const Warps &warps) {
   llvm::ReturnInst *end = only_return(function);
   if (!end) return;  // the kernel never ends, nobody can read its counters
-  Exit(function, end, n_probes, non_uniform).emit(slots);
+  if (warps.reduce) {
+    SubGroupExit(function, end, n_probes, warps).emit(slots);
+  } else {
+    LocalMemoryExit(function, end, n_probes, warps).emit(slots);
+  }
 }
 
 }  // namespace clinst

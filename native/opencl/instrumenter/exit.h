@@ -13,12 +13,21 @@ namespace clinst {
 // Slots that are reduced between two barriers: local memory stays bounded whatever their number.
 constexpr unsigned kScratchSlots = 8;
 
-// A counter that a work-item raises at most once sums to at most CLINST_WARP over a warp: several
-// fit into one word, and their sums do not run into each other.
-constexpr unsigned kFieldBits = 6;
-static_assert(CLINST_WARP < 1 << kFieldBits);
+// How work-items fall into warps.
+struct Warps {
+  unsigned size = CLINST_WARP;
+  bool sub_groups = false;   // cut from the rows of a group, else from the whole group
+  bool reduce = false;       // by the device: the kernel itself uses sub-groups
+  bool non_uniform = false;  // the last work-group of a dimension may be smaller than the others
 
-// A private variable that holds one counter of 64 bits, or fields of kFieldBits in 8 to 32 bits.
+  // A counter that a work-item raises at most once sums to at most the warp's size: several fit
+  // into one word, and their sums do not run into each other.
+  unsigned field_bits() const { return size < 64 ? 6 : 7; }
+};
+static_assert(CLINST_WARP < 1 << 6 && CLINST_MAX_SUB_GROUP < 1 << 7);
+
+// A private variable that holds one counter of 64 bits, or fields of Warps::field_bits in 8 to 32
+// bits.
 struct Slot {
   llvm::AllocaInst *value;
   unsigned bits;
@@ -26,8 +35,8 @@ struct Slot {
 };
 
 // At the kernel's one return: writes the launch's header, reduces the work-items' slots over each
-// warp in local memory and stores one sum a probe and warp (clinst_protocol.h).
+// warp, as sub-group or in local memory, and stores one sum a probe and warp (clinst_protocol.h).
 void write_counts(llvm::Function &function, const std::vector<Slot> &slots, uint32_t n_probes,
-                  bool non_uniform);
+                  const Warps &warps);
 
 }  // namespace clinst

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <tuple>
 
+#include "runtimes.hpp"
 #include "xpuprof/trace_format.h"
 
 namespace layer {
@@ -50,12 +51,16 @@ static uint32_t kernel_id(const Kernel &kernel, const Variant &variant) {
   if (variant.info)
     content.assign(reinterpret_cast<const char *>(variant.info->blocks.data()),
                    variant.info->blocks.size() * sizeof(xpu_block));
+  content += "/" + std::to_string(variant.sub_group);
   auto key = std::make_tuple(program, kernel.name, content);
   auto at = kernel_ids.find(key);
   if (at != kernel_ids.end()) return at->second;
   uint32_t n = variant.info ? (uint32_t)variant.info->blocks.size() : 0;
   uint32_t id = xpu_kernel_built(program, kernel.name.c_str(), n,
                                  n ? variant.info->blocks.data() : nullptr, reason);
+  if (variant.sub_group)
+    xpu_meta(("warp_size:" + std::to_string(id)).c_str(),
+             std::to_string(variant.sub_group).c_str());
   return kernel_ids[key] = id;
 }
 
@@ -90,7 +95,7 @@ static void make_shadow(Kernel *kernel, const Device &device, Variant *variant) 
     variant->reason = "the kernel's program is of unknown origin";
     return;
   }
-  const Shadow &shadow = kernel->build->shadow(kernel->context, device);
+  const Shadow &shadow = kernel->build->shadow(kernel->handle, kernel->context, device);
   variant->reason = shadow.reason;
   if (!shadow.program) return;
   auto found = shadow.kernels.find(kernel->name);
@@ -100,6 +105,7 @@ static void make_shadow(Kernel *kernel, const Device &device, Variant *variant) 
   }
   cl_int error = CL_SUCCESS;
   variant->build = kernel->build;
+  variant->sub_group = sub_group_size(kernel->handle, device);
   variant->info = &found->second;
   variant->shadow = next.clCreateKernel(shadow.program, kernel->name.c_str(), &error);
   if (!variant->shadow) {
@@ -158,20 +164,11 @@ std::shared_ptr<Variant> bare_variant_of(Kernel *kernel, const char *reason) {
 
 // ---- entries ----------------------------------------------------------------------------------
 
-static std::string name_of(cl_kernel handle) {
-  size_t size = 0;
-  if (next.clGetKernelInfo(handle, CL_KERNEL_FUNCTION_NAME, 0, nullptr, &size) != CL_SUCCESS)
-    return "?";
-  std::string name(size, '\0');
-  next.clGetKernelInfo(handle, CL_KERNEL_FUNCTION_NAME, size, name.data(), nullptr);
-  return name.c_str();
-}
-
 static std::shared_ptr<Kernel> add_kernel(cl_kernel handle, cl_program program) {
   auto kernel = std::make_shared<Kernel>();
   cl_uint n = 0;
   kernel->handle = handle;
-  kernel->name = name_of(handle);
+  kernel->name = kernel_name(handle);
   next.clGetKernelInfo(handle, CL_KERNEL_CONTEXT, sizeof kernel->context, &kernel->context,
                        nullptr);
   next.clGetKernelInfo(handle, CL_KERNEL_NUM_ARGS, sizeof n, &n, nullptr);

@@ -26,8 +26,9 @@ struct Variant {
   cl_kernel shadow = nullptr;                // NULL: the application's own kernel runs
   const InstrumentedKernel *info = nullptr;  // of the build's shadow, which `build` keeps
   std::shared_ptr<Build> build;
-  std::string reason;  // why there is no shadow
-  uint32_t id = 0;     // of the boundary bus
+  std::string reason;      // why there is no shadow
+  uint32_t id = 0;         // of the boundary bus
+  uint32_t sub_group = 0;  // work-items of its sub-groups, which are the warps; 0: none
   size_t max_work_group = 0;
   size_t scratch = 0;
   ~Variant();

@@ -110,8 +110,9 @@ bool geometry_from_header(Plan *plan) {
   const uint64_t *header = plan->area.data();
   for (int d = 0; d < 3; d++)
     if (!header[d]) return false;
-  Geometry seen = Geometry::of(plan->geometry.global, header);
+  Geometry seen = Geometry::of(plan->geometry.global, header, plan->variant->sub_group);
   if (!std::equal(seen.groups, seen.groups + 3, header + 3)) return false;
+  if (header[6] != seen.warp_size() || header[7] != seen.warps_a_group()) return false;
   if (plan->local_known && !(seen == plan->geometry)) return false;
   plan->geometry = seen;
   return true;
@@ -357,7 +358,7 @@ Plan plain_plan(const Queue &queue, Kernel *kernel, const Range &range, PoolUse 
     global[d] = range.global[d];
     if (plan.local_known && plan.local[d]) local[d] = plan.local[d];
   }
-  plan.geometry = Geometry::of(global, local);
+  plan.geometry = Geometry::of(global, local, plan.variant->sub_group);
   const InstrumentedKernel &info = *plan.variant->info;
   plan.derived = plan.local_known && info.n_probes == 0 && !info.has_accesses();
   return plan;

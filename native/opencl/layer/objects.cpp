@@ -39,6 +39,15 @@ void forget_devices(const cl_device_id *handles, cl_uint n) {
   }
 }
 
+std::string kernel_name(cl_kernel handle) {
+  size_t size = 0;
+  if (next.clGetKernelInfo(handle, CL_KERNEL_FUNCTION_NAME, 0, nullptr, &size) != CL_SUCCESS)
+    return "?";
+  std::string name(size, '\0');
+  next.clGetKernelInfo(handle, CL_KERNEL_FUNCTION_NAME, size, name.data(), nullptr);
+  return name.c_str();
+}
+
 std::string text_of(const char *text) { return text ? text : ""; }
 
 // ---- contexts ---------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ struct Device {
   cl_ulong local_memory = 0;
   std::string features;  // for the instrumenter, as clinst_protocol.h has them
   bool takes_spirv = false, takes_bitcode = false;
+  bool sub_groups = false;     // has them, and they are the warps
   bool shares_memory = false;  // works in the host's memory, so that counters need not be copied
   SuggestLocal suggest_local = nullptr;  // where the device tells which local size it would choose
 };
@@ -61,6 +62,7 @@ struct Queue {
 };
 
 std::string text_of(const char *text);
+std::string kernel_name(cl_kernel handle);
 
 // Handle -> record, with the application's references counted.
 template <class Handle, class Record>

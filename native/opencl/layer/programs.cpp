@@ -387,8 +387,8 @@ static std::string parts_for(const Build &build, const Device &device, std::vect
   return "";
 }
 
-static void make_shadow(const Build &build, cl_context context, const Device &device,
-                        Shadow *shadow) {
+static void make_shadow(const Build &build, cl_kernel kernel, cl_context context,
+                        const Device &device, Shadow *shadow) {
   std::vector<Part> parts;
   shadow->reason = build.reason;
   if (shadow->reason.empty() && !device.takes_spirv && !device.takes_bitcode)
@@ -397,8 +397,9 @@ static void make_shadow(const Build &build, cl_context context, const Device &de
   if (!shadow->reason.empty()) return;
   // The host prepares the room for accesses, and reads them, in place.
   uint32_t flags = record_memory && device.shares_memory ? CLINST_MEMORY : 0;
-  Instrumented result =
-      instrument(parts, flags, module_kind(device), device.features + "cwd=" + build.folder + "\n");
+  std::string features = device.features + "cwd=" + build.folder + "\n";
+  if (device.sub_groups) features += "sub_group_sizes=" + sub_group_sizes(kernel, device) + "\n";
+  Instrumented result = instrument(parts, flags, module_kind(device), features);
   shadow->reason = result.reason;
   if (!shadow->reason.empty()) return;
   std::string options = build.options;
@@ -408,13 +409,13 @@ static void make_shadow(const Build &build, cl_context context, const Device &de
   for (auto &kernel : result.kernels) shadow->kernels.insert(std::move(kernel));
 }
 
-const Shadow &Build::shadow(cl_context context, const Device &device) {
+const Shadow &Build::shadow(cl_kernel kernel, cl_context context, const Device &device) {
   std::lock_guard<std::mutex> guard(lock_);
   std::unique_ptr<Shadow> &shadow = shadows_[device.handle];
   if (!shadow) {
     shadow = std::make_unique<Shadow>();
     try {
-      make_shadow(*this, context, device, shadow.get());
+      make_shadow(*this, kernel, context, device, shadow.get());
     } catch (...) {
       shadow->reason = "the instrumented program could not be made";
     }

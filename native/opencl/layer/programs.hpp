@@ -34,7 +34,8 @@ struct Build {
   uint32_t kind = 0;                          // enum xp_program_kind
   std::map<cl_device_id, Part> device_parts;  // of programs made from binaries
 
-  const Shadow &shadow(cl_context context, const Device &device);
+  // `kernel` is one of the program's own.
+  const Shadow &shadow(cl_kernel kernel, cl_context context, const Device &device);
 
  private:
   std::mutex lock_;

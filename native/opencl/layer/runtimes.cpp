@@ -74,6 +74,10 @@ Device describe_device(cl_device_id handle) {
   if (version >= 210)
     device.takes_spirv = info_text(handle, CL_DEVICE_IL_VERSION).find("SPIR-V") == 0;
   device.suggest_local = suggest_local(handle, extensions);
+  // Of a size that can be asked for, so that the counted kernel has the program's own.
+  device.sub_groups = device.takes_spirv && next.clGetKernelSubGroupInfo &&
+                      info_number<cl_uint>(handle, CL_DEVICE_MAX_NUM_SUB_GROUPS) &&
+                      extensions.find("cl_intel_required_subgroup_size") != std::string::npos;
   device.takes_bitcode = extensions.find("cl_khr_spir") != std::string::npos;
   std::ostringstream features;
   features << "extensions=" << extensions << "\nversion=" << version
@@ -86,6 +90,32 @@ Device describe_device(cl_device_id handle) {
            << info_number<cl_device_fp_config>(handle, CL_DEVICE_SINGLE_FP_CONFIG) << "\n";
   device.features = features.str();
   return device;
+}
+
+uint32_t sub_group_size(cl_kernel kernel, const Device &device) {
+  const size_t local[3] = {1, 1, 1};
+  size_t size = 0;
+  if (!device.sub_groups ||
+      next.clGetKernelSubGroupInfo(kernel, device.handle, CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE,
+                                   sizeof local, local, sizeof size, &size, nullptr) != CL_SUCCESS)
+    return 0;
+  return static_cast<uint32_t>(size);
+}
+
+std::string sub_group_sizes(cl_kernel kernel, const Device &device) {
+  cl_program program = nullptr;
+  cl_uint n = 0;
+  next.clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof program, &program, nullptr);
+  if (!program || next.clCreateKernelsInProgram(program, 0, nullptr, &n) != CL_SUCCESS) return "";
+  std::vector<cl_kernel> kernels(n);
+  if (next.clCreateKernelsInProgram(program, n, kernels.data(), nullptr) != CL_SUCCESS) return "";
+  std::string sizes;
+  for (cl_kernel each : kernels) {
+    if (uint32_t size = sub_group_size(each, device))
+      sizes += (sizes.empty() ? "" : " ") + kernel_name(each) + ":" + std::to_string(size);
+    next.clReleaseKernel(each);
+  }
+  return sizes;
 }
 
 static std::string platform_text(cl_platform_id platform, cl_platform_info name) {
@@ -113,7 +143,8 @@ void announce_runtime(cl_context context) {
   std::string version = platform ? platform_text(platform, CL_PLATFORM_NAME) + ", " +
                                        platform_text(platform, CL_PLATFORM_VERSION)
                                  : "unknown";
-  xpu_gpu_init("opencl", version.c_str(), "lane", CLINST_WARP);
+  bool sub_groups = devices[0] && device_of(devices[0]).sub_groups;
+  xpu_gpu_init("opencl", version.c_str(), "lane", sub_groups ? 0 : CLINST_WARP);
 }
 
 uint32_t module_kind(const Device &device) {

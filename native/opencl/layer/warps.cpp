@@ -7,8 +7,9 @@
 
 namespace layer {
 
-Geometry Geometry::of(const uint64_t global[3], const uint64_t local[3]) {
+Geometry Geometry::of(const uint64_t global[3], const uint64_t local[3], uint32_t sub_group) {
   Geometry geometry;
+  geometry.sub_group = sub_group;
   for (int d = 0; d < 3; d++) {
     geometry.global[d] = global[d];
     geometry.local[d] = local[d];
@@ -17,12 +18,27 @@ Geometry Geometry::of(const uint64_t global[3], const uint64_t local[3]) {
   return geometry;
 }
 
-uint64_t Geometry::warps_a_group() const {
-  return (items_a_group() + CLINST_WARP - 1) / CLINST_WARP;
+uint32_t Geometry::warp_size() const { return sub_group ? sub_group : CLINST_WARP; }
+
+// Work-items that are cut into warps from the front: a row's, or the whole group's.
+static uint64_t items_a_row(const Geometry &geometry, const uint64_t items[3]) {
+  return geometry.sub_group ? items[0] : items[0] * items[1] * items[2];
 }
 
+static uint64_t rows(const Geometry &geometry, const uint64_t items[3]) {
+  return geometry.sub_group ? items[1] * items[2] : 1;
+}
+
+static uint64_t warps_of(const Geometry &geometry, const uint64_t items[3]) {
+  uint64_t size = geometry.warp_size();
+  return (items_a_row(geometry, items) + size - 1) / size * rows(geometry, items);
+}
+
+uint64_t Geometry::warps_a_group() const { return warps_of(*this, local); }
+
 bool Geometry::operator==(const Geometry &other) const {
-  return std::equal(global, global + 3, other.global) && std::equal(local, local + 3, other.local);
+  return std::equal(global, global + 3, other.global) &&
+         std::equal(local, local + 3, other.local) && sub_group == other.sub_group;
 }
 
 static uint64_t hash_row(const uint64_t *row, size_t n, uint32_t lanes) {
@@ -106,24 +122,28 @@ void WarpClassifier::add_warp(const uint64_t *row, uint32_t lanes) {
   classes_.run_length.push_back(1);
 }
 
+// A smaller group has fewer warps than its place has room for.
+void WarpClassifier::add_group(const Geometry &geometry, const uint64_t items[3],
+                               const uint64_t *probes) {
+  const uint64_t size = geometry.warp_size(), row = items_a_row(geometry, items);
+  for (uint64_t n = rows(geometry, items); n; n--)
+    for (uint64_t first = 0; first < row; first += size, probes += n_probes_)
+      add_warp(probes, static_cast<uint32_t>(std::min(size, row - first)));
+}
+
 const WarpClasses &WarpClassifier::classify(const InstrumentedKernel &kernel,
                                             const Geometry &geometry, const uint64_t *probes) {
   static const uint64_t none = 0;
   if (!probes) probes = &none;
   start(kernel);
-  uint64_t warps = geometry.warps_a_group(), group[3];
+  uint64_t room = geometry.warps_a_group() * n_probes_, group[3];
   for (group[2] = 0; group[2] < geometry.groups[2]; group[2]++)
     for (group[1] = 0; group[1] < geometry.groups[1]; group[1]++)
-      for (group[0] = 0; group[0] < geometry.groups[0]; group[0]++) {
-        uint64_t items = 1;
+      for (group[0] = 0; group[0] < geometry.groups[0]; group[0]++, probes += room) {
+        uint64_t items[3];
         for (int d = 0; d < 3; d++)
-          items *= std::min(geometry.local[d], geometry.global[d] - group[d] * geometry.local[d]);
-        for (uint64_t w = 0; w < warps; w++, probes += n_probes_) {
-          // A smaller group has fewer warps than its place has room for.
-          if (w * CLINST_WARP >= items) continue;
-          add_warp(probes,
-                   static_cast<uint32_t>(std::min<uint64_t>(CLINST_WARP, items - w * CLINST_WARP)));
-        }
+          items[d] = std::min(geometry.local[d], geometry.global[d] - group[d] * geometry.local[d]);
+        add_group(geometry, items, probes);
       }
   return classes_;
 }

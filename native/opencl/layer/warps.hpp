@@ -13,9 +13,11 @@ namespace layer {
 // upper edges groups may be smaller (OpenCL 2.0's non-uniform groups).
 struct Geometry {
   uint64_t global[3], local[3], groups[3];
+  uint32_t sub_group = 0;  // its size where sub-groups are the warps, which are cut from rows
 
-  static Geometry of(const uint64_t global[3], const uint64_t local[3]);
+  static Geometry of(const uint64_t global[3], const uint64_t local[3], uint32_t sub_group);
   uint64_t items_a_group() const { return local[0] * local[1] * local[2]; }
+  uint32_t warp_size() const;
   uint64_t warps_a_group() const;
   uint64_t n_groups() const { return groups[0] * groups[1] * groups[2]; }
   bool operator==(const Geometry &other) const;
@@ -41,6 +43,7 @@ class WarpClassifier {
     uint32_t lanes, vector, epoch;
   };
   void start(const InstrumentedKernel &kernel);
+  void add_group(const Geometry &geometry, const uint64_t items[3], const uint64_t *probes);
   void add_warp(const uint64_t *row, uint32_t lanes);
   uint32_t vector_of(const uint64_t *row, uint32_t lanes);
   uint32_t new_vector(const uint64_t *row, uint32_t lanes);

@@ -1,0 +1,52 @@
+// What both ways of adding up the counters of a warp are written with.
+#pragma once
+
+#include <llvm/IR/Function.h>
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Instructions.h>
+
+#include <functional>
+
+#include "exit.h"
+
+namespace clinst {
+
+// Builds code at the kernel's one return.
+class ExitCode {
+ public:
+  ExitCode(llvm::Function &function, llvm::ReturnInst *end, uint32_t n_probes, const Warps &warps)
+      : function_(function), b_(end), n_probes_(n_probes), warps_(warps) {}
+
+ protected:
+  using Value = llvm::Value;
+
+  Value *number(uint64_t n) { return b_.getInt64(n); }
+
+  // Work-item functions. Of one dimension, as 64 bits ...
+  Value *query(const char *name, int dimension);
+  // ... without an argument, as 64 bits ...
+  Value *query(const char *name);
+  // ... and as one number over the three dimensions.
+  Value *linear(const char *name, const char *size);
+  Value *product(const char *name);
+
+  // A call of a function of the device, by its mangled name. `together`: by all work-items.
+  llvm::CallInst *call(const std::string &mangled, llvm::Type *type,
+                       llvm::ArrayRef<Value *> arguments, bool together = false);
+
+  void when(Value *condition, const std::function<void()> &body);
+  // for (i = from; i < to; i++) body(i), with one pass at least.
+  void loop(Value *from, Value *to, const std::function<void(llvm::PHINode *)> &body);
+
+  void store_counter(Value *index, Value *value);
+  // Sums of a slot's fields, or of its one counter, into the counters of a warp at `base`.
+  void store_fields(const Slot &slot, Value *base, Value *sum);
+  void header(Value *warp_size, Value *warps_a_group);
+
+  llvm::Function &function_;
+  llvm::IRBuilder<> b_;
+  uint32_t n_probes_;
+  Warps warps_;
+};
+
+}  // namespace clinst
