@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from layered import PROGRAMS, layered, natively, warp_atomics
-from test_opencl_layer import LAUNCHES, ON_DEVICE, REASONS, expect, same, trips_model
+from test_opencl_layer import LAUNCHES, ON_DEVICE, REASONS, expect, same, sub_group_of, trips_model
 
 from xpuprof.engines.opencl import RUNTIME_ENV, _intel_runtime
 from xpuprof.errors import EngineError
@@ -60,11 +60,12 @@ def test_warps_against_the_model(cases: Path, tmp_path: Path, case: str) -> None
 
 def test_chosen_local_size_is_the_runtimes(cases: Path, tmp_path: Path) -> None:
     """GIVEN no local size THEN counts are those of some division into groups."""
-    gpu = layered([cases, "null_local"], tmp_path / "p").process.gpu
-    assert gpu is not None
-    counted = warp_atomics(gpu, 0).tolist()
+    process = layered([cases, "null_local"], tmp_path / "p").process
+    assert process.gpu is not None
+    counted = warp_atomics(process.gpu, 0).tolist()
+    warp = sub_group_of(process, int(process.launches["kernel_id"].iloc[0]))
     sizes = [n for n in range(1, 4097) if 4096 % n == 0]
-    assert any(counted == trips_model((4096,), (n,)).tolist() for n in sizes)
+    assert any(counted == trips_model((4096,), (n,), warp).tolist() for n in sizes)
 
 
 @pytest.mark.parametrize("case", ["shapes", "events", "threads"])

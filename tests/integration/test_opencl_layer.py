@@ -19,6 +19,7 @@ from layered import PROGRAMS, Ran, environment, layered, natively, run, warp_ato
 
 from xpuprof.engines.base import Timer
 from xpuprof.trace.clock import tsc
+from xpuprof.trace.tables import Process
 
 pytestmark = pytest.mark.opencl
 WARP = 32
@@ -124,8 +125,11 @@ def test_device_stamps_agree_with_the_hosts(cases: Path, tmp_path: Path) -> None
 TRIPS = [i * 7919 % 13 for i in range(1 << 16)]
 
 
-def trips_model(size: Sequence[int], local: Sequence[int]) -> npt.NDArray[np.int64]:
-    """Loop trips a warp of kernel `trips`: work-items group by group, 32 a warp."""
+def trips_model(
+    size: Sequence[int], local: Sequence[int], sub_group: int = 0
+) -> npt.NDArray[np.int64]:
+    """Loop trips a warp of kernel `trips`: work-items group by group, 32 a warp, or those of a
+    sub-group, which is cut from a row of its group."""
     size = [*size, 1, 1][:3]
     local = [*local, 1, 1][:3]
     warps = []
@@ -135,8 +139,15 @@ def trips_model(size: Sequence[int], local: Sequence[int]) -> npt.NDArray[np.int
             TRIPS[gx * local[0] + x + size[0] * (gy * local[1] + y + size[1] * (gz * local[2] + z))]
             for z, y, x in itertools.product(range(local[2]), range(local[1]), range(local[0]))
         ]
-        warps += [sum(items[at : at + WARP]) for at in range(0, len(items), WARP)]
+        row, warp = (local[0], sub_group) if sub_group else (len(items), WARP)
+        for end in range(row, len(items) + 1, row):
+            warps += [sum(items[at : min(at + warp, end)]) for at in range(end - row, end, warp)]
     return np.array(warps)
+
+
+def sub_group_of(process: Process, kernel: int) -> int:
+    """Work-items of a kernel's warps where they are sub-groups, else 0."""
+    return int(process.meta.get(f"warp_size:{kernel}", 0))
 
 
 def expect(model: Callable[..., npt.NDArray[np.int64]], ran: Ran) -> None:
@@ -146,7 +157,8 @@ def expect(model: Callable[..., npt.NDArray[np.int64]], ran: Ran) -> None:
     for row in ran.process.launches.itertuples():
         size, local = (row.gx, row.gy, row.gz), (row.lx, row.ly, row.lz)
         counted = warp_atomics(gpu, row.launch)
-        np.testing.assert_array_equal(counted, model(size, local), str(row))
+        expected = model(size, local, sub_group_of(ran.process, row.kernel_id))
+        np.testing.assert_array_equal(counted, expected, str(row))
 
 
 def test_warps_of_all_shapes_against_the_model(cases: Path, tmp_path: Path) -> None:

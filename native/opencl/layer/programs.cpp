@@ -387,6 +387,14 @@ static std::string parts_for(const Build &build, const Device &device, std::vect
   return "";
 }
 
+// "kernel:size kernel:size"
+static std::string words_of(const std::map<std::string, uint32_t> &sizes) {
+  std::string words;
+  for (const auto &[name, size] : sizes)
+    if (size) words += (words.empty() ? "" : " ") + name + ":" + std::to_string(size);
+  return words;
+}
+
 static void make_shadow(const Build &build, cl_kernel kernel, cl_context context,
                         const Device &device, Shadow *shadow) {
   std::vector<Part> parts;
@@ -398,7 +406,8 @@ static void make_shadow(const Build &build, cl_kernel kernel, cl_context context
   // The host prepares the room for accesses, and reads them, in place.
   uint32_t flags = record_memory && device.shares_memory ? CLINST_MEMORY : 0;
   std::string features = device.features + "cwd=" + build.folder + "\n";
-  if (device.sub_groups) features += "sub_group_sizes=" + sub_group_sizes(kernel, device) + "\n";
+  shadow->sub_groups = sub_group_sizes(kernel, device);
+  if (device.sub_groups) features += "sub_group_sizes=" + words_of(shadow->sub_groups) + "\n";
   Instrumented result = instrument(parts, flags, module_kind(device), features);
   shadow->reason = result.reason;
   if (!shadow->reason.empty()) return;

@@ -19,6 +19,7 @@ struct Shadow {
   cl_program program = nullptr;
   std::string reason;  // why there is none
   std::map<std::string, InstrumentedKernel> kernels;
+  std::map<std::string, uint32_t> sub_groups;  // sizes by kernel; none or 0: they are not the warps
   ~Shadow();
 };
 

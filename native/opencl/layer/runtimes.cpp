@@ -92,27 +92,29 @@ Device describe_device(cl_device_id handle) {
   return device;
 }
 
-uint32_t sub_group_size(cl_kernel kernel, const Device &device) {
+static uint32_t sub_group_size(cl_kernel kernel, const Device &device) {
   const size_t local[3] = {1, 1, 1};
   size_t size = 0;
-  if (!device.sub_groups ||
-      next.clGetKernelSubGroupInfo(kernel, device.handle, CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE,
+  if (next.clGetKernelSubGroupInfo(kernel, device.handle, CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE,
                                    sizeof local, local, sizeof size, &size, nullptr) != CL_SUCCESS)
     return 0;
   return static_cast<uint32_t>(size);
 }
 
-std::string sub_group_sizes(cl_kernel kernel, const Device &device) {
+std::map<std::string, uint32_t> sub_group_sizes(cl_kernel kernel, const Device &device) {
+  std::map<std::string, uint32_t> sizes;
+  if (!device.sub_groups) return sizes;
+  sizes[kernel_name(kernel)] = sub_group_size(kernel, device);
   cl_program program = nullptr;
   cl_uint n = 0;
   next.clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof program, &program, nullptr);
-  if (!program || next.clCreateKernelsInProgram(program, 0, nullptr, &n) != CL_SUCCESS) return "";
+  if (!program || next.clCreateKernelsInProgram(program, 0, nullptr, &n) != CL_SUCCESS)
+    return sizes;
   std::vector<cl_kernel> kernels(n);
-  if (next.clCreateKernelsInProgram(program, n, kernels.data(), nullptr) != CL_SUCCESS) return "";
-  std::string sizes;
+  if (next.clCreateKernelsInProgram(program, n, kernels.data(), nullptr) != CL_SUCCESS)
+    return sizes;
   for (cl_kernel each : kernels) {
-    if (uint32_t size = sub_group_size(each, device))
-      sizes += (sizes.empty() ? "" : " ") + kernel_name(each) + ":" + std::to_string(size);
+    sizes[kernel_name(each)] = sub_group_size(each, device);
     next.clReleaseKernel(each);
   }
   return sizes;

@@ -3,6 +3,7 @@
 #ifndef XPUPROF_OPENCL_RUNTIMES_HPP
 #define XPUPROF_OPENCL_RUNTIMES_HPP
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,10 +18,9 @@ void announce_runtime(cl_context context);
 // After fork, in the child: its stream is a new one.
 void forget_announcement();
 
-// Work-items of a kernel's sub-groups as the device compiled it; 0 where it has none.
-uint32_t sub_group_size(cl_kernel kernel, const Device &device);
-// Those of all kernels of the kernel's program, as the instrumenter wants them.
-std::string sub_group_sizes(cl_kernel kernel, const Device &device);
+// Work-items of the sub-groups of each kernel of the kernel's program, as the device compiled them;
+// none where the sub-groups are not the warps.
+std::map<std::string, uint32_t> sub_group_sizes(cl_kernel kernel, const Device &device);
 
 // The module that the instrumenter should make for the device (enum clinst_output).
 uint32_t module_kind(const Device &device);
