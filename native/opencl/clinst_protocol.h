@@ -22,9 +22,12 @@
  *             u32 scratch_probes: local memory slots a work-item that the kernel wants
  *             n_blocks x (u32 terms, terms x (i32 probe, i32 factor)): count of the block = sum
  *               of factor x probe, where probe -1 is the number of work-items in the warp
- *             u32 n, n x u32: with CLINST_MEMORY, how many accesses of each block are recorded
- *             u32 instructions whose accesses are not (images, pipes, asynchronous copies)
- *             u32 n, n x u32: arguments whose values are left in the area of access_area.h
+ *             u32 nodes, nodes x (u32 op (clinst_op), u32 bits, u32 a, b, c, u64 value), u32
+ * outputs, outputs x (u32 node, u32 shift, u32 bits): when there are any, the kernel need not run:
+ * for a work-item, probe p is the `bits` bits from `shift` on of the node's value u32 n, n x u32:
+ * with CLINST_MEMORY, how many accesses of each block are recorded u32 instructions whose accesses
+ * are not (images, pipes, asynchronous copies) u32 n, n x u32: arguments whose values are left in
+ * the area of access_area.h
  *
  * Build options for the instrumented program: "-x spir -spir-std=1.2" plus those of the user's
  * options that act behind the front end (bitcode), the user's options (SPIR-V).
@@ -58,5 +61,45 @@
 enum clinst_flag { CLINST_NO_CACHE = 1, CLINST_MEMORY = 2 /* accesses, too: access_area.h */ };
 enum clinst_input { CLINST_SOURCE = 0, CLINST_SPIRV = 1, CLINST_BITCODE = 2 };
 enum clinst_output { CLINST_TO_BITCODE = 0, CLINST_TO_SPIRV = 1 };
+
+/* What a node computes: an unsigned integer of `bits` bits, 1 to 64, wrapping; from nodes a, b and
+ * c, which stand before it and are as wide as it is where not said otherwise. */
+enum clinst_op {
+  CLINST_CONSTANT, /* value */
+  CLINST_ARGUMENT, /* kernel argument number `value` */
+  CLINST_QUERY,    /* a: enum clinst_query, b: dimension */
+  CLINST_ADD,
+  CLINST_SUB,
+  CLINST_MUL,
+  CLINST_UDIV, /* by zero: 0, as in all divisions; the result is then not used */
+  CLINST_SDIV,
+  CLINST_UREM,
+  CLINST_SREM,
+  CLINST_AND,
+  CLINST_OR,
+  CLINST_XOR,
+  CLINST_SHL, /* by `bits` and more: 0; the result is then not used */
+  CLINST_LSHR,
+  CLINST_ASHR,
+  CLINST_EQUAL, /* of any width, 1 bit */
+  CLINST_ULESS,
+  CLINST_SLESS,
+  CLINST_SELECT, /* a, of 1 bit, ? b : c */
+  CLINST_ZEXT,   /* of any width, also shorter */
+  CLINST_SEXT,
+  CLINST_OPS
+};
+
+enum clinst_query {
+  CLINST_GLOBAL_ID,
+  CLINST_LOCAL_ID,
+  CLINST_GROUP_ID,
+  CLINST_GLOBAL_SIZE,
+  CLINST_LOCAL_SIZE,
+  CLINST_ENQUEUED_LOCAL_SIZE,
+  CLINST_NUM_GROUPS,
+  CLINST_GLOBAL_OFFSET,
+  CLINST_QUERIES
+};
 
 #endif

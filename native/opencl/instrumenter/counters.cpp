@@ -14,6 +14,7 @@
 
 #include "exit.h"
 #include "flow.h"
+#include "host_counts.h"
 #include "mix.h"
 #include "signature.h"
 #include "trip_counts.h"
@@ -154,6 +155,7 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
   }
   kernel.n_probes = plan.probes.size();
   kernel.scratch_probes = warps.reduce ? 0 : std::min<uint32_t>(slots.size(), kScratchSlots);
+  llvm::CallInst *observer = observe(function, slots);
   write_counts(function, slots, kernel.n_probes, warps);
 
   std::vector<llvm::AllocaInst *> counters;
@@ -162,6 +164,7 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
   llvm::PromoteMemToReg(counters, dominators);
   analyses.invalidate(function, llvm::PreservedAnalyses::none());
   hoist_trip_counts(function, analyses);
+  find_host_counts(observer, slots, warps, &kernel);
   return result;
 }
 

@@ -15,13 +15,6 @@ using llvm::Value;
 constexpr uint32_t kLocalFence = 1;  // CLK_LOCAL_MEM_FENCE
 constexpr unsigned kWidest = 16;     // elements of the longest OpenCL vector
 
-llvm::ReturnInst *only_return(llvm::Function &function) {
-  for (llvm::BasicBlock &block : function) {
-    if (auto *end = llvm::dyn_cast<llvm::ReturnInst>(block.getTerminator())) return end;
-  }
-  return nullptr;
-}
-
 // Nothing is carried over a barrier in a variable: a runtime that runs the work-items of a group
 // in a loop between barriers would have to spill it for every work-item.
 class LocalMemoryExit : ExitCode {
@@ -210,6 +203,13 @@ class SubGroupExit : ExitCode {
 };
 
 }  // namespace
+
+llvm::ReturnInst *only_return(llvm::Function &function) {
+  for (llvm::BasicBlock &block : function) {
+    if (auto *end = llvm::dyn_cast<llvm::ReturnInst>(block.getTerminator())) return end;
+  }
+  return nullptr;
+}
 
 void write_counts(llvm::Function &function, const std::vector<Slot> &slots, uint32_t n_probes,
                   const Warps &warps) {

@@ -34,6 +34,9 @@ struct Slot {
   std::vector<uint32_t> probes;  // one a field, the first in the lowest bits
 };
 
+// NULL: the kernel never ends.
+llvm::ReturnInst *only_return(llvm::Function &function);
+
 // At the kernel's one return: writes the launch's header, reduces the work-items' slots over each
 // warp, as sub-group or in local memory, and stores one sum a probe and warp (clinst_protocol.h).
 void write_counts(llvm::Function &function, const std::vector<Slot> &slots, uint32_t n_probes,

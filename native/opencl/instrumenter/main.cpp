@@ -63,6 +63,7 @@ llvm::json::Value as_json(const clinst::Kernel &kernel) {
                             {"n_args", kernel.n_args},
                             {"n_probes", kernel.n_probes},
                             {"scratch_probes", kernel.scratch_probes},
+                            {"on_host", !kernel.nodes.empty()},
                             {"blocks", std::move(blocks)}};
 }
 

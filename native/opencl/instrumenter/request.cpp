@@ -125,6 +125,19 @@ Response read_response(const std::string &bytes) {
         term.factor = in.number<int32_t>();
       }
     }
+    kernel.nodes.resize(in.count(28));
+    for (Node &node : kernel.nodes) {
+      for (uint32_t *field : {&node.op, &node.bits, &node.a, &node.b, &node.c}) {
+        *field = in.number<uint32_t>();
+      }
+      node.value = in.number<uint64_t>();
+    }
+    kernel.outputs.resize(in.count(12));
+    for (Output &output : kernel.outputs) {
+      for (uint32_t *field : {&output.node, &output.shift, &output.bits}) {
+        *field = in.number<uint32_t>();
+      }
+    }
     kernel.accesses.resize(in.count(4));
     for (uint32_t &n : kernel.accesses) n = in.number<uint32_t>();
     kernel.unrecorded = in.number<uint32_t>();
@@ -211,6 +224,15 @@ std::string encode(const Response &response) {
         to.number(term.probe);
         to.number(term.factor);
       }
+    }
+    to.number<uint32_t>(kernel.nodes.size());
+    for (const Node &node : kernel.nodes) {
+      for (uint32_t field : {node.op, node.bits, node.a, node.b, node.c}) to.number(field);
+      to.number(node.value);
+    }
+    to.number<uint32_t>(kernel.outputs.size());
+    for (const Output &output : kernel.outputs) {
+      for (uint32_t field : {output.node, output.shift, output.bits}) to.number(field);
     }
     to.number<uint32_t>(kernel.accesses.size());
     for (uint32_t n : kernel.accesses) to.number(n);

@@ -46,12 +46,25 @@ struct Term {
   int32_t probe, factor;
 };
 
+// An expression of a launch, enum clinst_op says what the fields mean.
+struct Node {
+  uint32_t op, bits, a, b, c;
+  uint64_t value;
+};
+
+// A counter of a work-item: some bits of a node's value.
+struct Output {
+  uint32_t node, shift, bits;
+};
+
 struct Kernel {
   std::string name;
   uint32_t n_args = 0;
   std::vector<Block> blocks;
   uint32_t n_probes = 0, scratch_probes = 0;
   std::vector<std::vector<Term>> derivation;  // a list of terms per block
+  std::vector<Node> nodes;                    // empty: the kernel has to count
+  std::vector<Output> outputs;                // one a probe
   // With CLINST_MEMORY:
   std::vector<uint32_t> accesses;  // recorded ones, by block
   uint32_t unrecorded = 0;         // instructions whose accesses are not

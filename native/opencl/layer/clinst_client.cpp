@@ -79,6 +79,38 @@ std::string encode(const std::vector<Part> &parts, uint32_t flags, uint32_t outp
   return message.data();
 }
 
+bool sound(const InstrumentedKernel::Node &node, uint32_t at, uint32_t n_args) {
+  if (node.bits < 1 || node.bits > 64 || node.op >= CLINST_OPS) return false;
+  if (node.op == CLINST_ARGUMENT) return node.value < n_args;
+  if (node.op == CLINST_QUERY) return node.a < CLINST_QUERIES && node.b < 3;
+  if (node.op == CLINST_CONSTANT) return true;
+  return node.a < at && (node.op >= CLINST_ZEXT || node.b < at) &&
+         (node.op != CLINST_SELECT || node.c < at);
+}
+
+void decode_nodes(Reader *answer, InstrumentedKernel *kernel) {
+  kernel->nodes.resize(answer->count(28));
+  for (uint32_t n = 0; n < kernel->nodes.size(); n++) {
+    auto &node = kernel->nodes[n];
+    for (uint32_t *field : {&node.op, &node.bits, &node.a, &node.b, &node.c})
+      *field = answer->number<uint32_t>();
+    node.value = answer->number<uint64_t>();
+    if (!sound(node, n, kernel->n_args)) answer->good = false;
+    if (node.op == CLINST_ARGUMENT) {
+      node.a = static_cast<uint32_t>(kernel->integers.size());
+      kernel->integers.push_back(static_cast<uint32_t>(node.value));
+    }
+  }
+  kernel->outputs.resize(answer->count(12));
+  for (auto &output : kernel->outputs) {
+    for (uint32_t *field : {&output.node, &output.shift, &output.bits})
+      *field = answer->number<uint32_t>();
+    if (output.node >= kernel->nodes.size() || output.shift > 63 || output.bits > 64)
+      answer->good = false;
+  }
+  if (!kernel->nodes.empty() && kernel->outputs.size() != kernel->n_probes) answer->good = false;
+}
+
 InstrumentedKernel decode_kernel(Reader *answer) {
   InstrumentedKernel kernel;
   kernel.n_args = answer->number<uint32_t>();
@@ -99,6 +131,7 @@ InstrumentedKernel decode_kernel(Reader *answer) {
         answer->good = false;
     }
   }
+  decode_nodes(answer, &kernel);
   kernel.accesses.resize(answer->count(4));
   for (uint32_t &n : kernel.accesses) n = answer->number<uint32_t>();
   kernel.unrecorded = answer->number<uint32_t>();

@@ -23,9 +23,20 @@ struct InstrumentedKernel {
   struct Term {
     int32_t probe, factor;
   };
+  // Of a work-item's counters where the launch tells them; see clinst_protocol.h.
+  struct Node {
+    uint32_t op, bits, a, b, c;
+    uint64_t value;
+  };
+  struct Output {
+    uint32_t node, shift, bits;
+  };
   uint32_t n_args = 0, n_probes = 0, scratch_probes = 0;
   std::vector<xpu_block> blocks;
   std::vector<std::vector<Term>> formulas;  // one a block
+  std::vector<Node> nodes;                  // none: the kernel has to count
+  std::vector<Output> outputs;              // one a probe
+  std::vector<uint32_t> integers;           // arguments that the nodes take, by `a` of those nodes
   // When accesses are recorded:
   std::vector<uint32_t> accesses;  // of a block
   uint32_t unrecorded = 0;         // instructions whose accesses are not

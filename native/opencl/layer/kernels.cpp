@@ -107,6 +107,8 @@ static void make_shadow(Kernel *kernel, const Device &device, Variant *variant) 
   auto size = shadow.sub_groups.find(kernel->name);
   variant->sub_group = size == shadow.sub_groups.end() ? 0 : size->second;
   variant->info = &found->second;
+  auto host = shadow.host_counts.find(kernel->name);
+  if (host != shadow.host_counts.end()) variant->host = host->second.get();
   variant->shadow = next.clCreateKernel(shadow.program, kernel->name.c_str(), &error);
   if (!variant->shadow) {
     drop_shadow(variant,

@@ -25,6 +25,7 @@ struct Argument {
 struct Variant {
   cl_kernel shadow = nullptr;                // NULL: the application's own kernel runs
   const InstrumentedKernel *info = nullptr;  // of the build's shadow, which `build` keeps
+  HostCounts *host = nullptr;                // NULL: the launch does not tell the counts
   std::shared_ptr<Build> build;
   std::string reason;      // why there is no shadow
   uint32_t id = 0;         // of the boundary bus

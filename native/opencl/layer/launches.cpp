@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <limits>
 #include <utility>
@@ -37,9 +38,10 @@ struct Plan {
   std::string reason;  // why uninstrumented; empty: instrumented
   Geometry geometry{};
   bool local_known = false;
-  size_t local[3] = {1, 1, 1};  // where known
-  bool derived = false;         // counts follow from the geometry alone
-  size_t words = 0;             // of the area
+  size_t local[3] = {1, 1, 1};                // where known
+  bool derived = false;                       // counts follow from the geometry alone, or are known
+  std::shared_ptr<const WarpClasses> counts;  // where known before the launch
+  size_t words = 0;                           // of the area
   CounterArea area;
   std::shared_ptr<Recording> recording;  // of its accesses
 };
@@ -121,6 +123,7 @@ bool geometry_from_header(Plan *plan) {
 // Also takes the launch's accesses, where they were recorded, to `accesses`.
 void harvest_counts(Pending *launch, RecordedAccesses *accesses) {
   Plan &plan = launch->plan;
+  if (plan.counts) return record_grid(launch->launch, *plan.variant, *plan.counts);
   const uint64_t *probes = nullptr;
   if (!plan.derived) {
     if (!plan.area || !geometry_from_header(&plan)) return;
@@ -344,6 +347,25 @@ bool find_local(const Queue &queue, const Kernel &kernel, const Range &range, si
          local[0] && local[1] && local[2];
 }
 
+// The launch's counts where its sizes and arguments tell them, or NULL.
+std::shared_ptr<const WarpClasses> counts_told(Kernel *kernel, const Range &range,
+                                               const Plan &plan) {
+  LaunchFacts facts;
+  facts.geometry = plan.geometry;
+  for (cl_uint d = 0; d < range.dimensions; d++)
+    facts.offset[d] = range.offset ? range.offset[d] : 0;
+  std::lock_guard<std::mutex> guard(kernel->lock);
+  for (uint32_t index : plan.variant->info->integers) {
+    uint64_t value = 0;
+    if (index >= kernel->arguments.size()) return nullptr;
+    const Argument &argument = kernel->arguments[index];
+    if (argument.kind != Argument::value || argument.size > sizeof value) return nullptr;
+    std::memcpy(&value, argument.bytes.data(), argument.size);
+    facts.arguments.push_back(value);
+  }
+  return plan.variant->host->find(facts);
+}
+
 // Which kernel the launch is of and how its work-items fall into groups; runs nothing of ours.
 Plan plain_plan(const Queue &queue, Kernel *kernel, const Range &range, PoolUse use) {
   Plan plan;
@@ -361,6 +383,10 @@ Plan plain_plan(const Queue &queue, Kernel *kernel, const Range &range, PoolUse 
   plan.geometry = Geometry::of(global, local, plan.variant->sub_group);
   const InstrumentedKernel &info = *plan.variant->info;
   plan.derived = plan.local_known && info.n_probes == 0 && !info.has_accesses();
+  if (plan.local_known && plan.variant->host) {
+    plan.counts = counts_told(kernel, range, plan);
+    plan.derived |= plan.counts != nullptr;
+  }
   return plan;
 }
 

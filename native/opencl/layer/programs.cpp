@@ -416,6 +416,9 @@ static void make_shadow(const Build &build, cl_kernel kernel, cl_context context
   shadow->reason = build_module(context, device, result.module, parts[0].input == CLINST_SOURCE,
                                 options, &shadow->program);
   for (auto &kernel : result.kernels) shadow->kernels.insert(std::move(kernel));
+  for (const auto &[name, info] : shadow->kernels)
+    if (!info.nodes.empty() && !info.has_accesses())
+      shadow->host_counts[name] = std::make_unique<HostCounts>(info);
 }
 
 const Shadow &Build::shadow(cl_kernel kernel, cl_context context, const Device &device) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "clinst_client.hpp"
+#include "host_counts.hpp"
 #include "objects.hpp"
 
 namespace layer {
@@ -19,6 +20,7 @@ struct Shadow {
   cl_program program = nullptr;
   std::string reason;  // why there is none
   std::map<std::string, InstrumentedKernel> kernels;
+  std::map<std::string, std::unique_ptr<HostCounts>> host_counts;  // where the launch tells them
   std::map<std::string, uint32_t> sub_groups;  // sizes by kernel; none or 0: they are not the warps
   ~Shadow();
 };

@@ -41,6 +41,18 @@ bool Geometry::operator==(const Geometry &other) const {
          std::equal(local, local + 3, other.local) && sub_group == other.sub_group;
 }
 
+void append_counts(const InstrumentedKernel &kernel, const uint64_t *probes, uint32_t lanes,
+                   WarpClasses *classes) {
+  for (const auto &formula : kernel.formulas) {
+    uint64_t count = 0;
+    for (const auto &term : formula)
+      count += static_cast<uint64_t>(static_cast<int64_t>(term.factor)) *
+               (term.probe < 0 ? lanes : probes[term.probe]);
+    classes->counts.push_back(count);
+  }
+  classes->n_vectors++;
+}
+
 static uint64_t hash_row(const uint64_t *row, size_t n, uint32_t lanes) {
   uint64_t hash = lanes * 0x9e3779b97f4a7c15u + 1;
   for (size_t i = 0; i < n; i++) {
@@ -88,14 +100,8 @@ void WarpClassifier::grow() {
 }
 
 uint32_t WarpClassifier::new_vector(const uint64_t *row, uint32_t lanes) {
-  for (const auto &formula : kernel_->formulas) {
-    uint64_t count = 0;
-    for (const auto &term : formula)
-      count += static_cast<uint64_t>(static_cast<int64_t>(term.factor)) *
-               (term.probe < 0 ? lanes : row[term.probe]);
-    classes_.counts.push_back(count);
-  }
-  return classes_.n_vectors++;
+  append_counts(*kernel_, row, lanes, &classes_);
+  return classes_.n_vectors - 1;
 }
 
 uint32_t WarpClassifier::vector_of(const uint64_t *row, uint32_t lanes) {

@@ -31,6 +31,10 @@ struct WarpClasses {
   uint32_t n_vectors = 0;
 };
 
+// The block counts of a new vector, from a warp's probes and number of work-items.
+void append_counts(const InstrumentedKernel &kernel, const uint64_t *probes, uint32_t lanes,
+                   WarpClasses *classes);
+
 // `probes` holds n_probes counters a warp; warps in the order of clinst_protocol.h.
 class WarpClassifier {
  public:
