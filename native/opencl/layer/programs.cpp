@@ -417,7 +417,7 @@ static void make_shadow(const Build &build, cl_kernel kernel, cl_context context
                                 options, &shadow->program);
   for (auto &kernel : result.kernels) shadow->kernels.insert(std::move(kernel));
   for (const auto &[name, info] : shadow->kernels)
-    if (!info.nodes.empty() && !info.has_accesses())
+    if (!info.nodes.empty() && !info.has_accesses() && launches_tell())
       shadow->host_counts[name] = std::make_unique<HostCounts>(info);
 }
 

@@ -56,9 +56,16 @@ static SuggestLocal suggest_local(cl_device_id device, const std::string &extens
 }
 
 // XPUPROF_OPENCL_COUNTERS=device: counters live on the device and are copied, on a CPU too.
-static bool shares_memory(cl_device_id device) {
+// =kernel: every kernel counts for itself, also where the launch tells its counts.
+static bool counters_are(const char *what) {
   const char *where = std::getenv("XPUPROF_OPENCL_COUNTERS");
-  if (where && std::strcmp(where, "device") == 0) return false;
+  return where && std::strcmp(where, what) == 0;
+}
+
+bool launches_tell() { return !counters_are("kernel"); }
+
+static bool shares_memory(cl_device_id device) {
+  if (counters_are("device")) return false;
   return info_number<cl_device_type>(device, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU;
 }
 

@@ -22,6 +22,9 @@ void forget_announcement();
 // none where the sub-groups are not the warps.
 std::map<std::string, uint32_t> sub_group_sizes(cl_kernel kernel, const Device &device);
 
+// Whether counts may come from the launch instead of the kernel.
+bool launches_tell();
+
 // The module that the instrumenter should make for the device (enum clinst_output).
 uint32_t module_kind(const Device &device);
 

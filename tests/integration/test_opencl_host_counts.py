@@ -1,0 +1,55 @@
+"""Counts that follow from the launch, and counts by sub-groups, against kernels that count
+themselves."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from layered import PROGRAMS, layered, natively, warp_atomics
+
+from xpuprof.engines.opencl import RUNTIME_ENV, _intel_runtime
+from xpuprof.errors import EngineError
+
+pytestmark = pytest.mark.opencl
+PROGRAM = [sys.executable, PROGRAMS / "self_counting.py"]
+
+
+@pytest.fixture(params=["system", pytest.param("intel", marks=pytest.mark.intel)])
+def runtime(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each runtime, or skip."""
+    pytest.importorskip("pyopencl")
+    if request.param == "intel":
+        try:
+            _intel_runtime()
+        except EngineError:
+            pytest.skip("Intel's runtime is not installed (extra intel-opencl)")
+    monkeypatch.setenv(RUNTIME_ENV, request.param)
+    return str(request.param)
+
+
+@pytest.mark.parametrize("counters", ["", "kernel"])
+def test_counts_are_those_that_the_kernels_record(
+    runtime: str, counters: str, tmp_path: Path
+) -> None:
+    """GIVEN kernels that count their own ways WHEN counts come from the launch, or from counters
+    in the kernel, THEN every warp of every launch is exact, and the program sees no difference."""
+    native = natively(PROGRAM)
+    assert native.done.returncode == 0, native.done.stderr
+    ran = layered(PROGRAM, tmp_path / "p", extra={"XPUPROF_OPENCL_COUNTERS": counters})
+    assert ran.done.stdout == native.done.stdout
+    process = ran.process
+    assert process.gpu is not None
+    launches = process.launches[process.launches["kernel"] != "fill"]
+    recorded = [json.loads(line) for line in ran.done.stdout.splitlines()]
+    assert launches["instrumented"].all(), launches["reason"].tolist()
+    assert launches["kernel"].tolist() == [name for name, _ in recorded]
+    for row, (name, expected) in zip(launches.itertuples(), recorded, strict=True):
+        counted = warp_atomics(process.gpu, row.launch).tolist()
+        expected += [0] * (len(counted) - len(expected))
+        assert counted == expected, f"{runtime} {name} {row}"
+    if runtime == "intel":
+        sizes = [int(v) for k, v in process.meta.items() if k.startswith("warp_size:")]
+        assert process.meta["warp_size"] == "0" and sizes and set(sizes) <= {4, 8, 16, 32, 64}
