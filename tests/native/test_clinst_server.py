@@ -57,6 +57,10 @@ class Response:
             for _ in range(n_blocks):
                 terms = self.number()
                 self.at += 8 * terms
+            nodes = self.number()
+            self.at += 28 * nodes
+            outputs = self.number()
+            self.at += 12 * outputs
             accesses = self.number()
             assert accesses == 0  # none are recorded unless asked for
             assert self.number() == self.number() == 0
