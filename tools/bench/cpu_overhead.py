@@ -1,10 +1,12 @@
-"""What the CPU engine `valgrind` costs: time under the tool / native, in interleaved pairs.
+"""What CPU engines cost: time under the tool / native, in interleaved pairs.
 
-    python tools/bench/cpu_overhead.py [--pairs 5] [--only NAME] [--json]
+    python tools/bench/cpu_overhead.py [--engine valgrind --engine dynamorio] [--pairs 5]
+                                       [--only NAME] [--json]
 
-A pair is native then instrumented, so that the machine's drift falls on both. Prints the medians,
-the median and middle half of the pairs' ratios, and the median ratio to `valgrind --tool=none`,
-which translates without counting: what is ours of the cost. The last rows are a program with many
+A pair is native, then instrumented by each engine, so that the machine's drift falls on all. Prints
+the medians, the median and middle half of the pairs' ratios, and the median ratio to the bare
+framework (`valgrind --tool=none`, `drrun` without a client), which translates without counting:
+what is ours of the cost. The last rows are a program with many
 known blocks and many cuts: their cost is what the launches add.
 """
 
@@ -24,7 +26,8 @@ from functools import cache
 from pathlib import Path
 from statistics import median, quantiles
 
-from xpuprof.engines.base import CpuOptions
+from xpuprof.engines.base import CpuEngine, CpuOptions
+from xpuprof.engines.dynamorio import DynamoRio
 from xpuprof.engines.native import native_file
 from xpuprof.engines.valgrind import Valgrind
 
@@ -32,7 +35,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 ROOT = Path(__file__).parents[2]
 NATIVE = native_file("libxpuprof_rt.so").parent
 
-LAUNCHER = Valgrind().probe().details.get("valgrind", "valgrind")
+ENGINES: dict[str, CpuEngine] = {"valgrind": Valgrind(), "dynamorio": DynamoRio()}
 
 FUNCTIONS = 12_500  # about 9 blocks each
 
@@ -112,16 +115,34 @@ def cpu_integer(folder: Path) -> str:
 
 
 @cache
+def cpu_inlined(folder: Path) -> str:
+    source = folder / "cpu_inlined.c"
+    text = (PROGRAMS / "cpu_integer.c").read_text()
+    source.write_text(text.replace("noinline)) static", "always_inline)) static inline"))
+    return str(compile_program(folder, source, "-O2"))
+
+
+@cache
 def cpu_matrix(folder: Path) -> str:
     return str(compile_program(folder, PROGRAMS / "cpu_matrix.c", "-O3", "-ffast-math"))
 
 
-# Without hiding FMA, translation alone is hundreds of times slower: not to be waited for.
-NO_BARE = {"matrix (FMA natively)"}
+# Without hiding FMA, Valgrind's translation alone is hundreds of times slower: not waited for.
+NO_BARE = {("valgrind", "matrix (FMA natively)")}
+
+
+def bare(engine: str, argv: list[str]) -> list[str]:
+    """The command line that runs `argv` under the framework, without our tool."""
+    details = ENGINES[engine].probe().details
+    if engine == "valgrind":
+        return [details["valgrind"], "--tool=none", "--quiet", *argv]
+    return [f"{details['kit']}/bin64/drrun", "-quiet", "--", *argv]
+
 
 # Programs are compiled when their case is measured.
 CASES: dict[str, Callable[[Path], list[str]]] = {
     "integer, 1 thread": lambda folder: [cpu_integer(folder), "2000000"],
+    "integer, no calls, 1 thread": lambda folder: [cpu_inlined(folder), "2000000"],
     "integer, 4 threads": lambda folder: [cpu_integer(folder), "700000", "4"],
     "matrix (FMA natively)": lambda folder: [cpu_matrix(folder), "50"],
     "python3 -c pass": lambda _: [sys.executable, "-c", "pass"],
@@ -144,28 +165,43 @@ def seconds(argv: list[str], environment: dict[str, str], cpu_time: bool) -> flo
     return max(busy, 0.001) if cpu_time else wall
 
 
-def measure(argv: list[str], pairs: int, cpu_time: bool, compare_bare: bool) -> dict[str, float]:
-    native, bare, tool, size = [], [], [], 0
+def under(engine: str, argv: list[str], cpu_time: bool) -> tuple[float, int]:
+    """Seconds under the engine's tool, and bytes of cpu.xpt."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        line, more = ENGINES[engine].wrap(argv, CpuOptions(), folder)
+        spent = seconds(line, {**os.environ, **more, "XPUPROF_DIR": name}, cpu_time)
+        return spent, sum(file.stat().st_size for file in folder.glob("*/cpu.xpt"))
+
+
+def measure(
+    case: str, argv: list[str], engines: list[str], pairs: int, cpu_time: bool
+) -> dict[str, dict[str, float]]:
+    """By engine."""
+    native: list[float] = []
+    none: dict[str, list[float]] = {engine: [] for engine in engines}
+    tool: dict[str, list[float]] = {engine: [] for engine in engines}
+    size = dict.fromkeys(engines, 0)
     for _ in range(pairs):
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            native.append(seconds(argv, dict(os.environ), cpu_time))
-            if compare_bare:
-                none = [LAUNCHER, "--tool=none", "--quiet", *argv]
-                bare.append(seconds(none, dict(os.environ), cpu_time))
-            line, more = Valgrind().wrap(argv, CpuOptions(), folder)
-            tool.append(seconds(line, {**os.environ, **more, "XPUPROF_DIR": name}, cpu_time))
-            size = sum(file.stat().st_size for file in folder.glob("*/cpu.xpt"))
+        native.append(seconds(argv, dict(os.environ), cpu_time))
+        for engine in engines:
+            if (engine, case) not in NO_BARE:
+                none[engine].append(seconds(bare(engine, argv), dict(os.environ), cpu_time))
+            spent, size[engine] = under(engine, argv, cpu_time)
+            tool[engine].append(spent)
+    return {e: summary(native, none[e], tool[e]) | {"bytes": size[e]} for e in engines}
+
+
+def summary(native: list[float], none: list[float], tool: list[float]) -> dict[str, float]:
     ratios = [t / n for n, t in zip(native, tool, strict=True)]
-    low, _, high = quantiles(ratios, n=4) if pairs > 1 else (ratios[0],) * 3
+    low, _, high = quantiles(ratios, n=4) if len(ratios) > 1 else (ratios[0],) * 3
     return {
         "native_s": median(native),
         "tool_s": median(tool),
         "ratio": median(ratios),
         "ratio_low": low,
         "ratio_high": high,
-        "ratio_none": median([t / n for n, t in zip(bare, tool, strict=False)] or [math.nan]),
-        "bytes": size,
+        "ratio_none": median([t / n for n, t in zip(none, tool, strict=False)] or [math.nan]),
     }
 
 
@@ -175,17 +211,18 @@ def main() -> None:
     parser.add_argument("--cpu-time", action="store_true", help="for a machine that is not quiet")
     parser.add_argument("--only", default="", help="cases whose name holds this text")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--engine", action="append", choices=list(ENGINES), default=None)
     options = parser.parse_args()
-    results = {}
+    engines, results = options.engine or ["valgrind"], {}
     with tempfile.TemporaryDirectory() as name:
         for case, make in CASES.items():
             if options.only in case:
-                results[case] = r = measure(
-                    make(Path(name)), options.pairs, options.cpu_time, case not in NO_BARE
-                )
+                argv = make(Path(name))
+                results[case] = measure(case, argv, engines, options.pairs, options.cpu_time)
+            for engine, r in results.get(case, {}).items():
                 if not options.json:
                     print(
-                        f"| {case} | {r['native_s']:.3f} s | {r['tool_s']:.3f} s | "
+                        f"| {case} | {engine} | {r['native_s']:.3f} s | {r['tool_s']:.3f} s | "
                         f"{r['ratio']:.2f} ({r['ratio_low']:.2f} - {r['ratio_high']:.2f}) | "
                         f"{r['ratio_none']:.2f} | "
                         f"{r['bytes']:,} |",
