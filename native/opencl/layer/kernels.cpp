@@ -89,27 +89,36 @@ static void drop_shadow(Variant *variant, const std::string &reason) {
   variant->reason = reason;
 }
 
-static void make_shadow(Kernel *kernel, const Device &device, Variant *variant) {
+// What is known of the instrumented kernel before it is made.
+static void describe_shadow(Kernel *kernel, const Device &device, Variant *variant) {
   if (!kernel->build) {
     variant->reason = "the kernel's program is of unknown origin";
     return;
   }
-  const Shadow &shadow = kernel->build->shadow(kernel->handle, kernel->context, device);
+  const Shadow &shadow = kernel->build->shadow(kernel->handle, device);
   variant->reason = shadow.reason;
-  if (!shadow.program) return;
+  if (!shadow.reason.empty()) return;
   auto found = shadow.kernels.find(kernel->name);
   if (found == shadow.kernels.end()) {
     variant->reason = "the instrumenter left the kernel out";
     return;
   }
-  cl_int error = CL_SUCCESS;
   variant->build = kernel->build;
+  variant->info = &found->second;
   auto size = shadow.sub_groups.find(kernel->name);
   variant->sub_group = size == shadow.sub_groups.end() ? 0 : size->second;
-  variant->info = &found->second;
   auto host = shadow.host_counts.find(kernel->name);
   if (host != shadow.host_counts.end()) variant->host = host->second.get();
-  variant->shadow = next.clCreateKernel(shadow.program, kernel->name.c_str(), &error);
+}
+
+static void make_shadow(Kernel *kernel, const Device &device, Variant *variant) {
+  cl_program program = kernel->build->shadow_program(kernel->context, device);
+  if (!program) {
+    drop_shadow(variant, kernel->build->shadow(kernel->handle, device).reason);
+    return;
+  }
+  cl_int error = CL_SUCCESS;
+  variant->shadow = next.clCreateKernel(program, kernel->name.c_str(), &error);
   if (!variant->shadow) {
     drop_shadow(variant,
                 "the instrumented kernel cannot be made (error " + std::to_string(error) + ")");
@@ -133,11 +142,21 @@ static void make_shadow(Kernel *kernel, const Device &device, Variant *variant) 
 static std::shared_ptr<Variant> new_variant(Kernel *kernel, const Device &device) {
   auto variant = std::make_shared<Variant>();
   if (mode == Mode::profile)
-    make_shadow(kernel, device, variant.get());
+    describe_shadow(kernel, device, variant.get());
   else
     variant->reason = "timed, not instrumented";
+  // Where the launch does not tell the counts, the shadow will run.
+  const InstrumentedKernel *info = variant->info;
+  if (info && !variant->host && (info->n_probes || info->has_accesses()))
+    make_shadow(kernel, device, variant.get());
   variant->id = kernel_id(*kernel, *variant);
   return variant;
+}
+
+std::string ensure_shadow(Kernel *kernel, const Device &device, Variant *variant) {
+  std::lock_guard<std::mutex> guard(kernel->lock);
+  if (!variant->shadow) make_shadow(kernel, device, variant);
+  return variant->reason;
 }
 
 std::shared_ptr<Variant> variant_of(Kernel *kernel, const Device &device) {

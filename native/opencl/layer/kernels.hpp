@@ -23,7 +23,7 @@ struct Argument {
 
 // A kernel on one device.
 struct Variant {
-  cl_kernel shadow = nullptr;                // NULL: the application's own kernel runs
+  cl_kernel shadow = nullptr;                // NULL: not made (yet)
   const InstrumentedKernel *info = nullptr;  // of the build's shadow, which `build` keeps
   HostCounts *host = nullptr;                // NULL: the launch does not tell the counts
   std::shared_ptr<Build> build;
@@ -61,6 +61,9 @@ std::shared_ptr<Variant> own_variant_of(Kernel *kernel, const Device &device);
 
 // The kernel as the application has it, for a launch that is not to be instrumented.
 std::shared_ptr<Variant> bare_variant_of(Kernel *kernel, const char *reason);
+
+// Makes the variant's shadow when it has none yet; why there is none, or empty.
+std::string ensure_shadow(Kernel *kernel, const Device &device, Variant *variant);
 
 // Also reached through the extension's own function.
 cl_int set_usm_pointer(SetUsmPointer native, cl_kernel kernel, cl_uint index, const void *pointer);

@@ -312,6 +312,8 @@ CounterArea find_room_to_record(Plan *plan, const Queue &queue, Kernel *kernel, 
 // Decides whether the shadow runs, and prepares it. A reason means that it does not.
 std::string prepare_shadow(Plan *plan, const Queue &queue, Kernel *kernel, PoolUse use) {
   Variant &variant = *plan->variant;
+  std::string missing = ensure_shadow(kernel, *queue.device, &variant);
+  if (!missing.empty()) return missing;
   const InstrumentedKernel &info = *variant.info;
   if (info.n_args != kernel->arguments.size())
     return "the instrumented kernel has other arguments than the application's";
@@ -373,7 +375,7 @@ Plan plain_plan(const Queue &queue, Kernel *kernel, const Range &range, PoolUse 
   plan.variant = use == PoolUse::recorded ? own_variant_of(kernel, *queue.device)
                                           : variant_of(kernel, *queue.device);
   plan.reason = plan.variant->reason;
-  if (!plan.variant->shadow) return plan;
+  if (!plan.variant->info) return plan;
   plan.local_known = find_local(queue, *kernel, range, plan.local);
   uint64_t global[3] = {1, 1, 1}, local[3] = {1, 1, 1};
   for (cl_uint d = 0; d < range.dimensions; d++) {
@@ -408,8 +410,7 @@ Plan bare_plan(Kernel *kernel, const char *reason) {
 Plan make_plan(const Queue &queue, Kernel *kernel, const Range &range,
                PoolUse use = PoolUse::launches) {
   Plan plan = plain_plan(queue, kernel, range, use);
-  if (plan.variant->shadow && !plan.derived)
-    plan.reason = prepare_shadow(&plan, queue, kernel, use);
+  if (plan.variant->info && !plan.derived) plan.reason = prepare_shadow(&plan, queue, kernel, use);
   return plan;
 }
 

@@ -395,8 +395,8 @@ static std::string words_of(const std::map<std::string, uint32_t> &sizes) {
   return words;
 }
 
-static void make_shadow(const Build &build, cl_kernel kernel, cl_context context,
-                        const Device &device, Shadow *shadow) {
+static void make_shadow(const Build &build, cl_kernel kernel, const Device &device,
+                        Shadow *shadow) {
   std::vector<Part> parts;
   shadow->reason = build.reason;
   if (shadow->reason.empty() && !device.takes_spirv && !device.takes_bitcode)
@@ -411,28 +411,37 @@ static void make_shadow(const Build &build, cl_kernel kernel, cl_context context
   Instrumented result = instrument(parts, flags, module_kind(device), features);
   shadow->reason = result.reason;
   if (!shadow->reason.empty()) return;
-  std::string options = build.options;
-  for (const Part &part : build.parts) options += " " + part.options;
-  shadow->reason = build_module(context, device, result.module, parts[0].input == CLINST_SOURCE,
-                                options, &shadow->program);
+  shadow->options = build.options;
+  for (const Part &part : build.parts) shadow->options += " " + part.options;
+  shadow->module = std::move(result.module);
+  shadow->from_source = parts[0].input == CLINST_SOURCE;
   for (auto &kernel : result.kernels) shadow->kernels.insert(std::move(kernel));
   for (const auto &[name, info] : shadow->kernels)
     if (!info.nodes.empty() && !info.has_accesses() && launches_tell())
       shadow->host_counts[name] = std::make_unique<HostCounts>(info);
 }
 
-const Shadow &Build::shadow(cl_kernel kernel, cl_context context, const Device &device) {
+const Shadow &Build::shadow(cl_kernel kernel, const Device &device) {
   std::lock_guard<std::mutex> guard(lock_);
   std::unique_ptr<Shadow> &shadow = shadows_[device.handle];
   if (!shadow) {
     shadow = std::make_unique<Shadow>();
     try {
-      make_shadow(*this, kernel, context, device, shadow.get());
+      make_shadow(*this, kernel, device, shadow.get());
     } catch (...) {
       shadow->reason = "the instrumented program could not be made";
     }
   }
   return *shadow;
+}
+
+cl_program Build::shadow_program(cl_context context, const Device &device) {
+  std::lock_guard<std::mutex> guard(lock_);
+  Shadow &shadow = *shadows_.at(device.handle);
+  if (!shadow.program && shadow.reason.empty())
+    shadow.reason = build_module(context, device, shadow.module, shadow.from_source, shadow.options,
+                                 &shadow.program);
+  return shadow.program;
 }
 
 void override_programs(cl_icd_dispatch *table) {

@@ -17,8 +17,10 @@ namespace layer {
 
 // An instrumented program for one device.
 struct Shadow {
-  cl_program program = nullptr;
-  std::string reason;  // why there is none
+  cl_program program = nullptr;  // once a kernel of it has to run
+  std::string reason;            // why there is none
+  std::string module, options;   // what it is built of
+  bool from_source = false;
   std::map<std::string, InstrumentedKernel> kernels;
   std::map<std::string, std::unique_ptr<HostCounts>> host_counts;  // where the launch tells them
   std::map<std::string, uint32_t> sub_groups;  // sizes by kernel; none or 0: they are not the warps
@@ -38,7 +40,10 @@ struct Build {
   std::map<cl_device_id, Part> device_parts;  // of programs made from binaries
 
   // `kernel` is one of the program's own.
-  const Shadow &shadow(cl_kernel kernel, cl_context context, const Device &device);
+  const Shadow &shadow(cl_kernel kernel, const Device &device);
+  // Its program, built when it is first needed: where launches tell all counts it never is. NULL:
+  // the shadow's reason says why.
+  cl_program shadow_program(cl_context context, const Device &device);
 
  private:
   std::mutex lock_;
