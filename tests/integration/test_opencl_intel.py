@@ -7,7 +7,17 @@ from pathlib import Path
 
 import pytest
 from layered import PROGRAMS, layered, natively, warp_atomics
-from test_opencl_layer import LAUNCHES, ON_DEVICE, REASONS, expect, same, sub_group_of, trips_model
+from test_opencl_layer import (
+    LAUNCHES,
+    MODELLED,
+    ON_DEVICE,
+    REASONS,
+    expect,
+    expect_replays,
+    same,
+    sub_group_of,
+    warps_model,
+)
 
 from xpuprof.engines.opencl import RUNTIME_ENV, _intel_runtime
 from xpuprof.errors import EngineError
@@ -52,10 +62,15 @@ def test_profile(cases: Path, tmp_path: Path, case: str) -> None:
     assert left_out == REASONS.get(case, [])
 
 
-@pytest.mark.parametrize("case", ["shapes", "events", "threads", "contexts", "forks"])
+@pytest.mark.parametrize("case", ["shapes", *MODELLED])
 def test_warps_against_the_model(cases: Path, tmp_path: Path, case: str) -> None:
-    """GIVEN launches of all shapes THEN each warp is exact."""
-    expect(trips_model, layered([cases, case], tmp_path / "p"))
+    """GIVEN launches of all shapes, ways to a program THEN each warp is exact."""
+    expect(layered([cases, case], tmp_path / "p"))
+
+
+def test_warps_of_replayed_launches(cases: Path, tmp_path: Path) -> None:
+    """GIVEN a command buffer that is replayed THEN each warp of each replay is exact."""
+    expect_replays(layered([cases, "command_buffer"], tmp_path / "p").process)
 
 
 def test_chosen_local_size_is_the_runtimes(cases: Path, tmp_path: Path) -> None:
@@ -65,10 +80,10 @@ def test_chosen_local_size_is_the_runtimes(cases: Path, tmp_path: Path) -> None:
     counted = warp_atomics(process.gpu, 0).tolist()
     warp = sub_group_of(process, int(process.launches["kernel_id"].iloc[0]))
     sizes = [n for n in range(1, 4097) if 4096 % n == 0]
-    assert any(counted == trips_model((4096,), (n,), warp).tolist() for n in sizes)
+    assert any(counted == warps_model((4096,), (n,), warp).tolist() for n in sizes)
 
 
 @pytest.mark.parametrize("case", ["shapes", "events", "threads"])
 def test_counters_kept_on_the_device(cases: Path, tmp_path: Path, case: str) -> None:
     """GIVEN a device that shares no memory with the host THEN each warp is exact."""
-    expect(trips_model, layered([cases, case], tmp_path / "p", extra=ON_DEVICE))
+    expect(layered([cases, case], tmp_path / "p", extra=ON_DEVICE))

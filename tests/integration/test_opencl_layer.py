@@ -9,7 +9,7 @@ import re
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -125,18 +125,25 @@ def test_device_stamps_agree_with_the_hosts(cases: Path, tmp_path: Path) -> None
 TRIPS = [i * 7919 % 13 for i in range(1 << 16)]
 
 
-def trips_model(
-    size: Sequence[int], local: Sequence[int], sub_group: int = 0
+LINKED = [sum(i & 3 for i in range(n)) > 4 for n in TRIPS]
+ITEMS = {"trips": TRIPS, "straight": [1] * len(TRIPS), "linked": LINKED}
+"""Atomic operations of each work-item of a kernel, in linear order."""
+
+
+def warps_model(
+    size: Sequence[int], local: Sequence[int], sub_group: int = 0, values: Sequence[int] = TRIPS
 ) -> npt.NDArray[np.int64]:
-    """Loop trips a warp of kernel `trips`: work-items group by group, 32 a warp, or those of a
-    sub-group, which is cut from a row of its group."""
+    """What work-items count, summed a warp: group by group, 32 a warp, or those of a sub-group,
+    which is cut from a row of its group."""
     size = [*size, 1, 1][:3]
     local = [*local, 1, 1][:3]
     warps = []
     groups = [range(s // n) for s, n in zip(size, local, strict=True)]
     for gz, gy, gx in itertools.product(groups[2], groups[1], groups[0]):
         items = [
-            TRIPS[gx * local[0] + x + size[0] * (gy * local[1] + y + size[1] * (gz * local[2] + z))]
+            values[
+                gx * local[0] + x + size[0] * (gy * local[1] + y + size[1] * (gz * local[2] + z))
+            ]
             for z, y, x in itertools.product(range(local[2]), range(local[1]), range(local[0]))
         ]
         row, warp = (local[0], sub_group) if sub_group else (len(items), WARP)
@@ -150,45 +157,63 @@ def sub_group_of(process: Process, kernel: int) -> int:
     return int(process.meta.get(f"warp_size:{kernel}", 0))
 
 
-def expect(model: Callable[..., npt.NDArray[np.int64]], ran: Ran) -> None:
+def expect(ran: Ran) -> None:
     """Every launch's warps against the model, sizes as the trace has them."""
     gpu = ran.process.gpu
     assert gpu is not None
     for row in ran.process.launches.itertuples():
         size, local = (row.gx, row.gy, row.gz), (row.lx, row.ly, row.lz)
         counted = warp_atomics(gpu, row.launch)
-        expected = model(size, local, sub_group_of(ran.process, row.kernel_id))
+        sub_group = sub_group_of(ran.process, row.kernel_id)
+        expected = warps_model(size, local, sub_group, ITEMS[row.kernel])
         np.testing.assert_array_equal(counted, expected, str(row))
 
 
-def test_warps_of_all_shapes_against_the_model(cases: Path, tmp_path: Path) -> None:
-    """GIVEN 1-, 2- and 3-D launches with partial warps and an offset THEN each warp is exact."""
-    expect(trips_model, layered([cases, "shapes"], tmp_path / "p"))
-
-
-@pytest.mark.parametrize("case", ["threads", "events", "contexts", "forks"])
-def test_warps_under_concurrency(cases: Path, tmp_path: Path, case: str) -> None:
-    """GIVEN threads, queues and waiting commands THEN each warp of each launch is exact."""
-    expect(trips_model, layered([cases, case], tmp_path / "p"))
-
-
-def test_warps_of_replayed_launches(cases: Path, tmp_path: Path) -> None:
-    """GIVEN a command buffer that is replayed THEN each warp of each replay is exact."""
-    process = layered([cases, "command_buffer"], tmp_path / "p").process
+def expect_replays(process: Process) -> None:
+    """The same of case `command_buffer`."""
     gpu, launches = process.gpu, process.launches
     if not len(launches):
         pytest.skip("the device has no command buffers")
     assert gpu is not None
     counted = [warp_atomics(gpu, launch).tolist() for launch in launches["launch"]]
-    once = [trips_model((128,), (32,)).tolist(), [32] * 4]
+
+    def model(n: int, size: Sequence[int], local: Sequence[int]) -> list[int]:
+        row = launches.iloc[n]
+        sub_group = sub_group_of(process, row["kernel_id"])
+        return warps_model(size, local, sub_group, ITEMS[row["kernel"]]).tolist()
+
     for replay in (0, 3, 6, 10):
-        assert counted[replay : replay + 2] == once
+        assert counted[replay] == model(replay, (128,), (32,))
+        assert counted[replay + 1] == model(replay + 1, (128,), (32,))
         # The runtime chose the groups of the third one.
         plane = [(x, y) for x in range(1, 31) for y in range(1, 21) if 30 % x == 20 % y == 0]
         chosen = counted[replay + 2]
-        assert any(chosen == trips_model((30, 20), local).tolist() for local in plane)
-    assert counted[9] == trips_model((128,), (32,)).tolist()
-    assert counted[13:] == [trips_model((256,), (64,)).tolist()] * 3
+        assert any(chosen == model(replay + 2, (30, 20), local) for local in plane)
+    assert counted[9] == model(9, (128,), (32,))
+    assert counted[13:] == [model(13, (256,), (64,))] * 3
+
+
+MODELLED = [
+    *("threads", "events", "contexts", "forks", "sub_devices"),
+    *("programs", "binary", "reuse", "infos", "callbacks", "no_finish"),
+]
+"""Cases whose launches are all of kernels in ITEMS, with a local size."""
+
+
+def test_warps_of_all_shapes_against_the_model(cases: Path, tmp_path: Path) -> None:
+    """GIVEN 1-, 2- and 3-D launches with partial warps and an offset THEN each warp is exact."""
+    expect(layered([cases, "shapes"], tmp_path / "p"))
+
+
+@pytest.mark.parametrize("case", MODELLED)
+def test_warps_against_the_model(cases: Path, tmp_path: Path, case: str) -> None:
+    """GIVEN threads, queues, waiting commands, ways to a program THEN each warp is exact."""
+    expect(layered([cases, case], tmp_path / "p"))
+
+
+def test_warps_of_replayed_launches(cases: Path, tmp_path: Path) -> None:
+    """GIVEN a command buffer that is replayed THEN each warp of each replay is exact."""
+    expect_replays(layered([cases, "command_buffer"], tmp_path / "p").process)
 
 
 def test_derived_counts(cases: Path, tmp_path: Path) -> None:
@@ -211,7 +236,7 @@ def test_local_size_left_to_the_runtime(cases: Path, tmp_path: Path) -> None:
     assert not ran.process.launches[["lx", "ly", "lz"]].to_numpy().any()
     for launch, n in enumerate((4096, 997)):
         counted = warp_atomics(gpu, launch)
-        possible = [trips_model((n,), (local,)) for local in range(1, n + 1) if n % local == 0]
+        possible = [warps_model((n,), (local,)) for local in range(1, n + 1) if n % local == 0]
         assert any(np.array_equal(counted, model) for model in possible)
     assert warp_atomics(gpu, 2).sum() == sum(TRIPS[:3000])
 
@@ -234,7 +259,7 @@ def test_binaries_from_a_programs_own_cache(cases: Path, tmp_path: Path) -> None
     for ran in (foreign, built, loaded):
         same(native, ran)
     for ran in (built, loaded):
-        expect(trips_model, ran)
+        expect(ran)
         assert ran.process.launches["instrumented"].all()
     identity = [ran.process.launches["program"].tolist() for ran in (built, loaded)]
     assert identity[0] == identity[1]
@@ -266,7 +291,7 @@ def test_counters_kept_on_the_device(cases: Path, tmp_path: Path, case: str) -> 
     same(native, ran)
     assert len(ran.process.launches) == LAUNCHES[case]
     assert ran.process.launches["instrumented"].all()
-    expect(trips_model, ran)
+    expect(ran)
 
 
 def test_local_size_left_to_the_runtime_on_the_device(cases: Path, tmp_path: Path) -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 from layered import PROGRAMS, Ran, layered, natively, warp_atomics
-from test_opencl_layer import ON_DEVICE, TRIPS, same, trips_model
+from test_opencl_layer import ON_DEVICE, TRIPS, same, sub_group_of, warps_model
 
 from xpuprof.engines.opencl import RUNTIME_ENV, _intel_runtime
 from xpuprof.errors import EngineError
+from xpuprof.trace.tables import Process
 
 pytestmark = pytest.mark.opencl
 
@@ -76,18 +79,24 @@ def ran_both_ways(command: list[str | Path], folder: Path, extra: Mapping[str, s
     return ran
 
 
-ONCE = trips_model((640,), (64,))
-Expected = Callable[[], list[list[int]]]
-WARPS: dict[str, Expected] = {
-    "il": lambda: [(2 * ONCE).tolist(), (3 * ONCE).tolist()],
-    "library": lambda: [ONCE.tolist()],
-    "module": lambda: [ONCE.tolist()],
-    "clone": lambda: [ONCE.tolist()] * 3,
-    "task": lambda: [[TRIPS[4]]] * 3,
-    "svm": lambda: [ONCE.tolist()] * 2,
-    "generic": lambda: [ONCE.tolist()],
-    "questions": lambda: [ONCE.tolist()],
+Warps = npt.NDArray[np.int64]
+# What the launches of each case must count, from one launch of `trips`.
+WARPS: dict[str, Callable[[Warps], list[Warps]]] = {
+    "il": lambda once: [2 * once, 3 * once],
+    "library": lambda once: [once],
+    "module": lambda once: [once],
+    "clone": lambda once: [once] * 3,
+    "task": lambda once: [np.array([TRIPS[4]])] * 3,
+    "svm": lambda once: [once] * 2,
+    "generic": lambda once: [once],
+    "questions": lambda once: [once],
 }
+
+
+def once_of(process: Process, values: Sequence[int] = TRIPS) -> Warps:
+    """One launch of 640 work-items in groups of 64, cut into the kernel's warps."""
+    kernel = int(process.launches["kernel_id"].iloc[0])
+    return warps_model((640,), (64,), sub_group_of(process, kernel), values)
 
 
 @pytest.mark.parametrize("counters", ["shared", "device"])
@@ -102,10 +111,23 @@ def test_paths(
 ) -> None:
     """GIVEN a way to a kernel WHEN profiled THEN output and every warp's count are as they must."""
     extra = {"MODULE": str(modules.get(case, ""))} | (ON_DEVICE if counters == "device" else {})
-    gpu = (process := ran_both_ways([paths, case], tmp_path / "p", extra).process).gpu
-    assert gpu is not None
-    counted = [warp_atomics(gpu, launch).tolist() for launch in process.launches["launch"]]
-    assert counted == WARPS[case]()
+    process = ran_both_ways([paths, case], tmp_path / "p", extra).process
+    assert process.gpu is not None
+    counted = [warp_atomics(process.gpu, n).tolist() for n in process.launches["launch"]]
+    assert counted == [warps.tolist() for warps in WARPS[case](once_of(process))]
+
+
+@pytest.mark.parametrize("counters", ["shared", "device", "kernel"])
+def test_replays_whose_counts_the_launch_tells(
+    paths: Path, runtime: str, tmp_path: Path, counters: str
+) -> None:
+    """GIVEN a command buffer with loops of an argument's length THEN each replay is exact."""
+    extra = {"XPUPROF_OPENCL_COUNTERS": counters}
+    process = ran_both_ways([paths, "replays"], tmp_path / "p", extra).process
+    assert process.gpu is not None
+    once = once_of(process, [5 + (i < 100) for i in range(640)])
+    counted = [warp_atomics(process.gpu, n).tolist() for n in process.launches["launch"]]
+    assert counted == [once.tolist()] * 3
 
 
 def test_sub_groups(paths: Path, runtime: str, tmp_path: Path) -> None:
@@ -144,8 +166,9 @@ def test_devices_of_one_context(paths: Path, runtime: str, tmp_path: Path, count
     gpu, launches = process.gpu, process.launches
     assert gpu is not None
     assert launches.groupby("device").size().tolist() == [21, 21]
+    once = once_of(process)
     for row in launches.itertuples():
-        model = [32, 32] if row.kernel == "straight" else ONCE.tolist()
+        model = [32, 32] if row.kernel == "straight" else once.tolist()
         assert warp_atomics(gpu, row.launch).tolist() == model
 
 

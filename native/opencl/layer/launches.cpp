@@ -46,9 +46,9 @@ struct Plan {
   std::shared_ptr<Recording> recording;  // of its accesses
 };
 
-// What a launch of a command buffer needs at each replay.
 }  // namespace
 
+// What a launch of a command buffer needs at each replay.
 struct RecordedLaunch {
   std::shared_ptr<Kernel> kernel;
   cl_command_queue queue = nullptr;
@@ -666,6 +666,7 @@ void record_replayed(const std::shared_ptr<RecordedLaunch> &recorded, cl_command
   record.plan.geometry = plan.geometry;
   record.plan.local_known = plan.local_known;
   record.plan.derived = plan.derived && !reason;
+  if (record.plan.derived) record.plan.counts = plan.counts;
   record.recorded = recorded;
   record.queue = queue;
   // What was recorded runs as it is; what is left out just has no counts.
