@@ -9,10 +9,12 @@ import pytest
 import traces
 
 from xpuprof.errors import InputError
-from xpuprof.timing.choose import select_run
+from xpuprof.sampling.cluster_method import Options
+from xpuprof.sampling.job import Plan
+from xpuprof.timing.choose import select_run, select_runs
 from xpuprof.timing.slices import slice_times
 from xpuprof.trace.check import check_run
-from xpuprof.trace.run import Run
+from xpuprof.trace.run import Run, create_run
 from xpuprof.trace.tables import Process
 from xpuprof.trace.window import WINDOW_END
 
@@ -158,13 +160,42 @@ def test_what_is_counted_outside_is_found(tmp_path: Path) -> None:
 
 
 def test_window_that_never_opened(tmp_path: Path) -> None:
-    """GIVEN a window beyond the last launch THEN select says that it never opened."""
+    """GIVEN a window beyond the last launch THEN select says that it never opened, of one run and
+    of several."""
     run = write(
         tmp_path / "run", events("9-", {0: [traces.window(0, False, S)]}, set()), cpu(set())
     )
     assert len(process_of(run).slices) == 0
     with pytest.raises(InputError, match=r"9- never opened .*5 kernels"):
         select_run(run, "xpu-point", seed=1)
+    other = traces.write_run(tmp_path / "other", traces.events(5), traces.cpu(6))
+    with pytest.raises(InputError, match=r"9- never opened .*5 kernels"):
+        select_runs([str(other), str(run.path)], Plan(seed=1), Options())
+
+
+def asked_for(path: Path, spec: str) -> str:
+    """A run whose window `spec` (empty: none) was opened by launches 2 to 4."""
+    w = traces.window
+    around = {0: [w(0, False, S)], 1: [w(1, True, S)], 4: [w(4, False, S)]}
+    inside = {1, 2, 3}
+    extra = {"settings": {"window": spec}} if spec else {}
+    writer = create_run(path, argv=["./app"], extra=extra)
+    found = events(spec, around, inside) if spec else traces.events(5)
+    vectors = cpu(inside) if spec else traces.cpu(6)
+    traces.add_execution(writer, "profile", "profile", found, vectors, status="complete")
+    writer.finish("complete", "")
+    return str(path)
+
+
+def test_runs_of_one_window_are_selected_from_together(tmp_path: Path) -> None:
+    """GIVEN runs of one window THEN the selection is about it; of another window or none, they are
+    refused."""
+    runs = [asked_for(tmp_path / name, "2-4") for name in ("a", "b")]
+    chosen = select_runs(runs, Plan(seed=1), Options())
+    assert chosen.slices == 6 and chosen.identity["window"] == {"spec": "2-4"}
+    whole = asked_for(tmp_path / "whole", "")
+    with pytest.raises(InputError, match="profile them alike"):
+        select_runs([*runs, whole], Plan(seed=1), Options())
 
 
 def test_selection_remembers_the_window(tmp_path: Path) -> None:

@@ -33,7 +33,13 @@ output = click.option(
 force = click.option("--force", is_flag=True, help="Overwrite an existing run directory.")
 quiet = click.option("-q", "--quiet", is_flag=True, help="No notes, no hint at the next command.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-seed = click.option("--seed", type=int, default=1, show_default=True, help="Seed of every draw.")
+seed = click.option(
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    default=1,
+    show_default="1",
+    help="Seed of every draw.",
+)
 processes = click.option(
     "--processes",
     type=click.Choice(["job", "each"]),

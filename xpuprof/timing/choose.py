@@ -45,18 +45,7 @@ def select_run(
 
         return select_imported(run, method, seed=seed, **options)
     job = profiled_job(run)
-    window = job.processes[0].window
-    if job.slices.empty and window is not None:
-        raise InputError(
-            f"{run.path}: the window {window.spec} never opened (the program launched "
-            f"{len(window.whole.launches) if window.whole else 0} kernels); record it again with a "
-            "window that the program reaches"
-        )
-    if job.slices.empty:
-        raise InputError(
-            f"{run.path} holds no finished slice ({run.reason or 'nothing was recorded'}); record "
-            "it again with: xpuprof profile -- ./app args"
-        )
+    _require_slices(run, job)
     times = run_times(run, len(job.slices))
     if job.several and processes == "each":
         chosen = _select_each(job, method, seed, times, options)
@@ -73,6 +62,23 @@ def profiled_job(run: Run) -> Job:
             f"{run.path} holds no profile; record one with: xpuprof profile -- ./app args"
         )
     return job_of(run.profile)
+
+
+def _require_slices(run: Run, job: Job) -> None:
+    """Raises InputError for a profile in which no slice came to its end."""
+    if not job.slices.empty:
+        return
+    window = job.processes[0].window
+    if window is not None:
+        raise InputError(
+            f"{run.path}: the window {window.spec} never opened (the program launched "
+            f"{len(window.whole.launches) if window.whole else 0} kernels); record it again with a "
+            "window that the program reaches"
+        )
+    raise InputError(
+        f"{run.path} holds no finished slice ({run.reason or 'nothing was recorded'}); record "
+        "it again with: xpuprof profile -- ./app args"
+    )
 
 
 def select_over(
@@ -187,6 +193,7 @@ def select_runs(
         with Here() as here:
             return select_runs(paths, plan, options, here, method)
     found: list[_Described] = list(farm.get(farm.keep(_describe, paths)))
+    _require_alike(paths, found)
     every = [process for run in found for process in run.processes]
     # Ranks decide the order, as they do within a run; without ranks the order given.
     every.sort(key=lambda process: -1 if process.key.rank is None else process.key.rank)
@@ -202,12 +209,26 @@ def select_runs(
             for process, label in zip(every, labels, strict=True)
         ],
     }
+    if "window" in identity:
+        identity["window"] = {"spec": identity["window"]["spec"]}  # rows are of one process
     return replace(chosen, identity=identity)
+
+
+def _require_alike(paths: Sequence[str], found: Sequence[_Described]) -> None:
+    """Raises InputError when runs have other filters or windows than the first."""
+    first = found[0].identity.get("settings")
+    for path, run in zip(paths, found, strict=True):
+        if run.identity.get("settings") != first:
+            raise InputError(
+                f"{paths[0]} and {path} were profiled with different filters or windows "
+                "(xpuprof info shows them); profile them alike"
+            )
 
 
 def _describe(path: str) -> _Described:
     run = Run.open(path)
     job = profiled_job(run)
+    _require_slices(run, job)
     processes = [
         _DescribedProcess(
             RunSource(path, number, key.label if job.several else ""),
