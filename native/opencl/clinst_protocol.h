@@ -22,12 +22,13 @@
  *             u32 scratch_probes: local memory slots a work-item that the kernel wants
  *             n_blocks x (u32 terms, terms x (i32 probe, i32 factor)): count of the block = sum
  *               of factor x probe, where probe -1 is the number of work-items in the warp
- *             u32 nodes, nodes x (u32 op (clinst_op), u32 bits, u32 a, b, c, u64 value), u32
- * outputs, outputs x (u32 node, u32 shift, u32 bits): when there are any, the kernel need not run:
- * for a work-item, probe p is the `bits` bits from `shift` on of the node's value u32 n, n x u32:
- * with CLINST_MEMORY, how many accesses of each block are recorded u32 instructions whose accesses
- * are not (images, pipes, asynchronous copies) u32 n, n x u32: arguments whose values are left in
- * the area of access_area.h
+ *             u32 nodes, nodes x (u32 op (clinst_op), u32 bits, u32 a, b, c, u64 value)
+ *             u32 outputs, outputs x (u32 node, u32 shift, u32 bits): when there are any, the
+ *               kernel need not run: for a work-item, probe p is the `bits` bits from `shift` on
+ *               of the node's value
+ *             u32 n, n x u32: with CLINST_MEMORY, how many accesses of each block are recorded
+ *             u32 instructions whose accesses are not (images, pipes, asynchronous copies)
+ *             u32 n, n x u32: arguments whose values are left in the area of access_area.h
  *
  * Build options for the instrumented program: "-x spir -spir-std=1.2" plus those of the user's
  * options that act behind the front end (bitcode), the user's options (SPIR-V).

@@ -15,8 +15,8 @@ _VARIABLES = (
     ("RANK", "WORLD_SIZE"),
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
 )
-"""Rank and number of ranks, as part.h; a rank without a number of ranks proves no launcher (a
-batch script has SLURM_PROCID, too)."""
+"""Rank and number of ranks, of part.h's list those that have both; a rank without a number of ranks
+proves no launcher (a batch script has SLURM_PROCID, too)."""
 
 
 def own_rank(environment: Mapping[str, str] = os.environ) -> int | None:

@@ -10,7 +10,7 @@ enum { XP_PART_NAME_MAX = 320 };
 static inline const char *xp_rank(char *(*get)(const char *)) {
   /* Open MPI, PMIx, PMI (MPICH, Intel), MVAPICH, IBM, Cray, Flux, Slurm, torchrun: the one that
    * started the process itself comes before the one that started the launcher. xpuprof's
-   * launch/ranks.py has the same list. */
+   * launch/ranks.py has those that a number of ranks goes with. */
   static const char *const variables[] = {
       "OMPI_COMM_WORLD_RANK", "PMIX_RANK",      "PMI_RANK",    "MV2_COMM_WORLD_RANK",
       "JSM_NAMESPACE_RANK",   "FLUX_TASK_RANK", "ALPS_APP_PE", "RANK",

@@ -13,6 +13,7 @@ namespace {
 constexpr size_t most_steps = 3000;  // evaluations of all nodes
 constexpr size_t most_rows = size_t{1} << 20;
 constexpr size_t most_pattern_warps = size_t{1} << 14;
+constexpr size_t most_places = size_t{1} << 22;  // for patterns; 24 bytes each
 constexpr size_t most_kept_words = size_t{1} << 22;
 constexpr unsigned most_refusals = 4;  // of a kernel, before it is asked no more
 
@@ -348,7 +349,9 @@ class LaunchCounts {
            y++)
         kinds.push_back(kind_[z * global[1] + y]);
     auto [at, fresh] = patterns_of_kinds_.try_emplace(kinds, patterns_.size());
-    if (fresh) patterns_.emplace_back(cuts_.size() + geometry_.groups[0]);
+    const size_t places = cuts_.size() + geometry_.groups[0];
+    if (places > most_places / patterns_of_kinds_.size()) throw TooCostly();
+    if (fresh) patterns_.emplace_back(places);
     size_t number = at->second, cut = 0;
     for (uint64_t x = 0; x < global[0]; x += local[0]) {
       while (cuts_[cut] <= x) cut++;
