@@ -534,13 +534,13 @@ cl_int launch(cl_command_queue queue_handle, cl_kernel kernel_handle, const Rang
     error = native(kernel_handle, range.local, &record.event);
   }
   if (error != CL_SUCCESS) return error;
-  record.launch = record_launch(*queue, *kernel, plan, range, tsc);
-  record.queue = queue;
-  record.plan = std::move(plan);
   if (event) {
     next.clRetainEvent(record.event);
     *event = record.event;
   }
+  record.launch = record_launch(*queue, *kernel, plan, range, tsc);
+  record.queue = queue;
+  record.plan = std::move(plan);
   bool recording = record.plan.recording != nullptr;
   if (recording) recording_launched(*queue->device, record.launch);
   if (mode != Mode::time_sync) {
@@ -555,33 +555,41 @@ cl_int launch(cl_command_queue queue_handle, cl_kernel kernel_handle, const Rang
   return CL_SUCCESS;
 }
 
-cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
-                                  const size_t *offset, const size_t *global, const size_t *local,
-                                  cl_uint n_wait, const cl_event *wait, cl_event *event) {
+// Where our own work fails (out of memory) the application's launch is made all the same; where it
+// fails behind the launch, the driver's answer stands.
+template <class Native>
+cl_int launch_in_any_case(cl_command_queue queue, cl_kernel kernel, const Range &range,
+                          cl_event *event, Native &&native) {
   Api api;
-  cl_int error = CL_OUT_OF_HOST_MEMORY;
-  auto native = [&](cl_kernel which, const size_t *chosen, cl_event *to) {
-    return next.clEnqueueNDRangeKernel(queue, which, dimensions, offset, global, chosen, n_wait,
-                                       wait, to);
+  cl_int error = CL_SUCCESS;
+  bool made = false;
+  auto call = [&](cl_kernel which, const size_t *local, cl_event *to) {
+    made = true;
+    return error = native(which, local, to);
   };
-  quietly([&] {
-    error = launch(queue, kernel, {dimensions, offset, global, local}, event, native);
-  });
+  bool done = quietly([&] { error = launch(queue, kernel, range, event, call); });
+  if (!done && !made) error = native(kernel, range.local, event);
   xpu_window_settle();
   return error;
 }
 
+cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
+                                  const size_t *offset, const size_t *global, const size_t *local,
+                                  cl_uint n_wait, const cl_event *wait, cl_event *event) {
+  auto native = [&](cl_kernel which, const size_t *chosen, cl_event *to) {
+    return next.clEnqueueNDRangeKernel(queue, which, dimensions, offset, global, chosen, n_wait,
+                                       wait, to);
+  };
+  return launch_in_any_case(queue, kernel, {dimensions, offset, global, local}, event, native);
+}
+
 cl_int CL_API_CALL enqueue_task(cl_command_queue queue, cl_kernel kernel, cl_uint n_wait,
                                 const cl_event *wait, cl_event *event) {
-  Api api;
-  cl_int error = CL_OUT_OF_HOST_MEMORY;
   static const size_t one[1] = {1};
   auto native = [&](cl_kernel which, const size_t *, cl_event *to) {
     return next.clEnqueueTask(queue, which, n_wait, wait, to);
   };
-  quietly([&] { error = launch(queue, kernel, {1, nullptr, one, one}, event, native); });
-  xpu_window_settle();
-  return error;
+  return launch_in_any_case(queue, kernel, {1, nullptr, one, one}, event, native);
 }
 
 cl_int CL_API_CALL finish_queue(cl_command_queue queue) {
