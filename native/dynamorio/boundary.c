@@ -8,18 +8,26 @@ static void on_cut(uint64_t slice) {
   unlock();
 }
 
+static void on_window_turned(int open) {
+  lock();
+  window_turn(open != 0);
+  unlock();
+}
+
 static void on_api_enter(void) { thread_enters(false); }
 static void on_callback_enter(void) { thread_enters(true); }
 
 static const struct {
   const char *name;
   void (*call)(void);
+  void *call_with; /* the function's first argument */
 } functions[] = {
-    {"xpu_cut", NULL}, /* takes the slice */
-    {"xpu_api_enter", on_api_enter},
-    {"xpu_api_leave", thread_leaves},
-    {"xpu_callback_enter", on_callback_enter},
-    {"xpu_callback_leave", thread_leaves},
+    {"xpu_cut", NULL, (void *)on_cut},
+    {"xpu_window_turned", NULL, (void *)on_window_turned},
+    {"xpu_api_enter", on_api_enter, NULL},
+    {"xpu_api_leave", thread_leaves, NULL},
+    {"xpu_callback_enter", on_callback_enter, NULL},
+    {"xpu_callback_leave", thread_leaves, NULL},
 };
 
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
@@ -58,7 +66,7 @@ void boundary_insert(void *drcontext, app_pc start, instrlist_t *code) {
       dr_insert_clean_call(drcontext, code, first, (void *)functions[hooks[i].function].call, false,
                            0);
     else
-      dr_insert_clean_call(drcontext, code, first, (void *)on_cut, false, 1,
+      dr_insert_clean_call(drcontext, code, first, functions[hooks[i].function].call_with, false, 1,
                            opnd_create_reg(DR_REG_RDI));
   }
 }

@@ -49,7 +49,8 @@ typedef struct client_options {
   const char *directory; /* execution folder; NULL: count, but write nothing */
   long supervisor;       /* the root process is the one with this parent */
   bool main_image_only;
-  bool raw_clock; /* stamps are CLOCK_MONOTONIC_RAW's, not the TSC's */
+  bool has_window, window_closed; /* the profile's; it is not open at the start */
+  bool raw_clock;                 /* stamps are CLOCK_MONOTONIC_RAW's, not the TSC's */
 } client_options;
 
 extern client_options options;
@@ -59,6 +60,8 @@ bool option_counts_image(const char *path, bool is_main);
 bool option_filters_routines(void);
 bool option_counts_routine(const char *name);
 bool option_counts_thread(uint32_t number);
+bool option_filters_processes(void);
+bool option_counts_process(const char *path);
 const char *option_filters(void); /* those in effect, as one line */
 
 /* ---- images.c: files that code comes from -----------------------------------------------------
@@ -103,6 +106,7 @@ void thread_ends(void *drcontext);
 void thread_enters(bool count); /* device runtime (false) or callback (true) */
 void thread_leaves(void);
 bool thread_is_off(void *drcontext);
+void threads_turned(void); /* the window has opened or closed */
 void threads_flush(uint64_t slice);
 uint64_t threads_total(void); /* instructions of the whole run, from counters never reset */
 size_t threads_known(void);
@@ -142,6 +146,13 @@ void boundary_loaded(const module_data_t *module);
 void boundary_unloaded(const module_data_t *module);
 /* Where a block starts at one of its functions, calls us. */
 void boundary_insert(void *drcontext, app_pc start, instrlist_t *code);
+
+/* ---- window.c: when and where is counted -------------------------------------------------------
+ */
+void window_init(void);
+void window_turn(bool open);
+bool window_is_open(void);
+bool window_excludes_process(void);
 
 /* ---- cuts.c: slices ----------------------------------------------------------------------------
  */

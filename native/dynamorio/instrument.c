@@ -233,7 +233,8 @@ static void insert_run(void *drcontext, instrlist_t *code, const run *r, bool is
   unlock();
   if (id == NO_BLOCK) return;
   live_set live = live_at(drcontext, r->first, is_hot ? SEARCH_HOT : SEARCH_COLD);
-  insert_count(drcontext, code, r->first, live, id, *marked != id / GROUP);
+  /* A window turns in the middle of a fragment: a mark may then have gone to nobody's. */
+  insert_count(drcontext, code, r->first, live, id, options.has_window || *marked != id / GROUP);
   *marked = id / GROUP;
 }
 
@@ -244,6 +245,7 @@ dr_emit_flags_t instrument(void *drcontext, void *tag, instrlist_t *code, bool f
   run r = {0};
   (void)translating;
   unanswered(drcontext, code);
+  if (window_excludes_process()) return DR_EMIT_DEFAULT;
   truncate(drcontext, code);
   for (instr_t *i = instrlist_first_app(code), *next; i; i = next) {
     next = instr_get_next_app(i);

@@ -14,7 +14,7 @@ void unlock(void) { dr_mutex_unlock(mutex); }
 
 static void end_of_process(void) {
   lock();
-  if (root || stream_is_open()) cut_last();
+  if ((root && !window_excludes_process()) || stream_is_open()) cut_last();
   unlock();
 }
 
@@ -164,6 +164,7 @@ DR_EXPORT void dr_client_main(client_id_t id, int argc, const char *argv[]) {
   mutex = dr_mutex_create();
   options_read(argc > 1 ? argv[1] : environment("DYNAMORIO_CONFIGDIR"));
   root = (long)dr_get_parent_id() == options.supervisor;
+  window_init();
   if (!mutex || !threads_init()) return; /* the program runs on, without vectors */
   dr_register_exit_event(end_of_process);
   dr_register_fork_init_event(forked);

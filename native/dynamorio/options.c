@@ -13,7 +13,7 @@ typedef struct patterns {
 } patterns;
 
 static const char *const uncounted[] = {XP_UNCOUNTED_IMAGES};
-static patterns include_images, exclude_images, chosen_routines, thread_numbers;
+static patterns include_images, exclude_images, chosen_routines, thread_numbers, processes;
 
 static void add(patterns *list, const char *pattern) {
   list->item = grown(list->item, &list->room, list->n + 1, sizeof *list->item);
@@ -41,6 +41,9 @@ static void take(const char *line) {
   if ((value = value_of(line, "exclude-image"))) add(&exclude_images, value);
   if ((value = value_of(line, "routine"))) add(&chosen_routines, value);
   if ((value = value_of(line, "thread"))) add(&thread_numbers, value);
+  if ((value = value_of(line, "process"))) add(&processes, value);
+  if (text_equal(line, "window")) options.has_window = true;
+  if (text_equal(line, "window-closed")) options.window_closed = true;
   if (text_equal(line, "main-image-only")) options.main_image_only = true;
 }
 
@@ -99,6 +102,10 @@ bool option_counts_thread(uint32_t number) {
   return thread_numbers.n == 0;
 }
 
+bool option_filters_processes(void) { return processes.n > 0; }
+
+bool option_counts_process(const char *path) { return matches(&processes, path); }
+
 static size_t append(char *line, size_t used, const char *text) {
   while (*text && used + 1 < MAX_LINE) line[used++] = *text++;
   line[used] = 0;
@@ -122,6 +129,7 @@ const char *option_filters(void) {
   used = append_all(line, used, "include-image=", &include_images);
   used = append_all(line, used, "exclude-image=", &exclude_images);
   used = append_all(line, used, "routine=", &chosen_routines);
-  append_all(line, used, "thread=", &thread_numbers);
+  used = append_all(line, used, "thread=", &thread_numbers);
+  append_all(line, used, "process=", &processes);
   return line;
 }

@@ -6,7 +6,7 @@
  *
  * and one of the first two members only, which nobody reads: there the instrumented code counts
  * while the thread must not count. It finds the one or the other through a word of thread-local
- * storage that only the thread itself writes, so threads share nothing while they run.
+ * storage that is the thread's own, so threads share nothing while they run.
  *
  * A flush reads what the owner goes on writing. It takes a group's mark away before it reads the
  * group's counters, and the owner marks after it has counted: what the flush misses is marked
@@ -76,25 +76,32 @@ bool thread_is_off(void *drcontext) {
   return t && is_off(t);
 }
 
-/* By the thread itself. */
 static void set_target(thread *t) {
-  *t->base = t->counters && !is_off(t) ? t->counters->count : t->waste;
+  *t->base = t->counters && !is_off(t) && window_is_open() ? t->counters->count : t->waste;
+}
+
+void threads_turned(void) {
+  for (thread *t = threads; t; t = t->next) set_target(t);
 }
 
 void thread_enters(bool count) {
   thread *t = current(dr_get_current_drcontext());
+  lock(); /* the window may turn */
   if (t->depth < MAX_NEST) {
     t->off &= ~(1ull << t->depth);
     if (!count) t->off |= 1ull << t->depth;
   }
   t->depth++;
   set_target(t);
+  unlock();
 }
 
 void thread_leaves(void) {
   thread *t = current(dr_get_current_drcontext());
+  lock();
   if (t->depth) t->depth--;
   set_target(t);
+  unlock();
 }
 
 /* ---- what the instrumented code needs -------------------------------------------------------- */

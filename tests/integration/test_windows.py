@@ -7,25 +7,45 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import numpy as np
 import pytest
-from command import ROOT, last_json, xpuprof
+from command import ROOT, last_json
+from command import xpuprof as command
 from layered import PROGRAMS, engine, warp_atomics
 
 import xpuprof as package
+from xpuprof.engines.dynamorio import DynamoRio
 from xpuprof.engines.valgrind import Valgrind
 from xpuprof.timing.slices import main_process
 from xpuprof.trace.check import check_run
 from xpuprof.trace.run import Run
 from xpuprof.trace.tables import Process
 
-_probe = Valgrind().probe()
-pytestmark = [
-    pytest.mark.opencl,
-    pytest.mark.valgrind,
-    pytest.mark.skipif(not _probe.available, reason=f"valgrind: {', '.join(_probe.missing)}"),
-]
+pytestmark = [pytest.mark.opencl, pytest.mark.usefixtures("cpu")]
+
+_cpu = {"engine": "valgrind"}
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(Valgrind(), marks=pytest.mark.valgrind), DynamoRio()],
+    ids=lambda engine: engine.name,
+)
+def cpu(request: pytest.FixtureRequest) -> None:
+    """The CPU engine that profiles."""
+    probe = request.param.probe()
+    if not probe.available:
+        pytest.skip(f"{request.param.name}: {', '.join(probe.missing)}")
+    _cpu["engine"] = request.param.name
+
+
+def xpuprof(name: str, *arguments: str | Path, cwd: Path | None = None) -> CompletedProcess[bytes]:
+    """One command, by that engine."""
+    chosen = ("--cpu", _cpu["engine"]) if name in ("profile", "run") else ()
+    return command(name, *chosen, *arguments, cwd=cwd)
+
 
 STEPS = 6
 EXIT_CODE = 7
@@ -240,7 +260,7 @@ PARTICLES = ROOT / "build" / "examples" / "particles"
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Process:
+def whole(cpu: None, tmp_path_factory: pytest.TempPathFactory) -> Process:
     """An unwindowed profile of the example."""
     engine()
     if not PARTICLES.exists():

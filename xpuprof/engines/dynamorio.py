@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from xpuprof.engines.base import CpuOptions, Probe
+from xpuprof.engines.filters import starts_closed
 from xpuprof.engines.native import native_file
 from xpuprof.errors import EngineError
 from xpuprof.trace import clock
@@ -46,7 +47,15 @@ class DynamoRio:
 
     name = "dynamorio"
     honours = frozenset(
-        {"--include-image", "--exclude-image", "--main-image-only", "--routine", "--thread"}
+        {
+            "--include-image",
+            "--exclude-image",
+            "--main-image-only",
+            "--routine",
+            "--thread",
+            "--process",
+            "--window",
+        }
     )
 
     def probe(self) -> Probe:
@@ -125,6 +134,12 @@ def _filters(options: CpuOptions) -> Iterator[str]:
         yield f"routine={pattern}"
     for thread in options.threads:
         yield f"thread={thread}"
+    for glob in options.processes:
+        yield f"process={glob}"
+    if options.window:
+        yield "window"
+    if starts_closed(options.window):
+        yield "window-closed"
     if options.main_image_only:
         yield "main-image-only"
 
