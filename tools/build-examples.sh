@@ -3,5 +3,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p build/examples
-c++ -std=c++17 -O2 -Wall -Wextra -Werror examples/particles/particles.cpp \
+# The program finds its kernels beside its source, whatever the folder that it is started in.
+c++ -std=c++17 -O2 -Wall -Wextra -Werror "$PWD/examples/particles/particles.cpp" \
   -o build/examples/particles -lOpenCL

@@ -2,4 +2,5 @@
 # The main job on an example, with the example's embedded defaults.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-exec .venv/bin/xpuprof run --force -o build/demo -- build/examples/particles
+export PATH="$PWD/.venv/bin:$PATH"
+exec xpuprof run --force -o build/demo -- build/examples/particles

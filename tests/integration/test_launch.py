@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -201,3 +202,31 @@ def test_program_that_forks(tmp_path: Path) -> None:
     done = xpuprof("run", "--json", "-q", "-o", tmp_path / "run", "--", fork)
     assert done.stdout.startswith(b"child\nparent saw 3\n")
     assert last_json(done)["status"] == "complete"
+
+
+@pytest.mark.parametrize("command", ["run", "time", "validate"])
+def test_a_signal_stops_all_executions(tmp_path: Path, command: str) -> None:
+    """GIVEN a command of several executions WHEN it is told to stop in a later one THEN no further
+    one is started, and it ends by the signal."""
+    counted = tmp_path / "counted"
+    program = ["sh", "-c", f"echo >>{counted}; [ $(wc -l <{counted}) -lt 2 ] || sleep 60"]
+    line = [sys.executable, "-m", "xpuprof", command]
+    if command == "validate":
+        done = subprocess.run(
+            [*line[:3], "run", "--cpu", "none", "-q", "-o", tmp_path / "made", "--", "true"]
+        )
+        assert done.returncode == 0
+        line += [tmp_path / "made" / "selection.json"]
+    if command == "run":
+        line += ["--cpu", "none"]
+    line += ["--repeat", "4", "-o", tmp_path / "run", "--", *program]
+    ours = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while not counted.exists() or counted.read_text() != "\n\n":
+        assert ours.poll() is None
+        time.sleep(0.02)
+    ours.terminate()
+    _, said = ours.communicate(timeout=30)
+    assert ours.returncode == -signal.SIGTERM
+    assert counted.read_text() == "\n\n"
+    assert "Traceback" not in said
+    assert json.loads((tmp_path / "run" / "manifest.json").read_text())["status"] == "partial"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from xpuprof.launch.execute import Program, first, profile, time
 from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
 from xpuprof.launch.streams import Input
-from xpuprof.launch.supervise import Ending, end_like
+from xpuprof.launch.supervise import Ending, end_by, end_like
 from xpuprof.report.evaluate import evaluate
 from xpuprof.report.result import as_json as result_json
 from xpuprof.report.result import as_text, warnings
@@ -92,17 +93,18 @@ def command(
         options.note(sentence, quiet)
     source = Input()
 
-    ending = first(writer, program, source)
-    if ending.signal is None:
+    ending = last = first(writer, program, source)
+    if last.undisturbed:
         options.note("native run done; now the instrumented one (its output goes to a file)", quiet)
         # Native runs show and time the program alone: such tools print, and cost time.
-        profile(writer, replace(program, gpu_tool=tool), source, user=False)
-        for i in range(repeat):
-            time(writer, program, source, timer, i, user=False)
+        last = profile(writer, replace(program, gpu_tool=tool), source, user=False)
+    for i in range(repeat):
+        if last.undisturbed:
+            last = time(writer, program, source, timer, i, user=False)
     run = finish(writer, folder)
-    if run.profile is None or ending.signal is not None:
+    if run.profile is None or not run.times or not last.undisturbed:
         _report_unfinished(run, folder, ending, as_json, quiet)
-        return end_like(ending)
+        return end_like(ending) if last is ending or last.stop is None else end_by(last.stop)
 
     chosen = select_run(run, method, seed=seed, processes=processes, **settings)
     write_selection(chosen, folder / "selection.json")
@@ -111,12 +113,12 @@ def command(
         options.print_json(result_json(result))
     else:
         click.echo(as_text(result))
-    for sentence in warnings(result.job):
+    for sentence in [*_doubts(run, ending), *warnings(result.job)]:
         options.note(sentence, quiet)
     if not as_json:
         options.note(
             f"next, here or on another machine: xpuprof validate {folder}/selection.json -- "
-            f"{' '.join(argv)}",
+            f"{shlex.join(argv)}",
             quiet,
         )
     return end_like(ending)
@@ -133,6 +135,16 @@ def _signature(method: str, memory_weight: float | None, recorded: bool) -> dict
     if memory_weight > 0.0 and not recorded:
         raise UsageError("--memory-weight needs stack distances: give --memory, too")
     return {"memory_weight": memory_weight}
+
+
+def _doubts(run: Run, ending: Ending) -> list[str]:
+    """What speaks against the run as a whole, one sentence each."""
+    found = [f"the run is {run.status}: {run.reason}"] if run.reason else []
+    if ending.exit_code:
+        found.append(
+            f"the program ended with exit code {ending.exit_code}; is it the run you meant?"
+        )
+    return found
 
 
 def _report_unfinished(run: Run, folder: Path, ending: Ending, as_json: bool, quiet: bool) -> None:

@@ -16,7 +16,7 @@ from xpuprof.launch.execute import Program, time
 from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
 from xpuprof.launch.streams import Input
-from xpuprof.launch.supervise import end_like
+from xpuprof.launch.supervise import end_by, end_like
 from xpuprof.report.text import seconds
 from xpuprof.report.validation import regions_text
 from xpuprof.sampling.file import read_selection
@@ -96,13 +96,13 @@ def command(
     writer = create_run(folder, force=force, argv=list(argv), seed=0, extra=program.extra)
     options.note_settings(program.settings, quiet)
     source = Input()
-    endings = [
-        time(writer, program, source, timer, i, user=i == 0, again=repeat > 1)
-        for i in range(repeat)
-    ]
+    ending = last = time(writer, program, source, timer, 0, user=True, again=repeat > 1)
+    for i in range(1, repeat):
+        if last.undisturbed:
+            last = time(writer, program, source, timer, i, user=False, again=True)
     run = finish(writer, folder)
-    if endings[0].signal is not None:
-        return end_like(endings[0])
+    if not last.undisturbed:
+        return end_like(ending) if last is ending or last.stop is None else end_by(last.stop)
     walls = [job_of(execution).times() for execution in run.times]
     found = None
     if chosen or specs:
@@ -114,7 +114,7 @@ def command(
             {
                 "run": str(folder),
                 "status": run.status,
-                "exit_code": endings[0].exit_code,
+                "exit_code": ending.exit_code,
                 "slices": len(walls[0]),
                 "seconds": [float(times.sum()) for times in walls],
                 **({"regions": [r.as_json() for r in found]} if found is not None else {}),
@@ -129,4 +129,4 @@ def command(
             f"in {folder}; next: xpuprof profile -- {' '.join(argv)}",
             quiet,
         )
-    return end_like(endings[0])
+    return end_like(ending)

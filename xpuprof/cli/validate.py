@@ -16,7 +16,7 @@ from xpuprof.launch.execute import Program, first, time
 from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
 from xpuprof.launch.streams import Input
-from xpuprof.launch.supervise import Ending, end_like
+from xpuprof.launch.supervise import Ending, end_by, end_like
 from xpuprof.report.validation import validation_text
 from xpuprof.sampling.file import read_selection
 from xpuprof.sampling.selection import Selection
@@ -87,8 +87,9 @@ def command(
     with tempfile.TemporaryDirectory(prefix="xpuprof-validate-") as scratch:
         folder = output or Path(scratch) / "run"
         run, ending = _execute(program, folder, force, argv, timer, repeat)
-        if ending.signal is not None:
-            options.note(f"the program was ended by signal {ending.signal}: no result", quiet)
+        if not ending.undisturbed:
+            stopped = ending.signal or ending.stop
+            options.note(f"the program was ended by signal {stopped}: no result", quiet)
             return end_like(ending)
         timed = from_executions("this run", run.times, dict(run.manifest["machine"]))
     result = validate(chosen, timed, allow_missing=allow_missing, differences=differences)
@@ -122,8 +123,11 @@ def _execute(
         )
     writer = create_run(folder, force=force, argv=list(argv), seed=0, extra=program.extra)
     source = Input()
-    ending = first(writer, program, source)
+    ending = last = first(writer, program, source)
     for i in range(repeat):
-        if ending.signal is None:
-            time(writer, program, source, timer, i, user=False)
-    return finish(writer, folder), ending
+        if last.undisturbed:
+            last = time(writer, program, source, timer, i, user=False)
+    run = finish(writer, folder)
+    if last is not ending and last.stop is not None:
+        end_by(last.stop)
+    return run, ending

@@ -29,11 +29,14 @@ _PASSED_ON = [
     signal.SIGCONT,
 ]
 
+_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
 
 @dataclass(frozen=True)
 class Ending:
     """How the program ended: `exit_code`, or -1 and the `signal` that killed it. Stamps are ticks
-    just before it was started and just after it was waited for."""
+    just before it was started and just after it was waited for. `stop` is the signal by which we
+    were asked to stop meanwhile, whatever the program made of it."""
 
     pid: int
     exit_code: int
@@ -41,6 +44,12 @@ class Ending:
     tsc_start: int
     tsc_end: int
     wall_s: float
+    stop: int | None = None
+
+    @property
+    def undisturbed(self) -> bool:
+        """The program came to its own end, and nobody asked us to stop meanwhile."""
+        return self.signal is None and self.stop is None
 
 
 def run(argv: Sequence[str], environment: Mapping[str, str], streams: Streams) -> Ending:
@@ -60,30 +69,34 @@ def run(argv: Sequence[str], environment: Mapping[str, str], streams: Streams) -
         raise UsageError(
             f"{argv[0]} cannot be started: {error.strerror}; try it without xpuprof first"
         ) from None
-    with _passing_on(pid):
+    with _passing_on(pid) as stops:
         _, status = os.waitpid(pid, 0)
     tsc_end = tsc()
     killed = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
     code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -1
-    return Ending(pid, code, killed, tsc_start, tsc_end, time.monotonic() - began)
+    wall = time.monotonic() - began
+    return Ending(pid, code, killed, tsc_start, tsc_end, wall, stops[0] if stops else None)
 
 
 @contextmanager
-def _passing_on(pid: int) -> Iterator[None]:
-    """Passes signals on to the program while it runs. An interrupt from the terminal reaches the
-    program by itself (same process group), so it is only passed on when it cannot have."""
+def _passing_on(pid: int) -> Iterator[list[int]]:
+    """Passes signals on to the program while it runs; gives those that asked us to stop. An
+    interrupt from the terminal reaches the program by itself (same process group), so it is only
+    passed on when it cannot have."""
+    stops: list[int] = []
 
     def pass_on(number: int, _: FrameType | None) -> None:
+        if number in _STOPS:
+            stops.append(number)
+        if number == signal.SIGINT and from_terminal:
+            return
         with suppress(ProcessLookupError):
             os.kill(pid, number)
 
     from_terminal = _in_foreground()
-    before = {number: signal.signal(number, pass_on) for number in _PASSED_ON}
-    before[signal.SIGINT] = signal.signal(
-        signal.SIGINT, (lambda number, frame: None) if from_terminal else pass_on
-    )
+    before = {number: signal.signal(number, pass_on) for number in (*_PASSED_ON, signal.SIGINT)}
     try:
-        yield
+        yield stops
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -104,10 +117,13 @@ def _in_foreground() -> bool:
 
 def end_like(ending: Ending) -> int:
     """Our own exit code after the program's; does not return when a signal killed it."""
-    if ending.signal is None:
-        return ending.exit_code
+    return ending.exit_code if ending.signal is None else end_by(ending.signal)
+
+
+def end_by(number: int) -> int:
+    """Ends this process by a signal, as a shell would see it; does not return."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the program left its core, if any
-    if ending.signal != signal.SIGKILL:
-        signal.signal(ending.signal, signal.SIG_DFL)
-    os.kill(os.getpid(), ending.signal)
-    return 128 + ending.signal
+    if number != signal.SIGKILL:
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    return 128 + number

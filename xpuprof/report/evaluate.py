@@ -26,6 +26,11 @@ def evaluate(run: Run, selection: Selection) -> Result:
     like = job.keys if job.several else ()
     times = [job_of(execution, like).times() for execution in run.times]
     for execution, one in zip(run.times, times, strict=True):
+        if killed := execution.record.get("signal"):
+            raise InputError(
+                f"{execution.name} was ended by signal {killed}, so it has no time to compare "
+                f"with; record the program anew, or choose without it: xpuprof select {run.path}"
+            )
         if len(one) != selection.slices:
             raise InputError(
                 f"{execution.name} has {len(one)} slices, the selection {selection.slices}: the "

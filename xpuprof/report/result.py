@@ -167,7 +167,7 @@ def warnings(job: Job) -> list[str]:
     if chosen := left_out(job):
         found.append(
             f"{count(chosen)} launches were left out by --kernels: their slices are known by "
-            "kernel name and grid alone"
+            "kernel name, grid and CPU vector (if a CPU engine ran) alone"
         )
     return found
 

@@ -84,7 +84,10 @@ def tables(
     launches = _launches(events, kernels, name)
     grids = _launch_grid(events, len(launches))
     cuts = _finished_cuts(cpu)
-    closed |= complete and (cpu is None or cpu.ended) and _all_known(launches, grids, role)
+    begun = events is not None and events.chunks > 0  # an emptied file is no whole one
+    closed |= (
+        complete and begun and (cpu is None or cpu.ended) and _all_known(launches, grids, role)
+    )
     finished = len(launches) + 1
     if not closed and not (complete and (cpu is None or cpu.ended)):
         finished = _finished(launches, grids, cuts if cpu else None, profile=role == "profile")
