@@ -106,7 +106,8 @@ void thread_ends(void *drcontext);
 void thread_enters(bool count); /* device runtime (false) or callback (true) */
 void thread_leaves(void);
 bool thread_is_off(void *drcontext);
-void threads_turned(void); /* the window has opened or closed */
+void threads_turned(void);   /* the window has opened or closed */
+void threads_mark_all(void); /* before the last look at all counters */
 void threads_flush(uint64_t slice);
 uint64_t threads_total(void); /* instructions of the whole run, from counters never reset */
 size_t threads_known(void);

@@ -49,6 +49,7 @@ void cut(uint64_t ending) {
 }
 
 void cut_last(void) {
+  threads_mark_all();
   cut(slice);
   if (!stream_is_open()) return;
   xp_body record = stream_body(2 * XP_VARINT_MAX);

@@ -13,6 +13,8 @@
  * again, and is in the next slice. The run's total is computed from the counters themselves, over
  * all blocks, so it knows nothing of marks, flushes and cuts and can be checked against their
  * sum. */
+#include <string.h>
+
 #include "client.h"
 
 enum { MAX_NEST = 64 };
@@ -220,6 +222,16 @@ static void collect(counters *c) {
   }
 }
 
+/* A block does not mark its group when one before it in the fragment has: a cut by another thread
+ * in between takes the mark, and leaves the block's count to the next mark. The last look at a
+ * thread must not wait for one. */
+static void mark_all(counters *c) { memset(c->dirty, 1, (blocks_known() + GROUP - 1) / GROUP); }
+
+void threads_mark_all(void) {
+  for (thread *t = threads; t; t = t->next)
+    if (t->counters) mark_all(t->counters);
+}
+
 static void put_vector(uint32_t number, uint64_t slice) {
   uint64_t instructions = 0, last = 0;
   for (size_t i = 0; i < n_pairs; i++)
@@ -284,6 +296,7 @@ void thread_ends(void *drcontext) {
   lock();
   if (t->counters) {
     if (stream_is_open()) emit_known();
+    mark_all(t->counters);
     flush(t, slice_under_way());
     retired_total += total_of(t->counters);
   }
@@ -316,7 +329,10 @@ void threads_forked(void *drcontext) {
   survivor->next = NULL;
   survivor->base = words();
   n_numbered = 0;
-  if (survivor->counters) collect(survivor->counters);
+  if (survivor->counters) {
+    mark_all(survivor->counters);
+    collect(survivor->counters);
+  }
   retired_total = 0;
   base_total = survivor->counters ? total_of(survivor->counters) : 0;
   if (survivor->runtime) return;
