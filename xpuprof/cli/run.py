@@ -19,7 +19,7 @@ from xpuprof.launch.execute import Program, first, profile, time
 from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
 from xpuprof.launch.streams import Input
-from xpuprof.launch.supervise import Ending, end_by, end_like
+from xpuprof.launch.supervise import Ending, end_after, end_like
 from xpuprof.report.evaluate import evaluate
 from xpuprof.report.result import as_json as result_json
 from xpuprof.report.result import as_text, warnings
@@ -104,7 +104,7 @@ def command(
     run = finish(writer, folder)
     if run.profile is None or not run.times or not last.undisturbed:
         _report_unfinished(run, folder, ending, as_json, quiet)
-        return end_like(ending) if last is ending or last.stop is None else end_by(last.stop)
+        return end_after(ending, last)
 
     chosen = select_run(run, method, seed=seed, processes=processes, **settings)
     write_selection(chosen, folder / "selection.json")

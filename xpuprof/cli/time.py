@@ -16,7 +16,7 @@ from xpuprof.launch.execute import Program, time
 from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
 from xpuprof.launch.streams import Input
-from xpuprof.launch.supervise import end_by, end_like
+from xpuprof.launch.supervise import end_after, end_like
 from xpuprof.report.text import seconds
 from xpuprof.report.validation import regions_text
 from xpuprof.sampling.file import read_selection
@@ -102,7 +102,7 @@ def command(
             last = time(writer, program, source, timer, i, user=False, again=True)
     run = finish(writer, folder)
     if not last.undisturbed:
-        return end_like(ending) if last is ending or last.stop is None else end_by(last.stop)
+        return end_after(ending, last)
     walls = [job_of(execution).times() for execution in run.times]
     found = None
     if chosen or specs:

@@ -16,7 +16,7 @@ from xpuprof.launch.execute import Program, first, time
 from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
 from xpuprof.launch.streams import Input
-from xpuprof.launch.supervise import Ending, end_by, end_like
+from xpuprof.launch.supervise import Ending, end_after, end_like
 from xpuprof.report.validation import validation_text
 from xpuprof.sampling.file import read_selection
 from xpuprof.sampling.selection import Selection
@@ -129,5 +129,5 @@ def _execute(
             last = time(writer, program, source, timer, i, user=False)
     run = finish(writer, folder)
     if last is not ending and last.stop is not None:
-        end_by(last.stop)
+        end_after(ending, last)
     return run, ending

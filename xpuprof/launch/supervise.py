@@ -117,10 +117,18 @@ def _in_foreground() -> bool:
 
 def end_like(ending: Ending) -> int:
     """Our own exit code after the program's; does not return when a signal killed it."""
-    return ending.exit_code if ending.signal is None else end_by(ending.signal)
+    return ending.exit_code if ending.signal is None else _end_by(ending.signal)
 
 
-def end_by(number: int) -> int:
+def end_after(first: Ending, last: Ending) -> int:
+    """Our own exit code after several executions, the first of which was the user's: that one's,
+    unless we were asked to stop in a later one; then we end by the signal that asked."""
+    if last is first or last.stop is None:
+        return end_like(first)
+    return _end_by(last.stop)
+
+
+def _end_by(number: int) -> int:
     """Ends this process by a signal, as a shell would see it; does not return."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the program left its core, if any
     if number != signal.SIGKILL:
