@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from xpuprof.sampling.file import write_selection
 from xpuprof.timing.intervals import estimate
 
 if TYPE_CHECKING:
+    from xpuprof.sampling.selection import Selection
     from xpuprof.timing.choose import Processes
 
 PLAN = ("dim", "warp_buckets", "cpu_weight", "memory_weight")
@@ -87,21 +88,7 @@ PLAN = ("dim", "warp_buckets", "cpu_weight", "memory_weight")
 @click.option("--stability", is_flag=True, help="Say how far other seeds and samples move it.")
 @options.as_json
 @options.quiet
-def command(
-    sources: tuple[Path, ...],
-    output: Path | None,
-    force: bool,
-    method: str,
-    processes: Processes,
-    seed: int,
-    workers: int | None,
-    scheduler: str | None,
-    inputs: tuple[Path, ...],
-    stability: bool,
-    as_json: bool,
-    quiet: bool,
-    **chosen: Any,
-) -> None:
+def command(as_json: bool, quiet: bool, **given: Any) -> None:
     """Choose the slices that stand for a recorded run, and write RUN/selection.json.
 
     \b
@@ -114,137 +101,151 @@ def command(
 
     From a SimPoint frequency vector file it also writes .simpoints, .weights and .labels into -o.
     """
-    begin = time.perf_counter()
-    settings = {name: value for name, value in chosen.items() if value is not None}
-    if "per_cluster" in settings:
-        settings["per_cluster"] = _per_cluster(settings["per_cluster"])
-    if "fixed_length" in settings:
-        if not is_frequency_file(sources[0]):
-            raise UsageError("--fixed-length is for .bb files: a run's slices have their lengths")
-        settings["fixed_length"] = settings["fixed_length"] == "on"
-    source = sources[0]
-    if inputs and (len(sources) > 1 or is_frequency_file(source)):
-        raise UsageError("--input is for the selection of one run directory")
-    if len(sources) > 1 or workers or scheduler:
-        result = _from_runs(
-            sources, output, force, method, processes, seed, settings, workers, scheduler
-        )
-    elif is_frequency_file(source):
-        result = _from_frequency_file(source, output, force, seed, settings, begin)
+    asked = _asked(given)
+    if len(asked.sources) > 1 or asked.workers or asked.scheduler:
+        result = _from_runs(asked)
+    elif is_frequency_file(asked.source):
+        result = _from_frequency_file(asked)
     else:
-        result = _from_run(
-            source, output, force, method, processes, seed, settings, inputs, stability, begin
-        )
+        result = _from_run(asked)
     if as_json:
         options.print_json(report.as_json(result))
         return
     click.echo(report.as_text(result))
-    if len(sources) == 1 and not is_frequency_file(source):
-        options.note(f"next: xpuprof validate {output or source}/selection.json -- ./app", quiet)
+    if len(asked.sources) == 1 and not is_frequency_file(asked.source):
+        folder = asked.output or asked.source
+        options.note(f"next: xpuprof validate {folder}/selection.json -- ./app", quiet)
 
 
-def _from_frequency_file(
-    source: Path,
-    output: Path | None,
-    force: bool,
-    seed: int,
-    settings: dict[str, Any],
-    begin: float,
-) -> report.Chosen:
-    """Selects from the file, and writes SimPoint's files and selection.json into `output`."""
-    vectors = read_frequency_file(source)
-    selection, distance = frequency.select(
-        vectors.row_start, vectors.dimension, vectors.value, seed=seed, marker=INTERVAL, **settings
+@dataclass(frozen=True)
+class _Asked:
+    """What the user asked for. `settings` are the options of the method, as far as they were given;
+    seconds count from `begin`, a time of `time.perf_counter`."""
+
+    sources: tuple[Path, ...]
+    output: Path | None
+    force: bool
+    method: str
+    processes: Processes
+    seed: int
+    workers: int | None
+    scheduler: str | None
+    inputs: tuple[Path, ...]
+    stability: bool
+    settings: dict[str, Any]
+    begin: float
+
+    @property
+    def source(self) -> Path:
+        """The first of the sources, which is the only one but for `_from_runs`."""
+        return self.sources[0]
+
+    def chosen(self, selection: Selection, **told: Any) -> report.Chosen:
+        """The answer, with the time that it took until now."""
+        names = ", ".join(map(str, self.sources[:3])) + (", ..." if len(self.sources) > 3 else "")
+        return report.Chosen(names, selection, time.perf_counter() - self.begin, **told)
+
+
+def _asked(given: dict[str, Any]) -> _Asked:
+    """The options, of which those that _Asked has no field for are the method's. Raises UsageError
+    where they contradict the sources."""
+    begin = time.perf_counter()
+    own = {field.name for field in fields(_Asked)}
+    settings = {n: value for n, value in given.items() if n not in own and value is not None}
+    asked = _Asked(
+        **{name: value for name, value in given.items() if name in own},
+        settings=settings,
+        begin=begin,
     )
-    result = report.Chosen(str(source), selection, time.perf_counter() - begin)
-    if output is not None:
-        folder = _folder(output)
-        stem = source.name.removesuffix(".gz").removesuffix(".bb")
-        write_selection(selection, folder / "selection.json", force)
-        write_simpoints(selection, folder / stem, distance, force)
+    if "per_cluster" in settings:
+        settings["per_cluster"] = _per_cluster(settings["per_cluster"])
+    if "fixed_length" in settings:
+        if not is_frequency_file(asked.source):
+            raise UsageError("--fixed-length is for .bb files: a run's slices have their lengths")
+        settings["fixed_length"] = settings["fixed_length"] == "on"
+    if asked.inputs and (len(asked.sources) > 1 or is_frequency_file(asked.source)):
+        raise UsageError("--input is for the selection of one run directory")
+    return asked
+
+
+def _from_frequency_file(asked: _Asked) -> report.Chosen:
+    """Selects from the file, and writes SimPoint's files and selection.json into the output."""
+    vectors = read_frequency_file(asked.source)
+    selection, distance = frequency.select(
+        vectors.row_start,
+        vectors.dimension,
+        vectors.value,
+        seed=asked.seed,
+        marker=INTERVAL,
+        **asked.settings,
+    )
+    result = asked.chosen(selection)
+    if asked.output is not None:
+        folder = _folder(asked.output)
+        stem = asked.source.name.removesuffix(".gz").removesuffix(".bb")
+        write_selection(selection, folder / "selection.json", asked.force)
+        write_simpoints(selection, folder / stem, distance, asked.force)
     return result
 
 
-def _from_run(
-    source: Path,
-    output: Path | None,
-    force: bool,
-    method: str,
-    processes: Processes,
-    seed: int,
-    settings: dict[str, Any],
-    inputs: tuple[Path, ...],
-    stability: bool,
-    begin: float,
-) -> report.Chosen:
-    """Selects from a run directory, and writes selection.json into it (or `output`); of each of
+def _from_run(asked: _Asked) -> report.Chosen:
+    """Selects from a run directory, and writes selection.json into it (or the output); of each of
     several processes also selection-<process>.json."""
     # Tables need pandas, which a frequency file can do without.
     from xpuprof.sampling.identity import hash_inputs
     from xpuprof.timing.choose import run_stability, run_times, select_run
     from xpuprof.trace.run import Run
 
-    run = Run.open(source)
-    selection = select_run(run, method, seed=seed, processes=processes, **settings)
-    if inputs:
-        identity = {**selection.identity, "inputs": hash_inputs(inputs)}
+    run = Run.open(asked.source)
+    method, seed, settings = asked.method, asked.seed, asked.settings
+    selection = select_run(run, method, seed=seed, processes=asked.processes, **settings)
+    if asked.inputs:
+        identity = {**selection.identity, "inputs": hash_inputs(asked.inputs)}
         selection = replace(selection, identity=identity)
-    elapsed = time.perf_counter() - begin
+    result = asked.chosen(selection)
     times = run_times(run, selection.slices)
-    result = report.Chosen(
-        str(source),
-        selection,
-        elapsed,
+    result = replace(
+        result,
         estimate=None if times is None else estimate(selection, times),
-        stability=run_stability(run, method, seed=seed, **settings) if stability else (),
+        stability=run_stability(run, method, seed=seed, **settings) if asked.stability else (),
     )
-    folder = _folder(output or source)
-    write_selection(selection, folder / "selection.json", force)
-    if processes == "each":
+    folder = _folder(asked.output or asked.source)
+    write_selection(selection, folder / "selection.json", asked.force)
+    if asked.processes == "each":
         for number, process in enumerate(selection.identity.get("processes", [])):
             own = parts.part(selection, number)
-            write_selection(own, folder / f"selection-{process['label']}.json", force)
+            write_selection(own, folder / f"selection-{process['label']}.json", asked.force)
     return result
 
 
-def _from_runs(
-    sources: tuple[Path, ...],
-    output: Path | None,
-    force: bool,
-    method: str,
-    processes: Processes,
-    seed: int,
-    settings: dict[str, Any],
-    workers: int | None,
-    scheduler: str | None,
-) -> report.Chosen:
-    """Selects from several runs together, and writes `output`/selection.json."""
+def _from_runs(asked: _Asked) -> report.Chosen:
+    """Selects from several runs together, and writes selection.json into the output."""
     from xpuprof.sampling import job
     from xpuprof.sampling.cluster_method import with_options
     from xpuprof.sampling.farm import open_farm
     from xpuprof.timing.choose import select_runs
 
-    begin = time.perf_counter()
-    if processes == "each":
+    method = asked.method
+    if asked.processes == "each":
         raise UsageError("--processes each is of one run; select from each of the runs by itself")
-    if output is None:
+    if asked.output is None:
         raise UsageError("several runs need a folder for their selection: -o DIR")
     if method not in ("xpu-point", "gpu-point"):
         raise UsageError(f"{method} selects from one run; for several take xpu-point or gpu-point")
-    own = {name: settings.pop(name) for name in PLAN if name in settings}
+    plan = {name: value for name, value in asked.settings.items() if name in PLAN}
+    others = {name: value for name, value in asked.settings.items() if name not in PLAN}
     if method == "gpu-point":
-        own["cpu_weight"] = 0.0
-    with open_farm(workers, scheduler) as farm:
+        plan["cpu_weight"] = 0.0
+    with open_farm(asked.workers, asked.scheduler) as farm:
         selection = select_runs(
-            [str(source.resolve()) for source in sources],
-            job.Plan(seed=seed, **own),
-            with_options(**settings),
+            [str(source.resolve()) for source in asked.sources],
+            job.Plan(seed=asked.seed, **plan),
+            with_options(**others),
             farm,
             method,
         )
-    names = ", ".join(map(str, sources[:3])) + (", ..." if len(sources) > 3 else "")
-    write_selection(selection, _folder(output) / "selection.json", force)
-    return report.Chosen(names, selection, time.perf_counter() - begin)
+    write_selection(selection, _folder(asked.output) / "selection.json", asked.force)
+    return asked.chosen(selection)
 
 
 def _folder(path: Path) -> Path:
