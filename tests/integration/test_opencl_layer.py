@@ -269,6 +269,19 @@ def test_binaries_from_a_programs_own_cache(cases: Path, tmp_path: Path) -> None
     assert not damaged.process.launches["instrumented"].any()
 
 
+def test_child_of_a_process_that_builds(cases: Path, tmp_path: Path) -> None:
+    """GIVEN a thread that holds a lock of ours, within a build, WHEN another one forks THEN the
+    child finds the lock open: it waits for nobody."""
+    folders = {"PROGRAM_CACHE": str(tmp_path / "own"), "XDG_CACHE_HOME": str(tmp_path / "home")}
+    layered([cases, "program_cache"], tmp_path / "a", extra=folders)
+    (origin,) = (tmp_path / "home" / "xpuprof" / "origins").iterdir()
+    origin.unlink()
+    os.mkfifo(origin)  # whoever looks up that binary waits for the pipe's other end
+    folders["PIPE"] = str(origin)
+    ran = layered([cases, "fork_in_build"], tmp_path / "b", extra=folders)
+    assert ran.done.stdout == b"child ended with 7, by signal 0\n", ran.done.stderr
+
+
 def test_two_profiles_are_the_same(cases: Path, tmp_path: Path) -> None:
     """GIVEN one deterministic program WHEN profiled twice THEN slices and vectors agree."""
     first, second = (layered([cases, "programs"], tmp_path / name).process for name in ("a", "b"))

@@ -126,8 +126,8 @@ class KernelFilter {
     return spec_.chooses(kernel, launches_ + 1, called == calls_.end() ? 1 : called->second + 1);
   }
   void launched(const std::string &kernel) {
-    launches_++;
     calls_[kernel]++;
+    launches_++;
   }
   /* A launch that was counted was refused. */
   void take_back(const std::string &kernel) {

@@ -24,9 +24,6 @@ Held<Function> *hold(Function function, void *user) {
 }
 
 using EventNotify = void(CL_CALLBACK *)(cl_event, cl_int, void *);
-using MemNotify = void(CL_CALLBACK *)(cl_mem, void *);
-using ContextNotify = void(CL_CALLBACK *)(cl_context, void *);
-using ReleaseNotify = void(CL_CALLBACK *)(cl_program, void *);
 using ErrorNotify = void(CL_CALLBACK *)(const char *, const void *, size_t, void *);
 using SvmFree = void(CL_CALLBACK *)(cl_command_queue, cl_uint, void *[], void *);
 using NativeKernel = void(CL_CALLBACK *)(void *);
@@ -66,25 +63,22 @@ cl_int CL_API_CALL set_event_callback(cl_event event, cl_int type, EventNotify n
                        });
 }
 
-cl_int CL_API_CALL set_mem_destructor(cl_mem mem, MemNotify notify, void *user) {
-  return with_callback(notify, user, once<MemNotify, cl_mem>, [&](MemNotify function, void *data) {
-    return next.clSetMemObjectDestructorCallback(mem, function, data);
-  });
-}
-
-cl_int CL_API_CALL set_context_destructor(cl_context context, ContextNotify notify, void *user) {
-  return with_callback(notify, user, once<ContextNotify, cl_context>,
-                       [&](ContextNotify function, void *data) {
-                         return next.clSetContextDestructorCallback(context, function, data);
-                       });
-}
-
-cl_int CL_API_CALL set_program_release(cl_program program, ReleaseNotify notify, void *user) {
-  return with_callback(notify, user, once<ReleaseNotify, cl_program>,
-                       [&](ReleaseNotify function, void *data) {
-                         return next.clSetProgramReleaseCallback(program, function, data);
-                       });
-}
+// The three entries that register who is to be told when an object is gone.
+template <auto member>
+struct WhenGone;
+template <class Handle, cl_int (CL_API_CALL *cl_icd_dispatch::*member)(
+                            Handle, void(CL_CALLBACK *)(Handle, void *), void *)>
+struct WhenGone<member> {
+  using Notify = void(CL_CALLBACK *)(Handle, void *);
+  static cl_int CL_API_CALL call(Handle handle, Notify notify, void *user) {
+    return with_callback(notify, user, once<Notify, Handle>, [&](Notify function, void *data) {
+      return (next.*member)(handle, function, data);
+    });
+  }
+  static void put(cl_icd_dispatch *table) {
+    if (next.*member) table->*member = call;
+  }
+};
 
 cl_int CL_API_CALL svm_free(cl_command_queue queue, cl_uint n, void *pointers[], SvmFree notify,
                             void *user, cl_uint n_wait, const cl_event *wait, cl_event *event) {
@@ -182,11 +176,9 @@ void override_callbacks(cl_icd_dispatch *table) {
   table->clCreateContext = create_context;
   table->clCreateContextFromType = create_context_from_type;
   if (next.clSetEventCallback) table->clSetEventCallback = set_event_callback;
-  if (next.clSetMemObjectDestructorCallback)
-    table->clSetMemObjectDestructorCallback = set_mem_destructor;
-  if (next.clSetContextDestructorCallback)
-    table->clSetContextDestructorCallback = set_context_destructor;
-  if (next.clSetProgramReleaseCallback) table->clSetProgramReleaseCallback = set_program_release;
+  WhenGone<&cl_icd_dispatch::clSetMemObjectDestructorCallback>::put(table);
+  WhenGone<&cl_icd_dispatch::clSetContextDestructorCallback>::put(table);
+  WhenGone<&cl_icd_dispatch::clSetProgramReleaseCallback>::put(table);
   if (next.clEnqueueSVMFree) table->clEnqueueSVMFree = svm_free;
   table->clEnqueueNativeKernel = enqueue_native;
 }

@@ -1,9 +1,10 @@
 // cl_khr_command_buffer: launches that are recorded once and run many times.
 #include "command_buffers.hpp"
 
+#include <functional>
 #include <utility>
 
-#include "launches.hpp"
+#include "replays.hpp"
 
 namespace layer {
 
@@ -58,38 +59,29 @@ cl_int record_kernel(clCommandNDRangeKernelKHR_fn native, cl_command_buffer_khr 
     return native(buffer, queue, properties, which, dimensions, offset, global, chosen, n, wait,
                   point, handle);
   };
-  auto buffer_record = buffers.find(buffer);
-  if (!buffer_record) return put(kernel, local);
-  cl_int error = CL_OUT_OF_HOST_MEMORY;
-  quietly([&] {
-    std::lock_guard<std::mutex> guard(buffer_record->lock);
-    error =
-        record(queue ? queue : buffer_record->queue, kernel, {dimensions, offset, global, local},
-               handle != nullptr, &buffer_record->launches, put);
-  });
-  return error;
+  auto record_of = buffers.find(buffer);
+  if (!record_of) return put(kernel, local);
+  std::lock_guard<std::mutex> guard(record_of->lock);
+  // By reference: to hold the function itself would take memory.
+  return record(queue ? queue : record_of->queue, kernel, {dimensions, offset, global, local},
+                handle != nullptr, &record_of->launches, std::ref(put));
 }
 
 cl_int enqueue_command_buffer(clEnqueueCommandBufferKHR_fn native, cl_uint n,
                               cl_command_queue *queues, cl_command_buffer_khr buffer,
                               cl_uint n_wait, const cl_event *wait, cl_event *event) {
   Api api;
-  RecordedLaunches launches;
-  cl_command_queue instead = n && queues ? queues[0] : nullptr;
-  quietly([&] {
-    auto record = buffers.find(buffer);
-    if (!record) return;
-    std::lock_guard<std::mutex> guard(record->lock);
-    launches = record->launches;
-  });
   auto enqueue = [&](const WaitList &behind, cl_event *to) {
     if (behind.empty() || (n_wait && !wait)) return native(n, queues, buffer, n_wait, wait, to);
     WaitList all(wait, wait + n_wait);
     all.insert(all.end(), behind.begin(), behind.end());
     return native(n, queues, buffer, static_cast<cl_uint>(all.size()), all.data(), to);
   };
-  cl_int error = CL_OUT_OF_HOST_MEMORY;
-  quietly([&] { error = replay(launches, instead, event, enqueue); });
+  auto record = buffers.find(buffer);
+  if (!record) return enqueue({}, event);
+  // What is recorded stays as it is once the driver takes the buffer.
+  cl_int error =
+      replay(record->launches, n && queues ? queues[0] : nullptr, event, std::ref(enqueue));
   xpu_window_settle();
   return error;
 }

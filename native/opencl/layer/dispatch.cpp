@@ -64,6 +64,7 @@ static cl_int init(cl_uint entries, const cl_icd_dispatch *target, cl_uint *entr
   }
   std::memcpy(&next, target, *entries_ret * sizeof(void *));
   fill_table();
+  register_forks();
   *table_ret = &table;
   return CL_SUCCESS;
 }

@@ -144,4 +144,7 @@ std::shared_ptr<const Origin> origin_of(const std::string &binary) {
   return origin;
 }
 
+void hold_origins() { lock.lock(); }
+void release_origins() { lock.unlock(); }
+
 }  // namespace layer

@@ -25,5 +25,9 @@ void keep_origin(const std::string &binary, const Origin &origin);
 // NULL: the binary was never seen to be made.
 std::shared_ptr<const Origin> origin_of(const std::string &binary);
 
+// Around a fork, so that the child finds the lock free and what it guards whole.
+void hold_origins();
+void release_origins();
+
 }  // namespace layer
 #endif

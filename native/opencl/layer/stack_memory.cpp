@@ -254,8 +254,11 @@ void recording_finished(const Device &device, uint64_t launch, RecordedAccesses 
     waiting.finished = true;
     break;
   }
-  for (; !stack.waiting.empty() && stack.waiting.front().finished; stack.waiting.pop_front())
-    take_in(&stack.stack, stack.waiting.front().launch, stack.waiting.front().accesses);
+  for (; !stack.waiting.empty() && stack.waiting.front().finished; stack.waiting.pop_front()) {
+    const Waiting &first = stack.waiting.front();
+    if (!quietly([&] { take_in(&stack.stack, first.launch, first.accesses); }))
+      stack.stack.failed = 1;
+  }
 }
 
 void forget_stacks() {

@@ -486,6 +486,58 @@ static void forks(void) {
   show_sink("forks");
 }
 
+static void *build_from_cache(void *ended) {
+  static unsigned char bytes[1 << 24], *start = bytes;
+  FILE *file = fopen(getenv("PROGRAM_CACHE"), "rb");
+  size_t size = fread(bytes, 1, sizeof bytes, file);
+  cl_int error, status;
+  fclose(file);
+  cl_program own = clCreateProgramWithBinary(context, 1, &device, &size,
+                                             (const unsigned char **)&start, &status, &error);
+  must(error, "from binary");
+  must(clBuildProgram(own, 1, &device, "", NULL, NULL), "build");
+  return ended;
+}
+
+/* Lets go, late, whoever waits for the other end of the pipe $PIPE. */
+static void *open_pipe(void *ended) {
+  usleep(400000);
+  for (int i = 0; i < 100; i++, usleep(10000)) {
+    int end = open(getenv("PIPE"), O_WRONLY | O_NONBLOCK);
+    if (end < 0) continue;
+    close(end);
+    break;
+  }
+  return ended;
+}
+
+/* The process forks while another of its threads waits, for that pipe, within a build. */
+static void fork_in_build(void) {
+  static unsigned char bytes[1 << 24], *start = bytes;
+  pthread_t builder, opener;
+  size_t made;
+  cl_program other = build(SOURCE, "-DSTEP=4");
+  must(clGetProgramInfo(other, CL_PROGRAM_BINARY_SIZES, sizeof made, &made, NULL), "size");
+  must(clGetProgramInfo(other, CL_PROGRAM_BINARIES, sizeof start, &start, NULL), "binary");
+  pthread_create(&builder, NULL, build_from_cache, NULL);
+  pthread_create(&opener, NULL, open_pipe, NULL);
+  usleep(200000);
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(10);
+    must(clGetProgramInfo(other, CL_PROGRAM_BINARIES, sizeof start, &start, NULL), "binary");
+    must(clRetainCommandQueue(queue), "retain");
+    must(clReleaseCommandQueue(queue), "release");
+    _exit(7);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  printf("child ended with %d, by signal %d\n", WEXITSTATUS(status), WTERMSIG(status));
+  pthread_join(builder, NULL);
+  pthread_join(opener, NULL);
+}
+
 static void killed(void) {
   cl_kernel kernel = trips_kernel();
   for (int i = 0; i < 100; i++) must(run_1d(queue, kernel, 256, 32), "launch");
@@ -589,6 +641,7 @@ static const struct one_case CASES[] = {{"shapes", shapes},
                                         {"local_memory", local_memory},
                                         {"sub_devices", sub_devices},
                                         {"forks", forks},
+                                        {"fork_in_build", fork_in_build},
                                         {"killed", killed},
                                         {"nothing", nothing},
                                         {"contexts", contexts},

@@ -1,0 +1,59 @@
+"""Allocations of the OpenCL layer that fail, one after the other: the program's calls are made all
+the same, and every launch is counted."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from layered import PROGRAMS, layered, natively
+from test_opencl_layer import same
+
+pytestmark = pytest.mark.opencl
+ROUNDS = 80
+PER_ROUND = {"launch": 1, "task": 1, "record": 4, "replay": 4}
+LAUNCHES = {case: 1 + ROUNDS * n for case, n in PER_ROUND.items()}
+REASON = "instrumenting the launch failed (out of memory)"
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program `out_of_memory`."""
+    target = tmp_path_factory.mktemp("memory") / "out_of_memory"
+    flags = ["-O1", "-Wall", "-Wextra", "-Wno-deprecated-declarations", "-rdynamic"]
+    source = PROGRAMS / "out_of_memory.c"
+    subprocess.run(["cc", *flags, source, "-o", target, "-lOpenCL", "-lpthread"], check=True)
+    return target
+
+
+@pytest.mark.parametrize("case", LAUNCHES)
+def test_each_allocation_fails_once(program: Path, tmp_path: Path, case: str) -> None:
+    """GIVEN the n-th allocation of a call fails, for each n, THEN the output is the program's own,
+    and each launch is counted, without vectors and with the reason where ours failed early."""
+    native = natively([program, case])
+    if native.done.stdout.startswith(b"no "):
+        pytest.skip("the device has no command buffers")
+    note = tmp_path / "failed"
+    ran = layered([program, case], tmp_path / "p", extra={"FAILED": str(note)})
+    same(native, ran)
+    failed = int(note.read_text())
+    assert 5 < failed < LAUNCHES[case]  # the last rounds had no such allocation any more
+    launches = ran.process.launches
+    assert len(launches) == LAUNCHES[case]
+    reasons = launches.loc[~launches["instrumented"], "reason"]
+    assert 0 < len(reasons) <= LAUNCHES[case] // 2
+    assert REASON in set(reasons)
+    assert "gpu_engine_failed" not in ran.process.meta
+
+
+@pytest.mark.parametrize("case", LAUNCHES)
+def test_memory_is_out_from_then_on(program: Path, tmp_path: Path, case: str) -> None:
+    """GIVEN that all later ones of the call fail too THEN the output is the program's own; a launch
+    that could not even be counted is told."""
+    native = natively([program, case])
+    if native.done.stdout.startswith(b"no "):
+        pytest.skip("the device has no command buffers")
+    ran = layered([program, case, "on"], tmp_path / "p")
+    same(native, ran)
+    assert len(ran.process.launches) == LAUNCHES[case] or "gpu_engine_failed" in ran.process.meta
