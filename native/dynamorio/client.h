@@ -141,6 +141,10 @@ live_set live_at(void *drcontext, instr_t *from, int search);
 dr_emit_flags_t instrument(void *drcontext, void *tag, instrlist_t *code, bool for_trace,
                            bool translating);
 
+/* ---- calls.c: return addresses -----------------------------------------------------------------
+ */
+void split_call(void *drcontext, instrlist_t *code); /* the one that ends the block */
+
 /* ---- boundary.c: libxpuprof_rt in the program --------------------------------------------------
  */
 void boundary_loaded(const module_data_t *module);

@@ -261,6 +261,7 @@ dr_emit_flags_t instrument(void *drcontext, void *tag, instrlist_t *code, bool f
     if (is_repeated(i)) insert_repeated(drcontext, code, i, at);
     r.first = NULL;
   }
+  split_call(drcontext, code);
   boundary_insert(drcontext, dr_fragment_app_pc(tag), code);
   return DR_EMIT_DEFAULT;
 }
