@@ -13,10 +13,12 @@
 #include "dr_api.h"
 #include "writer.h"
 
-/* Blocks known at most: it sizes the per-thread reservations (memory is committed when touched). */
-enum { MAX_BLOCKS = 1 << 22 };
+/* Blocks and paths known at most: they size the per-thread reservations (memory is committed when
+ * touched), of which block b counts in cell b, and path p in cell PATH_CELLS + p. */
+enum { MAX_BLOCKS = 1 << 22, MAX_PATHS = 1 << 21 };
+enum { PATH_CELLS = MAX_BLOCKS, CELLS = MAX_BLOCKS + MAX_PATHS, MARKS_OFFSET = 8 * CELLS };
 
-/* Blocks that share a dirty mark. A cut looks only into marked groups. */
+/* Cells that share a dirty mark. A cut looks only into marked groups. */
 enum { GROUP = 32 };
 
 /* ---- base.c: what a C library would give ------------------------------------------------------
@@ -92,7 +94,17 @@ enum { NO_BLOCK = 0xffffffff };
 uint32_t block_id(app_pc start, size_t bytes, uint32_t instructions);
 size_t blocks_known(void);
 uint32_t block_instructions(uint32_t id);
+bool block_holds(void *drcontext, uint32_t id, app_pc pc); /* an instruction of it is there */
 void blocks_emit(size_t first);
+
+/* ---- paths.c: blocks that run one behind the other in a trace ---------------------------------
+ */
+enum { NO_PATH = 0xffffffff };
+uint32_t path_with(uint32_t before, uint32_t block); /* `before`, and then the block */
+size_t paths_known(void);
+uint32_t path_before(uint32_t path);
+uint32_t path_block(uint32_t path); /* its last one */
+uint64_t path_instructions(uint32_t path);
 
 /* ---- threads.c: counters of threads -----------------------------------------------------------
  */
@@ -106,6 +118,8 @@ void thread_ends(void *drcontext);
 void thread_enters(bool count); /* device runtime (false) or callback (true) */
 void thread_leaves(void);
 bool thread_is_off(void *drcontext);
+/* How many blocks the trace has that the thread is building. */
+unsigned thread_extends_trace(void *drcontext, void *tag);
 void threads_turned(void);   /* the window has opened or closed */
 void threads_mark_all(void); /* before the last look at all counters */
 void threads_flush(uint64_t slice);
@@ -115,12 +129,13 @@ void threads_emit(size_t first);
 void threads_forked(void *drcontext);
 /* What the instrumented code needs: where a thread finds its counters. */
 void thread_insert_base(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t to);
+bool thread_is_base(opnd_t operand);
 uint64_t *thread_counters(void);  /* of the calling thread */
+void thread_count(uint32_t cell); /* of the calling thread's */
 void thread_keep(uint64_t value); /* a word of the calling thread's, for ... */
 void thread_insert_keep(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t from);
 void thread_insert_kept(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t to);
 uint64_t thread_kept(void);
-enum { MARKS_OFFSET = 8 * MAX_BLOCKS };
 
 /* ---- live.c: what the program needs behind an instruction -------------------------------------
  */
@@ -135,6 +150,41 @@ typedef struct live_set {
 enum { SEARCH_COLD = 0, SEARCH_HOT = 50 };
 
 live_set live_at(void *drcontext, instr_t *from, int search);
+live_set live_from(void *drcontext, app_pc pc, int search);
+/* Where a branch in the middle of a trace leaves it, `next` being what follows in the trace. */
+app_pc way_out(void *drcontext, instr_t *branch, instr_t *next);
+
+/* ---- counting.c --------------------------------------------------------------------------------
+ */
+typedef struct scratch {
+  reg_id_t reg;
+  bool is_free;
+  dr_spill_slot_t slot;
+} scratch;
+
+scratch take_register(void *drcontext, instrlist_t *code, instr_t *where, live_set live,
+                      uint32_t taken, dr_spill_slot_t slot);
+void give_register_back(void *drcontext, instrlist_t *code, instr_t *where, scratch s);
+void insert_mark(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t base, uint32_t cell);
+/* cell += amount (a register, or else 1) without touching the flags; `value` is lost. */
+void insert_add(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t base, uint32_t cell,
+                reg_id_t value, reg_id_t amount);
+void insert_count(void *drcontext, instrlist_t *code, instr_t *where, live_set live, uint32_t cell,
+                  bool mark);
+/* The cell that an operand of such code counts in. */
+enum { NO_CELL = 0xffffffff };
+uint32_t counted_cell(opnd_t operand);
+
+/* ---- traces.c ----------------------------------------------------------------------------------
+ */
+void trace_label_block(void *drcontext, instrlist_t *code, instr_t *where, uint32_t id);
+void trace_label_end(void *drcontext, instrlist_t *code, instr_t *where);
+dr_custom_trace_action_t extend_trace(void *drcontext, void *tag, void *next_tag);
+dr_emit_flags_t instrument_trace(void *drcontext, void *tag, instrlist_t *code, bool translating);
+
+/* ---- faults.c ----------------------------------------------------------------------------------
+ */
+dr_signal_action_t count_until_fault(void *drcontext, dr_siginfo_t *signal);
 
 /* ---- instrument.c ------------------------------------------------------------------------------
  */

@@ -1,9 +1,6 @@
-/* Inline counting. Code is cut into basic blocks by the rules that the Valgrind tool goes by (which
- * are VEX's), so that both know the same blocks; at the start of each goes
- *
- *   register = word of the thread;  register->count[id] += 1;  register->dirty[id / GROUP] = 1
- *
- * with a register and flags that the program does not need there, if that can be seen. */
+/* Code is cut into basic blocks by the rules that the Valgrind tool goes by (which are VEX's), so
+ * that both know the same blocks. In a fragment of its own each block is counted at its start. Of
+ * one on its way into a trace the start is only labelled: traces.c counts. */
 #include "client.h"
 
 /* VEX's longest superblock, in instructions. */
@@ -58,78 +55,6 @@ static bool ends_block(instr_t *i) {
   }
 }
 
-/* ---- registers for the instrumented code ------------------------------------------------------
- */
-
-typedef struct scratch {
-  reg_id_t reg;
-  bool is_free;
-  dr_spill_slot_t slot;
-} scratch;
-
-/* A register for use in front of `where`: one of those that the program does not need there, or
- * else one that the next instruction does not wait for. `taken` are not to be had. */
-static scratch take(void *drcontext, instrlist_t *code, instr_t *where, live_set live,
-                    uint32_t taken, dr_spill_slot_t slot) {
-  scratch s = {DR_REG_NULL, true, slot};
-  taken |= LIVE_REGISTER(DR_REG_RSP);
-  for (reg_id_t r = DR_REG_RAX; r <= DR_REG_R15; r++)
-    if (!((live.registers | taken) & LIVE_REGISTER(r))) {
-      s.reg = r;
-      return s;
-    }
-  for (reg_id_t r = DR_REG_R15; r >= DR_REG_RAX; r--)
-    if (!(taken & LIVE_REGISTER(r))) {
-      s.reg = r;
-      if (!where || !instr_uses_reg(where, r)) break;
-    }
-  s.is_free = false;
-  dr_save_reg(drcontext, code, where, s.reg, slot);
-  return s;
-}
-
-static void give_back(void *drcontext, instrlist_t *code, instr_t *where, scratch s) {
-  if (!s.is_free) dr_restore_reg(drcontext, code, where, s.reg, s.slot);
-}
-
-/* ---- counting -------------------------------------------------------------------------------- */
-
-static opnd_t cell_of(reg_id_t base, uint32_t id) { return OPND_CREATE_MEM64(base, (int)(8 * id)); }
-
-static void insert_mark(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t base,
-                        uint32_t id) {
-  opnd_t mark = OPND_CREATE_MEM8(base, (int)(MARKS_OFFSET + id / GROUP));
-  instrlist_meta_preinsert(code, where, INSTR_CREATE_mov_st(drcontext, mark, OPND_CREATE_INT8(1)));
-}
-
-/* cell += amount (a register, or else 1) without touching the flags. */
-static void insert_add(void *drcontext, instrlist_t *code, instr_t *where, opnd_t cell,
-                       reg_id_t value, reg_id_t amount) {
-  opnd_t sum = opnd_create_base_disp(value, amount, amount ? 1 : 0, amount ? 0 : 1, OPSZ_lea);
-  instrlist_meta_preinsert(code, where,
-                           INSTR_CREATE_mov_ld(drcontext, opnd_create_reg(value), cell));
-  instrlist_meta_preinsert(code, where, INSTR_CREATE_lea(drcontext, opnd_create_reg(value), sum));
-  instrlist_meta_preinsert(code, where,
-                           INSTR_CREATE_mov_st(drcontext, cell, opnd_create_reg(value)));
-}
-
-static void insert_count(void *drcontext, instrlist_t *code, instr_t *where, live_set live,
-                         uint32_t id, bool mark) {
-  scratch base = take(drcontext, code, where, live, 0, SPILL_SLOT_1);
-  opnd_t cell = cell_of(base.reg, id);
-  if (!live.flags) {
-    thread_insert_base(drcontext, code, where, base.reg);
-    instrlist_meta_preinsert(code, where, INSTR_CREATE_add(drcontext, cell, OPND_CREATE_INT8(1)));
-  } else {
-    scratch value = take(drcontext, code, where, live, LIVE_REGISTER(base.reg), SPILL_SLOT_2);
-    thread_insert_base(drcontext, code, where, base.reg);
-    insert_add(drcontext, code, where, cell, value.reg, DR_REG_NULL);
-    give_back(drcontext, code, where, value);
-  }
-  if (mark) insert_mark(drcontext, code, where, base.reg, id);
-  give_back(drcontext, code, where, base);
-}
-
 /* ---- repeated string instructions ------------------------------------------------------------ */
 /* One counts a round, and one for its closing test: all but the first of these are executions of
  * the block that consists of it alone. The counter register tells their number. */
@@ -147,19 +72,19 @@ static void count_compared(uint32_t id, int ends_when_zero) {
 static void insert_rounds(void *drcontext, instrlist_t *code, instr_t *where, uint32_t id) {
   static const live_set all = {~0u, ~0u};
   uint32_t taken = LIVE_REGISTER(DR_REG_RCX);
-  scratch base = take(drcontext, code, where, all, taken, SPILL_SLOT_1);
+  scratch base = take_register(drcontext, code, where, all, taken, SPILL_SLOT_1);
   taken |= LIVE_REGISTER(base.reg);
-  scratch rounds = take(drcontext, code, where, all, taken, SPILL_SLOT_2);
+  scratch rounds = take_register(drcontext, code, where, all, taken, SPILL_SLOT_2);
   thread_insert_kept(drcontext, code, where, rounds.reg);
   thread_insert_base(drcontext, code, where, base.reg);
   insert_mark(drcontext, code, where, base.reg, id);
   /* The counter register is zero now; none of these touches the flags. */
-  insert_add(drcontext, code, where, cell_of(base.reg, id), DR_REG_RCX, rounds.reg);
+  insert_add(drcontext, code, where, base.reg, id, DR_REG_RCX, rounds.reg);
   instrlist_meta_preinsert(
       code, where,
       INSTR_CREATE_mov_imm(drcontext, opnd_create_reg(DR_REG_ECX), OPND_CREATE_INT32(0)));
-  give_back(drcontext, code, where, rounds);
-  give_back(drcontext, code, where, base);
+  give_register_back(drcontext, code, where, rounds);
+  give_register_back(drcontext, code, where, base);
 }
 
 static void insert_repeated(void *drcontext, instrlist_t *code, instr_t *i, app_pc at) {
@@ -226,15 +151,17 @@ typedef struct run {
   uint32_t instructions;
 } run;
 
-static void insert_run(void *drcontext, instrlist_t *code, const run *r, bool is_hot,
+static void insert_run(void *drcontext, instrlist_t *code, const run *r, bool for_trace,
                        uint32_t *marked) {
   lock();
   uint32_t id = block_id(r->start, (size_t)(r->end - r->start), r->instructions);
   unlock();
   if (id == NO_BLOCK) return;
-  live_set live = live_at(drcontext, r->first, is_hot ? SEARCH_HOT : SEARCH_COLD);
+  if (for_trace) trace_label_block(drcontext, code, r->first, id);
   /* A window turns in the middle of a fragment: a mark may then have gone to nobody's. */
-  insert_count(drcontext, code, r->first, live, id, options.has_window || *marked != id / GROUP);
+  insert_count(drcontext, code, r->first, live_at(drcontext, r->first, SEARCH_COLD), id,
+               options.has_window || *marked != id / GROUP);
+  if (for_trace) trace_label_end(drcontext, code, r->first);
   *marked = id / GROUP;
 }
 

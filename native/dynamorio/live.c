@@ -125,15 +125,34 @@ static void follow(void *drcontext, search *s, app_pc pc, live_set open) {
   instr_free(drcontext, &i);
 }
 
+app_pc way_out(void *drcontext, instr_t *branch, instr_t *next) {
+  app_pc target = instr_get_branch_target_pc(branch);
+  if (instr_get_app_pc(next) != target) return target;
+  return decode_next_pc(drcontext, instr_get_app_pc(branch));
+}
+
+live_set live_from(void *drcontext, app_pc pc, int look_ahead) {
+  search s = {.left = look_ahead};
+  follow(drcontext, &s, pc, (live_set){0xffff, EFLAGS_WRITE_6});
+  return s.live;
+}
+
+/* Nothing is known of where control goes from here but by going on in the fragment. */
+static bool is_opaque(instr_t *i) { return instr_is_mbr(i) || instr_is_syscall(i); }
+
 live_set live_at(void *drcontext, instr_t *from, int look_ahead) {
   search s = {.left = look_ahead};
   live_set open = {0xffff, EFLAGS_WRITE_6};
-  instr_t *last = NULL;
-  for (instr_t *i = from; i && !is_decided(&open); i = instr_get_next_app(i)) {
+  instr_t *last = NULL, *next;
+  for (instr_t *i = instr_is_app(from) ? from : instr_get_next_app(from); i; i = next) {
+    next = instr_get_next_app(i);
     decide(i, &open, &s.live);
     last = i;
+    if (is_decided(&open) || is_opaque(i)) break;
+    if (next && instr_is_cbr(i)) follow(drcontext, &s, way_out(drcontext, i, next), open);
   }
-  if (look_ahead && last && !is_decided(&open))
+  if (is_decided(&open)) return s.live;
+  if (look_ahead && last)
     go_on(drcontext, &s, last, decode_next_pc(drcontext, instr_get_app_pc(last)), open);
   else
     need(&s, open);

@@ -176,4 +176,7 @@ DR_EXPORT void dr_client_main(client_id_t id, int argc, const char *argv[]) {
   dr_register_pre_syscall_event(before_call);
   dr_register_post_syscall_event(after_call);
   dr_register_bb_event(instrument);
+  dr_register_trace_event(instrument_trace);
+  dr_register_end_trace_event(extend_trace);
+  dr_register_signal_event(count_until_fault);
 }

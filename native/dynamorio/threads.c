@@ -1,8 +1,8 @@
 /* Counters of threads. Every thread owns two reservations:
  *
- *   u64 count[MAX_BLOCKS]      executions of the block, never reset
- *   u8 dirty[MAX_BLOCKS/GROUP] set by the instrumented code beside the counter
- *   u64 seen[MAX_BLOCKS]       the counters at the last flush
+ *   u64 count[CELLS]      executions of the block or path, never reset
+ *   u8 dirty[CELLS/GROUP] set by the instrumented code beside the counter
+ *   u64 seen[CELLS]       the counters at the last flush
  *
  * and one of the first two members only, which nobody reads: there the instrumented code counts
  * while the thread must not count. It finds the one or the other through a word of thread-local
@@ -20,9 +20,9 @@
 enum { MAX_NEST = 64 };
 
 typedef struct counters {
-  uint64_t count[MAX_BLOCKS];
-  uint8_t dirty[MAX_BLOCKS / GROUP];
-  uint64_t seen[MAX_BLOCKS];
+  uint64_t count[CELLS];
+  uint8_t dirty[CELLS / GROUP];
+  uint64_t seen[CELLS];
 } counters;
 
 _Static_assert(offsetof(counters, dirty) == MARKS_OFFSET, "what the instrumented code marks");
@@ -38,6 +38,8 @@ typedef struct thread {
   bool runtime;    /* belongs to the device runtime */
   uint32_t depth;  /* of nested calls into the device runtime and back */
   uint64_t off;    /* bit d: at depth d + 1 counting is off */
+  void *trace;     /* the one that it is building, and of how many blocks */
+  unsigned trace_blocks;
 } thread;
 
 /* A thread is numbered by its creator, so that numbers follow the order of creation, and found by
@@ -76,6 +78,15 @@ static thread *current(void *drcontext) { return dr_get_tls_field(drcontext); }
 bool thread_is_off(void *drcontext) {
   const thread *t = current(drcontext);
   return t && is_off(t);
+}
+
+unsigned thread_extends_trace(void *drcontext, void *tag) {
+  thread *t = current(drcontext);
+  if (t->trace != tag) {
+    t->trace = tag;
+    t->trace_blocks = 0;
+  }
+  return ++t->trace_blocks;
 }
 
 static void set_target(thread *t) {
@@ -120,11 +131,22 @@ void thread_insert_kept(void *drcontext, instrlist_t *code, instr_t *where, reg_
   dr_insert_read_raw_tls(drcontext, code, where, tls_segment, tls_offset + 8, to);
 }
 
+bool thread_is_base(opnd_t operand) {
+  return opnd_is_far_base_disp(operand) && opnd_get_segment(operand) == tls_segment &&
+         opnd_get_base(operand) == DR_REG_NULL && opnd_get_disp(operand) == (int)tls_offset;
+}
+
 static uint64_t **words(void) {
   return (uint64_t **)((byte *)dr_get_dr_segment_base(tls_segment) + tls_offset);
 }
 
 uint64_t *thread_counters(void) { return words()[0]; }
+
+void thread_count(uint32_t cell) {
+  uint64_t *counters = thread_counters();
+  counters[cell]++;
+  ((uint8_t *)counters)[MARKS_OFFSET + cell / GROUP] = 1;
+}
 
 uint64_t thread_kept(void) { return (uint64_t)words()[1]; }
 
@@ -196,36 +218,74 @@ typedef struct pair {
 static pair *pairs;
 static size_t n_pairs, pairs_room;
 
-static void flush_group(counters *c, uint32_t first) {
-  pairs = grown(pairs, &pairs_room, n_pairs + GROUP, sizeof *pairs);
-  for (uint32_t b = first; b < first + GROUP; b++) {
-    uint64_t now = __atomic_load_n(&c->count[b], __ATOMIC_RELAXED);
-    if (now == c->seen[b]) continue;
-    pairs[n_pairs++] = (pair){b, now - c->seen[b]};
-    c->seen[b] = now;
+/* Executions by way of paths, in the flush under way, and groups of blocks that have such. */
+static uint64_t by_path[MAX_BLOCKS];
+static uint8_t has_path[MAX_BLOCKS / GROUP];
+
+static uint64_t grown_by(counters *c, uint32_t cell) {
+  uint64_t now = __atomic_load_n(&c->count[cell], __ATOMIC_RELAXED), by = now - c->seen[cell];
+  c->seen[cell] = now;
+  return by;
+}
+
+static void walk_paths(counters *c, uint32_t first) {
+  for (uint32_t cell = first; cell < first + GROUP; cell++) {
+    uint64_t executions = grown_by(c, cell);
+    if (!executions) continue;
+    for (uint32_t p = cell - PATH_CELLS; p != NO_PATH; p = path_before(p)) {
+      by_path[path_block(p)] += executions;
+      has_path[path_block(p) / GROUP] = 1;
+    }
   }
 }
 
+static void pair_blocks(counters *c, uint32_t first) {
+  pairs = grown(pairs, &pairs_room, n_pairs + GROUP, sizeof *pairs);
+  for (uint32_t b = first; b < first + GROUP; b++) {
+    uint64_t executions = grown_by(c, b) + by_path[b];
+    by_path[b] = 0;
+    if (executions) pairs[n_pairs++] = (pair){b, executions};
+  }
+}
+
+/* Marks of eight groups. */
+typedef union marks {
+  uint64_t word;
+  uint8_t mark[8];
+} marks;
+
+static marks take_marks(uint8_t *array, size_t group) {
+  uint64_t *at = (uint64_t *)(void *)&array[group];
+  marks taken = {.word = __atomic_load_n(at, __ATOMIC_RELAXED)};
+  if (taken.word) taken.word = __atomic_exchange_n(at, 0, __ATOMIC_SEQ_CST);
+  return taken;
+}
+
+static size_t groups_of(size_t cells) { return (cells + GROUP - 1) / GROUP; }
+
 static void collect(counters *c) {
-  size_t groups = (blocks_known() + GROUP - 1) / GROUP;
+  size_t paths = PATH_CELLS / GROUP + groups_of(paths_known()), blocks = groups_of(blocks_known());
   n_pairs = 0;
-  for (size_t g = 0; g < groups; g += 8) {
-    union {
-      uint64_t word;
-      uint8_t mark[8];
-    } marks;
-    uint64_t *at = (uint64_t *)(void *)&c->dirty[g];
-    if (!__atomic_load_n(at, __ATOMIC_RELAXED)) continue;
-    marks.word = __atomic_exchange_n(at, 0, __ATOMIC_SEQ_CST);
-    for (unsigned i = 0; i < 8; i++)
-      if (marks.mark[i]) flush_group(c, (uint32_t)(g + i) * GROUP);
+  for (size_t g = PATH_CELLS / GROUP; g < paths; g += 8) {
+    marks dirty = take_marks(c->dirty, g);
+    for (unsigned i = 0; dirty.word && i < 8; i++)
+      if (dirty.mark[i]) walk_paths(c, (uint32_t)(g + i) * GROUP);
+  }
+  for (size_t g = 0; g < blocks; g += 8) {
+    marks dirty = take_marks(c->dirty, g), more = take_marks(has_path, g);
+    dirty.word |= more.word;
+    for (unsigned i = 0; dirty.word && i < 8; i++)
+      if (dirty.mark[i]) pair_blocks(c, (uint32_t)(g + i) * GROUP);
   }
 }
 
 /* A block does not mark its group when one before it in the fragment has: a cut by another thread
  * in between takes the mark, and leaves the block's count to the next mark. The last look at a
  * thread must not wait for one. */
-static void mark_all(counters *c) { memset(c->dirty, 1, (blocks_known() + GROUP - 1) / GROUP); }
+static void mark_all(counters *c) {
+  memset(c->dirty, 1, groups_of(blocks_known()));
+  memset(c->dirty + PATH_CELLS / GROUP, 1, groups_of(paths_known()));
+}
 
 void threads_mark_all(void) {
   for (thread *t = threads; t; t = t->next)
@@ -266,6 +326,10 @@ static uint64_t total_of(const counters *c) {
   uint64_t sum = 0;
   for (size_t b = 0, n = blocks_known(); b < n; b++)
     if (c->count[b]) sum += c->count[b] * block_instructions((uint32_t)b);
+  for (size_t p = 0, n = paths_known(); p < n; p++) {
+    uint64_t executions = c->count[PATH_CELLS + p];
+    if (executions) sum += executions * path_instructions((uint32_t)p);
+  }
   return sum;
 }
 

@@ -1,0 +1,122 @@
+/* Counting in traces: hot code, of blocks that DynamoRIO found to run one behind the other. Instead
+ * of each block each way out is counted, as an execution of the path that led to it:
+ *
+ *   block 1; branch out of the trace: count path (1), go
+ *   block 2; branch out of the trace: count path (1, 2), go
+ *   count path (1, 2, 3); block 3; jump to wherever
+ *
+ * so a loop counts once a round, whatever its blocks. A path is counted early, at the start of its
+ * last block, where that block makes a system call (which may take long) or leaves by an indirect
+ * jump, whose way out cannot be told from its way on. Our own functions, among them the one that
+ * cuts, are in a library of their own and reached by such a jump, so nothing is pending there. */
+#include "client.h"
+
+/* Notes of labels. */
+static const uint64_t BLOCK = 0x5850ull << 48, END = 0x5851ull << 48;
+
+static void insert_label(void *drcontext, instrlist_t *code, instr_t *where, uint64_t note) {
+  instr_t *label = INSTR_CREATE_label(drcontext);
+  instr_set_note(label, (void *)note);
+  instrlist_meta_preinsert(code, where, label);
+}
+
+void trace_label_block(void *drcontext, instrlist_t *code, instr_t *where, uint32_t id) {
+  insert_label(drcontext, code, where, BLOCK | id);
+}
+
+void trace_label_end(void *drcontext, instrlist_t *code, instr_t *where) {
+  insert_label(drcontext, code, where, END);
+}
+
+static bool says(instr_t *i, uint64_t what) {
+  return instr_is_label(i) && ((uint64_t)instr_get_note(i) & 0xffffull << 48) == what;
+}
+
+/* What was executed and is not counted yet. */
+typedef struct pending {
+  uint32_t path;
+  instr_t *last; /* label of its last block, if nothing lies between that and here; or NULL */
+} pending;
+
+static void add_block(pending *p, instr_t *label) {
+  lock();
+  p->path = path_with(p->path, (uint32_t)(uint64_t)instr_get_note(label));
+  unlock();
+  p->last = label;
+}
+
+/* What counts the block alone. */
+static void remove_count(void *drcontext, instrlist_t *code, instr_t *label) {
+  for (instr_t *i = instr_get_next(label), *next; !says(i, END); i = next) {
+    next = instr_get_next(i);
+    instrlist_remove(code, i);
+    instr_destroy(drcontext, i);
+  }
+}
+
+static void count_now(void *drcontext, instrlist_t *code, instr_t *where, pending *p) {
+  if (p->path != NO_PATH)
+    insert_count(drcontext, code, where, live_at(drcontext, where, SEARCH_HOT),
+                 PATH_CELLS + p->path, true);
+  *p = (pending){NO_PATH, NULL};
+}
+
+/* Conditions that can be turned round, of branches that lead to two places. */
+static bool has_opposite(void *drcontext, instr_t *branch) {
+  int op = instr_get_opcode(branch);
+  bool simple = (op >= OP_jo && op <= OP_jnle) || (op >= OP_jo_short && op <= OP_jnle_short);
+  app_pc behind = decode_next_pc(drcontext, instr_get_app_pc(branch));
+  return simple && instr_get_branch_target_pc(branch) != behind;
+}
+
+/* The trace goes on behind the branch or at its target; the other way counts. */
+static void count_way_out(void *drcontext, instrlist_t *code, instr_t *branch, instr_t *next,
+                          const pending *p) {
+  instr_t *on = INSTR_CREATE_label(drcontext);
+  app_pc target = instr_get_branch_target_pc(branch), out = way_out(drcontext, branch, next);
+  int opcode = instr_get_opcode(branch);
+  if (opcode >= OP_jo_short && opcode <= OP_jnle_short) opcode += OP_jo - OP_jo_short;
+  instr_t *skip = INSTR_CREATE_jcc(drcontext, opcode, opnd_create_instr(on));
+  if (out == target) instr_invert_cbr(skip);
+  live_set live = live_from(drcontext, out, SEARCH_HOT);
+  live.flags = EFLAGS_WRITE_6; /* the branch itself is still to come */
+  instrlist_meta_preinsert(code, branch, skip);
+  insert_count(drcontext, code, branch, live, PATH_CELLS + p->path, true);
+  instrlist_meta_postinsert(code, branch, on);
+}
+
+static void leave_or_stay(void *drcontext, instrlist_t *code, instr_t *i, pending *p) {
+  instr_t *next = instr_get_next_app(i);
+  if (next && instr_is_cbr(i) && has_opposite(drcontext, i)) {
+    if (p->path != NO_PATH) count_way_out(drcontext, code, i, next, p);
+    p->last = NULL;
+  } else if (!next || instr_is_cbr(i) || instr_is_mbr(i) || instr_is_syscall(i)) {
+    count_now(drcontext, code, p->last ? p->last : i, p);
+  }
+}
+
+dr_emit_flags_t instrument_trace(void *drcontext, void *tag, instrlist_t *code, bool translating) {
+  pending p = {NO_PATH, NULL};
+  (void)tag;
+  if (!translating) thread_extends_trace(drcontext, NULL);
+  for (instr_t *i = instrlist_first(code); i; i = instr_get_next(i)) {
+    if (says(i, BLOCK)) {
+      remove_count(drcontext, code, i);
+      add_block(&p, i);
+    } else if (instr_is_app(i)) {
+      leave_or_stay(drcontext, code, i, &p);
+    }
+  }
+  return DR_EMIT_DEFAULT;
+}
+
+/* DynamoRIO ends a trace where another starts, and where branches go here and there one starts at
+ * each of their targets: traces of a single block, in which nothing is saved. So a trace goes on,
+ * past others and round its own loop, until it is long enough to be worth it. Longer ones cost more
+ * to build (and python3 with numpy builds thousands) than they save. */
+dr_custom_trace_action_t extend_trace(void *drcontext, void *tag, void *next_tag) {
+  enum { WORTH_IT = 4 };
+  bool is_short = thread_extends_trace(drcontext, tag) < WORTH_IT;
+  (void)next_tag;
+  return is_short ? CUSTOM_TRACE_CONTINUE : CUSTOM_TRACE_DR_DECIDES;
+}
