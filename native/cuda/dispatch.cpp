@@ -53,6 +53,9 @@ int load_driver(const char **why) {
     *why = "the CUDA driver lacks " #name;      \
     return 0;                                   \
   }
+  XPU_NEEDED(cuCtxPopCurrent_v2)
+  XPU_NEEDED(cuCtxPushCurrent_v2)
+  XPU_NEEDED(cuCtxSynchronize)
   XPU_NEEDED(cuDriverGetVersion)
   XPU_NEEDED(cuFuncGetAttribute)
   XPU_NEEDED(cuGraphChildGraphNodeGetGraph)

@@ -37,6 +37,9 @@ struct Cupti {
 
 /* Signatures as the driver exports them under these very names (cuda.h renames some). */
 struct Driver {
+  CUresult (*cuCtxPopCurrent_v2)(CUcontext *);
+  CUresult (*cuCtxPushCurrent_v2)(CUcontext);
+  CUresult (*cuCtxSynchronize)();
   CUresult (*cuDriverGetVersion)(int *);
   CUresult (*cuFuncGetAttribute)(int *, CUfunction_attribute, CUfunction);
   CUresult (*cuFuncGetName)(const char **, CUfunction); /* from 12.3 on; may be 0 */

@@ -272,6 +272,23 @@ void other_call_returns(CUpti_CallbackId cbid, const CUpti_CallbackData *data) {
   }
 }
 
+/* ---- cudaProfilerStart and cudaProfilerStop --------------------------------------------------
+ * They switch a window's marker on and off, whose name nsys's --capture-range has made known. CUPTI
+ * may show the runtime's call, the driver's, or both: the second one changes nothing, nor does a
+ * program's second start. */
+const uint32_t STARTS_AND_STOPS[] = {XPU_CBID(cuProfilerStart), XPU_CBID(cuProfilerStop)};
+const CUpti_CallbackId RUNTIME_STARTS_AND_STOPS[] = {
+    CUPTI_RUNTIME_TRACE_CBID_cudaProfilerStart_v4000,
+    CUPTI_RUNTIME_TRACE_CBID_cudaProfilerStop_v4000,
+};
+std::atomic<bool> started{false};
+
+template <typename Ids>
+void turn_profiler(const Ids &ids, CUpti_CallbackId cbid) {
+  if (cbid == ids[0] && !started.exchange(true)) xpu_window_begin(XPU_MARKER_CUDA_PROFILER);
+  if (cbid == ids[1] && started.exchange(false)) xpu_window_end(XPU_MARKER_CUDA_PROFILER);
+}
+
 /* ---- callbacks ------------------------------------------------------------------------------ */
 
 void bracket(CUpti_ApiCallbackSite site) {
@@ -301,15 +318,19 @@ void driver_call(CUpti_CallbackId cbid, const CUpti_CallbackData *data) {
   else
     other_call_returns(cbid, data);
   bracket(CUPTI_API_EXIT);
+  turn_profiler(STARTS_AND_STOPS, cbid);
+  if (launch) xpu_window_settle();
 }
 
-void runtime_call_at(const CUpti_CallbackData *data) {
+void runtime_call_at(CUpti_CallbackId cbid, const CUpti_CallbackData *data) {
   if (ours) return;
   bracket(data->callbackSite);
-  if (data->callbackSite == CUPTI_API_ENTER)
+  if (data->callbackSite == CUPTI_API_ENTER) {
     runtime.enter(data->correlationId);
-  else
-    runtime.leave();
+    return;
+  }
+  runtime.leave();
+  turn_profiler(RUNTIME_STARTS_AND_STOPS, cbid);
 }
 
 void resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data) {
@@ -330,7 +351,7 @@ void CUPTIAPI on_event(void *, CUpti_CallbackDomain domain, CUpti_CallbackId cbi
   if (domain == CUPTI_CB_DOMAIN_DRIVER_API)
     driver_call(cbid, static_cast<const CUpti_CallbackData *>(data));
   else if (domain == CUPTI_CB_DOMAIN_RUNTIME_API)
-    runtime_call_at(static_cast<const CUpti_CallbackData *>(data));
+    runtime_call_at(cbid, static_cast<const CUpti_CallbackData *>(data));
   else if (domain == CUPTI_CB_DOMAIN_RESOURCE)
     resource(cbid, static_cast<const CUpti_ResourceData *>(data));
 }
@@ -410,11 +431,20 @@ enum : CUpti_CallbackId { MOST_CALLBACKS = 4096 };
 /* ---- life ----------------------------------------------------------------------------------- */
 
 void finish() {
+  static std::atomic<bool> finished{false};
+  if (finished.exchange(true)) return;
   Ours guard;
   cupti.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   recorder->take_clock_pair();
   recorder->finish();
   xpu_gpu_fini();
+}
+
+/* The program is ended behind its window: whatever it launched belongs to the profile. */
+void harvest() {
+  Ours guard;
+  recorder->wait_for_all();
+  finish();
 }
 
 void enable(CUpti_CallbackDomain domain, CUpti_CallbackId cbid) {
@@ -465,6 +495,8 @@ void enable_callbacks() {
   enable_driver_calls(CAPTURE_ENDS);
   enable_driver_calls(INSTANTIATES);
   enable_driver_calls(GRAPH_CHANGES);
+  enable_driver_calls(STARTS_AND_STOPS);
+  for (CUpti_CallbackId cbid : RUNTIME_STARTS_AND_STOPS) enable(CUPTI_CB_DOMAIN_RUNTIME_API, cbid);
   /* The completions of a launch may bear the id of the runtime's call around the driver's. */
   for (CUpti_CallbackId cbid : launch_calls_of(CUPTI_CB_DOMAIN_RUNTIME_API))
     enable(CUPTI_CB_DOMAIN_RUNTIME_API, cbid);
@@ -481,7 +513,8 @@ bool start(const char **why) {
   bool sync = timer && strcmp(timer, "sync") == 0;
   bracket_calls = !mode || strcmp(mode, "time") != 0;
   /* Lives on: callbacks may come until the very end. */
-  recorder = new Recorder(sync, bracket_calls ? "engine cuda counts no blocks" : nullptr);
+  recorder = new Recorder(
+      sync, bracket_calls ? "engine cuda counts no blocks" : "timed, not instrumented");
   enable_callbacks();
   if (sync) return true;
   cupti.cuptiActivityRegisterCallbacks(buffer_wanted, buffer_filled);
@@ -508,6 +541,7 @@ extern "C" XPU_API int InitializeInjection(void) {
     xpu_gpu_init("cuda", ("CUPTI API " + std::to_string(version)).c_str(), "warp", 32);
     if (std::string unknown = calls_not_understood(); !unknown.empty())
       xpu_meta("launch_calls_not_understood", unknown.c_str());
+    xpu_register_harvest(harvest);
     atexit(finish);
   } else {
     xpu_gpu_init("cuda", "", "warp", 32);

@@ -13,8 +13,7 @@ static uint64_t cupti_now() {
   return ns;
 }
 
-Recorder::Recorder(bool sync, const char *reason)
-    : kernels(reason ? reason : "timed, not instrumented"), sync_(sync), reason_(reason) {
+Recorder::Recorder(bool sync, const char *reason) : kernels(reason), sync_(sync), reason_(reason) {
   take_clock_pair();
 }
 
@@ -144,6 +143,18 @@ void Recorder::wait(const ApiCall &call, const std::vector<uint64_t> &launches) 
   for (uint64_t launch : launches) {
     completion.launch = launch;
     xpu_kernel_complete(&completion);
+  }
+}
+
+void Recorder::wait_for_all() {
+  std::unique_lock<std::mutex> hold(lock);
+  std::unordered_map<CUcontext, uint32_t> used = devices_;
+  hold.unlock();
+  for (const auto &context : used) {
+    CUcontext popped;
+    if (driver.cuCtxPushCurrent_v2(context.first) != CUDA_SUCCESS) continue;
+    driver.cuCtxSynchronize();
+    driver.cuCtxPopCurrent_v2(&popped);
   }
 }
 

@@ -26,7 +26,7 @@ struct Shape {
 
 class Recorder {
  public:
-  /* `reason`: why launches are uninstrumented; NULL in a timer run, which instruments none. */
+  /* `reason`: why launches are uninstrumented. */
   Recorder(bool sync, const char *reason);
 
   void call_begins(uint32_t correlation, uint32_t outermost, uint32_t innermost);
@@ -39,6 +39,7 @@ class Recorder {
   void copied(uint32_t direction, uint64_t bytes, uint64_t start, uint64_t end, uint32_t stream);
   void dropped(uint64_t records);
   void take_clock_pair();
+  void wait_for_all(); /* that was launched until now */
   void finish();
 
   /* Held by callbacks at the end of API calls, while the driver and CUPTI are asked. Never taken

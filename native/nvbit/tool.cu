@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <mutex>
 #include <string>
@@ -411,6 +412,15 @@ void call_begins(CUcontext context, nvbit_api_cuda_t cbid, const void *params, u
   }
 }
 
+/* cudaProfilerStart and cudaProfilerStop switch a window's marker; repeated ones change nothing. */
+void turn_profiler(nvbit_api_cuda_t cbid) {
+  static std::atomic<bool> started{false};
+  if (cbid == API_CUDA_cuProfilerStart && !started.exchange(true))
+    xpu_window_begin(XPU_MARKER_CUDA_PROFILER);
+  if (cbid == API_CUDA_cuProfilerStop && started.exchange(false))
+    xpu_window_end(XPU_MARKER_CUDA_PROFILER);
+}
+
 void call_returns(nvbit_api_cuda_t cbid, const void *params, bool failed, uint64_t tsc) {
   Call call;
   if (is_launch(cbid, params, &call)) {
@@ -462,6 +472,7 @@ void nvbit_at_init() {
   xpu_gpu_init("nvbit", NVBIT_VERSION, lanes ? "lane" : "warp", 32);
   xpu_meta("counter_memory_bytes", std::to_string(memory_limit()).c_str());
   if (kernels && !filter.parse(kernels, &why)) xpu_meta("gpu_engine_failed", why.c_str());
+  xpu_register_harvest(finish);
   atexit(finish);
 }
 
@@ -507,5 +518,7 @@ void nvbit_at_cuda_event(CUcontext context, int is_exit, nvbit_api_cuda_t cbid, 
       depth--;
       xpu_api_leave();
     }
+    turn_profiler(cbid);
+    if (depth == 0) xpu_window_settle();
   }
 }

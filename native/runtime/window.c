@@ -46,8 +46,14 @@ void window_read(xp_window *window, const char *spec, const char *after) {
 }
 
 void window_forked(xp_window *window) {
-  if (!window->given || window->by_marker) return;
-  window->open = is_inside(window, 1);
+  if (!window->given) return;
+  if (!window->by_marker) {
+    window->open = is_inside(window, 1);
+  } else if (!window->depth) {
+    window->openings = 0;
+  } else {
+    return;
+  }
   window->over = 0;
 }
 

@@ -23,7 +23,8 @@ enum { XP_WINDOW_STAYS, XP_WINDOW_OPENS, XP_WINDOW_CLOSES };
 /* From XPUPROF_WINDOW and XPUPROF_AFTER_WINDOW. A malformed window (the launcher checks it) counts
  * as none. */
 void window_read(xp_window *window, const char *spec, const char *after);
-/* A process forked off: it counts its own launches, and stays where its parent is in the code. */
+/* A process forked off: it counts its own launches and openings, and stays where its parent is in
+ * the code: an opening that it was forked in goes on, by the number that its parent gave it. */
 void window_forked(xp_window *window);
 
 /* What happens: `launches` were launched so far, a marker begins, a marker ends. Each gives how

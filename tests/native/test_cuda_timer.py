@@ -20,6 +20,7 @@ from cuda_parts import SOURCES, Recorded, build, nvcc, record
 
 import xpuprof
 from xpuprof.engines.valgrind import Valgrind
+from xpuprof.trace.check import check_run
 
 pytestmark = pytest.mark.cuda
 
@@ -271,3 +272,71 @@ def test_the_engine_in_a_whole_run(folder: Path, tmp_path: Path, cpu: str) -> No
     if cpu == "valgrind":
         assert profile.cpu is not None
         assert len(np.unique(profile.cpu.slice)) >= 50
+
+
+XP_LAUNCH_OUTSIDE = 4  # trace_format.h
+# Launches of scenario `profiler` that lie between its starts and stops.
+STARTED = [2, 3, 4, 5, 6, 8]
+
+
+def outside(run: Recorded) -> list[bool]:
+    """Of each launch: was it outside the window?"""
+    assert run.stream is not None
+    return [bool(flags & XP_LAUNCH_OUTSIDE) for flags in run.stream["launches"]["flags"]]
+
+
+@pytest.mark.parametrize("mode", ["profile", "time"])
+def test_profiler_start_and_stop_are_markers(folder: Path, tmp_path: Path, mode: str) -> None:
+    """GIVEN starts and stops by the driver's and the runtime's calls, some of them in vain WHEN the
+    window is cudaProfilerApi THEN it holds the launches between them, in two openings."""
+    run = record(folder, tmp_path / "t", "profiler", mode=mode, XPUPROF_WINDOW="@cudaProfilerApi")
+    assert run.done.returncode == 0, run.done.stderr
+    assert run.launches == run.expected
+    assert outside(run) == [i not in STARTED for i in range(9 + 1)]
+    assert run.stream is not None
+    assert run.stream["windows"]["open"].tolist() == [0, 1, 0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("window", "made"), [("1@cudaProfilerApi", 7), ("2@cudaProfilerApi", 9), ("3-4", 4)]
+)
+@pytest.mark.parametrize("timer", ["async", "sync"])
+def test_the_program_ends_behind_its_window(
+    folder: Path, tmp_path: Path, timer: str, window: str, made: int
+) -> None:
+    """GIVEN kernels that still run when their window closes WHEN the program is to end there THEN
+    it does, with exit code 0, and each of its launches has its end."""
+    more = {"XPUPROF_WINDOW": window, "XPUPROF_AFTER_WINDOW": "end", "FAKE_CUDA_LATE": "1"}
+    run = record(folder, tmp_path / "t", "profiler", timer=timer, **more)
+    assert run.done.returncode == 0 and "came to its end" not in run.done.stderr
+    assert len(run.launches) == made
+    assert run.launches[: len(run.expected)] == run.expected  # the last one was not yet printed
+    assert run.stream is not None and run.stream.ended
+    meta = run.stream.meta()
+    assert meta["ended"] == "after the window"
+    assert meta["launches_without_completion"] == "0"
+    assert sorted(run.stream["completes"]["launch"].tolist()) == list(range(made))
+
+
+@pytest.mark.valgrind
+def test_a_run_that_ends_behind_its_window(folder: Path, tmp_path: Path) -> None:
+    """GIVEN engine cuda and a CPU engine WHEN `xpuprof run` ends the program behind its window
+    THEN the run is complete, and has the window's slices alone."""
+    if not Valgrind().probe().available:
+        pytest.skip("engine valgrind is not usable here; see xpuprof doctor")
+    out = tmp_path / "run"
+    options = ["--window", "1@cudaProfilerApi", "--after-window", "end", "--gpu", "cuda"]
+    options += ["--cpu", "valgrind", "--repeat", "1", "--json", "-o", str(out)]
+    program = [str(folder / "program"), str(folder / "k.cubin"), "profiler"]
+    fake = {"LD_LIBRARY_PATH": str(folder), "XPUPROF_CUPTI": str(folder / "libcuda.so.1")}
+    done = subprocess.run(
+        [sys.executable, "-m", "xpuprof", "run", *options, "--", *program],
+        env=os.environ | fake,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert result["status"] == "complete", done.stderr
+    assert result["window"]["ended"] and result["launches"]["seen"] == 5
+    assert check_run(out).violations == []

@@ -156,6 +156,46 @@ def test_kernels_that_are_not_chosen_run_uninstrumented(program: Path, tmp_path:
         assert np.array_equal(vectors(ran.stream, launch), ran.expected[launch][1])
 
 
+STARTED = range(6, 14)
+"""Launches of the stand-in between its cuProfilerStart and cuProfilerStop."""
+
+
+def assert_exact_inside(ran: Ran, inside: range) -> None:
+    """Launches of the window have their vectors, the others say that they are outside."""
+    reasons = ran.stream.texts(ran.stream["launches"]["reason"])
+    for launch, reason in enumerate(reasons):
+        found = vectors(ran.stream, launch)
+        assert reason == ("" if launch in inside else "outside the window")
+        assert (found is not None) == (launch in inside)
+        if found is not None:
+            assert np.array_equal(found, ran.expected[launch][1]), launch
+
+
+def test_profiler_start_and_stop_are_markers(program: Path, tmp_path: Path) -> None:
+    """GIVEN cuProfilerStart, twice, and cuProfilerStop WHEN the window is cudaProfilerApi THEN the
+    launches between have vectors, and no others."""
+    ran = run(program, tmp_path / "t", 3, XPUPROF_WINDOW="@cudaProfilerApi")
+    assert len(ran.expected) == 40 * 2 + 3 * 3 + 1
+    assert_exact_inside(ran, STARTED)
+
+
+@pytest.mark.parametrize(
+    ("window", "inside"), [("1@cudaProfilerApi", STARTED), ("3-5", range(2, 5))]
+)
+def test_the_program_ends_behind_its_window(
+    program: Path, tmp_path: Path, window: str, inside: range
+) -> None:
+    """GIVEN launches in flight when their window closes WHEN the program is to end there THEN it
+    does, with exit code 0, and their vectors are whole."""
+    more = {"XPUPROF_WINDOW": window, "XPUPROF_AFTER_WINDOW": "end"}
+    ran = run(program, tmp_path / "t", 1000, **more)
+    assert ran.stream.ended and ran.stream.meta()["ended"] == "after the window"
+    assert "managed" not in ran.errors  # printed at the program's own end
+    assert len(ran.stream["launches"]) == inside.stop
+    assert ran.stream.meta()["launches_not_read"] == "0"
+    assert_exact_inside(ran, inside)
+
+
 # Of the stand-in's kernels, own blocks first: instructions, and which of them access memory.
 BLOCKS = {
     "plain": [(4, "global_loads global_stores atomics")],

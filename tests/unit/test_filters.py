@@ -23,6 +23,7 @@ from xpuprof.engines.filters import (
     starts_closed,
 )
 from xpuprof.engines.filters import settings as in_effect
+from xpuprof.engines.gtpin import Gtpin
 from xpuprof.engines.opencl import OpenCl
 from xpuprof.engines.pin import Pin
 from xpuprof.engines.valgrind import Valgrind
@@ -183,7 +184,7 @@ def test_which_windows_start_closed() -> None:
         (Pin(), OpenCl(), CpuOptions(), Scope(window="2-3"), "pin has no --window"),
         (Pin(), None, CpuOptions(), Scope(processes=("a",)), "pin has no --process"),
         (None, Cuda(), CpuOptions(), Scope(kernels="a"), "cuda has no --kernels"),
-        (None, Cuda(), CpuOptions(), Scope(window="2", after_window="end"), "no --after-window"),
+        (None, Gtpin(), CpuOptions(), Scope(window="2"), "gtpin has no --window"),
         (None, None, CpuOptions(), Scope(processes=("",)), "--process takes"),
     ],
 )

@@ -49,7 +49,7 @@ class Cuda:
     timer mode async."""
 
     name = "cuda"
-    honours = frozenset({"--process", "--window"})
+    honours = frozenset({"--after-window end", "--process", "--window"})
 
     def probe(self) -> Probe:
         library = native_file(LIBRARY)

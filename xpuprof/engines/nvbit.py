@@ -41,7 +41,7 @@ class Nvbit:
     engine's timer is CUPTI's."""
 
     name = "nvbit"
-    honours = frozenset({"--kernels", "--process", "--window"})
+    honours = frozenset({"--after-window end", "--kernels", "--process", "--window"})
 
     def probe(self) -> Probe:
         library = native_file(LIBRARY)

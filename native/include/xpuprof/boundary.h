@@ -151,6 +151,8 @@ XPU_API int xpu_process_counts(void);
 /* What the program's markers call (marker.h). */
 XPU_API void xpu_window_begin(const char *marker);
 XPU_API void xpu_window_end(const char *marker);
+/* The marker that cudaProfilerStart and cudaProfilerStop switch on and off. */
+#define XPU_MARKER_CUDA_PROFILER "cudaProfilerApi"
 /* Executes XPU_CR_WINDOW, and is what in-process CPU tools hook by name. */
 XPU_API void xpu_window_turned(int open, int for_good);
 /* Takes in every launch that still runs; called before the program is ended behind its window. */

@@ -9,6 +9,7 @@
  *
  * FAKE_CUDA_SHUFFLE=SEED   activity records are delivered in random order
  * FAKE_CUDA_EAGER=1        each record is delivered before its launch call returns
+ * FAKE_CUDA_LATE=1         no record of a kernel is delivered before the kernel is over
  * FAKE_CUDA_NEWER=1        CUPTI names a launch call that did not exist when we were written
  * FAKE_CUDA_FAULT=illegal  a context is made with an instruction that Valgrind 3.19 does not know
  * FAKE_CUDA_FAULT=hang     under Valgrind the driver never sees its device finish
@@ -161,6 +162,14 @@ static void deliver() {
   if (!buffer_filled || records.empty()) return;
   std::vector<Record> batch;
   batch.swap(records);
+  if (getenv("FAKE_CUDA_LATE")) {
+    auto over = [](const Record &r) {
+      return r.kernel.kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL || r.kernel.end <= now_ns();
+    };
+    auto late = std::stable_partition(batch.begin(), batch.end(), over);
+    records.assign(late, batch.end());
+    batch.erase(late, batch.end());
+  }
   if (const char *seed = getenv("FAKE_CUDA_SHUFFLE"))
     std::shuffle(batch.begin(), batch.end(), std::mt19937(static_cast<unsigned>(atoi(seed))));
   size_t at = 0;
@@ -278,6 +287,8 @@ EXPORT CUptiResult cuptiGetStreamIdEx(CUcontext context, CUstream stream, uint8_
   return CUPTI_SUCCESS;
 }
 
+static uint64_t busy_until[2]; /* by device */
+
 /* ---- the device: streams are busy one kernel after the other -------------------------------- */
 
 static CUresult run_kernel(CUfunction function, const uint32_t grid[3], CUstream stream,
@@ -290,6 +301,8 @@ static CUresult run_kernel(CUfunction function, const uint32_t grid[3], CUstream
     stream->free_at = start + 100u * grid[0] * grid[1] * grid[2];
     record.kernel.start = start;
     record.kernel.end = stream->free_at;
+    uint64_t &busy = busy_until[stream->context->device];
+    busy = std::max(busy, stream->free_at);
   }
   record.kernel.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
   record.kernel.correlationId = correlation;
@@ -372,6 +385,40 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
 EXPORT CUresult cuCtxSetCurrent(CUcontext context) {
   current = context;
   return CUDA_SUCCESS;
+}
+static thread_local std::vector<CUcontext> pushed;
+EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context) {
+  pushed.push_back(current);
+  current = context;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *context) {
+  *context = current;
+  current = pushed.back();
+  pushed.pop_back();
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuCtxSynchronize() {
+  while (now_ns() < busy_until[current->device]) {
+  }
+  return CUDA_SUCCESS;
+}
+/* The driver's call alone, or (`runtime`) that of the runtime around it. */
+EXPORT CUresult fake_profiler(int start, int runtime) {
+  struct None {
+    int nothing;
+  };
+  auto inner = [&] {
+    uint32_t cbid =
+        start ? CUPTI_DRIVER_TRACE_CBID_cuProfilerStart : CUPTI_DRIVER_TRACE_CBID_cuProfilerStop;
+    return api(CUPTI_CB_DOMAIN_DRIVER_API, cbid, "cuProfiler", None{0}, nullptr,
+               [](uint32_t) { return CUDA_SUCCESS; });
+  };
+  if (!runtime) return inner();
+  uint32_t cbid = start ? CUPTI_RUNTIME_TRACE_CBID_cudaProfilerStart_v4000
+                        : CUPTI_RUNTIME_TRACE_CBID_cudaProfilerStop_v4000;
+  return api(CUPTI_CB_DOMAIN_RUNTIME_API, cbid, "cudaProfiler", None{0}, nullptr,
+             [&](uint32_t) { return inner(); });
 }
 
 static size_t image_size(const void *image) {

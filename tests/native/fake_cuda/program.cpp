@@ -21,6 +21,7 @@ extern "C" {
 CUresult fake_runtime_launch(CUfunction, unsigned grid, unsigned block, CUstream, int nested,
                              int outer_bears);
 CUresult fake_add_conditional(CUgraph);
+CUresult fake_profiler(int start, int runtime);
 void fake_reuse_handle(CUfunction, const char *);
 int fake_synchronised();
 CUresult cuLaunchKernel_ptsz(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
@@ -219,6 +220,35 @@ static void dense(unsigned n) {
           ((b.tv_sec - a.tv_sec) * 1e9 + static_cast<double>(b.tv_nsec - a.tv_nsec)) / n);
 }
 
+/* Two stretches between start and stop, the second by the runtime's calls; starts and stops without
+ * effect. The grid's x numbers the launches; the long kernels are still running at each stop. */
+static void profiler() {
+  CUstream stream;
+  must(cuStreamCreate(&stream, 0));
+  unsigned n = 1;
+  auto launches = [&](unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+      must(cuLaunchKernel(plain, n, 1000, 1, 32, 1, 1, 0, stream, nullptr, nullptr));
+      expect(plain, n++, 1000, 1, 32, 1, 1, 0);
+    }
+    fflush(stdout);
+  };
+  must(fake_profiler(0, 0));
+  launches(2);
+  must(fake_profiler(1, 0));
+  launches(3);
+  must(fake_profiler(1, 0));
+  launches(2);
+  must(fake_profiler(0, 0));
+  must(fake_profiler(0, 1));
+  launches(1);
+  must(fake_profiler(1, 1));
+  launches(1);
+  must(fake_profiler(0, 1));
+  launches(1);
+  fprintf(stderr, "came to its end\n");
+}
+
 /* A handle that stands for another kernel once its module is gone. */
 static void reuse() {
   launch(plain, 2, 32);
@@ -256,6 +286,7 @@ int main(int argc, char **argv) {
   if (scenario == "threads") threads(n);
   if (scenario == "dense") dense(n);
   if (scenario == "reuse") reuse();
+  if (scenario == "profiler") profiler();
   if (scenario == "exit42") {
     launch(plain, 2, 32);
     expect(plain, 2, 1, 1, 32, 1, 1, 0);

@@ -273,7 +273,14 @@ static void graph(const std::vector<CUfunction> &nodes) {
   nvbit_at_cuda_event(context, 1, API_CUDA_cuGraphLaunch, "cuGraphLaunch", &params, &status);
 }
 
+static void profiler(nvbit_api_cuda_t cbid) {
+  CUresult status = CUDA_SUCCESS;
+  nvbit_at_cuda_event(context, 0, cbid, "cuProfiler", nullptr, &status);
+  nvbit_at_cuda_event(context, 1, cbid, "cuProfiler", nullptr, &status);
+}
+
 int main(int argc, char **argv) {
+  setvbuf(stdout, nullptr, _IOLBF, 0); /* what _exit would lose */
   unfinished = argc > 1 ? atoi(argv[1]) : 0;
   CUfunction helper = make("helper", {"IADD3 R0, R1, R2 ;", "@P0 BRA 0x30 ;", "NOP ;", "RET ;"});
   CUfunction other = make("other", {"LDS R0, [R2] ;", "FADD R0, R1, R2 ;", "STS [R2], R0 ;", "RET ;"});
@@ -287,6 +294,9 @@ int main(int argc, char **argv) {
   nvbit_at_ctx_init(context);
   nvbit_tool_init(context);
   for (unsigned i = 1; i <= 40; i++) {
+    if (i == 4) profiler(API_CUDA_cuProfilerStart); /* launches 7 to 14 */
+    if (i == 6) profiler(API_CUDA_cuProfilerStart); /* in vain */
+    if (i == 8) profiler(API_CUDA_cuProfilerStop);
     launch(plain, i, 32);
     launch(i % 2 ? branchy : caller, 41 - i, 33 + i);
     if (i % 10 == 0) launch(plain, 3, 64, CUDA_ERROR_INVALID_VALUE);
