@@ -33,7 +33,8 @@ static struct {
   xpu_cut_callback cut;
   void *cut_user;
   xp_window window;
-  int excluded; /* --process does not name this process */
+  int excluded;     /* --process does not name this process */
+  int rank_goes_on; /* --after-window end was asked for, and is not for ranks */
   xpu_harvest harvest;
   int ending; /* the window has passed, and the program is to be ended */
 } bus = {.events = {.fd = -1}};
@@ -51,6 +52,8 @@ __attribute__((constructor)) static void read_settings(void) {
   const char *clock = getenv(XPU_ENV_CLOCK);
   raw_clock = clock && !strcmp(clock, "monotonic_raw");
   window_read(&bus.window, getenv(XPU_ENV_WINDOW), getenv(XPU_ENV_AFTER_WINDOW));
+  bus.rank_goes_on = bus.window.ends_program && xp_is_mpi_rank(getenv);
+  if (bus.rank_goes_on) bus.window.ends_program = 0;
   bus.excluded = !window_process_matches(getenv(XPU_ENV_PROCESSES));
 }
 
@@ -155,6 +158,7 @@ static void open_stream(void) {
   put_meta_number("age_ns", posix_age());
   if (!bus.window.given) return;
   put_meta("window", getenv(XPU_ENV_WINDOW));
+  if (bus.rank_goes_on) put_meta("went_on", "a rank is not ended behind its window");
   put_window("");
 }
 

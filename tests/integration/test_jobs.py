@@ -16,6 +16,7 @@ import pytest
 from command import last_json, xpuprof
 from layered import PROGRAMS, engine, warp_atomics
 
+import xpuprof as package
 from xpuprof.engines.valgrind import Valgrind
 from xpuprof.sampling.file import read_selection
 from xpuprof.timing.processes import Job, job_of
@@ -41,7 +42,7 @@ def build(name: str, compiler: str, folder: Path) -> Path:
     """A program of programs/."""
     engine()
     program = folder / name
-    flags = ["-O1", "-Wall", "-Wextra", "-Werror", "-no-pie"]
+    flags = ["-O1", "-Wall", "-Wextra", "-Werror", "-no-pie", f"-I{package.include()}"]
     libraries = ["-lOpenCL", "-lpthread"]
     command = [compiler, *flags, str(PROGRAMS / f"{name}.c"), "-o", str(program), *libraries]
     subprocess.run(command, check=True)
@@ -63,13 +64,16 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build("ranks", "mpicc", tmp_path_factory.mktemp("ranks"))
 
 
-def profiled(folder: Path, *command: str | Path, cpu: str = "none") -> Job:
+def profiled(
+    folder: Path, *command: str | Path, cpu: str = "none", options: tuple[str, ...] = ()
+) -> Job:
     """The job of a program's profile, which must leave the program's exit code and be whole."""
     done = xpuprof(
         "profile",
         "--cpu",
         cpu,
         "--json",
+        *options,
         "-o",
         folder,
         "--",
@@ -282,3 +286,129 @@ def test_the_jobs_exit_code_and_output(ranks: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == native.returncode == 7
     assert done.stdout == native.stdout
+
+
+# ---- windows: each process counts its own launches and its own markers ---------------------------
+
+
+def assert_window(job: Job, rows: list[int]) -> None:
+    """Every process has these launches, with the vectors of its own work, and no others."""
+    for process in job.processes:
+        assert process.window is not None and process.window.whole is not None
+        launched = process.window.whole.launches
+        assert np.flatnonzero(launched["inside"]).tolist() == rows
+        who = process.rank if process.rank is not None else (len(launched) - 4) // 2
+        assert process.gpu is not None
+        for place, i in enumerate(rows):
+            expected = [32 * (who + 1 + i % 2)] * (WARPS * (who + 1))
+            assert warp_atomics(process.gpu, place).tolist() == expected
+
+
+@pytest.mark.parametrize("window", ["2-3", "2-3@step"])
+@pytest.mark.parametrize("how", ["fork", "_exit", "spawn"])
+def test_the_window_of_every_child(processes: Path, tmp_path: Path, how: str, window: str) -> None:
+    """GIVEN children made in every way WHEN windowed by launches or by their own marker THEN each
+    has the second and third of its own launches; the window is told of all together."""
+    options = ("--window", window)
+    job = profiled(tmp_path / "run", processes, how, "2", "4", options=options)
+    assert len(job.processes) == 2
+    assert_window(job, [1, 2])
+    shown = json.loads(xpuprof("info", "--json", tmp_path / "run").stdout)
+    by_marker = "@" in window
+    assert shown["window"]["openings"] == (4 if by_marker else 2)
+    assert shown["window"]["of_slices"] == 5 + 7
+    assert shown["window"]["of_launches"] == 4 + 6
+    assert shown["slices"] == (6 if by_marker else 4)
+    assert [kernel["kernel"] for kernel in shown["kernels"]] == ["grow", "fold"]
+    assert sorted(p["launches"] for p in shown["executions"][0]["processes"]) == [0, 2, 2]
+
+
+def test_a_child_is_in_the_window_that_it_was_forked_in(processes: Path, tmp_path: Path) -> None:
+    """GIVEN a marker that the parent opens around its children WHEN they are forked THEN all they
+    do is in the window; programs that are started anew count for themselves, and it is said."""
+    options = ("--window", "@children")
+    job = profiled(tmp_path / "fork", processes, "fork", "2", "4", options=options)
+    assert sorted(len(process.launches) for process in job.processes) == [4, 6]
+    done = xpuprof(
+        *("profile", "--cpu", "none", "-o", tmp_path / "spawn", *options),
+        *("--", processes, "spawn", "2", "4"),
+    )
+    assert b"launched kernels, but none in the window" in done.stderr
+
+
+@pytest.mark.parametrize("cpu", ["none", "valgrind"])
+@pytest.mark.parametrize("window", ["2-3", "2-3@step"])
+@pytest.mark.valgrind
+def test_the_window_of_every_rank(ranks: Path, tmp_path: Path, window: str, cpu: str) -> None:
+    """GIVEN mpirun WHEN windowed THEN each rank has its own second and third launch, with CPU
+    vectors of its own loops alone."""
+    if cpu == "valgrind" and not _valgrind.available:
+        pytest.skip(f"valgrind engine: {', '.join(_valgrind.missing)}")
+    job = profiled(tmp_path / "run", *MPIRUN, ranks, "4", cpu=cpu, options=("--window", window))
+    assert [process.rank for process in job.processes] == [0, 1]
+    assert_window(job, [1, 2])
+
+
+def test_the_windows_run_selects_and_validates(ranks: Path, tmp_path: Path) -> None:
+    """GIVEN a window of every rank WHEN run and validated THEN both are about it."""
+    result = job_json(tmp_path / "run", *MPIRUN, ranks, "12", ways=("--window", "3-8@step"))
+    assert (result["slices"], result["launches"]["seen"]) == (14, 12)
+    assert result["window"]["of_slices"] == 13 + 15
+    done = xpuprof(
+        *("validate", tmp_path / "run" / "selection.json", "--repeat", "1", "--json", "--"),
+        *(*MPIRUN, ranks, "12"),
+        environment=os.environ | MPI,
+    )
+    checked = last_json(done)
+    assert checked["same"] and checked["slices"] == 14, done.stderr
+
+
+def test_ranks_go_on_behind_their_window(ranks: Path, tmp_path: Path) -> None:
+    """GIVEN --after-window end WHEN mpirun started the processes THEN they go on, since mpirun
+    would kill those whose window has not come, and the run says so; without ranks they end."""
+    options = ("--window", "1-2", "--after-window", "end")
+    native = subprocess.run(
+        [*MPIRUN, str(ranks), "6"], env=os.environ | MPI, capture_output=True, timeout=60
+    )
+    done = xpuprof(
+        *("profile", "--cpu", "none", *options, "-o", tmp_path / "run", "--", *MPIRUN, ranks, "6"),
+        environment=os.environ | MPI,
+    )
+    assert (done.returncode, done.stdout) == (0, native.stdout)
+    assert b"ranks of MPI are not ended behind their window" in done.stderr
+    run = Run.open(tmp_path / "run")
+    assert run.status == "complete" and run.profile is not None
+    assert [len(p.slices) for p in job_of(run.profile).processes] == [2, 2]
+
+
+# ---- processes that come to no good end ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("signal", ["SIGKILL", "SIGABRT"])
+def test_a_rank_that_is_killed(ranks: Path, tmp_path: Path, signal: str) -> None:
+    """GIVEN a rank that is killed or crashes behind its third launch THEN the job ends as it does
+    natively, the run is partial, what was collected stays, and it can be selected from."""
+    command = [*MPIRUN, str(ranks), "6", signal]
+    native = subprocess.run(command, env=os.environ | MPI, capture_output=True, timeout=60)
+    done = xpuprof(
+        *("profile", "--cpu", "none", "--json", "-o", tmp_path / "run", "--", *command),
+        environment=os.environ | MPI,
+    )
+    assert done.returncode == native.returncode > 128
+    result = last_json(done)
+    assert (result["status"], result["exit_code"]) == ("partial", native.returncode)
+    assert "rank1" in result["reason"] and "ended without closing" in result["reason"]
+    assert xpuprof("check", tmp_path / "run").returncode == 0
+    run = Run.open(tmp_path / "run")
+    assert run.profile is not None
+    job = job_of(run.profile)
+    for rank, process in enumerate(job.processes):
+        # Rank 0 waits for the other one behind its third launch.
+        assert process.launches["kernel"].tolist() == ["grow", "grow", "fold"]
+        assert process.gpu is not None
+        for i in np.flatnonzero(process.launches["instrumented"]):
+            expected = [32 * (rank + 1 + i % 2)] * (WARPS * (rank + 1))
+            assert warp_atomics(process.gpu, int(i)).tolist() in (expected, [])
+    chosen = xpuprof("select", tmp_path / "run")
+    assert chosen.returncode == 0
+    assert b"the run is partial" in chosen.stderr

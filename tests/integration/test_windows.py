@@ -221,7 +221,7 @@ def test_run_and_validate_are_about_the_window(marked: Path, tmp_path: Path) -> 
     assert result["window"]["spec"] == "2-5" and result["window"]["of_slices"] == STEPS + 1
     assert result["settings"] == {"window": "2-5", "after_window": "continue"}
     info = xpuprof("info", folder)
-    assert b"window    2-5, opened 1 times: 4 slices of 7" in info.stdout
+    assert b"window    2-5, opened once: 4 slices of 7" in info.stdout
     assert b"the profile is of the window 2-5" in info.stdout
     chosen = xpuprof("select", folder, "--force")
     assert b"2-5: all numbers are about it" in chosen.stdout

@@ -10,9 +10,17 @@ import click
 
 from xpuprof.cli import options
 from xpuprof.engines.filters import settings_text
-from xpuprof.report.text import count, percent, seconds, shorten, table
+from xpuprof.report.text import (
+    count,
+    number_of,
+    percent,
+    seconds,
+    shorten,
+    table,
+    times,
+)
 from xpuprof.trace.run import Run
-from xpuprof.trace.summary import summarize
+from xpuprof.trace.summary import NO_LAUNCH, NO_LAUNCH_YET, summarize
 
 
 @click.command(name="info")
@@ -85,10 +93,15 @@ def _head(summary: dict[str, Any]) -> list[str]:
         for sentence in execution["fallbacks"] or []
     ]
     if not launches["seen"] and summary["executions"]:
-        watched = any(e["gpu_engine"] != "none" for e in summary["executions"])
-        who = "The program launched no kernel" if watched else "No GPU engine watched the program"
-        lines.append(f"{who}: the whole run is one slice.")
+        lines.append(_no_launch(summary["executions"]))
     return lines
+
+
+def _no_launch(executions: list[dict[str, Any]]) -> str:
+    if all(execution["gpu_engine"] == "none" for execution in executions):
+        return "No GPU engine watched the program: the whole run is one slice."
+    closed = all(process["closed"] for e in executions for process in e["processes"])
+    return NO_LAUNCH if closed and not any(e["signal"] for e in executions) else NO_LAUNCH_YET
 
 
 def _memory(memory: dict[str, Any]) -> list[tuple[str, str]]:
@@ -121,7 +134,7 @@ def _window(window: dict[str, Any], slices: int) -> str:
         return f"{window['spec']} never opened"
     behind = "; the program was ended behind it" if window["ended"] else ""
     return (
-        f"{window['spec']}, opened {count(window['openings'])} times: {count(slices)} slices of "
+        f"{window['spec']}, opened {times(window['openings'])}: {number_of(slices, 'slice')} of "
         f"{count(window['of_slices'])}; all below is about it{behind}"
     )
 
@@ -149,7 +162,7 @@ def _processes(summary: dict[str, Any]) -> list[str]:
     rows = [
         [
             process["name"],
-            "-" if process["rank"] is None else str(process["rank"]),
+            _or_dash(process["rank"]),
             count(process["slices"]),
             count(process["launches"]),
             count(process["threads"]),
@@ -162,12 +175,16 @@ def _processes(summary: dict[str, Any]) -> list[str]:
     return ["", table(headers, rows, "lrrrrrr")] if len(shown) > 1 else []
 
 
+def _or_dash(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
 def _executions(summary: dict[str, Any]) -> list[str]:
     rows = [
         [
             execution["name"],
             str(execution["status"]),
-            "-" if execution["exit_code"] is None else str(execution["exit_code"]),
+            execution["signal_name"] or _or_dash(execution["exit_code"]),
             "-" if execution["wall_s"] is None else seconds(execution["wall_s"]),
             count(sum(process["launches"] for process in execution["processes"])),
             count(len(execution["processes"])),

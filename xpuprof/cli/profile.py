@@ -82,7 +82,7 @@ def command(
                 "reason": run.reason,
                 "exit_code": ending.exit_code,
                 "slices": len(job.slices),
-                "window": window_facts(job.processes[0]),
+                "window": window_facts(job.processes),
                 "processes": [key.label for key in job.keys] if job.several else [],
                 "launches": launches_json(job),
             }

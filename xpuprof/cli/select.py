@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -112,9 +113,12 @@ def command(as_json: bool, quiet: bool, **given: Any) -> None:
         options.print_json(report.as_json(result))
         return
     click.echo(report.as_text(result))
+    for sentence in result.doubts:
+        options.note(sentence, quiet)
     if len(asked.sources) == 1 and not is_frequency_file(asked.source):
         folder = asked.output or asked.source
-        options.note(f"next: xpuprof validate {folder}/selection.json -- ./app", quiet)
+        program = shlex.join(result.program) or "./app args"
+        options.note(f"next: xpuprof validate {folder}/selection.json -- {program}", quiet)
 
 
 @dataclass(frozen=True)
@@ -207,6 +211,8 @@ def _from_run(asked: _Asked) -> report.Chosen:
     result = replace(
         result,
         estimate=None if times is None else estimate(selection, times),
+        doubts=[f"the run is {run.status}: {run.reason}"] if run.reason else [],
+        program=run.manifest["argv"],
         stability=run_stability(run, method, seed=seed, **settings) if asked.stability else (),
     )
     folder = _folder(asked.output or asked.source)

@@ -24,6 +24,7 @@ from pathlib import Path
 from xpuprof.engines.base import CpuEngine, CpuOptions, GpuEngine, GpuOptions
 from xpuprof.engines.native import native_file
 from xpuprof.errors import TraceError, UsageError
+from xpuprof.signals import signal_name
 from xpuprof.trace.streams import CPU, EVENTS, FILES, read_stream
 
 HELPER = "xpuprof-cuda-probe"
@@ -158,7 +159,7 @@ def _fault(code: int, printed: bytes) -> str:
     if code == 0:
         return ""
     if code < 0:
-        return f"ended by {signal.Signals(-code).name}"
+        return f"ended by {signal_name(-code)}"
     lines = printed.decode(errors="replace").splitlines()
     said = [line for line in lines if line.startswith(("refused", "missing"))]
     return f"the driver {said[-1]}" if said else f"exit code {code}"

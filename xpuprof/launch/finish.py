@@ -27,11 +27,7 @@ def finish(writer: RunWriter, folder: Path) -> Run:
             reason = reason or _other_ending(run, executions[0], execution)
             for process in execution.processes:
                 reason = reason or _failure(execution, process)
-                if not process.complete and not reason:
-                    reason = (
-                        f"process {process.name} in {execution.name} ended without closing its "
-                        "streams; every finished slice is there"
-                    )
+            reason = reason or _unclosed(execution)
     except TraceError as error:
         reason = str(error)
     writer.finish("partial" if reason else "complete", reason)
@@ -48,6 +44,19 @@ def _other_ending(run: Run, first: Execution, execution: Execution) -> str:
     return (
         f"the program ended with exit code {codes[1]} in {execution.name}, with {codes[0]} in "
         f"{first.name}"
+    )
+
+
+def _unclosed(execution: Execution) -> str:
+    """That processes were killed, or crashed; a launcher that sees one kills the others."""
+    names = [process.name for process in execution.processes if not process.complete]
+    if not names:
+        return ""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    what, their = ("process", "its") if len(names) == 1 else ("processes", "their")
+    return (
+        f"{what} {', '.join(names[:3])}{more} in {execution.name} ended without closing {their} "
+        "streams; every finished slice is there"
     )
 
 

@@ -27,6 +27,10 @@ class Chosen:
     seconds: float
     estimate: Estimate | None = None
     stability: Sequence[Stability] = ()
+    doubts: Sequence[str] = ()
+    """What speaks against it, one sentence each."""
+    program: Sequence[str] = ()
+    """The command line of the program that was recorded."""
 
 
 def as_json(chosen: Chosen) -> dict[str, Any]:

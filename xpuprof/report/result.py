@@ -18,6 +18,7 @@ from xpuprof.sampling.times import typical_times
 from xpuprof.timing.extrapolate import sampling_error, speedup
 from xpuprof.timing.processes import Job
 from xpuprof.timing.shares import Share, slowest
+from xpuprof.trace.summary import NO_LAUNCH, NO_LAUNCH_YET, reasons_of
 from xpuprof.trace.tables import Execution, Process
 from xpuprof.trace.window import window_facts
 
@@ -64,7 +65,7 @@ def as_json(result: Result) -> dict[str, Any]:
         "reason": result.reason,
         "exit_code": result.exit_code,
         "slices": selection.slices,
-        "window": window_facts(job.processes[0]),
+        "window": window_facts(job.processes),
         "settings": result.execution.record.get("filters", {}),
         "method": selection.method,
         "k": selection.k,
@@ -116,10 +117,7 @@ def launches_json(job: Job) -> dict[str, Any]:
 
 def uninstrumented(job: Job) -> dict[str, int]:
     """How many launches of the profile ran uninstrumented though they should not, by reason."""
-    launches = job.launches
-    wanted = launches["inside"] & ~launches["left_out"]
-    reasons = launches.loc[wanted & ~launches["instrumented"].astype(bool), "reason"]
-    return {str(reason): int(number) for reason, number in reasons.value_counts().items()}
+    return reasons_of(job.launches)
 
 
 def left_out(job: Job) -> int:
@@ -129,11 +127,29 @@ def left_out(job: Job) -> int:
 
 def window_sentences(job: Job) -> list[str]:
     """What part of each process the numbers are about; nothing without a window."""
-    return [_window_sentence(process, job.several) for process in job.processes if process.window]
+    found = [_window_sentence(process, job.several) for process in job.processes if process.window]
+    return [*found, *_elsewhere(job)]
+
+
+def _elsewhere(job: Job) -> list[str]:
+    """Processes that launched kernels, none of them in the window."""
+    taken = {process.name for process in job.processes}
+    names = [
+        process.name
+        for process in job.execution.processes
+        if process.name not in taken and (facts := window_facts([process])) and facts["of_launches"]
+    ]
+    if not names:
+        return []
+    more = f" and {count(len(names) - 3)} more" if len(names) > 3 else ""
+    return [
+        f"{', '.join(names[:3])}{more} launched kernels, but none in the window: no part of the "
+        "profile (each process counts its own launches and markers)"
+    ]
 
 
 def _window_sentence(process: Process, several: bool) -> str:
-    found = window_facts(process)
+    found = window_facts([process])
     assert found is not None
     where = f" of process {process.name}" if several else ""
     if not found["openings"]:
@@ -155,6 +171,11 @@ def warnings(job: Job) -> list[str]:
         for reason, number in uninstrumented(job).items()
     ]
     metas = [process.meta for process in job.processes]
+    if any("went_on" in meta for meta in metas):
+        found.append(
+            "ranks of MPI are not ended behind their window, since the launcher would take it for "
+            "a crash and kill the others: the program went on to its own end"
+        )
     if any(meta.get("programs_that_launch", "0") != "0" for meta in metas):
         found.append(
             "kernels of this program can launch kernels by themselves: what these do belongs to "
@@ -274,7 +295,9 @@ def no_launch(execution: Execution) -> str:
     """Why an execution has one slice only."""
     if execution.record.get("gpu_engine", "none") == "none":
         return "No GPU engine watched the program: the whole run is one slice."
-    return "The program launched no kernel: the whole run is one slice."
+    if execution.record.get("signal") or not all(p.complete for p in execution.processes):
+        return NO_LAUNCH_YET
+    return NO_LAUNCH
 
 
 def _summary(result: Result) -> list[str]:

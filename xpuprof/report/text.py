@@ -33,6 +33,17 @@ def count(value: int) -> str:
     return f"{value:,}"
 
 
+def number_of(value: int, noun: str) -> str:
+    """`1 slice`, `2,000 slices`, `2 processes`."""
+    plural = noun + ("es" if noun.endswith("s") else "s")
+    return f"{count(value)} {noun if value == 1 else plural}"
+
+
+def times(value: int) -> str:
+    """`once`, `3 times`."""
+    return "once" if value == 1 else f"{count(value)} times"
+
+
 def percent(fraction: float) -> str:
     """A fraction as per cent."""
     return f"{100 * fraction:.2f} %"

@@ -9,11 +9,16 @@ from typing import Any
 
 import pandas as pd
 
+from xpuprof.signals import signal_name
 from xpuprof.trace.reader import process_folders
 from xpuprof.trace.run import Run
 from xpuprof.trace.streams import FILES
 from xpuprof.trace.tables import Execution, Process
-from xpuprof.trace.window import window_facts
+from xpuprof.trace.window import WINDOW_END, window_facts
+
+NO_LAUNCH = "The program launched no kernel: the whole run is one slice."
+NO_LAUNCH_YET = "The program was ended before it launched a kernel: the whole run is one slice."
+NOT_READ = "the process ended before the counts were read"
 
 
 def summarize(run: Run) -> dict[str, Any]:
@@ -66,13 +71,13 @@ def _described(execution: Execution, processes: list[Process]) -> dict[str, Any]
     meta = processes[0].meta
     return {
         "slices": len(slices),
-        "window": window_facts(processes[0]),
+        "window": window_facts(processes),
         "launches": {
             "seen": int(launches["inside"].sum()),
             "instrumented": int(launches["instrumented"].sum()),
             "left_out": int((launches["inside"] & launches["left_out"]).sum()),
         },
-        "uninstrumented": _reasons(launches),
+        "uninstrumented": reasons_of(launches),
         "kernels": _kernels(processes),
         "threads": sum(len(process.threads) for process in processes),
         "warps": int(slices["warps"].sum()),
@@ -130,6 +135,7 @@ def _memory(processes: list[Process]) -> dict[str, Any]:
 def _kernels(processes: list[Process]) -> list[dict[str, Any]]:
     """By share of the device's instructions, then by calls."""
     ends = pd.concat([p.slices.iloc[: len(p.launches)] for p in processes], ignore_index=True)
+    ends = ends[ends["kernel"] != WINDOW_END]  # ends with no kernel
     total = max(int(ends["gpu_instructions"].sum()), 1)
     rows = [
         {
@@ -145,11 +151,11 @@ def _kernels(processes: list[Process]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (-row["instructions"], -row["calls"], row["kernel"]))
 
 
-def _reasons(launches: pd.DataFrame) -> dict[str, int]:
+def reasons_of(launches: pd.DataFrame) -> dict[str, int]:
     """Why launches ran uninstrumented that should not have, and how many each."""
     wanted = launches["inside"].astype(bool) & ~launches["left_out"].astype(bool)
     reasons = launches["reason"][wanted & ~launches["instrumented"].astype(bool)]
-    return {str(reason) or "not counted": int(n) for reason, n in reasons.value_counts().items()}
+    return {str(reason) or NOT_READ: int(n) for reason, n in reasons.value_counts().items()}
 
 
 def _execution(run: Path, execution: Execution) -> dict[str, Any]:
@@ -169,12 +175,13 @@ def _execution(run: Path, execution: Execution) -> dict[str, Any]:
         "name": execution.name,
         "role": execution.role,
         **{key: record.get(key) for key in keys},
+        "signal_name": signal_name(record["signal"]) if record.get("signal") else None,
         "processes": [
             {
                 "name": process.name,
                 "rank": process.rank,
                 "slices": len(process.slices),
-                "launches": len(process.launches),
+                "launches": int(process.launches["inside"].sum()),
                 "threads": len(process.threads),
                 "cpu_instructions": _cpu_instructions(process),
                 "gpu_instructions": int(process.slices["gpu_instructions"].sum()),

@@ -7,6 +7,7 @@ of it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -89,17 +90,22 @@ def clip(process: Process, window: Window) -> Process:
     )
 
 
-def window_facts(process: Process) -> dict[str, Any] | None:
-    """The window that the tables are of, and what it is a part of; None: the whole process."""
-    window = process.window
-    if window is None or window.whole is None:
+def window_facts(processes: Sequence[Process]) -> dict[str, Any] | None:
+    """The window that the tables are of, and what it is a part of, sums over the processes, each of
+    which counts for itself; None: whole processes."""
+    clipped = [
+        (process, process.window, process.window.whole)
+        for process in processes
+        if process.window is not None and process.window.whole is not None
+    ]
+    if not clipped:
         return None
     return {
-        "spec": window.spec,
-        "openings": len(window.openings),
-        "of_slices": len(window.whole.slices),
-        "of_launches": len(window.whole.launches),
-        "ended": "ended" in process.meta,
+        "spec": clipped[0][1].spec,
+        "openings": sum(len(window.openings) for _, window, _ in clipped),
+        "of_slices": sum(len(whole.slices) for _, _, whole in clipped),
+        "of_launches": sum(len(whole.launches) for _, _, whole in clipped),
+        "ended": any("ended" in process.meta for process, _, _ in clipped),
     }
 
 

@@ -159,7 +159,8 @@ XPU_API void xpu_window_turned(int open, int for_good);
 typedef void (*xpu_harvest)(void);
 XPU_API void xpu_register_harvest(xpu_harvest harvest);
 /* GPU engines call it after each launch, holding no lock: where the window has passed and
- * --after-window end was asked for, it ends the process with exit code 0 and does not return. */
+ * --after-window end was asked for, it ends the process with exit code 0 and does not return. Ranks
+ * of MPI go on. */
 XPU_API void xpu_window_settle(void);
 
 /* Now, in ticks of the run's clock: rdtscp, or where the TSC is not invariant the nanoseconds of

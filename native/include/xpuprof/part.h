@@ -24,6 +24,17 @@ static inline const char *xp_rank(char *(*get)(const char *)) {
   return 0;
 }
 
+/* Did an MPI launcher start this process? It takes the end of a rank that does not call
+ * MPI_Finalize for a crash, and kills the others. */
+static inline int xp_is_mpi_rank(char *(*get)(const char *)) {
+  static const char *const variables[] = {
+      "OMPI_COMM_WORLD_RANK", "PMIX_RANK",          "PMI_RANK",
+      "MV2_COMM_WORLD_RANK",  "JSM_NAMESPACE_RANK", "ALPS_APP_PE"};
+  for (unsigned i = 0; i < sizeof variables / sizeof *variables; i++)
+    if (get(variables[i])) return 1;
+  return 0;
+}
+
 /* Writes the folder's name; `host` is cut at 255 bytes. */
 static inline void xp_part_name(char name[XP_PART_NAME_MAX], const char *host, const char *rank,
                                 unsigned pid) {

@@ -6,8 +6,9 @@
  *   spawn   posix_spawn of this program
  *   shell   a shell that starts this program
  *
- * Child n does the work of `who` n and ends with exit code 10 + n; the parent prints all codes in
- * order. `processes work WHO STEPS` is what the children exec. */
+ * The parent makes them within the marker `children`. Child n does the work of `who` n and ends
+ * with exit code 10 + n; the parent prints all codes in order. `processes work WHO STEPS` is what
+ * the children exec. */
 #include <spawn.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -52,7 +53,9 @@ int main(int argc, char **argv) {
   int count = atoi(argv[2]), steps = atoi(argv[3]), status;
   if (!strcmp(argv[1], "work")) return child_work(count, steps);
   pid_t children[64];
+  xpuprof_window_begin("children");
   for (int n = 0; n < count; n++) children[n] = start(argv[0], argv[1], n, steps);
+  xpuprof_window_end("children");
   for (int n = 0; n < count; n++) {
     waitpid(children[n], &status, 0);
     printf("child %d ended with %d\n", n, WEXITSTATUS(status));

@@ -1,14 +1,21 @@
-/* An MPI program whose ranks do different work: `ranks STEPS [EXIT]`. Every launch is followed by a
- * sum over all ranks as far as all of them have one. Rank 0 prints what each rank's device counted;
- * EXIT is the exit code of every rank. */
+/* An MPI program whose ranks do different work: `ranks STEPS [EXIT|SIGKILL|SIGABRT]`. Every launch
+ * is followed by a sum over all ranks as far as all of them have one. Rank 0 prints what each
+ * rank's device counted; EXIT is the exit code of every rank; by a signal rank 1 ends behind its
+ * third launch. */
 #include <mpi.h>
+#include <signal.h>
+#include <string.h>
 
 #include "work.h"
 
-static int common;
+static int common, launched;
+static void (*die)(void);
+
+static void kill_oneself(void) { raise(SIGKILL); }
 
 static void exchange(void) {
   int one = 1, ranks;
+  if (die && ++launched == 3) die();
   if (common-- > 0) MPI_Allreduce(&one, &ranks, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 }
 
@@ -18,6 +25,8 @@ int main(int argc, char **argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   common = atoi(argv[1]);
+  if (argc > 2 && rank == 1 && !strcmp(argv[2], "SIGKILL")) die = kill_oneself;
+  if (argc > 2 && rank == 1 && !strcmp(argv[2], "SIGABRT")) die = abort;
   int sum = work(rank, atoi(argv[1]), exchange);
   MPI_Gather(&sum, 1, MPI_INT, sums, 1, MPI_INT, 0, MPI_COMM_WORLD);
   for (int r = 0; rank == 0 && r < size; r++) printf("rank %d counted %d\n", r, sums[r]);

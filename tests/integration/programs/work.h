@@ -2,8 +2,8 @@
  * shows: steps + 2 * who launches. Launch i runs 64 * (who + 1) work-items in groups of 64, each of
  * which counts who + 1 + i % 2 atomic increments; every third launch is of kernel `fold`, the
  * others of `grow`. Before it the main thread goes 1000 * (who + 1) + i times round `spin_loop`,
- * and a second thread 500 * (who + 1) + i times. Returns the number of increments that the device
- * made. */
+ * and a second thread 500 * (who + 1) + i times. The marker `step` encloses each launch and what
+ * comes before it. Returns the number of increments that the device made. */
 #ifndef WORK_H
 #define WORK_H
 
@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <xpuprof/marker.h>
 
 void spin(long rounds);
 __asm__(
@@ -72,10 +73,12 @@ static int work(int who, int steps, void (*after_launch)(void)) {
     size_t global = 64 * ((size_t)who + 1), local = 64;
     work_check(clSetKernelArg(kernel, 0, sizeof trips, &trips));
     work_check(clSetKernelArg(kernel, 1, sizeof buffer, &buffer));
+    xpuprof_window_begin("step");
     pthread_barrier_wait(&work_start);
     spin(1000 * (who + 1) + i);
     pthread_barrier_wait(&work_end);
     work_check(clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL));
+    xpuprof_window_end("step");
     if (after_launch) after_launch();
   }
   pthread_join(beside, NULL);
