@@ -171,6 +171,9 @@ void insert_add(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t bas
                 reg_id_t value, reg_id_t amount);
 void insert_count(void *drcontext, instrlist_t *code, instr_t *where, live_set live, uint32_t cell,
                   bool mark);
+/* A register from or to thread-local storage. */
+void insert_segment_move(void *drcontext, instrlist_t *code, instr_t *where, bool store,
+                         reg_id_t reg, reg_id_t segment, uint32_t at);
 /* The cell that an operand of such code counts in. */
 enum { NO_CELL = 0xffffffff };
 uint32_t counted_cell(opnd_t operand);

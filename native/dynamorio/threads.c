@@ -120,7 +120,7 @@ void thread_leaves(void) {
 /* ---- what the instrumented code needs -------------------------------------------------------- */
 
 void thread_insert_base(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t to) {
-  dr_insert_read_raw_tls(drcontext, code, where, tls_segment, tls_offset, to);
+  insert_segment_move(drcontext, code, where, false, to, tls_segment, tls_offset);
 }
 
 void thread_insert_keep(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t from) {
