@@ -9,6 +9,7 @@ import pytest
 
 from xpuprof.errors import InputError
 from xpuprof.sampling.selection import Marker, Representative, Selection
+from xpuprof.sampling.times import typical_times
 from xpuprof.timing.intervals import estimate
 
 
@@ -52,7 +53,7 @@ def test_coverage_when_all_slices_are_timed(name, counts):
         chosen = random_selection(sizes, counts, rng)
         if answer is None:  # the half-width does not depend on the choice, only on the design
             answer = estimate(chosen, times)
-            half = (answer.high - answer.low) / 2
+            half = answer.high - answer.value
         value = sum(times[r.slice] * r.multiplier for r in chosen.representatives)
         hits += abs(value - times.sum()) <= half + 1e-9
     assert hits / draws >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / draws)
@@ -74,18 +75,73 @@ def test_coverage_when_only_representatives_are_timed(name):
     assert hits / draws >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / draws)
 
 
-def test_coverage_over_repeated_runs():
-    """Runs differ as a whole (a slow machine today): the mean of many runs lies inside."""
+def whole(rng, runs):
+    """Each run is slow or fast as a whole."""
+    return np.repeat(rng.normal(1.0, 0.05, (runs, 1)), 302, axis=1)
+
+
+def apart(rng, runs):
+    """Start-up, kernels and exit vary, each for itself."""
+    start, kernels, end = rng.normal(1.0, 0.05, (3, runs, 1))
+    return np.hstack([start, np.repeat(kernels, 300, axis=1), end])
+
+
+def skewed(rng, runs):
+    """Disturbances make runs slower, never faster."""
+    return np.repeat(rng.lognormal(0.0, 0.1, (runs, 1)), 302, axis=1)
+
+
+def only_slices(rng, runs):
+    """Runs differ by the noise of their slices alone."""
+    return np.ones((runs, 302))
+
+
+@pytest.mark.parametrize("repeats", [2, 3, 8])
+@pytest.mark.parametrize("differ", [whole, apart, skewed, only_slices])
+@pytest.mark.parametrize("all_timed", [True, False])
+def test_coverage_of_one_more_run_and_of_what_is_typical(differ, repeats, all_timed):
+    """Start-up and exit as long as 300 and 60 of the slices between; slices vary by a fifth. The
+    interval from a few runs holds the total of the next, and of what is typical of the five next,
+    95 times of 100 at least (less three standard errors of this check)."""
     rng = np.random.default_rng(3)
-    sizes, hits, draws = (200, 100), 0, 300
-    truth = np.concatenate([np.full(200, 1.0), np.full(100, 5.0)])
+    next_run, typical, draws = 0, 0, 200
+    truth = np.concatenate([[300.0], np.full(200, 1.0), np.full(100, 5.0), [60.0]])
     for _ in range(draws):
-        runs = truth * rng.normal(1.0, 0.05, (4, 1)) * rng.lognormal(0, 0.2, (4, 300))
-        runs /= np.exp(0.02)  # mean of the lognormal
-        chosen = random_selection(sizes, (10, 10), rng)
-        answer = estimate(chosen, runs, other_runs=True)
-        hits += answer.low <= truth.sum() <= answer.high
-    assert hits / draws >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / draws)
+        runs = truth * differ(rng, repeats + 5) * rng.lognormal(0, 0.2, (repeats + 5, 302))
+        chosen = random_selection((1, 200, 100, 1), (1, 10, 10, 1), rng)
+        known = runs[:repeats].copy()
+        if not all_timed:
+            rows = [r.slice for r in chosen.representatives]
+            known[:, np.delete(np.arange(302), rows)] = np.nan
+        answer = estimate(chosen, known, other_runs=True)
+        next_run += answer.low <= runs[repeats].sum() <= answer.high
+        typical += answer.low <= typical_times(runs[repeats:]).sum() <= answer.high
+    assert min(next_run, typical) / draws >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / draws)
+
+
+def test_a_slow_start_does_not_make_up_for_fast_kernels():
+    """Totals that agree by chance hide nothing: start-up and kernels differ by 20 % each."""
+    chosen = random_selection((1, 20, 1), (1, 20, 1), np.random.default_rng(7))
+    runs = np.ones((3, 22))
+    runs[:, 0] = 24.0, 20.0, 16.0
+    runs[:, 1:21] = np.array([[0.8], [1.0], [1.2]])
+    assert np.ptp(runs.sum(axis=1)) == pytest.approx(0.0)
+    answer = estimate(chosen, runs, other_runs=True)
+    assert answer.high - answer.value > 8.0
+    assert answer.low == 0.0
+
+
+def test_the_low_end_is_no_less_than_what_was_measured():
+    """A whole is at least its parts; for a metric with negative values nothing follows."""
+    chosen = random_selection((1000, 1), (1, 1), np.random.default_rng(8))
+    times = np.ones(1001)
+    (one, _) = (r.slice for r in chosen.representatives)
+    times[one], times[(one + 1) % 1000] = 2.0, 3000.0
+    answer = estimate(chosen, times)
+    assert answer.low == 3.0
+    assert estimate(chosen, times, other_runs=False).high > 4000.0
+    times[one] = -2.0
+    assert estimate(chosen, times).low < -1000.0
 
 
 def test_wider_at_higher_confidence_and_deterministic():

@@ -465,30 +465,100 @@ def _errors(
     )
 
 
+FEW = 3
+"""Timer runs from which the later ones are foretold."""
+
+
 def coverage(arguments: argparse.Namespace) -> None:
-    """Of each single timer run: does the interval of the projection hold the run's total? And with
-    one run's representatives, the other runs' totals?"""
-    print("| profile | slices | representatives | error, worst run | 95 % interval, half-width "
-          "| own total inside | from three runs, the next run inside |")  # fmt: skip
-    print("|---|---|---|---|---|---|---|")
+    """Of each single timer run: does the interval of the projection hold the run's total? From
+    FEW runs in a row: does it hold the total of the next run, of each later run, and the typical
+    total of the later runs? One line a program, and the sums."""
+    print("| profile | slices | representatives | error, worst run | half-width | own total inside "
+          f"| half-width from {FEW} runs | next run inside | later runs inside "
+          "| their typical total inside |")  # fmt: skip
+    print("|---" * 10 + "|")
+    every = []
     for name, process, runs in subjects(arguments.runs):
-        inside, errors, widths = [], [], []
-        for seed in range(1, 6):
-            chosen = select("xpu-point", process, seed=seed)
-            for one in runs:
-                answer = estimate(chosen, one)
-                assert answer.low is not None and answer.high is not None
-                inside.append(answer.low <= one.sum() <= answer.high)
-                errors.append(abs(answer.value / one.sum() - 1))
-                widths.append((answer.high - answer.low) / 2 / one.sum())
-        later = []
-        for start in range(len(runs) - 3):
-            answer = estimate(chosen, runs[start : start + 3], other_runs=True)
+        row = _coverage(process, runs)
+        every.append(row)
+        print(f"| {name} | {len(process.slices)} | {row.text()} |", flush=True)
+    print(f"| all | | {Coverage.of_all(every).text()} |")
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Shares in per cent are of (inside, tried)."""
+
+    representatives: str
+    worst: float
+    width: float
+    own: np.ndarray
+    later_width: float
+    next: np.ndarray
+    later: np.ndarray
+    typical: np.ndarray
+
+    @staticmethod
+    def of_all(rows: list[Coverage]) -> Coverage:
+        """Sums of what was tried, the worst error, medians of the widths."""
+        return Coverage(
+            "",
+            max(row.worst for row in rows),
+            float(np.median([row.width for row in rows])),
+            sum(row.own for row in rows),
+            float(np.median([row.later_width for row in rows])),
+            sum(row.next for row in rows),
+            sum(row.later for row in rows),
+            sum(row.typical for row in rows),
+        )
+
+    def text(self) -> str:
+        """The cells but for the first two."""
+        own, following, later, typical = (
+            f"{inside} of {tried} ({inside / tried:.1%})"
+            for inside, tried in (self.own, self.next, self.later, self.typical)
+        )
+        return (
+            f"{self.representatives} | {self.worst:.2%} | {self.width:.2%} | {own} | "
+            f"{self.later_width:.2%} | {following} | {later} | {typical}"
+        )
+
+
+def _coverage(process: Process, runs: np.ndarray) -> Coverage:
+    every = {}
+    for seed in range(1, 6):
+        one = select("xpu-point", process, seed=seed)
+        # The same representatives under another seed tell nothing new.
+        every[tuple(r.slice for r in one.representatives)] = one
+    errors, widths, later_widths = [], [], []
+    own, following, later, typical = np.zeros((4, 2), np.int64)
+    for chosen in every.values():
+        for run in runs:
+            total = float(run.sum())
+            answer = estimate(chosen, run)
             assert answer.low is not None and answer.high is not None
-            later.append(answer.low <= typical_times(runs[start + 3 :]).sum() <= answer.high)
-        print(f"| {name} | {len(process.slices)} | {len(chosen.representatives)} | "
-              f"{max(errors):.2%} | {np.mean(widths):.2%} | {sum(inside)} of {len(inside)} | "
-              f"{sum(later)} of {len(later)} |", flush=True)  # fmt: skip
+            errors.append(abs(answer.value / total - 1))
+            widths.append((answer.high - answer.value) / total)
+            own += answer.low <= total <= answer.high, 1
+    for start in range(len(runs) - FEW):
+        answer = estimate(chosen, runs[start : start + FEW], other_runs=True)
+        assert answer.low is not None and answer.high is not None
+        later_widths.append((answer.high - answer.value) / answer.value)
+        totals = runs[start + FEW :].sum(axis=1)
+        inside = (answer.low <= totals) & (totals <= answer.high)
+        following += inside[0], 1
+        later += np.count_nonzero(inside), len(inside)
+        typical += answer.low <= np.median(totals) <= answer.high, 1
+    return Coverage(
+        str(len(chosen.representatives)),
+        max(errors),
+        float(np.mean(widths)),
+        own,
+        float(np.median(later_widths)),
+        following,
+        later,
+        typical,
+    )
 
 
 def main() -> None:

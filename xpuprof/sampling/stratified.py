@@ -196,7 +196,8 @@ def estimate(selection: Selection, values: Mapping[int, float], confidence: floa
     one, widened to Student's t by Satterthwaite's degrees of freedom where samples give sigma.
 
     With w the relative half-width, |estimate - truth| <= w truth is solved for the truth: the
-    interval is [estimate / (1 + w), estimate / (1 - w)].
+    interval is [estimate / (1 + w), estimate / (1 - w)], or estimate +- half-width where that is
+    more than the estimate; its low end never lies below what the representatives took themselves.
     """
     value = sum(values[r.slice] * r.multiplier for r in selection.representatives)
     strata = selection.scores.get("strata")
@@ -228,6 +229,8 @@ def estimate(selection: Selection, values: Mapping[int, float], confidence: floa
     low, high = value - half, value + half
     if 0.0 < half < value:
         low, high = value / (1.0 + half / value), value / (1.0 - half / value)
+    if not (metric < 0.0).any():
+        low = max(low, float(metric.sum()))
     return Estimate(value, low, high, confidence, str(selection.scores["basis"]))
 
 

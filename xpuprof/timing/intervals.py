@@ -17,7 +17,7 @@ import numpy.typing as npt
 from xpuprof.errors import InputError
 from xpuprof.sampling.estimate import Estimate
 from xpuprof.sampling.selection import Selection
-from xpuprof.sampling.times import typical_times
+from xpuprof.sampling.times import ENOUGH_FOR_MEDIAN, typical_times
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -37,9 +37,10 @@ def estimate(
     `slice_times`: float64[repeats, slices] (or one repeat: float64[slices]), any unit of an
     extensive metric; NaN where a slice was not measured. Each slice enters with its typical time
     over the repeats (`typical_times`). The interval is for the sum of the typical times of these
-    runs, what measuring every slice would have given: it covers the choice of representatives. With
-    `other_runs` it is for the program's next runs, too (two repeats at least). Raises InputError
-    when a representative was not measured.
+    runs, what measuring every slice would have given: it covers the choice of representatives, and
+    its low end is never below what the representatives took themselves. With `other_runs` it is for
+    the total of any one later run, too (a prediction interval; two repeats at least), and so for
+    what is typical of them. Raises InputError when a representative was not measured.
     """
     if not 0.0 < confidence < 1.0:
         raise InputError(f"the confidence must lie between 0 and 1, not {confidence:g}")
@@ -67,10 +68,18 @@ def estimate(
                 "not known; select with several a cluster, or time the whole run",
             )  # fmt: skip
         half, basis = answer
+    floor = floor_of(mean[chosen])
     if other_runs:
-        half = math.hypot(half, _between_runs(times[:, chosen] @ multiplier, confidence))
-        basis += f"; runs differ: Student's t over {len(times)} repeats"
-    return Estimate(value, value - half, value + half, confidence, basis)
+        half = math.hypot(half, _next_run(selection, times, confidence))
+        floor = min(floor, 0.0)  # a later run may take less than this one's representatives did
+        basis += f"; runs differ: Student's t over {len(times)} repeats, for one more run"
+    return Estimate(value, max(value - half, floor), value + half, confidence, basis)
+
+
+def floor_of(measured: F64) -> float:
+    """Least that the whole can be, of which `measured` are parts: their sum, unless a metric has
+    negative values, which bound nothing."""
+    return -math.inf if (measured < 0.0).any() else float(measured.sum())
 
 
 def estimate_part(
@@ -103,7 +112,9 @@ def estimate_part(
         return Estimate(value, None, None, None, "no interval: nothing of it is covered")
     value, half = value / covered, _quantile(error, confidence) / covered
     basis = "spread of the measured times within the clusters, by drawing other representatives"
-    return Estimate(value, max(value - half, 0.0), value + half, confidence, basis)
+    here = [r.slice for r in selection.representatives if rows.start <= r.slice < rows.stop]
+    floor = floor_of(mean[here])
+    return Estimate(value, max(value - half, floor), value + half, confidence, basis)
 
 
 def _quantile(error: F64, confidence: float) -> float:
@@ -119,12 +130,29 @@ def _student(confidence: float, freedom: float) -> float:
     return float(special.stdtrit(freedom, 0.5 + confidence / 2.0))
 
 
-def _between_runs(totals: F64, confidence: float) -> float:
-    """Half-width for the mean of the repeats' totals."""
-    if len(totals) < 2:
+def _next_run(selection: Selection, times: F64, confidence: float) -> float:
+    """Half-width for the total of one more run, `times` float64[repeats, slices].
+
+    A prediction interval, t s sqrt(1 + v / n) from n runs, v / n the variance of what is typical of
+    them (the median's at most pi / 2n). The standard deviation s of the totals is badly known from
+    few runs, and too small where a slow start happened to meet fast kernels: no mechanism makes up
+    for one with the other. So it is bounded by the sum of the standard deviations of start-up, of
+    what lies between and of exit, which holds whatever their correlation.
+    """
+    runs = len(times)
+    if runs < 2:
         raise InputError("how far runs differ shows from two runs on: repeat the timer run")
-    quantile = _student(confidence, len(totals) - 1)
-    return quantile * float(totals.std(ddof=1)) / math.sqrt(len(totals))
+    rows = np.flatnonzero(selection.labels >= 0)
+    weight = np.full(len(rows), _scale(selection))
+    if not np.isfinite(times[:, rows]).all():
+        rows = np.array([r.slice for r in selection.representatives])
+        weight = np.array([r.multiplier for r in selection.representatives])
+    label = selection.labels[rows]
+    start, end = label == selection.labels[0], label == selection.labels[-1]
+    parts = (start, end & ~start, ~(start | end))
+    spread = sum(float((times[:, rows[p]] @ weight[p]).std(ddof=1)) for p in parts)
+    centre = math.pi / (2 * runs) if runs >= ENOUGH_FOR_MEDIAN else 1.0 / runs
+    return _student(confidence, runs - 1) * spread * math.sqrt(1.0 + centre)
 
 
 def _known_spread(selection: Selection, mean: F64, confidence: float) -> tuple[float, str]:

@@ -123,7 +123,9 @@ def _rate(selection: Selection, name: str, columns: Mapping[str, F64], weight: s
         basis = "no interval: a ratio needs two representatives of every cluster to have one"
         return Whole(name, kind, Estimate(value, None, None, None, basis))
     basis = "linearised ratio; spread among the representatives of each cluster"
-    return Whole(name, kind, Estimate(value, value - half, value + half, CONFIDENCE, basis))
+    least = 0.0 if (numerator >= 0.0).all() else -math.inf
+    low = max(value - half, least)
+    return Whole(name, kind, Estimate(value, low, value + half, CONFIDENCE, basis))
 
 
 def _ratio(name: str, columns: Mapping[str, F64], weight: str | None) -> tuple[F64, F64, str]:
