@@ -412,3 +412,48 @@ def test_a_rank_that_is_killed(ranks: Path, tmp_path: Path, signal: str) -> None
     chosen = xpuprof("select", tmp_path / "run")
     assert chosen.returncode == 0
     assert b"the run is partial" in chosen.stderr
+
+
+# ---- times in folders of their own ---------------------------------------------------------------
+
+
+def test_ranks_that_are_profiled_and_timed_one_by_one(ranks: Path, tmp_path: Path) -> None:
+    """GIVEN profiles and timer runs that ranks wrote into folders of their own THEN the selection
+    over all of them is projected and compared; without one rank's times the sentence names it."""
+    for command, options in (("profile", ("--cpu", "none")), ("time", ("--repeat", "1"))):
+        ours = [sys.executable, "-m", "xpuprof", command, *options, "-o", tmp_path / command]
+        done = subprocess.run(
+            [*map(str, [*MPIRUN, *ours, "--", ranks, "12"])],
+            env=os.environ | MPI,
+            capture_output=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+    profiles = [tmp_path / f"profile-rank{rank}" for rank in (0, 1)]
+    timed = [tmp_path / f"time-rank{rank}" for rank in (1, 0)]
+    both = [part for folder in timed for part in ("--times", folder)]
+    done = xpuprof("select", *profiles, *both, "-o", tmp_path / "job", "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    measured = sum(float(job_of(Run.open(folder).times[0]).times().sum()) for folder in timed)
+    assert result["measured_s"] == pytest.approx(measured)
+    error = abs(1 - result["projected_s"] / result["measured_s"])
+    assert result["sampling_error"] == pytest.approx(error)
+    done = xpuprof("select", *profiles, *both[:2], "-o", tmp_path / "half")
+    assert done.returncode == 2 and b"no timer run of rank0" in done.stderr
+
+
+def test_one_program_profiled_and_timed_in_two_folders(processes: Path, tmp_path: Path) -> None:
+    """GIVEN the commands that the hints name THEN profile and times come together."""
+    program = ("--", processes, "work", "0", "9")
+    done = xpuprof("time", "--repeat", "2", "-o", tmp_path / "t", *program)
+    assert f"xpuprof select P --times {tmp_path}/t".encode() in done.stderr
+    xpuprof("profile", "--cpu", "none", "-o", tmp_path / "p", *program)
+    done = xpuprof("select", tmp_path / "p", "--times", tmp_path / "t")
+    assert done.returncode == 0, done.stderr
+    for word in (b"measured", b"projected", b"sampling error"):
+        assert word in done.stdout
+    assert f"-- {processes} work 0 9".encode() in done.stderr
+    xpuprof("time", "--repeat", "1", "-o", tmp_path / "other", "--", processes, "work", "0", "8")
+    done = xpuprof("select", tmp_path / "p", "--force", "--times", tmp_path / "other")
+    assert done.returncode == 2 and b"launched another sequence of kernels" in done.stderr

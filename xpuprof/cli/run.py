@@ -26,6 +26,7 @@ from xpuprof.report.result import as_text, warnings
 from xpuprof.sampling.file import write_selection
 from xpuprof.sampling.methods import function_of, takes_process
 from xpuprof.timing.choose import Processes, select_run
+from xpuprof.timing.phases import unseen_phases
 from xpuprof.trace.run import Run, create_run
 
 
@@ -113,7 +114,8 @@ def command(
         options.print_json(result_json(result))
     else:
         click.echo(as_text(result))
-    for sentence in [*_doubts(run, ending), *warnings(result.job)]:
+    phases = unseen_phases(result.job.processes, run.times, method)
+    for sentence in [*_doubts(run, ending), *phases, *warnings(result.job)]:
         options.note(sentence, quiet)
     if not as_json:
         options.note(

@@ -21,11 +21,21 @@ from xpuprof.formats.simpoint import (
 from xpuprof.report import chosen as report
 from xpuprof.sampling import frequency, parts
 from xpuprof.sampling.file import write_selection
+from xpuprof.sampling.times import typical_times
 from xpuprof.timing.intervals import estimate
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    import numpy.typing as npt
+
     from xpuprof.sampling.selection import Selection
     from xpuprof.timing.choose import Processes
+    from xpuprof.timing.joined import Joined
+    from xpuprof.trace.run import Run
+
+    F64 = npt.NDArray[np.float64]
 
 PLAN = ("dim", "warp_buckets", "cpu_weight", "memory_weight")
 """Options that say how several runs are projected."""
@@ -86,6 +96,14 @@ PLAN = ("dim", "warp_buckets", "cpu_weight", "memory_weight")
     metavar="PATH",
     help="Remember this input file or folder by its hash; validate then compares it.",
 )
+@click.option(
+    "--times",
+    "timed",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="TIMERUN",
+    help="Folder of `xpuprof time`, where it is another one than RUN; of each rank one.",
+)
 @click.option("--stability", is_flag=True, help="Say how far other seeds and samples move it.")
 @options.as_json
 @options.quiet
@@ -97,6 +115,7 @@ def command(as_json: bool, quiet: bool, **given: Any) -> None:
     xpuprof select RUN --method gpu-point --maxk 30 --per-cluster 1 --force
     xpuprof select RUN --target-error 0.02        as many as that needs (timed runs)
     xpuprof select RUN --processes each           one for each process (mpirun, children)
+    xpuprof select PROFILE --times TIMES           profile and time in folders of their own
     xpuprof select RANK0 RANK1 ... -o JOB          one selection for all (--workers 8)
     xpuprof select app.bb --maxk 20 --dim 128 -o OUT
 
@@ -135,6 +154,7 @@ class _Asked:
     workers: int | None
     scheduler: str | None
     inputs: tuple[Path, ...]
+    timed: tuple[Path, ...]
     stability: bool
     settings: dict[str, Any]
     begin: float
@@ -167,6 +187,8 @@ def _asked(given: dict[str, Any]) -> _Asked:
         if not is_frequency_file(asked.source):
             raise UsageError("--fixed-length is for .bb files: a run's slices have their lengths")
         settings["fixed_length"] = settings["fixed_length"] == "on"
+    if asked.timed and is_frequency_file(asked.source):
+        raise UsageError("--times is for run directories; a .bb file has no launches to time")
     if asked.inputs and (len(asked.sources) > 1 or is_frequency_file(asked.source)):
         raise UsageError("--input is for the selection of one run directory")
     return asked
@@ -198,20 +220,34 @@ def _from_run(asked: _Asked) -> report.Chosen:
     # Tables need pandas, which a frequency file can do without.
     from xpuprof.sampling.identity import hash_inputs
     from xpuprof.timing.choose import run_stability, run_times, select_run
+    from xpuprof.timing.phases import unseen_phases
     from xpuprof.trace.run import Run
 
     run = Run.open(asked.source)
     method, seed, settings = asked.method, asked.seed, asked.settings
-    selection = select_run(run, method, seed=seed, processes=asked.processes, **settings)
+    joined = _joined([run], asked.timed)
+    selection = select_run(
+        run,
+        method,
+        seed=seed,
+        processes=asked.processes,
+        measured=joined.times if joined else None,
+        **settings,
+    )
     if asked.inputs:
         identity = {**selection.identity, "inputs": hash_inputs(asked.inputs)}
         selection = replace(selection, identity=identity)
     result = asked.chosen(selection)
-    times = run_times(run, selection.slices)
+    times = joined.times if joined else run_times(run, selection.slices)
+    profiled = run.profile.processes if run.profile else []
+    phases = unseen_phases(profiled, joined.runs if joined else run.times, method)
     result = replace(
-        result,
-        estimate=None if times is None else estimate(selection, times),
-        doubts=[f"the run is {run.status}: {run.reason}"] if run.reason else [],
+        _with_times(result, times),
+        doubts=[
+            *([f"the run is {run.status}: {run.reason}"] if run.reason else []),
+            *(joined.doubts if joined else ()),
+            *phases,
+        ],
         program=run.manifest["argv"],
         stability=run_stability(run, method, seed=seed, **settings) if asked.stability else (),
     )
@@ -230,6 +266,7 @@ def _from_runs(asked: _Asked) -> report.Chosen:
     from xpuprof.sampling.cluster_method import with_options
     from xpuprof.sampling.farm import open_farm
     from xpuprof.timing.choose import select_runs
+    from xpuprof.trace.run import Run
 
     method = asked.method
     if asked.processes == "each":
@@ -250,8 +287,38 @@ def _from_runs(asked: _Asked) -> report.Chosen:
             farm,
             method,
         )
+    joined = _joined([Run.open(source) for source in asked.sources], asked.timed, selection)
     write_selection(selection, _folder(asked.output) / "selection.json", asked.force)
-    return asked.chosen(selection)
+    result = asked.chosen(selection, doubts=joined.doubts if joined else ())
+    return _with_times(result, joined.times if joined else None)
+
+
+def _joined(
+    runs: Sequence[Run], timed: Sequence[Path], selection: Selection | None = None
+) -> Joined | None:
+    """Times from folders of their own, for the slices of one run, or for those of a selection over
+    several; None without such folders."""
+    if not timed:
+        return None
+    from xpuprof.timing.choose import profiled_job
+    from xpuprof.timing.joined import join, profiled
+    from xpuprof.timing.processes import keys_of
+
+    wanted = profiled(runs[0], profiled_job(runs[0]))
+    if selection is not None:
+        wanted = replace(wanted, keys=tuple(keys_of(selection.identity)) or wanted.keys)
+    return join(wanted, timed)
+
+
+def _with_times(result: report.Chosen, times: F64 | None) -> report.Chosen:
+    """With the estimate, and the measured time that it is to be compared with."""
+    if times is None:
+        return result
+    return replace(
+        result,
+        estimate=estimate(result.selection, times),
+        measured=float(typical_times(times).sum()),
+    )
 
 
 def _folder(path: Path) -> Path:

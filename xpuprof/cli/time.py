@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -17,7 +18,7 @@ from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
 from xpuprof.launch.streams import Input
 from xpuprof.launch.supervise import end_after, end_like
-from xpuprof.report.text import seconds
+from xpuprof.report.text import number_of, seconds
 from xpuprof.report.validation import regions_text
 from xpuprof.sampling.file import read_selection
 from xpuprof.timing.processes import job_of
@@ -125,8 +126,9 @@ def command(
             click.echo(regions_text(found))
         total = np.array([times.sum() for times in walls])
         options.note(
-            f"{len(walls[0])} slices, mean {seconds(float(total.mean()))} over {repeat} runs, "
-            f"in {folder}; next: xpuprof profile -- {' '.join(argv)}",
+            f"{number_of(len(walls[0]), 'slice')}, mean {seconds(float(total.mean()))} over "
+            f"{number_of(repeat, 'run')}, in {folder}; next: xpuprof profile -o P -- "
+            f"{shlex.join(argv)}, then: xpuprof select P --times {folder}",
             quiet,
         )
     return end_like(ending)

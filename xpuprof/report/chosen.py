@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.report.text import count, percent, seconds, shorten, table
+from xpuprof.report.text import count, number_of, percent, seconds, shorten, table
 from xpuprof.sampling.estimate import Estimate
 from xpuprof.sampling.selection import NO_KERNELS, Selection
 from xpuprof.sampling.stability import Stability
+from xpuprof.timing.extrapolate import sampling_error
 
 SHOWN = 40
 """Rows of the table for people; --json has them all."""
@@ -26,6 +27,8 @@ class Chosen:
     selection: Selection
     seconds: float
     estimate: Estimate | None = None
+    measured: float | None = None
+    """Seconds, with the estimate: what it would be if every slice were measured."""
     stability: Sequence[Stability] = ()
     doubts: Sequence[str] = ()
     """What speaks against it, one sentence each."""
@@ -65,6 +68,8 @@ def as_json(chosen: Chosen) -> dict[str, Any]:
         "seconds": chosen.seconds,
     }
     if estimate is not None:
+        result["measured_s"] = chosen.measured
+        result["sampling_error"] = _error(chosen)
         result["projected_s"] = estimate.value
         result["interval_s"] = [estimate.low, estimate.high]
         result["confidence"] = estimate.confidence
@@ -93,11 +98,11 @@ def as_text(chosen: Chosen) -> str:
     headers = ["slice", "ends with kernel", "call", "cluster", "multiplier", "weight"]
     headers[1:1] = ["process"] if labels else []
     lines = [
-        f"{count(selection.slices)} slices"
+        number_of(selection.slices, "slice")
         + (f" of {len(labels)} processes" if labels else "")
-        + f", {selection.k} clusters, "
-        f"{count(len(selection.representatives))} representatives, method {selection.method}, "
-        f"{seconds(chosen.seconds)}",
+        + f", {number_of(selection.k, 'cluster')}, "
+        + number_of(len(selection.representatives), "representative")
+        + f", method {selection.method}, {seconds(chosen.seconds)}",
         "",
         table(headers, rows, "rllrrrr" if labels else "rlrrrr"),
     ]
@@ -107,8 +112,12 @@ def as_text(chosen: Chosen) -> str:
         lines.append(window_line(selection))
     if selection.covered < 1.0:
         lines.append(f"covered         {percent(selection.covered)} of the slices")
+    if chosen.measured is not None:
+        lines.append(f"measured        {seconds(chosen.measured)}")
     if estimate is not None:
         lines.append(f"projected       {seconds(estimate.value)}{_interval(estimate)}")
+    if (error := _error(chosen)) is not None:
+        lines.append(f"sampling error  {percent(error)}")
     lines += [_stability(s) for s in chosen.stability]
     return "\n".join(lines)
 
@@ -116,6 +125,12 @@ def as_text(chosen: Chosen) -> str:
 def window_line(selection: Selection) -> str:
     """What the user must not overlook."""
     return f"window          {selection.window}: all numbers are about it, not the whole program"
+
+
+def _error(chosen: Chosen) -> float | None:
+    if chosen.estimate is None or not chosen.measured:
+        return None
+    return sampling_error(chosen.estimate.value, chosen.measured)
 
 
 def _interval(estimate: Estimate) -> str:

@@ -33,12 +33,19 @@ Processes = Literal["job", "each"]
 
 
 def select_run(
-    run: Run, method: str, *, seed: int, processes: Processes = "job", **options: Any
+    run: Run,
+    method: str,
+    *,
+    seed: int,
+    processes: Processes = "job",
+    measured: F64 | None = None,
+    **options: Any,
 ) -> Selection:
     """Apply `method` to the processes with device work of the run's profile.
 
-    Where the run holds timer runs of the same slices, their times go to the method: they decide how
-    many representatives a cluster gets. Raises InputError when the run holds no profile.
+    Where the run holds timer runs of the same slices, or `measured` has their times
+    (float64[repeats, slices], seconds), these go to the method: they decide how many
+    representatives a cluster gets. Raises InputError when the run holds no profile.
     """
     if ImportedSlices.present(run.path):
         from xpuprof.timing.profiles import select_imported  # which reads times through this file
@@ -46,7 +53,7 @@ def select_run(
         return select_imported(run, method, seed=seed, **options)
     job = profiled_job(run)
     _require_slices(run, job)
-    times = run_times(run, len(job.slices))
+    times = run_times(run, len(job.slices)) if measured is None else measured
     if job.several and processes == "each":
         chosen = _select_each(job, method, seed, times, options)
     else:

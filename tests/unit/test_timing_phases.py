@@ -1,0 +1,44 @@
+"""CPU phases that device vectors cannot see."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_trace_slices import timer_run
+
+from xpuprof.timing.phases import phase_share, unseen_phases
+
+
+def rows(gaps: list[int]) -> list[tuple[int, int, int]]:
+    """A launch behind each gap; its kernel takes 5 ticks, and ends the slice."""
+    found, now = [], 1000
+    for gap in gaps:
+        now += gap + 5
+        found.append((now - 5, 0, now))
+    return found
+
+
+def test_phases_are_what_exceeds_the_usual_gap(tmp_path: Path) -> None:
+    """GIVEN two slices of twenty with 900 ticks more than the 100 before every other kernel THEN
+    these are the phases; the first and the last slice say nothing."""
+    gaps = [7000, *[100] * 8, 1000, *[100] * 9, 1000]
+    execution = timer_run(tmp_path / "r", rows(gaps))
+    assert phase_share([execution]) == pytest.approx(2 * 900 / (17 * 105 + 2 * 1005))
+    (sentence,) = unseen_phases(execution.processes, [execution], "xpu-point")
+    assert sentence.startswith("47% of the measured time") and "--method xpu-stem" in sentence
+    assert unseen_phases(execution.processes, [execution], "xpu-stem") == []
+
+
+def test_even_gaps_are_no_phases(tmp_path: Path) -> None:
+    """GIVEN the same gap before every kernel, however long THEN clusters lose nothing by it."""
+    execution = timer_run(tmp_path / "r", rows([3000] * 20))
+    assert phase_share([execution]) == 0.0
+    assert unseen_phases(execution.processes, [execution], "xpu-point") == []
+
+
+def test_without_stamps_of_the_device_nothing_is_said(tmp_path: Path) -> None:
+    """GIVEN a synchronous timer, or none THEN the share is 0."""
+    synchronous = [(launched, end, 0) for launched, _, end in rows([100] * 9 + [5000] * 3)]
+    assert phase_share([timer_run(tmp_path / "r", synchronous)]) == 0.0
+    assert phase_share([]) == 0.0
