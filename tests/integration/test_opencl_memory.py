@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 import pytest
 from layered import PROGRAMS, Ran, layered, run
 from programs import access_patterns as patterns
+from test_opencl_layer import sub_group_of
 
 from xpuprof.trace.tables import DeviceDistances
 
@@ -64,8 +66,17 @@ def work_items(group: int, size: tuple[int, ...], local: tuple[int, ...]) -> lis
     return [(x0 + x, y0 + y) for y in range(local[1]) for x in range(local[0])]
 
 
+def warps_of(local: tuple[int, ...], sub_group: int) -> list[range]:
+    """The work-items of a group's warps: 32 in order or, where sub-groups are the warps, cut from
+    its rows."""
+    items = int(np.prod(local))
+    row, warp = (local[0], sub_group) if sub_group else (items, WARP)
+    starts = [start + n for start in range(0, items, row) for n in range(0, row, warp)]
+    return [range(at, min(at + warp, at // row * row + row)) for at in starts]
+
+
 def touched(kernel: str, buffers: str, size: tuple[int, ...], local: tuple[int, ...],
-            groups: Iterable[int]) -> Iterable[tuple[str, int]]:  # fmt: skip
+            groups: Iterable[int], sub_group: int = 0) -> Iterable[tuple[str, int]]:  # fmt: skip
     """Lines in canonical order: group by group, the warps taking turns, a step being the n-th
     accesses of a warp's work-items, each line once."""
     for group in groups:
@@ -73,9 +84,9 @@ def touched(kernel: str, buffers: str, size: tuple[int, ...], local: tuple[int, 
             accesses(kernel, buffers, size, item, local) for item in work_items(group, size, local)
         ]
         for n in range(max(map(len, items))):
-            for first in range(0, len(items), WARP):
+            for warp in warps_of(local, sub_group):
                 step: dict[tuple[str, int], None] = {}
-                for item in items[first : first + WARP]:
+                for item in (items[member] for member in warp):
                     if n < len(item):
                         buffer, offset, width = item[n]
                         for line in range(offset // LINE, (offset + width - 1) // LINE + 1):
@@ -105,35 +116,53 @@ def groups_of(size: tuple[int, ...], local: tuple[int, ...]) -> int:
     return int(np.prod([s // n for s, n in zip(size, local, strict=True)]))
 
 
-def recorded(folder: Path, room: int, threads: int) -> tuple[Ran, Path]:
+ON_DEVICE = {"XPUPROF_OPENCL_COUNTERS": "device"}
+KEPT = pytest.mark.parametrize("kept", [{}, ON_DEVICE], ids=["shared", "on_device"])
+
+
+def recorded(
+    folder: Path, room: int, threads: int, kept: Mapping[str, str] | None = None
+) -> tuple[Ran, Path]:
     out = folder / "out.npz"
     command = [sys.executable, PROGRAMS / "access_patterns.py", out]
     extra = {"XPUPROF_MEMORY": str(room), "POCL_MAX_PTHREAD_COUNT": str(threads)}
-    return layered(command, folder / "profile", extra=extra), out
+    return layered(command, folder / "profile", extra=extra | dict(kept or {})), out
 
 
-def found_in(ran: Ran) -> DeviceDistances:
+def found_in(ran: Ran, launches: int = len(patterns.LAUNCHES)) -> DeviceDistances:
     assert ran.done.returncode == 0, ran.done.stderr.decode()
     assert ran.process.launches["instrumented"].all(), ran.process.launches["reason"].tolist()
     found = ran.process.device_distances
     assert found is not None
-    assert found.launch.tolist() == list(range(len(patterns.LAUNCHES)))
+    assert found.launch.tolist() == list(range(launches))
     return found
 
 
+def sub_groups(ran: Ran) -> list[int]:
+    """Of each launch: the size of its warps where these are sub-groups, else 0."""
+    return [sub_group_of(ran.process, kernel) for kernel in ran.process.launches["kernel_id"]]
+
+
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> DeviceDistances:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """Every access recorded."""
-    return found_in(recorded(tmp_path_factory.mktemp("whole"), 1 << 28, 2)[0])
+    return recorded(tmp_path_factory.mktemp("whole"), 1 << 28, 2)[0]
 
 
-def test_every_launch_is_the_models(found: DeviceDistances) -> None:
+@pytest.fixture(scope="module")
+def found(whole: Ran) -> DeviceDistances:
+    """Its distances."""
+    return found_in(whole)
+
+
+def test_every_launch_is_the_models(whole: Ran, found: DeviceDistances) -> None:
     """GIVEN kernels whose accesses are known THEN every launch's vector is the naive model's, the
     stack going on from launch to launch, and the number of accesses is the model's."""
     stack = Stack()
+    warps = sub_groups(whole)
     for row, (kernel, buffers, size, local) in enumerate(patterns.LAUNCHES):
         groups = range(groups_of(size, local))
-        expected = stack.histogram(touched(kernel, buffers, size, local, groups))
+        expected = stack.histogram(touched(kernel, buffers, size, local, groups, warps[row]))
         assert found.count[row].tolist() == expected.tolist(), (row, kernel)
         made = sum(
             len(accesses(kernel, buffers, size, item, local))
@@ -154,17 +183,28 @@ def test_same_with_any_number_of_threads(found: DeviceDistances, tmp_path: Path)
         assert np.array_equal(again.count, found.count)
 
 
-def test_too_little_room(tmp_path: Path) -> None:
+def test_same_where_the_device_has_memory_of_its_own(
+    found: DeviceDistances, tmp_path: Path
+) -> None:
+    """THEN records that are copied from the device give what those in shared memory give."""
+    again = found_in(recorded(tmp_path, 1 << 26, 2, ON_DEVICE)[0])
+    assert np.array_equal(again.count, found.count)
+    assert np.array_equal(again.recorded, found.accesses)
+
+
+@KEPT
+def test_too_little_room(tmp_path: Path, kept: Mapping[str, str]) -> None:
     """GIVEN room for a part of the accesses THEN evenly spaced groups are recorded, the share is
     told, and their vector is the model's."""
-    found = found_in(recorded(tmp_path, 30_000, 2)[0])
+    ran = recorded(tmp_path, 30_000, 2, kept)[0]
+    found, warps = found_in(ran), sub_groups(ran)
     stack = Stack()
     for row, (kernel, buffers, size, local) in enumerate(patterns.LAUNCHES):
         groups, kept = groups_of(size, local), int(found.recorded_groups[row])
         assert found.groups[row] == groups
         spacing = next((1 << n for n in range(20) if -(-groups >> n) == kept), 0)
         chosen = range(0, groups, spacing) if kept else range(0)
-        expected = stack.histogram(touched(kernel, buffers, size, local, chosen))
+        expected = stack.histogram(touched(kernel, buffers, size, local, chosen, warps[row]))
         assert found.count[row].tolist() == expected.tolist(), (row, kernel)
         assert (found.recorded[row] < found.accesses[row]) == (kept < groups)
     assert 0 < found.recorded_groups[0] < found.groups[0]
@@ -184,6 +224,43 @@ def test_not_recorded_unless_asked_for(tmp_path: Path) -> None:
     """THEN an ordinary profile has no distances."""
     command = [sys.executable, PROGRAMS / "access_patterns.py", tmp_path / "out.npz"]
     assert layered(command, tmp_path / "profile").process.device_distances is None
+
+
+@pytest.fixture(scope="module")
+def replays(tmp_path_factory: pytest.TempPathFactory) -> list[str | Path]:
+    """The program `access_replays` and the kernels that it runs."""
+    folder = tmp_path_factory.mktemp("replays")
+    flags = ["-O1", "-Wno-deprecated-declarations", "-lOpenCL", "-lpthread"]
+    program = folder / "access_replays"
+    subprocess.run(["cc", PROGRAMS / "access_replays.c", "-o", program, *flags], check=True)
+    (folder / "kernels.cl").write_text(patterns.SOURCE)
+    return [program, folder / "kernels.cl"]
+
+
+@KEPT
+@pytest.mark.parametrize("held", [[], ["held"]], ids=["", "held"])
+def test_replays_of_a_command_buffer(
+    replays: list[str | Path], tmp_path: Path, kept: Mapping[str, str], held: list[str]
+) -> None:
+    """GIVEN launches of a command buffer THEN each replay's vector is the model's. Of replays that
+    our host cannot wait for, since the program may hold something back, it is, or the vector says
+    that nothing was recorded."""
+    extra = {"XPUPROF_MEMORY": str(1 << 26)} | kept
+    ran = layered([*replays, *held], tmp_path / "p", extra=extra)
+    if ran.done.stdout.startswith(b"no "):
+        pytest.skip("the device has no command buffers")
+    stencil, diverge = (("stencil", "AC", (2048,), (64,)), ("diverge", "AC", (640,), (80,)))
+    launches = [*[stencil, diverge] * 3, stencil, *[stencil, diverge] * (3 if held else 0)]
+    found, warps = found_in(ran, len(launches)), sub_groups(ran)
+    told = found.recorded == found.accesses
+    assert found.recorded[~told].tolist() == [0] * (~told).sum()
+    assert told[:7].all() and told[-2:].all()
+    assert told.all() or (held and b"at once" in ran.done.stdout)
+    stack = Stack()
+    for row, (kernel, buffers, size, local) in enumerate(launches):
+        groups = range(groups_of(size, local) if told[row] else 0)
+        expected = stack.histogram(touched(kernel, buffers, size, local, groups, warps[row]))
+        assert found.count[row].tolist() == expected.tolist(), (row, kernel)
 
 
 def test_memory_of_other_kinds(tmp_path: Path) -> None:

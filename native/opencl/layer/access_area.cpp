@@ -47,6 +47,16 @@ uint64_t AccessLayout::level_of(uint64_t slot) const {
   return slot ? std::min<uint64_t>(last, __builtin_ctzll(slot)) : last;
 }
 
+uint64_t AccessLayout::taken(const uint64_t *area, uint64_t level) const {
+  return static_cast<uint32_t>(area[CLINST_ACCESS_TAKEN + level]);
+}
+
+uint64_t AccessLayout::lowest_kept(const uint64_t *area) const {
+  uint64_t lowest = levels;
+  while (lowest && taken(area, lowest - 1) <= level_chunks) lowest--;
+  return lowest;
+}
+
 void AccessLayout::prepare(uint64_t *area) const {
   std::fill_n(area, static_cast<size_t>(CLINST_ACCESS_BASES), 0);
   area[CLINST_ACCESS_STEP] = step;

@@ -24,7 +24,11 @@ struct AccessLayout {
                          uint64_t pointers, uint64_t room);
 
   uint64_t level_of(uint64_t slot) const;
-  void prepare(uint64_t *area) const;  // before the launch
+  void prepare(uint64_t *area) const;  // before the launch: all that stands before the chunks
+  // Of a finished launch: chunks that were taken of a level, more than there are where it ran over;
+  // and the level from which on all had room.
+  uint64_t taken(const uint64_t *area, uint64_t level) const;
+  uint64_t lowest_kept(const uint64_t *area) const;
 };
 
 }  // namespace layer

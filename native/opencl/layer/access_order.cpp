@@ -16,10 +16,7 @@ AccessOrder::AccessOrder(const uint64_t *area, const AccessLayout &layout, const
     : area_(area), layout_(layout), geometry_(geometry), items_(geometry.items_a_group()) {
   uint64_t slots = (geometry.n_groups() + layout.step - 1) / layout.step;
   if (slots > layout.slots || slots * items_ > layout.states) return;
-  lowest_ = static_cast<unsigned>(layout.levels);
-  while (lowest_ &&
-         static_cast<uint32_t>(area[CLINST_ACCESS_TAKEN + lowest_ - 1]) <= layout.level_chunks)
-    lowest_--;
+  lowest_ = static_cast<unsigned>(layout.lowest_kept(area));
   if (lowest_ == layout.levels) return;  // even the last level ran over
   kept_ = ((slots - 1) >> lowest_) + 1;
   if (find_chunks()) return;
@@ -45,8 +42,7 @@ bool AccessOrder::find_chunks() {
   first_.back() = static_cast<uint32_t>(total);
   chunks_.assign(total, no_chunk);
   for (uint64_t level = lowest_; level < layout_.levels; level++) {
-    uint64_t taken = static_cast<uint32_t>(area_[CLINST_ACCESS_TAKEN + level]);
-    for (uint64_t c = 0; c < taken; c++) {
+    for (uint64_t c = 0; c < layout_.taken(area_, level); c++) {
       uint64_t chunk = level * layout_.level_chunks + c;
       uint64_t tag = area_[layout_.chunks_at + chunk * CLINST_CHUNK_WORDS];
       uint64_t slot = static_cast<uint32_t>(tag) / items_,
@@ -80,8 +76,9 @@ void AccessOrder::each_step_of_group(
     uint64_t begin, end, most;  // work-items; accesses of the busiest
   };
   std::vector<Warp> warps;
-  for (uint64_t begin = 0; begin < items_; begin += CLINST_WARP) {
-    Warp warp{begin, std::min<uint64_t>(items_, begin + CLINST_WARP), 0};
+  const uint64_t row = geometry_.items_a_row(), size = geometry_.warp_size();
+  for (uint64_t begin = 0; begin < items_; begin = warps.back().end) {
+    Warp warp{begin, std::min(begin + size, (begin / row + 1) * row), 0};
     for (uint64_t item = begin; item < warp.end; item++)
       warp.most = std::max(warp.most, accesses(kept, item));
     warps.push_back(warp);

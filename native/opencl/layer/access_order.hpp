@@ -22,7 +22,6 @@ class AccessOrder {
   // `area` as the finished launch left it.
   AccessOrder(const uint64_t *area, const AccessLayout &layout, const Geometry &geometry);
 
-  uint64_t groups() const { return geometry_.n_groups(); }
   uint64_t recorded_groups() const { return kept_; }
   uint64_t recorded() const { return recorded_; }  // accesses
 

@@ -28,6 +28,12 @@ class CounterQueue {
   CounterQueue &operator=(const CounterQueue &) = delete;
 
   explicit operator bool() const { return handle_; }
+  // Waits: a blocking write only promises that the host's memory may be used again.
+  bool write(cl_mem buffer, size_t first, size_t words, const uint64_t *from) {
+    cl_int error = next.clEnqueueWriteBuffer(handle_, buffer, CL_FALSE, first * sizeof(uint64_t),
+                                             words * sizeof(uint64_t), from, 0, nullptr, nullptr);
+    return error == CL_SUCCESS && next.clFinish(handle_) == CL_SUCCESS;
+  }
   // Both return an event, or NULL when the device refused.
   cl_event read(cl_mem buffer, size_t first, size_t words, uint64_t *to) {
     cl_event event = nullptr;
@@ -59,6 +65,7 @@ struct CounterChunk {
   size_t words = 0, used = 0, live = 0;
   std::shared_ptr<CounterQueue> queue;  // NULL: the device works in our memory
   cl_event clearing = nullptr;
+  bool zeros = true;  // what is free on the device holds zeros
   bool lost = false;  // could not be cleared: never used again
 
   bool ready();
@@ -127,7 +134,7 @@ bool CounterChunk::ready() {
 // What is free on the device holds zeros: no header of an earlier launch can be taken for a
 // later's.
 void CounterChunk::start_anew() {
-  if (queue) {
+  if (queue && zeros) {
     clearing = queue->clear(buffer, used);
     lost = !clearing;
   }
@@ -149,6 +156,8 @@ CounterArea &CounterArea::operator=(CounterArea &&other) noexcept {
     first_ = other.first_;
     here_ = other.here_;
     coming_ = other.coming_;
+    parts_coming_ = other.parts_coming_;
+    lost_ = other.lost_;
     reading_ = std::exchange(other.reading_, nullptr);
   }
   return *this;
@@ -162,28 +171,57 @@ void CounterArea::give_back() {
 
 cl_mem CounterArea::buffer() const { return chunk_->buffer; }
 const uint64_t *CounterArea::data() const { return chunk_->memory + first_; }
-uint64_t *CounterArea::shared() { return chunk_->memory + first_; }
+uint64_t *CounterArea::data() { return chunk_->memory + first_; }
+
+bool CounterArea::send(const Part &part) {
+  if (!chunk_->queue) return true;
+  size_t first = first_ + part.begin;
+  return chunk_->queue->write(chunk_->buffer, first, part.words, chunk_->memory + first);
+}
+
+bool CounterArea::ended_reading() {
+  bool good = true;
+  if (reading_ && !ended(&reading_, &good)) return false;
+  if (!good) lost_ = true;
+  return true;
+}
 
 bool CounterArea::arrived(size_t words) {
-  if (!chunk_->queue) return true;
-  bool good = true;
-  if (reading_) {
-    if (!ended(&reading_, &good)) return false;
-    here_ = coming_;
-  }
-  if (good && here_ < words) {
+  if (!chunk_->queue || here_ >= words) return true;
+  if (reading_ && !ended_reading()) return false;
+  here_ = coming_;
+  if (!lost_ && here_ < words) {
     coming_ = words;
     reading_ = chunk_->queue->read(chunk_->buffer, first_ + here_, words - here_,
                                    chunk_->memory + first_ + here_);
     if (reading_) return false;
-    good = false;
+    lost_ = true;
   }
   // What could not be read is no launch's header.
-  if (!good) std::fill_n(chunk_->memory + first_, CLINST_HEADER_WORDS, 0);
+  if (lost_) std::fill_n(chunk_->memory + first_, CLINST_HEADER_WORDS, 0);
   return true;
 }
 
-CounterPool::CounterPool(cl_context context, const Device &device) : context_(context) {
+bool CounterArea::arrived(const std::vector<Part> &parts) {
+  if (!chunk_->queue || lost_) return true;
+  for (size_t i = 0; !parts_coming_ && i < parts.size(); i++) {
+    size_t first = first_ + parts[i].begin;
+    if (reading_) next.clReleaseEvent(reading_);  // the queue is in order: the last one's will do
+    reading_ = chunk_->queue->read(chunk_->buffer, first, parts[i].words, chunk_->memory + first);
+    lost_ = lost_ || !reading_;
+  }
+  parts_coming_ = true;
+  return ended_reading();
+}
+
+void CounterArea::forget() {
+  if (reading_) next.clReleaseEvent(std::exchange(reading_, nullptr));
+  here_ = coming_ = 0;
+  parts_coming_ = lost_ = false;
+}
+
+CounterPool::CounterPool(cl_context context, const Device &device, bool zeros)
+    : context_(context), zeros_(zeros) {
   if (device.shares_memory) return;
   queue_ = std::make_shared<CounterQueue>(context, device.handle);
   usable_ = static_cast<bool>(*queue_);
@@ -200,6 +238,7 @@ CounterArea CounterPool::allocate(size_t words, size_t limit_bytes) {
     if (bytes_ + bytes > limit_bytes) return {};
     auto chunk = new_chunk(context_, bytes, queue_);
     if (!chunk) return {};
+    chunk->zeros = zeros_;
     bytes_ += bytes;
     found = chunks_.insert(chunks_.end(), std::move(chunk));
   }

@@ -26,34 +26,48 @@ class CounterArea {
   CounterArea &operator=(CounterArea &&other) noexcept;
   ~CounterArea() { give_back(); }
 
+  // Words of the area: where they begin, and how many.
+  struct Part {
+    size_t begin, words;
+  };
+
   cl_mem buffer() const;
   cl_ulong first() const { return first_; }  // in u64
+  // Before the launch: brings what the host wrote to data() to the device. False: it is refused.
+  bool send(const Part &part);
   // After the launch: brings the first `words` to the host; to be asked again until it is true.
   bool arrived(size_t words);
+  // The same for parts that lie behind them, all at once.
+  bool arrived(const std::vector<Part> &parts);
+  // The device is about to write the area anew.
+  void forget();
   cl_event under_way() const { return reading_; }  // the copy that is not known to have ended
   const uint64_t *data() const;                    // as far as it has arrived
-  uint64_t *shared();                              // where the device works in our memory
-  void skip(size_t words) { first_ += words; }     // the area begins behind them from now on
+  uint64_t *data();
+  void skip(size_t words) { first_ += words; }  // the area begins behind them from now on
   explicit operator bool() const { return chunk_ != nullptr; }
 
  private:
   void give_back();
+  bool ended_reading();
   std::shared_ptr<CounterChunk> chunk_;
   size_t first_ = 0, here_ = 0, coming_ = 0;  // words on the host, and those under way
+  bool parts_coming_ = false, lost_ = false;  // lost: something could not be read
   cl_event reading_ = nullptr;
 };
 
 // Not thread-safe: used under the lock of the launches.
 class CounterPool {
  public:
-  CounterPool(cl_context context, const Device &device);
+  // `zeros`: what is free on the device is set to zero.
+  CounterPool(cl_context context, const Device &device, bool zeros);
   // An empty area when the limit would be passed or memory is out.
   CounterArea allocate(size_t words, size_t limit_bytes);
 
  private:
   cl_context context_;
   std::shared_ptr<CounterQueue> queue_;  // NULL: the device works in our memory
-  bool usable_ = true;
+  bool usable_ = true, zeros_;
   std::vector<std::shared_ptr<CounterChunk>> chunks_;
   size_t bytes_ = 0;
 };

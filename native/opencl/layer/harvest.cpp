@@ -35,7 +35,7 @@ void record_grid(uint64_t launch, const Variant &variant, const WarpClasses &cla
 // kept on the device, these are copied first and the rest once the number of warps is known.
 bool geometry_from_header(Pending *launch) {
   Plan *plan = &launch->plan;
-  const uint64_t *header = launch->room.area.data();
+  const uint64_t *header = launch->room.area->data();
   for (int d = 0; d < 3; d++)
     if (!header[d]) return false;
   Geometry seen = Geometry::of(plan->geometry.global, header, plan->variant->sub_group);
@@ -54,7 +54,7 @@ void harvest_counts(Pending *launch, RecordedAccesses *accesses) {
   const uint64_t *probes = nullptr;
   if (!plan.derived) {
     if (!room.area || !geometry_from_header(launch)) return;
-    probes = room.area.data() + CLINST_HEADER_WORDS;
+    probes = room.area->data() + CLINST_HEADER_WORDS;
   }
   const InstrumentedKernel &info = *plan.variant->info;
   const WarpClasses &classes = classifier.classify(info, plan.geometry, probes);
@@ -64,7 +64,6 @@ void harvest_counts(Pending *launch, RecordedAccesses *accesses) {
   accesses->beyond = info.unrecorded != 0;
   accesses->geometry = plan.geometry;
   accesses->recording = std::move(room.recording);
-  accesses->area = std::move(room.area);
 }
 
 cl_ulong device_stamp(cl_event event, cl_profiling_info which) {
@@ -93,14 +92,20 @@ size_t counter_words(const Plan &plan, const Geometry &geometry) {
          geometry.n_groups() * geometry.warps_a_group() * plan.variant->info->n_probes;
 }
 
-// Of a finished launch: whether all that the harvest needs is on the host.
+// Of a finished launch: whether its counters are on the host.
 bool counters_arrived(Pending *launch) {
   const Plan &plan = launch->plan;
-  CounterArea &area = launch->room.area;
-  if (!area || launch->status != CL_COMPLETE) return true;
+  if (!launch->room.area || launch->status != CL_COMPLETE) return true;
+  CounterArea &area = *launch->room.area;
   if (plan.local_known) return area.arrived(counter_words(plan, plan.geometry));
   return area.arrived(CLINST_HEADER_WORDS) &&
          (!geometry_from_header(launch) || area.arrived(counter_words(plan, plan.geometry)));
+}
+
+bool all_arrived(Pending *launch) {
+  if (!counters_arrived(launch)) return false;
+  return !launch->room.recording || launch->status != CL_COMPLETE ||
+         records_arrived(launch->room.recording.get());
 }
 
 }  // namespace
@@ -140,7 +145,7 @@ void poll_launches(std::deque<Pending> *launches, size_t scan) {
     if (!finished(&*at)) {
       if (in_order || ++missed > scan) return;
       ++at;
-    } else if (!counters_arrived(&*at) || (in_order && waiting)) {
+    } else if (!all_arrived(&*at) || (in_order && waiting)) {
       waiting = true;
       ++at;
     } else {
@@ -213,16 +218,22 @@ void poll_all() {
   poll_locked();
 }
 
+static cl_event copy_under_way(const Room &room) {
+  cl_event event = room.area ? room.area->under_way() : nullptr;
+  return event || !room.recording ? event : room.recording->area->under_way();
+}
+
 void settle() {
-  // Of a launch the header comes first where the number of its warps is not known, then the rest.
-  for (int copies = 0; copies < 3; copies++) {
+  // Of a launch the header comes first where the number of its warps is not known, then the rest of
+  // the counters, then what tells where its accesses stand, and these.
+  for (int copies = 0; copies < 5; copies++) {
     std::vector<cl_event> under_way;
     {
       std::lock_guard<OrderLock> guard(order);
       poll_locked();
       for (const auto &queue : pending)
         for (const Pending &launch : queue.second)
-          if (cl_event event = launch.room.area ? launch.room.area.under_way() : nullptr)
+          if (cl_event event = copy_under_way(launch.room))
             if (next.clRetainEvent(event) == CL_SUCCESS) under_way.push_back(event);
     }
     if (under_way.empty()) return;

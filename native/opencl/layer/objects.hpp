@@ -42,7 +42,8 @@ const Device &device_of(cl_device_id handle);
 void forget_devices(const cl_device_id *handles, cl_uint n);
 
 // Areas of recorded commands live long: they would keep a pool of launches from starting anew.
-enum class PoolUse { launches, recorded };
+// Those that accesses are recorded in are big, and made ready by the host.
+enum class PoolUse { launches, recorded, accesses };
 
 struct Context {
   cl_context handle;

@@ -29,11 +29,13 @@ void Plan::refused(cl_int error) {
 static std::shared_ptr<CounterPool> pool_of(const Queue &queue, PoolUse use) {
   std::lock_guard<std::mutex> guard(queue.context->lock);
   auto &slot = queue.context->pools[{queue.device->handle, use}];
-  if (!slot) slot = std::make_shared<CounterPool>(queue.context->handle, *queue.device);
+  if (!slot)
+    slot = std::make_shared<CounterPool>(queue.context->handle, *queue.device,
+                                         use != PoolUse::accesses);
   return slot;
 }
 
-CounterArea find_room(const Queue &queue, size_t words, PoolUse use) {
+static CounterArea find_area(const Queue &queue, size_t words, PoolUse use) {
   std::shared_ptr<CounterPool> pool = pool_of(queue, use);
   CounterArea area = pool->allocate(words, soft_limit);
   if (area) return area;
@@ -48,6 +50,11 @@ CounterArea find_room(const Queue &queue, size_t words, PoolUse use) {
     }
   }
   return area ? std::move(area) : pool->allocate(words, hard_limit);
+}
+
+std::shared_ptr<CounterArea> find_room(const Queue &queue, size_t words, PoolUse use) {
+  CounterArea area = find_area(queue, words, use);
+  return area ? std::make_shared<CounterArea>(std::move(area)) : nullptr;
 }
 
 namespace {
@@ -83,19 +90,17 @@ cl_int set_our_arguments(Variant *variant, const CounterArea &area, size_t scrat
 }
 
 // Room for the launch's counters and its accesses; where there is none for these, the launch is
-// counted all the same and its vector says that nothing was recorded. Nothing ever is of a launch
-// of a command buffer, which has one area for all its replays.
+// counted all the same and its vector says that nothing was recorded.
 Room find_room_to_record(const Plan &plan, const Queue &queue, Kernel *kernel, PoolUse use) {
-  Room room;
-  for (bool has_room : {use == PoolUse::launches, false}) {
+  bool kept = use == PoolUse::recorded;
+  for (RoomShare share : {kept ? RoomShare::recorded : RoomShare::all, RoomShare::none}) {
+    Room room;
     room.recording = plan_recording(kernel, *plan.variant, plan.geometry, plan.local_known,
-                                    *queue.device, plan.words, has_room);
-    room.area = find_room(queue, room.recording->words, use);
-    if (room.area) break;
+                                    *queue.device, plan.words, share);
+    room.area = find_room(queue, room.recording->words, kept ? use : PoolUse::accesses);
+    if (room.area && prepare_recording(room.recording.get(), room.area)) return room;
   }
-  if (room.area) prepare_recording(*room.recording, &room.area);
-  if (!room.area || use == PoolUse::recorded) room.recording.reset();
-  return room;
+  return {};
 }
 
 // Decides whether the shadow runs, and prepares it. A reason means that it does not.
@@ -119,7 +124,7 @@ std::string prepare_shadow(Plan *plan, Room *room, const Queue &queue, Kernel *k
   else
     room->area = find_room(queue, plan->words, use);
   if (!room->area) return "the counters need too much memory";
-  cl_int error = set_our_arguments(&variant, room->area, scratch);
+  cl_int error = set_our_arguments(&variant, *room->area, scratch);
   if (error != CL_SUCCESS)
     return "the instrumented kernel does not take our arguments (error " + std::to_string(error) +
            ")";

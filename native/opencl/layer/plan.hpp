@@ -41,12 +41,13 @@ struct Plan {
 
 // A launch's own memory.
 struct Room {
-  CounterArea area;
+  std::shared_ptr<CounterArea> area;
   std::shared_ptr<Recording> recording;  // of its accesses
 };
 
 // Waits a little for room; never for ever, since what we wait for may wait for the application.
-CounterArea find_room(const Queue &queue, size_t words, PoolUse use);
+// NULL: there is none.
+std::shared_ptr<CounterArea> find_room(const Queue &queue, size_t words, PoolUse use);
 
 // Which kernel the launch is of and how its work-items fall into groups; runs nothing of ours.
 Plan plain_plan(const Queue &queue, Kernel *kernel, const Range &range, PoolUse use);

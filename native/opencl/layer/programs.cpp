@@ -403,8 +403,7 @@ static void make_shadow(const Build &build, cl_kernel kernel, const Device &devi
     shadow->reason = "the device takes neither SPIR-V nor SPIR modules";
   if (shadow->reason.empty()) shadow->reason = parts_for(build, device, &parts);
   if (!shadow->reason.empty()) return;
-  // The host prepares the room for accesses, and reads them, in place.
-  uint32_t flags = record_memory && device.shares_memory ? CLINST_MEMORY : 0;
+  uint32_t flags = record_memory ? CLINST_MEMORY : 0;
   std::string features = device.features + "cwd=" + build.folder + "\n";
   shadow->sub_groups = sub_group_sizes(kernel, device);
   if (device.sub_groups) features += "sub_group_sizes=" + words_of(shadow->sub_groups) + "\n";

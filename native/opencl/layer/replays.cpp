@@ -20,6 +20,11 @@ struct RecordedLaunch {
   cl_event copied = nullptr;
   std::shared_ptr<Queue> ran_in;
   bool mixed = false;  // two replays write to the area at once
+  // With room for accesses: the last replay, and what it recorded, until that was taken in; and
+  // what the next one records with.
+  cl_event ran = nullptr;
+  std::weak_ptr<Recording> last;
+  std::shared_ptr<Recording> coming;
 
   RecordedLaunch(std::shared_ptr<Kernel> of, cl_command_queue in, const Range &range);
   ~RecordedLaunch();
@@ -37,6 +42,7 @@ RecordedLaunch::RecordedLaunch(std::shared_ptr<Kernel> of, cl_command_queue in, 
 
 RecordedLaunch::~RecordedLaunch() {
   if (copied) next.clReleaseEvent(copied);
+  if (ran) next.clReleaseEvent(ran);
 }
 
 namespace {
@@ -51,7 +57,7 @@ bool under_way(RecordedLaunch *recorded) {
 // An earlier replay is under way and the next one is not made to wait: neither has counts.
 void give_up_counts(const std::shared_ptr<RecordedLaunch> &recorded) {
   for (Pending &launch : pending[recorded->ran_in->index])
-    if (launch.recorded == recorded) launch.room.area = CounterArea();
+    if (launch.recorded == recorded) launch.room.area.reset();
   recorded->mixed = true;
 }
 
@@ -74,15 +80,15 @@ void keep_replays_apart(const RecordedLaunches &launches, const Queue *queue, Wa
 
 // Brings the replay's counters out of the area that the next replay writes to.
 std::string copy_counters(RecordedLaunch *recorded, Pending *record, Progress *progress) {
-  const CounterArea &from = recorded->room.area;
+  const CounterArea &from = *recorded->room.area;
   const size_t words = recorded->plan.words;
   if (recorded->mixed) return "replayed while an earlier replay was under way";
-  CounterArea to = find_room(*record->queue, words, PoolUse::launches);
+  auto to = find_room(*record->queue, words, PoolUse::launches);
   if (!to) return "the counters need too much memory";
   cl_event copied = nullptr;
   cl_int error = next.clEnqueueCopyBuffer(
-      record->queue->handle, from.buffer(), to.buffer(), from.first() * sizeof(uint64_t),
-      to.first() * sizeof(uint64_t), words * sizeof(uint64_t), 1, &progress->event, &copied);
+      record->queue->handle, from.buffer(), to->buffer(), from.first() * sizeof(uint64_t),
+      to->first() * sizeof(uint64_t), words * sizeof(uint64_t), 1, &progress->event, &copied);
   if (error != CL_SUCCESS)
     return "the counters cannot be copied (error " + std::to_string(error) + ")";
   if (recorded->copied) next.clReleaseEvent(recorded->copied);
@@ -94,6 +100,25 @@ std::string copy_counters(RecordedLaunch *recorded, Pending *record, Progress *p
   return "";
 }
 
+// The replays share one room for accesses. The host makes it ready and reads it, so a replay
+// records when the last one was read. Where it was not, since the host could not wait for it,
+// neither has distances.
+void make_ready_to_record(RecordedLaunch *recorded) {
+  if (!recorded->room.recording) return;
+  auto last = recorded->last.lock();
+  bool free = !last && (!recorded->ran || status_of(recorded->ran) <= CL_COMPLETE);
+  if (last) last->spoiled = true;
+  recorded->coming = record_again(*recorded->room.recording, free);
+}
+
+void keep_records(RecordedLaunch *recorded, Pending *record, cl_event event) {
+  if (recorded->ran) next.clReleaseEvent(recorded->ran);
+  recorded->ran = event;
+  recorded->last.reset();
+  auto coming = std::move(recorded->coming);
+  if (record->room.area) recorded->last = record->room.recording = coming;
+}
+
 // Of a command that the application may change: it is recorded as it is.
 Plan changeable_plan(const Queue &queue, Kernel *kernel, const Range &range) {
   Plan plan = plain_plan(queue, kernel, range, PoolUse::launches);
@@ -101,27 +126,36 @@ Plan changeable_plan(const Queue &queue, Kernel *kernel, const Range &range) {
   return plan;
 }
 
+// Launches whose accesses are recorded, each with its queue.
+using Awaited = std::vector<std::pair<uint32_t, uint64_t>>;
+
 // Counts a replay of the launch. It ran as it was recorded: with a reason it just has no counts.
 void record_replayed(const std::shared_ptr<RecordedLaunch> &recorded, cl_command_queue instead,
-                     const char *reason, uint64_t tsc, Progress *progress) {
+                     const char *reason, uint64_t tsc, Progress *progress, Awaited *awaited) {
   Pending record;
   record.queue = queue_of(instead ? instead : recorded->queue);
   if (!record.queue) return;
   record.plan = recorded->plan;
   record.recorded = recorded;
+  cl_event replayed = progress->event;
+  if (recorded->room.recording) next.clRetainEvent(replayed);
   if (reason)
     record.plan.leave_out(reason);
   else if (recorded->room.area)
     record.plan.reason = copy_counters(recorded.get(), &record, progress);
-  follow(std::move(record), *recorded->kernel, recorded->range(), tsc, progress);
+  if (recorded->room.recording) keep_records(recorded.get(), &record, replayed);
+  uint32_t queue = record.queue->index;
+  bool recording = record.room.recording != nullptr;
+  uint64_t number = follow(std::move(record), *recorded->kernel, recorded->range(), tsc, progress);
+  if (recording) awaited->emplace_back(queue, number);
 }
 
 // With `reason`: the driver took the command buffer, but our part failed before.
 void count_replayed(const RecordedLaunches &launches, cl_command_queue instead, cl_event event,
-                    const char *reason, uint64_t tsc) {
+                    const char *reason, uint64_t tsc, Awaited *awaited) {
   for (const auto &recorded : launches) {
     auto count = [&](const char *why, Progress *progress) {
-      record_replayed(recorded, instead, why, tsc, progress);
+      record_replayed(recorded, instead, why, tsc, progress, awaited);
     };
     in_any_case(
         [&](Progress *progress) {
@@ -177,10 +211,11 @@ cl_int record(cl_command_queue queue_handle, cl_kernel handle, const Range &rang
 cl_int replay(const RecordedLaunches &launches, cl_command_queue instead, cl_event *event,
               const Enqueue &native) {
   uint64_t tsc = xpu_tsc();
+  Awaited awaited;
   auto give = [&](cl_event own) {
     if (event) next.clRetainEvent(*event = own);
   };
-  return in_any_case(
+  cl_int error = in_any_case(
       [&](Progress *progress) {
         std::lock_guard<OrderLock> guard(order);
         register_exit();
@@ -189,12 +224,13 @@ cl_int replay(const RecordedLaunches &launches, cl_command_queue instead, cl_eve
         for (const auto &recorded : launches) recorded->mixed = false;
         auto queue = launches.empty() ? nullptr : queue_of(instead ? instead : launches[0]->queue);
         keep_replays_apart(launches, queue.get(), &behind);
+        for (const auto &recorded : launches) make_ready_to_record(recorded.get());
         tsc = xpu_tsc();
         cl_int error = native(behind, &progress->event);
         if (error != CL_SUCCESS) return error;
         *progress = {true, progress->event, true};
         give(progress->event);
-        count_replayed(launches, instead, progress->event, nullptr, tsc);
+        count_replayed(launches, instead, progress->event, nullptr, tsc, &awaited);
         next.clReleaseEvent(std::exchange(progress->event, nullptr));
         return error;
       },
@@ -207,8 +243,10 @@ cl_int replay(const RecordedLaunches &launches, cl_command_queue instead, cl_eve
         std::lock_guard<OrderLock> guard(order);
         for (const auto &recorded : launches)
           if (under_way(recorded.get())) give_up_counts(recorded);
-        count_replayed(launches, instead, progress->event, own_failure, tsc);
+        count_replayed(launches, instead, progress->event, own_failure, tsc, &awaited);
       });
+  for (const auto &[index, launch] : awaited) wait_while_recording(index, launch);
+  return error;
 }
 
 void forget_recorded(RecordedLaunches launches) {

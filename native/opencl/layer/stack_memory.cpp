@@ -138,23 +138,26 @@ DeviceStack &stack_of(const Device &device) {
 }
 
 void take_in(xp_stack *stack, uint64_t launch, const RecordedAccesses &accesses) {
-  if (!accesses.recording) return;
-  const uint64_t *area = accesses.area.data() + accesses.recording->at;
-  AccessOrder order(area, accesses.recording->layout, accesses.geometry);
-  Lines lines(*accesses.recording, area);
+  const Recording *recording = accesses.recording.get();
+  if (!recording) return;
   uint64_t count[XP_LDV_BUCKETS] = {};
-  std::vector<uint64_t> touched;
-  order.each_step([&](const std::vector<AccessEntry> &step) {
-    touched.clear();
-    for (const AccessEntry &access : step) lines.add(access, &touched);
-    for (uint64_t line : touched) count[xp_stack_touch(stack, line)]++;
-  });
-  if (stack->failed) return;  // memory ran out: better no vector than a wrong one
   xpu_ldv ldv{};
   ldv.accesses = accesses.accesses;
-  ldv.recorded = order.recorded();
-  ldv.groups = order.groups();
-  ldv.recorded_groups = order.recorded_groups();
+  ldv.groups = accesses.geometry.n_groups();
+  if (!recording->spoiled) {
+    const uint64_t *records = recording->area->data() + recording->at;
+    AccessOrder order(records, recording->layout, accesses.geometry);
+    Lines lines(*recording, records);
+    std::vector<uint64_t> touched;
+    order.each_step([&](const std::vector<AccessEntry> &step) {
+      touched.clear();
+      for (const AccessEntry &access : step) lines.add(access, &touched);
+      for (uint64_t line : touched) count[xp_stack_touch(stack, line)]++;
+    });
+    ldv.recorded = order.recorded();
+    ldv.recorded_groups = order.recorded_groups();
+  }
+  if (stack->failed) return;  // memory ran out: better no vector than a wrong one
   ldv.flags = (accesses.beyond ? XP_LDV_BEYOND : 0) | (stack->forgot ? XP_LDV_FORGOT : 0);
   ldv.count = count;
   xpu_launch_ldv(launch, &ldv);
@@ -196,36 +199,67 @@ void allocated(const void *memory, size_t size) {
   known_allocations = changed;
 }
 
+static std::shared_ptr<const Allocations> allocations_now() {
+  std::lock_guard<std::mutex> guard(identity_lock);
+  return known_allocations;
+}
+
 std::shared_ptr<Recording> plan_recording(Kernel *kernel, const Variant &variant,
                                           const Geometry &geometry, bool local_known,
-                                          const Device &device, uint64_t at, bool has_room) {
+                                          const Device &device, uint64_t at, RoomShare share) {
   auto recording = std::make_shared<Recording>();
   const std::vector<uint32_t> &pointers = variant.info->pointers;
   uint64_t most_items = variant.max_work_group ? variant.max_work_group : device.max_work_group;
-  uint64_t room = has_room ? room_on(device) : 0;
+  uint64_t room = share == RoomShare::none ? 0 : room_on(device) / static_cast<uint64_t>(share);
   recording->at = at;
   recording->layout = AccessLayout::of(geometry, local_known, most_items, pointers.size(),
                                        room > at ? room - at : 0);
   // Always as much, so that launch after launch finds the same room again.
   recording->words = CLINST_PREFACE_WORDS + std::max(room, at + recording->layout.words);
-  {
-    std::lock_guard<std::mutex> guard(kernel->lock);
-    for (uint32_t index : pointers)
-      recording->buffers.push_back(index < kernel->arguments.size()
-                                       ? buffer_of(kernel->arguments[index])
-                                       : BufferArgument{});
-  }
-  std::lock_guard<std::mutex> guard(identity_lock);
-  recording->allocations = known_allocations;
+  std::lock_guard<std::mutex> guard(kernel->lock);
+  for (uint32_t index : pointers)
+    recording->buffers.push_back(
+        index < kernel->arguments.size() ? buffer_of(kernel->arguments[index]) : BufferArgument{});
+  recording->allocations = allocations_now();
   return recording;
 }
 
-void prepare_recording(const Recording &recording, CounterArea *area) {
-  uint64_t *preface = area->shared();
-  std::fill_n(preface, CLINST_PREFACE_WORDS + CLINST_HEADER_WORDS, 0);
-  *preface = recording.at;
+static bool lay_out(const Recording &recording) {
+  recording.layout.prepare(recording.area->data() + recording.at);
+  return recording.area->send({recording.at, recording.layout.chunks_at});
+}
+
+bool prepare_recording(Recording *recording, std::shared_ptr<CounterArea> area) {
+  constexpr size_t words = CLINST_PREFACE_WORDS + CLINST_HEADER_WORDS;
+  std::fill_n(area->data(), words, 0);
+  *area->data() = recording->at;
+  if (!area->send({0, words})) return false;
   area->skip(CLINST_PREFACE_WORDS);
-  recording.layout.prepare(area->shared() + recording.at);
+  recording->area = std::move(area);
+  return lay_out(*recording);
+}
+
+std::shared_ptr<Recording> record_again(const Recording &before, bool free) {
+  auto recording = std::make_shared<Recording>(before);
+  recording->allocations = allocations_now();
+  if (free) recording->area->forget();
+  recording->spoiled = !free || !lay_out(*recording);
+  return recording;
+}
+
+bool records_arrived(Recording *recording) {
+  if (recording->spoiled) return true;
+  CounterArea &area = *recording->area;
+  const AccessLayout &layout = recording->layout;
+  if (!area.arrived(recording->at + layout.chunks_at)) return false;
+  const uint64_t *records = area.data() + recording->at;
+  std::vector<CounterArea::Part> parts;
+  for (uint64_t level = layout.lowest_kept(records); level < layout.levels; level++)
+    if (uint64_t taken = layout.taken(records, level))
+      parts.push_back(
+          {recording->at + layout.chunks_at + level * layout.level_chunks * CLINST_CHUNK_WORDS,
+           taken * CLINST_CHUNK_WORDS});
+  return area.arrived(parts);
 }
 
 uint64_t accesses_of(const InstrumentedKernel &kernel, const WarpClasses &classes) {

@@ -34,6 +34,8 @@ static uint64_t warps_of(const Geometry &geometry, const uint64_t items[3]) {
   return (items_a_row(geometry, items) + size - 1) / size * rows(geometry, items);
 }
 
+uint64_t Geometry::items_a_row() const { return layer::items_a_row(*this, local); }
+
 uint64_t Geometry::warps_a_group() const { return warps_of(*this, local); }
 
 bool Geometry::operator==(const Geometry &other) const {

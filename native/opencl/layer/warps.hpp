@@ -18,6 +18,8 @@ struct Geometry {
   static Geometry of(const uint64_t global[3], const uint64_t local[3], uint32_t sub_group);
   uint64_t items_a_group() const { return local[0] * local[1] * local[2]; }
   uint32_t warp_size() const;
+  uint64_t items_a_row()
+      const;  // that are cut into warps from the front: a full group's or its row's
   uint64_t warps_a_group() const;
   uint64_t n_groups() const { return groups[0] * groups[1] * groups[2]; }
   bool operator==(const Geometry &other) const;
