@@ -40,11 +40,11 @@ static void take(const char *line) {
   if ((value = value_of(line, "include-image"))) add(&include_images, value);
   if ((value = value_of(line, "exclude-image"))) add(&exclude_images, value);
   if ((value = value_of(line, "routine"))) add(&chosen_routines, value);
-  if ((value = value_of(line, "thread"))) add(&thread_numbers, value);
+  if ((value = value_of(line, "count-thread"))) add(&thread_numbers, value);
   if ((value = value_of(line, "process"))) add(&processes, value);
-  if (text_equal(line, "window")) options.has_window = true;
-  if (text_equal(line, "window-closed")) options.window_closed = true;
-  if (text_equal(line, "main-image-only")) options.main_image_only = true;
+  if ((value = value_of(line, "window"))) options.has_window = *value;
+  if (value_of(line, "window-closed")) options.window_closed = true;
+  if (value_of(line, "main-image-only")) options.main_image_only = true;
 }
 
 void options_read(const char *folder) {

@@ -8,11 +8,11 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from xpuprof.engines.base import CpuOptions, Probe
-from xpuprof.engines.filters import starts_closed
+from xpuprof.engines.filters import cpu_settings
 from xpuprof.engines.native import native_file
 from xpuprof.errors import EngineError
 from xpuprof.trace import clock
@@ -99,7 +99,8 @@ class DynamoRio:
             f"dir={folder}",
             f"supervisor={os.getpid()}",
             f"clock={clock.source()}",
-            *_filters(options),
+            f"window={options.window}",
+            *(f"{name}={value}" for name, value in cpu_settings(options)),
         ]
         for line in lines:
             if "\n" in line:
@@ -123,25 +124,6 @@ def _repeatable_addresses() -> list[str]:
     prefix = [setarch, os.uname().machine, "-R"]
     tried = subprocess.run([*prefix, "true"], capture_output=True)
     return prefix if tried.returncode == 0 else []
-
-
-def _filters(options: CpuOptions) -> Iterator[str]:
-    for pattern in options.include_images:
-        yield f"include-image={pattern}"
-    for pattern in options.exclude_images:
-        yield f"exclude-image={pattern}"
-    for pattern in options.routines:
-        yield f"routine={pattern}"
-    for thread in options.threads:
-        yield f"thread={thread}"
-    for glob in options.processes:
-        yield f"process={glob}"
-    if options.window:
-        yield "window"
-    if starts_closed(options.window):
-        yield "window-closed"
-    if options.main_image_only:
-        yield "main-image-only"
 
 
 def _interpreted(argv: Sequence[str]) -> list[str]:

@@ -212,6 +212,26 @@ def _terms(spec: str) -> Iterator[str]:
         at = end + 1
 
 
+def cpu_settings(options: CpuOptions) -> Iterator[tuple[str, str]]:
+    """Filters and windows as names and values, in the form in which our CPU tools read them."""
+    for pattern in options.include_images:
+        yield "include-image", pattern
+    for pattern in options.exclude_images:
+        yield "exclude-image", pattern
+    for pattern in options.routines:
+        yield "routine", pattern
+    for thread in options.threads:
+        yield "count-thread", str(thread)
+    for glob in options.processes:
+        yield "process", glob
+    if starts_closed(options.window):
+        yield "window-closed", "yes"
+    if options.memory:
+        yield "memory", "yes"
+    if options.main_image_only:
+        yield "main-image-only", "yes"
+
+
 def starts_closed(window: str) -> bool:
     """Whether a window (well-formed) is not open when the program starts."""
     first = window.partition("-")[0]

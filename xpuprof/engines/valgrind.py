@@ -6,11 +6,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from xpuprof.engines.base import CpuOptions, Probe
-from xpuprof.engines.filters import starts_closed
+from xpuprof.engines.filters import cpu_settings
 from xpuprof.engines.native import native_file
 from xpuprof.errors import EngineError
 
@@ -119,7 +119,7 @@ class Valgrind:
             f"--log-file={str(folder).replace('%', '%%')}/valgrind-%p.log",
             f"--xpuprof-dir={folder}",
             f"--supervisor={os.getpid()}",
-            *_filters(options),
+            *(f"--{name}={value}" for name, value in cpu_settings(options)),
         ]
         environment = {
             "VALGRIND_LIB": str(_library_folder()),
@@ -134,22 +134,3 @@ def _without_x86(components: str) -> str:
     if "x86" in components:
         return components
     return f"{components},-x86" if components else "-x86"
-
-
-def _filters(options: CpuOptions) -> Iterator[str]:
-    for pattern in options.include_images:
-        yield f"--include-image={pattern}"
-    for pattern in options.exclude_images:
-        yield f"--exclude-image={pattern}"
-    for pattern in options.routines:
-        yield f"--routine={pattern}"
-    for thread in options.threads:
-        yield f"--count-thread={thread}"
-    for glob in options.processes:
-        yield f"--process={glob}"
-    if starts_closed(options.window):
-        yield "--window-closed=yes"
-    if options.memory:
-        yield "--memory=yes"
-    if options.main_image_only:
-        yield "--main-image-only=yes"
