@@ -6,7 +6,8 @@
  *             c_version=, c_features=, address_bits=, endian_little=, image_support=,
  *             single_fp_config= of clGetDeviceInfo as a decimal number, cwd= the application's
  *             working directory, for relative -I; sub_group_sizes="kernel:size kernel:size ...":
- *             the device's sub-groups are the warps, of these sizes; all optional),
+ *             the device's sub-groups are the warps, of these sizes; local_words= how many words of
+ *             local memory a work-item may have for its counters; all optional),
  *           u32 number of parts, then per part (one for clBuildProgram; clLinkProgram sends
  *           every program it links, a library included):
  *             u32 input (clinst_input), bytes payload, bytes build options of the part,
@@ -19,7 +20,7 @@
  *             u32 n_args of the original (ours follow behind these)
  *             u32 n_blocks, n_blocks x (u32 instructions, u16 mix[XP_MIX_COUNT])
  *             u32 n_probes: counters kept at run time; 0: all blocks follow from the launch
- *             u32 scratch_probes: local memory slots a work-item that the kernel wants
+ *             u32 scratch_probes: words of local memory a work-item that the kernel wants
  *             n_blocks x (u32 terms, terms x (i32 probe, i32 factor)): count of the block = sum
  *               of factor x probe, where probe -1 is the number of work-items in the warp
  *             u32 nodes, nodes x (u32 op (clinst_op), u32 bits, u32 a, b, c, u64 value)
@@ -37,7 +38,8 @@
  * only writes the header):
  *   global ulong *counters   the launch's area: header, then n_probes u64 a warp
  *   ulong first              index (in u64) of the launch's area in the buffer
- *   local ulong *scratch     work-items x scratch_probes x 8 bytes (at least 8 bytes)
+ *   local ulong *scratch     work-items x scratch_probes x 8 bytes; where scratch_probes is 0
+ *                            a ulong instead, of any value
  * and writes, from the work-item with global linear id 0 (in group 0, local id 0), the header
  *   u64 local size x, y, z (as enqueued), u64 number of groups x, y, z, u64 warp size,
  *   u64 warps a group

@@ -50,7 +50,7 @@ LAUNCHES = {
     "infos": 4,
     "callbacks": 1,
     "no_finish": 50,
-    "local_memory": 2,
+    "local_memory": 4,
     "sub_devices": 6,
     "forks": 2,
     "contexts": 10,
@@ -62,10 +62,7 @@ FOREIGN = (
     "program's own cache and profile again"
 )
 # Cases with launches that cannot be instrumented, and the reasons that must be given.
-REASONS = {
-    "foreign_binary": [FOREIGN],
-    "local_memory": ["the counters do not fit into local memory"],
-}
+REASONS = {"foreign_binary": [FOREIGN]}
 
 
 def same(native: Ran, ran: Ran) -> None:
@@ -126,7 +123,8 @@ TRIPS = [i * 7919 % 13 for i in range(1 << 16)]
 
 
 LINKED = [sum(i & 3 for i in range(n)) > 4 for n in TRIPS]
-ITEMS = {"trips": TRIPS, "straight": [1] * len(TRIPS), "linked": LINKED}
+GREEDY = [n > 3 for n in TRIPS]
+ITEMS = {"trips": TRIPS, "straight": [1] * len(TRIPS), "linked": LINKED, "greedy": GREEDY}
 """Atomic operations of each work-item of a kernel, in linear order."""
 
 
@@ -195,7 +193,7 @@ def expect_replays(process: Process) -> None:
 
 MODELLED = [
     *("threads", "events", "contexts", "forks", "sub_devices"),
-    *("programs", "binary", "reuse", "infos", "callbacks", "no_finish"),
+    *("programs", "binary", "reuse", "infos", "callbacks", "no_finish", "local_memory"),
 ]
 """Cases whose launches are all of kernels in ITEMS, with a local size."""
 

@@ -64,6 +64,11 @@ class Kernel:
     on_host: bool = False  # the counters follow from the launch
     sub_group: int = 0  # work-items of a warp that is a sub-group; 0: warps in linear order
 
+    def scratch(self, cl: Any, items: int) -> Any:
+        """The last of our arguments, for groups of so many work-items."""
+        words = items * self.scratch_probes
+        return cl.LocalMemory(8 * words) if words else np.uint64(0)
+
 
 @dataclass
 class Instrumented:
@@ -160,8 +165,7 @@ class Device:
         warps = groups * len(of_group)
         area = np.full(FIRST + HEADER + warps * kernel.n_probes + 4, CANARY, np.uint64)
         counters = self.buffer(area)
-        scratch = self.cl.LocalMemory(max(8, 8 * items * kernel.scratch_probes))
-        ours = [counters, np.uint64(FIRST), scratch]
+        ours = [counters, np.uint64(FIRST), kernel.scratch(self.cl, items)]
         self.run(built, kernel.name, [*arguments, *ours], size, local)
         area = self.read(counters, area)
         assert (area[:FIRST] == CANARY).all() and (area[-4:] == CANARY).all()

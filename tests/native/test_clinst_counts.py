@@ -324,11 +324,17 @@ def native(device):
     return device.build_source(KERNELS.read_text())
 
 
-@pytest.fixture(scope="module", params=["source", "bitcode", "spirv", "through spirv"])
+LITTLE = ["1 word", "0 words"]  # of local memory a work-item; none: atomic additions
+
+
+@pytest.fixture(scope="module", params=["source", "bitcode", "spirv", "through spirv", *LITTLE])
 def instrumented(request, device, tmp_path_factory):
-    """The kernels from each form of input; the last one also leaves as SPIR-V."""
+    """The kernels from each form of input, one also leaves as SPIR-V, and with little memory."""
     folder = tmp_path_factory.mktemp("clinst")
     source = KERNELS
+    if request.param in LITTLE:
+        made = instrument(source, folder, "--device", f"local_words={request.param[0]}")
+        return made, device.build_module(made.module), 2
     if request.param != "source":
         source = folder / "program.bc"
         front = ["clang-15", "-target", "spir64", "-x", "cl", "-cl-std=CL1.2", "-c", "-emit-llvm"]
@@ -350,13 +356,14 @@ def instrumented(request, device, tmp_path_factory):
     return made, device.build_module(module), launches
 
 
-@pytest.fixture(scope="module")
-def other(tmp_path_factory):
+@pytest.fixture(scope="module", params=["8 words", *LITTLE])
+def other(request, tmp_path_factory):
     """Intel's CPU runtime: device, native program, instrumented program."""
     device = Device(INTEL)
     native = device.build_source(KERNELS.read_text())
     sizes = device.sub_groups(native)
-    made = instrument(KERNELS, tmp_path_factory.mktemp("clinst"), to="spirv", sub_groups=sizes)
+    folder, words = tmp_path_factory.mktemp("clinst"), f"local_words={request.param[0]}"
+    made = instrument(KERNELS, folder, "--device", words, to="spirv", sub_groups=sizes)
     return device, native, made, device.build_module(made.module), 4
 
 

@@ -75,11 +75,10 @@ def main() -> None:
         warps = n * n // items * len(warps_of_group(local, about.sub_group))
         words = HEADER + warps * about.n_probes
         counters = cl.Buffer(context, cl.mem_flags.READ_WRITE, 8 * words)
-        scratch = cl.LocalMemory(max(8, 8 * items * about.scratch_probes))
         plain, ours = cl.Kernel(native, name), cl.Kernel(counted, name)
         data = buffers(cl, context, n), buffers(cl, context, n)  # a kernel does not retain them
         plain.set_args(*data[0], np.int32(n))
-        ours.set_args(*data[1], np.int32(n), counters, np.uint64(0), scratch)
+        ours.set_args(*data[1], np.int32(n), counters, np.uint64(0), about.scratch(cl, items))
         pairs = []
         for _ in range(options.pairs + 1):  # the first one compiles
             pairs.append([timed(cl, queue, kernel, size, local) for kernel in (plain, ours)])

@@ -75,6 +75,10 @@ Warps warps_of(const llvm::Function &kernel, const Request &request,
     warps.sub_groups = true;
     warps.reduce = uses_sub_groups(kernel);
   }
+  if (auto words = request.device.find("local_words"); words != request.device.end()) {
+    unsigned most = std::strtoul(words->second.c_str(), nullptr, 10);
+    warps.local_words = std::min(warps.local_words, most);
+  }
   return warps;
 }
 

@@ -89,27 +89,33 @@ std::vector<uint32_t> components(llvm::Function &function,
   return component;
 }
 
-// Counters start as memory, so that they can be raised anywhere; PromoteMemToReg makes registers
-// of them. Narrow ones keep a runtime's vectors over the work-items wide.
-Slot make_slot(llvm::IRBuilder<> &builder, unsigned bits, std::vector<uint32_t> probes) {
-  auto *type = builder.getIntNTy(bits);
-  auto *value = builder.CreateAlloca(type, nullptr, kCounterName);
-  builder.CreateStore(llvm::ConstantInt::get(type, 0), value);
-  return {value, bits, std::move(probes)};
-}
+// What a slot is to hold.
+struct Fields {
+  unsigned bits;
+  std::vector<uint32_t> probes;
+};
 
-std::vector<Slot> make_slots(llvm::IRBuilder<> &builder, const std::vector<uint32_t> &once,
-                             const std::vector<uint32_t> &often, unsigned field_bits) {
+std::vector<Fields> fields_of(const std::vector<uint32_t> &once, const std::vector<uint32_t> &often,
+                              unsigned field_bits) {
   const size_t most = 32 / field_bits;
-  std::vector<Slot> slots;
+  std::vector<Fields> fields;
   for (size_t at = 0; at < once.size(); at += most) {
     std::vector<uint32_t> probes(once.begin() + at,
                                  once.begin() + std::min(once.size(), at + most));
     unsigned bits = llvm::PowerOf2Ceil(std::max<size_t>(8, probes.size() * field_bits));
-    slots.push_back(make_slot(builder, bits, std::move(probes)));
+    fields.push_back({bits, std::move(probes)});
   }
-  for (uint32_t probe : often) slots.push_back(make_slot(builder, 64, {probe}));
-  return slots;
+  for (uint32_t probe : often) fields.push_back({64, {probe}});
+  return fields;
+}
+
+// Counters start as memory, so that they can be raised anywhere; PromoteMemToReg makes registers
+// of them. Narrow ones keep a runtime's vectors over the work-items wide.
+Slot make_slot(llvm::IRBuilder<> &builder, const Fields &fields) {
+  auto *type = builder.getIntNTy(fields.bits);
+  auto *value = builder.CreateAlloca(type, nullptr, kCounterName);
+  builder.CreateStore(llvm::ConstantInt::get(type, 0), value);
+  return {value, fields.bits, fields.probes};
 }
 
 }  // namespace
@@ -120,30 +126,36 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
   Kernel &kernel = result.kernel;
   kernel.name = original.getName().str();
   kernel.n_args = original.arg_size();
-  result.function = add_arguments(original);
-  llvm::Function &function = *result.function;
 
-  std::vector<Edge> edges = edges_of(function);
+  std::vector<Edge> edges = edges_of(original);
   llvm::DenseMap<BasicBlock *, uint32_t> number;
-  for (BasicBlock &block : function) {
+  for (BasicBlock &block : original) {
     number[&block] = kernel.blocks.size();
     kernel.blocks.push_back(count_instructions(block));
   }
   std::vector<FlowEdge> flow;
   for (const Edge &edge : edges) {
-    flow.push_back({number[edge.from], number[edge.to], cost_of(edge, function, analyses)});
+    flow.push_back({number[edge.from], number[edge.to], cost_of(edge, original, analyses)});
   }
   FlowPlan plan = plan_flow(kernel.blocks.size(), flow);
   kernel.derivation = std::move(plan.derivation);
 
-  std::vector<uint32_t> component = components(function, number);
+  std::vector<uint32_t> component = components(original, number);
   std::vector<uint32_t> once, often;
   for (uint32_t p = 0; p < plan.probes.size(); p++) {
     const FlowEdge &edge = flow[plan.probes[p]];
     (component[edge.from] == component[edge.to] ? often : once).push_back(p);
   }
+  const auto fields = fields_of(once, often, warps.field_bits());
+  kernel.n_probes = plan.probes.size();
+  kernel.scratch_probes = warps.reduce ? 0 : std::min<uint32_t>(fields.size(), warps.local_words);
+
+  analyses.clear(original, original.getName());
+  result.function = add_arguments(original, kernel.scratch_probes > 0);
+  llvm::Function &function = *result.function;
   llvm::IRBuilder<> builder(&*function.getEntryBlock().getFirstInsertionPt());
-  std::vector<Slot> slots = make_slots(builder, once, often, warps.field_bits());
+  std::vector<Slot> slots;
+  for (const Fields &one : fields) slots.push_back(make_slot(builder, one));
   for (const Slot &slot : slots) {
     for (size_t field = 0; field < slot.probes.size(); field++) {
       builder.SetInsertPoint(place_on(edges[plan.probes[slot.probes[field]]]));
@@ -153,8 +165,6 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
       builder.CreateStore(sum, slot.value);
     }
   }
-  kernel.n_probes = plan.probes.size();
-  kernel.scratch_probes = warps.reduce ? 0 : std::min<uint32_t>(slots.size(), kScratchSlots);
   llvm::CallInst *observer = observe(function, slots);
   write_counts(function, slots, kernel.n_probes, warps);
 

@@ -12,8 +12,7 @@ namespace {
 
 using llvm::Value;
 
-constexpr uint32_t kLocalFence = 1;  // CLK_LOCAL_MEM_FENCE
-constexpr unsigned kWidest = 16;     // elements of the longest OpenCL vector
+constexpr unsigned kWidest = 16;  // elements of the longest OpenCL vector
 
 // Nothing is carried over a barrier in a variable: a runtime that runs the work-items of a group
 // in a loop between barriers would have to spill it for every work-item.
@@ -24,11 +23,11 @@ class LocalMemoryExit : ExitCode {
   void emit(const std::vector<Slot> &slots) {
     size_t begin = 0;
     do {
-      size_t end = std::min<size_t>(slots.size(), begin + kScratchSlots);
+      size_t end = std::min<size_t>(slots.size(), begin + warps_.local_words);
       std::vector<Slot> chunk(slots.begin() + begin, slots.begin() + end);
-      if (begin) barrier();  // the leader has read what the slots held before
+      if (begin) barrier(kLocalFence);  // the leader has read what the slots held before
       if (!chunk.empty()) publish(chunk);
-      barrier();
+      barrier(kLocalFence);
       by_leader([&] {
         if (!begin) header(number(warps_.size), full_warps());
         if (!chunk.empty()) sum_warps(chunk);
@@ -38,33 +37,6 @@ class LocalMemoryExit : ExitCode {
   }
 
  private:
-  // Warps are cut from the front of a row: the whole group where they are no sub-groups.
-  Value *items_a_row(const char *size) {
-    return warps_.sub_groups ? query(size, 0) : product(size);
-  }
-  Value *rows(const char *size) {
-    return warps_.sub_groups ? b_.CreateMul(query(size, 1), query(size, 2)) : number(1);
-  }
-  Value *warps_a_row(Value *items) {
-    return b_.CreateUDiv(b_.CreateAdd(items, number(warps_.size - 1)), number(warps_.size));
-  }
-  // Of a group that is not cut short by the edge of the launch.
-  Value *full_warps() {
-    const char *size = warps_.non_uniform ? "get_enqueued_local_size" : "get_local_size";
-    return b_.CreateMul(warps_a_row(items_a_row(size)), rows(size));
-  }
-
-  void barrier() { call("_Z7barrierj", b_.getVoidTy(), {b_.getInt32(kLocalFence)}, true); }
-
-  // One dimension after the other: a runtime's loops over the work-items collapse to their first
-  // iteration, which they do not when the three are tested together.
-  void by_leader(const std::function<void()> &body) {
-    auto first = [&](int dimension) {
-      return b_.CreateICmpEQ(query("get_local_id", dimension), number(0));
-    };
-    when(first(2), [&] { when(first(1), [&] { when(first(0), body); }); });
-  }
-
   llvm::IntegerType *element(const Slot &slot) { return b_.getIntNTy(slot.bits); }
 
   // The slot of a work-item: slots lie one behind the other, each as an array over the work-items
@@ -85,9 +57,7 @@ class LocalMemoryExit : ExitCode {
   }
 
   void sum_warps(const std::vector<Slot> &slots) {
-    Value *group = linear("get_group_id", "get_num_groups");
-    Value *base = b_.CreateAdd(b_.CreateMul(b_.CreateMul(group, full_warps()), number(n_probes_)),
-                               number(CLINST_HEADER_WORDS));
+    Value *base = counters_of_group();
     Value *items = items_a_row("get_local_size");
     if (!warps_.sub_groups) return sum_row(slots, base, number(0), items);
     Value *step = b_.CreateMul(warps_a_row(items), number(n_probes_));
@@ -202,6 +172,62 @@ class SubGroupExit : ExitCode {
   }
 };
 
+// Of a work-group that leaves no local memory. Costs most by far: a work-item adds what it counted
+// to its warp's counters one by one.
+class AtomicExit : ExitCode {
+ public:
+  using ExitCode::ExitCode;
+
+  void emit(const std::vector<Slot> &slots) {
+    by_leader([&] {
+      header(number(warps_.size), full_warps());
+      Value *begin = counters_of_group();
+      Value *warps =
+          b_.CreateMul(warps_a_row(items_a_row("get_local_size")), rows("get_local_size"));
+      loop(begin, b_.CreateAdd(begin, b_.CreateMul(warps, number(n_probes_))),
+           [&](Value *at) { store_counter(at, number(0)); });
+    });
+    barrier(kGlobalFence);
+    Value *base = b_.CreateAdd(counters_of_group(), b_.CreateMul(own_warp(), number(n_probes_)));
+    for (const Slot &slot : slots) {
+      Value *value = b_.CreateLoad(b_.getIntNTy(slot.bits), slot.value);
+      fields(slot, b_.CreateZExt(value, b_.getInt64Ty()), [&](uint32_t probe, Value *count) {
+        when(b_.CreateICmpNE(count, number(0)),
+             [&] { add(b_.CreateAdd(base, number(probe)), count); });
+      });
+    }
+  }
+
+ private:
+  Value *own_warp() {
+    if (!warps_.sub_groups) {
+      return b_.CreateUDiv(linear("get_local_id", "get_local_size"), number(warps_.size));
+    }
+    Value *row = b_.CreateAdd(query("get_local_id", 1),
+                              b_.CreateMul(query("get_local_size", 1), query("get_local_id", 2)));
+    return b_.CreateAdd(b_.CreateMul(row, warps_a_row(items_a_row("get_local_size"))),
+                        b_.CreateUDiv(query("get_local_id", 0), number(warps_.size)));
+  }
+
+  // In two halves, with the carry: every device adds 32 bits.
+  void add(Value *index, Value *count) {
+    Value *low = b_.CreateTrunc(count, b_.getInt32Ty());
+    Value *high = b_.CreateTrunc(b_.CreateLShr(count, number(32)), b_.getInt32Ty());
+    Value *sum = b_.CreateAdd(add_half(index, 0, low), low);
+    Value *carry = b_.CreateZExt(b_.CreateICmpULT(sum, low), b_.getInt32Ty());
+    Value *more = b_.CreateAdd(high, carry);
+    when(b_.CreateICmpNE(more, b_.getInt32(0)), [&] { add_half(index, 1, more); });
+  }
+  Value *add_half(Value *index, unsigned half, Value *count) {
+    Value *at =
+        b_.CreateBitCast(place_of_counter(index),
+                         b_.getInt32Ty()->getPointerTo(
+                             counters_argument(function_)->getType()->getPointerAddressSpace()));
+    return call("_Z10atomic_addPU3AS1Vjj", b_.getInt32Ty(),
+                {b_.CreateGEP(b_.getInt32Ty(), at, b_.getInt32(half)), count});
+  }
+};
+
 }  // namespace
 
 llvm::ReturnInst *only_return(llvm::Function &function) {
@@ -217,6 +243,8 @@ void write_counts(llvm::Function &function, const std::vector<Slot> &slots, uint
   if (!end) return;  // the kernel never ends, nobody can read its counters
   if (warps.reduce) {
     SubGroupExit(function, end, n_probes, warps).emit(slots);
+  } else if (warps.local_words == 0 && !slots.empty()) {
+    AtomicExit(function, end, n_probes, warps).emit(slots);
   } else {
     LocalMemoryExit(function, end, n_probes, warps).emit(slots);
   }

@@ -10,14 +10,14 @@
 
 namespace clinst {
 
-// Slots that are reduced between two barriers: local memory stays bounded whatever their number.
-constexpr unsigned kScratchSlots = 8;
-
 // How work-items fall into warps.
 struct Warps {
   unsigned size = CLINST_WARP;
-  bool sub_groups = false;   // cut from the rows of a group, else from the whole group
-  bool reduce = false;       // by the device: the kernel itself uses sub-groups
+  bool sub_groups = false;  // cut from the rows of a group, else from the whole group
+  bool reduce = false;      // by the device: the kernel itself uses sub-groups
+  // Slots that are reduced between two barriers: local memory stays bounded whatever their number.
+  // 0: there is no local memory, and every work-item adds to the counters of its warp.
+  unsigned local_words = 8;
   bool non_uniform = false;  // the last work-group of a dimension may be smaller than the others
 
   // A counter that a work-item raises at most once sums to at most the warp's size: several fit
@@ -38,7 +38,8 @@ struct Slot {
 llvm::ReturnInst *only_return(llvm::Function &function);
 
 // At the kernel's one return: writes the launch's header, reduces the work-items' slots over each
-// warp, as sub-group or in local memory, and stores one sum a probe and warp (clinst_protocol.h).
+// warp, as sub-group, in local memory or by atomic additions, and stores one sum a probe and warp
+// (clinst_protocol.h).
 void write_counts(llvm::Function &function, const std::vector<Slot> &slots, uint32_t n_probes,
                   const Warps &warps);
 

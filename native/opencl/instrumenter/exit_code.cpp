@@ -53,6 +53,40 @@ Value *ExitCode::product(const char *name) {
   return b_.CreateMul(b_.CreateMul(query(name, 0), query(name, 1)), query(name, 2));
 }
 
+Value *ExitCode::items_a_row(const char *size) {
+  return warps_.sub_groups ? query(size, 0) : product(size);
+}
+
+Value *ExitCode::rows(const char *size) {
+  return warps_.sub_groups ? b_.CreateMul(query(size, 1), query(size, 2)) : number(1);
+}
+
+Value *ExitCode::warps_a_row(Value *items) {
+  return b_.CreateUDiv(b_.CreateAdd(items, number(warps_.size - 1)), number(warps_.size));
+}
+
+Value *ExitCode::full_warps() {
+  const char *size = warps_.non_uniform ? "get_enqueued_local_size" : "get_local_size";
+  return b_.CreateMul(warps_a_row(items_a_row(size)), rows(size));
+}
+
+Value *ExitCode::counters_of_group() {
+  Value *group = linear("get_group_id", "get_num_groups");
+  return b_.CreateAdd(b_.CreateMul(b_.CreateMul(group, full_warps()), number(n_probes_)),
+                      number(CLINST_HEADER_WORDS));
+}
+
+void ExitCode::barrier(uint32_t fence) {
+  call("_Z7barrierj", b_.getVoidTy(), {b_.getInt32(fence)}, true);
+}
+
+void ExitCode::by_leader(const std::function<void()> &body) {
+  auto first = [&](int dimension) {
+    return b_.CreateICmpEQ(query("get_local_id", dimension), number(0));
+  };
+  when(first(2), [&] { when(first(1), [&] { when(first(0), body); }); });
+}
+
 void ExitCode::when(Value *condition, const std::function<void()> &body) {
   llvm::Instruction *after = &*b_.GetInsertPoint();
   llvm::Instruction *then = llvm::SplitBlockAndInsertIfThen(condition, after, false);
@@ -82,20 +116,31 @@ void ExitCode::loop(Value *from, Value *to, const std::function<void(llvm::PHINo
   b_.SetInsertPoint(after);
 }
 
-void ExitCode::store_counter(Value *index, Value *value) {
+Value *ExitCode::place_of_counter(Value *index) {
   Value *at = b_.CreateAdd(first_argument(function_), index);
-  b_.CreateStore(value, b_.CreateGEP(b_.getInt64Ty(), counters_argument(function_), at));
+  return b_.CreateGEP(b_.getInt64Ty(), counters_argument(function_), at);
+}
+
+void ExitCode::store_counter(Value *index, Value *value) {
+  b_.CreateStore(value, place_of_counter(index));
+}
+
+void ExitCode::fields(const Slot &slot, Value *value,
+                      const std::function<void(uint32_t, Value *)> &body) {
+  unsigned bits = warps_.field_bits();
+  for (size_t field = 0; field < slot.probes.size(); field++) {
+    Value *count = value;
+    if (slot.bits < 64) {
+      count = b_.CreateAnd(b_.CreateLShr(value, number(field * bits)), number((1u << bits) - 1));
+    }
+    body(slot.probes[field], count);
+  }
 }
 
 void ExitCode::store_fields(const Slot &slot, Value *base, Value *sum) {
-  unsigned bits = warps_.field_bits();
-  for (size_t field = 0; field < slot.probes.size(); field++) {
-    Value *count = sum;
-    if (slot.bits < 64) {
-      count = b_.CreateAnd(b_.CreateLShr(sum, number(field * bits)), number((1u << bits) - 1));
-    }
-    store_counter(b_.CreateAdd(base, number(slot.probes[field])), count);
-  }
+  fields(slot, sum, [&](uint32_t probe, Value *count) {
+    store_counter(b_.CreateAdd(base, number(probe)), count);
+  });
 }
 
 void ExitCode::header(Value *warp_size, Value *warps_a_group) {

@@ -11,6 +11,8 @@
 
 namespace clinst {
 
+enum Fence : uint32_t { kLocalFence = 1, kGlobalFence = 2 };  // CLK_LOCAL_MEM_FENCE and so on
+
 // Builds code at the kernel's one return.
 class ExitCode {
  public:
@@ -34,11 +36,27 @@ class ExitCode {
   llvm::CallInst *call(const std::string &mangled, llvm::Type *type,
                        llvm::ArrayRef<Value *> arguments, bool together = false);
 
+  // How the work-items of a group fall into warps: cut from the front of a row, which is the whole
+  // group where they are no sub-groups. `size`: the query for the group's sizes.
+  Value *items_a_row(const char *size);
+  Value *rows(const char *size);
+  Value *warps_a_row(Value *items);
+  Value *full_warps();         // of a group that is not cut short by the edge of the launch
+  Value *counters_of_group();  // index of the first
+
+  void barrier(uint32_t fence);
+  // One dimension after the other: a runtime's loops over the work-items collapse to their first
+  // iteration, which they do not when the three are tested together.
+  void by_leader(const std::function<void()> &body);
   void when(Value *condition, const std::function<void()> &body);
   // for (i = from; i < to; i++) body(i), with one pass at least.
   void loop(Value *from, Value *to, const std::function<void(llvm::PHINode *)> &body);
 
+  Value *place_of_counter(Value *index);
   void store_counter(Value *index, Value *value);
+  // What each of a slot's fields, or its one counter, holds in a slot's value or in a sum of such.
+  void fields(const Slot &slot, Value *value,
+              const std::function<void(uint32_t probe, Value *count)> &body);
   // Sums of a slot's fields, or of its one counter, into the counters of a warp at `base`.
   void store_fields(const Slot &slot, Value *base, Value *sum);
   void header(Value *warp_size, Value *warps_a_group);

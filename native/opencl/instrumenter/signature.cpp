@@ -25,14 +25,17 @@ const ArgumentInfo kInfo[] = {
     {"kernel_arg_type_qual", {"", "", ""}},
     {"kernel_arg_name", {"xpuprof_counters", "xpuprof_first", "xpuprof_scratch"}},
 };
+constexpr int kPlain = 1;  // the value of ours that is not a pointer; one without scratch is alike
 
-void extend_metadata(llvm::Function &function) {
+void extend_metadata(llvm::Function &function, bool with_scratch) {
   llvm::LLVMContext &context = function.getContext();
   for (const ArgumentInfo &info : kInfo) {
     llvm::MDNode *old = function.getMetadata(info.key);
     if (!old) continue;
     llvm::SmallVector<llvm::Metadata *, 8> values(old->op_begin(), old->op_end());
-    for (const char *value : info.values) {
+    for (int i = 0; i < CLINST_EXTRA_ARGS; i++) {
+      bool no_pointer = i == 2 && !with_scratch && info.key != llvm::StringRef("kernel_arg_name");
+      const char *value = info.values[no_pointer ? kPlain : i];
       if (llvm::StringRef(info.key) == "kernel_arg_addr_space") {
         auto *number = llvm::ConstantInt::get(llvm::Type::getInt32Ty(context), value[0] - '0');
         values.push_back(llvm::ConstantAsMetadata::get(number));
@@ -46,14 +49,14 @@ void extend_metadata(llvm::Function &function) {
 
 }  // namespace
 
-llvm::Function *add_arguments(llvm::Function &kernel) {
+llvm::Function *add_arguments(llvm::Function &kernel, bool with_scratch) {
   llvm::LLVMContext &context = kernel.getContext();
   auto *word = llvm::Type::getInt64Ty(context);
   llvm::SmallVector<llvm::Type *, 8> types(kernel.getFunctionType()->param_begin(),
                                            kernel.getFunctionType()->param_end());
   types.push_back(word->getPointerTo(kGlobal));
   types.push_back(word);
-  types.push_back(word->getPointerTo(kLocal));
+  types.push_back(with_scratch ? static_cast<llvm::Type *>(word->getPointerTo(kLocal)) : word);
   auto *type = llvm::FunctionType::get(kernel.getReturnType(), types, false);
   auto *function = llvm::Function::Create(type, kernel.getLinkage(), kernel.getAddressSpace());
   kernel.getParent()->getFunctionList().insert(kernel.getIterator(), function);
@@ -67,13 +70,14 @@ llvm::Function *add_arguments(llvm::Function &kernel) {
     old.replaceAllUsesWith(argument++);
   }
   for (llvm::Argument *pointer : {counters_argument(*function), scratch_argument(*function)}) {
+    if (!pointer->getType()->isPointerTy()) continue;
     pointer->addAttr(llvm::Attribute::NoAlias);
     pointer->addAttr(llvm::Attribute::NoCapture);
   }
   counters_argument(*function)->setName("xpuprof_counters");
   first_argument(*function)->setName("xpuprof_first");
   scratch_argument(*function)->setName("xpuprof_scratch");
-  extend_metadata(*function);
+  extend_metadata(*function, with_scratch);
   kernel.eraseFromParent();
   return function;
 }

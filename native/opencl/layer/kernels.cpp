@@ -95,7 +95,7 @@ static void describe_shadow(Kernel *kernel, const Device &device, Variant *varia
     variant->reason = "the kernel's program is of unknown origin";
     return;
   }
-  const Shadow &shadow = kernel->build->shadow(kernel->handle, device);
+  const Shadow &shadow = kernel->build->shadow(kernel->handle, device, variant->local_words);
   variant->reason = shadow.reason;
   if (!shadow.reason.empty()) return;
   auto found = shadow.kernels.find(kernel->name);
@@ -112,9 +112,10 @@ static void describe_shadow(Kernel *kernel, const Device &device, Variant *varia
 }
 
 static void make_shadow(Kernel *kernel, const Device &device, Variant *variant) {
-  cl_program program = kernel->build->shadow_program(kernel->context, device);
+  uint32_t words = variant->local_words;
+  cl_program program = kernel->build->shadow_program(kernel->context, device, words);
   if (!program) {
-    drop_shadow(variant, kernel->build->shadow(kernel->handle, device).reason);
+    drop_shadow(variant, kernel->build->shadow(kernel->handle, device, words).reason);
     return;
   }
   cl_int error = CL_SUCCESS;
@@ -139,8 +140,10 @@ static void make_shadow(Kernel *kernel, const Device &device, Variant *variant) 
                                   nullptr);
 }
 
-static std::shared_ptr<Variant> new_variant(Kernel *kernel, const Device &device) {
+static std::shared_ptr<Variant> new_variant(Kernel *kernel, const Device &device,
+                                            uint32_t local_words = most_local_words) {
   auto variant = std::make_shared<Variant>();
+  variant->local_words = local_words;
   if (mode == Mode::profile)
     describe_shadow(kernel, device, variant.get());
   else
@@ -169,6 +172,16 @@ std::shared_ptr<Variant> variant_of(Kernel *kernel, const Device &device) {
 std::shared_ptr<Variant> own_variant_of(Kernel *kernel, const Device &device) {
   std::lock_guard<std::mutex> guard(kernel->lock);
   return new_variant(kernel, device);
+}
+
+std::shared_ptr<Variant> thrifty_variant_of(Kernel *kernel, const Device &device,
+                                            uint32_t local_words, bool own) {
+  std::lock_guard<std::mutex> guard(kernel->lock);
+  if (own) return new_variant(kernel, device, local_words);
+  std::shared_ptr<Variant> &variant = kernel->variants[device.handle];
+  if (!variant || variant->local_words > local_words)
+    variant = new_variant(kernel, device, local_words);
+  return variant;
 }
 
 std::shared_ptr<Variant> bare_variant_of(Kernel *kernel, const char *reason) {

@@ -31,7 +31,8 @@ struct Variant {
   uint32_t id = 0;         // of the boundary bus
   uint32_t sub_group = 0;  // work-items of its sub-groups, which are the warps; 0: none
   size_t max_work_group = 0;
-  size_t scratch = 0;
+  uint32_t local_words = most_local_words;  // that the counters of a work-item may take at a time
+  size_t scratch = 0;                       // bytes of local memory last given to it
   ~Variant();
 };
 
@@ -58,6 +59,11 @@ std::shared_ptr<Variant> variant_of(Kernel *kernel, const Device &device);
 // For a command of a command buffer: keeps the arguments that are set now. (PoCL 3.1 does not copy
 // what a recorded command is given.)
 std::shared_ptr<Variant> own_variant_of(Kernel *kernel, const Device &device);
+
+// Either of them for work-groups that leave so little local memory to each work-item; stays the
+// kernel's one on the device. The counts and the identity are the same.
+std::shared_ptr<Variant> thrifty_variant_of(Kernel *kernel, const Device &device,
+                                            uint32_t local_words, bool own);
 
 // The kernel as the application has it, for a launch that is not to be instrumented.
 std::shared_ptr<Variant> bare_variant_of(Kernel *kernel, const char *reason);

@@ -59,31 +59,45 @@ std::shared_ptr<CounterArea> find_room(const Queue &queue, size_t words, PoolUse
 
 namespace {
 
-// Room for the reduction over a warp, in local memory. 0: there is not enough.
-size_t scratch_bytes(const Plan &plan, const Kernel &kernel, const Device &device) {
-  const Variant &variant = *plan.variant;
+// Of a group; at most, where the runtime chooses its size.
+uint64_t items_a_group(const Plan &plan, const Device &device) {
+  if (plan.local_known) return plan.geometry.items_a_group();
   const uint64_t *global = plan.geometry.global;
-  uint64_t items = plan.local_known
-                       ? plan.geometry.items_a_group()
-                       : std::min<uint64_t>(global[0] * global[1] * global[2],
-                                            variant.max_work_group ? variant.max_work_group
-                                                                   : device.max_work_group);
+  size_t most = plan.variant->max_work_group;
+  return std::min<uint64_t>(global[0] * global[1] * global[2], most ? most : device.max_work_group);
+}
+
+// Words of local memory that the application's kernel leaves to each work-item of a group.
+uint64_t words_left(const Plan &plan, const Kernel &kernel, const Device &device) {
   cl_ulong used = 0;
   next.clGetKernelWorkGroupInfo(kernel.handle, device.handle, CL_KERNEL_LOCAL_MEM_SIZE, sizeof used,
                                 &used, nullptr);
-  uint64_t bytes = std::max<uint64_t>(8, items * variant.info->scratch_probes * 8);
-  return used + bytes <= device.local_memory ? bytes : 0;
+  return used < device.local_memory ? (device.local_memory - used) / 8 / items_a_group(plan, device)
+                                    : 0;
 }
 
-cl_int set_our_arguments(Variant *variant, const CounterArea &area, size_t scratch) {
+// Where the counters of all work-items do not fit into local memory, the kernel is made anew with
+// fewer at a time, down to none. By powers of two, so that this happens a few times at most.
+void fit_local_memory(Plan *plan, const Queue &queue, Kernel *kernel, PoolUse use) {
+  uint64_t left = words_left(*plan, *kernel, *queue.device);
+  if (plan->variant->info->scratch_probes <= left) return;
+  uint32_t words = most_local_words;
+  while (words > left) words /= 2;
+  plan->variant = thrifty_variant_of(kernel, *queue.device, words, use == PoolUse::recorded);
+}
+
+cl_int set_our_arguments(Variant *variant, const CounterArea &area, uint64_t items) {
   cl_uint n = variant->info->n_args;
   cl_mem buffer = area.buffer();
   cl_ulong first = area.first();
   cl_int error = next.clSetKernelArg(variant->shadow, n, sizeof buffer, &buffer);
   if (error == CL_SUCCESS)
     error = next.clSetKernelArg(variant->shadow, n + 1, sizeof first, &first);
+  uint32_t words = variant->info->scratch_probes;
+  size_t scratch = 8 * (words ? words * items : 1);
   if (error == CL_SUCCESS && variant->scratch != scratch) {
-    error = next.clSetKernelArg(variant->shadow, n + 2, scratch, nullptr);
+    cl_ulong unused = 0;
+    error = next.clSetKernelArg(variant->shadow, n + 2, scratch, words ? nullptr : &unused);
     variant->scratch = scratch;
   }
   return error;
@@ -106,17 +120,19 @@ Room find_room_to_record(const Plan &plan, const Queue &queue, Kernel *kernel, P
 // Decides whether the shadow runs, and prepares it. A reason means that it does not.
 std::string prepare_shadow(Plan *plan, Room *room, const Queue &queue, Kernel *kernel,
                            PoolUse use) {
-  Variant &variant = *plan->variant;
-  std::string missing = ensure_shadow(kernel, *queue.device, &variant);
+  std::string missing = ensure_shadow(kernel, *queue.device, plan->variant.get());
+  if (missing.empty()) {
+    fit_local_memory(plan, queue, kernel, use);
+    missing = ensure_shadow(kernel, *queue.device, plan->variant.get());
+  }
   if (!missing.empty()) return missing;
+  Variant &variant = *plan->variant;
   const InstrumentedKernel &info = *variant.info;
   if (info.n_args != kernel->arguments.size())
     return "the instrumented kernel has other arguments than the application's";
   const uint64_t *global = plan->geometry.global;
   uint64_t warps = plan->local_known ? plan->geometry.n_groups() * plan->geometry.warps_a_group()
                                      : global[0] * global[1] * global[2];
-  size_t scratch = scratch_bytes(*plan, *kernel, *queue.device);
-  if (!scratch) return "the counters do not fit into local memory";
   if (warps > hard_limit / 8 / (info.n_probes + 1)) return "the counters need too much memory";
   plan->words = CLINST_HEADER_WORDS + warps * info.n_probes;
   if (info.has_accesses())
@@ -124,7 +140,7 @@ std::string prepare_shadow(Plan *plan, Room *room, const Queue &queue, Kernel *k
   else
     room->area = find_room(queue, plan->words, use);
   if (!room->area) return "the counters need too much memory";
-  cl_int error = set_our_arguments(&variant, *room->area, scratch);
+  cl_int error = set_our_arguments(&variant, *room->area, items_a_group(*plan, *queue.device));
   if (error != CL_SUCCESS)
     return "the instrumented kernel does not take our arguments (error " + std::to_string(error) +
            ")";

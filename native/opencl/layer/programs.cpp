@@ -396,7 +396,7 @@ static std::string words_of(const std::map<std::string, uint32_t> &sizes) {
 }
 
 static void make_shadow(const Build &build, cl_kernel kernel, const Device &device,
-                        Shadow *shadow) {
+                        uint32_t local_words, Shadow *shadow) {
   std::vector<Part> parts;
   shadow->reason = build.reason;
   if (shadow->reason.empty() && !device.takes_spirv && !device.takes_bitcode)
@@ -405,6 +405,7 @@ static void make_shadow(const Build &build, cl_kernel kernel, const Device &devi
   if (!shadow->reason.empty()) return;
   uint32_t flags = record_memory ? CLINST_MEMORY : 0;
   std::string features = device.features + "cwd=" + build.folder + "\n";
+  features += "local_words=" + std::to_string(local_words) + "\n";
   shadow->sub_groups = sub_group_sizes(kernel, device);
   if (device.sub_groups) features += "sub_group_sizes=" + words_of(shadow->sub_groups) + "\n";
   Instrumented result = instrument(parts, flags, module_kind(device), features);
@@ -420,13 +421,13 @@ static void make_shadow(const Build &build, cl_kernel kernel, const Device &devi
       shadow->host_counts[name] = std::make_unique<HostCounts>(info);
 }
 
-const Shadow &Build::shadow(cl_kernel kernel, const Device &device) {
+const Shadow &Build::shadow(cl_kernel kernel, const Device &device, uint32_t local_words) {
   std::lock_guard<std::mutex> guard(lock_);
-  std::unique_ptr<Shadow> &shadow = shadows_[device.handle];
+  std::unique_ptr<Shadow> &shadow = shadows_[{device.handle, local_words}];
   if (!shadow) {
     shadow = std::make_unique<Shadow>();
     try {
-      make_shadow(*this, kernel, device, shadow.get());
+      make_shadow(*this, kernel, device, local_words, shadow.get());
     } catch (...) {
       shadow->reason = "the instrumented program could not be made";
     }
@@ -434,9 +435,9 @@ const Shadow &Build::shadow(cl_kernel kernel, const Device &device) {
   return *shadow;
 }
 
-cl_program Build::shadow_program(cl_context context, const Device &device) {
+cl_program Build::shadow_program(cl_context context, const Device &device, uint32_t local_words) {
   std::lock_guard<std::mutex> guard(lock_);
-  Shadow &shadow = *shadows_.at(device.handle);
+  Shadow &shadow = *shadows_.at({device.handle, local_words});
   if (!shadow.program && shadow.reason.empty())
     shadow.reason = build_module(context, device, shadow.module, shadow.from_source, shadow.options,
                                  &shadow.program);

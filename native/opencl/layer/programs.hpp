@@ -15,6 +15,9 @@
 
 namespace layer {
 
+// Words of local memory that a kernel's counters take for a work-item at a time, if there is room.
+constexpr uint32_t most_local_words = 8;
+
 // An instrumented program for one device.
 struct Shadow {
   cl_program program = nullptr;  // once a kernel of it has to run
@@ -40,14 +43,15 @@ struct Build {
   std::map<cl_device_id, Part> device_parts;  // of programs made from binaries
 
   // `kernel` is one of the program's own.
-  const Shadow &shadow(cl_kernel kernel, const Device &device);
+  const Shadow &shadow(cl_kernel kernel, const Device &device, uint32_t local_words);
   // Its program, built when it is first needed: where launches tell all counts it never is. NULL:
   // the shadow's reason says why.
-  cl_program shadow_program(cl_context context, const Device &device);
+  cl_program shadow_program(cl_context context, const Device &device, uint32_t local_words);
 
  private:
   std::mutex lock_;
-  std::map<cl_device_id, std::unique_ptr<Shadow>> shadows_;
+  // By the local memory that counters may take, too.
+  std::map<std::pair<cl_device_id, uint32_t>, std::unique_ptr<Shadow>> shadows_;
 };
 
 std::shared_ptr<Build> build_of(cl_program program);
