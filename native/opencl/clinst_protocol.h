@@ -49,8 +49,8 @@
  *
  * Warps are sub-groups, numbered by get_sub_group_id (runtimes cut them from the rows of a group
  * along x: each row has its own, the last one of a row may be partial), or else CLINST_WARP
- * work-items with consecutive linear local ids. A kernel that itself uses sub-groups is compiled
- * for the size that the request names, and needs no local memory (scratch_probes is 0).
+ * work-items with consecutive linear local ids. The kernel is compiled for the size that the
+ * request names; one that itself uses sub-groups needs no local memory (scratch_probes is 0).
  */
 #ifndef XPUPROF_CLINST_PROTOCOL_H
 #define XPUPROF_CLINST_PROTOCOL_H

@@ -82,7 +82,8 @@ Warps warps_of(const llvm::Function &kernel, const Request &request,
   return warps;
 }
 
-// A kernel that uses sub-groups is compiled for the size of the program's own; others cannot tell.
+// The size of the program's own kernel. One that uses sub-groups must see it; for others a runtime
+// that vectorises would be led by the counters to a size of its own choice, mostly a slower one.
 void require_sub_group_size(llvm::Function &kernel, unsigned size) {
   auto *word = llvm::Type::getInt32Ty(kernel.getContext());
   auto *value = llvm::ConstantAsMetadata::get(llvm::ConstantInt::get(word, size));
@@ -110,7 +111,7 @@ Compiled compile(const Request &request) {
     Accesses accesses = memory ? find_accesses(*kernel) : Accesses();
     Instrumented made = instrument(*kernel, functions, warps);
     if (memory) record_accesses(*made.function, accesses, warps.non_uniform, &made.kernel);
-    if (warps.reduce) require_sub_group_size(*made.function, warps.size);
+    if (warps.sub_groups && warps.size > 1) require_sub_group_size(*made.function, warps.size);
     functions.invalidate(*made.function, llvm::PreservedAnalyses::none());
     cleanup.run(*made.function, functions);
     functions.clear(*made.function, made.function->getName());
