@@ -336,6 +336,18 @@ def test_a_child_is_in_the_window_that_it_was_forked_in(processes: Path, tmp_pat
     assert b"launched kernels, but none in the window" in done.stderr
 
 
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_the_window_of_every_python_worker(tmp_path: Path, method: str) -> None:
+    """GIVEN Python's multiprocessing WHEN windowed THEN each worker has its own second and third
+    launch."""
+    pytest.importorskip("pyopencl")
+    engine()
+    command = (sys.executable, PROGRAMS / "workers.py", method, "2", "4")
+    job = profiled(tmp_path / "run", *command, options=("--window", "2-3"))
+    assert len(job.processes) == 2
+    assert_window(job, [1, 2])
+
+
 @pytest.mark.parametrize("cpu", ["none", "valgrind"])
 @pytest.mark.parametrize("window", ["2-3", "2-3@step"])
 @pytest.mark.valgrind

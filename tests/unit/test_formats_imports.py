@@ -316,7 +316,7 @@ def test_table_without_a_map_takes_common_names_and_their_unit(tmp_path: Path) -
     ("text", "sentence"),
     [
         ("a,b\n1,2\n", "--map kernel="),
-        ("kernel,time\nk,1\nk,2ms\n", "not a number; durations must all be in one unit"),
+        ("kernel,time\nk,1\nk,2ms\n", "not a number; give all durations in one unit"),
         ("kernel,time\nk,1,7\n", "line 2: 3 fields"),
         ("kernel,time\n", "no row below"),
     ],

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from runs_made_up import made_up_run, select_by_kernel
 from test_trace_slices import timer_run
 
+from xpuprof.sampling.selection import Selection
 from xpuprof.timing.phases import phase_share, unseen_phases
+
+
+def chosen(method: str) -> Selection:
+    """A selection by `method`, of which slices stand for others."""
+    return replace(select_by_kernel(made_up_run(["k/64"] * 20)), method=method)
 
 
 def rows(gaps: list[int]) -> list[tuple[int, int, int]]:
@@ -25,16 +33,16 @@ def test_phases_are_what_exceeds_the_usual_gap(tmp_path: Path) -> None:
     gaps = [7000, *[100] * 8, 1000, *[100] * 9, 1000]
     execution = timer_run(tmp_path / "r", rows(gaps))
     assert phase_share([execution]) == pytest.approx(2 * 900 / (17 * 105 + 2 * 1005))
-    (sentence,) = unseen_phases(execution.processes, [execution], "xpu-point")
+    (sentence,) = unseen_phases(execution.processes, [execution], chosen("xpu-point"))
     assert sentence.startswith("47% of the measured time") and "--method xpu-stem" in sentence
-    assert unseen_phases(execution.processes, [execution], "xpu-stem") == []
+    assert unseen_phases(execution.processes, [execution], chosen("xpu-stem")) == []
 
 
 def test_even_gaps_are_no_phases(tmp_path: Path) -> None:
     """GIVEN the same gap before every kernel, however long THEN clusters lose nothing by it."""
     execution = timer_run(tmp_path / "r", rows([3000] * 20))
     assert phase_share([execution]) == 0.0
-    assert unseen_phases(execution.processes, [execution], "xpu-point") == []
+    assert unseen_phases(execution.processes, [execution], chosen("xpu-point")) == []
 
 
 def test_without_stamps_of_the_device_nothing_is_said(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def _print(report: Report, quiet: bool) -> None:
         broken = sorted({violation.invariant for violation in report.violations})
         click.echo(f"does not hold: {', '.join(broken)} (checked: {what})")
         for invariant in broken:
-            options.note(f"{invariant}: {INVARIANTS[invariant]}", quiet)
+            options.note(f"{invariant} asks that: {INVARIANTS[invariant]}", quiet)
     else:
         click.echo(f"all {len(INVARIANTS)} invariants hold (checked: {what})")
     if report.status != "complete":

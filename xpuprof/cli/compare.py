@@ -23,7 +23,10 @@ from xpuprof.sampling.methods import function_of, names
     metavar="N",
     help="Seeds, over which errors are taken.",
 )
-@click.option("--metric", help="What is projected: time, gpu_time, cycles, or any other metric.")
+@click.option(
+    "--metric",
+    help="What is projected: time, gpu_time, cycles, ... [default: the best that all runs have].",
+)
 @click.option(
     "--error-bound",
     type=float,
@@ -70,12 +73,21 @@ def command(
         raise UsageError(f"{plot} exists: choose another name, or --force to replace it")
     # Tables and statistics are loaded only when the command line is right.
     from xpuprof.report import compare as report
-    from xpuprof.timing.comparison import Compared, Settings, compare_run, together
+    from xpuprof.timing.comparison import (
+        Compared,
+        Settings,
+        common_metric,
+        compare_run,
+        metrics_of,
+        together,
+    )
 
-    settings = Settings(metric, repeats, seed, error_bound, confidence)
     with open_farm(workers, scheduler) as farm:
         paths = [str(run.absolute() if workers or scheduler else run) for run in runs]
         count = len(paths)
+        if metric is None and count > 1:
+            metric = common_metric(paths, list(farm.get(farm.keep(metrics_of, paths))))
+        settings = Settings(metric, repeats, seed, error_bound, confidence)
         handles = farm.keep(compare_run, paths, [chosen] * count, [settings] * count)
         done: list[Compared] = list(farm.get(handles))
     whole = together(done)

@@ -14,6 +14,7 @@ from xpuprof.engines.base import CpuOptions
 from xpuprof.engines.filters import Scope, settings_text
 from xpuprof.errors import UsageError
 from xpuprof.launch.ranks import own_rank
+from xpuprof.sampling.methods import DEFAULT, names
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,6 +40,12 @@ seed = click.option(
     default=1,
     show_default="1",
     help="Seed of every draw.",
+)
+method = click.option(
+    "--method",
+    default=DEFAULT,
+    show_default=True,
+    help=f"How slices are chosen: {', '.join(names())}.",
 )
 processes = click.option(
     "--processes",
@@ -147,16 +154,23 @@ def filters(function: F) -> F:
     return cast("F", result)
 
 
+def _given(_: click.Context, option: click.Parameter, value: str | None) -> str:
+    """An empty specification is a shell variable that was not set, rather than a wish."""
+    if value == "":
+        raise UsageError(f"{option.opts[0]} is empty; leave it away, or say what it is to choose")
+    return value or ""
+
+
 _kernels = click.option(
     "--kernels",
-    default="",
+    callback=_given,
     metavar="SPEC",
     help="Instrument these launches only: 2-8@gemm.*,100- (docs/filters.md).",
 )
 _window = (
     click.option(
         "--window",
-        default="",
+        callback=_given,
         metavar="RANGE|[RANGE]@MARKER",
         help="Profile this part only: launches (100-200), or what a marker encloses (@solve).",
     ),

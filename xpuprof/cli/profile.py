@@ -15,7 +15,7 @@ from xpuprof.launch.execute import Program, profile
 from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
 from xpuprof.launch.streams import Input
-from xpuprof.launch.supervise import end_like
+from xpuprof.launch.supervise import end_like, exit_doubts
 from xpuprof.report.result import launches_json, warnings, window_sentences
 from xpuprof.timing.processes import job_of
 from xpuprof.trace.run import create_run
@@ -29,7 +29,6 @@ from xpuprof.trace.window import window_facts
 @options.filters
 @options.scope(with_kernels=True)
 @options.gpu_tool
-@options.seed
 @options.as_json
 @options.quiet
 @options.program
@@ -41,7 +40,6 @@ def command(
     cpu_options: CpuOptions,
     scope: Scope,
     gpu_tool: str | None,
-    seed: int,
     as_json: bool,
     quiet: bool,
     argv: tuple[str, ...],
@@ -63,7 +61,7 @@ def command(
         resolved, chosen.cpu, chosen.gpu, cpu_options, scope, tool, fallbacks=chosen.fallbacks
     )
     folder = options.run_folder(output, argv)
-    writer = create_run(folder, force=force, argv=list(argv), seed=seed, extra=program.extra)
+    writer = create_run(folder, force=force, argv=list(argv), extra=program.extra)
     options.note_settings(program.settings, quiet)
     silent = without_distances(chosen.gpu) if cpu_options.memory else []
     for sentence in [*chosen.notes, *silent]:
@@ -87,7 +85,7 @@ def command(
                 "launches": launches_json(job),
             }
         )
-    for sentence in warnings(job):
+    for sentence in [*exit_doubts(ending), *warnings(job)]:
         options.note(sentence, quiet)
     reason = f" ({run.reason})" if run.reason else ""
     options.note(f"{run.status} profile in {folder}{reason}; next: xpuprof select {folder}", quiet)

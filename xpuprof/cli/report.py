@@ -8,12 +8,16 @@ import click
 
 from xpuprof.cli import options
 from xpuprof.errors import InputError, UsageError
+from xpuprof.report import chosen as chosen_report
 from xpuprof.report.evaluate import evaluate
 from xpuprof.report.page import write_page
 from xpuprof.report.picture import draw
 from xpuprof.report.result import as_json as result_json
 from xpuprof.report.result import as_text
 from xpuprof.sampling.file import read_selection
+from xpuprof.sampling.selection import Selection
+from xpuprof.timing.profiles import imported_times
+from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.run import Run
 
 
@@ -41,7 +45,10 @@ def command(
     file = selection or run / "selection.json"
     if not file.exists():
         raise InputError(f"{file} does not exist; choose slices first with: xpuprof select {run}")
-    result = evaluate(opened, read_selection(file))
+    chosen = read_selection(file)
+    if ImportedSlices.present(run):
+        return _imported(run, chosen, output, as_json)
+    result = evaluate(opened, chosen)
     if output is None:
         if as_json:
             options.print_json(result_json(result))
@@ -56,4 +63,20 @@ def command(
         draw(result, output)
     else:
         raise UsageError(f"{output} has no known suffix; use .html, .png, .svg or .pdf")
+    return 0
+
+
+def _imported(run: Path, selection: Selection, output: Path | None, as_json: bool) -> int:
+    """Of an imported run: the selection and what it projects."""
+    if output is not None:
+        raise UsageError(
+            f"{run} was imported, and pictures and pages are of recorded runs; leave -o away, or "
+            f"draw its methods with: xpuprof compare {run} --plot {output.with_suffix('.svg')}"
+        )
+    metric, times = imported_times(run)
+    chosen = chosen_report.with_times(chosen_report.Chosen(str(run), selection), times, metric)
+    if as_json:
+        options.print_json(chosen_report.as_json(chosen))
+    else:
+        click.echo(chosen_report.as_text(chosen))
     return 0

@@ -19,7 +19,7 @@ from xpuprof.launch.execute import Program, first, profile, time
 from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
 from xpuprof.launch.streams import Input
-from xpuprof.launch.supervise import Ending, end_after, end_like
+from xpuprof.launch.supervise import Ending, end_after, end_like, exit_doubts
 from xpuprof.report.evaluate import evaluate
 from xpuprof.report.result import as_json as result_json
 from xpuprof.report.result import as_text, warnings
@@ -39,7 +39,7 @@ from xpuprof.trace.run import Run, create_run
 @options.gpu_tool
 @options.timer
 @options.repeat
-@click.option("--method", default="xpu-point", show_default=True, help="How slices are chosen.")
+@options.method
 @options.memory_weight
 @options.processes
 @options.seed
@@ -114,7 +114,7 @@ def command(
         options.print_json(result_json(result))
     else:
         click.echo(as_text(result))
-    phases = unseen_phases(result.job.processes, run.times, method)
+    phases = unseen_phases(result.job.processes, run.times, chosen)
     for sentence in [*_doubts(run, ending), *phases, *warnings(result.job)]:
         options.note(sentence, quiet)
     if not as_json:
@@ -142,11 +142,7 @@ def _signature(method: str, memory_weight: float | None, recorded: bool) -> dict
 def _doubts(run: Run, ending: Ending) -> list[str]:
     """What speaks against the run as a whole, one sentence each."""
     found = [f"the run is {run.status}: {run.reason}"] if run.reason else []
-    if ending.exit_code:
-        found.append(
-            f"the program ended with exit code {ending.exit_code}; is it the run you meant?"
-        )
-    return found
+    return [*found, *exit_doubts(ending)]
 
 
 def _report_unfinished(run: Run, folder: Path, ending: Ending, as_json: bool, quiet: bool) -> None:

@@ -21,8 +21,6 @@ from xpuprof.formats.simpoint import (
 from xpuprof.report import chosen as report
 from xpuprof.sampling import frequency, parts
 from xpuprof.sampling.file import write_selection
-from xpuprof.sampling.times import typical_times
-from xpuprof.timing.intervals import estimate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +51,7 @@ PLAN = ("dim", "warp_buckets", "cpu_weight", "memory_weight")
     help="Where selection.json goes [default: RUN].",
 )
 @click.option("--force", is_flag=True, help="Replace an existing selection.")
-@click.option("--method", default="xpu-point", show_default=True, help="How slices are chosen.")
+@options.method
 @options.processes
 @click.option("--maxk", "--maxK", "-maxK", type=int, help="Most clusters to try [default: 20].")
 @click.option("-k", type=int, help="This many clusters, instead of by the BIC rule.")
@@ -221,6 +219,8 @@ def _from_run(asked: _Asked) -> report.Chosen:
     from xpuprof.sampling.identity import hash_inputs
     from xpuprof.timing.choose import run_stability, run_times, select_run
     from xpuprof.timing.phases import unseen_phases
+    from xpuprof.timing.profiles import imported_times
+    from xpuprof.trace.imported import ImportedSlices
     from xpuprof.trace.run import Run
 
     run = Run.open(asked.source)
@@ -238,11 +238,13 @@ def _from_run(asked: _Asked) -> report.Chosen:
         identity = {**selection.identity, "inputs": hash_inputs(asked.inputs)}
         selection = replace(selection, identity=identity)
     result = asked.chosen(selection)
-    times = joined.times if joined else run_times(run, selection.slices)
+    metric, times = "time", joined.times if joined else run_times(run, selection.slices)
+    if ImportedSlices.present(run.path):
+        metric, times = imported_times(run.path)
     profiled = run.profile.processes if run.profile else []
-    phases = unseen_phases(profiled, joined.runs if joined else run.times, method)
+    phases = unseen_phases(profiled, joined.runs if joined else run.times, selection)
     result = replace(
-        _with_times(result, times),
+        report.with_times(result, times, metric),
         doubts=[
             *([f"the run is {run.status}: {run.reason}"] if run.reason else []),
             *(joined.doubts if joined else ()),
@@ -290,7 +292,7 @@ def _from_runs(asked: _Asked) -> report.Chosen:
     joined = _joined([Run.open(source) for source in asked.sources], asked.timed, selection)
     write_selection(selection, _folder(asked.output) / "selection.json", asked.force)
     result = asked.chosen(selection, doubts=joined.doubts if joined else ())
-    return _with_times(result, joined.times if joined else None)
+    return report.with_times(result, joined.times if joined else None)
 
 
 def _joined(
@@ -308,17 +310,6 @@ def _joined(
     if selection is not None:
         wanted = replace(wanted, keys=tuple(keys_of(selection.identity)) or wanted.keys)
     return join(wanted, timed)
-
-
-def _with_times(result: report.Chosen, times: F64 | None) -> report.Chosen:
-    """With the estimate, and the measured time that it is to be compared with."""
-    if times is None:
-        return result
-    return replace(
-        result,
-        estimate=estimate(result.selection, times),
-        measured=float(typical_times(times).sum()),
-    )
 
 
 def _folder(path: Path) -> Path:

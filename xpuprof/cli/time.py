@@ -94,7 +94,7 @@ def command(
     tool = load_beside(gpu_tool, None, engine) if gpu_tool else None
     program = Program(resolved, None, engine, scope=scope, gpu_tool=tool)
     folder = options.run_folder(output, argv)
-    writer = create_run(folder, force=force, argv=list(argv), seed=0, extra=program.extra)
+    writer = create_run(folder, force=force, argv=list(argv), extra=program.extra)
     options.note_settings(program.settings, quiet)
     source = Input()
     ending = last = time(writer, program, source, timer, 0, user=True, again=repeat > 1)
@@ -104,6 +104,8 @@ def command(
     run = finish(writer, folder)
     if not last.undisturbed:
         return end_after(ending, last)
+    if run.reason:
+        options.note(f"the run is {run.status}: {run.reason}", quiet)
     walls = [job_of(execution).times() for execution in run.times]
     found = None
     if chosen or specs:

@@ -121,7 +121,7 @@ def _execute(
         raise UsageError(
             "no GPU engine can be used here, so no kernel would be seen; xpuprof doctor tells why"
         )
-    writer = create_run(folder, force=force, argv=list(argv), seed=0, extra=program.extra)
+    writer = create_run(folder, force=force, argv=list(argv), extra=program.extra)
     source = Input()
     ending = last = first(writer, program, source)
     for i in range(repeat):

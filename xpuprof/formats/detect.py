@@ -14,7 +14,7 @@ HEAD = 1 << 16
 def detect(source: Path) -> str:
     """One of FORMATS. InputError when the source is missing, empty or of no format known here."""
     if not source.exists():
-        raise InputError(f"{source} does not exist")
+        raise InputError(f"{source} does not exist; check its name and folder")
     if source.is_dir():
         if (
             any(source.glob("T.*.bb*"))
@@ -28,7 +28,7 @@ def detect(source: Path) -> str:
         )
     head = read_head(source)
     if not head:
-        raise InputError(f"{source} is empty")
+        raise InputError(f"{source} is empty; copy it or export it again")
     if head.startswith(b"SQLite format 3\0"):
         return "nsys"
     if head.startswith(b"PAR1"):
@@ -74,4 +74,4 @@ def read_head(source: Path) -> bytes:
         with opener(source, "rb") as file:
             return file.read(HEAD)
     except (OSError, EOFError) as error:
-        raise InputError(f"{source} cannot be read: {error}") from error
+        raise InputError(f"{source} cannot be read: {error}; copy it again") from error

@@ -70,7 +70,9 @@ def import_one(
             shutil.rmtree(work, ignore_errors=True)
     slices = ImportedSlices(output)
     if not slices.rows:
-        raise InputError(f"{output} holds no slice")
+        raise InputError(
+            f"{output} holds no slice: {source} names no kernel launch; record it again"
+        )
     known = "gpu_time" in slices.metrics
     return Imported(
         source=str(source),

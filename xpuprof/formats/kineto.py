@@ -180,7 +180,10 @@ def _skip_head(source: Path, file: IO[str]) -> tuple[str, int]:
             if not more:
                 break
             buffer += more
-    raise InputError(f"{source} is not a Chrome trace: it has no list `traceEvents`")
+    raise InputError(
+        f"{source} is not a Chrome trace: it has no list `traceEvents`; write one with "
+        "`profiler.export_chrome_trace(FILE)`"
+    )
 
 
 def _number(source: Path, event: dict[str, Any], key: str) -> float:
@@ -188,7 +191,8 @@ def _number(source: Path, event: dict[str, Any], key: str) -> float:
         return float(event[key])
     except (KeyError, TypeError, ValueError):
         raise InputError(
-            f"{source}: event {event.get('name')!r} has no number {key!r}; the trace is damaged"
+            f"{source}: event {event.get('name')!r} has no number {key!r}; the trace is "
+            "damaged: record or copy it again"
         ) from None
 
 

@@ -53,7 +53,9 @@ def load(source: Path, writer: ImportWriter) -> None:
         header = next(table, [])
         columns = index(header)
         if KERNEL not in columns:
-            raise InputError(f"{source} has no column {KERNEL!r}, so it is no Nsight Compute CSV")
+            raise InputError(
+                f"{source} has no column {KERNEL!r}, so it is no Nsight Compute CSV; {ADVICE}"
+            )
         if "Metric Name" in columns:
             _details(source, table, dict(columns), writer)
         else:

@@ -58,7 +58,7 @@ def open_text(source: Path) -> Iterator[TextIO]:
     except (OSError, EOFError) as error:
         raise InputError(f"{source} cannot be read: {error}; copy it again") from error
     except csv.Error as error:
-        raise InputError(f"{source} is not a CSV table: {error}") from error
+        raise InputError(f"{source} is not a CSV table: {error}; export it again") from error
 
 
 def number(text: str) -> float:

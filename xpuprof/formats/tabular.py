@@ -89,7 +89,9 @@ def _parquet(source: Path) -> tuple[list[str], Iterator[list[str]]]:
     try:
         file = parquet.ParquetFile(source)
     except Exception as error:
-        raise InputError(f"{source} is not a readable Parquet file: {error}") from error
+        raise InputError(
+            f"{source} is not a readable Parquet file: {error}; copy or write it again"
+        ) from error
 
     def rows() -> Iterator[list[str]]:
         for batch in file.iter_batches():
@@ -118,7 +120,8 @@ def _load(
             name, unit_given = chosen[field]
             if name not in columns:
                 raise InputError(
-                    f"{source} has no column {name!r}; it has: {', '.join(columns) or 'none'}"
+                    f"{source} has no column {name!r}; take one of these for --map {field}=COLUMN: "
+                    f"{', '.join(columns) or 'none'}"
                 )
             place[field] = columns[name]
             unit = unit_given or unit
@@ -154,7 +157,8 @@ def _rows(
             continue
         if len(row) != len(header):
             raise InputError(
-                f"{source}, line {line}: {len(row)} fields, the header has {len(header)}"
+                f"{source}, line {line}: {len(row)} fields, the header has {len(header)}; quote "
+                "fields that hold the separator, or export it again"
             )
         if rows is None:
             metrics = {
@@ -177,7 +181,7 @@ def _rows(
             stream=_one(row, place, "stream", 0),
         )
     if rows is None:
-        raise InputError(f"{source} holds no row below its header")
+        raise InputError(f"{source} holds no row below its header; export it again")
     rows.finish(source, "name another file")
 
 
@@ -196,7 +200,7 @@ def _time(source: Path, line: int, text: str) -> float:
     value = number(text)
     if math.isnan(value):
         raise InputError(
-            f"{source}, line {line}: duration {text!r} is not a number; durations must all be in "
+            f"{source}, line {line}: duration {text!r} is not a number; give all durations in "
             "one unit, named as --map time=COLUMN:UNIT"
         )
     return value

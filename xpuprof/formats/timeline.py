@@ -65,7 +65,8 @@ class Timeline:
         if (launches.end < launches.start).any():
             row = int(np.flatnonzero(launches.end < launches.start)[0])
             raise InputError(
-                f"kernel {launches.kernel[row]!r} ends before it starts; the source is damaged"
+                f"kernel {launches.kernel[row]!r} ends before it starts; the source is "
+                "damaged: export it again"
             )
         ends = np.maximum(np.maximum.accumulate(launches.end), self._boundary)
         before = np.concatenate([[self._boundary], ends[:-1]])

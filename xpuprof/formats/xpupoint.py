@@ -34,7 +34,9 @@ def load(source: Path, writer: ImportWriter) -> None:
     cpu_files = sorted([*source.glob("T.*.bb"), *source.glob("T.*.bb.gz")])
     gpu_file = next((f for f in (source / "thread.bbv", source / "global.bbv") if f.exists()), None)
     if not cpu_files and gpu_file is None:
-        raise InputError(f"{source} has neither T.<thread>.bb nor thread.bbv")
+        raise InputError(
+            f"{source} has neither T.<thread>.bb nor thread.bbv; name the folder that holds them"
+        )
     order: dict[Key, int] = {}
     cpu: dict[tuple[int, int], float] = {}
     for file in cpu_files:
@@ -55,10 +57,12 @@ def load(source: Path, writer: ImportWriter) -> None:
         if cpu_files and len(order) > known:
             raise InputError(
                 f"{gpu_file} has {len(order) - known} slices that no T.<thread>.bb has: "
-                "they are of different runs"
+                "they are of different runs; take the files of one run"
             )
     if not order:
-        raise InputError(f"{source} holds no slice: no line `# Slice ending at kernel: ...`")
+        raise InputError(
+            f"{source} holds no slice: no line `# Slice ending at kernel: ...`; record it again"
+        )
     _write(source, writer, order, cpu, gpu, warps)
 
 
@@ -87,7 +91,7 @@ def _write(
         if len(ticks) - 1 != count:
             raise InputError(
                 f"the timer file in {source} has {len(ticks) - 1} slices, the vectors {count}: "
-                "they are of different runs"
+                "they are of different runs; take the files of one, or leave the timer file away"
             )
         columns["cycles"] = np.diff(np.maximum.accumulate(ticks)).astype(np.float64)
         writer.units["cycles"] = "tick"
@@ -106,7 +110,8 @@ def vectors(file: Path) -> Iterator[tuple[Key, str]]:
             elif "T:" in line and not line.startswith(("#", "M:")):
                 if key is None:
                     raise InputError(
-                        f"{file}: a vector before the first `# Slice ending at kernel`"
+                        f"{file}: a vector before the first `# Slice ending at kernel`; the file's "
+                        "beginning is missing: copy it again"
                     )
                 yield key, line
 
@@ -120,9 +125,9 @@ def entries(file: Path, line: str) -> Entries:
         try:
             result.append((int(block), float(value)))
         except ValueError:
-            raise InputError(f"{file}: {part!r} is not block:count; the file is damaged") from None
+            raise InputError(f"{file}: {part!r} is not block:count; copy the file again") from None
         if not mark:
-            raise InputError(f"{file}: {part!r} is not block:count; the file is damaged")
+            raise InputError(f"{file}: {part!r} is not block:count; copy the file again")
     return result
 
 

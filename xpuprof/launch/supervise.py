@@ -120,6 +120,13 @@ def end_like(ending: Ending) -> int:
     return ending.exit_code if ending.signal is None else _end_by(ending.signal)
 
 
+def exit_doubts(ending: Ending) -> list[str]:
+    """That the program reported a failure, as a sentence; none otherwise, or when it was killed."""
+    if ending.exit_code <= 0:
+        return []
+    return [f"the program ended with exit code {ending.exit_code}; is it the run you meant?"]
+
+
 def end_after(first: Ending, last: Ending) -> int:
     """Our own exit code after several executions, the first of which was the user's: that one's,
     unless we were asked to stop in a later one; then we end by the signal that asked."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,11 @@ from xpuprof.report.text import count, number_of, percent, seconds, shorten, tab
 from xpuprof.sampling.estimate import Estimate
 from xpuprof.sampling.selection import NO_KERNELS, Selection
 from xpuprof.sampling.stability import Stability
+from xpuprof.sampling.times import typical_times
+from xpuprof.timing import intervals
 from xpuprof.timing.extrapolate import sampling_error
+
+F64 = npt.NDArray[np.float64]
 
 SHOWN = 40
 """Rows of the table for people; --json has them all."""
@@ -21,19 +25,32 @@ SHOWN = 40
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """A selection, made from `source` in `seconds`; its estimate where the run was timed."""
+    """A selection, made from `source` in `seconds` (None: earlier); its estimate where the run was
+    timed."""
 
     source: str
     selection: Selection
-    seconds: float
+    seconds: float | None = None
     estimate: Estimate | None = None
     measured: float | None = None
-    """Seconds, with the estimate: what it would be if every slice were measured."""
+    """With the estimate: what it would be if every slice were measured."""
+    metric: str = "time"
+    """What is measured and projected: seconds, or cycles of an imported profile."""
     stability: Sequence[Stability] = ()
     doubts: Sequence[str] = ()
     """What speaks against it, one sentence each."""
     program: Sequence[str] = ()
     """The command line of the program that was recorded."""
+
+
+def with_times(chosen: Chosen, times: F64 | None, metric: str = "time") -> Chosen:
+    """With the estimate, and the measured value that it is to be compared with. `times`:
+    float64[repeats, slices], of `metric`; None leaves it as it is."""
+    if times is None:
+        return chosen
+    measured = float(typical_times(times).sum())
+    projected = intervals.estimate(chosen.selection, times)
+    return replace(chosen, estimate=projected, measured=measured, metric=metric)
 
 
 def as_json(chosen: Chosen) -> dict[str, Any]:
@@ -68,10 +85,12 @@ def as_json(chosen: Chosen) -> dict[str, Any]:
         "seconds": chosen.seconds,
     }
     if estimate is not None:
-        result["measured_s"] = chosen.measured
+        unit = "_s" if chosen.metric != "cycles" else "_cycles"
+        result["metric"] = chosen.metric
+        result[f"measured{unit}"] = chosen.measured
         result["sampling_error"] = _error(chosen)
-        result["projected_s"] = estimate.value
-        result["interval_s"] = [estimate.low, estimate.high]
+        result[f"projected{unit}"] = estimate.value
+        result[f"interval{unit}"] = [estimate.low, estimate.high]
         result["confidence"] = estimate.confidence
     if chosen.stability:
         result["stability"] = {s.kind: s.as_json() for s in chosen.stability}
@@ -102,7 +121,8 @@ def as_text(chosen: Chosen) -> str:
         + (f" of {len(labels)} processes" if labels else "")
         + f", {number_of(selection.k, 'cluster')}, "
         + number_of(len(selection.representatives), "representative")
-        + f", method {selection.method}, {seconds(chosen.seconds)}",
+        + f", method {selection.method}"
+        + ("" if chosen.seconds is None else f", {seconds(chosen.seconds)}"),
         "",
         table(headers, rows, "rllrrrr" if labels else "rlrrrr"),
     ]
@@ -113,9 +133,12 @@ def as_text(chosen: Chosen) -> str:
     if selection.covered < 1.0:
         lines.append(f"covered         {percent(selection.covered)} of the slices")
     if chosen.measured is not None:
-        lines.append(f"measured        {seconds(chosen.measured)}")
+        of = "" if chosen.metric == "time" else f"   ({chosen.metric})"
+        lines.append(f"measured        {_amount(chosen.measured, chosen)}{of}")
     if estimate is not None:
-        lines.append(f"projected       {seconds(estimate.value)}{_interval(estimate)}")
+        lines.append(
+            f"projected       {_amount(estimate.value, chosen)}{_interval(estimate, chosen)}"
+        )
     if (error := _error(chosen)) is not None:
         lines.append(f"sampling error  {percent(error)}")
     lines += [_stability(s) for s in chosen.stability]
@@ -133,12 +156,16 @@ def _error(chosen: Chosen) -> float | None:
     return sampling_error(chosen.estimate.value, chosen.measured)
 
 
-def _interval(estimate: Estimate) -> str:
+def _amount(value: float, chosen: Chosen) -> str:
+    return seconds(value) if chosen.metric != "cycles" else f"{value:,.6g} cycles"
+
+
+def _interval(estimate: Estimate, chosen: Chosen) -> str:
     if estimate.low is None or estimate.high is None or estimate.confidence is None:
         return f"   {estimate.basis}"
     return (
-        f"   {100 * estimate.confidence:g} % interval {seconds(estimate.low)} to "
-        f"{seconds(estimate.high)}"
+        f"   {100 * estimate.confidence:g} % interval {_amount(estimate.low, chosen)} to "
+        f"{_amount(estimate.high, chosen)}"
     )
 
 

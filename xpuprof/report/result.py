@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.report.text import count, percent, seconds, shorten, table
+from xpuprof.report.text import count, number_of, percent, seconds, shorten, table
 from xpuprof.sampling.estimate import Estimate
 from xpuprof.sampling.selection import EXIT_KERNEL, NO_KERNELS, Selection
 from xpuprof.sampling.times import typical_times
@@ -22,6 +22,8 @@ from xpuprof.trace.summary import NO_LAUNCH, NO_LAUNCH_YET, reasons_of
 from xpuprof.trace.tables import Execution, Process
 from xpuprof.trace.window import window_facts
 
+OF_CODE = ("include_images", "exclude_images", "main_image_only", "routines", "threads")
+"""Settings that say which of the CPU's code counts."""
 SHOWN = 24
 """Rows of the table for people; the heaviest representatives are shown."""
 
@@ -159,8 +161,9 @@ def _window_sentence(process: Process, several: bool) -> str:
         )
     behind = ", and was ended behind it" if found["ended"] else ""
     return (
-        f"window {found['spec']}{where}: all numbers are about its {count(len(process.slices))} "
-        f"slices; the program made {count(found['of_slices'])} in all{behind}"
+        f"window {found['spec']}{where}: all numbers are about its "
+        f"{number_of(len(process.slices), 'slice')}; the program made "
+        f"{count(found['of_slices'])} in all{behind}"
     )
 
 
@@ -185,12 +188,30 @@ def warnings(job: Job) -> list[str]:
         found.append(
             f"launches by calls newer than xpuprof are not seen: {', '.join(sorted(unknown))}"
         )
-    if chosen := left_out(job):
+    filters = job.execution.record.get("filters", {})
+    chosen = left_out(job)
+    if chosen and chosen == int(job.launches["inside"].sum()):
+        found.append(
+            f"--kernels {filters.get('kernels', '')} chose none of the {count(chosen)} launches, "
+            "so no kernel was counted; xpuprof info names the kernels"
+        )
+    elif chosen:
         found.append(
             f"{count(chosen)} launches were left out by --kernels: their slices are known by "
             "kernel name, grid and CPU vector (if a CPU engine ran) alone"
         )
+    counted = sum(int(process.slices["cpu_instructions"].sum()) for process in job.processes)
+    narrowed = [name for name in OF_CODE if name in filters]
+    if narrowed and not counted and job.execution.record.get("cpu_engine", "none") != "none":
+        asked = "; ".join(f"{name.replace('_', ' ')} {_listed(filters[name])}" for name in narrowed)
+        found.append(
+            f"the CPU engine counted nothing: no code that ran passes its filters ({asked})"
+        )
     return found
+
+
+def _listed(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _marker(kernel: str, call: int) -> tuple[str, str]:
@@ -236,9 +257,9 @@ def as_text(result: Result) -> str:
     record = result.execution.record
     lines = [
         *(f"{sentence}." for sentence in window_sentences(result.job)),
-        f"{count(selection.slices)} slices"
+        number_of(selection.slices, "slice")
         + (f" of {len(result.shares)} processes" if result.shares else "")
-        + f", {selection.k} clusters, method {selection.method}; "
+        + f", {number_of(selection.k, 'cluster')}, method {selection.method}; "
         f"CPU by {record.get('cpu_engine', 'none')}, GPU by {record.get('gpu_engine', 'none')}, "
         f"{count(instrumented)} of {count(seen)} launches instrumented",
         "",
@@ -300,6 +321,16 @@ def no_launch(execution: Execution) -> str:
     return NO_LAUNCH
 
 
+def _of_runs(runs: npt.NDArray[np.float64], of: str) -> str:
+    if len(runs) == 1:
+        return f"one native run{of.rstrip(',')}"
+    which = "mean" if len(runs) == 2 else "middle"
+    return (
+        f"the {which} of {len(runs)} native runs that{of} took {seconds(float(runs.min()))} to "
+        f"{seconds(float(runs.max()))}"
+    )
+
+
 def _summary(result: Result) -> list[str]:
     estimate, measured, runs = result.estimate, result.measured, result.times.sum(axis=1)
     selection = result.selection
@@ -310,8 +341,7 @@ def _summary(result: Result) -> list[str]:
     )
     of = f", all {len(result.shares)} processes together," if result.shares else ""
     lines = [
-        f"measured        {seconds(measured)}   (the middle of {len(runs)} native runs that{of} "
-        f"took {seconds(float(runs.min()))} to {seconds(float(runs.max()))})",
+        f"measured        {seconds(measured)}   ({_of_runs(runs, of)})",
         f"projected       {seconds(estimate.value)}{spread}",
         f"sampling error  {percent(sampling_error(estimate.value, measured))}",
         f"speedup         {speedup(selection):.1f}x   "

@@ -75,19 +75,36 @@ def compare_run(path: str, methods: Sequence[str], settings: Settings) -> Compar
     return Compared(path, metric, len(subject.profile), rows)
 
 
+def metrics_of(path: str) -> list[str]:
+    """What of the run directory `path` can be projected, best first; a piece of work for a farm."""
+    profile = open_subject(path).profile
+    own = {profile.time_name: None} if profile.times is not None else {}
+    own |= dict.fromkeys(name for name in TIME_LIKE if name in profile.metrics)
+    own |= dict.fromkeys(name for name in ("gpu_instructions",) if name in profile.metrics)
+    return list(own | dict.fromkeys(profile.metrics))
+
+
+def common_metric(runs: Sequence[str], metrics: Sequence[Sequence[str]]) -> str:
+    """The best metric of the first run that all have. InputError when there is none."""
+    for name in metrics[0]:
+        if all(name in others for others in metrics):
+            return name
+    has = "; ".join(
+        f"{run} has {', '.join(own) or 'none'}" for run, own in zip(runs, metrics, strict=True)
+    )
+    raise InputError(
+        f"the runs have no metric in common to project ({has}): time or import them alike, or "
+        "compare them one by one"
+    )
+
+
 def together(runs: Sequence[Compared]) -> Compared:
     """Means over several runs, each run counted once; the worst error; all samples. A method that
     one of the runs cannot serve is left out, with that run's reason."""
     if len(runs) == 1:
         return runs[0]
-    metrics = sorted({run.metric for run in runs})
-    if len(metrics) > 1:
-        raise InputError(
-            f"the runs have no metric in common to project ({', '.join(metrics)}): name one that "
-            "all have with --metric"
-        )
     rows = [_together(list(method)) for method in zip(*(run.rows for run in runs), strict=True)]
-    return Compared(f"{len(runs)} runs", metrics[0], sum(run.slices for run in runs), rows)
+    return Compared(f"{len(runs)} runs", runs[0].metric, sum(run.slices for run in runs), rows)
 
 
 def _together(rows: list[Row]) -> Row:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof.errors import TraceError
+from xpuprof.sampling.selection import Selection
 from xpuprof.timing.processes import job_of
 from xpuprof.timing.slices import slice_times
 from xpuprof.trace.tables import Execution, Process
@@ -22,12 +23,14 @@ BY_TIMES = ("stem-root", "xpu-stem", "allegro", "random")
 
 
 def unseen_phases(
-    profiled: Sequence[Process], timer_runs: Sequence[Execution], method: str
+    profiled: Sequence[Process], timer_runs: Sequence[Execution], selection: Selection
 ) -> list[str]:
     """A sentence with the remedy, where clusters of device vectors alone stand for slices of which
     CPU phases are a large share; none otherwise. `profiled`: the processes of the profile."""
-    if method in BY_TIMES or any(process.cpu is not None for process in profiled):
+    if selection.method in BY_TIMES or any(process.cpu is not None for process in profiled):
         return []
+    if len(selection.representatives) == selection.slices:
+        return []  # every slice stands for itself
     share = phase_share(timer_runs)
     if share < LARGE:
         return []

@@ -116,7 +116,7 @@ def job_of(execution: Execution, like: Sequence[Key] = ()) -> Job:
     found = matched(like, job.keys) if like else list(range(len(job.keys)))
     if None in found or len(found) != len(job.keys):
         raise TraceError(
-            f"{execution.name} had device work in {_named(job.keys)}, where {_named(like)} had it "
+            f"{execution.name} had device work in {named(job.keys)}, where {named(like)} had it "
             "in the execution that it is compared with; run the job with the same number of "
             "processes"
         )
@@ -170,6 +170,7 @@ def _place(process: Process) -> tuple[int, str, list[tuple[int, int]]]:
     return rank, process.meta.get("host", ""), path[::-1]
 
 
-def _named(keys: Iterable[Key]) -> str:
+def named(keys: Iterable[Key]) -> str:
+    """Labels for a sentence; the first four of many."""
     labels = [key.label for key in keys]
     return (", ".join(labels[:4]) + (", ..." if len(labels) > 4 else "")) or "one process"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 from xpuprof.errors import UsageError
@@ -26,6 +27,8 @@ from xpuprof.timing.choose import profiled_job, run_times, select_over
 from xpuprof.timing.processes import Job, keys_of_table
 from xpuprof.trace.imported import VECTORS, ImportedSlices
 from xpuprof.trace.run import Run
+
+F64 = npt.NDArray[np.float64]
 
 TIMES = ("gpu_time", "cycles", "time")
 """What an imported profile selects by: kernels' own time first, which is what the field's methods
@@ -75,6 +78,13 @@ def imported_profile(path: Path) -> SliceProfile:
             profile, clusters=lambda seed: _by_imported_vectors(profile, "xpu-point", seed).labels
         )
     return profile
+
+
+def imported_times(path: Path) -> tuple[str, F64 | None]:
+    """What an imported run is selected by: its name, and float64[1, slices] (a time in seconds, or
+    cycles); None without such a metric."""
+    profile = imported_profile(path)
+    return profile.time_name, None if profile.times is None else profile.times[None, :]
 
 
 def select_imported(run: Run, method: str, *, seed: int, **options: Any) -> Selection:

@@ -15,7 +15,15 @@ from xpuprof.errors import InputError, TraceError
 from xpuprof.sampling.identity import KIND_COLUMNS, with_kind_columns
 from xpuprof.sampling.selection import Selection
 from xpuprof.sampling.times import typical_times
-from xpuprof.timing.processes import Key, job_of, keys_of, keys_of_table, labels_of, matched
+from xpuprof.timing.processes import (
+    Key,
+    job_of,
+    keys_of,
+    keys_of_table,
+    labels_of,
+    matched,
+    named,
+)
 from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.run import Run
 from xpuprof.trace.tables import Execution
@@ -104,10 +112,12 @@ def arranged(timed: Timed, selection: Selection) -> Timed:
     if selection.identity.get("of", len(wanted)) == len(wanted):
         others = [place for place in range(len(found)) if place not in places]
         order += [(len(wanted) + i, place) for i, place in enumerate(others)]
-    if not order:
+    if all(place is None for place in places):
+        command = " ".join(map(str, selection.identity.get("arguments", [])))
         raise InputError(
-            f"{wanted[0].label} of the selection had no device work in {timed.name}; run the whole "
-            "job, with as many processes as were profiled"
+            f"{named(wanted)} of the selection had no device work in {timed.name}, which had it in "
+            f"{named(found)}; run the whole job, with as many processes as were profiled"
+            + (f": {command}" if command else "")
         )
     ends = np.cumsum([key.slices for key in found])
     rows = [np.arange(ends[place] - found[place].slices, ends[place]) for _, place in order]

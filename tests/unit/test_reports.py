@@ -1,0 +1,231 @@
+"""What commands tell of runs that are short, killed, narrowed, imported or not alike."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import traces
+from click.testing import CliRunner, Result
+from runs_made_up import made_up_run, select_by_kernel
+
+from xpuprof.cli import cli
+from xpuprof.engines.cuda_driver import _fault
+from xpuprof.errors import InputError, UsageError
+from xpuprof.report.result import warnings
+from xpuprof.report.text import number_of, times
+from xpuprof.sampling.methods import names
+from xpuprof.signals import signal_name
+from xpuprof.timing.choose import profiled_job
+from xpuprof.timing.processes import Key
+from xpuprof.timing.timed import arranged
+from xpuprof.trace.run import Run, create_run
+
+REMEDIES = (
+    "check", "copy", "export", "give", "name", "pass", "profile", "quote", "record", "take",
+    "write",
+)  # fmt: skip
+"""What a sentence about an import may ask for."""
+
+
+def call(*arguments: object) -> Result:
+    """A command that ends well."""
+    result = CliRunner().invoke(cli, list(map(str, arguments)), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def timed_run(path: Path, repeats: int = 1) -> Path:
+    """The made-up program, profiled and timed."""
+    writer = create_run(path, argv=["./app", "a b"])
+    traces.add_execution(writer, "profile", "profile", traces.events(), traces.cpu())
+    for i in range(repeats):
+        traces.add_execution(writer, f"time-{i}", "time", traces.events(), None)
+    writer.finish("complete", "")
+    return path
+
+
+def imported(path: Path, header: str, *rows: str) -> Path:
+    """A table, imported."""
+    table = path.with_suffix(".csv")
+    table.write_text("\n".join([header, *rows]) + "\n")
+    more = ["--map", "time=Duration:us"] if "Duration" in header else []
+    call("import", table, "-o", path, "--map", "kernel=Name", *more)
+    return path
+
+
+# ---- wording -------------------------------------------------------------------------------------
+
+
+def test_one_is_no_plural() -> None:
+    assert [number_of(n, "slice") for n in (0, 1, 2000)] == ["0 slices", "1 slice", "2,000 slices"]
+    assert number_of(2, "process") == "2 processes"
+    assert [times(n) for n in (1, 3)] == ["once", "3 times"]
+
+
+def test_every_signal_has_a_name() -> None:
+    """Real-time signals, too, which Python's own list lacks but for the first and the last."""
+    assert signal_name(9) == "SIGKILL"
+    assert signal_name(signal.SIGRTMIN + 3) == "SIGRTMIN+3"
+    assert _fault(-(signal.SIGRTMIN + 3), b"") == "ended by SIGRTMIN+3"
+
+
+@pytest.mark.parametrize(
+    ("repeats", "sentence"),
+    [(1, "(one native run)"), (2, "(the mean of 2 native"), (3, "(the middle of 3 native")],
+)
+def test_how_many_runs_were_measured(tmp_path: Path, repeats: int, sentence: str) -> None:
+    run = timed_run(tmp_path / "run", repeats)
+    call("select", run)
+    assert sentence in call("report", run).stdout
+
+
+# ---- select, report, compare ---------------------------------------------------------------------
+
+
+def test_select_tells_measured_time_and_error(tmp_path: Path) -> None:
+    """GIVEN a timed run THEN what is projected stands beside what was measured, and the hint holds
+    the program's own command."""
+    run = timed_run(tmp_path / "run")
+    done = call("select", run)
+    for word in ("measured  ", "projected  ", "sampling error  "):
+        assert word in done.stdout
+    assert "validate" in done.stderr and "-- ./app 'a b'" in done.stderr
+    result = json.loads(call("select", run, "--force", "--json").stdout)
+    hz = Run.open(run).times[0].record["tsc_hz"]
+    assert result["measured_s"] == pytest.approx((traces.END - traces.START) / hz)
+    assert result["sampling_error"] == pytest.approx(
+        abs(1 - result["projected_s"] / result["measured_s"])
+    )
+
+
+def test_methods_are_listed_in_the_help() -> None:
+    for command in ("select", "run"):
+        shown = " ".join(call(command, "--help").stdout.split())
+        assert f"How slices are chosen: {', '.join(names())}." in shown
+
+
+def test_profile_has_no_seed() -> None:
+    """It draws nothing."""
+    assert "--seed" not in call("profile", "--help").stdout
+
+
+def test_report_of_an_import(tmp_path: Path) -> None:
+    """GIVEN an imported run THEN its selection is shown with what it projects, in its own metric;
+    pictures are refused with the command that draws."""
+    run = imported(tmp_path / "run", "Name,Duration", "a,10", "b,20", "a,11")
+    call("select", run, "--method", "stem-root")
+    assert "41 us   (gpu_time)" in call("report", run).stdout
+    result = json.loads(call("report", run, "--json").stdout)
+    assert result["metric"] == "gpu_time"
+    assert result["measured_s"] == pytest.approx(41e-6)
+    with pytest.raises(UsageError, match=r"xpuprof compare .*run --plot"):
+        call("report", run, "-o", tmp_path / "run.png")
+
+
+def test_compare_projects_what_all_runs_have(tmp_path: Path) -> None:
+    """GIVEN runs with different metrics THEN the best that all have is projected; without one the
+    sentence names what each has."""
+    one = imported(tmp_path / "one", "Name,insts", "a,10", "b,20", "a,12")
+    two = imported(tmp_path / "two", "Name,insts,Duration", "a,10,1", "b,20,1", "a,11,3")
+    three = imported(tmp_path / "three", "Name,Duration", "a,1", "b,1", "a,3")
+    shared = call("compare", one, two, "--methods", "random", "--repeats", 2, "--json").stdout
+    assert json.loads(shared)["together"]["metric"] == "insts"
+    timed = call("compare", two, three, "--methods", "random", "--repeats", 2, "--json").stdout
+    assert json.loads(timed)["together"]["metric"] == "gpu_time"
+    with pytest.raises(InputError, match=r"one has insts; .*three has gpu_time"):
+        call("compare", one, three, "--methods", "random")
+
+
+BAD = {
+    "empty.csv": "",
+    "other.txt": "no table at all\n",
+    "short.csv": "Name,Duration\n",
+    "ragged.csv": "Name,Duration\na,10\nb,20,30\n",
+    "words.csv": "Name,Duration\na,long\n",
+    "trace.json": "{}",
+    "events.json": '{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k"}]}',
+    "counters.csv": '"ID","Kernel Name"\n',
+}
+
+
+@pytest.mark.parametrize("name", ["missing.csv", *BAD])
+def test_what_cannot_be_imported_is_said_with_a_remedy(tmp_path: Path, name: str) -> None:
+    """GIVEN a source that is no profile THEN one sentence has what is wrong and, behind a semicolon
+    or a colon, what to do; no run directory is made."""
+    if name in BAD:
+        (tmp_path / name).write_text(BAD[name])
+    with pytest.raises(InputError) as caught:
+        call("import", tmp_path / name, "-o", tmp_path / "run")
+    remedy = re.split("[;:] ", str(caught.value))[-1]
+    assert remedy.split()[0] in REMEDIES, str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+# ---- filters -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("option", ["--kernels", "--window"])
+def test_an_empty_specification_is_refused(tmp_path: Path, option: str) -> None:
+    """GIVEN an option whose value came out empty THEN nothing is run, and it is named."""
+    with pytest.raises(UsageError, match=f"{option} is empty"):
+        call("profile", option, "", "-o", tmp_path / "run", "--", "true")
+    assert not (tmp_path / "run").exists()
+
+
+def test_filters_that_chose_nothing_are_named(tmp_path: Path) -> None:
+    """GIVEN --kernels and --routine that match nothing THEN both are said."""
+    left = 2  # XP_LAUNCH_LEFT_OUT
+    records = [traces.program(0), traces.kernel(0, 0, "k", [])]
+    for i in range(3):
+        tsc = traces.START + 1000 * (i + 1)
+        records.append(traces.launch(i, 0, tsc, reason="left out by --kernels", flags=left))
+    path = tmp_path / "run"
+    traces.write_run(
+        path,
+        [*records, traces.end(3, 0)],
+        None,
+        filters={"kernels": "nosuch", "routines": ["f", "g"]},
+    )
+    found = warnings(profiled_job(Run.open(path)))
+    assert any("--kernels nosuch chose none of the 3 launches" in text for text in found)
+    assert any("passes its filters (routines f, g)" in text for text in found)
+
+
+# ---- killed runs, broken runs, other jobs --------------------------------------------------------
+
+
+def test_info_of_a_killed_program(tmp_path: Path) -> None:
+    """GIVEN a program that was killed before its first launch THEN info names the signal, and does
+    not say that it launches nothing."""
+    start = [traces.meta("engine", "made-up"), traces.SEAL]
+    path = tmp_path / "run"
+    traces.write_run(path, start, None, status="partial", signal=9, exit_code=-1)
+    shown = call("info", path).stdout
+    assert "SIGKILL" in shown and " -1 " not in shown
+    assert "was ended before it launched a kernel" in shown
+
+
+def test_check_tells_a_rule_as_a_rule(tmp_path: Path) -> None:
+    """GIVEN a stream with another number of launches than it says THEN the rule that is broken
+    reads as what is asked, not as what holds."""
+    path = traces.write_run(tmp_path / "run", [*traces.events()[:-1], traces.end(4, 4)], None)
+    assert "launch-totals asks that: " in call("check", path).stderr
+
+
+def test_a_jobs_selection_against_one_process() -> None:
+    """GIVEN a selection over two ranks WHEN one process without a rank is timed THEN the sentence
+    is about the processes, and names the job's command."""
+    one = made_up_run(["a/64", "b/64"])
+    digest = "0" * 64
+    keys = [Key(f"rank{i}", i, digest, 3).as_json() for i in (0, 1)]
+    chosen = select_by_kernel(made_up_run(["a/64", "b/64"] * 2))
+    identity = {**chosen.identity, "arguments": ["mpirun", "./app"], "processes": keys}
+    job = replace(chosen, labels=np.zeros(6, np.int32), identity=identity)
+    with pytest.raises(InputError, match=r"rank0, rank1 of the selection had .*: mpirun ./app"):
+        arranged(one, job)
