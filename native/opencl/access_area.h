@@ -6,7 +6,7 @@
  * area:
  *
  *   head     the words of clinst_access_word, by the host; then, from the kernel, the value of each
- *            of its pointer arguments
+ *            of its pointer arguments, zero for an image
  *   levels   one word a slot, by the host
  *   states   one word a work-item of a slot, zero before the launch: accesses in the low half, the
  *            number of its chunk under way in the high half (CLINST_NO_CHUNK: it found no room)
@@ -32,8 +32,10 @@ enum clinst_access_word {
   CLINST_ACCESS_LEVELS_AT = 2, /* where each part begins in the area */
   CLINST_ACCESS_STATES_AT = 3,
   CLINST_ACCESS_CHUNKS_AT = 4,
-  CLINST_ACCESS_NOWHERE = 7, /* what is written here is of no use */
-  CLINST_ACCESS_TAKEN = 8,   /* a counter of taken chunks a level, in the low half of its word */
+  CLINST_ACCESS_COPIED = 5, /* elements that asynchronous copies moved, in all groups: the low 32 */
+  CLINST_ACCESS_COPIED_HIGH = 6, /* bits of these two words */
+  CLINST_ACCESS_NOWHERE = 7,     /* what is written here is of no use */
+  CLINST_ACCESS_TAKEN = 8, /* a counter of taken chunks a level, in the low half of its word */
   CLINST_ACCESS_BASES = CLINST_ACCESS_TAKEN + CLINST_MOST_LEVELS,
 };
 
@@ -41,6 +43,14 @@ enum clinst_access_word {
  * generic (it may then lead to local or private memory). */
 #define CLINST_ENTRY_BITS 16
 #define CLINST_ENTRY_GENERIC 0x8000u
-#define CLINST_ENTRY_WIDEST 0x7fffu
+#define CLINST_ENTRY_IMAGE 0x4000u
+#define CLINST_ENTRY_WIDEST 0x3fffu
+
+/* Of an image, the address is the place of its argument among those whose values the kernel leaves,
+ * above a texel's coordinates, x in the lowest bits: each not negative, and cut off at the highest
+ * number that its bits hold. With one, two or three coordinates: */
+#define CLINST_IMAGE_BITS 42
+#define CLINST_MOST_IMAGES 64
+static const unsigned clinst_coordinate_bits[3][3] = {{42, 0, 0}, {21, 21, 0}, {15, 15, 12}};
 
 #endif

@@ -27,8 +27,9 @@
  *             u32 outputs, outputs x (u32 node, u32 shift, u32 bits): when there are any, the
  *               kernel need not run: for a work-item, probe p is the `bits` bits from `shift` on
  *               of the node's value
- *             u32 n, n x u32: with CLINST_MEMORY, how many accesses of each block are recorded
- *             u32 instructions whose accesses are not (images, pipes, asynchronous copies)
+ *             u32 n, n x u32: with CLINST_MEMORY, how many accesses of each block are recorded, but
+ *               for asynchronous copies, which the kernel counts
+ *             u32 instructions whose accesses are not (pipes, some accesses to images)
  *             u32 n, n x u32: arguments whose values are left in the area of access_area.h
  *
  * Build options for the instrumented program: "-x spir -spir-std=1.2" plus those of the user's

@@ -21,6 +21,11 @@ COLD, BUCKETS, WARP, LINE = 63, 64, 32, 64
 Access = tuple[str, int, int]  # buffer, offset, bytes
 
 
+def texel(item: tuple[int, ...], size: tuple[int, ...]) -> int:
+    """Where a texel of 16 bytes stands in an image of a work-item each, row by row."""
+    return int(np.ravel_multi_index(item[::-1], size[::-1])) * 16
+
+
 def accesses(kernel: str, buffers: str, size: tuple[int, ...], item: tuple[int, ...],
              local: tuple[int, ...]) -> list[Access]:  # fmt: skip
     """What one work-item accesses, in its order."""
@@ -54,16 +59,34 @@ def accesses(kernel: str, buffers: str, size: tuple[int, ...], item: tuple[int, 
             x, y = item
             row = [at(1, 4 * (y * size[0] + x)), at(0, 4 * y), ("one_line", 0, 4)]
             return [*row, at(2, 4 * (x * size[1] + y))]
+        case "copies":
+            group, first = divmod(i, local[0])
+            read = [at(0, 4 * (100 * group + n)) for n in range(first, 100, local[0])]
+            return read + [at(1, 4 * (200 * group + 3 * n)) for n in range(first, 66, local[0])]
+        case "plane":
+            before = texel((max(item[0] - 3, 0), item[1]), size)
+            return [
+                ("first", before, 16),
+                *(("first", t := texel(item, size), 16), ("second", t, 16)),
+            ]
+        case "scaled":
+            t = texel(item, size)
+            return [("second", t, 16), ("second", t, 16), ("out", t, 16)]
+        case "layers" | "body":
+            return [(kernel, texel(item, size), 16), ("out", texel(item, size), 16)]
+        case "sampled":
+            return [("out", 16 * i, 16)]
     raise AssertionError(kernel)
 
 
 def work_items(group: int, size: tuple[int, ...], local: tuple[int, ...]) -> list[tuple[int, ...]]:
     """The group's work-items, x first."""
-    if len(size) == 1:
-        return [(group * local[0] + i,) for i in range(local[0])]
-    across = size[0] // local[0]
-    x0, y0 = group % across * local[0], group // across * local[1]
-    return [(x0 + x, y0 + y) for y in range(local[1]) for x in range(local[0])]
+    groups = tuple(s // n for s, n in zip(size, local, strict=True))
+    place = np.unravel_index(group, groups[::-1])[::-1]
+    return [
+        tuple(int(g) * n + i for g, n, i in zip(place, local, inner[::-1], strict=True))
+        for inner in np.ndindex(local[::-1])
+    ]
 
 
 def warps_of(local: tuple[int, ...], sub_group: int) -> list[range]:
@@ -263,6 +286,27 @@ def test_replays_of_a_command_buffer(
         assert found.count[row].tolist() == expected.tolist(), (row, kernel)
 
 
+IMAGES = [("plane", (32, 16), (8, 4)), ("scaled", (32, 16), (16, 2))]
+IMAGES += [(name, (16, 8, 4), (8, 4, 2)) for name in ("layers", "body")]
+IMAGES += [("sampled", (32,), (32,))]
+
+
+def test_images(tmp_path: Path) -> None:
+    """GIVEN kernels that read and write images THEN texels are memory, row by row; what a sampler
+    among the arguments does with coordinates that are no integers is not known, and is told."""
+    command = [sys.executable, PROGRAMS / "access_images.py"]
+    ran = layered(command, tmp_path / "profile", extra={"XPUPROF_MEMORY": str(1 << 26)})
+    found, warps = found_in(ran, len(IMAGES)), sub_groups(ran)
+    assert ran.done.stdout.decode().split() == [name for name, *_ in IMAGES]
+    stack = Stack()
+    for row, (kernel, size, local) in enumerate(IMAGES):
+        groups = range(groups_of(size, local))
+        expected = stack.histogram(touched(kernel, "", size, local, groups, warps[row]))
+        assert found.count[row].tolist() == expected.tolist(), kernel
+        assert found.accesses[row] == found.recorded[row]
+    assert found.beyond.tolist() == [name == "sampled" for name, *_ in IMAGES]
+
+
 def test_memory_of_other_kinds(tmp_path: Path) -> None:
     """GIVEN a local size left to the runtime, a buffer in an old one's place, an asynchronous copy,
     shared virtual memory and generic pointers THEN lines are told apart, and what cannot be
@@ -282,15 +326,18 @@ def test_memory_of_other_kinds(tmp_path: Path) -> None:
         "no local size": {COLD: 128},
         "again": {7: 128},
         "new buffer": {COLD: 128},
-        "copy": {COLD: 128},
+        # Each of a group's four lines was touched before, with 127 of this buffer and all that were
+        # written since in between.
+        "copy": {7: 4, 8: 124, COLD: 128},
         "SVM": {COLD: 128},
         "SVM again": {7: 128},
         # Each of a group's four lines is loaded, then stored; nothing of local memory is there.
-        # The buffer was touched before, then as many lines of shared memory.
-        "generic": {8 if "SVM" in rows else 7: 128, 2: 128},
+        # The buffer was touched before: since then 127 others of it, what the copy read for later
+        # groups, and as many lines of shared memory.
+        "generic": {8: 4, 9: 124, 2: 128} if "SVM" in rows else {7: 4, 8: 124, 2: 128},
     }
     assert rows == {name: row for name, row in expected.items() if name in rows}
     assert {"no local size", "again", "new buffer", "copy"} <= set(rows)
     beyond = dict(zip((names[n] for n in found.launch), found.beyond.tolist(), strict=True))
-    assert [name for name, marked in beyond.items() if marked] == ["copy"]
+    assert not any(beyond.values())
     assert "nothing" not in rows

@@ -121,7 +121,7 @@ def _memory(memory: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("memory", text))
         for key, why in (
             ("in_part", "recorded in part, for want of room"),
-            ("beyond", "have accesses that cannot be recorded (images, pipes, copies)"),
+            ("beyond", "have accesses that cannot be recorded (pipes, some of images)"),
             ("forgot", "ran with lines forgotten, for there were too many"),
         ):
             if device[key]:

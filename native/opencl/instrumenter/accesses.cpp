@@ -5,6 +5,8 @@
 #include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/Module.h>
 
+#include <map>
+
 #include "../access_area.h"
 #include "mix.h"
 #include "signature.h"
@@ -29,15 +31,22 @@ bool is_handle(const llvm::Type *type) {
   return structure && structure->isOpaque();
 }
 
+bool is_image(const llvm::Argument &argument) {
+  auto *type = llvm::dyn_cast<llvm::PointerType>(argument.getType());
+  auto *structure =
+      type ? llvm::dyn_cast<llvm::StructType>(type->getNonOpaquePointerElementType()) : nullptr;
+  return structure && structure->isOpaque() && structure->getName().startswith("opencl.image");
+}
+
 // ---- what an instruction accesses ---------------------------------------------------------------
 
 class Finder {
  public:
   explicit Finder(llvm::Function &kernel) : layout_(kernel.getParent()->getDataLayout()) {
     for (llvm::BasicBlock &block : kernel) {
-      size_t before = result.found.size();
+      size_t before = result.found.size() + result.images.size();
       for (llvm::Instruction &instruction : block) visit(&instruction);
-      result.of_block.push_back(result.found.size() - before);
+      result.of_block.push_back(result.found.size() + result.images.size() - before);
     }
   }
   Accesses result;
@@ -88,8 +97,11 @@ class Finder {
       vector(call, name.drop_front(5), 0);
     } else if (name.startswith("vstore")) {
       vector(call, name.drop_front(6), 1);
-    } else if (name.startswith("async_work_group") || name.startswith("read_image") ||
-               name.startswith("write_image") || name.contains("_pipe")) {
+    } else if (name == "async_work_group_copy" || name == "async_work_group_strided_copy") {
+      group_copy(call, name.contains("strided"));
+    } else if (name.startswith("read_image") || name.startswith("write_image")) {
+      image(call, name.startswith("read"));
+    } else if (name.startswith("async_work_group") || name.contains("_pipe")) {
       result.beyond++;
     } else if (name != "prefetch" && name != "wait_group_events" && name != "printf" &&
                !name.startswith("__to_") && !name.startswith("to_") && name != "get_fence") {
@@ -109,6 +121,44 @@ class Finder {
     unsigned element = bytes(pointer->getType()->getNonOpaquePointerElementType());
     unsigned places = aligned && n == 3 ? 4 : n;
     result.found.push_back({call, index + 1, n * element, places * element, index});
+  }
+
+  void group_copy(llvm::CallInst *call, bool strided) {
+    unsigned pointer = is_recorded(call->getArgOperand(0)) ? 0 : 1;
+    auto *type = call->getArgOperand(pointer)->getType()->getNonOpaquePointerElementType();
+    unsigned element = layout_.getTypeAllocSize(type).getFixedSize();  // of three: that of four
+    result.copies.push_back({call, pointer, element, strided});
+  }
+
+  // Left out are levels of detail, samples, and coordinates that only a sampler among the arguments
+  // could explain: floating-point ones, normalised or not.
+  void image(llvm::CallInst *call, bool reads) {
+    bool sampler = reads && call->arg_size() > 2;
+    unsigned coordinates = sampler ? 2 : 1;
+    ImageAccess access{call, coordinates, 0, false};
+    if (call->arg_size() == (reads ? coordinates + 1 : 3) && explain(call, sampler, &access))
+      result.images.push_back(access);
+    else
+      result.beyond++;
+  }
+
+  static bool explain(llvm::CallInst *call, bool sampler, ImageAccess *access) {
+    llvm::StringRef name = call->getCalledFunction()->getName();
+    auto *argument = llvm::dyn_cast<llvm::Argument>(call->getArgOperand(0));
+    if (!argument || argument->getArgNo() >= CLINST_MOST_IMAGES || name.contains("msaa"))
+      return false;
+    access->dimensions = name.contains("image3d") || name.contains("image2d_array")   ? 3
+                         : name.contains("image2d") || name.contains("image1d_array") ? 2
+                                                                                      : 1;
+    if (!call->getArgOperand(access->coordinates)->getType()->isFPOrFPVectorTy()) return true;
+    if (!sampler) return false;
+    auto *made = llvm::dyn_cast<llvm::CallInst>(call->getArgOperand(1));
+    if (!made || name.contains("array") || !made->getCalledFunction() ||
+        !made->getCalledFunction()->getName().startswith("__translate_sampler"))
+      return false;
+    auto *kind = llvm::dyn_cast<llvm::ConstantInt>(made->getArgOperand(0));
+    access->normalized = kind && kind->getZExtValue() & 1;
+    return kind != nullptr;
   }
 
   // Atomic functions, and those that give a second result through a pointer (fract, sincos, ...).
@@ -151,10 +201,15 @@ class Recorder {
     Value *is_first = b_.CreateICmpEQ(b_.CreateOr(group, item), number(0));
     for (size_t i = 0; i < pointers.size(); i++) {
       llvm::Argument *argument = function_.getArg(pointers[i]);
-      argument->removeAttr(llvm::Attribute::NoCapture);
+      place_[argument] = i;
+      Value *value = number(0);
+      if (!is_image(*argument)) {
+        argument->removeAttr(llvm::Attribute::NoCapture);
+        value = b_.CreatePtrToInt(argument, word());
+      }
       Value *place =
           b_.CreateSelect(is_first, number(CLINST_ACCESS_BASES + i), number(CLINST_ACCESS_NOWHERE));
-      b_.CreateStore(b_.CreatePtrToInt(argument, word()), b_.CreateGEP(word(), area_, place));
+      b_.CreateStore(value, b_.CreateGEP(word(), area_, place));
     }
   }
 
@@ -172,7 +227,77 @@ class Recorder {
     call(recorder(), {area_, slot_, index_, entry});
   }
 
+  void record(const ImageAccess &access) {
+    b_.SetInsertPoint(access.at);
+    Value *image = access.at->getArgOperand(0);
+    Value *address =
+        number(place_.at(llvm::cast<llvm::Argument>(image)) << uint64_t{CLINST_IMAGE_BITS});
+    unsigned shift = 0;
+    for (unsigned d = 0; d < access.dimensions; d++) {
+      unsigned bits = clinst_coordinate_bits[access.dimensions - 1][d];
+      Value *texel = coordinate(access, d, (uint64_t{1} << bits) - 1);
+      address = b_.CreateOr(address, b_.CreateShl(texel, number(shift)));
+      shift += bits;
+    }
+    Value *entry =
+        b_.CreateOr(b_.CreateShl(address, number(CLINST_ENTRY_BITS)), number(CLINST_ENTRY_IMAGE));
+    call(recorder(), {area_, slot_, index_, entry});
+  }
+
+  void record(const GroupCopy &copy) {
+    b_.SetInsertPoint(copy.at);
+    auto wide = [&](unsigned operand) {
+      return b_.CreateZExtOrTrunc(copy.at->getArgOperand(operand), word());
+    };
+    Value *stride = number(copy.element);
+    if (copy.strided) stride = b_.CreateMul(stride, wide(3));
+    Value *items =
+        b_.CreateMul(b_.CreateMul(query("get_local_size", 0), query("get_local_size", 1)),
+                     query("get_local_size", 2));
+    Value *address = b_.CreatePtrToInt(copy.at->getArgOperand(copy.pointer), word());
+    call(copy_recorder(), {area_, slot_, index_, address, number(copy.element), stride, wide(2),
+                           linear("get_local_id", "get_local_size"), items});
+  }
+
  private:
+  // Coordinate `d` of a texel, from 0 to `most`. The sampler's way with what lies outside of the
+  // image is not followed: the host takes the texel at the edge.
+  Value *coordinate(const ImageAccess &access, unsigned d, uint64_t most) {
+    Value *given = access.at->getArgOperand(access.coordinates);
+    if (given->getType()->isVectorTy()) given = b_.CreateExtractElement(given, b_.getInt32(d));
+    if (given->getType()->isIntegerTy()) {
+      given = b_.CreateSExt(given, word());
+    } else {
+      auto *type = given->getType();
+      if (access.normalized) {
+        static const char *const extents[] = {"get_image_width", "get_image_height",
+                                              "get_image_depth"};
+        given = b_.CreateFMul(given, b_.CreateSIToFP(extent(access, extents[d]), type));
+      }
+      // Not a number: zero.
+      auto *zero = llvm::ConstantFP::get(type, 0), *last = llvm::ConstantFP::get(type, 1 << 30);
+      given = b_.CreateSelect(b_.CreateFCmpOGT(given, zero), given, zero);
+      given = b_.CreateSelect(b_.CreateFCmpOLT(given, last), given, last);
+      given = b_.CreateFPToSI(given, word());
+    }
+    given = b_.CreateSelect(b_.CreateICmpSGT(given, number(0)), given, number(0));
+    return b_.CreateSelect(b_.CreateICmpULT(given, number(most)), given, number(most));
+  }
+
+  // The image's type as the called function's name has it: "14ocl_image2d_ro".
+  Value *extent(const ImageAccess &access, const char *query) {
+    llvm::StringRef name = access.at->getCalledFunction()->getName();
+    size_t begin = name.find("ocl_image");
+    while (begin && llvm::isDigit(name[begin - 1])) begin--;
+    size_t length = 0;
+    llvm::StringRef rest = name.drop_front(begin);
+    rest.consumeInteger(10, length);
+    std::string mangled = "_Z" + std::to_string(strlen(query)) + query + std::to_string(length) +
+                          rest.take_front(length).str();
+    Value *image = access.at->getArgOperand(0);
+    return call(module_.getOrInsertFunction(mangled, b_.getInt32Ty(), image->getType()), {image});
+  }
+
   static llvm::Instruction *first_place(llvm::Function &function) {
     llvm::Instruction *at = &*function.getEntryBlock().getFirstInsertionPt();
     while (llvm::isa<llvm::AllocaInst>(at)) at = at->getNextNode();
@@ -259,9 +384,7 @@ class Recorder {
     b_.CreateCondBr(b_.CreateICmpUGT(taken, all), have, take);
 
     b_.SetInsertPoint(take);
-    auto callee = module_.getOrInsertFunction("_Z10atomic_addPU3AS1Vjj", b_.getInt32Ty(),
-                                              counter->getType(), b_.getInt32Ty());
-    Value *own = call(callee, {counter, b_.getInt32(1)});
+    Value *own = call(atomic_add(), {counter, b_.getInt32(1)});
     b_.CreateCondBr(b_.CreateICmpULT(own, all), tag, have);
 
     b_.SetInsertPoint(tag);
@@ -303,20 +426,89 @@ class Recorder {
     b_.CreateRetVoid();
   }
 
+  // Each work-item copies every `items`-th element, one after the other.
+  llvm::FunctionCallee copy_recorder() {
+    auto *pointer = word()->getPointerTo(kGlobal);
+    std::vector<llvm::Type *> types(9, word());
+    types[0] = pointer;
+    auto *type = llvm::FunctionType::get(b_.getVoidTy(), types, false);
+    const char *name = "xpuprof_record_copy";
+    if (llvm::Function *made = module_.getFunction(name)) return made;
+    llvm::FunctionCallee one = recorder();
+    auto *made = llvm::Function::Create(type, llvm::GlobalValue::InternalLinkage, name, module_);
+    made->setCallingConv(llvm::CallingConv::SPIR_FUNC);
+    made->setDoesNotThrow();
+    llvm::IRBuilder<>::InsertPointGuard guard(b_);
+    define_copy(made, one);
+    return made;
+  }
+
+  void define_copy(llvm::Function *made, llvm::FunctionCallee one) {
+    auto block = [&](const char *name) {
+      return llvm::BasicBlock::Create(module_.getContext(), name, made);
+    };
+    auto *entry = block("entry"), *total = block("total"), *head = block("head"),
+         *body = block("body"), *end = block("end");
+    Value *area = made->getArg(0), *slot = made->getArg(1), *index = made->getArg(2);
+    Value *address = made->getArg(3), *width = made->getArg(4), *stride = made->getArg(5);
+    Value *n = made->getArg(6), *item = made->getArg(7), *items = made->getArg(8);
+
+    b_.SetInsertPoint(entry);
+    b_.CreateCondBr(b_.CreateICmpEQ(item, number(0)), total, head);
+
+    b_.SetInsertPoint(total);  // atomic operations on 64 bits are not to be had everywhere
+    auto *half = b_.getInt32Ty();
+    Value *low = b_.CreateTrunc(n, half),
+          *high = b_.CreateTrunc(b_.CreateLShr(n, number(32)), half);
+    Value *before = add(area, CLINST_ACCESS_COPIED, low);
+    Value *carry = b_.CreateZExt(b_.CreateICmpULT(b_.CreateAdd(before, low), before), half);
+    add(area, CLINST_ACCESS_COPIED_HIGH, b_.CreateAdd(high, carry));
+    b_.CreateBr(head);
+
+    b_.SetInsertPoint(head);
+    llvm::PHINode *at = b_.CreatePHI(word(), 3);
+    at->addIncoming(item, entry);
+    at->addIncoming(item, total);
+    b_.CreateCondBr(b_.CreateICmpULT(at, n), body, end);
+
+    b_.SetInsertPoint(body);
+    Value *from = b_.CreateAdd(address, b_.CreateMul(at, stride));
+    call(one,
+         {area, slot, index, b_.CreateOr(b_.CreateShl(from, number(CLINST_ENTRY_BITS)), width)});
+    at->addIncoming(b_.CreateAdd(at, items), body);
+    b_.CreateBr(head);
+
+    b_.SetInsertPoint(end);
+    b_.CreateRetVoid();
+  }
+
+  Value *add(Value *area, unsigned at, Value *value) {
+    Value *counter = b_.CreateBitCast(b_.CreateGEP(word(), area, number(at)),
+                                      b_.getInt32Ty()->getPointerTo(kGlobal));
+    return call(atomic_add(), {counter, value});
+  }
+  llvm::FunctionCallee atomic_add() {
+    auto *type = b_.getInt32Ty();
+    return module_.getOrInsertFunction("_Z10atomic_addPU3AS1Vjj", type, type->getPointerTo(kGlobal),
+                                       type);
+  }
+
   llvm::Function &function_;
   llvm::Module &module_;
   llvm::IRBuilder<> b_;
   bool non_uniform_;
+  std::map<const llvm::Argument *, uint64_t> place_;  // among the arguments that lead to memory
   Value *area_ = nullptr, *slot_ = nullptr, *index_ = nullptr;
 };
 
-// Arguments that lead to buffers.
+// Arguments that lead to buffers and images.
 std::vector<uint32_t> pointer_arguments(llvm::Function &function, uint32_t own) {
   std::vector<uint32_t> result;
   for (uint32_t i = 0; i < own; i++) {
-    auto *type = llvm::dyn_cast<llvm::PointerType>(function.getArg(i)->getType());
-    if (type && is_recorded(function.getArg(i)) &&
-        !is_handle(type->getNonOpaquePointerElementType()))
+    llvm::Argument *argument = function.getArg(i);
+    auto *type = llvm::dyn_cast<llvm::PointerType>(argument->getType());
+    if (!type || !is_recorded(argument)) continue;
+    if (is_image(*argument) || !is_handle(type->getNonOpaquePointerElementType()))
       result.push_back(i);
   }
   return result;
@@ -330,11 +522,13 @@ void record_accesses(llvm::Function &function, const Accesses &accesses, bool no
                      Kernel *result) {
   result->accesses = accesses.of_block;
   result->unrecorded = accesses.beyond;
-  if (accesses.found.empty()) return;
+  if (accesses.found.empty() && accesses.images.empty() && accesses.copies.empty()) return;
   result->pointers = pointer_arguments(function, result->n_args);
   Recorder recorder(function, non_uniform);
   recorder.open(result->pointers);
   for (const Access &access : accesses.found) recorder.record(access);
+  for (const ImageAccess &access : accesses.images) recorder.record(access);
+  for (const GroupCopy &copy : accesses.copies) recorder.record(copy);
 }
 
 }  // namespace clinst

@@ -19,10 +19,28 @@ struct Access {
   unsigned stride = 0, index = 0;  // vload, vstore: operand `index` times `stride` is added
 };
 
+// A texel that a function reads or writes.
+struct ImageAccess {
+  llvm::CallInst *at;
+  unsigned coordinates;  // the operand
+  unsigned dimensions;
+  bool normalized;
+};
+
+// async_work_group_copy and async_work_group_strided_copy: the side in global memory.
+struct GroupCopy {
+  llvm::CallInst *at;
+  unsigned pointer;
+  unsigned element;  // bytes
+  bool strided;
+};
+
 struct Accesses {
   std::vector<Access> found;
-  std::vector<uint32_t> of_block;  // how many, by block
-  uint32_t beyond = 0;             // instructions whose accesses cannot be recorded (images, ...)
+  std::vector<ImageAccess> images;
+  std::vector<GroupCopy> copies;   // their accesses are counted when the kernel runs
+  std::vector<uint32_t> of_block;  // how many but for copies, by block
+  uint32_t beyond = 0;             // instructions whose accesses cannot be recorded (pipes, ...)
 };
 
 // What the kernel's own code accesses; call before counters go in.

@@ -62,7 +62,7 @@ AccessEntry AccessOrder::entry(uint64_t place, uint64_t number) const {
   uint64_t word =
       area_[layout_.chunks_at + chunk * CLINST_CHUNK_WORDS + 1 + number % CLINST_CHUNK_ENTRIES];
   return {word >> CLINST_ENTRY_BITS, static_cast<uint32_t>(word & CLINST_ENTRY_WIDEST),
-          (word & CLINST_ENTRY_GENERIC) != 0};
+          (word & CLINST_ENTRY_GENERIC) != 0, (word & CLINST_ENTRY_IMAGE) != 0};
 }
 
 void AccessOrder::each_step(

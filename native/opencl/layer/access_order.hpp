@@ -10,11 +10,11 @@
 
 namespace layer {
 
-// One access: its address, bytes, and whether its pointer was generic.
+// One access: its address, bytes, and whether its pointer was generic; or a texel of an image.
 struct AccessEntry {
   uint64_t address;
   uint32_t width;
-  bool generic;
+  bool generic, image;
 };
 
 class AccessOrder {

@@ -171,7 +171,9 @@ Instrumented decode(const std::string &data) {
 }  // namespace
 
 bool InstrumentedKernel::has_accesses() const {
-  return std::any_of(accesses.begin(), accesses.end(), [](uint32_t n) { return n != 0; });
+  // A kernel may access memory by asynchronous copies alone.
+  return !pointers.empty() ||
+         std::any_of(accesses.begin(), accesses.end(), [](uint32_t n) { return n != 0; });
 }
 
 Instrumented instrument(const std::vector<Part> &parts, uint32_t flags, uint32_t output,

@@ -47,16 +47,45 @@ T info_of(cl_mem buffer, cl_mem_info which) {
   return value;
 }
 
-BufferArgument buffer_of(const Argument &argument) {
-  cl_mem buffer = nullptr;
-  if (argument.kind != Argument::value || argument.bytes.size() != sizeof buffer) return {};
-  std::copy_n(argument.bytes.data(), sizeof buffer, reinterpret_cast<char *>(&buffer));
-  if (!buffer) return {};
-  BufferArgument result;
-  auto *parent = info_of<cl_mem>(buffer, CL_MEM_ASSOCIATED_MEMOBJECT);
-  if (parent) result.offset = info_of<size_t>(buffer, CL_MEM_OFFSET);
-  result.size = info_of<size_t>(parent ? parent : buffer, CL_MEM_SIZE);
-  result.id = id_of(parent ? parent : buffer);
+template <class T>
+T image_info(cl_mem image, cl_image_info which) {
+  T value{};
+  next.clGetImageInfo(image, which, sizeof value, &value, nullptr);
+  return value;
+}
+
+void describe_image(cl_mem image, cl_mem_object_type type, MemoryArgument *argument) {
+  bool array = type == CL_MEM_OBJECT_IMAGE1D_ARRAY || type == CL_MEM_OBJECT_IMAGE2D_ARRAY;
+  bool plane = type == CL_MEM_OBJECT_IMAGE2D || type == CL_MEM_OBJECT_IMAGE2D_ARRAY;
+  bool body = type == CL_MEM_OBJECT_IMAGE3D;
+  uint64_t *last = argument->extent;
+  *last++ = image_info<size_t>(image, CL_IMAGE_WIDTH);
+  if (plane || body) *last++ = image_info<size_t>(image, CL_IMAGE_HEIGHT);
+  if (body) *last++ = image_info<size_t>(image, CL_IMAGE_DEPTH);
+  if (array) *last++ = image_info<size_t>(image, CL_IMAGE_ARRAY_SIZE);
+  argument->dimensions = static_cast<unsigned>(last - argument->extent);
+  argument->element = image_info<size_t>(image, CL_IMAGE_ELEMENT_SIZE);
+}
+
+// A sub-buffer, and a row of texels that was made of a buffer, is a part of that.
+MemoryArgument memory_of(const Argument &argument) {
+  cl_mem memory = nullptr;
+  if (argument.kind != Argument::value || argument.bytes.size() != sizeof memory) return {};
+  std::copy_n(argument.bytes.data(), sizeof memory, reinterpret_cast<char *>(&memory));
+  if (!memory) return {};
+  MemoryArgument result;
+  auto type = info_of<cl_mem_object_type>(memory, CL_MEM_TYPE);
+  bool image = type != CL_MEM_OBJECT_BUFFER;
+  if (image) describe_image(memory, type, &result);
+  while (!image || type == CL_MEM_OBJECT_IMAGE1D_BUFFER) {
+    auto *parent = info_of<cl_mem>(memory, CL_MEM_ASSOCIATED_MEMOBJECT);
+    if (!parent) break;
+    if (!image) result.offset += info_of<size_t>(memory, CL_MEM_OFFSET);
+    image = false;
+    memory = parent;
+  }
+  result.size = info_of<size_t>(memory, CL_MEM_SIZE);
+  result.id = id_of(memory);
   return result;
 }
 
@@ -66,22 +95,26 @@ BufferArgument buffer_of(const Argument &argument) {
 class Lines {
  public:
   explicit Lines(const Recording &recording, const uint64_t *area)
-      : allocations_(*recording.allocations) {
-    for (size_t i = 0; i < recording.buffers.size(); i++) {
-      const BufferArgument &buffer = recording.buffers[i];
+      : memory_(recording.memory), allocations_(*recording.allocations) {
+    for (size_t i = 0; i < recording.memory.size(); i++) {
+      const MemoryArgument &memory = recording.memory[i];
       uint64_t value = area[CLINST_ACCESS_BASES + i];
-      if (buffer.id && value) regions_.push_back({value - buffer.offset, buffer.size, buffer.id});
+      if (memory.id && value) regions_.push_back({value - memory.offset, memory.size, memory.id});
     }
   }
 
   // Adds those of an access to `lines`, each once. A generic pointer that leads to no buffer leads
   // to local or private memory.
   void add(const AccessEntry &access, std::vector<uint64_t> *lines) {
+    if (access.image) return add_texel(access.address, lines);
     uint64_t base = 0, id = 0;
     find(access.address, &base, &id);
-    if (!id && access.generic) return;
-    uint64_t from = (access.address - base) >> line_bits,
-             to = (access.address - base + access.width - 1) >> line_bits;
+    if (id || !access.generic) add_bytes(id, access.address - base, access.width, lines);
+  }
+
+ private:
+  void add_bytes(uint64_t id, uint64_t offset, uint64_t bytes, std::vector<uint64_t> *lines) {
+    uint64_t from = offset >> line_bits, to = (offset + bytes - 1) >> line_bits;
     for (uint64_t line = from; line <= to; line++) {
       uint64_t number = id ? id << identity_shift | line : elsewhere | line;
       if (std::find(lines->rbegin(), lines->rend(), number) == lines->rend())
@@ -89,7 +122,22 @@ class Lines {
     }
   }
 
- private:
+  // Row by row, without the gaps that a device may leave; beyond an edge: the texel at the edge.
+  void add_texel(uint64_t address, std::vector<uint64_t> *lines) {
+    uint64_t place = address >> CLINST_IMAGE_BITS, offset = 0, row = 1;
+    if (place >= memory_.size()) return;
+    const MemoryArgument &image = memory_[place];
+    if (!image.dimensions || !image.element) return;
+    for (unsigned d = 0; d < image.dimensions; d++) {
+      unsigned bits = clinst_coordinate_bits[image.dimensions - 1][d];
+      uint64_t at = address & ((uint64_t{1} << bits) - 1);
+      offset += std::min(at, image.extent[d] - 1) * row;
+      row *= image.extent[d];
+      address >>= bits;
+    }
+    add_bytes(image.id, image.offset + offset * image.element, image.element, lines);
+  }
+
   struct Region {
     uint64_t base, size, id;
   };
@@ -109,6 +157,7 @@ class Lines {
     *id = allocation.id;
   }
   std::vector<Region> regions_;
+  const std::vector<MemoryArgument> &memory_;
   const Allocations &allocations_;
 };
 
@@ -137,6 +186,12 @@ DeviceStack &stack_of(const Device &device) {
   return *stack;
 }
 
+// Elements that asynchronous copies moved.
+uint64_t copied(const uint64_t *records) {
+  return records[CLINST_ACCESS_COPIED_HIGH] << 32 |
+         static_cast<uint32_t>(records[CLINST_ACCESS_COPIED]);
+}
+
 void take_in(xp_stack *stack, uint64_t launch, const RecordedAccesses &accesses) {
   const Recording *recording = accesses.recording.get();
   if (!recording) return;
@@ -146,6 +201,7 @@ void take_in(xp_stack *stack, uint64_t launch, const RecordedAccesses &accesses)
   ldv.groups = accesses.geometry.n_groups();
   if (!recording->spoiled) {
     const uint64_t *records = recording->area->data() + recording->at;
+    ldv.accesses += copied(records);
     AccessOrder order(records, recording->layout, accesses.geometry);
     Lines lines(*recording, records);
     std::vector<uint64_t> touched;
@@ -218,8 +274,8 @@ std::shared_ptr<Recording> plan_recording(Kernel *kernel, const Variant &variant
   recording->words = CLINST_PREFACE_WORDS + std::max(room, at + recording->layout.words);
   std::lock_guard<std::mutex> guard(kernel->lock);
   for (uint32_t index : pointers)
-    recording->buffers.push_back(
-        index < kernel->arguments.size() ? buffer_of(kernel->arguments[index]) : BufferArgument{});
+    recording->memory.push_back(
+        index < kernel->arguments.size() ? memory_of(kernel->arguments[index]) : MemoryArgument{});
   recording->allocations = allocations_now();
   return recording;
 }

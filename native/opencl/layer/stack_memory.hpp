@@ -19,16 +19,18 @@ struct Allocation {
 };
 using Allocations = std::map<uint64_t, Allocation>;
 
-// A pointer argument that was set to a buffer, or a sub-buffer at `offset` of it. Id 0: none.
-struct BufferArgument {
+// An argument that was set to a buffer, or a sub-buffer at `offset` of it, or an image. Id 0: none.
+struct MemoryArgument {
   uint64_t id = 0, size = 0, offset = 0;
+  unsigned dimensions = 0;  // of an image, or 0: texels in `extent`, of `element` bytes
+  uint64_t extent[3] = {1, 1, 1}, element = 0;
 };
 
 // What one launch records, and all that is needed to read it when it has finished. Identities are
 // taken at the launch: a buffer may be gone, and its address in use again, when it is read.
 struct Recording {
   AccessLayout layout;
-  std::vector<BufferArgument> buffers;  // one a pointer argument of the kernel
+  std::vector<MemoryArgument> memory;  // one an argument of the kernel that leads to memory
   std::shared_ptr<const Allocations> allocations;
   uint64_t at = 0;     // where the records lie behind the launch's header
   uint64_t words = 0;  // to be allocated in all: preface, header, counters, records

@@ -54,6 +54,12 @@ kernel void tiles(constant float *scale, global const float *a, global float *c)
   size_t x = get_global_id(0), y = get_global_id(1), width = get_global_size(0);
   c[x * get_global_size(1) + y] = a[y * width + x] * scale[y] * one_line[x % 4];
 }
+kernel void copies(global const float *a, global float *c, local float *part) {
+  event_t done = async_work_group_copy(part, a + get_group_id(0) * 100, 100, 0);
+  wait_group_events(1, &done);
+  done = async_work_group_strided_copy(c + get_group_id(0) * 200, part, 66, 3, 0);
+  wait_group_events(1, &done);
+}
 """
 # kernel, buffers, global size, local size
 LAUNCHES = [
@@ -68,6 +74,7 @@ LAUNCHES = [
     ("tiles", "KAC", (40, 20), (10, 5)),
     ("stream", "DBC", (1024,), (64,)),  # D: a part of A
     ("stream", "ABC", (2048,), (256,)),
+    ("copies", "AC", (480,), (48,)),  # copied by ten groups of work-items that get unlike shares
 ]
 SIZES = {"A": 2048 * 4, "B": 2048 * 4, "C": 2048 * 4, "I": 2048 * 4, "H": 7 * 64, "R": 96 * 24}
 SIZES |= {"S": 96 * 24, "K": 20 * 4}
@@ -99,8 +106,8 @@ def main() -> None:
         given = [buffers[buffer] for buffer in used]
         if name == "stencil":
             given.append(np.int32(size[0]))
-        if name == "reduce":
-            given.append(cl.LocalMemory(local[0] * 4))
+        if name in ("reduce", "copies"):
+            given.append(cl.LocalMemory(100 * 4))
         kernels[name](queue, size, local, *given)
     for name, values in host.items():
         cl.enqueue_copy(queue, values, buffers[name])
