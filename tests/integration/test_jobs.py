@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from command import last_json, xpuprof
 from layered import PROGRAMS, engine, warp_atomics
 
 import xpuprof as package
+from xpuprof.engines.dynamorio import DynamoRio
 from xpuprof.engines.valgrind import Valgrind
 from xpuprof.sampling.file import read_selection
 from xpuprof.timing.processes import Job, job_of
@@ -98,8 +100,8 @@ def assert_works(process: Process, who: int, steps: int) -> None:
         assert warp_atomics(process.gpu, i).tolist() == expected
 
 
-def assert_spins(process: Process, who: int, steps: int, program: Path) -> None:
-    """The two threads' known loops, in every slice."""
+def assert_spins(process: Process, who: int, launches: Sequence[int], program: Path) -> None:
+    """The two threads' loops in the slices that end with these launches of work.h's `who`."""
     table = subprocess.run(["nm", str(program)], capture_output=True, text=True, check=True).stdout
     address = next(int(s.split()[0], 16) for s in table.splitlines() if s.endswith(" spin_loop"))
     cpu = process.cpu
@@ -112,7 +114,7 @@ def assert_spins(process: Process, who: int, steps: int, program: Path) -> None:
     for row in rows[np.lexsort((cpu.thread[rows], cpu.slice[rows]))]:
         counted.setdefault(int(cpu.slice[row]), []).append(int(cpu.count[row]))
     assert counted == {
-        i: [1000 * (who + 1) + i, 500 * (who + 1) + i] for i in range(steps + 2 * who)
+        row: [1000 * (who + 1) + i, 500 * (who + 1) + i] for row, i in enumerate(launches)
     }
 
 
@@ -137,7 +139,7 @@ def test_every_childs_threads_count_exactly(processes: Path, tmp_path: Path, how
     for process in job.processes:
         who = (len(process.launches) - 3) // 2
         assert_works(process, who, 3)
-        assert_spins(process, who, 3, processes)
+        assert_spins(process, who, range(3 + 2 * who), processes)
 
 
 @needs_valgrind
@@ -149,7 +151,7 @@ def test_every_rank_counts_exactly(ranks: Path, tmp_path: Path) -> None:
     for rank, process in enumerate(job.processes):
         assert f"-rank{rank}-" in process.name
         assert_works(process, rank, 4)
-        assert_spins(process, rank, 4, ranks)
+        assert_spins(process, rank, range(4 + 2 * rank), ranks)
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
@@ -291,8 +293,9 @@ def test_the_jobs_exit_code_and_output(ranks: Path, tmp_path: Path) -> None:
 # ---- windows: each process counts its own launches and its own markers ---------------------------
 
 
-def assert_window(job: Job, rows: list[int]) -> None:
-    """Every process has these launches, with the vectors of its own work, and no others."""
+def assert_window(job: Job, rows: list[int], program: Path | None = None) -> None:
+    """Every process has these launches, with the vectors of its own work, and no others; where the
+    program is given its CPU loops, too."""
     for process in job.processes:
         assert process.window is not None and process.window.whole is not None
         launched = process.window.whole.launches
@@ -302,6 +305,18 @@ def assert_window(job: Job, rows: list[int]) -> None:
         for place, i in enumerate(rows):
             expected = [32 * (who + 1 + i % 2)] * (WARPS * (who + 1))
             assert warp_atomics(process.gpu, place).tolist() == expected
+        if program is not None:
+            assert_spins(process, who, rows, program)
+
+
+@pytest.fixture(params=["valgrind", "dynamorio"])
+def cpu_engine(request: pytest.FixtureRequest) -> str:
+    """The engines that know windows."""
+    name: str = request.param
+    probe = (Valgrind() if name == "valgrind" else DynamoRio()).probe()
+    if not probe.available:
+        pytest.skip(f"{name} engine: {', '.join(probe.missing)}")
+    return name
 
 
 @pytest.mark.parametrize("window", ["2-3", "2-3@step"])
@@ -348,17 +363,29 @@ def test_the_window_of_every_python_worker(tmp_path: Path, method: str) -> None:
     assert_window(job, [1, 2])
 
 
-@pytest.mark.parametrize("cpu", ["none", "valgrind"])
 @pytest.mark.parametrize("window", ["2-3", "2-3@step"])
-@pytest.mark.valgrind
-def test_the_window_of_every_rank(ranks: Path, tmp_path: Path, window: str, cpu: str) -> None:
+@pytest.mark.parametrize("how", ["_exit", "spawn"])
+def test_the_cpu_window_of_every_child(
+    processes: Path, tmp_path: Path, how: str, window: str, cpu_engine: str
+) -> None:
+    """GIVEN children of a parent that uses no device THEN CPU vectors are those of each child's own
+    window, by thread."""
+    command = (processes, how, "2", "4")
+    job = profiled(tmp_path / "run", *command, cpu=cpu_engine, options=("--window", window))
+    assert len(job.processes) == 2
+    assert_window(job, [1, 2], processes)
+
+
+@pytest.mark.parametrize("window", ["2-3", "2-3@step"])
+def test_the_window_of_every_rank(
+    ranks: Path, tmp_path: Path, window: str, cpu_engine: str
+) -> None:
     """GIVEN mpirun WHEN windowed THEN each rank has its own second and third launch, with CPU
     vectors of its own loops alone."""
-    if cpu == "valgrind" and not _valgrind.available:
-        pytest.skip(f"valgrind engine: {', '.join(_valgrind.missing)}")
-    job = profiled(tmp_path / "run", *MPIRUN, ranks, "4", cpu=cpu, options=("--window", window))
+    command = (*MPIRUN, ranks, "4")
+    job = profiled(tmp_path / "run", *command, cpu=cpu_engine, options=("--window", window))
     assert [process.rank for process in job.processes] == [0, 1]
-    assert_window(job, [1, 2])
+    assert_window(job, [1, 2], ranks)
 
 
 def test_the_windows_run_selects_and_validates(ranks: Path, tmp_path: Path) -> None:
