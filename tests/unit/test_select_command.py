@@ -120,7 +120,8 @@ def test_refuses_to_overwrite(vectors, tmp_path):
 @pytest.mark.parametrize(
     "arguments",
     [("none.bb",), ("FILE", "--per-cluster", "many"), ("FILE", "-k", "0"), ("FILE", "--dim", "0"),
-     ("FILE", "--target-error", "0.02"), ("FILE", "--coverage", "2")],
+     ("FILE", "--target-error", "0.02"), ("FILE", "--coverage", "2"),
+     ("FILE", "-k", "2", "--maxk", "5")],
 )  # fmt: skip
 def test_bad_arguments_are_one_sentence(vectors, arguments):
     """Our own error with exit code 2, no traceback."""

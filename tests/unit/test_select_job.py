@@ -13,11 +13,12 @@ import pytest
 from signature_data import process_of
 
 from xpuprof.errors import InputError, UsageError
-from xpuprof.sampling import cluster_method, job, kmeans, many, methods
-from xpuprof.sampling.cluster_method import Options
+from xpuprof.sampling import cluster_method, job, kmeans, many, methods, xpu_point
+from xpuprof.sampling.cluster_method import Known, Options
 from xpuprof.sampling.farm import DaskFarm, Farm, Here
 from xpuprof.sampling.file import selection_text
 from xpuprof.sampling.kmeans import merged
+from xpuprof.sampling.stability import over_bootstraps, over_seeds
 from xpuprof.timing.extrapolate import project
 from xpuprof.trace.tables import Process
 
@@ -80,6 +81,52 @@ def test_ranks_are_clustered_together() -> None:
     for r in chosen.representatives:
         assert 0 <= r.slice - starts[r.process] < lengths[r.process]
         assert (r.start is None) == (r.slice == starts[r.process])
+
+
+def times_of_ranks(seed: int = 0) -> np.ndarray:
+    """Three runs over all ranks: 1, 2, 4 or 8 ms by kernel, with 5 % of jitter; start and exit of
+    every rank take 1 ms."""
+    rng = np.random.default_rng(seed)
+    typical = np.concatenate([[1.0, *(2.0 ** np.array(rank.kinds[1:])), 1.0] for rank in ranks()])
+    return 1e-3 * typical * rng.normal(1.0, 0.05, (3, len(typical)))
+
+
+def test_a_target_error_over_ranks(farm: DaskFarm) -> None:
+    """The times of all ranks choose k and representatives: the tighter, the more; the error stays
+    below on other runs, too; workers choose the same."""
+    known, counts = Known.of(times_of_ranks()), []
+    other = Known.of(times_of_ranks(1)).typical
+    for target in (0.1, 0.01):
+        asked = Options(target_error=target)
+        chosen = job.select_job(ranks(), job.Plan(seed=1), asked, known=known)
+        for truth in (known.typical, other):
+            assert project(chosen, truth) == pytest.approx(truth.sum(), rel=target)
+        counts.append(len(chosen.representatives))
+    assert counts[0] < counts[1]
+    there = job.select_job(ranks(), job.Plan(seed=1), asked, farm, known=known)
+    assert selection_text(there) == selection_text(chosen)
+
+
+def test_a_budget_over_ranks_is_kept() -> None:
+    """Representatives of all ranks together; without times a budget is refused."""
+    known = Known.of(times_of_ranks())
+    chosen = job.select_job(ranks(), job.Plan(seed=1), Options(budget=0.05), known=known)
+    assert 0.03 < known.typical[[r.slice for r in chosen.representatives]].sum() <= 0.05
+    with pytest.raises(UsageError, match="needs slice times"):
+        job.select_job(ranks(), job.Plan(seed=1), Options(budget=0.05))
+
+
+def test_stability_over_ranks() -> None:
+    """Clear clusters over several processes do not move; projections are of all their slices."""
+    processes = [rank.process() for rank in ranks()]
+    make, options = xpu_point.prepare(processes, "xpu-point", {})
+    known = Known.of(times_of_ranks())
+    seeds = over_seeds(make, options, 1, known, repeats=2)
+    samples = over_bootstraps(make(1), options, 1, known, repeats=2)
+    joint = job.select_job(ranks(), job.Plan(seed=1), Options())
+    assert seeds.k == samples.k == [joint.scores["clusters"]] * 2
+    assert seeds.agreement == samples.agreement == [1.0, 1.0]
+    assert seeds.projected == pytest.approx([1.0, 1.0], abs=0.05)
 
 
 def test_workers_choose_the_same(farm: DaskFarm) -> None:

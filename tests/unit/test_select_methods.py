@@ -15,7 +15,7 @@ from xpuprof.errors import InputError, UsageError
 from xpuprof.sampling import methods
 from xpuprof.sampling.allocation import affordable, needed, split_off_extremes
 from xpuprof.sampling.bic import bic_score, choose_k
-from xpuprof.sampling.cluster_method import Options, choose
+from xpuprof.sampling.cluster_method import Known, Options, choose
 from xpuprof.sampling.farm import Here
 from xpuprof.sampling.file import selection_text
 from xpuprof.sampling.representatives import Picks
@@ -272,6 +272,8 @@ def test_times_decide_how_many_not_which():
         ({"coverage": 0.0}, "coverage"),
         ({"target_error": 2.0}, "target error"),
         ({"target_error": 0.02}, "xpuprof run"),
+        ({"k": 2}, "-k 3 or more"),
+        ({"k": 4, "maxk": 20}, "one of them"),
         ({"budget": 1.0}, "xpuprof run"),
         ({"per_cluster": 2, "target_error": 0.1}, "fixed number"),
         ({"nonsense": 1}, "nonsense"),
@@ -313,7 +315,7 @@ def test_noise_below_the_floor_makes_no_clusters():
     """Vectors that differ in the fifth digit are one kind of slice."""
     rng = np.random.default_rng(0)
     base = np.repeat(rng.random((3, 20)), 200, axis=0)
-    choice = choose(plain(base * (1 + 1e-5 * rng.standard_normal(base.shape))), Options(), 1)
+    choice = choose([plain(base * (1 + 1e-5 * rng.standard_normal(base.shape)))], Options(), 1)
     assert choice.clusters == 3
 
 
@@ -332,8 +334,10 @@ def test_stability_of_clear_clusters():
     """Clear clusters do not move over seeds or bootstrap samples."""
     process = process_of(KINDS)
     times = np.ones(91)
-    seeds = over_seeds(lambda s: xpu_signature(process, seed=s), Options(), 1, times, repeats=3)
+    seeds = over_seeds(
+        lambda s: [xpu_signature(process, seed=s)], Options(), 1, Known.of(times), repeats=3
+    )
     assert seeds.agreement == [1.0] * 3
     assert seeds.projected == pytest.approx([1.0] * 3)
-    boot = over_bootstraps(xpu_signature(process, seed=1), Options(), 1, None, repeats=3)
+    boot = over_bootstraps([xpu_signature(process, seed=1)], Options(), 1, None, repeats=3)
     assert min(boot.agreement) == 1.0

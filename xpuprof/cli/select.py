@@ -23,7 +23,7 @@ from xpuprof.sampling import frequency, parts
 from xpuprof.sampling.file import write_selection
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     import numpy.typing as npt
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from xpuprof.sampling.selection import Selection
     from xpuprof.timing.choose import Processes
     from xpuprof.timing.joined import Joined
+    from xpuprof.timing.processes import Key
     from xpuprof.trace.run import Run
 
     F64 = npt.NDArray[np.float64]
@@ -54,7 +55,7 @@ PLAN = ("dim", "warp_buckets", "cpu_weight", "memory_weight")
 @options.method
 @options.processes
 @click.option("--maxk", "--maxK", "-maxK", type=int, help="Most clusters to try [default: 20].")
-@click.option("-k", type=int, help="This many clusters, instead of by the BIC rule.")
+@click.option("-k", type=int, help="This many clusters, start and exit included; no BIC rule.")
 @click.option(
     "--dim", "-dim", type=int, help="Dimensions to project to [default: 64 a part; .bb: 15]."
 )
@@ -225,7 +226,7 @@ def _from_run(asked: _Asked) -> report.Chosen:
 
     run = Run.open(asked.source)
     method, seed, settings = asked.method, asked.seed, asked.settings
-    joined = _joined([run], asked.timed)
+    joined = _joined(run, asked.timed)
     selection = select_run(
         run,
         method,
@@ -244,15 +245,20 @@ def _from_run(asked: _Asked) -> report.Chosen:
     profiled = run.profile.processes if run.profile else []
     phases = unseen_phases(profiled, joined.runs if joined else run.times, selection)
     result = replace(
-        report.with_times(result, times, metric),
+        result,
         doubts=[
             *([f"the run is {run.status}: {run.reason}"] if run.reason else []),
             *(joined.doubts if joined else ()),
             *phases,
         ],
         program=run.manifest["argv"],
-        stability=run_stability(run, method, seed=seed, **settings) if asked.stability else (),
+        stability=run_stability(
+            run, method, seed=seed, times=times, processes=asked.processes, **settings
+        )
+        if asked.stability
+        else (),
     )
+    result = report.with_times(result, times, metric, settings.get("target_error"))
     folder = _folder(asked.output or asked.source)
     write_selection(selection, folder / "selection.json", asked.force)
     if asked.processes == "each":
@@ -267,7 +273,7 @@ def _from_runs(asked: _Asked) -> report.Chosen:
     from xpuprof.sampling import job
     from xpuprof.sampling.cluster_method import with_options
     from xpuprof.sampling.farm import open_farm
-    from xpuprof.timing.choose import select_runs
+    from xpuprof.timing.choose import keys_of_runs, runs_stability, select_runs, times_of_runs
     from xpuprof.trace.run import Run
 
     method = asked.method
@@ -281,34 +287,36 @@ def _from_runs(asked: _Asked) -> report.Chosen:
     others = {name: value for name, value in asked.settings.items() if name not in PLAN}
     if method == "gpu-point":
         plan["cpu_weight"] = 0.0
+    settings = with_options(**others)
+    paths = [str(source.resolve()) for source in asked.sources]
     with open_farm(asked.workers, asked.scheduler) as farm:
-        selection = select_runs(
-            [str(source.resolve()) for source in asked.sources],
-            job.Plan(seed=asked.seed, **plan),
-            with_options(**others),
-            farm,
-            method,
-        )
-    joined = _joined([Run.open(source) for source in asked.sources], asked.timed, selection)
+        joined = _joined(Run.open(paths[0]), asked.timed, lambda: keys_of_runs(paths, farm))
+        times = joined.times if joined else times_of_runs(paths, farm, needed=settings.wishes)
+        plan_of = job.Plan(seed=asked.seed, **plan)
+        selection = select_runs(paths, plan_of, settings, farm, method, times)
     write_selection(selection, _folder(asked.output) / "selection.json", asked.force)
-    result = asked.chosen(selection, doubts=joined.doubts if joined else ())
-    return report.with_times(result, joined.times if joined else None)
+    moved = (
+        runs_stability(paths, method, seed=asked.seed, times=times, **asked.settings)
+        if asked.stability
+        else ()
+    )
+    result = asked.chosen(selection, doubts=joined.doubts if joined else (), stability=moved)
+    return report.with_times(result, times, target=settings.target_error)
 
 
 def _joined(
-    runs: Sequence[Run], timed: Sequence[Path], selection: Selection | None = None
+    run: Run, timed: Sequence[Path], keys: Callable[[], tuple[Key, ...]] | None = None
 ) -> Joined | None:
-    """Times from folders of their own, for the slices of one run, or for those of a selection over
-    several; None without such folders."""
+    """Times from folders of their own, for the slices of one run, or for those of several whose
+    processes are `keys`; None without such folders."""
     if not timed:
         return None
     from xpuprof.timing.choose import profiled_job
     from xpuprof.timing.joined import join, profiled
-    from xpuprof.timing.processes import keys_of
 
-    wanted = profiled(runs[0], profiled_job(runs[0]))
-    if selection is not None:
-        wanted = replace(wanted, keys=tuple(keys_of(selection.identity)) or wanted.keys)
+    wanted = profiled(run, profiled_job(run))
+    if keys is not None:  # of several runs each may have arguments of its own
+        wanted = replace(wanted, keys=keys(), arguments=())
     return join(wanted, timed)
 
 

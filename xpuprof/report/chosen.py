@@ -32,6 +32,10 @@ class Chosen:
     selection: Selection
     seconds: float | None = None
     estimate: Estimate | None = None
+    next_run: Estimate | None = None
+    """With an interval for one more run; None where fewer than two were timed."""
+    one_run_error: float | None = None
+    """See `timing.intervals.one_run_error`."""
     measured: float | None = None
     """With the estimate: what it would be if every slice were measured."""
     metric: str = "time"
@@ -43,14 +47,26 @@ class Chosen:
     """The command line of the program that was recorded."""
 
 
-def with_times(chosen: Chosen, times: F64 | None, metric: str = "time") -> Chosen:
-    """With the estimate, and the measured value that it is to be compared with. `times`:
+def with_times(
+    chosen: Chosen, times: F64 | None, metric: str = "time", target: float | None = None
+) -> Chosen:
+    """With the estimate, the measured value that it is to be compared with, what one more run may
+    take, and what the `target` error that was asked for cannot promise. `times`:
     float64[repeats, slices], of `metric`; None leaves it as it is."""
     if times is None:
         return chosen
     measured = float(typical_times(times).sum())
-    projected = intervals.estimate(chosen.selection, times)
-    return replace(chosen, estimate=projected, measured=measured, metric=metric)
+    selection, several = chosen.selection, len(times) > 1
+    error = intervals.one_run_error(selection, times) if several else None
+    return replace(
+        chosen,
+        estimate=intervals.estimate(selection, times),
+        next_run=intervals.estimate(selection, times, other_runs=True) if several else None,
+        one_run_error=error,
+        measured=measured,
+        metric=metric,
+        doubts=[*chosen.doubts, *_not_promised(target, error)],
+    )
 
 
 def as_json(chosen: Chosen) -> dict[str, Any]:
@@ -92,6 +108,9 @@ def as_json(chosen: Chosen) -> dict[str, Any]:
         result[f"projected{unit}"] = estimate.value
         result[f"interval{unit}"] = [estimate.low, estimate.high]
         result["confidence"] = estimate.confidence
+    if chosen.next_run is not None:
+        result["next_run_interval_s"] = [chosen.next_run.low, chosen.next_run.high]
+        result["one_run_error"] = chosen.one_run_error
     if chosen.stability:
         result["stability"] = {s.kind: s.as_json() for s in chosen.stability}
     return result
@@ -141,8 +160,28 @@ def as_text(chosen: Chosen) -> str:
         )
     if (error := _error(chosen)) is not None:
         lines.append(f"sampling error  {percent(error)}")
+    if chosen.next_run is not None:
+        lines.append(f"one more run    {_interval(chosen.next_run, chosen).strip()}")
     lines += [_stability(s) for s in chosen.stability]
     return "\n".join(lines)
+
+
+def _not_promised(target: float | None, one_run_error: float | None) -> list[str]:
+    """What a target error that was asked for cannot promise, a sentence."""
+    if target is None:
+        return []
+    if one_run_error is None:
+        return [
+            f"the target error of {percent(target)} is kept in the one timer run that is known; "
+            "whether it is in others shows from two on (xpuprof time --repeat)"
+        ]
+    if one_run_error <= target:
+        return []
+    return [
+        f"the target error of {percent(target)} is for typical times over several runs; projected "
+        "from one run alone it cannot be promised: slices vary so much from run to run that the "
+        f"error may reach {percent(one_run_error)} (95 %)"
+    ]
 
 
 def window_line(selection: Selection) -> str:
@@ -171,7 +210,7 @@ def _interval(estimate: Estimate, chosen: Chosen) -> str:
 
 def _stability(s: Stability) -> str:
     text = (
-        f"{'over ' + s.kind:<16}{min(s.k)} to {max(s.k)} clusters, agreement "
+        f"{'over ' + s.kind:<15} {min(s.k)} to {max(s.k)} clusters, agreement "
         f"{_mean(s.agreement):.3f} (worst {min(s.agreement):.3f})"
     )
     if s.projected:

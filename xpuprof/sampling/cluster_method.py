@@ -100,10 +100,25 @@ class Choice:
         return report if self.candidates is None else {**report, "candidates": self.candidates}
 
 
-def choose(signature: Signature, options: Options, seed: int, runs: F64 | None = None) -> Choice:
-    """Cluster the slices of one run and pick representatives. `runs`: times if known, seconds,
-    float64[slices] or float64[repeats, slices]."""
-    return _chosen(signature, options, seed, runs)[0]
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Times of all slices, in the order of the runs: `typical` float64[slices], seconds, of as many
+    timer runs as `repeats` (of several runs: of the one that has the fewest)."""
+
+    typical: F64
+    repeats: int
+
+    @staticmethod
+    def of(times: F64) -> Known:
+        """From float64[repeats, slices] or float64[slices]."""
+        return Known(typical_times(times), len(np.atleast_2d(times)))
+
+
+def choose(
+    signatures: Sequence[Signature], options: Options, seed: int, known: Known | None = None
+) -> Choice:
+    """Cluster the slices of all `signatures` (one a process) together and pick representatives."""
+    return _chosen(signatures, options, seed, known)[0]
 
 
 def choose_with_distances(
@@ -111,30 +126,28 @@ def choose_with_distances(
 ) -> tuple[Choice, F64]:
     """`choose`, and each slice's distance to its centroid, float64[slices]. `mass`: what each slice
     weighs in the clustering, float64[slices] [1]."""
-    choice, piece = _chosen(signature, options, seed, None, mass)
+    choice, (piece,) = _chosen([signature], options, seed, None, mass)
     return choice, np.sqrt(piece.distance2.astype(np.float64))
 
 
 def _chosen(
-    signature: Signature,
+    signatures: Sequence[Signature],
     options: Options,
     seed: int,
-    runs: F64 | None,
+    known: Known | None,
     mass: F64 | None = None,
-) -> tuple[Choice, Piece]:
-    if runs is None and options.wishes:
-        raise UsageError(
-            "a target error or a budget needs slice times, which `xpuprof run` records"
-        )
-    rows = inner_slices(len(signature), options.ends)
-    points = kmeans.merged(signature.matrix[rows], None if mass is None else mass[rows])
-    apart = len(signature) - len(points.point)
+) -> tuple[Choice, list[Piece]]:
+    places = []
+    for signature in signatures:
+        rows = inner_slices(len(signature), options.ends)
+        own = None if mass is None else mass[rows]
+        places.append(kmeans.merged(signature.matrix[rows], own))
+    apart = max(len(s) - len(p.point) for s, p in zip(signatures, places, strict=True))
+    extents = [signature.extent for signature in signatures]
     with Here() as here:
-        found = cluster(here, [points], options, seed, apart)
-        if runs is not None and options.wishes:
-            return _by_times(here, found, points, signature, options, runs)
-        piece = labelled(points, signature.extent, found.best)
-        return settled(here, [piece], found, options), piece
+        found = cluster(here, places, options, seed, apart)
+        choice, pieces = settled(here, places, extents, found, options, known)
+        return choice, list(here.get(pieces))
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +170,13 @@ def cluster(
     limit: int = many.MOST_POINTS,
 ) -> Found:
     """k-means for every k over all places (handles of kmeans.Points), and the k that the options
-    ask for, less the `apart` that are given. `limit`: see `many.bring`."""
+    ask for, less the `apart` that are given. `limit`: see `many.bring`. Raises UsageError when that
+    leaves none."""
+    if options.k is not None and options.k <= apart:
+        raise UsageError(
+            f"-k {options.k} leaves no cluster between the first and the last slice, which stand "
+            f"for themselves: take -k {apart + 1} or more, or --no-ends"
+        )
     most = max((options.k or options.maxk) - apart, 1)
     brought = many.bring(farm, places, most, seed, limit)
     points, scatter = brought.points, brought.scatter
@@ -189,16 +208,41 @@ def _with_ends(inner: I32, inner_distance2: npt.NDArray[np.float32], extent: F64
     return Piece(labels, distance2, extent)
 
 
-def settled(farm: Farm, pieces: Sequence[object], found: Found, options: Options) -> Choice:
-    """Picks and multipliers from labelled slices. The profile alone decides how many a cluster
-    gets, so the choice is the same on a noisy machine, on a quiet one, and where nothing was
-    timed."""
+def settled(
+    farm: Farm,
+    places: Sequence[object],
+    extents: Sequence[object],
+    found: Found,
+    options: Options,
+    known: Known | None = None,
+) -> tuple[Choice, Sequence[object]]:
+    """Picks and multipliers, and handles of the labelled slices (Piece) of every place. `places`,
+    `extents`: handles of the runs' kmeans.Points and shares.
+
+    The profile alone decides how many a cluster gets, so the choice is the same on a noisy machine,
+    on a quiet one, and where nothing was timed; unless a target error or a budget asks for the
+    known times. Raises UsageError where these are not known, or the budget cannot be kept.
+    """
+    if options.wishes:
+        if known is None:
+            raise UsageError(
+                "a target error or a budget needs slice times, which `xpuprof run` records"
+            )
+        return _by_times(farm, places, extents, found, options, known)
 
     def how_many(clusters: Clusters) -> I64:
         return _by_profile(clusters, options)
 
+    pieces = _labelled(farm, places, extents, found.best)
     done = settle(farm, pieces, found.best.k + 2, how_many, options.coverage, options.early)
-    return _choice(done, found, found.best)
+    return _choice(done, found, found.best), pieces
+
+
+def _labelled(
+    farm: Farm, places: Sequence[object], extents: Sequence[object], best: kmeans.Clustering
+) -> list[object]:
+    centres = farm.share(replace(best, label=np.zeros(0, np.int32)))  # labels need not travel
+    return farm.keep(labelled, places, extents, [centres] * len(places))
 
 
 def _choice(done: Settled, found: Found, best: kmeans.Clustering) -> Choice:
@@ -238,32 +282,47 @@ def _by_profile(clusters: Clusters, options: Options) -> I64:
 
 def _by_times(
     farm: Farm,
+    places: Sequence[object],
+    extents: Sequence[object],
     found: Found,
-    points: kmeans.Points,
-    signature: Signature,
     options: Options,
-    runs: F64,
-) -> tuple[Choice, Piece]:
+    known: Known,
+) -> tuple[Choice, Sequence[object]]:
     """The k and the representatives that the measured times ask for (by_times.py)."""
-    times = typical_times(runs)
-    apart = len(np.atleast_2d(runs)) >= ENOUGH_FOR_MEDIAN and options.coverage == 1.0
+    apart = known.repeats >= ENOUGH_FOR_MEDIAN and options.coverage == 1.0
     goal = by_times.Goal(options.target_error, options.budget)
     pieces = {
-        k: labelled(points, signature.extent, found.sweep[k])
+        k: _labelled(farm, places, extents, found.sweep[k])
         for k in ([max(found.sweep)] if options.k else sorted(found.sweep))
     }
-    timed = by_times.Timed(times, labelled(points, signature.extent, found.best).labels)
-    made = by_times.plans(((k, piece.labels) for k, piece in pieces.items()), timed, apart, goal)
+    groups = _labels(farm, _labelled(farm, places, extents, found.best))
+    timed = by_times.Timed(known.typical, np.concatenate(groups))
+    every = ((k, np.concatenate(_labels(farm, own))) for k, own in pieces.items())
+    made = by_times.plans(every, timed, apart, goal)
+    ends = np.cumsum([len(own) for own in groups])
     for first in made:
-        piece = replace(pieces[first.k], labels=first.labels)
+        anew = farm.keep(_relabelled, pieces[first.k], np.split(first.labels, ends[:-1]))
         for plan in by_times.tightened(first, timed):
             done = settle(
-                farm, [piece], len(plan.counts), plan.how_many, options.coverage, options.early
+                farm, anew, len(plan.counts), plan.how_many, options.coverage, options.early
             )
             choice = _choice(done, found, found.sweep[plan.k])
-            if _holds(choice, times, goal):
-                return choice, piece
+            if _holds(choice, known.typical, goal):
+                return choice, anew
     raise UsageError(_why_not(made, goal))
+
+
+def _labels(farm: Farm, pieces: Sequence[object]) -> list[I32]:
+    """The labels of every place."""
+    return list(farm.get(farm.keep(_labels_of, pieces)))
+
+
+def _labels_of(piece: Piece) -> I32:
+    return piece.labels
+
+
+def _relabelled(piece: Piece, labels: I32) -> Piece:
+    return replace(piece, labels=labels)
 
 
 def _holds(choice: Choice, times: F64, goal: by_times.Goal) -> bool:
@@ -293,7 +352,11 @@ def parameters(of_signature: dict[str, Any], options: Options) -> dict[str, Any]
 
 
 def with_options(**values: Any) -> Options:
-    """Options from keywords; UsageError for one that is not known."""
+    """Options from keywords; UsageError for one that is not known, and for two that contradict."""
+    if values.get("k") is not None and values.get("maxk") is not None:
+        raise UsageError(
+            "-k fixes the number of clusters, --maxk bounds the search for it: give one of them"
+        )
     try:
         return replace(Options(), **values)
     except TypeError:

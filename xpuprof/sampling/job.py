@@ -16,15 +16,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.errors import InputError, UsageError
 from xpuprof.sampling import kmeans, many
-from xpuprof.sampling.cluster_method import (
-    Options,
-    cluster,
-    labelled,
-    parameters,
-    settled,
-)
+from xpuprof.sampling.cluster_method import Known, Options, cluster, parameters, settled
 from xpuprof.sampling.farm import Farm, Here
 from xpuprof.sampling.selection import Marker, Representative, Selection
 from xpuprof.sampling.xpu_point import marker
@@ -36,8 +29,6 @@ if TYPE_CHECKING:
     from xpuprof.trace.tables import Process
 
 F64 = npt.NDArray[np.float64]
-
-NO_LABELS = np.zeros(0, np.int32)
 
 
 class Source(Protocol):
@@ -90,39 +81,29 @@ def select_job(
     limit: int = many.MOST_POINTS,
     *,
     method: str = "xpu-point",
+    known: Known | None = None,
 ) -> Selection:
     """XPU-Point over the slices of all `sources` together, in their order.
 
     Slices are numbered on from source to source; a representative's `process` is the number of its
     source. The first slices of all runs are one cluster, the last ones another (`Options.ends`).
-    `limit`: see `many.bring`. Raises InputError when some runs have CPU vectors and others not,
-    UsageError for a target error or a budget, which one process has.
+    `limit`: see `many.bring`. `known`: times of all slices in this order, for a target error or a
+    budget. Raises InputError when some runs have CPU vectors and others not, UsageError for a
+    target error or a budget without times.
     """
-    if options.wishes:
-        raise UsageError(
-            "a target error or a budget is for the selection of one timed process; of a run with "
-            "several take --processes each"
-        )
     if farm is None:
         with Here() as here:
-            return select_job(sources, plan, options, here, limit, method=method)
+            return select_job(sources, plan, options, here, limit, method=method, known=known)
     count = len(sources)
     projected = farm.keep(_project, sources, [plan] * count, [options.ends] * count)
     scales: list[list[Scale]] = list(farm.get(farm.keep(_scales, projected)))
-    if len({tuple(scale.kind for scale in own) for own in scales}) > 1:
-        raise InputError(
-            "some of the runs have CPU vectors, or stack distances, and some have not: profile "
-            "them alike"
-        )
-    total = [sum(column[1:], start=column[0]) for column in zip(*scales, strict=True)]
+    total = matrix.summed(scales)
     how = [farm.share((total, plan))] * count
     points, extents = farm.keep(_points, projected, how), farm.keep(_extent, projected, how)
     del projected  # so that its room is given back
     found = cluster(farm, points, options, plan.seed, 2 if options.ends else 0, limit)
-    best = farm.share(replace(found.best, label=NO_LABELS))
-    pieces = farm.keep(labelled, points, extents, [best] * count)
+    choice, _ = settled(farm, points, extents, found, options, known)
     del points, extents
-    choice = settled(farm, pieces, found, options)
     starts = choice.starts
     owner = np.searchsorted(starts, choice.picks.slice, side="right") - 1
     wanted = [(choice.picks.slice[owner == i] - starts[i]).tolist() for i in range(count)]

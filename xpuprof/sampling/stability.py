@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.sampling.cluster_method import Choice, Options, choose
-from xpuprof.sampling.times import typical_times
+from xpuprof.sampling.cluster_method import Choice, Known, Options, choose
 from xpuprof.signature.matrix import Signature
 
 F64 = npt.NDArray[np.float64]
@@ -36,43 +35,50 @@ class Stability:
 
 
 def over_seeds(
-    make: Callable[[int], Signature],
+    make: Callable[[int], Sequence[Signature]],
     options: Options,
     seed: int,
-    times: F64 | None,
+    known: Known | None,
     repeats: int = REPEATS,
 ) -> Stability:
-    """Selections under other seeds: `make(seed)` gives the signature, projected anew."""
-    base = choose(make(seed), options, seed, times)
-    others = [choose(make(s), options, s, times) for s in range(seed + 1, seed + 1 + repeats)]
+    """Selections under other seeds: `make(seed)` gives the processes' signatures, projected anew.
+    `known` are the times of all their slices, here and below."""
+    base = choose(make(seed), options, seed, known)
+    others = [choose(make(s), options, s, known) for s in range(seed + 1, seed + 1 + repeats)]
     return Stability(
         "seeds",
         [other.clusters for other in others],
         [adjusted_rand(base.labels, other.labels) for other in others],
-        _projected(others, times),
+        _projected(others, known),
     )
 
 
 def over_bootstraps(
-    signature: Signature, options: Options, seed: int, times: F64 | None, repeats: int = REPEATS
+    signatures: Sequence[Signature],
+    options: Options,
+    seed: int,
+    known: Known | None,
+    repeats: int = REPEATS,
 ) -> Stability:
-    """Selections from slices drawn with replacement; labels are compared on the slices drawn."""
-    base = choose(signature, options, seed, times)
+    """Selections from slices drawn with replacement, of each process as many as it has; labels are
+    compared on the slices drawn."""
+    base = choose(signatures, options, seed, known)
+    starts = np.cumsum([0, *(len(signature) for signature in signatures)])
     rng = np.random.default_rng(seed)
     found, agreement, projected = [], [], []
     for _ in range(repeats):
-        rows = _drawn(len(signature), options.ends, rng)
-        drawn = Signature(
-            signature.matrix[rows],
-            signature.extent[rows] / signature.extent[rows].sum(),
-            signature.instructions[rows],
-            signature.parameters,
-        )
-        own = None if times is None else np.atleast_2d(times)[:, rows]
-        other = choose(drawn, options, seed, own)
+        drawn = [_drawn(len(signature), options.ends, rng) for signature in signatures]
+        rows = np.concatenate([start + own for start, own in zip(starts, drawn, strict=False)])
+        total = sum(float(s.extent[own].sum()) for s, own in zip(signatures, drawn, strict=True))
+        others = [
+            Signature(s.matrix[own], s.extent[own] / total, s.instructions[own], s.parameters)
+            for s, own in zip(signatures, drawn, strict=True)
+        ]
+        theirs = None if known is None else Known(known.typical[rows], known.repeats)
+        other = choose(others, options, seed, theirs)
         found.append(other.clusters)
         agreement.append(adjusted_rand(base.labels[rows], other.labels))
-        projected += _projected([other], own)
+        projected += _projected([other], theirs)
     return Stability("bootstrap", found, agreement, projected)
 
 
@@ -98,9 +104,9 @@ def adjusted_rand(a: I32, b: I32) -> float:
     return 1.0 if most == expected else (both - expected) / (most - expected)
 
 
-def _projected(choices: list[Choice], times: F64 | None) -> list[float]:
-    if times is None:
+def _projected(choices: list[Choice], known: Known | None) -> list[float]:
+    if known is None:
         return []
-    typical = typical_times(times)
+    typical = known.typical
     total = float(typical.sum())
     return [float(np.dot(typical[c.picks.slice], c.multiplier)) / total for c in choices]

@@ -3,14 +3,21 @@ cluster by its slice nearest to the centroid."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.sampling.cluster_method import Choice, Options, choose, parameters, with_options
+from xpuprof.sampling.cluster_method import (
+    Choice,
+    Known,
+    Options,
+    choose,
+    parameters,
+    with_options,
+)
 from xpuprof.sampling.selection import Marker, Representative, Selection
 from xpuprof.signature import matrix
 
@@ -39,9 +46,9 @@ def select(
     selection rests on the profile alone. `options`: `matrix.xpu_signature`'s and the fields
     of `cluster_method.Options`. Raises UsageError for options out of range.
     """
-    make, settings = prepare(process, method, options)
-    signature = make(seed)
-    choice = choose(signature, settings, seed, times)
+    make, settings = prepare([process], method, options)
+    (signature,) = make(seed)
+    choice = choose([signature], settings, seed, None if times is None else Known.of(times))
     return Selection(
         method=method,
         parameters=parameters(signature.parameters, settings),
@@ -55,17 +62,17 @@ def select(
 
 
 def prepare(
-    process: Process, method: str, options: dict[str, Any]
-) -> tuple[Callable[[int], matrix.Signature], Options]:
-    """The signature as a function of the seed, and how to cluster it."""
+    processes: Sequence[Process], method: str, options: dict[str, Any]
+) -> tuple[Callable[[int], list[matrix.Signature]], Options]:
+    """The processes' signatures as a function of the seed, and how to cluster them."""
     of_signature = {name: value for name, value in options.items() if name in SIGNATURE_OPTIONS}
     others = {name: value for name, value in options.items() if name not in SIGNATURE_OPTIONS}
     if method == "gpu-point":
         of_signature["cpu_weight"] = 0.0
     settings = with_options(**others)
 
-    def make(seed: int) -> matrix.Signature:
-        return matrix.xpu_signature(process, seed=seed, ends=settings.ends, **of_signature)
+    def make(seed: int) -> list[matrix.Signature]:
+        return matrix.xpu_signatures(processes, seed=seed, ends=settings.ends, **of_signature)
 
     return make, settings
 

@@ -10,6 +10,7 @@ tells why.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -55,8 +56,13 @@ class Signature:
         return len(self.matrix)
 
 
-def xpu_signature(
-    process: Process,
+def xpu_signature(process: Process, **options: Any) -> Signature:
+    """`xpu_signatures` of one process."""
+    return xpu_signatures([process], **options)[0]
+
+
+def xpu_signatures(
+    processes: Sequence[Process],
     *,
     seed: int,
     dim: int = DIM,
@@ -65,26 +71,29 @@ def xpu_signature(
     memory_weight: float | None = None,
     length_weight: float = LENGTH_WEIGHT,
     ends: bool = True,
-) -> Signature:
-    """Signature of every slice of a recorded process; `dim` dimensions a part. `ends`: the first
-    and the last slice stand apart, so the mean length is that of the others.
+) -> list[Signature]:
+    """Signature of every slice of recorded processes, scaled together; `dim` dimensions a part.
+    `ends`: the first and the last slice stand apart, so the mean length is that of the others.
 
     Without CPU vectors, or with `cpu_weight` 0, it is the GPU's side alone. Launches without
     vectors are known by kernel name and grid. `memory_weight` None is MEMORY_WEIGHT where there are
     stack distances. Raises UsageError for parameters out of range, InputError when stack distances
-    are asked for and there are none.
+    are asked for and there are none, or some processes have CPU vectors and others not.
     """
-    parts = project(
-        process,
-        seed=seed,
-        dim=dim,
-        warp_buckets=warp_buckets,
-        cpu_weight=cpu_weight,
-        memory_weight=memory_weight,
-    )
-    scales = [scale_of(part, ends) for part in parts]
+    every = [
+        project(
+            process,
+            seed=seed,
+            dim=dim,
+            warp_buckets=warp_buckets,
+            cpu_weight=cpu_weight,
+            memory_weight=memory_weight,
+        )
+        for process in processes
+    ]
+    scales = summed([[scale_of(part, ends) for part in parts] for parts in every])
     settings = settings_of(scales, dim, warp_buckets, cpu_weight, memory_weight, length_weight)
-    return Signature(*join(parts, scales, length_weight), settings)
+    return [Signature(*join(parts, scales, length_weight), settings) for parts in every]
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,6 +199,17 @@ def scale_of(part: Part, ends: bool) -> Scale:
     return Scale(
         square, active, total, len(part.length), part.kind, float(inner.sum()), inner_active
     )
+
+
+def summed(scales: Sequence[list[Scale]]) -> list[Scale]:
+    """The scale of each part over all runs, from each run's. Raises InputError when they have
+    unlike parts."""
+    if len({tuple(scale.kind for scale in own) for own in scales}) > 1:
+        raise InputError(
+            "some of the runs have CPU vectors, or stack distances, and some have not: profile "
+            "them alike"
+        )
+    return [sum(column[1:], start=column[0]) for column in zip(*scales, strict=True)]
 
 
 def settings_of(

@@ -13,7 +13,7 @@ import pandas as pd
 from xpuprof.errors import InputError, TraceError, UsageError
 from xpuprof.sampling import job as joint
 from xpuprof.sampling import parts, xpu_point
-from xpuprof.sampling.cluster_method import Options, with_options
+from xpuprof.sampling.cluster_method import Known, Options, with_options
 from xpuprof.sampling.farm import Farm, Here
 from xpuprof.sampling.identity import joined_sequences, launch_sequence, program_identity
 from xpuprof.sampling.methods import check_options, function_of, select, takes_process
@@ -104,6 +104,7 @@ def select_over(
             joint.Plan(seed=seed, **of_plan),
             with_options(**others),
             method=method,
+            known=_known(times),
         )
     function = function_of(method)
     check_options(method, function, options)
@@ -124,14 +125,23 @@ def _select_each(
     job: Job, method: str, seed: int, times: F64 | None, options: dict[str, Any]
 ) -> Selection:
     """One selection a process, put together."""
-    ends = np.cumsum([len(process.slices) for process in job.processes])
-    own = [None] * len(ends) if times is None else np.split(times, ends[:-1], axis=1)
+    own = [None] * len(job.processes) if times is None else _by_process(job, times)
     return parts.joined(
         [
             _select_one(process, method, seed, part, options)
             for process, part in zip(job.processes, own, strict=True)
         ]
     )
+
+
+def _by_process(job: Job, times: F64) -> list[F64]:
+    """Times of the job's slices, float64[repeats, slices], process by process."""
+    ends = np.cumsum([len(process.slices) for process in job.processes])
+    return np.split(times, ends[:-1], axis=1)
+
+
+def _known(times: F64 | None) -> Known | None:
+    return None if times is None else Known.of(times)
 
 
 def _identity(job: Job, run: Run) -> dict[str, Any]:
@@ -193,32 +203,80 @@ def select_runs(
     options: Options,
     farm: Farm | None = None,
     method: str = "xpu-point",
+    times: F64 | None = None,
 ) -> Selection:
     """One selection over every process of several run directories (ranks that were profiled one by
-    one, a farm of programs), spread over the farm's workers. Errors as `job.select_job`."""
+    one, a farm of programs), spread over the farm's workers. `times`: of all slices, as
+    `times_of_runs` gives them. Errors as `job.select_job`."""
     if farm is None:
         with Here() as here:
-            return select_runs(paths, plan, options, here, method)
+            return select_runs(paths, plan, options, here, method, times)
     found: list[_Described] = list(farm.get(farm.keep(_describe, paths)))
     _require_alike(paths, found)
-    every = [process for run in found for process in run.processes]
-    # Ranks decide the order, as they do within a run; without ranks the order given.
-    every.sort(key=lambda process: -1 if process.key.rank is None else process.key.rank)
-    labels = labels_of([process.key.rank for process in every])
-    chosen = joint.select_job([p.source for p in every], plan, options, farm, method=method)
+    every = _in_order(found)
+    chosen = joint.select_job(
+        [p.source for p in every], plan, options, farm, method=method, known=_known(times)
+    )
     identity = {
         **found[0].identity,
         "images": sorted({image for run in found for image in run.identity["images"]}),
         "programs": sorted({program for run in found for program in run.identity["programs"]}),
         "sequence": joined_sequences([process.sequence for process in every]),
-        "processes": [
-            replace(process.key, label=label).as_json()
-            for process, label in zip(every, labels, strict=True)
-        ],
+        "processes": [process.key.as_json() for process in every],
     }
     if "window" in identity:
         identity["window"] = {"spec": identity["window"]["spec"]}  # rows are of one process
     return replace(chosen, identity=identity)
+
+
+def _in_order(found: Sequence[_Described]) -> list[_DescribedProcess]:
+    """The processes of all runs as they are numbered, with labels that tell them apart."""
+    every = [process for run in found for process in run.processes]
+    every.sort(key=lambda process: _place(process.key.rank))
+    labels = labels_of([process.key.rank for process in every])
+    return [
+        replace(process, key=replace(process.key, label=label))
+        for process, label in zip(every, labels, strict=True)
+    ]
+
+
+def _place(rank: int | None) -> int:
+    """Ranks decide the order, as they do within a run; without ranks the order given."""
+    return -1 if rank is None else rank
+
+
+def keys_of_runs(paths: Sequence[str], farm: Farm) -> tuple[Key, ...]:
+    """The processes of several runs, in the order of `select_runs`."""
+    return tuple(one.key for one in _in_order(list(farm.get(farm.keep(_describe, paths)))))
+
+
+def times_of_runs(paths: Sequence[str], farm: Farm, *, needed: bool) -> F64 | None:
+    """Times of all slices of several runs, float64[repeats, slices] in the order of `select_runs`,
+    as many repeats as every run has. Where some run has no timer run of its slices, None, or
+    UsageError when they are `needed`."""
+    found = list(farm.get(farm.keep(_times_of, paths)))
+    untimed = [path for path, own in zip(paths, found, strict=True) if own is None]
+    if untimed and needed:
+        raise UsageError(
+            f"{untimed[0]} holds no timer run of its slices, and a target error or a budget needs "
+            "those of every run: record them with xpuprof run, or name their folders with --times"
+        )
+    if untimed:
+        return None
+    parts = sorted((part for own in found for part in own), key=lambda part: _place(part[0]))
+    repeats = min(len(times) for _, times in parts)
+    return np.concatenate([times[:repeats] for _, times in parts], axis=1)
+
+
+def _times_of(path: str) -> list[tuple[int | None, F64]] | None:
+    """Rank and times of each process of a run."""
+    run = Run.open(path)
+    job = profiled_job(run)
+    times = run_times(run, len(job.slices))
+    if times is None:
+        return None
+    parts = _by_process(job, times)
+    return [(key.rank, part) for key, part in zip(job.keys, parts, strict=True)]
 
 
 def _require_alike(paths: Sequence[str], found: Sequence[_Described]) -> None:
@@ -247,20 +305,52 @@ def _describe(path: str) -> _Described:
     return _Described(_identity(job, run), processes)
 
 
-def run_stability(run: Run, method: str, *, seed: int, **options: Any) -> list[Stability]:
-    """How far a clustering selection of the run moves over seeds and bootstrap samples."""
+def run_stability(
+    run: Run,
+    method: str,
+    *,
+    seed: int,
+    times: F64 | None,
+    processes: Processes = "job",
+    **options: Any,
+) -> list[Stability]:
+    """How far a clustering selection of the run moves over seeds and bootstrap samples; of each of
+    its processes where each has a selection of its own. `times`: float64[repeats, slices]."""
+    job = profiled_job(run)
+    if not (job.several and processes == "each"):
+        return _stability(job.processes, method, seed, _known(times), options)
+    own = [None] * len(job.processes) if times is None else _by_process(job, times)
+    return [
+        replace(one, kind=f"{one.kind}, {key.label}")
+        for process, key, part in zip(job.processes, job.keys, own, strict=True)
+        for one in _stability([process], method, seed, _known(part), options)
+    ]
+
+
+def runs_stability(
+    paths: Sequence[str], method: str, *, seed: int, times: F64 | None, **options: Any
+) -> list[Stability]:
+    """The same of the joint selection over several runs, whose profiles are read here. `times`: as
+    `times_of_runs` gives them."""
+    found = [profiled_job(Run.open(path)) for path in paths]
+    every = [one for job in found for one in zip(job.keys, job.processes, strict=True)]
+    every.sort(key=lambda one: _place(one[0].rank))
+    return _stability([process for _, process in every], method, seed, _known(times), options)
+
+
+def _stability(
+    processes: Sequence[Process],
+    method: str,
+    seed: int,
+    known: Known | None,
+    options: dict[str, Any],
+) -> list[Stability]:
     if not takes_process(method):
         raise UsageError(f"--stability is for clustering methods; {method} draws its samples")
-    job = profiled_job(run)
-    if job.several:
-        raise UsageError(
-            "--stability is of one process; this run has several: profile one of them alone"
-        )
-    times = run_times(run, len(job.slices))
-    make, settings = xpu_point.prepare(job.processes[0], method, options)
+    make, settings = xpu_point.prepare(processes, method, options)
     return [
-        over_seeds(make, settings, seed, times),
-        over_bootstraps(make(seed), settings, seed, times),
+        over_seeds(make, settings, seed, known),
+        over_bootstraps(make(seed), settings, seed, known),
     ]
 
 

@@ -82,6 +82,21 @@ def floor_of(measured: F64) -> float:
     return -math.inf if (measured < 0.0).any() else float(measured.sum())
 
 
+def one_run_error(selection: Selection, times: F64, confidence: float = 0.95) -> float:
+    """How far the projection from the representatives of one later run alone may lie from that
+    run's total, a fraction of it. `times`: float64[repeats, slices], two repeats at least.
+
+    The repeats' own errors, each of its representatives against its total, vary about their mean;
+    one more lies within t s sqrt(1 + 1 / n) of it.
+    """
+    multiplier = np.array([r.multiplier for r in selection.representatives])
+    chosen = [r.slice for r in selection.representatives]
+    errors = times[:, chosen] @ multiplier / times.sum(axis=1) - 1.0
+    runs = len(errors)
+    quantile = _student(confidence, runs - 1) * math.sqrt(1.0 + 1.0 / runs)
+    return abs(float(errors.mean())) + quantile * float(errors.std(ddof=1))
+
+
 def estimate_part(
     selection: Selection, slice_times: F64, rows: slice, confidence: float = 0.95
 ) -> Estimate:
