@@ -69,7 +69,8 @@ enum xp_event_tag {
    * the process and its ancestors, nearest first; start in clock ticks since boot), tsc_load (the
    * stream began), age_ns (of the process then), tsc_exit, clock_error_ticks (of device stamps:
    * half the widest bracket around a correlation), window (what was asked for; none: the whole
-   * process is in the profile), ended (after the window). */
+   * process is in the profile), ended (after the window), went_on (why it was not, though that was
+   * asked for). */
   XP_EV_META = 1,
   /* PROGRAM: varint program id (dense, from 0), 16 bytes hash of the program as the driver
    * received it (source or IL, and build options), u8 kind (enum xp_program_kind), str origin. */
