@@ -11,12 +11,14 @@
  *   states   one word a work-item of a slot, zero before the launch: accesses in the low half, the
  *            number of its chunk under way in the high half (CLINST_NO_CHUNK: it found no room)
  *   chunks   CLINST_CHUNK_WORDS each: a tag (the work-item's place among the states, and in the
- * high half the number of the chunk among those of the work-item), then entries
+ *            high half the number of the chunk among those of the work-item), then entries; those
+ *            of the levels, then those that are reserved
  *
  * A work-group whose linear id is a multiple of STEP is recorded, in slot id / STEP. Each level has
  * its own chunks, taken in no particular order with an atomic counter; a counter that passed CHUNKS
  * tells that some work-item of the level found no room. Whether it does depends on what the groups
- * of the level access in all, never on the order in which they run. */
+ * of the level access in all, never on the order in which they run. The first chunks of the
+ * work-items of slot 0 are reserved for them, so that what they access first is always there. */
 #ifndef XPUPROF_ACCESS_AREA_H
 #define XPUPROF_ACCESS_AREA_H
 
@@ -32,10 +34,16 @@ enum clinst_access_word {
   CLINST_ACCESS_LEVELS_AT = 2, /* where each part begins in the area */
   CLINST_ACCESS_STATES_AT = 3,
   CLINST_ACCESS_CHUNKS_AT = 4,
-  CLINST_ACCESS_COPIED = 5, /* elements that asynchronous copies moved, in all groups: the low 32 */
-  CLINST_ACCESS_COPIED_HIGH = 6, /* bits of these two words */
-  CLINST_ACCESS_NOWHERE = 7,     /* what is written here is of no use */
-  CLINST_ACCESS_TAKEN = 8, /* a counter of taken chunks a level, in the low half of its word */
+  /* Elements that asynchronous copies moved, in all groups: the low 32 bits of these two words. */
+  CLINST_ACCESS_COPIED = 5,
+  CLINST_ACCESS_COPIED_HIGH = 6,
+  CLINST_ACCESS_NOWHERE = 7, /* what is written here is of no use */
+  /* Chunks that are reserved for each work-item of slot 0; the number of the first: the first ones
+   * of so many work-items stand one behind the other, then their second ones ... */
+  CLINST_ACCESS_RESERVED = 8,
+  CLINST_ACCESS_RESERVED_AT = 9,
+  CLINST_ACCESS_RESERVED_ITEMS = 10,
+  CLINST_ACCESS_TAKEN = 11, /* a counter of taken chunks a level, in the low half of its word */
   CLINST_ACCESS_BASES = CLINST_ACCESS_TAKEN + CLINST_MOST_LEVELS,
 };
 

@@ -59,6 +59,8 @@ def accesses(kernel: str, buffers: str, size: tuple[int, ...], item: tuple[int, 
             x, y = item
             row = [at(1, 4 * (y * size[0] + x)), at(0, 4 * y), ("one_line", 0, 4)]
             return [*row, at(2, 4 * (x * size[1] + y))]
+        case "walk":
+            return [*(at(0, 4 * ((i * 37 + j * 11) % 2048)) for j in range(300)), at(1, 4 * i)]
         case "copies":
             group, first = divmod(i, local[0])
             read = [at(0, 4 * (100 * group + n)) for n in range(first, 100, local[0])]
@@ -99,12 +101,14 @@ def warps_of(local: tuple[int, ...], sub_group: int) -> list[range]:
 
 
 def touched(kernel: str, buffers: str, size: tuple[int, ...], local: tuple[int, ...],
-            groups: Iterable[int], sub_group: int = 0) -> Iterable[tuple[str, int]]:  # fmt: skip
+            groups: Iterable[int], sub_group: int = 0,
+            most: int | None = None) -> Iterable[tuple[str, int]]:  # fmt: skip
     """Lines in canonical order: group by group, the warps taking turns, a step being the n-th
-    accesses of a warp's work-items, each line once."""
+    accesses of a warp's work-items, each line once; at most the first `most` of a work-item."""
     for group in groups:
         items = [
-            accesses(kernel, buffers, size, item, local) for item in work_items(group, size, local)
+            accesses(kernel, buffers, size, item, local)[:most]
+            for item in work_items(group, size, local)
         ]
         for n in range(max(map(len, items))):
             for warp in warps_of(local, sub_group):
@@ -217,20 +221,29 @@ def test_same_where_the_device_has_memory_of_its_own(
 
 @KEPT
 def test_too_little_room(tmp_path: Path, kept: Mapping[str, str]) -> None:
-    """GIVEN room for a part of the accesses THEN evenly spaced groups are recorded, the share is
-    told, and their vector is the model's."""
+    """GIVEN room for a part of the accesses THEN evenly spaced groups are recorded or, where not
+    one has room, what the first group's work-items access first; the share is told, and the vector
+    is the model's."""
     ran = recorded(tmp_path, 30_000, 2, kept)[0]
     found, warps = found_in(ran), sub_groups(ran)
     stack = Stack()
     for row, (kernel, buffers, size, local) in enumerate(patterns.LAUNCHES):
-        groups, kept = groups_of(size, local), int(found.recorded_groups[row])
+        groups, whole = groups_of(size, local), int(found.recorded_groups[row])
         assert found.groups[row] == groups
-        spacing = next((1 << n for n in range(20) if -(-groups >> n) == kept), 0)
-        chosen = range(0, groups, spacing) if kept else range(0)
-        expected = stack.histogram(touched(kernel, buffers, size, local, chosen, warps[row]))
+        spacing = next((1 << n for n in range(20) if -(-groups >> n) == whole), 0)
+        chosen = range(0, groups, spacing) if whole else range(1)
+        items = work_items(0, size, local)
+        made = [len(accesses(kernel, buffers, size, item, local)) for item in items]
+        most = None
+        if not whole:  # as many of each work-item, in chunks of seven
+            share = int(found.recorded[row])
+            most = next(n for n in range(0, 700, 7) if sum(min(n, m) for m in made) >= share)
+        expected = stack.histogram(touched(kernel, buffers, size, local, chosen, warps[row], most))
         assert found.count[row].tolist() == expected.tolist(), (row, kernel)
-        assert (found.recorded[row] < found.accesses[row]) == (kept < groups)
+        assert (found.recorded[row] < found.accesses[row]) == (whole < groups)
     assert 0 < found.recorded_groups[0] < found.groups[0]
+    (walk,) = (row for row, launch in enumerate(patterns.LAUNCHES) if launch[0] == "walk")
+    assert found.recorded_groups[walk] == 0 < found.recorded[walk] < found.accesses[walk]
 
 
 def test_output_is_the_native_one(tmp_path: Path) -> None:

@@ -12,9 +12,12 @@ from signature_data import process_of
 
 from xpuprof.errors import InputError, UsageError
 from xpuprof.formats import ldv
+from xpuprof.report.memory import missing_distances
+from xpuprof.report.result import warnings
 from xpuprof.sampling import job, methods
 from xpuprof.sampling.cluster_method import with_options
 from xpuprof.signature.matrix import MEMORY_WEIGHT, xpu_signature
+from xpuprof.timing.choose import profiled_job
 from xpuprof.timing.slices import main_process
 from xpuprof.trace.run import Run
 from xpuprof.trace.tables import DeviceDistances, Process, StackDistances
@@ -57,6 +60,24 @@ def test_tables(tmp_path: Path) -> None:
     assert (found.groups.tolist(), found.recorded_groups.tolist()) == ([2, 4], [2, 1])
     assert (found.beyond.tolist(), found.forgot.tolist()) == ([False, True], [False, True])
     assert [np.flatnonzero(row).tolist() for row in found.count] == [[7], [0, 63]]
+
+
+def test_what_is_missing_is_said(tmp_path: Path) -> None:
+    """GIVEN launches that were not recorded whole THEN the run's doubts say so, by reason."""
+    records = [
+        *traces.events()[:-1],
+        traces.device_ldv(0, [(7, 1)], 9, 3, (2, 1)),
+        traces.device_ldv(2, [(0, 5), (63, 2)], 40, 7, (4, 1), flags=3),
+        traces.events()[-1],
+    ]
+    found = warnings(profiled_job(Run.open(traces.write_run(tmp_path / "run", records, None))))
+    said = [text.removeprefix("stack distances of ") for text in found if "distances" in text]
+    assert said == [
+        "2 launches recorded in part: room was short, or the next replay came too soon",
+        "1 launch with accesses that cannot be recorded (pipes, some of images)",
+        "1 launch with lines forgotten, for there were too many",
+    ]
+    assert missing_distances({}) == []
 
 
 def test_files(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import click
 
 from xpuprof.cli import options
 from xpuprof.engines.filters import settings_text
+from xpuprof.report.memory import missing_distances
 from xpuprof.report.text import (
     count,
     number_of,
@@ -119,13 +120,7 @@ def _memory(memory: dict[str, Any]) -> list[tuple[str, str]]:
             f"{count(device['cold'])} new"
         )
         rows.append(("memory", text))
-        for key, why in (
-            ("in_part", "recorded in part, for want of room"),
-            ("beyond", "have accesses that cannot be recorded (pipes, some of images)"),
-            ("forgot", "ran with lines forgotten, for there were too many"),
-        ):
-            if device[key]:
-                rows.append(("", f"{count(device[key])} launches {why}"))
+        rows += [("", sentence) for sentence in missing_distances(memory)]
     return rows
 
 

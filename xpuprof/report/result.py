@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from xpuprof.report.memory import missing_distances
 from xpuprof.report.text import count, number_of, percent, seconds, shorten, table
 from xpuprof.sampling.estimate import Estimate
 from xpuprof.sampling.selection import EXIT_KERNEL, NO_KERNELS, Selection
@@ -18,7 +19,7 @@ from xpuprof.sampling.times import typical_times
 from xpuprof.timing.extrapolate import sampling_error, speedup
 from xpuprof.timing.processes import Job
 from xpuprof.timing.shares import Share, slowest
-from xpuprof.trace.summary import NO_LAUNCH, NO_LAUNCH_YET, reasons_of
+from xpuprof.trace.summary import NO_LAUNCH, NO_LAUNCH_YET, memory_summary, reasons_of
 from xpuprof.trace.tables import Execution, Process
 from xpuprof.trace.window import window_facts
 
@@ -172,6 +173,10 @@ def warnings(job: Job) -> list[str]:
     found = [
         f"{count(number)} launches ran uninstrumented: {reason}"
         for reason, number in uninstrumented(job).items()
+    ]
+    found += [
+        f"stack distances of {sentence}"
+        for sentence in missing_distances(memory_summary(job.processes))
     ]
     metas = [process.meta for process in job.processes]
     if any("went_on" in meta for meta in metas):

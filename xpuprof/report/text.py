@@ -34,8 +34,8 @@ def count(value: int) -> str:
 
 
 def number_of(value: int, noun: str) -> str:
-    """`1 slice`, `2,000 slices`, `2 processes`."""
-    plural = noun + ("es" if noun.endswith("s") else "s")
+    """`1 slice`, `2,000 slices`, `2 processes`, `2 launches`."""
+    plural = noun + ("es" if noun.endswith(("s", "ch")) else "s")
     return f"{count(value)} {noun if value == 1 else plural}"
 
 

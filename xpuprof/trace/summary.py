@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,7 @@ def _described(execution: Execution, processes: list[Process]) -> dict[str, Any]
         "threads": sum(len(process.threads) for process in processes),
         "warps": int(slices["warps"].sum()),
         "processes": [process.name for process in processes],
-        "memory": _memory(processes),
+        "memory": memory_summary(processes),
         "cpu": {
             "engine": execution.record.get("cpu_engine", "none"),
             "version": meta.get("cpu_engine_version", ""),
@@ -106,7 +107,7 @@ def _described(execution: Execution, processes: list[Process]) -> dict[str, Any]
     }
 
 
-def _memory(processes: list[Process]) -> dict[str, Any]:
+def memory_summary(processes: Sequence[Process]) -> dict[str, Any]:
     """What is known of stack distances; empty without --memory. Shares are of accesses."""
     result: dict[str, Any] = {}
     own = [process.distances.count for process in processes if process.distances is not None]

@@ -352,8 +352,9 @@ class Recorder {
       return llvm::BasicBlock::Create(module_.getContext(), name, made);
     };
     auto *entry = block("entry"), *state = block("state"), *fresh = block("fresh"),
-         *look = block("look"), *take = block("take"), *tag = block("tag"), *have = block("have"),
-         *put = block("put"), *count = block("count"), *end = block("end");
+         *own_one = block("own"), *shared = block("shared"), *look = block("look"),
+         *take = block("take"), *tag = block("tag"), *have = block("have"), *put = block("put"),
+         *count = block("count"), *end = block("end");
     Value *area = made->getArg(0), *slot = made->getArg(1), *item = made->getArg(2);
     auto *none = b_.getInt32(CLINST_NO_CHUNK);
 
@@ -370,7 +371,21 @@ class Recorder {
     Value *place = b_.CreateURem(n, room);
     b_.CreateCondBr(b_.CreateICmpEQ(place, b_.getInt32(0)), fresh, have);
 
-    b_.SetInsertPoint(fresh);  // a work-item that found no room once asks no more
+    b_.SetInsertPoint(fresh);
+    Value *ordinal = b_.CreateZExt(b_.CreateUDiv(n, room), word());
+    Value *is_own =
+        b_.CreateAnd(b_.CreateICmpEQ(slot, number(0)),
+                     b_.CreateICmpULT(ordinal, load(area, number(CLINST_ACCESS_RESERVED))));
+    b_.CreateCondBr(is_own, own_one, shared);
+
+    b_.SetInsertPoint(own_one);
+    Value *before_it = b_.CreateMul(ordinal, load(area, number(CLINST_ACCESS_RESERVED_ITEMS)));
+    Value *own_chunk = b_.CreateTrunc(
+        b_.CreateAdd(b_.CreateAdd(load(area, number(CLINST_ACCESS_RESERVED_AT)), before_it), item),
+        b_.getInt32Ty());
+    b_.CreateBr(tag);
+
+    b_.SetInsertPoint(shared);  // a work-item that found no room once asks no more
     b_.CreateCondBr(b_.CreateICmpEQ(chunk, none), have, look);
 
     b_.SetInsertPoint(look);
@@ -385,28 +400,30 @@ class Recorder {
 
     b_.SetInsertPoint(take);
     Value *own = call(atomic_add(), {counter, b_.getInt32(1)});
+    Value *before = b_.CreateMul(b_.CreateTrunc(level, b_.getInt32Ty()), all);
+    Value *taken_chunk = b_.CreateAdd(before, own);
     b_.CreateCondBr(b_.CreateICmpULT(own, all), tag, have);
 
     b_.SetInsertPoint(tag);
-    Value *before = b_.CreateMul(b_.CreateTrunc(level, b_.getInt32Ty()), all);
-    Value *taken_chunk = b_.CreateAdd(before, own);
+    llvm::PHINode *tagged = b_.CreatePHI(b_.getInt32Ty(), 2);
+    tagged->addIncoming(own_chunk, own_one);
+    tagged->addIncoming(taken_chunk, take);
     Value *chunks_at = load(area, number(CLINST_ACCESS_CHUNKS_AT));
     auto start_of = [&](Value *which) {
       Value *offset = b_.CreateMul(b_.CreateZExt(which, word()), number(CLINST_CHUNK_WORDS));
       return b_.CreateAdd(chunks_at, offset);
     };
-    Value *ordinal = b_.CreateZExt(b_.CreateUDiv(n, room), word());
     b_.CreateStore(b_.CreateOr(b_.CreateShl(ordinal, number(32)), item),
-                   b_.CreateGEP(word(), area, start_of(taken_chunk)));
+                   b_.CreateGEP(word(), area, start_of(tagged)));
     b_.CreateBr(have);
 
     b_.SetInsertPoint(have);
     llvm::PHINode *current = b_.CreatePHI(b_.getInt32Ty(), 5);
     current->addIncoming(chunk, state);
-    current->addIncoming(none, fresh);
+    current->addIncoming(none, shared);
     current->addIncoming(none, look);
     current->addIncoming(none, take);
-    current->addIncoming(taken_chunk, tag);
+    current->addIncoming(tagged, tag);
     b_.CreateCondBr(b_.CreateICmpEQ(current, none), count, put);
 
     b_.SetInsertPoint(put);

@@ -17,6 +17,7 @@ AccessLayout with_step(const Geometry &geometry, bool local_known, uint64_t most
   uint64_t total = geometry.global[0] * geometry.global[1] * geometry.global[2];
   uint64_t groups = local_known ? geometry.n_groups() : total;
   layout.slots = divided(groups, step);
+  layout.items = items;
   // Not known: the groups' sizes add up to the launch's, rounded up in each dimension.
   layout.states = local_known ? layout.slots * items : divided(2 * total, step) + items;
   layout.levels_at = CLINST_ACCESS_BASES + pointers;
@@ -30,15 +31,20 @@ AccessLayout with_step(const Geometry &geometry, bool local_known, uint64_t most
 AccessLayout AccessLayout::of(const Geometry &geometry, bool local_known, uint64_t most_items,
                               uint64_t pointers, uint64_t room) {
   constexpr uint64_t share_of_chunks = 4;  // the rest may take a quarter of the room
+  constexpr uint64_t share_of_reserved = 4;
   constexpr uint64_t widest_step = uint64_t{1} << 62;
   uint64_t step = 1;
   AccessLayout layout = with_step(geometry, local_known, most_items, pointers, step);
   while (layout.chunks_at > room / share_of_chunks && step < widest_step)
     layout = with_step(geometry, local_known, most_items, pointers, step *= 2);
   while (layout.levels < CLINST_MOST_LEVELS && layout.slots >> layout.levels) layout.levels++;
-  if (room > layout.chunks_at)
-    layout.level_chunks = (room - layout.chunks_at) / CLINST_CHUNK_WORDS / layout.levels;
-  layout.words = layout.chunks_at + layout.levels * layout.level_chunks * CLINST_CHUNK_WORDS;
+  uint64_t chunks = room > layout.chunks_at ? (room - layout.chunks_at) / CLINST_CHUNK_WORDS : 0;
+  layout.reserved = chunks / share_of_reserved / layout.items;
+  chunks -= layout.reserved * layout.items;
+  layout.level_chunks = chunks / layout.levels;
+  layout.words =
+      layout.chunks_at +
+      (layout.levels * layout.level_chunks + layout.reserved * layout.items) * CLINST_CHUNK_WORDS;
   return layout;
 }
 
@@ -64,6 +70,9 @@ void AccessLayout::prepare(uint64_t *area) const {
   area[CLINST_ACCESS_LEVELS_AT] = levels_at;
   area[CLINST_ACCESS_STATES_AT] = states_at;
   area[CLINST_ACCESS_CHUNKS_AT] = chunks_at;
+  area[CLINST_ACCESS_RESERVED] = reserved;
+  area[CLINST_ACCESS_RESERVED_AT] = reserved_at();
+  area[CLINST_ACCESS_RESERVED_ITEMS] = items;
   for (uint64_t slot = 0; slot < slots; slot++) area[levels_at + slot] = level_of(slot);
   std::fill_n(area + states_at, states, 0);
 }

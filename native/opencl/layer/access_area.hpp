@@ -16,6 +16,8 @@ namespace layer {
 struct AccessLayout {
   uint64_t step = 1, levels = 1, level_chunks = 0;
   uint64_t slots = 0, states = 0;  // at most: the local size may not be known yet
+  uint64_t items = 0;              // of a group, at most
+  uint64_t reserved = 0;           // chunks for each work-item of the first group
   uint64_t levels_at = 0, states_at = 0, chunks_at = 0, words = 0;
 
   // For a launch of `geometry` on at most `room` words; of an unknown local size only an upper
@@ -29,6 +31,7 @@ struct AccessLayout {
   // and the level from which on all had room.
   uint64_t taken(const uint64_t *area, uint64_t level) const;
   uint64_t lowest_kept(const uint64_t *area) const;
+  uint64_t reserved_at() const { return levels * level_chunks; }  // number of the first such chunk
 };
 
 }  // namespace layer

@@ -17,14 +17,20 @@ AccessOrder::AccessOrder(const uint64_t *area, const AccessLayout &layout, const
   uint64_t slots = (geometry.n_groups() + layout.step - 1) / layout.step;
   if (slots > layout.slots || slots * items_ > layout.states) return;
   lowest_ = static_cast<unsigned>(layout.lowest_kept(area));
-  if (lowest_ == layout.levels) return;  // even the last level ran over
-  kept_ = ((slots - 1) >> lowest_) + 1;
+  if (lowest_ == layout.levels) {  // even the last level ran over: the first group's beginning
+    most_ = layout.reserved * CLINST_CHUNK_ENTRIES;
+    kept_ = most_ ? 1 : 0;
+  } else {
+    kept_ = ((slots - 1) >> lowest_) + 1;
+  }
   if (find_chunks()) return;
   kept_ = recorded_ = 0;  // the program wrote over what is ours
 }
 
 uint64_t AccessOrder::accesses(uint64_t kept, uint64_t item) const {
-  return static_cast<uint32_t>(area_[layout_.states_at + (kept << lowest_) * items_ + item]);
+  uint64_t made =
+      static_cast<uint32_t>(area_[layout_.states_at + (kept << lowest_) * items_ + item]);
+  return most_ ? std::min(made, most_) : made;
 }
 
 // Chunks were taken in the order in which work-items happened to run; their tags tell whose they
@@ -37,24 +43,30 @@ bool AccessOrder::find_chunks() {
     recorded_ += n;
     first_[i] = static_cast<uint32_t>(total);
     total += chunks_for(n);
-    if (total > layout_.levels * layout_.level_chunks) return false;
+    if (total > layout_.reserved_at() + layout_.reserved * layout_.items) return false;
   }
   first_.back() = static_cast<uint32_t>(total);
   chunks_.assign(total, no_chunk);
-  for (uint64_t level = lowest_; level < layout_.levels; level++) {
-    for (uint64_t c = 0; c < layout_.taken(area_, level); c++) {
-      uint64_t chunk = level * layout_.level_chunks + c;
-      uint64_t tag = area_[layout_.chunks_at + chunk * CLINST_CHUNK_WORDS];
-      uint64_t slot = static_cast<uint32_t>(tag) / items_,
-               item = static_cast<uint32_t>(tag) % items_;
-      uint64_t kept = slot >> lowest_;
-      if (kept >= kept_ || kept << lowest_ != slot) return false;
-      uint64_t place = first_[kept * items_ + item] + (tag >> 32);
-      if (place >= first_[kept * items_ + item + 1]) return false;
-      chunks_[place] = static_cast<uint32_t>(chunk);
-    }
+  for (uint64_t level = lowest_; level < layout_.levels; level++)
+    for (uint64_t c = 0; c < layout_.taken(area_, level); c++)
+      if (!find_chunk(level * layout_.level_chunks + c)) return false;
+  for (uint64_t item = 0; kept_ && item < items_; item++) {
+    uint64_t own = std::min(chunks_for(accesses(0, item)), layout_.reserved);
+    for (uint64_t c = 0; c < own; c++)
+      if (!find_chunk(layout_.reserved_at() + c * layout_.items + item)) return false;
   }
   return std::find(chunks_.begin(), chunks_.end(), no_chunk) == chunks_.end();
+}
+
+bool AccessOrder::find_chunk(uint64_t chunk) {
+  uint64_t tag = area_[layout_.chunks_at + chunk * CLINST_CHUNK_WORDS];
+  uint64_t slot = static_cast<uint32_t>(tag) / items_, item = static_cast<uint32_t>(tag) % items_;
+  uint64_t kept = slot >> lowest_;
+  if (kept >= kept_ || kept << lowest_ != slot) return false;
+  uint64_t place = first_[kept * items_ + item] + (tag >> 32);
+  if (place >= first_[kept * items_ + item + 1]) return false;
+  chunks_[place] = static_cast<uint32_t>(chunk);
+  return true;
 }
 
 AccessEntry AccessOrder::entry(uint64_t place, uint64_t number) const {

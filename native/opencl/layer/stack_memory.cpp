@@ -315,6 +315,13 @@ bool records_arrived(Recording *recording) {
       parts.push_back(
           {recording->at + layout.chunks_at + level * layout.level_chunks * CLINST_CHUNK_WORDS,
            taken * CLINST_CHUNK_WORDS});
+  uint64_t most = 0;  // accesses of a work-item of the first group
+  for (uint64_t item = 0; item < std::min(layout.items, layout.states); item++)
+    most = std::max<uint64_t>(most, static_cast<uint32_t>(records[layout.states_at + item]));
+  uint64_t own = std::min(layout.reserved, most / CLINST_CHUNK_ENTRIES + 1);
+  if (most && own)
+    parts.push_back({recording->at + layout.chunks_at + layout.reserved_at() * CLINST_CHUNK_WORDS,
+                     own * layout.items * CLINST_CHUNK_WORDS});
   return area.arrived(parts);
 }
 

@@ -54,6 +54,12 @@ kernel void tiles(constant float *scale, global const float *a, global float *c)
   size_t x = get_global_id(0), y = get_global_id(1), width = get_global_size(0);
   c[x * get_global_size(1) + y] = a[y * width + x] * scale[y] * one_line[x % 4];
 }
+kernel void walk(global const float *a, global float *c) {
+  int i = get_global_id(0);
+  float sum = 0.0f;
+  for (int j = 0; j < 300; j++) sum += a[(i * 37 + j * 11) % 2048];
+  c[i] = sum;
+}
 kernel void copies(global const float *a, global float *c, local float *part) {
   event_t done = async_work_group_copy(part, a + get_group_id(0) * 100, 100, 0);
   wait_group_events(1, &done);
@@ -74,6 +80,7 @@ LAUNCHES = [
     ("tiles", "KAC", (40, 20), (10, 5)),
     ("stream", "DBC", (1024,), (64,)),  # D: a part of A
     ("stream", "ABC", (2048,), (256,)),
+    ("walk", "AC", (64,), (32,)),  # two groups of many accesses
     ("copies", "AC", (480,), (48,)),  # copied by ten groups of work-items that get unlike shares
 ]
 SIZES = {"A": 2048 * 4, "B": 2048 * 4, "C": 2048 * 4, "I": 2048 * 4, "H": 7 * 64, "R": 96 * 24}
