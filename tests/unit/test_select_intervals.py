@@ -10,7 +10,7 @@ import pytest
 from xpuprof.errors import InputError
 from xpuprof.sampling.selection import Marker, Representative, Selection
 from xpuprof.sampling.times import typical_times
-from xpuprof.timing.intervals import estimate
+from xpuprof.timing.intervals import estimate, one_run_error
 
 
 def random_selection(sizes, counts, rng):
@@ -117,6 +117,21 @@ def test_coverage_of_one_more_run_and_of_what_is_typical(differ, repeats, all_ti
         next_run += answer.low <= runs[repeats].sum() <= answer.high
         typical += answer.low <= typical_times(runs[repeats:]).sum() <= answer.high
     assert min(next_run, typical) / draws >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / draws)
+
+
+@pytest.mark.parametrize("repeats", [2, 3, 8])
+def test_the_error_told_for_a_single_run_holds(repeats):
+    """Of one more run, whose slices vary by two fifths, some of them a hundredfold."""
+    rng = np.random.default_rng(9)
+    hits, draws = 0, 300
+    for _ in range(draws):
+        runs = rng.lognormal(0, 0.4, (repeats + 1, 402))
+        runs[rng.random(runs.shape) < 0.002] *= 100.0
+        chosen = random_selection((1, 300, 100, 1), (1, 8, 8, 1), rng)
+        projected = sum(runs[-1][r.slice] * r.multiplier for r in chosen.representatives)
+        error = abs(projected / runs[-1].sum() - 1.0)
+        hits += error <= one_run_error(chosen, runs[:-1])
+    assert hits / draws >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / draws)
 
 
 def test_a_slow_start_does_not_make_up_for_fast_kernels():

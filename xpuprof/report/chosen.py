@@ -35,7 +35,7 @@ class Chosen:
     next_run: Estimate | None = None
     """With an interval for one more run; None where fewer than two were timed."""
     one_run_error: float | None = None
-    """See `timing.intervals.one_run_error`."""
+    """See `timing.intervals.one_run_error`; where a target error was asked for."""
     measured: float | None = None
     """With the estimate: what it would be if every slice were measured."""
     metric: str = "time"
@@ -57,7 +57,7 @@ def with_times(
         return chosen
     measured = float(typical_times(times).sum())
     selection, several = chosen.selection, len(times) > 1
-    error = intervals.one_run_error(selection, times) if several else None
+    error = intervals.one_run_error(selection, times) if several and target else None
     return replace(
         chosen,
         estimate=intervals.estimate(selection, times),
@@ -110,6 +110,7 @@ def as_json(chosen: Chosen) -> dict[str, Any]:
         result["confidence"] = estimate.confidence
     if chosen.next_run is not None:
         result["next_run_interval_s"] = [chosen.next_run.low, chosen.next_run.high]
+    if chosen.one_run_error is not None:
         result["one_run_error"] = chosen.one_run_error
     if chosen.stability:
         result["stability"] = {s.kind: s.as_json() for s in chosen.stability}

@@ -86,15 +86,20 @@ def one_run_error(selection: Selection, times: F64, confidence: float = 0.95) ->
     """How far the projection from the representatives of one later run alone may lie from that
     run's total, a fraction of it. `times`: float64[repeats, slices], two repeats at least.
 
-    The repeats' own errors, each of its representatives against its total, vary about their mean;
-    one more lies within t s sqrt(1 + 1 / n) of it.
+    The larger of two estimates. The repeats' own errors, each of its representatives against its
+    total, vary about their mean; one more lies within t s sqrt(1 + 1 / n) of it. And the mean
+    half-width of the single repeats' intervals, which also counts in disturbances that have hit
+    other slices so far.
     """
     multiplier = np.array([r.multiplier for r in selection.representatives])
     chosen = [r.slice for r in selection.representatives]
-    errors = times[:, chosen] @ multiplier / times.sum(axis=1) - 1.0
+    totals = times.sum(axis=1)
+    errors = times[:, chosen] @ multiplier / totals - 1.0
     runs = len(errors)
     quantile = _student(confidence, runs - 1) * math.sqrt(1.0 + 1.0 / runs)
-    return abs(float(errors.mean())) + quantile * float(errors.std(ddof=1))
+    seen = abs(float(errors.mean())) + quantile * float(errors.std(ddof=1))
+    halves = [_known_spread(selection, run, confidence)[0] for run in times]
+    return max(seen, float(np.mean(halves / totals)))
 
 
 def estimate_part(
