@@ -195,6 +195,22 @@ def test_random_interval_covers_a_normal_population() -> None:
     assert held >= 0.91 * 400
 
 
+def test_no_interval_begins_below_what_was_measured() -> None:
+    """GIVEN one slice that takes most of the time WHEN 30 of 2,000 are drawn at random THEN half the
+    width exceeds the value, and the low end is what the drawn slices took, not less than nothing."""
+    times = np.ones(2000)
+    times[7] = 1e6
+    chosen = random_.select(profile_of(times), seed=1, n=30)
+    assert 7 not in {r.slice for r in chosen.representatives}
+    values = {r.slice: float(times[r.slice]) for r in chosen.representatives}
+    answer = stratified.estimate(chosen, values, 0.95)
+    assert answer.low is not None and answer.high is not None
+    assert answer.low == pytest.approx(30.0)
+    assert answer.high > 2 * answer.value
+    negative = {r: -value for r, value in values.items()}
+    assert stratified.estimate(chosen, negative, 0.95).low < -2000.0  # type: ignore[operator]
+
+
 def test_same_seed_same_selection_other_seed_other_draws() -> None:
     profile = profile_of(np.random.default_rng(1).lognormal(0, 1, 500))
 
