@@ -196,8 +196,8 @@ def test_random_interval_covers_a_normal_population() -> None:
 
 
 def test_no_interval_begins_below_what_was_measured() -> None:
-    """GIVEN one slice that takes most of the time WHEN 30 of 2,000 are drawn at random THEN half the
-    width exceeds the value, and the low end is what the drawn slices took, not less than nothing."""
+    """GIVEN one slice that takes most of the time WHEN 30 of 2,000 are drawn at random THEN half
+    the width exceeds the value, and the low end is what the drawn slices took."""
     times = np.ones(2000)
     times[7] = 1e6
     chosen = random_.select(profile_of(times), seed=1, n=30)
