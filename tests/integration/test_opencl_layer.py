@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pytest
 from layered import PROGRAMS, Ran, environment, layered, natively, run, warp_atomics
 
-from xpuprof.engines.base import Timer
+from xpuprof.engines.base import Mode, Timer
 from xpuprof.trace.clock import tsc
 from xpuprof.trace.tables import Process
 
@@ -115,6 +115,24 @@ def test_device_stamps_agree_with_the_hosts(cases: Path, tmp_path: Path) -> None
     assert (end >= start).all()
     assert (np.diff(start) >= 0).all()  # one queue, in order
     assert end.max() <= int(copies["tsc_end"].max()) + error
+
+
+TO_DEVICE, TO_HOST, WITHIN = 0, 1, 2
+TRANSFERS = [(TO_DEVICE, 100), (TO_HOST, 200), (TO_DEVICE, 32), (TO_HOST, 24), (WITHIN, 65)]
+TRANSFERS += [(WITHIN, 16), (TO_DEVICE, 64), (TO_HOST, 48), (WITHIN, 16), (WITHIN, 12)]
+TRANSFERS += [(WITHIN, 20), (TO_HOST, 128), (TO_DEVICE, 129), (TO_HOST, 256)]
+"""Where to, and bytes, of each transfer of the case `transfers`; texels have four bytes."""
+
+
+@pytest.mark.parametrize("mode", ["profile", "time"])
+def test_transfers(cases: Path, tmp_path: Path, mode: Mode) -> None:
+    """GIVEN a transfer of each kind THEN each is recorded with its direction and size."""
+    native = natively([cases, "transfers"])
+    ran = layered([cases, "transfers"], tmp_path / "p", mode)
+    same(native, ran)
+    copies = ran.process.copies
+    assert list(zip(copies["direction"], copies["bytes"], strict=True)) == TRANSFERS
+    assert (copies["tsc_end"] >= copies["tsc_start"]).all()
 
 
 # ---- per-warp counts ---------------------------------------------------------------------------

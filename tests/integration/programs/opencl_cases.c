@@ -485,6 +485,53 @@ static void forks(void) {
   show_sink("forks");
 }
 
+/* One transfer of each kind, of unlike sizes: TRANSFERS in test_opencl_layer.py has them. */
+static void transfers(void) {
+  static unsigned char host[4096];
+  static const size_t none[3] = {0, 0, 0};
+  const size_t regions[][3] = {{16, 2, 1}, {8, 3, 1}, {4, 4, 1}, {8, 2, 1}, {4, 3, 1},
+                               {2, 2, 1},  {3, 1, 1}, {5, 1, 1}, {8, 8, 1}};
+  cl_int error;
+  size_t pitch = 0;
+  cl_mem buffers[2], images[2];
+  cl_image_format format = {CL_RGBA, CL_UNSIGNED_INT8};
+  cl_image_desc desc = {.image_type = CL_MEM_OBJECT_IMAGE2D, .image_width = 8, .image_height = 8};
+  for (int i = 0; i < 2; i++) {
+    buffers[i] = clCreateBuffer(context, CL_MEM_READ_WRITE, sizeof host, NULL, &error);
+    must(error, "buffer");
+    images[i] = clCreateImage(context, CL_MEM_READ_WRITE, &format, &desc, NULL, &error);
+    must(error, "image");
+  }
+  cl_mem from = buffers[0], to = buffers[1], image = images[0], other = images[1];
+  cl_command_queue q = queue;
+  must(clEnqueueWriteBuffer(q, from, CL_TRUE, 0, 100, host, 0, NULL, NULL), "write");
+  must(clEnqueueReadBuffer(q, from, CL_FALSE, 0, 200, host, 0, NULL, NULL), "read");
+  must(clEnqueueWriteBufferRect(q, from, CL_TRUE, none, none, regions[0], 64, 0, 64, 0, host, 0,
+                                NULL, NULL),
+       "write");
+  must(clEnqueueReadBufferRect(q, from, CL_TRUE, none, none, regions[1], 64, 0, 64, 0, host, 0,
+                               NULL, NULL),
+       "read");
+  must(clEnqueueCopyBuffer(q, from, to, 0, 0, 65, 0, NULL, NULL), "copy");
+  must(clEnqueueCopyBufferRect(q, from, to, none, none, regions[2], 64, 0, 64, 0, 0, NULL, NULL),
+       "copy");
+  must(clEnqueueWriteImage(q, image, CL_TRUE, none, regions[3], 0, 0, host, 0, NULL, NULL),
+       "write");
+  must(clEnqueueReadImage(q, image, CL_TRUE, none, regions[4], 0, 0, host, 0, NULL, NULL), "read");
+  must(clEnqueueCopyImage(q, image, other, none, none, regions[5], 0, NULL, NULL), "copy");
+  must(clEnqueueCopyImageToBuffer(q, image, to, none, regions[6], 0, 0, NULL, NULL), "copy");
+  must(clEnqueueCopyBufferToImage(q, from, image, 0, none, regions[7], 0, NULL, NULL), "copy");
+  clEnqueueMapBuffer(q, from, CL_TRUE, CL_MAP_READ, 0, 128, 0, NULL, NULL, &error);
+  must(error, "map");
+  clEnqueueMapBuffer(q, to, CL_TRUE, CL_MAP_WRITE, 0, 129, 0, NULL, NULL, &error);
+  must(error, "map");
+  clEnqueueMapImage(q, image, CL_TRUE, CL_MAP_READ, none, regions[8], &pitch, NULL, 0, NULL, NULL,
+                    &error);
+  must(error, "map");
+  must(clFinish(q), "finish");
+  printf("transfers\n");
+}
+
 static void *build_from_cache(void *ended) {
   static unsigned char bytes[1 << 24], *start = bytes;
   FILE *file = fopen(getenv("PROGRAM_CACHE"), "rb");
@@ -639,6 +686,7 @@ static const struct one_case CASES[] = {{"shapes", shapes},
                                         {"no_finish", no_finish},
                                         {"local_memory", local_memory},
                                         {"sub_devices", sub_devices},
+                                        {"transfers", transfers},
                                         {"forks", forks},
                                         {"fork_in_build", fork_in_build},
                                         {"killed", killed},
