@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from clinst import INTEL, Device, Kernel, instrument, warps_of_group
+from clinst import INTEL, POCL, Device, Kernel, instrument, warps_of_group
 
 KERNELS = Path(__file__).parent / "kernels" / "control_flow.cl"
 pytestmark = pytest.mark.opencl
@@ -213,6 +213,38 @@ def fixed(item: Item) -> Walk:
     yield "return"
 
 
+def mixed(item: Item) -> Walk:
+    yield "entry"
+    value = item.data[item.id[0]]
+    if item.n & 1:
+        yield "odd n"
+    yield "odd value?"
+    if value & 1:
+        for j in range(item.n & 7):
+            yield "outer"
+            for _ in range(item.local[0] >> 3):
+                yield "inner"
+                yield "body"
+                if item.n > 50:
+                    yield "n > 50"
+                yield "inner next"
+            yield "inner"
+            yield "value > j?"
+            if value > j:
+                yield "value > j"
+            yield "outer next"
+        yield "outer"
+    yield "before while"
+    while value > 0:
+        yield "while"
+        yield "n > 150?"
+        yield "n > 150" if item.n > 150 else "n <= 150"
+        yield "while next"
+        value -= 2
+    yield "while"
+    yield "return"
+
+
 @dataclass
 class Case:
     """A kernel, its model, the model's block names in the instrumenter's order, and launches."""
@@ -287,6 +319,16 @@ CASES = [
         ["join 0", *(f"{block} {n}" for n in range(1, 12) for block in ("odd", "even", "join"))],
     ),
     Case("fixed", fixed, ["entry", "body", "return"], "in out", [((24, 12), (8, 6))]),
+    Case(
+        "mixed",
+        mixed,
+        [
+            *("entry", "odd n", "odd value?", "outer", "inner", "body", "n > 50", "inner next"),
+            *("value > j?", "value > j", "outer next", "before while", "while", "n > 150?"),
+            *("n > 150", "n <= 150", "while next", "return"),
+        ],
+        "in out n",
+    ),
 ]
 
 
@@ -408,6 +450,42 @@ def check(case, device, native, made, built, launches):
         np.testing.assert_array_equal(counts, modelled(case, kernel, size, local, data.tolist(), n))
 
 
+FUSED = """
+kernel void fused(global const float *in, global float *out, int n) {
+  int i = get_global_id(0);
+  float s = in[i];
+  float4 v = (float4)(s, s + 1, s - 1, -s);
+  double d = s;
+  if (s > 0.25f)
+    for (int k = 0; k < n; k++) {
+      s = 0.37f * s + in[k];
+      v = v * 0.37f + v.yzwx;
+      d = d * 0.37 + in[k];
+    }
+  out[i] = s * in[i] + (float)d + (v.x + v.w * v.z);
+}
+"""
+
+
+@pytest.mark.parametrize("platform", [POCL, pytest.param(INTEL, marks=pytest.mark.intel)])
+def test_results_are_the_programs_own_to_the_last_bit(platform, tmp_path):
+    """GIVEN products and sums that a runtime may fuse THEN the counted kernel fuses the same."""
+    device, source = Device(platform), tmp_path / "fused.cl"
+    source.write_text(FUSED)
+    native = device.build_source(FUSED)
+    made = instrument(source, tmp_path, to=device.form, sub_groups=device.sub_groups(native))
+    size, local = (4096,), (64,)
+    values = np.random.default_rng(5).random(4096, np.float32)
+    in_, outs = device.buffer(values), [device.buffer(0 * values) for _ in range(2)]
+    device.run(native, "fused", [in_, outs[0], np.int32(40)], size, local)
+    kernel = made.kernels["fused"]
+    device.count(
+        device.build_module(made.module), kernel, [in_, outs[1], np.int32(40)], size, local
+    )
+    first, second = (device.read(out, values).view(np.int32) for out in outs)
+    np.testing.assert_array_equal(first, second)
+
+
 def test_probes_are_few(tmp_path):
     """Straight code needs no counter, and a graph never more than edges - blocks + 1."""
     kernels = instrument(KERNELS, tmp_path).kernels
@@ -416,6 +494,13 @@ def test_probes_are_few(tmp_path):
     assert probes["guard"] == probes["branch"] == probes["fixed"] == 1
     assert probes["triangle"] == probes["collatz"] == probes["grid"] == 2
     assert probes["many"] == 11 and kernels["many"].scratch_probes <= 8
+
+
+def test_multiples_cost_the_work_items_nothing(tmp_path):
+    """Trip counts and branches that only the launch decides take no local memory."""
+    kernels = instrument(KERNELS, tmp_path).kernels
+    assert kernels["mixed"].n_probes == 8 and kernels["mixed"].scratch_probes == 3
+    assert kernels["guard"].scratch_probes == 1  # hangs on the work-item
 
 
 def test_mix_adds_up(tmp_path):

@@ -6,6 +6,8 @@
 #include <llvm/IR/CFG.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
+#include <llvm/IR/IntrinsicInst.h>
+#include <llvm/IR/Module.h>
 #include <llvm/Support/raw_ostream.h>
 
 #include <cstring>
@@ -73,6 +75,41 @@ void splat_conditions(llvm::Function &function) {
   }
 }
 
+std::string fma_name(llvm::Type *type) {
+  llvm::Type *element = type->getScalarType();
+  std::string letter = element->isFloatTy() ? "f" : element->isDoubleTy() ? "d" : "Dh";
+  if (auto *vector = llvm::dyn_cast<llvm::FixedVectorType>(type)) {
+    return "_Z3fmaDv" + std::to_string(vector->getNumElements()) + "_" + letter + "S_S_";
+  }
+  return "_Z3fma" + letter + letter + letter;
+}
+
+// What the front end allows to be fused is fused by a runtime that compiles the source itself, on
+// processors that can. SPIR-V cannot say "may be": without this the program's results would differ
+// in their last bits (and `mad` leaves a runtime free to choose from place to place).
+void fuse_multiply_add(llvm::Function &function) {
+  std::vector<llvm::IntrinsicInst *> found;
+  for (llvm::Instruction &instruction : llvm::instructions(function)) {
+    auto *call = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction);
+    if (call && call->getIntrinsicID() == llvm::Intrinsic::fmuladd) found.push_back(call);
+  }
+  for (llvm::IntrinsicInst *call : found) {
+    llvm::Type *type = call->getType();
+    auto callee = function.getParent()->getOrInsertFunction(fma_name(type), type, type, type, type);
+    auto *fma = llvm::cast<llvm::Function>(callee.getCallee());
+    fma->setCallingConv(llvm::CallingConv::SPIR_FUNC);
+    fma->setDoesNotThrow();
+    fma->setDoesNotAccessMemory();
+    llvm::IRBuilder<> builder(call);
+    auto *fused = builder.CreateCall(
+        callee, {call->getArgOperand(0), call->getArgOperand(1), call->getArgOperand(2)});
+    fused->setCallingConv(llvm::CallingConv::SPIR_FUNC);
+    fused->copyFastMathFlags(call);
+    call->replaceAllUsesWith(fused);
+    call->eraseFromParent();
+  }
+}
+
 }  // namespace
 
 std::string to_bitcode(llvm::Module &module) {
@@ -84,11 +121,11 @@ std::string to_bitcode(llvm::Module &module) {
 
 std::string to_spirv(llvm::Module &module) {
   SPIRV::TranslatorOpts options(SPIRV::VersionNumber::SPIRV_1_2);
-  options.setReplaceLLVMFmulAddWithOpenCLMad(false);
   for (llvm::Function &function : module) {
     if (function.isDeclaration()) continue;
     order_blocks(function);
     splat_conditions(function);
+    fuse_multiply_add(function);
   }
   std::ostringstream stream;
   std::string error;

@@ -12,10 +12,13 @@
 #include <llvm/IR/Instructions.h>
 #include <llvm/Transforms/Utils/PromoteMemToReg.h>
 
+#include <set>
+
 #include "exit.h"
 #include "flow.h"
 #include "host_counts.h"
 #include "mix.h"
+#include "multiples.h"
 #include "signature.h"
 #include "trip_counts.h"
 
@@ -23,10 +26,6 @@ namespace clinst {
 namespace {
 
 using llvm::BasicBlock;
-
-struct Edge {
-  BasicBlock *from, *to;
-};
 
 // A switch may name a block more than once: that is one edge.
 std::vector<Edge> edges_of(llvm::Function &function) {
@@ -38,10 +37,15 @@ std::vector<Edge> edges_of(llvm::Function &function) {
   return edges;
 }
 
+constexpr double kNever = 1e299;  // below that of leaving the kernel, which cannot be counted
+
 // What an increment on the edge costs: how often it is expected to run. The back edge of a loop
-// whose trip count is known on entry costs one addition an entry (trip_counts.h).
+// whose trip count is known on entry costs one addition an entry (trip_counts.h), a multiple
+// nothing (multiples.h).
 double cost_of(const Edge &edge, llvm::Function &function,
                llvm::FunctionAnalysisManager &analyses) {
+  if (is_multiple(edge, function, analyses)) return 0;
+  if (is_rest(edge)) return kNever;
   auto &frequencies = analyses.getResult<llvm::BlockFrequencyAnalysis>(function);
   auto &probabilities = analyses.getResult<llvm::BranchProbabilityAnalysis>(function);
   auto &loops = analyses.getResult<llvm::LoopAnalysis>(function);
@@ -138,17 +142,24 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
     flow.push_back({number[edge.from], number[edge.to], cost_of(edge, original, analyses)});
   }
   FlowPlan plan = plan_flow(kernel.blocks.size(), flow);
-  kernel.derivation = std::move(plan.derivation);
-
+  std::vector<Multiple> multiples = find_multiples(original, edges, flow, plan, analyses);
   std::vector<uint32_t> component = components(original, number);
-  std::vector<uint32_t> once, often;
+  kernel.derivation = std::move(plan.derivation);
+  kernel.n_probes = plan.probes.size();
+
+  // Multiples have slots for the sake of counts that the launch tells (host_counts.h); what becomes
+  // of these in the kernel is not used.
+  std::set<uint32_t> free;
+  for (const Multiple &multiple : multiples) free.insert(multiple.probe);
+  std::vector<uint32_t> once[2], often[2];
   for (uint32_t p = 0; p < plan.probes.size(); p++) {
     const FlowEdge &edge = flow[plan.probes[p]];
-    (component[edge.from] == component[edge.to] ? often : once).push_back(p);
+    (component[edge.from] == component[edge.to] ? often : once)[free.count(p)].push_back(p);
   }
-  const auto fields = fields_of(once, often, warps.field_bits());
-  kernel.n_probes = plan.probes.size();
-  kernel.scratch_probes = warps.reduce ? 0 : std::min<uint32_t>(fields.size(), warps.local_words);
+  std::vector<Fields> fields = fields_of(once[0], often[0], warps.field_bits());
+  const size_t n_counted = fields.size();
+  for (Fields &one : fields_of(once[1], often[1], warps.field_bits())) fields.push_back(one);
+  kernel.scratch_probes = warps.reduce ? 0 : std::min<uint32_t>(n_counted, warps.local_words);
 
   analyses.clear(original, original.getName());
   result.function = add_arguments(original, kernel.scratch_probes > 0);
@@ -166,7 +177,6 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
     }
   }
   llvm::CallInst *observer = observe(function, slots);
-  write_counts(function, slots, kernel.n_probes, warps);
 
   std::vector<llvm::AllocaInst *> counters;
   for (const Slot &slot : slots) counters.push_back(slot.value);
@@ -174,7 +184,12 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
   llvm::PromoteMemToReg(counters, dominators);
   analyses.invalidate(function, llvm::PreservedAnalyses::none());
   hoist_trip_counts(function, analyses);
+  for (size_t s = 0; observer && s < slots.size(); s++) {
+    slots[s].result = observer->getArgOperand(s);
+  }
   find_host_counts(observer, slots, warps, &kernel);
+  slots.erase(slots.begin() + n_counted, slots.end());
+  write_counts(function, slots, multiples, kernel.n_probes, warps);
   return result;
 }
 

@@ -20,7 +20,7 @@ class LocalMemoryExit : ExitCode {
  public:
   using ExitCode::ExitCode;
 
-  void emit(const std::vector<Slot> &slots) {
+  void emit(const std::vector<Slot> &slots, const std::vector<Multiple> &multiples) {
     size_t begin = 0;
     do {
       size_t end = std::min<size_t>(slots.size(), begin + warps_.local_words);
@@ -31,6 +31,7 @@ class LocalMemoryExit : ExitCode {
       by_leader([&] {
         if (!begin) header(number(warps_.size), full_warps());
         if (!chunk.empty()) sum_warps(chunk);
+        if (end == slots.size()) store_multiples(multiples);
       });
       begin = end;
     } while (begin < slots.size());
@@ -51,8 +52,7 @@ class LocalMemoryExit : ExitCode {
   void publish(const std::vector<Slot> &slots) {
     Value *item = linear("get_local_id", "get_local_size");
     for (size_t s = 0; s < slots.size(); s++) {
-      Value *value = b_.CreateLoad(element(slots[s]), slots[s].value);
-      b_.CreateStore(value, place(slots[s], s, item));
+      b_.CreateStore(slots[s].result, place(slots[s], s, item));
     }
   }
 
@@ -145,7 +145,7 @@ class SubGroupExit : ExitCode {
  public:
   using ExitCode::ExitCode;
 
-  void emit(const std::vector<Slot> &slots) {
+  void emit(const std::vector<Slot> &slots, const std::vector<Multiple> &multiples) {
     std::vector<Value *> sums;
     for (const Slot &slot : slots) sums.push_back(sum_of(slot));
     Value *own = query("get_sub_group_id");
@@ -159,12 +159,13 @@ class SubGroupExit : ExitCode {
       Value *base =
           b_.CreateAdd(b_.CreateMul(warp, number(n_probes_)), number(CLINST_HEADER_WORDS));
       for (size_t s = 0; s < slots.size(); s++) store_fields(slots[s], base, sums[s]);
+      store_multiples(multiples, factors_of(multiples), base, query("get_sub_group_size"));
     });
   }
 
  private:
   Value *sum_of(const Slot &slot) {
-    Value *value = b_.CreateLoad(b_.getIntNTy(slot.bits), slot.value);
+    Value *value = slot.result;
     if (slot.bits == 64) return call("_Z20sub_group_reduce_addm", b_.getInt64Ty(), {value}, true);
     value = b_.CreateZExt(value, b_.getInt32Ty());
     value = call("_Z20sub_group_reduce_addj", b_.getInt32Ty(), {value}, true);
@@ -178,7 +179,7 @@ class AtomicExit : ExitCode {
  public:
   using ExitCode::ExitCode;
 
-  void emit(const std::vector<Slot> &slots) {
+  void emit(const std::vector<Slot> &slots, const std::vector<Multiple> &multiples) {
     by_leader([&] {
       header(number(warps_.size), full_warps());
       Value *begin = counters_of_group();
@@ -190,12 +191,14 @@ class AtomicExit : ExitCode {
     barrier(kGlobalFence);
     Value *base = b_.CreateAdd(counters_of_group(), b_.CreateMul(own_warp(), number(n_probes_)));
     for (const Slot &slot : slots) {
-      Value *value = b_.CreateLoad(b_.getIntNTy(slot.bits), slot.value);
-      fields(slot, b_.CreateZExt(value, b_.getInt64Ty()), [&](uint32_t probe, Value *count) {
+      fields(slot, b_.CreateZExt(slot.result, b_.getInt64Ty()), [&](uint32_t probe, Value *count) {
         when(b_.CreateICmpNE(count, number(0)),
              [&] { add(b_.CreateAdd(base, number(probe)), count); });
       });
     }
+    if (multiples.empty()) return;
+    barrier(kGlobalFence);
+    by_leader([&] { store_multiples(multiples); });
   }
 
  private:
@@ -237,16 +240,16 @@ llvm::ReturnInst *only_return(llvm::Function &function) {
   return nullptr;
 }
 
-void write_counts(llvm::Function &function, const std::vector<Slot> &slots, uint32_t n_probes,
-                  const Warps &warps) {
+void write_counts(llvm::Function &function, const std::vector<Slot> &slots,
+                  const std::vector<Multiple> &multiples, uint32_t n_probes, const Warps &warps) {
   llvm::ReturnInst *end = only_return(function);
   if (!end) return;  // the kernel never ends, nobody can read its counters
   if (warps.reduce) {
-    SubGroupExit(function, end, n_probes, warps).emit(slots);
+    SubGroupExit(function, end, n_probes, warps).emit(slots, multiples);
   } else if (warps.local_words == 0 && !slots.empty()) {
-    AtomicExit(function, end, n_probes, warps).emit(slots);
+    AtomicExit(function, end, n_probes, warps).emit(slots, multiples);
   } else {
-    LocalMemoryExit(function, end, n_probes, warps).emit(slots);
+    LocalMemoryExit(function, end, n_probes, warps).emit(slots, multiples);
   }
 }
 

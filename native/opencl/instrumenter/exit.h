@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "multiples.h"
 #include "request.h"
 
 namespace clinst {
@@ -31,7 +32,8 @@ static_assert(CLINST_WARP < 1 << 6 && CLINST_MAX_SUB_GROUP < 1 << 7);
 struct Slot {
   llvm::AllocaInst *value;
   unsigned bits;
-  std::vector<uint32_t> probes;  // one a field, the first in the lowest bits
+  std::vector<uint32_t> probes;   // one a field, the first in the lowest bits
+  llvm::Value *result = nullptr;  // what it holds at the kernel's return
 };
 
 // NULL: the kernel never ends.
@@ -39,8 +41,8 @@ llvm::ReturnInst *only_return(llvm::Function &function);
 
 // At the kernel's one return: writes the launch's header, reduces the work-items' slots over each
 // warp, as sub-group, in local memory or by atomic additions, and stores one sum a probe and warp
-// (clinst_protocol.h).
-void write_counts(llvm::Function &function, const std::vector<Slot> &slots, uint32_t n_probes,
-                  const Warps &warps);
+// (clinst_protocol.h); those of the multiples, which have no slots, are computed of the others.
+void write_counts(llvm::Function &function, const std::vector<Slot> &slots,
+                  const std::vector<Multiple> &multiples, uint32_t n_probes, const Warps &warps);
 
 }  // namespace clinst

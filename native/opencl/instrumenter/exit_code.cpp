@@ -1,9 +1,11 @@
 #include "exit_code.h"
 
+#include <llvm/ADT/DenseMap.h>
 #include <llvm/IR/Module.h>
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
 
 #include "signature.h"
+#include "uniform.h"
 
 namespace clinst {
 
@@ -154,6 +156,51 @@ void ExitCode::header(Value *warp_size, Value *warps_a_group) {
     store_counter(number(6), warp_size);
     store_counter(number(7), warps_a_group);
   });
+}
+
+std::vector<Value *> ExitCode::factors_of(const std::vector<Multiple> &multiples) {
+  std::vector<Value *> factors;
+  for (const Multiple &multiple : multiples) factors.push_back(compute(multiple.factor, b_));
+  return factors;
+}
+
+void ExitCode::store_multiples(const std::vector<Multiple> &multiples) {
+  if (multiples.empty()) return;
+  const std::vector<Value *> factors = factors_of(multiples);
+  Value *items = items_a_row("get_local_size");
+  Value *a_row = warps_a_row(items);
+  Value *begin = counters_of_group();
+  Value *step = b_.CreateMul(a_row, number(n_probes_));
+  loop(number(0), rows("get_local_size"), [&](Value *row) {
+    Value *of_row = b_.CreateAdd(begin, b_.CreateMul(row, step));
+    loop(number(0), a_row, [&](Value *warp) {
+      Value *rest = b_.CreateSub(items, b_.CreateMul(warp, number(warps_.size)));
+      Value *full = b_.CreateICmpUGE(rest, number(warps_.size));
+      store_multiples(multiples, factors,
+                      b_.CreateAdd(of_row, b_.CreateMul(warp, number(n_probes_))),
+                      b_.CreateSelect(full, number(warps_.size), rest));
+    });
+  });
+}
+
+void ExitCode::store_multiples(const std::vector<Multiple> &multiples,
+                               const std::vector<Value *> &factors, Value *base, Value *items) {
+  llvm::DenseMap<int32_t, Value *> counts;
+  counts[-1] = items;
+  for (size_t m = 0; m < multiples.size(); m++) {
+    Value *sum = number(0);
+    for (const Term &term : multiples[m].of) {
+      Value *&count = counts[term.probe];
+      if (!count) {
+        Value *at = place_of_counter(b_.CreateAdd(base, number(term.probe)));
+        count = b_.CreateLoad(b_.getInt64Ty(), at);
+      }
+      sum = b_.CreateAdd(sum, b_.CreateMul(count, b_.getInt64(int64_t{term.factor})));
+    }
+    Value *count = b_.CreateMul(sum, factors[m]);
+    store_counter(b_.CreateAdd(base, number(multiples[m].probe)), count);
+    counts[multiples[m].probe] = count;
+  }
 }
 
 }  // namespace clinst

@@ -60,6 +60,12 @@ class ExitCode {
   // Sums of a slot's fields, or of its one counter, into the counters of a warp at `base`.
   void store_fields(const Slot &slot, Value *base, Value *sum);
   void header(Value *warp_size, Value *warps_a_group);
+  // By the leader, of all its group's warps, when their other counters are stored ...
+  void store_multiples(const std::vector<Multiple> &multiples);
+  // ... and of one warp, whose counters begin at `base`.
+  void store_multiples(const std::vector<Multiple> &multiples, const std::vector<Value *> &factors,
+                       Value *base, Value *items);
+  std::vector<Value *> factors_of(const std::vector<Multiple> &multiples);
 
   llvm::Function &function_;
   llvm::IRBuilder<> b_;

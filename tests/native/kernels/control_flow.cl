@@ -170,3 +170,26 @@ kernel __attribute__((reqd_work_group_size(8, 6, 1))) void fixed(global const in
 }
 
 kernel void empty(void) {}
+
+// Loops and branches that all work-items take alike, under and around such that they do not.
+kernel void mixed(global const int *in, global int *out, int n) {
+  int i = get_global_id(0), value = in[i];
+  uint rounds = get_local_size(0) >> 3;
+  if (n & 1) atomic_inc(&out[i]);
+  if (value & 1) {
+    for (int j = 0; j < (n & 7); j++) {
+      for (uint k = 0; k < rounds; k++) {
+        atomic_inc(&out[i]);
+        if (n > 50) atomic_sub(&out[i], 3);
+      }
+      if (value > j) atomic_dec(&out[i]);
+    }
+  }
+  while (value > 0) {
+    if (n > 150)
+      atomic_add(&out[i], value);
+    else
+      atomic_inc(&out[i]);
+    value -= 2;
+  }
+}

@@ -150,3 +150,41 @@ kernel void bitonic(global float *a, global float *b, global float *c, int n) {
     }
   }
 }
+
+// From here on: what is to cost nothing, each by itself. No branch at all ...
+kernel void straight(global float *a, global float *b, global float *c, int n) {
+  int i = get_global_id(0) + get_global_size(0) * get_global_id(1);
+  c[i] = 2.0f * a[i] + b[i];
+}
+
+// ... a loop whose trip count only the launch knows ...
+kernel void uniform_loop(global float *a, global float *b, global float *c, int n) {
+  int i = get_global_id(0) + get_global_size(0) * get_global_id(1);
+  float sum = a[i];
+  for (int k = 0; k < n; k++) sum = 0.5f * sum + b[k];
+  c[i] = sum;
+}
+
+// ... such loops in one another ...
+kernel void uniform_nest(global float *a, global float *b, global float *c, int n) {
+  int i = get_global_id(0) + get_global_size(0) * get_global_id(1), few = n >> 4;
+  float sum = a[i];
+  for (int j = 0; j < few; j++) {
+    sum += 1.0f;
+    for (int k = 0; k < few; k++) sum = 0.5f * sum + b[j * few + k];
+  }
+  c[i] = sum;
+}
+
+// ... and beside branches that hang on data: the same nest for some work-items only.
+kernel void mixed(global float *a, global float *b, global float *c, int n) {
+  int i = get_global_id(0) + get_global_size(0) * get_global_id(1), few = n >> 4;
+  float sum = a[i];
+  if (sum > 0.25f) {
+    for (int j = 0; j < few; j++) {
+      if (n & 1) sum += 1.0f;
+      for (int k = 0; k < few; k++) sum = 0.5f * sum + b[j * few + k];
+    }
+  }
+  c[i] = sum;
+}
