@@ -146,7 +146,12 @@ def _chosen(
     extents = [signature.extent for signature in signatures]
     with Here() as here:
         found = cluster(here, places, options, seed, apart)
-        choice, pieces = settled(here, places, extents, found, options, known)
+        pieces: Sequence[object]
+        if options.wishes:
+            choice, pieces = settled_by_times(here, places, extents, found, options, known)
+        else:
+            pieces = labelled_everywhere(here, places, extents, found.best)
+            choice = settled(here, pieces, found, options)
         return choice, list(here.get(pieces))
 
 
@@ -208,41 +213,25 @@ def _with_ends(inner: I32, inner_distance2: npt.NDArray[np.float32], extent: F64
     return Piece(labels, distance2, extent)
 
 
-def settled(
-    farm: Farm,
-    places: Sequence[object],
-    extents: Sequence[object],
-    found: Found,
-    options: Options,
-    known: Known | None = None,
-) -> tuple[Choice, Sequence[object]]:
-    """Picks and multipliers, and handles of the labelled slices (Piece) of every place. `places`,
-    `extents`: handles of the runs' kmeans.Points and shares.
+def labelled_everywhere(
+    farm: Farm, places: Sequence[object], extents: Sequence[object], best: kmeans.Clustering
+) -> list[object]:
+    """Handles of the labelled slices (Piece) of every place. `places`, `extents`: handles of the
+    runs' kmeans.Points and shares."""
+    centres = farm.share(replace(best, label=np.zeros(0, np.int32)))  # labels need not travel
+    return farm.keep(labelled, places, extents, [centres] * len(places))
 
-    The profile alone decides how many a cluster gets, so the choice is the same on a noisy machine,
-    on a quiet one, and where nothing was timed; unless a target error or a budget asks for the
-    known times. Raises UsageError where these are not known, or the budget cannot be kept.
-    """
-    if options.wishes:
-        if known is None:
-            raise UsageError(
-                "a target error or a budget needs slice times, which `xpuprof run` records"
-            )
-        return _by_times(farm, places, extents, found, options, known)
+
+def settled(farm: Farm, pieces: Sequence[object], found: Found, options: Options) -> Choice:
+    """Picks and multipliers from labelled slices. The profile alone decides how many a cluster
+    gets, so the choice is the same on a noisy machine, on a quiet one, and where nothing was
+    timed."""
 
     def how_many(clusters: Clusters) -> I64:
         return _by_profile(clusters, options)
 
-    pieces = _labelled(farm, places, extents, found.best)
     done = settle(farm, pieces, found.best.k + 2, how_many, options.coverage, options.early)
-    return _choice(done, found, found.best), pieces
-
-
-def _labelled(
-    farm: Farm, places: Sequence[object], extents: Sequence[object], best: kmeans.Clustering
-) -> list[object]:
-    centres = farm.share(replace(best, label=np.zeros(0, np.int32)))  # labels need not travel
-    return farm.keep(labelled, places, extents, [centres] * len(places))
+    return _choice(done, found, found.best)
 
 
 def _choice(done: Settled, found: Found, best: kmeans.Clustering) -> Choice:
@@ -280,22 +269,28 @@ def _by_profile(clusters: Clusters, options: Options) -> I64:
 # ---- by measured times -------------------------------------------------------------------------
 
 
-def _by_times(
+def settled_by_times(
     farm: Farm,
     places: Sequence[object],
     extents: Sequence[object],
     found: Found,
     options: Options,
-    known: Known,
+    known: Known | None,
 ) -> tuple[Choice, Sequence[object]]:
-    """The k and the representatives that the measured times ask for (by_times.py)."""
+    """The k and the representatives that a target error or a budget asks for (by_times.py), and
+    handles of the labelled slices. Raises UsageError when times are not known, or the budget cannot
+    be kept."""
+    if known is None:
+        raise UsageError(
+            "a target error or a budget needs slice times, which `xpuprof run` records"
+        )
     apart = known.repeats >= ENOUGH_FOR_MEDIAN and options.coverage == 1.0
     goal = by_times.Goal(options.target_error, options.budget)
     pieces = {
-        k: _labelled(farm, places, extents, found.sweep[k])
+        k: labelled_everywhere(farm, places, extents, found.sweep[k])
         for k in ([max(found.sweep)] if options.k else sorted(found.sweep))
     }
-    groups = _labels(farm, _labelled(farm, places, extents, found.best))
+    groups = _labels(farm, labelled_everywhere(farm, places, extents, found.best))
     timed = by_times.Timed(known.typical, np.concatenate(groups))
     every = ((k, np.concatenate(_labels(farm, own))) for k, own in pieces.items())
     made = by_times.plans(every, timed, apart, goal)

@@ -17,7 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof.sampling import kmeans, many
-from xpuprof.sampling.cluster_method import Known, Options, cluster, parameters, settled
+from xpuprof.sampling.cluster_method import (
+    Known,
+    Options,
+    cluster,
+    labelled_everywhere,
+    parameters,
+    settled,
+    settled_by_times,
+)
 from xpuprof.sampling.farm import Farm, Here
 from xpuprof.sampling.selection import Marker, Representative, Selection
 from xpuprof.sampling.xpu_point import marker
@@ -102,8 +110,12 @@ def select_job(
     points, extents = farm.keep(_points, projected, how), farm.keep(_extent, projected, how)
     del projected  # so that its room is given back
     found = cluster(farm, points, options, plan.seed, 2 if options.ends else 0, limit)
-    choice, _ = settled(farm, points, extents, found, options, known)
-    del points, extents
+    if options.wishes:
+        choice, _ = settled_by_times(farm, points, extents, found, options, known)
+    else:
+        pieces = labelled_everywhere(farm, points, extents, found.best)
+        del points, extents  # so that their room is given back
+        choice = settled(farm, pieces, found, options)
     starts = choice.starts
     owner = np.searchsorted(starts, choice.picks.slice, side="right") - 1
     wanted = [(choice.picks.slice[owner == i] - starts[i]).tolist() for i in range(count)]
