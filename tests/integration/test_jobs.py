@@ -338,6 +338,15 @@ def test_the_window_of_every_child(processes: Path, tmp_path: Path, how: str, wi
     assert sorted(p["launches"] for p in shown["executions"][0]["processes"]) == [0, 2, 2]
 
 
+@pytest.mark.parametrize("how", ["fork", "spawn"])
+def test_a_child_counts_its_own_openings(processes: Path, tmp_path: Path, how: str) -> None:
+    """GIVEN a marker that the parent has opened and closed before WHEN the window is its first
+    opening THEN it is each child's first."""
+    options = ("--window", "1@child")
+    job = profiled(tmp_path / "run", processes, how, "2", "4", options=options)
+    assert sorted(len(process.launches) for process in job.processes) == [4, 6]
+
+
 def test_a_child_is_in_the_window_that_it_was_forked_in(processes: Path, tmp_path: Path) -> None:
     """GIVEN a marker that the parent opens around its children WHEN they are forked THEN all they
     do is in the window; programs that are started anew count for themselves, and it is said."""

@@ -19,7 +19,9 @@
 extern char **environ;
 
 static int child_work(int who, int steps) {
+  xpuprof_window_begin("child");
   printf("child %d counted %d\n", who, work(who, steps, NULL));
+  xpuprof_window_end("child");
   fflush(stdout);
   return 10 + who;
 }
@@ -53,6 +55,8 @@ int main(int argc, char **argv) {
   int count = atoi(argv[2]), steps = atoi(argv[3]), status;
   if (!strcmp(argv[1], "work")) return child_work(count, steps);
   pid_t children[64];
+  xpuprof_window_begin("child"); /* the parent's own opening counts for no child */
+  xpuprof_window_end("child");
   xpuprof_window_begin("children");
   for (int n = 0; n < count; n++) children[n] = start(argv[0], argv[1], n, steps);
   xpuprof_window_end("children");
