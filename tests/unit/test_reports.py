@@ -22,7 +22,7 @@ from xpuprof.report.text import number_of, times
 from xpuprof.sampling.methods import names
 from xpuprof.signals import signal_name
 from xpuprof.timing.choose import profiled_job
-from xpuprof.timing.processes import Key
+from xpuprof.timing.processes import Key, job_of
 from xpuprof.timing.timed import arranged
 from xpuprof.trace.run import Run, create_run
 
@@ -102,6 +102,35 @@ def test_select_tells_measured_time_and_error(tmp_path: Path) -> None:
     assert result["sampling_error"] == pytest.approx(
         abs(1 - result["projected_s"] / result["measured_s"])
     )
+
+
+def test_select_tells_one_more_run_and_what_a_target_cannot_promise(tmp_path: Path) -> None:
+    """GIVEN timer runs THEN an interval for one more is told from two on; of a target error it is
+    told what one run says of others."""
+    done = call("select", timed_run(tmp_path / "one"), "--target-error", "0.02")
+    assert "one more run" not in done.stdout
+    assert "kept in the one timer run that is known" in done.stderr
+    two = timed_run(tmp_path / "two", 2)
+    done = call("select", two, "--target-error", "0.02")
+    assert "one more run    95 % interval" in done.stdout and "kept in" not in done.stderr
+    result = json.loads(call("select", two, "--target-error", "0.02", "--force", "--json").stdout)
+    low, high = result["next_run_interval_s"]
+    assert low <= result["measured_s"] <= high and result["one_run_error"] >= 0.0
+
+
+def test_several_runs_are_selected_by_their_times(tmp_path: Path) -> None:
+    """GIVEN two runs that were timed THEN a target error and stability are of both together; one
+    that was not is named."""
+    runs = [timed_run(tmp_path / "a", 2), timed_run(tmp_path / "b", 3)]
+    asked = ("--target-error", "0.02", "--stability", "--json", "-o")
+    result = json.loads(call("select", *runs, *asked, tmp_path / "J").stdout)
+    each = [job_of(Run.open(run).times[0]).times().sum() for run in runs]
+    assert result["measured_s"] == pytest.approx(sum(each))
+    assert set(result["stability"]) == {"seeds", "bootstrap"}
+    bare = timed_run(tmp_path / "bare", 0)
+    with pytest.raises(UsageError, match="bare holds no timer run of its slices"):
+        call("select", runs[0], bare, *asked, tmp_path / "K")
+    assert not (tmp_path / "K").exists()
 
 
 def test_methods_are_listed_in_the_help() -> None:
