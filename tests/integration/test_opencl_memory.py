@@ -299,6 +299,18 @@ def test_replays_of_a_command_buffer(
         assert found.count[row].tolist() == expected.tolist(), (row, kernel)
 
 
+def test_command_buffer_of_many_launches(replays: list[str | Path], tmp_path: Path) -> None:
+    """GIVEN more launches in a command buffer than there is room for THEN all are counted; those
+    that found no room say that nothing was recorded."""
+    ran = layered([*replays, "many"], tmp_path / "p", extra={"XPUPROF_MEMORY": str(1 << 30)})
+    if ran.done.stdout.startswith(b"no "):
+        pytest.skip("the device has no command buffers")
+    found = found_in(ran, 41)
+    assert (found.recorded[:20] == found.accesses[:20]).all() and found.accesses.all()
+    assert found.recorded[39] == 0  # the last command
+    assert found.recorded[40] == found.accesses[40]  # the launch behind the replay
+
+
 IMAGES = [("plane", (32, 16), (8, 4)), ("scaled", (32, 16), (16, 2))]
 IMAGES += [(name, (16, 8, 4), (8, 4, 2)) for name in ("layers", "body")]
 IMAGES += [("sampled", (32,), (32,))]

@@ -43,7 +43,7 @@ void forget_devices(const cl_device_id *handles, cl_uint n);
 
 // Areas of recorded commands live long: they would keep a pool of launches from starting anew.
 // Those that accesses are recorded in are big, and made ready by the host.
-enum class PoolUse { launches, recorded, accesses };
+enum class PoolUse { launches, recorded, accesses, recorded_accesses };
 
 struct Context {
   cl_context handle;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "../clinst_protocol.h"
 #include "harvest.hpp"
@@ -31,7 +32,7 @@ static std::shared_ptr<CounterPool> pool_of(const Queue &queue, PoolUse use) {
   auto &slot = queue.context->pools[{queue.device->handle, use}];
   if (!slot)
     slot = std::make_shared<CounterPool>(queue.context->handle, *queue.device,
-                                         use != PoolUse::accesses);
+                                         use == PoolUse::launches || use == PoolUse::recorded);
   return slot;
 }
 
@@ -107,11 +108,15 @@ cl_int set_our_arguments(Variant *variant, const CounterArea &area, uint64_t ite
 // counted all the same and its vector says that nothing was recorded.
 Room find_room_to_record(const Plan &plan, const Queue &queue, Kernel *kernel, PoolUse use) {
   bool kept = use == PoolUse::recorded;
-  for (RoomShare share : {kept ? RoomShare::recorded : RoomShare::all, RoomShare::none}) {
+  const std::pair<RoomShare, PoolUse> ways[] = {
+      {kept ? RoomShare::recorded : RoomShare::all,
+       kept ? PoolUse::recorded_accesses : PoolUse::accesses},
+      {RoomShare::none, use}};
+  for (const auto &[share, pool] : ways) {
     Room room;
     room.recording = plan_recording(kernel, *plan.variant, plan.geometry, plan.local_known,
                                     *queue.device, plan.words, share);
-    room.area = find_room(queue, room.recording->words, kept ? use : PoolUse::accesses);
+    room.area = find_room(queue, room.recording->words, pool);
     if (room.area && prepare_recording(room.recording.get(), room.area)) return room;
   }
   return {};
