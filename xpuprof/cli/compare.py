@@ -8,6 +8,8 @@ import click
 
 from xpuprof.cli import options
 from xpuprof.errors import UsageError
+from xpuprof.formats.output import refuse_existing, replacing
+from xpuprof.report.picture import SUFFIXES
 from xpuprof.sampling.farm import open_farm
 from xpuprof.sampling.methods import function_of, names
 
@@ -69,8 +71,10 @@ def command(
     chosen = [name.strip() for name in methods.split(",")] if methods else names()
     for name in chosen:
         function_of(name)
-    if plot and plot.exists() and not force:
-        raise UsageError(f"{plot} exists: choose another name, or --force to replace it")
+    if plot:
+        if plot.suffix not in SUFFIXES:
+            raise UsageError(f"{plot} has no known suffix; use .png, .svg or .pdf")
+        refuse_existing(plot, force)
     # Tables and statistics are loaded only when the command line is right.
     from xpuprof.report import compare as report
     from xpuprof.timing.comparison import (
@@ -91,8 +95,6 @@ def command(
         handles = farm.keep(compare_run, paths, [chosen] * count, [settings] * count)
         done: list[Compared] = list(farm.get(handles))
     whole = together(done)
-    if plot:
-        report.draw(whole.run, whole.metric, whole.rows, plot)
     if not as_json:
         click.echo(report.as_text(whole))
     elif count == 1:
@@ -100,3 +102,6 @@ def command(
     else:
         runs_json = [report.as_json(each) for each in done]
         options.print_json({"runs": runs_json, "together": report.as_json(whole)})
+    if plot:
+        with replacing(plot, force) as new:
+            report.draw(whole.run, whole.metric, whole.rows, new)

@@ -8,10 +8,11 @@ import click
 
 from xpuprof.cli import options
 from xpuprof.errors import InputError, UsageError
+from xpuprof.formats.output import replacing
 from xpuprof.report import chosen as chosen_report
 from xpuprof.report.evaluate import evaluate
 from xpuprof.report.page import write_page
-from xpuprof.report.picture import draw
+from xpuprof.report.picture import SUFFIXES, draw
 from xpuprof.report.result import as_json as result_json
 from xpuprof.report.result import as_text
 from xpuprof.sampling.file import read_selection
@@ -55,14 +56,13 @@ def command(
         else:
             click.echo(as_text(result))
         return 0
-    if output.exists() and not force:
-        raise UsageError(f"{output} already exists; name another file, or add --force")
-    if output.suffix == ".html":
-        write_page(result, output, list(opened.manifest["argv"]))
-    elif output.suffix in (".png", ".svg", ".pdf"):
-        draw(result, output)
-    else:
+    if output.suffix not in (".html", *SUFFIXES):
         raise UsageError(f"{output} has no known suffix; use .html, .png, .svg or .pdf")
+    with replacing(output, force) as new:
+        if output.suffix == ".html":
+            write_page(result, new, list(opened.manifest["argv"]))
+        else:
+            draw(result, new)
     return 0
 
 

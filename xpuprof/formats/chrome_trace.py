@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.errors import UsageError
-from xpuprof.formats.output import refuse_existing
+from xpuprof.formats.output import replacing
 from xpuprof.sampling.parts import part
 from xpuprof.sampling.selection import NO_KERNELS, Selection
 from xpuprof.timing.processes import job_of
@@ -36,17 +35,16 @@ def write(
 
     Raises UsageError when `file` exists and `force` is false, or cannot be written.
     """
-    refuse_existing(file, force)
-    try:
-        with file.open("w", encoding="utf-8", errors="backslashreplace") as out:
-            out.write('{"displayTimeUnit": "ns", "traceEvents": [\n')
-            separator = ""
-            for event in events(execution, selection):
-                out.write(separator + json.dumps(event, ensure_ascii=False))
-                separator = ",\n"
-            out.write("\n]}\n")
-    except OSError as error:
-        raise UsageError(f"cannot write {file}: {error.strerror}") from error
+    with (
+        replacing(file, force) as new,
+        new.open("w", encoding="utf-8", errors="backslashreplace") as out,
+    ):
+        out.write('{"displayTimeUnit": "ns", "traceEvents": [\n')
+        separator = ""
+        for event in events(execution, selection):
+            out.write(separator + json.dumps(event, ensure_ascii=False))
+            separator = ",\n"
+        out.write("\n]}\n")
     return [file]
 
 

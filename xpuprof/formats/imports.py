@@ -50,12 +50,16 @@ def import_one(
     if columns and form != "csv":
         raise UsageError(f"--map is for csv; {source} is read as {form}")
     if not _is_own(output, token):
-        output.absolute().parent.mkdir(parents=True, exist_ok=True)
         # Made beside the target: a source that fails leaves the run that is there alone.
         work = output.absolute().parent / f".{output.name}-{token}"
         shutil.rmtree(work, ignore_errors=True)
         try:
-            work.mkdir()
+            work.mkdir(parents=True)
+        except OSError as error:
+            raise UsageError(
+                f"{output} cannot be made ({error.strerror}); name another folder with -o"
+            ) from error
+        try:
             with ImportWriter(work / "slices") as writer:
                 _importer(form, columns)(source, writer)
             origin = {"source": str(source), "format": form, "slices": writer.rows, "token": token}

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.errors import InputError, UsageError
+from xpuprof.errors import InputError
+from xpuprof.formats.output import write_files
 from xpuprof.formats.simpoint import read_frequency_file
 
 if TYPE_CHECKING:
@@ -64,19 +65,14 @@ def write(process: Process, base: Path, force: bool = False) -> list[Path]:
     if not tables:
         raise InputError("the run has no stack distances; record it with: xpuprof profile --memory")
     paths = {base.with_name(f"{base.name}.{side}.ldv"): rows for side, rows in tables.items()}
-    for path in paths:
-        if path.exists() and not force:
-            raise UsageError(f"{path} exists: choose another name, or --force to replace it")
-    for path, rows in paths.items():
-        lines = (
-            "T" + " ".join(f":{b + 1}:{row[b]}" for b in np.flatnonzero(row).tolist())
-            for row in rows
-        )
-        try:
-            path.write_text("\n".join(lines) + "\n")
-        except OSError as error:
-            raise UsageError(f"cannot write {path}: {error.strerror}") from error
-    return list(paths)
+    return write_files({path: _text(rows) for path, rows in paths.items()}, force)
+
+
+def _text(rows: npt.NDArray[np.uint64]) -> str:
+    lines = (
+        "T" + " ".join(f":{b + 1}:{row[b]}" for b in np.flatnonzero(row).tolist()) for row in rows
+    )
+    return "\n".join(lines) + "\n"
 
 
 def _by_slice(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from xpuprof.errors import UsageError
@@ -19,20 +19,37 @@ def write_files(texts: Mapping[Path, str], force: bool) -> list[Path]:
     for path in texts:
         refuse_existing(path, force)
     for path, text in texts.items():
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-            with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(text)
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
-        except OSError as error:
-            raise UsageError(f"cannot write {path}: {error.strerror}") from error
+        with replacing(path, force) as new:
+            new.write_text(text, encoding="utf-8", errors="backslashreplace")
     return list(texts)
 
 
+@contextmanager
+def replacing(path: Path, force: bool) -> Iterator[Path]:
+    """A name beside `path`, of the same suffix, to write to: it takes the place of `path` when the
+    block ends well, and is removed when it does not. The folders are made.
+
+    Raises UsageError when `path` exists and `force` is false, or when it cannot be written.
+    """
+    refuse_existing(path, force)
+    new = path.with_name(f".{os.getpid()}.{path.name}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield new
+        os.replace(new, path)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
+
+
 def refuse_existing(path: Path, force: bool) -> None:
-    """UsageError when `path` is a folder, or a file that is not to be replaced."""
+    """UsageError when `path` is a folder, or a file that is not to be replaced, or when it lies in
+    what is no folder."""
+    above = next(parent for parent in path.absolute().parents if parent.exists())
+    if not above.is_dir():
+        raise UsageError(f"cannot write {path}: {above} is a file, not a folder; name another path")
     if path.is_dir():
         raise UsageError(f"{path} is a directory: name a file")
     if path.exists() and not force:

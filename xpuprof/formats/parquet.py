@@ -25,6 +25,7 @@ def write(run: Run, selection: Selection | None, folder: Path, force: bool = Fal
         ) from error
     writers: dict[str, Any] = {}
     paths: dict[str, Path] = {}
+    refuse_existing(folder / "slices.parquet", force)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, frame in every_table(run, selection):

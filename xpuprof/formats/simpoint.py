@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof._select import ffi, lib
-from xpuprof.errors import InputError, UsageError
+from xpuprof.errors import InputError
+from xpuprof.formats.output import write_files
 from xpuprof.sampling.selection import Selection
 
 F64 = npt.NDArray[np.float64]
@@ -112,13 +113,10 @@ def write_simpoints(
             f"{label} {d:.9g}" for label, d in zip(selection.labels.tolist(), far, strict=True)
         ],
     }
-    paths = {suffix: base.with_name(base.name + suffix) for suffix in texts}
-    for path in paths.values():
-        if path.exists() and not force:
-            raise UsageError(f"{path} exists: choose another folder, or --force to replace it")
-    for suffix, lines in texts.items():
-        try:
-            paths[suffix].write_text("\n".join(lines) + "\n")
-        except OSError as error:
-            raise UsageError(f"cannot write {paths[suffix]}: {error.strerror}") from error
-    return list(paths.values())
+    return write_files(
+        {
+            base.with_name(base.name + suffix): "\n".join(lines) + "\n"
+            for suffix, lines in texts.items()
+        },
+        force,
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -12,25 +11,20 @@ import pandas as pd
 
 from xpuprof.errors import UsageError
 from xpuprof.formats.every_table import every_table
-from xpuprof.formats.output import refuse_existing
+from xpuprof.formats.output import replacing
 from xpuprof.sampling.selection import Selection
 from xpuprof.trace.run import Run
 
 
 def write(run: Run, selection: Selection | None, file: Path, force: bool = False) -> list[Path]:
     """Write `file`, whole or not at all. UsageError when it exists and `force` is false."""
-    refuse_existing(file, force)
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        with closing(sqlite3.connect(temporary)) as database:
+        with replacing(file, force) as new, closing(sqlite3.connect(new)) as database:
             for name, frame in every_table(run, selection):
                 _plain(frame).to_sql(name, database, if_exists="append", index=False)
             database.commit()
-        os.replace(temporary, file)
-    except (OSError, sqlite3.Error) as error:
+    except sqlite3.Error as error:
         raise UsageError(f"cannot write {file}: {error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
     return [file]
 
 

@@ -74,9 +74,9 @@ def as_text(compared: Compared) -> str:
 
 
 def draw(run: str, metric: str, rows: Sequence[Row], target: Path) -> None:
-    """Write the picture, error against speedup; the suffix tells the format.
+    """Write the picture, error against speedup; the suffix (`picture.SUFFIXES`) tells the format.
 
-    Raises EngineError when matplotlib is not installed or does not know the suffix.
+    Raises EngineError when matplotlib is not installed.
     """
     try:
         from matplotlib.figure import Figure
@@ -101,10 +101,7 @@ def draw(run: str, metric: str, rows: Sequence[Row], target: Path) -> None:
         title=f"{run}: {metric}",
     )
     axes.grid(alpha=0.3)
-    try:
-        figure.savefig(target, dpi=150)
-    except ValueError as error:
-        raise EngineError(f"{target} cannot be drawn: {error}; use .png, .svg or .pdf") from None
+    figure.savefig(target, dpi=150)
 
 
 def _percent(value: float | None) -> str:

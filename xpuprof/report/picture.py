@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 _COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#555555"]
 
 
+SUFFIXES = (".png", ".svg", ".pdf")
+"""What pictures can be."""
+
+
 def draw(result: Result, target: Path) -> None:
     """Writes the picture; the suffix (.png, .svg, .pdf) tells the format.
 

@@ -1,0 +1,117 @@
+"""What a command cannot do is said in one sentence, exit code 2, and nothing is overwritten."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import traces
+from click.testing import CliRunner
+from runs_made_up import select_by_kernel
+
+from xpuprof.cli import cli, main
+from xpuprof.sampling.file import write_selection
+from xpuprof.timing.timed import open_timed
+from xpuprof.trace.run import create_run
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to work in: a run `R` with times and a selection, a `file`, a folder `folder.*` of
+    each kind of output."""
+    writer = create_run(tmp_path / "R", argv=["./app"])
+    traces.add_execution(writer, "profile", "profile", traces.events(), traces.cpu())
+    traces.add_execution(writer, "time-0", "time", traces.events(), None)
+    writer.finish("complete", "")
+    write_selection(select_by_kernel(open_timed(tmp_path / "R")), tmp_path / "R/selection.json")
+    (tmp_path / "file").write_text("mine\n")
+    (tmp_path / "app.bb").write_text("T:1:5 :2:3\nT:1:4 :2:4\nT:3:9\n")
+    for suffix in ("html", "svg", "json", "db"):
+        (tmp_path / f"folder.{suffix}").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def contents(folder: Path) -> dict[str, bytes | None]:
+    """Every path below, with its bytes."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> str:
+    """The sentence of a command that ends with exit code 2."""
+    monkeypatch.setattr(sys, "argv", ["xpuprof", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr().err.strip()
+    assert ended.value.code == 2, said
+    assert said.startswith("xpuprof: ") and "\n" not in said
+    assert "[Errno" not in said and "Error:" not in said
+    return said
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("report R -o file/r.html", "cannot write file/r.html: "),
+        ("report R -o file/r.svg", "cannot write file/r.svg: "),
+        ("report R -o /proc/r.html", "cannot write /proc/r.html"),
+        ("report R -o folder.html --force", "folder.html is a directory: name a file"),
+        ("report R -o folder.svg --force", "folder.svg is a directory: name a file"),
+        ("report R -o r.xyz", "r.xyz has no known suffix"),
+        ("compare R --methods random --plot file/x.svg", "cannot write file/x.svg"),
+        ("compare R --methods random --plot folder.svg --force", "folder.svg is a directory"),
+        ("compare R --methods random --plot x.xyz", "x.xyz has no known suffix"),
+        ("import app.bb -o /proc/x", "/proc/x cannot be made"),
+        ("import app.bb -o file/x", "file/x cannot be made (Not a directory)"),
+        ("select R -o file/x", "cannot make the folder file/x: Not a directory"),
+        ("export R --format sqlite -o file/x.db", "cannot write file/x.db: "),
+        ("export R --format sqlite -o folder.db --force", "folder.db is a directory"),
+        ("export R --format chrome -o file/x.json", "cannot write file/x.json: "),
+        ("export R --format chrome -o folder.json --force", "folder.json is a directory"),
+        ("export R --format parquet -o file", "file is a file, not a folder"),
+        ("export R --format parquet -o file --force", "file is a file, not a folder"),
+        ("export R --format nvbit -o file --force", "file is a file, not a folder"),
+    ],
+)
+def test_an_output_that_cannot_be_written(
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    line: str,
+    sentence: str,
+) -> None:
+    """One sentence that names the path; every file is as it was."""
+    if "parquet" in line:
+        pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    if "html" in line or "svg" in line:
+        pytest.importorskip("matplotlib", reason="pictures need matplotlib")
+    before = contents(here)
+    assert sentence in refused(monkeypatch, capsys, *line.split())
+    assert contents(here) == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "select R -o a/b",
+        "export R --format chrome -o a/b/x.json",
+        "export R --format sqlite -o a/b/x.db",
+        "export R --format nvbit -o a/b",
+        "report R -o a/b/r.html",
+        "compare R --methods random --plot a/b/x.svg",
+        "import app.bb -o a/b/I",
+    ],
+)
+def test_folders_of_an_output_are_made(here: Path, line: str) -> None:
+    """One rule for all commands."""
+    if "html" in line or "svg" in line:
+        pytest.importorskip("matplotlib", reason="pictures need matplotlib")
+    result = CliRunner().invoke(cli, line.split(), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    assert any((here / "a/b").iterdir())
