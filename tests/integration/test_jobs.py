@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -496,10 +497,12 @@ def test_one_program_profiled_and_timed_in_two_folders(processes: Path, tmp_path
     program = ("--", processes, "work", "0", "9")
     done = xpuprof("time", "--repeat", "2", "-o", tmp_path / "t", *program)
     assert f"xpuprof select P --times {tmp_path}/t".encode() in done.stderr
+    told = re.search(rb"measured ([^(]*) \(the mean of 2 native runs\)", done.stderr)
+    assert told, done.stderr
     xpuprof("profile", "--cpu", "none", "-o", tmp_path / "p", *program)
     done = xpuprof("select", tmp_path / "p", "--times", tmp_path / "t")
     assert done.returncode == 0, done.stderr
-    for word in (b"measured", b"projected", b"sampling error"):
+    for word in (b"measured        " + told[1] + b"\n", b"projected", b"sampling error"):
         assert word in done.stdout
     assert f"-- {processes} work 0 9".encode() in done.stderr
     xpuprof("time", "--repeat", "1", "-o", tmp_path / "other", "--", processes, "work", "0", "8")

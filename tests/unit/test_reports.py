@@ -20,9 +20,11 @@ from xpuprof.errors import InputError, UsageError
 from xpuprof.report.result import warnings
 from xpuprof.report.text import number_of, times
 from xpuprof.sampling.methods import names
+from xpuprof.sampling.times import typical_times
 from xpuprof.signals import signal_name
 from xpuprof.timing.choose import profiled_job
 from xpuprof.timing.processes import Key, job_of
+from xpuprof.timing.profiles import open_subject
 from xpuprof.timing.timed import arranged
 from xpuprof.trace.run import Run, create_run
 
@@ -46,6 +48,16 @@ def timed_run(path: Path, repeats: int = 1) -> Path:
     traces.add_execution(writer, "profile", "profile", traces.events(), traces.cpu())
     for i in range(repeats):
         traces.add_execution(writer, f"time-{i}", "time", traces.events(), None)
+    writer.finish("complete", "")
+    return path
+
+
+def disturbed_run(path: Path) -> Path:
+    """The same, timed three times, of which the last was disturbed before its last kernel."""
+    writer = create_run(path, argv=["./app"])
+    traces.add_execution(writer, "profile", "profile", traces.events(), traces.cpu())
+    for i, late in enumerate((0, 10, 5_000)):
+        traces.add_execution(writer, f"time-{i}", "time", traces.events(late=late), None)
     writer.finish("complete", "")
     return path
 
@@ -155,6 +167,23 @@ def test_report_of_an_import(tmp_path: Path) -> None:
     assert result["measured_s"] == pytest.approx(41e-6)
     with pytest.raises(UsageError, match=r"xpuprof compare .*run --plot"):
         call("report", run, "-o", tmp_path / "run.png")
+
+
+@pytest.mark.parametrize("method", ["xpu-point", "first-n", "stem-root", "random"])
+def test_every_command_has_the_same_times(tmp_path: Path, method: str) -> None:
+    """GIVEN timer runs, one of them disturbed THEN select, report and compare agree on the error at
+    a seed, which is of the slices' typical times."""
+    run = disturbed_run(tmp_path / "run")
+    chosen = json.loads(call("select", run, "--method", method, "--json").stdout)
+    shown = json.loads(call("report", run, "--json").stdout)
+    asked = ("--methods", method, "--repeats", 1, "--json")
+    compared = json.loads(call("compare", run, *asked).stdout)["methods"][0]
+    assert shown["sampling_error"] == pytest.approx(chosen["sampling_error"], abs=1e-12)
+    assert compared["error_mean"] == pytest.approx(chosen["sampling_error"], abs=1e-12)
+    times = np.stack([job_of(execution).times() for execution in Run.open(run).times])
+    assert np.ptp(times, axis=0).max() > 2 * np.median(times[:, 1])  # the disturbance is there
+    opened = open_subject(run).profile.times
+    assert opened is not None and opened.tolist() == typical_times(times).tolist()
 
 
 def test_compare_projects_what_all_runs_have(tmp_path: Path) -> None:

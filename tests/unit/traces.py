@@ -148,8 +148,9 @@ START, END = 1_000, 100_000
 """Stamps around the made-up program."""
 
 
-def events(launches: int = 3) -> list[Record]:
-    """A program that launches `a` and `b` in turn: 2 warps, of which the second diverges in b."""
+def events(launches: int = 3, late: int = 0) -> list[Record]:
+    """A program that launches `a` and `b` in turn: 2 warps, of which the second diverges in b. The
+    last launch comes `late` ticks later."""
     records = [
         meta("engine", "made-up"),
         meta("warp_size", "32"),
@@ -165,7 +166,7 @@ def events(launches: int = 3) -> list[Record]:
         SEAL,
     ]
     for i in range(launches):
-        tsc = START + 1_000 * (i + 1)
+        tsc = START + 1_000 * (i + 1) + (late if i == launches - 1 else 0)
         records += [
             launch(i, i % 2, tsc),
             complete(i, tsc + 300, tsc + 100, tsc + 200),

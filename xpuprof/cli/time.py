@@ -18,9 +18,10 @@ from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
 from xpuprof.launch.streams import Input
 from xpuprof.launch.supervise import end_after, end_like
-from xpuprof.report.text import number_of, seconds
+from xpuprof.report.text import number_of, of_runs, seconds
 from xpuprof.report.validation import regions_text
 from xpuprof.sampling.file import read_selection
+from xpuprof.sampling.times import typical_times
 from xpuprof.timing.processes import job_of
 from xpuprof.timing.regions import named_regions, parse_spec, selected_regions
 from xpuprof.timing.timed import from_executions
@@ -126,10 +127,10 @@ def command(
     else:
         if found is not None:
             click.echo(regions_text(found))
-        total = np.array([times.sum() for times in walls])
+        measured = float(typical_times(np.array([[times.sum()] for times in walls])).sum())
         options.note(
-            f"{number_of(len(walls[0]), 'slice')}, mean {seconds(float(total.mean()))} over "
-            f"{number_of(repeat, 'run')}, in {folder}; next: xpuprof profile -o P -- "
+            f"{number_of(len(walls[0]), 'slice')}, measured {seconds(measured)} "
+            f"({of_runs(len(walls))}), in {folder}; next: xpuprof profile -o P -- "
             f"{shlex.join(argv)}, then: xpuprof select P --times {folder}",
             quiet,
         )

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof.report.memory import missing_distances
-from xpuprof.report.text import count, number_of, percent, seconds, shorten, table
+from xpuprof.report.text import count, number_of, of_runs, percent, seconds, shorten, table
 from xpuprof.sampling.estimate import Estimate
 from xpuprof.sampling.selection import EXIT_KERNEL, NO_KERNELS, Selection
 from xpuprof.sampling.times import typical_times
@@ -328,10 +328,9 @@ def no_launch(execution: Execution) -> str:
 
 def _of_runs(runs: npt.NDArray[np.float64], of: str) -> str:
     if len(runs) == 1:
-        return f"one native run{of.rstrip(',')}"
-    which = "mean" if len(runs) == 2 else "middle"
+        return f"{of_runs(1)}{of.rstrip(',')}"
     return (
-        f"the {which} of {len(runs)} native runs that{of} took {seconds(float(runs.min()))} to "
+        f"{of_runs(len(runs))} that{of} took {seconds(float(runs.min()))} to "
         f"{seconds(float(runs.max()))}"
     )
 

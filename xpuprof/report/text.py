@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xpuprof.sampling.times import ENOUGH_FOR_MEDIAN
+
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: str = "") -> str:
     """Aligned columns. `right` holds one letter a column: r to the right, anything else left."""
@@ -42,6 +44,13 @@ def number_of(value: int, noun: str) -> str:
 def times(value: int) -> str:
     """`once`, `3 times`."""
     return "once" if value == 1 else f"{count(value)} times"
+
+
+def of_runs(runs: int) -> str:
+    """How a typical time was had from native runs: `the middle of 5 native runs`."""
+    if runs == 1:
+        return "one native run"
+    return f"the {'mean' if runs < ENOUGH_FOR_MEDIAN else 'middle'} of {runs} native runs"
 
 
 def percent(fraction: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xpuprof.report.result import shares_text
-from xpuprof.report.text import count, percent, seconds, shorten, table
+from xpuprof.report.text import count, of_runs, percent, seconds, shorten, table
 from xpuprof.sampling.selection import EXIT_KERNEL, NO_KERNELS
 from xpuprof.timing.regions import RegionTime
 from xpuprof.timing.transfer import Row
@@ -53,7 +53,7 @@ def validation_text(validation: Validation, repeats: int) -> str:
         else f"   no interval: {projected.basis}"
     )
     lines += [
-        f"measured        {seconds(validation.measured)}   (the middle of {repeats} native runs"
+        f"measured        {seconds(validation.measured)}   ({of_runs(repeats)}"
         + (f", all {len(validation.shares)} processes together)" if several else ")"),
         f"projected       {seconds(projected.value)}{interval}",
         f"sampling error  {percent(validation.error)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -149,7 +149,8 @@ def compare(
     profile = subject.profile
     metric = metric or (profile.time_name if profile.times is not None else _first(subject))
     if metric in TIME_LIKE and (metric in profile.metrics or metric == profile.time_name):
-        subject = Subject(subject.path, profile.with_times(metric), subject.job)
+        runs = subject.runs if metric == profile.time_name else None
+        subject = replace(subject, profile=profile.with_times(metric), runs=runs)
     values = subject.profile.checked(metric)
     if not float(values.sum()) > 0.0:
         raise InputError(f"{subject.path}: {metric} adds up to zero, so no error can be stated")

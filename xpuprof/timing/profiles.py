@@ -23,6 +23,7 @@ from xpuprof.sampling.profile import (
     from_processes,
 )
 from xpuprof.sampling.selection import Selection
+from xpuprof.sampling.times import typical_times
 from xpuprof.timing.choose import profiled_job, run_times, select_over
 from xpuprof.timing.processes import Job, keys_of_table
 from xpuprof.trace.imported import VECTORS, ImportedSlices
@@ -37,11 +38,14 @@ estimate and what a simulator of kernels gives."""
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A run to select from. `job` is None for an imported run."""
+    """A run to select from. `job` is None for an imported run. `runs`: what the timer runs of a
+    recorded one measured, float64[repeats, slices], seconds; the profile has their typical times.
+    """
 
     path: Path
     profile: SliceProfile
     job: Job | None = None
+    runs: F64 | None = None
 
 
 def open_subject(path: str | Path) -> Subject:
@@ -51,12 +55,12 @@ def open_subject(path: str | Path) -> Subject:
         return Subject(run.path, imported_profile(run.path))
     job = profiled_job(run)
     times = run_times(run, len(job.slices))
-    mean = None if times is None else times.mean(axis=0)
+    typical = None if times is None else typical_times(times)
     if not job.several:
         process = job.processes[0]
-        return Subject(run.path, from_process(process, mean, name=str(run.path)), job)
-    profile = from_processes(job.slices, job.processes, mean, name=str(run.path))
-    return Subject(run.path, profile, job)
+        return Subject(run.path, from_process(process, typical, name=str(run.path)), job, times)
+    profile = from_processes(job.slices, job.processes, typical, name=str(run.path))
+    return Subject(run.path, profile, job, times)
 
 
 def imported_profile(path: Path) -> SliceProfile:
@@ -114,7 +118,9 @@ def apply(subject: Subject, method: str, *, seed: int, **options: Any) -> Select
         return function(subject.profile, seed=seed, **own)  # type: ignore[no-any-return]
     if subject.job is None:
         return _by_imported_vectors(subject.profile, method, seed)
-    return select_over(subject.job, method, seed, subject.profile.times, {})
+    # How many runs there were decides, too, how representatives are picked.
+    times = subject.profile.times if subject.runs is None else subject.runs
+    return select_over(subject.job, method, seed, times, {})
 
 
 def _by_imported_vectors(profile: SliceProfile, method: str, seed: int) -> Selection:

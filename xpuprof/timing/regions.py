@@ -28,7 +28,7 @@ class KernelSpec:
 
 @dataclass(frozen=True)
 class RegionTime:
-    """One slice. Times are means over the repeats, seconds; `warmup_s` is that of the `warmup`
+    """One slice. Typical times over the repeats, seconds; `warmup_s` is that of the `warmup`
     slices before it (fewer at the start of the run)."""
 
     slice: int

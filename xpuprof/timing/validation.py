@@ -40,7 +40,7 @@ class Validation:
     measured: float
     projected: Estimate
     times: Mapping[int, float]
-    """Mean time of each representative, by its slice in the run at hand."""
+    """Typical time of each representative, by its slice in the run at hand."""
     differences: tuple[str, ...]
     unknown_time: float
     unknown_effect: float
