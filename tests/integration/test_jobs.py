@@ -209,6 +209,10 @@ def test_a_job_from_start_to_end(ranks: Path, tmp_path: Path, ways: tuple[str, .
         selection.labels[13:].tolist()
     )
     assert bool(shared) == (not ways)
+    own = {path.name for path in (tmp_path / "run").glob("selection-*.json")}
+    assert own == ({"selection-rank0.json", "selection-rank1.json"} if ways else set())
+    for name in own:
+        assert read_selection(tmp_path / "run" / name).slices in (13, 15)
     done = xpuprof(
         *("validate", file, "--repeat", "1", "--json", "--", *MPIRUN, ranks, "12"),
         environment=os.environ | MPI,
@@ -236,6 +240,22 @@ def test_a_job_from_start_to_end(ranks: Path, tmp_path: Path, ways: tuple[str, .
     )
     done = xpuprof("estimate", file, "--results", results, "--json")
     assert json.loads(done.stdout)["metrics"][0]["value"] == pytest.approx(10 * 28)
+
+
+def test_a_rank_that_is_missing(ranks: Path, tmp_path: Path) -> None:
+    """GIVEN a selection of two ranks WHEN the job runs with one THEN the other's regions are
+    missing: exit code 3 names one, --allow-missing goes on with what is left."""
+    job_json(tmp_path / "run", *MPIRUN, ranks, "6", ways=("--processes", "each"))
+    file, one = tmp_path / "run" / "selection.json", ("mpirun", "-n", "1", ranks, "6")
+    options = ("validate", file, "--repeat", "1", "--json")
+    done = xpuprof(*options, "--", *one, environment=os.environ | MPI)
+    assert done.returncode == 3 and b"never occurred in this run" in done.stderr
+    done = xpuprof(*options, "--allow-missing", "--", *one, environment=os.environ | MPI)
+    assert done.returncode == 0, done.stderr
+    validated = last_json(done)
+    assert {r["process"] for r in validated["representatives"]} == {0}
+    assert validated["missing"] and not validated["same"]
+    assert validated["slices"] == 7
 
 
 def test_children_are_the_same_in_every_execution(processes: Path, tmp_path: Path) -> None:

@@ -324,6 +324,14 @@ def test_missing_region_of_a_selection_is_named() -> None:
         selected_regions(selection, made_up_run(["a/64"], name="B"))
 
 
+def test_a_missing_region_of_a_window_is_said_with_the_option() -> None:
+    """A timer run of the whole program has no slice that ends at the window's end."""
+    selection = select_by_kernel(made_up_run(A, TIMES))
+    selection = replace(selection, identity={**selection.identity, "window": {"spec": "2@solve"}})
+    with pytest.raises(MissingRegionError, match="as it was profiled, with --window 2@solve"):
+        selected_regions(selection, made_up_run(["a/64"], name="B"))
+
+
 @pytest.mark.parametrize(
     ("text", "spec"),
     [

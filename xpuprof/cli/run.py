@@ -25,6 +25,7 @@ from xpuprof.report.result import as_json as result_json
 from xpuprof.report.result import as_text, warnings
 from xpuprof.sampling.file import write_selection
 from xpuprof.sampling.methods import function_of, takes_process
+from xpuprof.sampling.parts import write_parts
 from xpuprof.timing.choose import Processes, select_run
 from xpuprof.timing.phases import unseen_phases
 from xpuprof.trace.run import Run, create_run
@@ -109,6 +110,8 @@ def command(
 
     chosen = select_run(run, method, seed=seed, processes=processes, **settings)
     write_selection(chosen, folder / "selection.json")
+    if processes == "each":
+        write_parts(chosen, folder)
     result = evaluate(run, chosen)
     if as_json:
         options.print_json(result_json(result))

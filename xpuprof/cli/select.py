@@ -262,9 +262,7 @@ def _from_run(asked: _Asked) -> report.Chosen:
     folder = _folder(asked.output or asked.source)
     write_selection(selection, folder / "selection.json", asked.force)
     if asked.processes == "each":
-        for number, process in enumerate(selection.identity.get("processes", [])):
-            own = parts.part(selection, number)
-            write_selection(own, folder / f"selection-{process['label']}.json", asked.force)
+        parts.write_parts(selection, folder, asked.force)
     return result
 
 

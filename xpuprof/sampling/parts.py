@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from xpuprof.errors import InputError
+from xpuprof.sampling.file import write_selection
 from xpuprof.sampling.runs import decode_runs, encode_runs
 from xpuprof.sampling.selection import Selection
 
@@ -35,6 +37,14 @@ def slices_by_process(selection: Selection) -> list[int]:
             f"{sum(lengths)}: make it again with `xpuprof select RUN`"
         )
     return lengths
+
+
+def write_parts(selection: Selection, folder: Path, force: bool = False) -> None:
+    """Write selection-<process>.json into `folder` for each process of a selection that was made a
+    process at a time. Raises as `write_selection`."""
+    for number, process in enumerate(selection.identity.get("processes", [])):
+        path = folder / f"selection-{process['label']}.json"
+        write_selection(part(selection, number), path, force)
 
 
 def joined(parts: Sequence[Selection]) -> Selection:

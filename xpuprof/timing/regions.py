@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -63,10 +64,17 @@ def selected_regions(selection: Selection, timed: Timed, warmup: int = 0) -> lis
     if moved.missing:
         raise MissingRegionError(
             f"{describe(moved.missing[0])} of the selection never occurred in {timed.name}; "
-            "run the program as it was profiled"
+            "run the program as it was profiled" + _window(selection, timed)
         )
     chosen = moved.selection.representatives
     return _measure(timed, [(r.slice, r.multiplier) for r in chosen], warmup)
+
+
+def _window(selection: Selection, timed: Timed) -> str:
+    """The option that the timer run lacks, where the selection is of a window."""
+    if not selection.window or timed.window == selection.window:
+        return ""
+    return f", with --window {shlex.quote(selection.window)}"
 
 
 def named_regions(specs: Sequence[KernelSpec], timed: Timed, warmup: int = 0) -> list[RegionTime]:

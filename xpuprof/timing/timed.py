@@ -40,7 +40,8 @@ class Timed:
     times: F64
     machine: dict[str, Any] = field(default_factory=dict)
     keys: tuple[Key, ...] = ()
-    """Of several processes, in the order of the slices, which then have a column `process`."""
+    """In the order of the slices, which of several processes have a column `process`; empty where
+    nothing is known of processes."""
     window: str = ""
     """What part of the program was timed; empty: all of it."""
 
@@ -77,8 +78,9 @@ def open_timed(path: str | Path, metric: str = "time") -> Timed:
 def from_executions(name: str, executions: Sequence[Execution], machine: dict[str, Any]) -> Timed:
     """Repeats of one program. InputError when they did not launch the same sequence."""
     jobs = [job_of(executions[0])]
-    keys = jobs[0].keys if jobs[0].several else ()
-    jobs += [job_of(execution, keys) for execution in executions[1:]]
+    keys = jobs[0].keys  # one process has a rank, too
+    like = keys if jobs[0].several else ()
+    jobs += [job_of(execution, like) for execution in executions[1:]]
     first = with_kind_columns(jobs[0].slices)
     for execution, job in zip(executions[1:], jobs[1:], strict=True):
         other = with_kind_columns(job.slices)
