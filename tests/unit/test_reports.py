@@ -186,6 +186,23 @@ def test_every_command_has_the_same_times(tmp_path: Path, method: str) -> None:
     assert opened is not None and opened.tolist() == typical_times(times).tolist()
 
 
+def test_transfer_projects_what_was_selected_by(tmp_path: Path) -> None:
+    """GIVEN an import, which is selected from by its kernels' time THEN that is projected, on its
+    own source with the error that select stated; another metric is named."""
+    rows = [f"k{i % 3},{100 + i},{10 + i % 3 * 5}" for i in range(30)]
+    one = imported(tmp_path / "one", "Name,insts,Duration", *rows)
+    chosen = json.loads(call("select", one, "--method", "stem-root", "--json").stdout)
+    assert chosen["metric"] == "gpu_time"
+    asked = ("transfer", one / "selection.json", one, one)
+    moved = json.loads(call(*asked, "--json").stdout)
+    assert moved["metric"] == "gpu_time"
+    assert moved["runs"][0]["measured_s"] == pytest.approx(chosen["measured_s"])
+    assert moved["runs"][0]["sampling_error"] == pytest.approx(chosen["sampling_error"], abs=1e-12)
+    assert "projected metric: gpu_time" in call(*asked).stdout
+    other = call(*asked, "--metric", "insts")
+    assert "selection was made by gpu_time; insts is projected" in other.stderr
+
+
 def test_compare_projects_what_all_runs_have(tmp_path: Path) -> None:
     """GIVEN runs with different metrics THEN the best that all have is projected; without one the
     sentence names what each has."""

@@ -22,18 +22,25 @@ from xpuprof.timing.transfer import transfer
     help="Leave out regions that a run lacks, re-weight the others and state the covered share.",
 )
 @click.option(
-    "--metric", default="time", show_default=True, help="Of imported profiles: time, gpu_time, ..."
+    "--metric",
+    help="Of imported profiles: time, gpu_time, ... [default: what the selection was made by].",
 )
+@options.quiet
 @options.as_json
 def command(
-    selection: Path, runs: tuple[Path, ...], allow_missing: bool, metric: str, as_json: bool
+    selection: Path,
+    runs: tuple[Path, ...],
+    allow_missing: bool,
+    metric: str | None,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """How well one selection serves on several machines.
 
     RUN_A holds the timer runs of the machine where the selection was made, the others those of
     other machines: run directories of `xpuprof time`, `run`, `validate -o` or `import`. One line
     each: measured and projected time, sampling error, and the speed-up of that machine over the
-    first, as measured and as projected.
+    first, as measured and as projected. Of imports it is the metric that the selection was made by.
 
     \b
     xpuprof transfer app.selection TIMES-A TIMES-B TIMES-C
@@ -41,8 +48,21 @@ def command(
     if not runs:
         raise click.UsageError("name at least one run directory with timer runs")
     chosen = read_selection(selection)
+    metric = metric or chosen.metric
     rows = transfer(chosen, [open_timed(run, metric) for run in runs], allow_missing=allow_missing)
+    if metric != chosen.metric:
+        options.note(
+            f"the selection was made by {chosen.metric}; {metric} is projected, and may be farther "
+            "off",
+            quiet,
+        )
     if as_json:
-        options.print_json({"selection": str(selection), "runs": [row.as_json() for row in rows]})
+        options.print_json(
+            {
+                "selection": str(selection),
+                "metric": metric,
+                "runs": [row.as_json() for row in rows],
+            }
+        )
     else:
-        click.echo(transfer_text(rows))
+        click.echo(transfer_text(rows, metric))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.report.text import count, number_of, percent, seconds, shorten, table
+from xpuprof.report.text import amount, count, number_of, percent, seconds, shorten, table
 from xpuprof.sampling.estimate import Estimate
 from xpuprof.sampling.selection import NO_KERNELS, Selection
 from xpuprof.sampling.stability import Stability
@@ -154,10 +154,10 @@ def as_text(chosen: Chosen) -> str:
         lines.append(f"covered         {percent(selection.covered)} of the slices")
     if chosen.measured is not None:
         of = "" if chosen.metric == "time" else f"   ({chosen.metric})"
-        lines.append(f"measured        {_amount(chosen.measured, chosen)}{of}")
+        lines.append(f"measured        {amount(chosen.measured, chosen.metric)}{of}")
     if estimate is not None:
         lines.append(
-            f"projected       {_amount(estimate.value, chosen)}{_interval(estimate, chosen)}"
+            f"projected       {amount(estimate.value, chosen.metric)}{_interval(estimate, chosen)}"
         )
     if (error := _error(chosen)) is not None:
         lines.append(f"sampling error  {percent(error)}")
@@ -196,16 +196,12 @@ def _error(chosen: Chosen) -> float | None:
     return sampling_error(chosen.estimate.value, chosen.measured)
 
 
-def _amount(value: float, chosen: Chosen) -> str:
-    return seconds(value) if chosen.metric != "cycles" else f"{value:,.6g} cycles"
-
-
 def _interval(estimate: Estimate, chosen: Chosen) -> str:
     if estimate.low is None or estimate.high is None or estimate.confidence is None:
         return f"   {estimate.basis}"
     return (
-        f"   {100 * estimate.confidence:g} % interval {_amount(estimate.low, chosen)} to "
-        f"{_amount(estimate.high, chosen)}"
+        f"   {100 * estimate.confidence:g} % interval {amount(estimate.low, chosen.metric)} to "
+        f"{amount(estimate.high, chosen.metric)}"
     )
 
 

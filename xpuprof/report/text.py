@@ -30,6 +30,11 @@ def seconds(value: float) -> str:
     raise AssertionError
 
 
+def amount(value: float, metric: str) -> str:
+    """A time, or cycles where these are the metric."""
+    return seconds(value) if metric != "cycles" else f"{value:,.6g} cycles"
+
+
 def count(value: int) -> str:
     """A count with thousands separated."""
     return f"{value:,}"

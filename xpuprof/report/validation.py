@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xpuprof.report.result import shares_text
-from xpuprof.report.text import count, of_runs, percent, seconds, shorten, table
+from xpuprof.report.text import amount, count, of_runs, percent, seconds, shorten, table
 from xpuprof.sampling.selection import EXIT_KERNEL, NO_KERNELS
 from xpuprof.timing.regions import RegionTime
 from xpuprof.timing.transfer import Row
@@ -89,14 +89,14 @@ def difference_lines(validation: Validation) -> list[str]:
     return lines or ["every marker fired, in order, with the grid it had; nothing differs"]
 
 
-def transfer_text(rows: Sequence[Row]) -> str:
+def transfer_text(rows: Sequence[Row], metric: str = "time") -> str:
     """One line a machine; ratios are against the first."""
     cells = [
         [
             row.name,
             count(row.validation.selection.slices),
-            seconds(row.validation.measured),
-            seconds(row.validation.projected.value),
+            amount(row.validation.measured, metric),
+            amount(row.validation.projected.value, metric),
             percent(row.validation.error),
             f"{row.validation.speedup:.1f}x",
             f"{row.measured_ratio:.3f}",
@@ -118,7 +118,8 @@ def transfer_text(rows: Sequence[Row]) -> str:
         "ratio error",
         "covered",
     ]
-    lines = [table(headers, cells, "lrrrrrrrrr")]
+    lines = [*([f"projected metric: {metric}", ""] * (metric != "time"))]
+    lines.append(table(headers, cells, "lrrrrrrrrr"))
     for row in rows:
         if row.validation.differences or row.validation.transplant.missing:
             lines += ["", f"{row.name}:", *difference_lines(row.validation)]

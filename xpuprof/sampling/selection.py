@@ -83,6 +83,11 @@ class Selection:
         """The window of the program that the selection is about; empty: all of it."""
         return str(self.identity.get("window", {}).get("spec", ""))
 
+    @property
+    def metric(self) -> str:
+        """The time that the selection was made by: `time`, or that of an imported profile."""
+        return str(self.identity.get("metric", "time"))
+
     def launch_number(self, representative: Representative) -> int:
         """The launch, from 0 in the whole process, that ends the representative."""
         before = representative.slice

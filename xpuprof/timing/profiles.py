@@ -101,7 +101,9 @@ def select_imported(run: Run, method: str, *, seed: int, **options: Any) -> Sele
     subject = Subject(run.path, imported_profile(run.path))
     chosen = apply(subject, method, seed=seed, **options)
     keys = keys_of_table(subject.profile.slices)
-    identity = {"processes": [key.as_json() for key in keys]} if len(keys) > 1 else {}
+    identity: dict[str, Any] = {"metric": subject.profile.time_name}
+    if len(keys) > 1:
+        identity["processes"] = [key.as_json() for key in keys]
     return replace(chosen, identity=identity, machine=dict(run.manifest["machine"]))
 
 
