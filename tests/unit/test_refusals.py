@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from runs_made_up import select_by_kernel
 
 from xpuprof.cli import cli, main
-from xpuprof.sampling.file import write_selection
+from xpuprof.sampling.file import read_selection, write_selection
 from xpuprof.timing.timed import open_timed
 from xpuprof.trace.run import create_run
 
@@ -69,6 +69,18 @@ def refused(
         ("compare R --methods random --plot x.xyz", "x.xyz has no known suffix"),
         ("import app.bb -o /proc/x", "/proc/x cannot be made"),
         ("import app.bb -o file/x", "file/x cannot be made (Not a directory)"),
+        (
+            "select R --force --method stem-root -k 5",
+            "-k is for xpu-point and gpu-point; stem-root",
+        ),
+        (
+            "select R --force --method pka --budget 3",
+            "--budget is for xpu-point and gpu-point; pka",
+        ),
+        ("select R --force --method sieve --target-error 0.02", "--target-error is for xpu-point"),
+        ("select R --force --method random --per-cluster 2", "--per-cluster is for xpu-point"),
+        ("select R --force --method sieve --no-ends", "--ends/--no-ends is for xpu-point"),
+        ("select R --force --method gpu-point --cpu-weight 0.3", "--cpu-weight is for xpu-point:"),
         ("select R -o file/x", "cannot make the folder file/x: Not a directory"),
         ("export R --format sqlite -o file/x.db", "cannot write file/x.db: "),
         ("export R --format sqlite -o folder.db --force", "folder.db is a directory"),
@@ -115,3 +127,22 @@ def test_folders_of_an_output_are_made(here: Path, line: str) -> None:
     result = CliRunner().invoke(cli, line.split(), catch_exceptions=False)
     assert result.exit_code == 0, result.output
     assert any((here / "a/b").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("method", "parameter"),
+    [("xpu-stem", "epsilon"), ("stem-root", "epsilon"), ("pka", "target"), ("tbpoint", "target")],
+)
+def test_a_target_error_is_the_methods_own_bound(here: Path, method: str, parameter: str) -> None:
+    """As `compare --error-bound` sets it."""
+    line = f"select R --force --method {method} --target-error 0.02"
+    result = CliRunner().invoke(cli, line.split(), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    assert read_selection(here / "R/selection.json").parameters[parameter] == 0.02
+
+
+def test_fewer_clusters_than_were_asked_for_are_said(here: Path) -> None:
+    """More clusters than slices there cannot be."""
+    line = ["select", "R", "--force", "-k", "500"]
+    result = CliRunner().invoke(cli, line, catch_exceptions=False)
+    assert "-k 500 gave " in result.stderr

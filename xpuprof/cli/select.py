@@ -21,6 +21,7 @@ from xpuprof.formats.simpoint import (
 from xpuprof.report import chosen as report
 from xpuprof.sampling import frequency, parts
 from xpuprof.sampling.file import write_selection
+from xpuprof.sampling.methods import by_command_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,7 +56,11 @@ PLAN = ("dim", "warp_buckets", "cpu_weight", "memory_weight")
 @options.method
 @options.processes
 @click.option("--maxk", "--maxK", "-maxK", type=int, help="Most clusters to try [default: 20].")
-@click.option("-k", type=int, help="This many clusters, start and exit included; no BIC rule.")
+@click.option(
+    "-k",
+    type=int,
+    help="This many clusters, start and exit included, if the slices differ enough; no BIC rule.",
+)
 @click.option(
     "--dim", "-dim", type=int, help="Dimensions to project to [default: 64 a part; .bb: 15]."
 )
@@ -68,7 +73,11 @@ PLAN = ("dim", "warp_buckets", "cpu_weight", "memory_weight")
 @click.option("--warp-buckets", type=int, help="Cells of the warp axis [default: 32].")
 @click.option("--cpu-weight", type=float, help="Weight of the CPU part, 0 to 1 [default: 0.5].")
 @options.memory_weight
-@click.option("--target-error", type=float, help="Error to stay below, e.g. 0.02; needs times.")
+@click.option(
+    "--target-error",
+    type=float,
+    help="Error to stay below, e.g. 0.02; needs times. May divide clusters.",
+)
 @click.option("--budget", type=float, metavar="SECONDS", help="Representatives' time; needs times.")
 @click.option(
     "--bic-threshold", "--bicThreshold", "-bicThreshold", type=float, help="Of the BIC rule [0.9]."
@@ -131,7 +140,7 @@ def command(as_json: bool, quiet: bool, **given: Any) -> None:
         options.print_json(report.as_json(result))
         return
     click.echo(report.as_text(result))
-    for sentence in result.doubts:
+    for sentence in [*result.doubts, *_other_k(asked, result.selection)]:
         options.note(sentence, quiet)
     if len(asked.sources) == 1 and not is_frequency_file(asked.source):
         folder = asked.output or asked.source
@@ -225,7 +234,8 @@ def _from_run(asked: _Asked) -> report.Chosen:
     from xpuprof.trace.run import Run
 
     run = Run.open(asked.source)
-    method, seed, settings = asked.method, asked.seed, asked.settings
+    method, seed = asked.method, asked.seed
+    settings = by_command_line(method, asked.settings)
     joined = _joined(run, asked.timed)
     selection = select_run(
         run,
@@ -258,7 +268,7 @@ def _from_run(asked: _Asked) -> report.Chosen:
         if asked.stability
         else (),
     )
-    result = report.with_times(result, times, metric, settings.get("target_error"))
+    result = report.with_times(result, times, metric, asked.settings.get("target_error"))
     folder = _folder(asked.output or asked.source)
     write_selection(selection, folder / "selection.json", asked.force)
     if asked.processes == "each":
@@ -281,8 +291,9 @@ def _from_runs(asked: _Asked) -> report.Chosen:
         raise UsageError("several runs need a folder for their selection: -o DIR")
     if method not in ("xpu-point", "gpu-point"):
         raise UsageError(f"{method} selects from one run; for several take xpu-point or gpu-point")
-    plan = {name: value for name, value in asked.settings.items() if name in PLAN}
-    others = {name: value for name, value in asked.settings.items() if name not in PLAN}
+    given = by_command_line(method, asked.settings)
+    plan = {name: value for name, value in given.items() if name in PLAN}
+    others = {name: value for name, value in given.items() if name not in PLAN}
     if method == "gpu-point":
         plan["cpu_weight"] = 0.0
     settings = with_options(**others)
@@ -316,6 +327,21 @@ def _joined(
     if keys is not None:  # of several runs each may have arguments of its own
         wanted = replace(wanted, keys=keys(), arguments=())
     return join(wanted, timed)
+
+
+def _other_k(asked: _Asked, selection: Selection) -> list[str]:
+    """That there are not as many clusters as were asked for, and why."""
+    wanted, found = asked.settings.get("k"), selection.k
+    if wanted is None or asked.processes == "each":
+        return []
+    if found < wanted and "coverage" not in asked.settings:
+        return [f"-k {wanted} gave {found} clusters: no more of the slices differ"]
+    if found > wanted:
+        return [
+            f"-k {wanted} gave {found} clusters: some were divided by their times, for "
+            "--target-error or --budget"
+        ]
+    return []
 
 
 def _folder(path: Path) -> Path:

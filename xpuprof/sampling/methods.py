@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from xpuprof.errors import UsageError
@@ -70,6 +71,39 @@ def function_of(method: str) -> Any:
 def takes_process(method: str) -> bool:
     """Whether the method clusters a recorded process's vectors (else it reads a SliceProfile)."""
     return method in _BY_VECTORS
+
+
+_BOUNDS = {
+    "xpu-stem": "epsilon",
+    "stem-root": "epsilon",
+    "allegro": "epsilon",
+    "pka": "target",
+    "tbpoint": "target",
+}
+"""Which of a method's own options `--target-error` sets."""
+
+
+def by_command_line(method: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of `select` that were given, by the names that the method has for them.
+
+    Raises UsageError for one that the method does not have, or an unknown method.
+    """
+    function_of(method)
+    if takes_process(method):
+        if method == "gpu-point" and "cpu_weight" in given:
+            raise UsageError("--cpu-weight is for xpu-point: gpu-point clusters the GPU part alone")
+        return dict(given)
+    own = {"target_error": _BOUNDS[method]} if method in _BOUNDS else {}
+    for name in given:
+        if name not in own:
+            spelled = {"k": "-k", "ends": "--ends/--no-ends"}.get(
+                name, f"--{name.replace('_', '-')}"
+            )
+            also = "--target-error and " if own else ""
+            raise UsageError(
+                f"{spelled} is for {' and '.join(_BY_VECTORS)}; {method} takes {also}--seed"
+            )
+    return {own[name]: value for name, value in given.items()}
 
 
 def _present(method: str) -> bool:
