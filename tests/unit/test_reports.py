@@ -17,14 +17,18 @@ from runs_made_up import made_up_run, select_by_kernel
 from xpuprof.cli import cli
 from xpuprof.engines.cuda_driver import _fault
 from xpuprof.errors import InputError, UsageError
+from xpuprof.report.compare import as_text as compare_text
 from xpuprof.report.result import warnings
 from xpuprof.report.text import number_of, times
+from xpuprof.report.validation import regions_text
 from xpuprof.sampling.methods import names
 from xpuprof.sampling.times import typical_times
 from xpuprof.signals import signal_name
 from xpuprof.timing.choose import profiled_job
+from xpuprof.timing.comparison import Compared, Row
 from xpuprof.timing.processes import Key, job_of
 from xpuprof.timing.profiles import open_subject
+from xpuprof.timing.regions import RegionTime
 from xpuprof.timing.timed import arranged
 from xpuprof.trace.run import Run, create_run
 
@@ -184,6 +188,49 @@ def test_every_command_has_the_same_times(tmp_path: Path, method: str) -> None:
     assert np.ptp(times, axis=0).max() > 2 * np.median(times[:, 1])  # the disturbance is there
     opened = open_subject(run).profile.times
     assert opened is not None and opened.tolist() == typical_times(times).tolist()
+
+
+@pytest.mark.parametrize("method", ["first-n", "sieve", "photon", "tbpoint"])
+def test_methods_without_a_theory_have_no_interval(tmp_path: Path, method: str) -> None:
+    """GIVEN a method that states none THEN neither select nor report does, as compare; nor is one
+    for the next run."""
+    run = disturbed_run(tmp_path / "run")
+    told = call("select", run, "--method", method).stdout
+    assert "no interval: " in told and "one more run" not in told and "95 %" not in told
+    chosen = json.loads(call("report", run, "--json").stdout)
+    assert chosen["interval_s"] == [None, None] and chosen["confidence"] is None
+    compared = call("compare", run, "--methods", method, "--repeats", 1, "--json").stdout
+    assert json.loads(compared)["methods"][0]["interval_rel"] is None
+
+
+def test_stability_counts_clusters_as_the_selection_does(tmp_path: Path) -> None:
+    """GIVEN slices of clear clusters THEN those of the first and the last slice count in both."""
+    run = timed_run(tmp_path / "run")
+    chosen = json.loads(call("select", run, "--stability", "--json").stdout)
+    assert chosen["k"] >= 3 and set(chosen["stability"]["seeds"]["k"]) == {chosen["k"]}
+
+
+def test_compare_states_no_interval_below_zero(tmp_path: Path) -> None:
+    """GIVEN few samples of times that are far apart THEN the interval's ends are told by
+    themselves, of which the lower one is a time; no zero has a sign."""
+    run = imported(tmp_path / "run", "Name,Duration", *("k,1" for _ in range(299)), "k,90000")
+    wide = Row("random", 0.1, 0.2, 2.0, 3.0, 9.66, -0.9, 18.4, 1.0, 0.1)
+    exact = Row("allegro", 0.0, 0.0, 1.0, 9.0, -1e-16, 1e-16, -1e-16, 1.0, 0.1)
+    told = compare_text(Compared("run", "time", 300, [wide, exact]))
+    assert "-90.00 % +1840.00 %" in told and " +-0.00 %" in told
+    for seed in range(5):
+        asked = ("--methods", "random,allegro,xpu-stem", "--repeats", 1, "--json", "--seed", seed)
+        for found in json.loads(call("compare", run, *asked).stdout)["methods"]:
+            assert -1.0 < found["low_rel"] <= 0.0 <= found["high_rel"]
+
+
+def test_a_kernel_by_hand_has_no_multiplier() -> None:
+    """GIVEN regions that have neither THEN no column is empty."""
+    region = RegionTime(3, "a", 2, None, 1e-3, 0, 0.0)
+    headers = regions_text([region]).splitlines()[0]
+    assert headers.split() == ["slice", "ends", "with", "kernel", "call", "time"]
+    told = regions_text([region, replace(region, multiplier=2.0, warmup=1, warmup_s=2e-3)])
+    assert "multiplier" in told and "2 ms in 1" in told
 
 
 def test_transfer_projects_what_was_selected_by(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from xpuprof.errors import InputError
 from xpuprof.sampling.selection import Marker, Representative, Selection
 from xpuprof.sampling.times import typical_times
-from xpuprof.timing.intervals import estimate, one_run_error
+from xpuprof.timing.intervals import estimate, estimate_part, one_run_error
 
 
 def random_selection(sizes, counts, rng):
@@ -37,6 +38,22 @@ DISTRIBUTIONS = {
     "rare and huge": lambda rng, n: np.where(rng.random(n) < 0.02, 50.0, 1.0),
     "constant": lambda rng, n: np.full(n, 3.0),
 }
+
+
+@pytest.mark.parametrize("left_out", [0.5, 1.0, 3.0])
+def test_the_interval_covers_what_is_left_out(left_out):
+    """GIVEN a cluster that is not covered, whose slices take `left_out` times what the others do
+    THEN the interval holds the whole run's time, of a process of the job, too."""
+    rng = np.random.default_rng(5)
+    chosen = random_selection((40, 60), (2, 2), rng)
+    labels = np.concatenate([chosen.labels, np.full(100, -1, np.int32)])
+    raised = tuple(replace(r, multiplier=2.0 * r.multiplier) for r in chosen.representatives)
+    times = np.concatenate([rng.normal(10.0, 0.1, 100), rng.normal(10.0 * left_out, 0.1, 100)])
+    selection = replace(chosen, labels=labels, representatives=raised, covered=0.5)
+    for answer in (estimate(selection, times), estimate_part(selection, times, slice(0, 200))):
+        assert answer.low <= times.sum() <= answer.high
+        gap = abs(answer.value - times.sum())
+        assert answer.high - answer.value < gap + 0.05 * times.sum()
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)

@@ -124,7 +124,7 @@ def test_stability_over_ranks() -> None:
     seeds = over_seeds(make, options, 1, known, repeats=2)
     samples = over_bootstraps(make(1), options, 1, known, repeats=2)
     joint = job.select_job(ranks(), job.Plan(seed=1), Options())
-    assert seeds.k == samples.k == [joint.scores["clusters"]] * 2
+    assert seeds.k == samples.k == [joint.k] * 2
     assert seeds.agreement == samples.agreement == [1.0, 1.0]
     assert seeds.projected == pytest.approx([1.0, 1.0], abs=0.05)
 

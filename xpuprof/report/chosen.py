@@ -58,10 +58,12 @@ def with_times(
     measured = float(typical_times(times).sum())
     selection, several = chosen.selection, len(times) > 1
     error = intervals.one_run_error(selection, times) if several and target else None
+    estimate = intervals.estimate(selection, times)
+    with_next = several and estimate.confidence is not None
     return replace(
         chosen,
-        estimate=intervals.estimate(selection, times),
-        next_run=intervals.estimate(selection, times, other_runs=True) if several else None,
+        estimate=estimate,
+        next_run=intervals.estimate(selection, times, other_runs=True) if with_next else None,
         one_run_error=error,
         measured=measured,
         metric=metric,
@@ -198,7 +200,7 @@ def _error(chosen: Chosen) -> float | None:
 
 def _interval(estimate: Estimate, chosen: Chosen) -> str:
     if estimate.low is None or estimate.high is None or estimate.confidence is None:
-        return f"   {estimate.basis}"
+        return f"   no interval: {estimate.basis}"
     return (
         f"   {100 * estimate.confidence:g} % interval {amount(estimate.low, chosen.metric)} to "
         f"{amount(estimate.high, chosen.metric)}"

@@ -17,6 +17,8 @@ KEYS = (
     "speedup",
     "samples",
     "interval_rel",
+    "low_rel",
+    "high_rel",
     "coverage",
     "selection_s",
     "bound",
@@ -56,7 +58,7 @@ def as_text(compared: Compared) -> str:
             _percent(row.error_max),
             f"{row.speedup:.1f}x",
             f"{row.samples:.0f}",
-            "none" if row.interval_rel is None else f"+-{percent(row.interval_rel)}",
+            _interval(row),
             "" if row.coverage is None else f"{100 * row.coverage:.0f} %",
             f"{row.selection_s:.3f} s",
         )
@@ -102,6 +104,14 @@ def draw(run: str, metric: str, rows: Sequence[Row], target: Path) -> None:
     )
     axes.grid(alpha=0.3)
     figure.savefig(target, dpi=150)
+
+
+def _interval(row: Row) -> str:
+    """How far the interval reaches below and above the estimate."""
+    if row.low_rel is None or row.high_rel is None:
+        return "none"
+    low, high = percent(-row.low_rel), percent(row.high_rel)
+    return f"+-{high}" if low == high else f"-{low} +{high}"
 
 
 def _percent(value: float | None) -> str:

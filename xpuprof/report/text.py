@@ -31,8 +31,8 @@ def seconds(value: float) -> str:
 
 
 def amount(value: float, metric: str) -> str:
-    """A time, or cycles where these are the metric."""
-    return seconds(value) if metric != "cycles" else f"{value:,.6g} cycles"
+    """A time, or an amount of another metric: `1,200 cycles`."""
+    return seconds(value) if metric.endswith("time") else f"{value:,.6g} {metric}"
 
 
 def count(value: int) -> str:
@@ -59,8 +59,8 @@ def of_runs(runs: int) -> str:
 
 
 def percent(fraction: float) -> str:
-    """A fraction as per cent."""
-    return f"{100 * fraction:.2f} %"
+    """A fraction as per cent; what rounds to nothing has no sign."""
+    return f"{round(100 * fraction, 2) + 0.0:.2f} %"
 
 
 def shorten(name: str, width: int = 40) -> str:

@@ -127,18 +127,28 @@ def transfer_text(rows: Sequence[Row], metric: str = "time") -> str:
 
 
 def regions_text(regions: Sequence[RegionTime]) -> str:
-    """One line a region."""
+    """One line a region; multipliers and warm-up where some region has them."""
+    weighted = any(region.multiplier is not None for region in regions)
+    warmed = any(region.warmup for region in regions)
     rows = [
         [
             count(region.slice),
             NO_KERNELS.get(region.kernel) or shorten(region.kernel),
             "" if region.kernel == EXIT_KERNEL else count(region.call),
             seconds(region.seconds),
-            "" if region.multiplier is None else f"{region.multiplier:,.4g}",
-            f"{seconds(region.warmup_s)} in {region.warmup}" if region.warmup else "",
+            *([_multiplier(region)] * weighted),
+            *([_warmup(region)] * warmed),
         ]
         for region in regions
     ]
-    return table(
-        ["slice", "ends with kernel", "call", "time", "multiplier", "warm-up"], rows, "rlrrrr"
-    )
+    headers = ["slice", "ends with kernel", "call", "time"]
+    headers += ["multiplier"] * weighted + ["warm-up"] * warmed
+    return table(headers, rows, "rlrrrr")
+
+
+def _multiplier(region: RegionTime) -> str:
+    return "" if region.multiplier is None else f"{region.multiplier:,.4g}"
+
+
+def _warmup(region: RegionTime) -> str:
+    return f"{seconds(region.warmup_s)} in {region.warmup}" if region.warmup else ""

@@ -75,7 +75,10 @@ def joined(parts: Sequence[Selection]) -> Selection:
         representatives=tuple(representatives),
         labels=np.concatenate(labels).astype(np.int32),
         covered=float(sum(part.covered * part.slices for part in parts)) / slices,
-        scores={"clusters": sum(part.k for part in parts)},
+        scores={
+            "clusters": sum(part.k for part in parts),
+            **({"basis": parts[0].no_interval} if parts[0].no_interval else {}),
+        },
         summary=_added_up([part.summary for part in parts]),
     )
 

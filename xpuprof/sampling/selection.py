@@ -84,6 +84,13 @@ class Selection:
         return str(self.identity.get("window", {}).get("spec", ""))
 
     @property
+    def no_interval(self) -> str:
+        """Why the method has no interval: it picks no random slice of a cluster, and states no
+        theory of its own. Empty for the others."""
+        scores = self.scores
+        return str(scores["basis"]) if "basis" in scores and "strata" not in scores else ""
+
+    @property
     def metric(self) -> str:
         """The time that the selection was made by: `time`, or that of an imported profile."""
         return str(self.identity.get("metric", "time"))

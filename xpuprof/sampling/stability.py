@@ -20,7 +20,8 @@ REPEATS = 10
 
 @dataclass(frozen=True)
 class Stability:
-    """Over `len(k)` repeats: clusters found, agreement of the labels with the selection's own
+    """Over `len(k)` repeats: clusters as `Selection.k` counts them (those of the first and the last
+    slices, too), agreement of the labels with the selection's own
     (adjusted Rand index: 1 the same, 0 as by chance), projected total relative to the truth (empty
     without times)."""
 
@@ -47,7 +48,7 @@ def over_seeds(
     others = [choose(make(s), options, s, known) for s in range(seed + 1, seed + 1 + repeats)]
     return Stability(
         "seeds",
-        [other.clusters for other in others],
+        [_clusters(other) for other in others],
         [adjusted_rand(base.labels, other.labels) for other in others],
         _projected(others, known),
     )
@@ -76,10 +77,14 @@ def over_bootstraps(
         ]
         theirs = None if known is None else Known(known.typical[rows], known.repeats)
         other = choose(others, options, seed, theirs)
-        found.append(other.clusters)
+        found.append(_clusters(other))
         agreement.append(adjusted_rand(base.labels[rows], other.labels))
         projected += _projected([other], theirs)
     return Stability("bootstrap", found, agreement, projected)
+
+
+def _clusters(choice: Choice) -> int:
+    return len(np.unique(choice.labels[choice.labels >= 0]))
 
 
 def _drawn(slices: int, ends: bool, rng: np.random.Generator) -> npt.NDArray[np.int64]:

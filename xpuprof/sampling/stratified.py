@@ -230,7 +230,7 @@ def estimate(selection: Selection, values: Mapping[int, float], confidence: floa
     if 0.0 < half < value:
         low, high = value / (1.0 + half / value), value / (1.0 - half / value)
     if not (metric < 0.0).any():
-        low = max(low, float(metric.sum()))
+        low = min(max(low, float(metric.sum())), value)  # all measured: but for rounding
     return Estimate(value, low, high, confidence, str(selection.scores["basis"]))
 
 

@@ -29,8 +29,9 @@ class Row:
 
     `error_mean`, `error_max`: of the projected total, over the seeds. `speedup`: total over
     measured time, a slice measured once however often it was drawn. `samples`: slices to measure.
-    `interval_rel`: half-width over the estimate; `coverage`: share of the seeds whose interval held
-    the truth; both None when the method has no theory.
+    `interval_rel`: half-width over the estimate; `low_rel`, `high_rel`: the interval's ends against
+    the estimate, which need not lie in its middle (-0.1: a tenth below it); `coverage`: share of
+    the seeds whose interval held the truth; all None when the method has no theory.
     """
 
     method: str
@@ -39,6 +40,8 @@ class Row:
     speedup: float | None = None
     samples: float | None = None
     interval_rel: float | None = None
+    low_rel: float | None = None
+    high_rel: float | None = None
     coverage: float | None = None
     selection_s: float | None = None
     bound: float | None = None
@@ -119,6 +122,8 @@ def _together(rows: list[Row]) -> Row:
         speedup=float(len(speedups) / np.sum(1.0 / np.array(speedups))),
         samples=float(sum(row.samples for row in rows if row.samples is not None)),
         interval_rel=_mean([row.interval_rel for row in rows]),
+        low_rel=_mean([row.low_rel for row in rows]),
+        high_rel=_mean([row.high_rel for row in rows]),
         coverage=_mean([row.coverage for row in rows]),
         selection_s=_mean([row.selection_s for row in rows]),
         bound=_mean([row.bound for row in rows]),
@@ -126,7 +131,7 @@ def _together(rows: list[Row]) -> Row:
     )
 
 
-def _mean(values: list[float | None]) -> float | None:
+def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else None
 
@@ -185,7 +190,7 @@ def _row(
     errors: list[float] = []
     speedups: list[float] = []
     samples: list[int] = []
-    widths: list[float] = []
+    ends: list[tuple[float, float]] = []
     held: list[bool] = []
     spent: list[float] = []
     bounds: list[float] = []
@@ -204,7 +209,7 @@ def _row(
         if "error_bound" in selection.scores:
             bounds.append(float(selection.scores["error_bound"]))
         if estimate.low is not None and estimate.high is not None and estimate.value:
-            widths.append((estimate.high - estimate.low) / 2.0 / estimate.value)
+            ends.append((estimate.low / estimate.value - 1.0, estimate.high / estimate.value - 1.0))
             # An estimate that is exact but for rounding holds the truth.
             slack = 1e-9 * truth
             held.append(estimate.low - slack <= truth <= estimate.high + slack)
@@ -215,7 +220,9 @@ def _row(
         # Speedups are ratios: their mean is harmonic (STEM+ROOT, section 4.1).
         speedup=float(len(speedups) / np.sum(1.0 / np.array(speedups))),
         samples=float(np.mean(samples)),
-        interval_rel=float(np.mean(widths)) if widths else None,
+        interval_rel=_mean([(high - low) / 2.0 for low, high in ends]),
+        low_rel=_mean([low for low, _ in ends]),
+        high_rel=_mean([high for _, high in ends]),
         coverage=float(np.mean(held)) if held else None,
         selection_s=float(np.mean(spent)),
         bound=float(np.mean(bounds)) if bounds else None,

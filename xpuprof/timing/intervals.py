@@ -40,7 +40,8 @@ def estimate(
     runs, what measuring every slice would have given: it covers the choice of representatives, and
     its low end is never below what the representatives took themselves. With `other_runs` it is for
     the total of any one later run, too (a prediction interval; two repeats at least), and so for
-    what is typical of them. Raises InputError when a representative was not measured.
+    what is typical of them. A method that has no theory of its error gets no interval. Raises
+    InputError when a representative was not measured.
     """
     if not 0.0 < confidence < 1.0:
         raise InputError(f"the confidence must lie between 0 and 1, not {confidence:g}")
@@ -57,6 +58,8 @@ def estimate(
         missing = int(chosen[~np.isfinite(mean[chosen])][0])
         raise InputError(f"slice {missing} is a representative, but its time was not measured")
     value = float(np.dot(mean[chosen], multiplier))
+    if selection.no_interval:
+        return Estimate(value, None, None, None, selection.no_interval)
     if np.isfinite(mean[selection.labels >= 0]).all():
         half, basis = _known_spread(selection, mean, confidence)
     else:
@@ -73,7 +76,9 @@ def estimate(
         half = math.hypot(half, _next_run(selection, times, confidence))
         floor = min(floor, 0.0)  # a later run may take less than this one's representatives did
         basis += f"; runs differ: Student's t over {len(times)} repeats, for one more run"
-    return Estimate(value, max(value - half, floor), value + half, confidence, basis)
+    # What measures all of it adds up to itself but for rounding.
+    low = min(max(value - half, floor), value)
+    return Estimate(value, low, value + half, confidence, basis)
 
 
 def floor_of(measured: F64) -> float:
@@ -110,13 +115,14 @@ def estimate_part(
 
     The interval covers the choice of representatives as `estimate`'s does, and how far the part's
     slices of a cluster differ from the cluster (a domain estimate, Cochran, section 5A.13). All
-    slices must have been timed; slices that are not covered are taken to be like the part's others.
+    slices must have been timed; slices that are not covered are taken to be like the part's others,
+    and the interval covers by how much they are not.
     """
     mean = typical_times(slice_times)
     inside = selection.labels[rows]
     own = mean[rows]
     rng = np.random.default_rng(selection.seed)
-    value, error = 0.0, np.zeros(DRAWS)
+    value, drawn = 0.0, np.zeros(DRAWS)
     for cluster, count in _counts(selection).items():
         n = int(np.count_nonzero(inside == cluster))
         if not n:
@@ -125,16 +131,19 @@ def estimate_part(
         weight = np.array([r.multiplier for r in chosen])
         value += n * float(np.average(mean[[r.slice for r in chosen]], weights=weight))
         times = mean[selection.labels == cluster]
-        drawn = _errors_of_means(times, count, rng) if len(times) > count else 0.0
-        error += n * (drawn + times.mean()) - own[inside == cluster].sum()
+        error = _errors_of_means(times, count, rng) if len(times) > count else 0.0
+        drawn += n * (error + times.mean())
     covered = float(np.mean(inside >= 0))
     if not covered:
         return Estimate(value, None, None, None, "no interval: nothing of it is covered")
-    value, half = value / covered, _quantile(error, confidence) / covered
+    value /= covered
+    if selection.no_interval:
+        return Estimate(value, None, None, None, selection.no_interval)
+    half = _quantile(drawn / covered - own.sum(), confidence)
     basis = "spread of the measured times within the clusters, by drawing other representatives"
     here = [r.slice for r in selection.representatives if rows.start <= r.slice < rows.stop]
-    floor = floor_of(mean[here])
-    return Estimate(value, max(value - half, floor), value + half, confidence, basis)
+    low = min(max(value - half, floor_of(mean[here])), value)
+    return Estimate(value, low, value + half, confidence, basis)
 
 
 def _quantile(error: F64, confidence: float) -> float:
@@ -177,11 +186,16 @@ def _next_run(selection: Selection, times: F64, confidence: float) -> float:
 
 def _known_spread(selection: Selection, mean: F64, confidence: float) -> tuple[float, str]:
     """Every slice of the covered clusters was timed: the error of a random choice of
-    representatives is drawn DRAWS times, and the half-width is its quantile."""
+    representatives is drawn DRAWS times, and the half-width is its quantile. Where the slices that
+    are not covered were timed, too, the error counts by how much they are not like the others."""
     rng = np.random.default_rng(selection.seed)
-    error = np.zeros(DRAWS)
     labels = selection.labels
     scale = _scale(selection)
+    covered = labels >= 0
+    all_known = bool(np.isfinite(mean).all())
+    error = np.zeros(DRAWS)
+    if all_known and not covered.all():
+        error += scale * float(mean[covered].sum()) - float(mean.sum())
     for cluster, count in _counts(selection).items():
         times = mean[labels == cluster]
         if len(times) <= count or np.ptp(times) == 0.0:
@@ -189,8 +203,12 @@ def _known_spread(selection: Selection, mean: F64, confidence: float) -> tuple[f
         error += scale * len(times) * _errors_of_means(times, count, rng)
     half = _quantile(error, confidence)
     basis = "spread of the measured times within the clusters, by drawing other representatives"
-    if selection.covered < 1.0:
-        basis += f"; holds for the {selection.covered:.1%} of slices that are covered"
+    if not covered.all():
+        basis += (
+            ", and what the slices that are left out really took"
+            if all_known
+            else f"; holds for the {selection.covered:.1%} of slices that are covered"
+        )
     return half, basis
 
 

@@ -16,8 +16,8 @@ from xpuprof.trace.tables import Execution, Process
 F64 = npt.NDArray[np.float64]
 
 LARGE = 0.1
-"""Share of the measured time from which on phases are worth a sentence: below it they change a
-projection by less than clusters differ among themselves."""
+"""Share of the time (as `phase_share`) from which on phases are worth a sentence: below it they
+change a projection by less than clusters differ among themselves."""
 BY_TIMES = ("stem-root", "xpu-stem", "allegro", "random")
 """Methods that choose by measured times, or by chance: their intervals know of every phase."""
 
@@ -35,16 +35,18 @@ def unseen_phases(
     if share < LARGE:
         return []
     return [
-        f"{share:.0%} of the measured time are phases on the CPU between kernels, and without CPU "
-        "vectors nothing tells the slices that have them from those that do not: profile with a "
-        "CPU engine (--cpu auto), or choose by measured times (select --method xpu-stem)"
+        f"{share:.0%} of the time between the end of the first kernel and that of the last are "
+        "phases on the CPU between kernels, and without CPU vectors nothing tells the slices that "
+        "have them from those that do not: profile with a CPU engine (--cpu auto), or choose by "
+        "measured times (select --method xpu-stem)"
     ]
 
 
 def phase_share(timer_runs: Sequence[Execution]) -> float:
-    """Share of the measured time, a fraction, that slices spend outside of their kernel beyond what
-    is usual before a kernel of that name; the first and last slices, which stand for themselves,
-    left out. The median of the runs; 0 without one that knows the device's stamps."""
+    """Share of the time between the ends of the first and the last kernel, a fraction, that slices
+    spend outside of their kernel beyond what is usual before a kernel of that name (the first and
+    the last slice, which stand for themselves, are left out). The median of the runs; 0 without one
+    that knows the device's stamps."""
     shares = []
     for execution in timer_runs:
         job, hz = job_of(execution), float(execution.record["tsc_hz"])
