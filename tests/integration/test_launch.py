@@ -118,6 +118,29 @@ def test_signal_reaches_the_program(tmp_path: Path) -> None:
     assert ours.wait(timeout=30) == 7
 
 
+def test_a_run_that_a_signal_cut_short_says_what_is_missing(tmp_path: Path) -> None:
+    """GIVEN a program that handles SIGTERM in its own way WHEN `run` gets it THEN the exit code is
+    the program's, and the signal and what it kept from being made are said."""
+    program = (
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    command = ["run", "--cpu", "none", "-o", tmp_path / "run", "--", sys.executable, "-c", program]
+    ours = subprocess.Popen(
+        [sys.executable, "-m", "xpuprof", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+    )
+    assert ours.stdout is not None and ours.stdout.readline() == b"ready\n"
+    ours.send_signal(signal.SIGTERM)
+    _, said = ours.communicate(timeout=30)
+    assert ours.returncode == 5
+    assert b"SIGTERM asked to stop; no profile and no selection were made" in said
+
+
 @pytest.mark.parametrize("victim", ["program", "supervisor"])
 def test_sigkill_leaves_a_run_that_opens_and_says_partial(tmp_path: Path, victim: str) -> None:
     """GIVEN SIGKILL at any moment WHEN the run is opened THEN it says partial and why."""

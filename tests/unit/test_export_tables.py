@@ -146,6 +146,6 @@ def test_command(run: Path, tmp_path: Path) -> None:
         export(tmp_path / "none", "--format", "sqlite", "-o", tmp_path / "x")
     with pytest.raises(UsageError, match="--image-base x"):
         export(run, "--format", "looppoint", "-o", tmp_path / "x", "--image-base", "x")
-    with pytest.raises(InputError, match="cannot read the selection"):
+    with pytest.raises(InputError, match="make a selection with"):
         export(run, "--format", "macsim", "-o", tmp_path / "x", "--selection", tmp_path / "none")
     assert not (tmp_path / "x").exists()

@@ -108,6 +108,59 @@ def test_an_output_that_cannot_be_written(
     assert contents(here) == before
 
 
+NVBIT = "export R -o out --format nvbit"
+CHROME = "export R -o out.json --format chrome"
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("validate R -- true", "R is a folder, no selection file; name R/selection.json"),
+        ("validate folder.db -- true", "make one with `xpuprof select RUN`"),
+        (
+            "validate nope -- true",
+            "nope does not exist; make a selection with `xpuprof select RUN`",
+        ),
+        ("validate cut.json -- true", "copy it whole, or make it again with `xpuprof select RUN`"),
+        ("time --regions nope -- true", "nope does not exist; make a selection"),
+        ("transfer R R", "name R/selection.json"),
+        ("estimate R/selection.json --results nope", "name a CSV, JSON, gem5 stats.txt"),
+        (f"{NVBIT} --selection R", "name R/selection.json"),
+        (f"{CHROME} --selection nope", "nope does not exist; make a selection"),
+        ("export R -o out --format accelsim --kernelslist nope", "name the kernelslist.g of the"),
+        ("import nope -o I", "nope does not exist; check its name"),
+        ("import empty -o I", "empty is empty; copy it or export it again"),
+        (f"{CHROME} --warmup 3", "--warmup is for pinpoints and looppoint"),
+        (f"{NVBIT} --image-base 0x1000", "--image-base is for pinpoints and looppoint"),
+        (f"{NVBIT} --kernelslist file", "--kernelslist is for accelsim"),
+        ("time --warmup 2 -o T -- true", "--warmup is of regions; name them with --regions"),
+        ("profile --routine= -o T -- true", "--routine is empty; leave it away"),
+        ("profile --include-image= -o T -- true", "--include-image is empty"),
+        ("compare R --methods=", "no method ''; choose one of"),
+    ],
+)
+def test_what_a_command_cannot_use(
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    line: str,
+    sentence: str,
+) -> None:
+    """One sentence with the remedy; nothing is made."""
+    (here / "empty").touch()
+    (here / "cut.json").write_bytes((here / "R/selection.json").read_bytes()[:300])
+    before = contents(here)
+    assert sentence in refused(monkeypatch, capsys, *line.split())
+    assert contents(here) == before
+
+
+def test_threads_are_numbered_from_0(here: Path) -> None:
+    """A negative one is none."""
+    result = CliRunner().invoke(cli, ["profile", "--thread", "-1", "-o", "T", "--", "true"])
+    assert result.exit_code == 2 and "-1 is not in the range x>=0" in result.stderr
+    assert not (here / "T").exists()
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -213,7 +213,7 @@ def test_unusable_paths(tmp_path: Path) -> None:
         write_selection(example(), tmp_path, force=True)
     with pytest.raises(UsageError, match="cannot write"):
         write_selection(example(), tmp_path / "none" / "s")
-    with pytest.raises(InputError, match="No such file"):
+    with pytest.raises(InputError, match="does not exist"):
         read_selection(tmp_path / "none")
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="not text"):

@@ -68,7 +68,7 @@ def command(
     xpuprof compare RUN --plot methods.svg
     xpuprof compare RANK0 RANK1 ... --workers 8
     """
-    chosen = [name.strip() for name in methods.split(",")] if methods else names()
+    chosen = [name.strip() for name in methods.split(",")] if methods is not None else names()
     for name in chosen:
         function_of(name)
     if plot:

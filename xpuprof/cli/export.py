@@ -48,7 +48,8 @@ class Source:
     @property
     def selection_if_any(self) -> Selection | None:
         """As `selection`; None for a run that has none."""
-        return self.selection if self._selection_file().exists() else None
+        known = self.selection_path or self._selection_file().exists()
+        return self.selection if known else None
 
     @property
     def process(self) -> Process:
@@ -96,6 +97,8 @@ PER_PROCESS = ("simpoint", "pinpoints", "looppoint", "accelsim", "macsim", "zsim
 """Formats of one process: of several, each gets files of its own."""
 FOLDERS = ("accelsim", "nvbit")
 CPU_FORMATS = ("simpoint", "pinpoints", "looppoint", "zsim")
+WITH_ADDRESSES = ("pinpoints", "looppoint")
+"""Formats that mark regions by addresses and counts, warm-up too."""
 
 Write = Callable[[Source, Path, Options], "list[Path]"]
 
@@ -180,6 +183,21 @@ def _named(output: Path, label: str, folder: bool) -> Path:
     return output.with_name(f"{stem}-{label}{dot}{suffix}")
 
 
+def _refuse_unused(
+    name: str, warmup: int, image_base: int | None, kernelslist: Path | None
+) -> None:
+    """UsageError for an option that the format does not take."""
+    for option, given, takers in (
+        ("--warmup", warmup, WITH_ADDRESSES),
+        ("--image-base", image_base is not None, WITH_ADDRESSES),
+        ("--kernelslist", kernelslist, ("accelsim",)),
+    ):
+        if given and name not in takers:
+            raise UsageError(
+                f"{option} is for {' and '.join(takers)}; leave it away with --format {name}"
+            )
+
+
 def _address(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
     try:
         return None if text is None else int(text, 0)
@@ -233,6 +251,7 @@ def command(
     """
     if not source.exists():
         raise UsageError(f"{source} does not exist; check its path")
+    _refuse_unused(name, warmup, image_base, kernelslist)
     write = FORMATS[name][1]
     settings = Options(force, warmup, image_base, kernelslist)
     paths = [

@@ -108,6 +108,19 @@ gpu_tool = click.option(
 )
 
 
+def _given(_: click.Context, option: click.Parameter, value: str | None) -> str:
+    """An empty specification is a shell variable that was not set, rather than a wish."""
+    if value == "":
+        raise UsageError(f"{option.opts[0]} is empty; leave it away, or say what it is to choose")
+    return value or ""
+
+
+def _each_given(
+    context: click.Context, option: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...]:
+    return tuple(_given(context, option, value) for value in values)
+
+
 def filters(function: F) -> F:
     """What the CPU engine counts; the command receives it as `cpu_options`."""
 
@@ -126,22 +139,23 @@ def filters(function: F) -> F:
         return function(*args, cpu_options=chosen, **others)
 
     result: Any = with_filters
+    glob = functools.partial(
+        click.option, multiple=True, metavar="GLOB", callback=_each_given, type=str
+    )
     for option in reversed(
         (
-            click.option(
-                "--include-image", multiple=True, metavar="GLOB", help="Count these images only."
-            ),
-            click.option(
-                "--exclude-image", multiple=True, metavar="GLOB", help="Never count these images."
-            ),
+            glob("--include-image", help="Count these images only."),
+            glob("--exclude-image", help="Never count these images."),
             click.option(
                 "--main-image-only", is_flag=True, help="Count the program's own code only."
             ),
+            glob("--routine", help="Count these routines only."),
             click.option(
-                "--routine", multiple=True, metavar="GLOB", help="Count these routines only."
-            ),
-            click.option(
-                "--thread", multiple=True, type=int, metavar="N", help="Count these threads only."
+                "--thread",
+                multiple=True,
+                type=click.IntRange(0),
+                metavar="N",
+                help="Count these threads only, 0 is the main one.",
             ),
             click.option(
                 "--memory",
@@ -152,13 +166,6 @@ def filters(function: F) -> F:
     ):
         result = option(result)
     return cast("F", result)
-
-
-def _given(_: click.Context, option: click.Parameter, value: str | None) -> str:
-    """An empty specification is a shell variable that was not set, rather than a wish."""
-    if value == "":
-        raise UsageError(f"{option.opts[0]} is empty; leave it away, or say what it is to choose")
-    return value or ""
 
 
 _kernels = click.option(

@@ -26,6 +26,7 @@ from xpuprof.report.result import as_text, warnings
 from xpuprof.sampling.file import write_selection
 from xpuprof.sampling.methods import function_of, takes_process
 from xpuprof.sampling.parts import write_parts
+from xpuprof.signals import signal_name
 from xpuprof.timing.choose import Processes, select_run
 from xpuprof.timing.phases import unseen_phases
 from xpuprof.trace.run import Run, create_run
@@ -105,7 +106,7 @@ def command(
             last = time(writer, program, source, timer, i, user=False)
     run = finish(writer, folder)
     if run.profile is None or not run.times or not last.undisturbed:
-        _report_unfinished(run, folder, ending, as_json, quiet)
+        _report_unfinished(run, folder, ending, last, as_json, quiet)
         return end_after(ending, last)
 
     chosen = select_run(run, method, seed=seed, processes=processes, **settings)
@@ -148,8 +149,14 @@ def _doubts(run: Run, ending: Ending) -> list[str]:
     return [*found, *exit_doubts(ending)]
 
 
-def _report_unfinished(run: Run, folder: Path, ending: Ending, as_json: bool, quiet: bool) -> None:
-    reason = run.manifest.get("reason", "")
+def _report_unfinished(
+    run: Run, folder: Path, ending: Ending, last: Ending, as_json: bool, quiet: bool
+) -> None:
+    reasons = [run.reason] if run.reason else []
+    if last.stop is not None:
+        reasons.append(f"{signal_name(last.stop)} asked to stop")
+    lacking = "no selection was made" if run.profile else "no profile and no selection were made"
+    reason = "; ".join([*reasons, lacking])
     if as_json:
         options.print_json(
             {

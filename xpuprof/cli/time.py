@@ -12,6 +12,7 @@ from xpuprof.cli import options
 from xpuprof.engines.base import Timer
 from xpuprof.engines.filters import Scope
 from xpuprof.engines.gpu_tool import gpu_tool as load_beside
+from xpuprof.errors import UsageError
 from xpuprof.launch.choose import gpu_engine
 from xpuprof.launch.execute import Program, time
 from xpuprof.launch.finish import finish
@@ -88,6 +89,8 @@ def command(
     """
     chosen = read_selection(regions) if regions else None
     specs = [parse_spec(text) for text in kernels]
+    if warmup and not (chosen or specs):
+        raise UsageError("--warmup is of regions; name them with --regions or --kernel")
     if repeat > 1:
         options.refuse_within_job(f"--repeat is {repeat}")
     resolved = resolve(argv)

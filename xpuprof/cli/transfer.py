@@ -50,6 +50,12 @@ def command(
     chosen = read_selection(selection)
     metric = metric or chosen.metric
     rows = transfer(chosen, [open_timed(run, metric) for run in runs], allow_missing=allow_missing)
+    if len(runs) == 1:
+        options.note(
+            f"{runs[0]} is the only run, so its error is all there is to say; name the runs of "
+            "other machines behind it",
+            quiet,
+        )
     if metric != chosen.metric:
         options.note(
             f"the selection was made by {chosen.metric}; {metric} is projected, and may be farther "

@@ -51,7 +51,11 @@ def _filter(path: Path, numbers: list[int]) -> list[str]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read the kernel list {path}: {error}") from error
+        why = "it is not text" if isinstance(error, UnicodeDecodeError) else error.strerror
+        raise InputError(
+            f"cannot read the kernel list {path}: {why}; name the kernelslist.g of the whole "
+            "traced run, or leave --kernelslist away"
+        ) from error
     wanted, found = set(numbers), set()
     kept = []
     for line in lines:

@@ -68,11 +68,14 @@ def _read(file: Path, selection: Selection) -> tuple[list[Found], bool]:
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise InputError(f"cannot read the results {file}: {error.strerror}") from error
+        raise InputError(
+            f"cannot read the results {file}: {error.strerror}; name a CSV, JSON, gem5 stats.txt "
+            "or Accel-Sim log, or one a region as REGION=FILE"
+        ) from error
     read, is_table = _reader(text)
     found = read(str(file), text, selection)
     if not found:
-        raise InputError(f"{file} holds no result")
+        raise InputError(f"{file} holds no result; let the simulator write it again")
     return found, is_table
 
 

@@ -71,6 +71,12 @@ def read_selection(path: str | Path) -> Selection:
     than this xpuprof, changed after it was written, or inconsistent.
     """
     source = Path(path)
+    if source.is_dir():
+        inside = source / "selection.json"
+        remedy = f"name {inside}" if inside.is_file() else "make one with `xpuprof select RUN`"
+        raise InputError(f"{source} is a folder, no selection file; {remedy}")
+    if not source.exists():
+        raise InputError(f"{source} does not exist; make a selection with `xpuprof select RUN`")
     try:
         text = source.read_text(encoding="utf-8")
     except OSError as error:
@@ -233,7 +239,10 @@ def _parse_json(text: str, refuse: Callable[[str], NoReturn]) -> Any:
             text, object_pairs_hook=unique, parse_constant=no_constant, parse_float=finite
         )
     except (ValueError, RecursionError) as error:
-        refuse(f"is not a selection file: it is not valid JSON ({error})")
+        refuse(
+            f"is not a selection file: it is not valid JSON ({error}); copy it whole, or make it "
+            "again with `xpuprof select RUN`"
+        )
 
 
 def _from_document(document: Mapping[str, Any]) -> Selection:
