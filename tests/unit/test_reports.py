@@ -351,3 +351,25 @@ def test_a_jobs_selection_against_one_process() -> None:
     job = replace(chosen, labels=np.zeros(6, np.int32), identity=identity)
     with pytest.raises(InputError, match=r"rank0, rank1 of the selection had .*: mpirun ./app"):
         arranged(one, job)
+
+
+def test_an_import_is_told_as_one(tmp_path: Path) -> None:
+    """GIVEN an import THEN info names its source, check claims nothing that it did not check, and
+    no command asks to run its program."""
+    run = imported(tmp_path / "run", "Name,Duration", "a,10", "b,20", "a,11")
+    shown = call("info", run).stdout
+    assert f"source    {tmp_path / 'run.csv'} (csv)" in shown
+    assert "launches" not in shown and "program" not in shown and "recorded" not in shown
+    said = call("check", run).stdout
+    assert said.startswith("the 3 imported slices can be read") and "invariants hold" not in said
+    chosen = call("select", run, "--method", "stem-root")
+    assert f"next: xpuprof compare {run}" in chosen.stderr and "validate" not in chosen.stderr
+
+
+def test_report_of_times_alone_asks_for_a_profile(tmp_path: Path) -> None:
+    """There is nothing that could be selected from."""
+    writer = create_run(tmp_path / "T", argv=["./app", "a b"])
+    traces.add_execution(writer, "time-0", "time", traces.events(), None)
+    writer.finish("complete", "")
+    with pytest.raises(InputError, match=r"xpuprof profile -o P -- ./app 'a b', then .* --times"):
+        call("report", tmp_path / "T")

@@ -54,7 +54,14 @@ def _print(report: Report, quiet: bool) -> None:
         click.echo(f"does not hold: {', '.join(broken)} (checked: {what})")
         for invariant in broken:
             options.note(f"{invariant} asks that: {INVARIANTS[invariant]}", quiet)
-    else:
+    elif report.checked["executions"]:
         click.echo(f"all {len(INVARIANTS)} invariants hold (checked: {what})")
+    elif report.checked["slices"]:
+        click.echo(
+            f"the {report.checked['slices']:,} imported slices can be read; the "
+            f"{len(INVARIANTS)} invariants are of recorded runs, and say nothing of this one"
+        )
+    else:
+        click.echo(f"nothing was recorded, so none of the {len(INVARIANTS)} invariants was checked")
     if report.status != "complete":
         options.note(f"the run is {report.status}: {report.reason or 'no reason given'}", quiet)

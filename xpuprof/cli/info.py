@@ -59,6 +59,13 @@ def _head(summary: dict[str, Any]) -> list[str]:
         ("slices", count(summary["slices"])),
         ("launches", f"{count(launches['seen'])}, {count(launches['instrumented'])} instrumented"),
     ]
+    if origin := summary["imported"]:
+        # Another tool recorded it, elsewhere perhaps: this machine and its launches say nothing.
+        rows[1:3] = [
+            ("source", f"{origin.get('source')} ({origin.get('format')})"),
+            ("imported", f"{summary['created']} on {machine.get('host')}"),
+        ]
+        del rows[4:]
     if left := launches["left_out"]:
         rows[-1] = ("launches", f"{rows[-1][1]}, {count(left)} left out by --kernels")
     if settings := settings_text(summary["settings"]):
@@ -167,7 +174,12 @@ def _processes(summary: dict[str, Any]) -> list[str]:
         for process in described["processes"]
     ]
     headers = ["process", "rank", "slices", "launches", "threads", "CPU instr.", "GPU instr."]
-    return ["", table(headers, rows, "lrrrrrr")] if len(shown) > 1 else []
+    if len(shown) < 2:
+        return []
+    idle = [p["name"] for p in described["processes"] if p["name"] not in shown]
+    named = ", ".join(idle[:3]) + (f" and {len(idle) - 3} more" if len(idle) > 3 else "")
+    left_out = [f"Without device work, so not counted above: {named}."] if idle else []
+    return ["", table(headers, rows, "lrrrrrr"), *left_out]
 
 
 def _or_dash(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -45,7 +46,7 @@ def command(
     opened = Run.open(run)
     file = selection or run / "selection.json"
     if not file.exists():
-        raise InputError(f"{file} does not exist; choose slices first with: xpuprof select {run}")
+        raise InputError(f"{file} does not exist; {_first(opened, selection)}")
     chosen = read_selection(file)
     if ImportedSlices.present(run):
         return _imported(run, chosen, output, as_json)
@@ -64,6 +65,19 @@ def command(
         else:
             draw(result, new)
     return 0
+
+
+def _first(run: Run, selection: Path | None) -> str:
+    """What is to be done before there is a selection."""
+    if run.profile is None and not ImportedSlices.present(run.path):
+        program = shlex.join(run.manifest["argv"]) or "./app args"
+        return (
+            f"{run.path} holds no profile to choose slices from: xpuprof profile -o P -- "
+            f"{program}, then xpuprof select P --times {run.path}"
+        )
+    if selection is not None:
+        return f"name another, or leave --selection away after: xpuprof select {run.path}"
+    return f"choose slices first with: xpuprof select {run.path}"
 
 
 def _imported(run: Path, selection: Selection, output: Path | None, as_json: bool) -> int:

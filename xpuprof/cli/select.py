@@ -144,8 +144,11 @@ def command(as_json: bool, quiet: bool, **given: Any) -> None:
         options.note(sentence, quiet)
     if len(asked.sources) == 1 and not is_frequency_file(asked.source):
         folder = asked.output or asked.source
-        program = shlex.join(result.program) or "./app args"
-        options.note(f"next: xpuprof validate {folder}/selection.json -- {program}", quiet)
+        if result.program:
+            ahead = f"validate {folder}/selection.json -- {shlex.join(result.program)}"
+        else:  # an import has no program that could run here
+            ahead = f"compare {asked.source}"
+        options.note(f"next: xpuprof {ahead}", quiet)
 
 
 @dataclass(frozen=True)

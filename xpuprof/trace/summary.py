@@ -39,6 +39,7 @@ def summarize(run: Run) -> dict[str, Any]:
         "clock": manifest["clock"],
         "seed": manifest.get("seed"),
         "settings": manifest.get("settings", {}),
+        "imported": manifest.get("imported"),
         "window": None,
         "slices": 0,
         "launches": {"seen": 0, "instrumented": 0, "left_out": 0},
