@@ -25,7 +25,7 @@ KEYS = {
     "method",
     "error_mean",
     "error_max",
-    "speedup",
+    "time_speedup",
     "samples",
     "interval_rel",
     "coverage",
@@ -78,7 +78,7 @@ def test_compare_lists_every_method_or_its_reason(tmp_path: Path) -> None:
     call("import", csv(tmp_path / "t.csv"), "-o", run)
     picture = tmp_path / "methods.svg"
     result = last_json(call("compare", run, "--repeats", "3", "--plot", picture, "--json"))
-    assert set(result) == {"run", "metric", "slices", "methods"}
+    assert set(result) == {"run", "metric", "slices", "timed", "methods"}
     assert (result["metric"], result["slices"]) == ("gpu_time", 300)
     by_name = {entry["method"]: entry for entry in result["methods"]}
     assert set(by_name) >= {
@@ -169,7 +169,7 @@ def test_stem_root_stays_within_its_bound_on_public_recordings(
     limit = 0.005 if source.name.startswith("hta_") else 0.05
     assert by_name["stem-root"]["error_mean"] < limit
     assert by_name["xpu-stem"]["error_mean"] < 0.05
-    assert by_name["xpu-stem"]["speedup"] > by_name["stem-root"]["speedup"]
+    assert by_name["xpu-stem"]["time_speedup"] > by_name["stem-root"]["time_speedup"]
     assert by_name["allegro"]["error_mean"] < 0.05
 
 

@@ -74,7 +74,7 @@ def test_tables_are_made(tmp_path: Path) -> None:
     """GIVEN what the sections leave WHEN made into tables THEN the figures stand there, and what
     was not run is left out."""
     (tmp_path / "overhead.txt").write_text("head\n100000 0 0.2 0.25 0.9 3.2\n")
-    method = {"method": "sieve", "samples": 5.0, "error_mean": 0.0123, "speedup": 63.4}
+    method = {"method": "sieve", "samples": 5.0, "error_mean": 0.0123, "time_speedup": 63.4}
     found = {"slices": 317, "methods": [{**method, "interval_rel": None}]}
     (tmp_path / "compare-particles.txt").write_text(json.dumps(found) + "\n")
     row = {"cpu": "valgrind", "gpu": "cuda", "fault": "the probe stopped"}

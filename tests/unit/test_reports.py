@@ -155,6 +155,12 @@ def test_methods_are_listed_in_the_help() -> None:
         assert f"How slices are chosen: {', '.join(names())}." in shown
 
 
+def test_profile_tells_what_valgrind_hides() -> None:
+    """Where the help says that the program's output is its own."""
+    shown = " ".join(call("profile", "--help").stdout.split())
+    assert "hides AVX2 and FMA" in shown and "the last digits of floating point results" in shown
+
+
 def test_profile_has_no_seed() -> None:
     """It draws nothing."""
     assert "--seed" not in call("profile", "--help").stdout
@@ -208,6 +214,16 @@ def test_stability_counts_clusters_as_the_selection_does(tmp_path: Path) -> None
     run = timed_run(tmp_path / "run")
     chosen = json.loads(call("select", run, "--stability", "--json").stdout)
     assert chosen["k"] >= 3 and set(chosen["stability"]["seeds"]["k"]) == {chosen["k"]}
+
+
+def test_compare_without_times_says_so(tmp_path: Path) -> None:
+    """GIVEN a profile that was not timed THEN a sentence above the table says what the figures are
+    of; of a timed one there is none."""
+    bare = call("compare", timed_run(tmp_path / "bare", 0), "--methods", "random,sieve").stdout
+    assert "no time was measured: errors and speedups are of gpu_instructions" in bare
+    assert bare.index("no time was measured") < bare.index("  speedup  samples")
+    timed = call("compare", timed_run(tmp_path / "timed"), "--methods", "random").stdout
+    assert "no time was measured" not in timed and "time speedup" in timed
 
 
 def test_compare_states_no_interval_below_zero(tmp_path: Path) -> None:

@@ -161,7 +161,9 @@ def load(path: Path, folder: str, work: Path) -> Subject:
 
 def table(data: Path, repeats: int) -> None:
     """One row a set and method."""
-    print("| set | slices | method | error | worst | speedup | samples | interval | held | s |")
+    print(
+        "| set | slices | method | error | worst | time speedup | samples | interval | held | s |"
+    )
     print("|---|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as work:
         for name, path, folder in sources(data):
@@ -175,7 +177,7 @@ def table(data: Path, repeats: int) -> None:
                 print(
                     f"| {name} | {len(subject.profile):,} | {row.method} "
                     f"| {100 * (row.error_mean or 0):.2f} % | {100 * (row.error_max or 0):.2f} % "
-                    f"| {row.speedup:.1f} | {row.samples:.0f} | {interval} | {held} "
+                    f"| {row.time_speedup:.1f} | {row.samples:.0f} | {interval} | {held} "
                     f"| {row.selection_s:.3f} |",
                     flush=True,
                 )

@@ -43,10 +43,12 @@ def errors(out: Path) -> str:
                     f"{method['samples']:.0f}",
                     percent(method["error_mean"]),
                     percent(method["interval_rel"]),
-                    f"{method['speedup']:.1f}x",
+                    f"{method['time_speedup']:.1f}x",
                 ]
             )
-    return table(["program", "slices", "method", "chosen", "error", "interval", "speedup"], rows)
+    return table(
+        ["program", "slices", "method", "chosen", "error", "interval", "time speedup"], rows
+    )
 
 
 def overhead(out: Path) -> str:

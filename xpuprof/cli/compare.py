@@ -38,7 +38,7 @@ from xpuprof.sampling.methods import function_of, names
 )
 @click.option("--confidence", type=float, default=0.95, show_default=True)
 @options.seed
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw error against speedup.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw error against time speedup.")
 @click.option("--force", is_flag=True, help="Replace an existing picture.")
 @options.workers
 @options.as_json
@@ -58,9 +58,12 @@ def command(
 ) -> None:
     """Run every sampling method on each profile and compare their errors.
 
-    The profile needs times (`xpuprof time`, or an import that has them): an error is the projected
-    total against the measured one. A method that needs what the profile lacks is left out, with the
-    import that would give it. Of several runs the table shows the means; --json shows each.
+    The profile needs times (`xpuprof run`, or an import that has them): an error is the projected
+    total against the measured one. Without times gpu_instructions are projected, which says nothing
+    of the error in time. The time speedup is the whole run's time over that of the chosen slices;
+    the speedup of `run`, `validate` and `transfer` counts slices. A method that needs what the
+    profile lacks is left out, with the import that would give it. Of several runs the table shows
+    the means; --json shows each.
 
     \b
     xpuprof compare RUN

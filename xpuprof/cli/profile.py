@@ -46,7 +46,9 @@ def command(
 ) -> int:
     """Record the basic-block vectors of every slice, CPU and GPU, in one instrumented execution.
 
-    The program's output, exit code and signals are its own.
+    The program's output, exit code and signals are its own. Under valgrind, which hides AVX2 and
+    FMA, libraries take other code (PoCL compiles other kernels), so the last digits of floating
+    point results may differ from a native run's.
 
     \b
     xpuprof profile -o RUN -- ./app args

@@ -14,7 +14,7 @@ from xpuprof.timing.comparison import Compared, Row
 KEYS = (
     "error_mean",
     "error_max",
-    "speedup",
+    "time_speedup",
     "samples",
     "interval_rel",
     "low_rel",
@@ -42,21 +42,31 @@ def as_json(compared: Compared) -> dict[str, Any]:
         "run": compared.run,
         "metric": compared.metric,
         "slices": compared.slices,
+        "timed": compared.timed,
         "methods": methods,
     }
 
 
 def as_text(compared: Compared) -> str:
-    """The table, best speedup first, and below it the methods that could not run."""
+    """The table, best time speedup first, and below it the methods that could not run."""
     rows = compared.rows
-    ran = sorted((r for r in rows if not r.reason), key=lambda r: -(r.speedup or 0.0))
-    headers = ("method", "error", "worst", "speedup", "samples", "interval", "held", "selection")
+    ran = sorted((r for r in rows if not r.reason), key=lambda r: -(r.time_speedup or 0.0))
+    headers = (
+        "method",
+        "error",
+        "worst",
+        "time speedup" if compared.timed else "speedup",
+        "samples",
+        "interval",
+        "held",
+        "selection",
+    )
     body = [
         (
             row.method,
             _percent(row.error_mean),
             _percent(row.error_max),
-            f"{row.speedup:.1f}x",
+            f"{row.time_speedup:.1f}x",
             f"{row.samples:.0f}",
             _interval(row),
             "" if row.coverage is None else f"{100 * row.coverage:.0f} %",
@@ -66,6 +76,7 @@ def as_text(compared: Compared) -> str:
     ]
     lines = [
         f"{compared.run}: {compared.slices:,} slices, projected metric: {compared.metric}",
+        *([] if compared.timed else [_untimed(compared.metric)]),
         "",
     ]
     lines.append(table(headers, body, "lrrrrrrr") if body else "no method can run on this profile")
@@ -89,21 +100,36 @@ def draw(run: str, metric: str, rows: Sequence[Row], target: Path) -> None:
     figure = Figure(figsize=(7, 5), layout="constrained")
     axes = figure.subplots()
     for row in rows:
-        if row.reason or row.error_mean is None or row.error_max is None or row.speedup is None:
+        if (
+            row.reason
+            or row.error_mean is None
+            or row.error_max is None
+            or row.time_speedup is None
+        ):
             continue
         mean = max(100 * row.error_mean, 1e-4)
         up = max(100 * row.error_max - mean, 0.0)
-        axes.errorbar(row.speedup, mean, yerr=[[0.0], [up]], marker="o", capsize=3)
-        axes.annotate(row.method, (row.speedup, mean), xytext=(5, 5), textcoords="offset points")
+        axes.errorbar(row.time_speedup, mean, yerr=[[0.0], [up]], marker="o", capsize=3)
+        axes.annotate(
+            row.method, (row.time_speedup, mean), xytext=(5, 5), textcoords="offset points"
+        )
     axes.set(
         xscale="log",
         yscale="log",
-        xlabel="speedup (whole over measured)",
+        xlabel="time speedup (whole over measured)",
         ylabel="sampling error, % (mean; bar: worst seed)",
         title=f"{run}: {metric}",
     )
     axes.grid(alpha=0.3)
     figure.savefig(target, dpi=150)
+
+
+def _untimed(metric: str) -> str:
+    return (
+        f"no time was measured: errors and speedups are of {metric}, which some of the methods "
+        "choose by, and say nothing of the error in time; measure it with xpuprof run or xpuprof "
+        "time"
+    )
 
 
 def _interval(row: Row) -> str:

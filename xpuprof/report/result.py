@@ -25,6 +25,7 @@ from xpuprof.trace.window import window_facts
 
 OF_CODE = ("include_images", "exclude_images", "main_image_only", "routines", "threads")
 """Settings that say which of the CPU's code counts."""
+SPEEDUP_IS = "(slices in the run for each slice to measure)"
 SHOWN = 24
 """Rows of the table for people; the heaviest representatives are shown."""
 
@@ -348,8 +349,7 @@ def _summary(result: Result) -> list[str]:
         f"measured        {seconds(measured)}   ({_of_runs(runs, of)})",
         f"projected       {seconds(estimate.value)}{spread}",
         f"sampling error  {percent(sampling_error(estimate.value, measured))}",
-        f"speedup         {speedup(selection):.1f}x   "
-        "(slices in the run for each slice to measure)",
+        f"speedup         {speedup(selection):.1f}x   {SPEEDUP_IS}",
     ]
     if len(selection.representatives) == selection.slices:
         lines.append("Every slice is its own representative, so the error is 0 by construction.")

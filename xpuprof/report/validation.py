@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xpuprof.report.result import shares_text
+from xpuprof.report.result import SPEEDUP_IS, shares_text
 from xpuprof.report.text import amount, count, of_runs, percent, seconds, shorten, table
 from xpuprof.sampling.selection import EXIT_KERNEL, NO_KERNELS
 from xpuprof.timing.regions import RegionTime
@@ -62,7 +62,7 @@ def validation_text(validation: Validation, repeats: int) -> str:
             if validation.inner_error is not None
             else ""
         ),
-        f"speedup         {validation.speedup:.1f}x",
+        f"speedup         {validation.speedup:.1f}x   {SPEEDUP_IS}",
         *difference_lines(validation),
     ]
     return "\n".join(lines)

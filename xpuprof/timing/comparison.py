@@ -27,8 +27,9 @@ TIME_LIKE = ("time", "gpu_time", "cpu_time", "cycles")
 class Row:
     """One method's line. Fractions; times in seconds; `reason` says why it could not run.
 
-    `error_mean`, `error_max`: of the projected total, over the seeds. `speedup`: total over
-    measured time, a slice measured once however often it was drawn. `samples`: slices to measure.
+    `error_mean`, `error_max`: of the projected total, over the seeds. `time_speedup`: total
+    over measured time, a slice measured once however often it was drawn (XPU-Point's speedup counts
+    slices instead: `extrapolate.speedup`). `samples`: slices to measure.
     `interval_rel`: half-width over the estimate; `low_rel`, `high_rel`: the interval's ends against
     the estimate, which need not lie in its middle (-0.1: a tenth below it); `coverage`: share of
     the seeds whose interval held the truth; all None when the method has no theory.
@@ -37,7 +38,7 @@ class Row:
     method: str
     error_mean: float | None = None
     error_max: float | None = None
-    speedup: float | None = None
+    time_speedup: float | None = None
     samples: float | None = None
     interval_rel: float | None = None
     low_rel: float | None = None
@@ -63,19 +64,22 @@ class Settings:
 
 @dataclass(frozen=True)
 class Compared:
-    """The methods on one run, or on several together."""
+    """The methods on one run, or on several together. `timed`: whether the times are known that
+    methods choose by and that samples cost."""
 
     run: str
     metric: str
     slices: int
     rows: list[Row]
+    timed: bool = True
 
 
 def compare_run(path: str, methods: Sequence[str], settings: Settings) -> Compared:
     """All methods on the run directory `path`; a piece of work for a farm."""
     subject = open_subject(path)
     metric, rows = compare(subject, methods, **asdict(settings))
-    return Compared(path, metric, len(subject.profile), rows)
+    timed = subject.profile.times is not None or metric in TIME_LIKE
+    return Compared(path, metric, len(subject.profile), rows, timed)
 
 
 def metrics_of(path: str) -> list[str]:
@@ -107,19 +111,20 @@ def together(runs: Sequence[Compared]) -> Compared:
     if len(runs) == 1:
         return runs[0]
     rows = [_together(list(method)) for method in zip(*(run.rows for run in runs), strict=True)]
-    return Compared(f"{len(runs)} runs", runs[0].metric, sum(run.slices for run in runs), rows)
+    slices, timed = sum(run.slices for run in runs), all(run.timed for run in runs)
+    return Compared(f"{len(runs)} runs", runs[0].metric, slices, rows, timed)
 
 
 def _together(rows: list[Row]) -> Row:
     left_out = next((row for row in rows if row.reason), None)
     if left_out is not None:
         return left_out
-    speedups = [row.speedup for row in rows if row.speedup is not None]
+    speedups = [row.time_speedup for row in rows if row.time_speedup is not None]
     return Row(
         rows[0].method,
         error_mean=_mean([row.error_mean for row in rows]),
         error_max=max(row.error_max for row in rows if row.error_max is not None),
-        speedup=float(len(speedups) / np.sum(1.0 / np.array(speedups))),
+        time_speedup=float(len(speedups) / np.sum(1.0 / np.array(speedups))),
         samples=float(sum(row.samples for row in rows if row.samples is not None)),
         interval_rel=_mean([row.interval_rel for row in rows]),
         low_rel=_mean([row.low_rel for row in rows]),
@@ -218,7 +223,7 @@ def _row(
         error_mean=float(np.mean(errors)),
         error_max=float(np.max(errors)),
         # Speedups are ratios: their mean is harmonic (STEM+ROOT, section 4.1).
-        speedup=float(len(speedups) / np.sum(1.0 / np.array(speedups))),
+        time_speedup=float(len(speedups) / np.sum(1.0 / np.array(speedups))),
         samples=float(np.mean(samples)),
         interval_rel=_mean([(high - low) / 2.0 for low, high in ends]),
         low_rel=_mean([low for low, _ in ends]),
