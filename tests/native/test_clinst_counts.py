@@ -213,6 +213,18 @@ def fixed(item: Item) -> Walk:
     yield "return"
 
 
+def wide(item: Item) -> Walk:
+    yield "entry"
+    for j in range(item.n):
+        yield "head"
+        yield "test"
+        if item.data[j] > item.id[0] & 7:
+            yield "add"
+        yield "next"
+    yield "head"
+    yield "return"
+
+
 def mixed(item: Item) -> Walk:
     yield "entry"
     value = item.data[item.id[0]]
@@ -252,7 +264,7 @@ class Case:
     kernel: str
     model: Callable[[Item], Walk]
     blocks: list[str]
-    arguments: str = "in out"  # in, out, n, local
+    arguments: str = "in out"  # in, out, n, wide_n (the same in 64 bits), local
     launches: Sequence[tuple[tuple[int, ...], tuple[int, ...]]] = field(
         default_factory=lambda: [((96,), (32,)), ((200,), (50,)), ((7,), (7,)), ((128,), (1,))]
     )
@@ -319,6 +331,7 @@ CASES = [
         ["join 0", *(f"{block} {n}" for n in range(1, 12) for block in ("odd", "even", "join"))],
     ),
     Case("fixed", fixed, ["entry", "body", "return"], "in out", [((24, 12), (8, 6))]),
+    Case("wide", wide, ["entry", "head", "test", "add", "next", "return"], "in out wide_n"),
     Case(
         "mixed",
         mixed,
@@ -438,6 +451,7 @@ def check(case, device, native, made, built, launches):
                 "in": device.buffer(data),
                 "out": result,
                 "n": np.int32(n),
+                "wide_n": np.uint64(n),
                 "local": device.cl.LocalMemory(4 * int(np.prod(local))),
             }
             arguments = [values[name] for name in case.arguments.split()]

@@ -5,6 +5,7 @@
 
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/PassManager.h>
+#include <llvm/IR/ValueHandle.h>
 
 #include <vector>
 
@@ -19,7 +20,9 @@ struct Edge {
 struct Multiple {
   uint32_t probe;
   std::vector<Term> of;  // counters that are counted, or multiples that stand before this one
-  llvm::Value *factor;   // uniform (uniform.h), 64 bits
+  // Uniform (uniform.h), 64 bits. It may be an argument itself, which add_arguments() replaces: the
+  // handle then follows.
+  llvm::WeakTrackingVH factor;
 };
 
 // Whether the edge is taken a uniform number of times, each time that its loop is entered or its

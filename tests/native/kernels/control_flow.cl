@@ -171,6 +171,14 @@ kernel __attribute__((reqd_work_group_size(8, 6, 1))) void fixed(global const in
 
 kernel void empty(void) {}
 
+// An argument is the trip count as it stands, nothing to be extended or computed.
+kernel void wide(global const int *in, global int *out, ulong wide_n) {
+  int i = get_global_id(0);
+  for (ulong j = 0; j < wide_n; j++) {
+    if (in[j] > (i & 7)) atomic_inc(&out[i]);
+  }
+}
+
 // Loops and branches that all work-items take alike, under and around such that they do not.
 kernel void mixed(global const int *in, global int *out, int n) {
   int i = get_global_id(0), value = in[i];
