@@ -62,18 +62,6 @@ size_t blocks_known(void) { return n_blocks; }
 
 uint32_t block_instructions(uint32_t id) { return blocks[id].instructions; }
 
-bool block_holds(void *drcontext, uint32_t id, app_pc pc) {
-  const block *b = &blocks[id];
-  code_place place = image_place(pc);
-  if (place.image != b->image) return false;
-  if (!place.in_file) return true; /* known by its bytes, not by where it is */
-  app_pc at = pc - (place.offset - b->offset);
-  if (place.offset < b->offset) return false;
-  for (uint32_t i = 0; i < b->instructions && at && at < pc; i++)
-    at = decode_next_pc(drcontext, at);
-  return at == pc;
-}
-
 void blocks_emit(size_t first) {
   for (size_t id = first; id < n_blocks; id++) {
     xp_body record = stream_body(4 * XP_VARINT_MAX);

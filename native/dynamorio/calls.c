@@ -47,12 +47,14 @@ static uint64_t *kept_address(uint64_t address) {
   return *at;
 }
 
-/* What a call jumps to, once the address is on the stack; NULL: the stack pointer is part of it. */
+/* What a call jumps to, once the address is on the stack. NULL: it is read from memory, which may
+ * fault and must then find the stack as it was, or from the stack pointer. */
 static instr_t *jump_of(void *drcontext, instr_t *call) {
   opnd_t target = instr_get_target(call);
   if (instr_get_opcode(call) == OP_call)
     return INSTR_CREATE_jmp(drcontext, opnd_create_pc(opnd_get_pc(target)));
-  if (instr_get_opcode(call) == OP_call_ind && !opnd_uses_reg(target, DR_REG_RSP))
+  if (instr_get_opcode(call) == OP_call_ind && opnd_is_reg(target) &&
+      opnd_get_reg(target) != DR_REG_RSP)
     return INSTR_CREATE_jmp_ind(drcontext, target);
   return NULL;
 }

@@ -77,6 +77,7 @@ typedef struct code_place {
 } code_place;
 
 code_place image_place(app_pc code);
+bool image_holds(app_pc code); /* the code is a file's */
 void image_loaded(const module_data_t *module);
 void image_unloaded(const module_data_t *module);
 void images_emit(size_t first);
@@ -94,7 +95,6 @@ enum { NO_BLOCK = 0xffffffff };
 uint32_t block_id(app_pc start, size_t bytes, uint32_t instructions);
 size_t blocks_known(void);
 uint32_t block_instructions(uint32_t id);
-bool block_holds(void *drcontext, uint32_t id, app_pc pc); /* an instruction of it is there */
 void blocks_emit(size_t first);
 
 /* ---- paths.c: blocks that run one behind the other in a trace ---------------------------------
@@ -129,7 +129,6 @@ void threads_emit(size_t first);
 void threads_forked(void *drcontext);
 /* What the instrumented code needs: where a thread finds its counters. */
 void thread_insert_base(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t to);
-bool thread_is_base(opnd_t operand);
 uint64_t *thread_counters(void);  /* of the calling thread */
 void thread_count(uint32_t cell); /* of the calling thread's */
 void thread_keep(uint64_t value); /* a word of the calling thread's, for ... */
@@ -151,6 +150,7 @@ enum { SEARCH_COLD = 0, SEARCH_HOT = 50 };
 
 live_set live_at(void *drcontext, instr_t *from, int search);
 live_set live_from(void *drcontext, app_pc pc, int search);
+bool can_fault(instr_t *i); /* false: never, of the frequent ones */
 /* Where a branch in the middle of a trace leaves it, `next` being what follows in the trace. */
 app_pc way_out(void *drcontext, instr_t *branch, instr_t *next);
 
@@ -174,15 +174,17 @@ void insert_count(void *drcontext, instrlist_t *code, instr_t *where, live_set l
 /* A register from or to thread-local storage. */
 void insert_segment_move(void *drcontext, instrlist_t *code, instr_t *where, bool store,
                          reg_id_t reg, reg_id_t segment, uint32_t at);
-/* The cell that an operand of such code counts in. */
-enum { NO_CELL = 0xffffffff };
-uint32_t counted_cell(opnd_t operand);
+/* Encoded, and not decoded: what is built to translate a state must be. */
+instr_t *raw_instruction(void *drcontext, const byte *bytes, unsigned n);
+void decode_raw(void *drcontext, instrlist_t *code);
 
 /* ---- traces.c ----------------------------------------------------------------------------------
  */
 void trace_label_block(void *drcontext, instrlist_t *code, instr_t *where, uint32_t id);
 void trace_label_end(void *drcontext, instrlist_t *code, instr_t *where);
 dr_custom_trace_action_t extend_trace(void *drcontext, void *tag, void *next_tag);
+/* In a trace's code, the path that was executed and is not counted at `fault`; NO_PATH. */
+uint32_t trace_pending(void *drcontext, byte *start, const byte *fault);
 dr_emit_flags_t instrument_trace(void *drcontext, void *tag, instrlist_t *code, bool translating);
 
 /* ---- faults.c ----------------------------------------------------------------------------------

@@ -11,11 +11,25 @@
 
 /* ---- encodings ------------------------------------------------------------------------------- */
 
-static void insert_bytes(void *drcontext, instrlist_t *code, instr_t *where, const byte *bytes,
-                         unsigned n) {
+instr_t *raw_instruction(void *drcontext, const byte *bytes, unsigned n) {
   instr_t *i = instr_build_bits(drcontext, OP_UNDECODED, n);
   instr_set_raw_bytes(i, (byte *)(uintptr_t)bytes, n);
-  instrlist_meta_preinsert(code, where, i);
+  return i;
+}
+
+static void insert_bytes(void *drcontext, instrlist_t *code, instr_t *where, const byte *bytes,
+                         unsigned n) {
+  instrlist_meta_preinsert(code, where, raw_instruction(drcontext, bytes, n));
+}
+
+/* DynamoRIO translates the state of other threads, too (at a fork, say), and decodes what it meets
+ * with the memory of the calling thread; it gives it back to the other's. */
+void decode_raw(void *drcontext, instrlist_t *code) {
+  for (instr_t *i = instrlist_first(code); i; i = instr_get_next(i)) {
+    if (instr_opcode_valid(i) || !instr_raw_bits_valid(i)) continue;
+    instr_reuse(drcontext, i);
+    decode(drcontext, instr_get_raw_bits(i), i);
+  }
 }
 
 static unsigned number_of(reg_id_t r) { return r - DR_REG_RAX; }
@@ -85,11 +99,6 @@ void give_register_back(void *drcontext, instrlist_t *code, instr_t *where, scra
 }
 
 /* ---- counting -------------------------------------------------------------------------------- */
-
-uint32_t counted_cell(opnd_t operand) {
-  int64_t at = opnd_is_base_disp(operand) ? opnd_get_disp(operand) : -1;
-  return at >= 0 && at < MARKS_OFFSET ? (uint32_t)(at / 8) : NO_CELL;
-}
 
 void insert_mark(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t base, uint32_t cell) {
   insert_based(drcontext, code, where, STORE_BYTE, 0, base, (int)(MARKS_OFFSET + cell / GROUP), 1);

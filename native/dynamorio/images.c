@@ -137,6 +137,8 @@ static const mapping *find(app_pc code) {
   return NULL;
 }
 
+bool image_holds(app_pc code) { return find(code); }
+
 static code_place anonymous(void) {
   code_place place = {NO_IMAGE, false, 0};
   if (option_filters_routines() || !option_counts_image("", false)) return place;

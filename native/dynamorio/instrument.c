@@ -170,7 +170,6 @@ dr_emit_flags_t instrument(void *drcontext, void *tag, instrlist_t *code, bool f
   uint32_t marked = NO_BLOCK;
   unsigned length = 0; /* of the superblock so far */
   run r = {0};
-  (void)translating;
   unanswered(drcontext, code);
   if (window_excludes_process()) return DR_EMIT_DEFAULT;
   truncate(drcontext, code);
@@ -190,5 +189,6 @@ dr_emit_flags_t instrument(void *drcontext, void *tag, instrlist_t *code, bool f
   }
   split_call(drcontext, code);
   boundary_insert(drcontext, dr_fragment_app_pc(tag), code);
+  if (translating) decode_raw(drcontext, code);
   return DR_EMIT_DEFAULT;
 }

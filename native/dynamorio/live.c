@@ -1,5 +1,6 @@
 /* Which registers and flags the program may still read: counting takes the others, and saves itself
- * the saving. Of paths that cannot be followed it is assumed that they read everything. */
+ * the saving. Of paths that cannot be followed it is assumed that they read everything, and so of
+ * code beyond the fragment that comes from no file: it may change, and nobody would tell. */
 #include "client.h"
 
 enum { MAX_STARTS = 32 };
@@ -13,8 +14,17 @@ typedef struct search {
   live_set live;
   start starts[MAX_STARTS]; /* of paths that were followed, or are being */
   int n_starts;
-  int left; /* instructions that may yet be looked at */
+  int left;     /* instructions that may yet be looked at */
+  bool in_file; /* not generated */
 } search;
+
+static search new_search(app_pc pc, int look_ahead) {
+  lock();
+  search s = {.left = look_ahead, .in_file = image_holds(pc)};
+  unlock();
+  if (!s.in_file) s.left = 0;
+  return s;
+}
 
 static void need(search *s, live_set open) {
   s->live.registers |= open.registers;
@@ -59,8 +69,58 @@ static uint32_t registers_written(instr_t *i) {
   return set;
 }
 
+bool can_fault(instr_t *i) {
+  if (instr_reads_memory(i) || instr_writes_memory(i)) return true;
+  switch (instr_get_opcode(i)) {
+    case OP_mov_ld:
+    case OP_mov_st:
+    case OP_mov_imm:
+    case OP_movzx:
+    case OP_movsx:
+    case OP_movsxd:
+    case OP_lea:
+    case OP_add:
+    case OP_adc:
+    case OP_sub:
+    case OP_sbb:
+    case OP_and:
+    case OP_or:
+    case OP_xor:
+    case OP_cmp:
+    case OP_test:
+    case OP_inc:
+    case OP_dec:
+    case OP_neg:
+    case OP_not:
+    case OP_mul:
+    case OP_imul:
+    case OP_shl:
+    case OP_shr:
+    case OP_sar:
+    case OP_nop:
+    case OP_nop_modrm:
+      return false;
+    default:
+      return !instr_is_cbr(i) && !instr_is_ubr(i);
+  }
+}
+
+/* What code is still to see that a handler of the fault goes to: a landing pad the registers that a
+ * call would preserve; generated code (where null pointers are found so) all. */
+static live_set after_fault(const search *s) {
+  static const uint32_t preserved = LIVE_REGISTER(DR_REG_RBX) | LIVE_REGISTER(DR_REG_RBP) |
+                                    LIVE_REGISTER(DR_REG_R12) | LIVE_REGISTER(DR_REG_R13) |
+                                    LIVE_REGISTER(DR_REG_R14) | LIVE_REGISTER(DR_REG_R15);
+  return s->in_file ? (live_set){preserved, 0} : (live_set){0xffff, EFLAGS_WRITE_6};
+}
+
 /* Of `open`, what no instruction has decided yet, the instruction decides some. */
-static void decide(instr_t *i, live_set *open, live_set *live) {
+static void decide(search *s, instr_t *i, live_set *open) {
+  live_set seen = can_fault(i) ? after_fault(s) : (live_set){0, 0}, *live = &s->live;
+  live->registers |= open->registers & seen.registers;
+  live->flags |= open->flags & seen.flags;
+  open->registers &= ~seen.registers;
+  open->flags &= ~seen.flags;
   uint32_t used = instr_get_eflags(i, DR_QUERY_DEFAULT), read = registers_read(i);
   uint32_t flags_read = EFLAGS_READ_TO_WRITE(used & EFLAGS_READ_6);
   live->registers |= open->registers & read;
@@ -113,7 +173,7 @@ static void follow(void *drcontext, search *s, app_pc pc, live_set open) {
   s->starts[s->n_starts++] = (start){pc, open};
   instr_init(drcontext, &i);
   while (!is_decided(&open) && s->left-- > 0 && decode_at(drcontext, pc, &i)) {
-    decide(&i, &open, &s->live);
+    decide(s, &i, &open);
     pc += instr_length(drcontext, &i);
     went_on = instr_is_cti(&i) || instr_is_syscall(&i);
     if (went_on) break;
@@ -132,7 +192,7 @@ app_pc way_out(void *drcontext, instr_t *branch, instr_t *next) {
 }
 
 live_set live_from(void *drcontext, app_pc pc, int look_ahead) {
-  search s = {.left = look_ahead};
+  search s = new_search(pc, look_ahead);
   follow(drcontext, &s, pc, (live_set){0xffff, EFLAGS_WRITE_6});
   return s.live;
 }
@@ -141,18 +201,19 @@ live_set live_from(void *drcontext, app_pc pc, int look_ahead) {
 static bool is_opaque(instr_t *i) { return instr_is_mbr(i) || instr_is_syscall(i); }
 
 live_set live_at(void *drcontext, instr_t *from, int look_ahead) {
-  search s = {.left = look_ahead};
+  instr_t *first = instr_is_app(from) ? from : instr_get_next_app(from);
+  search s = new_search(instr_get_app_pc(first), look_ahead);
   live_set open = {0xffff, EFLAGS_WRITE_6};
   instr_t *last = NULL, *next;
-  for (instr_t *i = instr_is_app(from) ? from : instr_get_next_app(from); i; i = next) {
+  for (instr_t *i = first; i; i = next) {
     next = instr_get_next_app(i);
-    decide(i, &open, &s.live);
+    decide(&s, i, &open);
     last = i;
     if (is_decided(&open) || is_opaque(i)) break;
     if (next && instr_is_cbr(i)) follow(drcontext, &s, way_out(drcontext, i, next), open);
   }
   if (is_decided(&open)) return s.live;
-  if (look_ahead && last)
+  if (s.left > 0 && last)
     go_on(drcontext, &s, last, decode_next_pc(drcontext, instr_get_app_pc(last)), open);
   else
     need(&s, open);

@@ -131,11 +131,6 @@ void thread_insert_kept(void *drcontext, instrlist_t *code, instr_t *where, reg_
   dr_insert_read_raw_tls(drcontext, code, where, tls_segment, tls_offset + 8, to);
 }
 
-bool thread_is_base(opnd_t operand) {
-  return opnd_is_far_base_disp(operand) && opnd_get_segment(operand) == tls_segment &&
-         opnd_get_base(operand) == DR_REG_NULL && opnd_get_disp(operand) == (int)tls_offset;
-}
-
 static uint64_t **words(void) {
   return (uint64_t **)((byte *)dr_get_dr_segment_base(tls_segment) + tls_offset);
 }

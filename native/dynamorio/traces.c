@@ -9,6 +9,8 @@
  * last block, where that block makes a system call (which may take long) or leaves by an indirect
  * jump, whose way out cannot be told from its way on. Our own functions, among them the one that
  * cuts, are in a library of their own and reached by such a jump, so nothing is pending there. */
+#include <string.h>
+
 #include "client.h"
 
 /* Notes of labels. */
@@ -32,17 +34,57 @@ static bool says(instr_t *i, uint64_t what) {
   return instr_is_label(i) && ((uint64_t)instr_get_note(i) & 0xffffull << 48) == what;
 }
 
+/* ---- markers: which path is not counted yet, for who must leave in the middle -----------------
+ */
+
+/* nop path(%r15), which does nothing, and which no compiler writes. */
+static const uint32_t MARKER = 0x871f0f41;
+
+typedef struct marker {
+  uint32_t code, path;
+} marker;
+
+static instr_t *marker_of(void *drcontext, uint32_t path) {
+  marker m = {MARKER, path};
+  instr_t *i = raw_instruction(drcontext, (const byte *)&m, sizeof m);
+  instr_set_meta(i);
+  return i;
+}
+
+uint32_t trace_pending(void *drcontext, byte *start, const byte *fault) {
+  uint32_t path = NO_PATH;
+  for (byte *pc = start; pc < fault; pc = decode_next_pc(drcontext, pc)) {
+    if (!pc) return NO_PATH; /* not ours to understand */
+    marker m;
+    memcpy(&m, pc, sizeof m);
+    if (m.code == MARKER) path = m.path;
+  }
+  return path < paths_known() ? path : NO_PATH;
+}
+
+/* ---- counting -------------------------------------------------------------------------------- */
+
 /* What was executed and is not counted yet. */
 typedef struct pending {
-  uint32_t path;
-  instr_t *last; /* label of its last block, if nothing lies between that and here; or NULL */
+  uint32_t path, marked; /* as the markers have it */
+  instr_t *last;   /* label of its last block, if nothing lies between that and here; or NULL */
+  instr_t *marker; /* that was put behind the label */
 } pending;
 
-static void add_block(pending *p, instr_t *label) {
+static void add_block(instr_t *label, pending *p) {
   lock();
   p->path = path_with(p->path, (uint32_t)(uint64_t)instr_get_note(label));
   unlock();
   p->last = label;
+  p->marker = NULL;
+}
+
+/* In front of an instruction that may leave. */
+static void mark(void *drcontext, instrlist_t *code, instr_t *i, pending *p) {
+  if (p->marked == p->path) return;
+  p->marked = p->path;
+  p->marker = marker_of(drcontext, p->path);
+  instrlist_preinsert(code, i, p->marker);
 }
 
 /* What counts the block alone. */
@@ -54,11 +96,19 @@ static void remove_count(void *drcontext, instrlist_t *code, instr_t *label) {
   }
 }
 
-static void count_now(void *drcontext, instrlist_t *code, instr_t *where, pending *p) {
-  if (p->path != NO_PATH)
-    insert_count(drcontext, code, where, live_at(drcontext, where, SEARCH_HOT),
-                 PATH_CELLS + p->path, true);
-  *p = (pending){NO_PATH, NULL};
+/* In front of `i`, or better of its block, where flags and registers are free more often. */
+static void count_now(void *drcontext, instrlist_t *code, instr_t *i, pending *p) {
+  instr_t *where = p->last ? p->last : i;
+  if (p->path == NO_PATH) return;
+  insert_count(drcontext, code, where, live_at(drcontext, where, SEARCH_HOT), PATH_CELLS + p->path,
+               true);
+  p->path = NO_PATH;
+  if (p->last && p->marker) { /* it lies behind what counts now */
+    instrlist_replace(code, p->marker, marker_of(drcontext, NO_PATH));
+    instr_destroy(drcontext, p->marker);
+    p->marked = NO_PATH;
+  }
+  p->last = p->marker = NULL;
 }
 
 /* Conditions that can be turned round, of branches that lead to two places. */
@@ -89,24 +139,26 @@ static void leave_or_stay(void *drcontext, instrlist_t *code, instr_t *i, pendin
   instr_t *next = instr_get_next_app(i);
   if (next && instr_is_cbr(i) && has_opposite(drcontext, i)) {
     if (p->path != NO_PATH) count_way_out(drcontext, code, i, next, p);
-    p->last = NULL;
+    p->last = p->marker = NULL;
   } else if (!next || instr_is_cbr(i) || instr_is_mbr(i) || instr_is_syscall(i)) {
-    count_now(drcontext, code, p->last ? p->last : i, p);
+    count_now(drcontext, code, i, p);
   }
 }
 
 dr_emit_flags_t instrument_trace(void *drcontext, void *tag, instrlist_t *code, bool translating) {
-  pending p = {NO_PATH, NULL};
+  pending p = {NO_PATH, NO_PATH, NULL, NULL};
   (void)tag;
   if (!translating) thread_extends_trace(drcontext, NULL);
   for (instr_t *i = instrlist_first(code); i; i = instr_get_next(i)) {
     if (says(i, BLOCK)) {
       remove_count(drcontext, code, i);
-      add_block(&p, i);
+      add_block(i, &p);
     } else if (instr_is_app(i)) {
       leave_or_stay(drcontext, code, i, &p);
+      if (can_fault(i)) mark(drcontext, code, i, &p);
     }
   }
+  if (translating) decode_raw(drcontext, code);
   return DR_EMIT_DEFAULT;
 }
 
