@@ -171,6 +171,10 @@ void insert_add(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t bas
                 reg_id_t value, reg_id_t amount);
 void insert_count(void *drcontext, instrlist_t *code, instr_t *where, live_set live, uint32_t cell,
                   bool mark);
+/* In front of a branch that leaves here: its flags may be set anew. `live` is
+ * what is read where it leads to. */
+void insert_count_taken(void *drcontext, instrlist_t *code, instr_t *where, live_set live,
+                        uint32_t cell, int branch);
 /* A register from or to thread-local storage. */
 void insert_segment_move(void *drcontext, instrlist_t *code, instr_t *where, bool store,
                          reg_id_t reg, reg_id_t segment, uint32_t at);

@@ -134,3 +134,49 @@ void insert_count(void *drcontext, instrlist_t *code, instr_t *where, live_set l
   if (mark) insert_mark(drcontext, code, where, base.reg, cell);
   give_register_back(drcontext, code, where, base);
 }
+
+/* Sets the flags so that a branch is taken; `reg` holds an address of user space, and is lost. */
+static void insert_taken(void *drcontext, instrlist_t *code, instr_t *where, int branch,
+                         reg_id_t reg) {
+  byte r = (byte)(number_of(reg) & 7), high = number_of(reg) > 7;
+  byte test[] = {(byte)(0x48 | 5 * high), 0x85, (byte)(0xc0 | r << 3 | r)};
+  byte clear[] = {(byte)(0x48 | 5 * high), 0x31, (byte)(0xc0 | r << 3 | r)};
+  byte negate[] = {(byte)(0x48 | high), 0xf7, (byte)(0xd8 | r)};
+  switch (branch) {
+    case OP_jno:
+    case OP_jnb:
+    case OP_jnz:
+    case OP_jnbe:
+    case OP_jns:
+    case OP_jnl:
+    case OP_jnle:
+      insert_bytes(drcontext, code, where, test, sizeof test);
+      break;
+    case OP_jz:
+    case OP_jbe:
+    case OP_jp:
+    case OP_jle:
+      insert_bytes(drcontext, code, where, clear, sizeof clear);
+      break;
+    default: /* jb, js, jl */
+      insert_bytes(drcontext, code, where, negate, sizeof negate);
+  }
+}
+
+static bool has_free_register(live_set live) {
+  return (live.registers | LIVE_REGISTER(DR_REG_RSP)) != 0xffff;
+}
+
+void insert_count_taken(void *drcontext, instrlist_t *code, instr_t *where, live_set live,
+                        uint32_t cell, int branch) {
+  if (live.flags || !has_free_register(live) || branch == OP_jo || branch == OP_jnp) {
+    live.flags = EFLAGS_WRITE_6; /* the branch reads them */
+    insert_count(drcontext, code, where, live, cell, true);
+    return;
+  }
+  scratch base = take_register(drcontext, code, where, live, 0, SPILL_SLOT_1);
+  thread_insert_base(drcontext, code, where, base.reg);
+  insert_based(drcontext, code, where, ADD, 0, base.reg, (int)(8 * cell), 1);
+  insert_mark(drcontext, code, where, base.reg, cell);
+  insert_taken(drcontext, code, where, branch, base.reg);
+}

@@ -126,12 +126,12 @@ static void count_way_out(void *drcontext, instrlist_t *code, instr_t *branch, i
   app_pc target = instr_get_branch_target_pc(branch), out = way_out(drcontext, branch, next);
   int opcode = instr_get_opcode(branch);
   if (opcode >= OP_jo_short && opcode <= OP_jnle_short) opcode += OP_jo - OP_jo_short;
-  instr_t *skip = INSTR_CREATE_jcc(drcontext, opcode, opnd_create_instr(on));
-  if (out == target) instr_invert_cbr(skip);
-  live_set live = live_from(drcontext, out, SEARCH_HOT);
-  live.flags = EFLAGS_WRITE_6; /* the branch itself is still to come */
+  int opposite = OP_jo + ((opcode - OP_jo) ^ 1), leaves = out == target ? opcode : opposite;
+  instr_t *skip =
+      INSTR_CREATE_jcc(drcontext, leaves == opcode ? opposite : opcode, opnd_create_instr(on));
   instrlist_meta_preinsert(code, branch, skip);
-  insert_count(drcontext, code, branch, live, PATH_CELLS + p->path, true);
+  insert_count_taken(drcontext, code, branch, live_from(drcontext, out, SEARCH_HOT),
+                     PATH_CELLS + p->path, leaves);
   instrlist_meta_postinsert(code, branch, on);
 }
 

@@ -41,6 +41,16 @@ def test_instruction_sets_are_kept(tmp_path: Path) -> None:
 
 
 @needs_dynamorio
+def test_generated_code(tmp_path: Path) -> None:
+    """GIVEN generated code that changes where a hot loop leads to, and forks while threads generate
+    code THEN the program goes on as natively."""
+    program = build("cpu_generated")
+    native = subprocess.run([str(program)], capture_output=True, text=True, check=True)
+    done = profile(DynamoRio(), [program], tmp_path / "p")
+    assert (done.process.stdout, done.process.returncode) == (native.stdout, 0)
+    assert native.stdout.endswith("0 failed\n")
+
+
 def test_program_is_not_told_of_valgrind(tmp_path: Path) -> None:
     """GIVEN a program that asks whether Valgrind runs it THEN the answer is no, as natively."""
     done = profile(DynamoRio(), [build("cpu_cases"), "on-valgrind"], tmp_path / "p")
