@@ -51,6 +51,7 @@ def test_generated_code(tmp_path: Path) -> None:
     assert native.stdout.endswith("0 failed\n")
 
 
+@needs_dynamorio
 def test_program_is_not_told_of_valgrind(tmp_path: Path) -> None:
     """GIVEN a program that asks whether Valgrind runs it THEN the answer is no, as natively."""
     done = profile(DynamoRio(), [build("cpu_cases"), "on-valgrind"], tmp_path / "p")
