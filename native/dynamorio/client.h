@@ -129,9 +129,8 @@ void threads_emit(size_t first);
 void threads_forked(void *drcontext);
 /* What the instrumented code needs: where a thread finds its counters. */
 void thread_insert_base(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t to);
-uint64_t *thread_counters(void);  /* of the calling thread */
-void thread_count(uint32_t cell); /* of the calling thread's */
-void thread_keep(uint64_t value); /* a word of the calling thread's, for ... */
+void thread_count(uint32_t cell, uint64_t executions); /* of the calling thread's */
+void thread_keep(uint64_t value);                      /* a word of the calling thread's, for ... */
 void thread_insert_keep(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t from);
 void thread_insert_kept(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t to);
 uint64_t thread_kept(void);

@@ -8,6 +8,6 @@ dr_signal_action_t count_until_fault(void *drcontext, dr_siginfo_t *signal) {
   lock();
   uint32_t path = trace_pending(drcontext, in->cache_start_pc, signal->raw_mcontext->pc);
   unlock();
-  if (path != NO_PATH) thread_count(PATH_CELLS + path);
+  if (path != NO_PATH) thread_count(PATH_CELLS + path, 1);
   return DR_SIGNAL_DELIVER;
 }

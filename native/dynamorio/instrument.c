@@ -1,6 +1,6 @@
 /* Code is cut into basic blocks by the rules that the Valgrind tool goes by (which are VEX's), so
- * that both know the same blocks. In a fragment of its own each block is counted at its start. Of
- * one on its way into a trace the start is only labelled: traces.c counts. */
+ * that both know the same blocks. Each is counted at its start; on its way into a trace what counts
+ * it is labelled, for traces.c to take out again and count otherwise. */
 #include "client.h"
 
 /* VEX's longest superblock, in instructions. */
@@ -63,10 +63,9 @@ static void count_compared(uint32_t id, int ends_when_zero) {
   enum { ZERO_FLAG = 0x40 };
   dr_mcontext_t context = {.size = sizeof context, .flags = DR_MC_CONTROL | DR_MC_INTEGER};
   dr_get_mcontext(dr_get_current_drcontext(), &context);
-  uint64_t before = thread_kept(), rounds = before - context.xcx, *counters = thread_counters();
+  uint64_t before = thread_kept(), rounds = before - context.xcx;
   bool ended_early = before && ((context.xflags & ZERO_FLAG) != 0) == (ends_when_zero != 0);
-  counters[id] += rounds - (ended_early ? 1 : 0);
-  ((uint8_t *)counters)[MARKS_OFFSET + id / GROUP] = 1;
+  thread_count(id, rounds - (ended_early ? 1 : 0));
 }
 
 static void insert_rounds(void *drcontext, instrlist_t *code, instr_t *where, uint32_t id) {

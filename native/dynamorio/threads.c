@@ -135,11 +135,9 @@ static uint64_t **words(void) {
   return (uint64_t **)((byte *)dr_get_dr_segment_base(tls_segment) + tls_offset);
 }
 
-uint64_t *thread_counters(void) { return words()[0]; }
-
-void thread_count(uint32_t cell) {
-  uint64_t *counters = thread_counters();
-  counters[cell]++;
+void thread_count(uint32_t cell, uint64_t executions) {
+  uint64_t *counters = words()[0];
+  counters[cell] += executions;
   ((uint8_t *)counters)[MARKS_OFFSET + cell / GROUP] = 1;
 }
 
