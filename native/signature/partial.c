@@ -1,5 +1,5 @@
 /* What one part of the points adds to a clustering over all of them: for points that do not lie in
- * one memory (xpuprof/sampling/many.py). */
+ * one memory (xpuprof/clustering/distributed.py). */
 #include <string.h>
 
 #include "select.h"

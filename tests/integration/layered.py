@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pytest
 
 from xpuprof.engines.base import GpuOptions, Mode, Probe, Timer
-from xpuprof.engines.opencl import RUNTIME_ENV, OpenCl
+from xpuprof.engines.gpu.opencl import RUNTIME_ENV, OpenCl
 from xpuprof.trace.reader import process_folders, read_process
 from xpuprof.trace.tables import GpuVectors, Process
 

@@ -12,7 +12,7 @@ import pytest
 from command import xpuprof
 from layered import PROGRAMS, engine
 
-from xpuprof.engines.valgrind import Valgrind
+from xpuprof.engines.cpu.valgrind import Valgrind
 
 pytestmark = [pytest.mark.opencl, pytest.mark.valgrind, pytest.mark.slow]
 

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from command import ROOT, xpuprof
 
 from xpuprof.cli import cli
+from xpuprof.clustering.executors import DaskFarm
 from xpuprof.errors import UsageError, XpuprofError
-from xpuprof.formats.imports import import_one
-from xpuprof.sampling.farm import DaskFarm
+from xpuprof.formats.importers.importing import import_one
 
 DATA = ROOT.parent / "shared" / "data"
 NSYS = sorted((DATA / "nsys").glob("*.sqlite"))

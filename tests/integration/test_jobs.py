@@ -19,10 +19,10 @@ from command import last_json, xpuprof
 from layered import PROGRAMS, engine, warp_atomics
 
 import xpuprof as package
-from xpuprof.engines.dynamorio import DynamoRio
-from xpuprof.engines.valgrind import Valgrind
-from xpuprof.sampling.file import read_selection
-from xpuprof.timing.processes import Job, job_of
+from xpuprof.engines.cpu.dynamorio import DynamoRio
+from xpuprof.engines.cpu.valgrind import Valgrind
+from xpuprof.selection.file import read_selection
+from xpuprof.trace.processes import Job, job_of
 from xpuprof.trace.run import Run
 from xpuprof.trace.tables import Process
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from layered import PROGRAMS, layered, natively, warp_atomics
 
-from xpuprof.engines.opencl import RUNTIME_ENV, _intel_runtime
+from xpuprof.engines.gpu.opencl import RUNTIME_ENV, _intel_runtime
 from xpuprof.errors import EngineError
 
 pytestmark = pytest.mark.opencl

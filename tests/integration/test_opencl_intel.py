@@ -19,7 +19,7 @@ from test_opencl_layer import (
     warps_model,
 )
 
-from xpuprof.engines.opencl import RUNTIME_ENV, _intel_runtime
+from xpuprof.engines.gpu.opencl import RUNTIME_ENV, _intel_runtime
 from xpuprof.errors import EngineError
 
 pytestmark = [pytest.mark.opencl, pytest.mark.intel]

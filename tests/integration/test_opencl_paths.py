@@ -14,7 +14,7 @@ import pytest
 from layered import PROGRAMS, Ran, layered, natively, warp_atomics
 from test_opencl_layer import ON_DEVICE, TRIPS, same, sub_group_of, warps_model
 
-from xpuprof.engines.opencl import RUNTIME_ENV, _intel_runtime
+from xpuprof.engines.gpu.opencl import RUNTIME_ENV, _intel_runtime
 from xpuprof.errors import EngineError
 from xpuprof.trace.tables import Process
 

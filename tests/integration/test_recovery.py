@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from command import xpuprof
 
-from xpuprof.engines.opencl import OpenCl
-from xpuprof.engines.valgrind import Valgrind
-from xpuprof.sampling.file import read_selection
+from xpuprof.engines.cpu.valgrind import Valgrind
+from xpuprof.engines.gpu.opencl import OpenCl
+from xpuprof.selection.file import read_selection
 
 SOURCE = Path(__file__).parent / "programs" / "phases.c"
 

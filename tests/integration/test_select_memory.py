@@ -12,7 +12,7 @@ import pytest
 from command import last_json, xpuprof
 from layered import PROGRAMS, engine
 
-from xpuprof.sampling.file import read_selection
+from xpuprof.selection.file import read_selection
 
 
 def phases(count: int) -> list[int]:

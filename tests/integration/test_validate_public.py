@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 from command import ROOT, xpuprof
 
-from xpuprof.sampling.file import write_selection
-from xpuprof.sampling.identity import program_identity
-from xpuprof.timing.align import align
-from xpuprof.timing.profiles import apply, open_subject
-from xpuprof.timing.timed import open_timed
+from xpuprof.selection.file import write_selection
+from xpuprof.selection.identity import program_identity
+from xpuprof.validation.align import align
+from xpuprof.validation.timed import open_timed
+from xpuprof.workflow.subjects import apply, open_subject
 
 DATA = ROOT.parent / "shared/data/kineto"
 

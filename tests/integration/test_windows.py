@@ -16,11 +16,11 @@ from command import xpuprof as command
 from layered import PROGRAMS, engine, warp_atomics
 
 import xpuprof as package
-from xpuprof.engines.dynamorio import DynamoRio
-from xpuprof.engines.valgrind import Valgrind
-from xpuprof.timing.slices import main_process
+from xpuprof.engines.cpu.dynamorio import DynamoRio
+from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.trace.check import check_run
 from xpuprof.trace.run import Run
+from xpuprof.trace.slice_times import main_process
 from xpuprof.trace.tables import Process
 
 pytestmark = [pytest.mark.opencl, pytest.mark.usefixtures("cpu")]

@@ -13,8 +13,8 @@ from tempfile import mkdtemp
 import pytest
 
 from xpuprof.engines.base import CpuEngine, CpuOptions
-from xpuprof.engines.dynamorio import DynamoRio
-from xpuprof.engines.valgrind import Valgrind
+from xpuprof.engines.cpu.dynamorio import DynamoRio
+from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.trace.reader import process_folders
 from xpuprof.trace.streams import CPU, Stream, read_stream
 

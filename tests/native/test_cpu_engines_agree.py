@@ -11,8 +11,8 @@ import pytest
 from cpu_programs import build, needs_dynamorio, needs_valgrind, profile
 
 from xpuprof.engines.base import CpuOptions
-from xpuprof.engines.dynamorio import DynamoRio
-from xpuprof.engines.valgrind import Valgrind
+from xpuprof.engines.cpu.dynamorio import DynamoRio
+from xpuprof.engines.cpu.valgrind import Valgrind
 
 pytestmark = [needs_valgrind, needs_dynamorio, pytest.mark.valgrind]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from xpuprof.engines.cuda import cupti_library
+from xpuprof.engines.gpu.cuda import cupti_library
 
 pytestmark = pytest.mark.cuda
 

@@ -16,9 +16,9 @@ import pytest
 from cuda_parts import NATIVE, build
 
 import xpuprof
-from xpuprof.engines.cuda import Cuda
+from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.engines.cuda_driver import Outcome, carries, driver
-from xpuprof.engines.valgrind import Valgrind
+from xpuprof.engines.gpu.cuda import Cuda
 
 KIT = os.environ.get("DYNAMORIO_HOME")
 

@@ -19,7 +19,7 @@ import pytest
 from cuda_parts import SOURCES, Recorded, build, nvcc, record
 
 import xpuprof
-from xpuprof.engines.valgrind import Valgrind
+from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.trace.check import check_run
 
 pytestmark = pytest.mark.cuda

@@ -14,7 +14,7 @@ import pytest
 from cuda_parts import build
 from test_nvbit_host import program, record_run  # noqa: F401 (a fixture)
 
-from xpuprof.engines.cuda import Cuda
+from xpuprof.engines.gpu.cuda import Cuda
 
 pytestmark = [pytest.mark.cuda, pytest.mark.slow]
 

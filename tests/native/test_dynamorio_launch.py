@@ -12,8 +12,8 @@ import pytest
 from cpu_programs import Profile, build, needs_dynamorio, profile
 
 from xpuprof.engines.base import CpuOptions
-from xpuprof.engines.dynamorio import DynamoRio
-from xpuprof.engines.valgrind import Valgrind
+from xpuprof.engines.cpu.dynamorio import DynamoRio
+from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.errors import EngineError
 
 

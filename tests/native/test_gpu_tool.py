@@ -13,8 +13,8 @@ import pytest
 from cuda_parts import build
 
 import xpuprof
-from xpuprof.engines.pin import Pin
-from xpuprof.engines.valgrind import Valgrind
+from xpuprof.engines.cpu.pin import Pin
+from xpuprof.engines.cpu.valgrind import Valgrind
 
 TOOLS = {
     "plain": '__attribute__((constructor)) static void begin(void) { note("loaded"); }',

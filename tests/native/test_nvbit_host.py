@@ -13,8 +13,8 @@ import pytest
 from cuda_parts import NATIVE, cuda_include
 
 import xpuprof
-from xpuprof.sampling import pka, sieve
-from xpuprof.sampling.profile import from_process
+from xpuprof.methods import pka, sieve
+from xpuprof.methods.profile import from_process
 from xpuprof.trace.check import check_run
 from xpuprof.trace.clock import tsc
 from xpuprof.trace.run import create_run

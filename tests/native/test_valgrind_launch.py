@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cpu_programs import build, needs_valgrind, profile
 
-from xpuprof.engines.valgrind import Valgrind
+from xpuprof.engines.cpu.valgrind import Valgrind
 
 pytestmark = [needs_valgrind, pytest.mark.valgrind]
 

@@ -10,7 +10,7 @@ import pytest
 from cpu_programs import build, needs_valgrind, profile
 
 from xpuprof.engines.base import CpuOptions
-from xpuprof.engines.valgrind import Valgrind
+from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.trace.reader import LDV_BUCKETS, read_process
 from xpuprof.trace.tables import StackDistances
 

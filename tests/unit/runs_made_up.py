@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from xpuprof.sampling.identity import launch_sequence
-from xpuprof.sampling.selection import EXIT_KERNEL, Marker, Representative, Selection
-from xpuprof.timing.timed import Timed
+from xpuprof.selection.identity import launch_sequence
+from xpuprof.selection.selection import EXIT_KERNEL, Marker, Representative, Selection
+from xpuprof.validation.timed import Timed
 
 
 def slice_table(launches: Sequence[str], program: str = "aa") -> pd.DataFrame:

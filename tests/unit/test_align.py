@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xpuprof.sampling.identity import launch_sequence, sequence_slices
-from xpuprof.timing import align as module
-from xpuprof.timing.align import align, bare_function, common_subsequence
+from xpuprof.selection.identity import launch_sequence, sequence_slices
+from xpuprof.validation import align as module
+from xpuprof.validation.align import align, bare_function, common_subsequence
 
 CODES = st.lists(st.integers(0, 4), max_size=40)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from xpuprof.engines import opencl
 from xpuprof.engines.base import GpuOptions
+from xpuprof.engines.gpu import opencl
 from xpuprof.errors import EngineError
 
 

@@ -12,10 +12,10 @@ from runs_made_up import made_up_run, select_by_kernel
 
 from xpuprof.cli.estimate import command
 from xpuprof.errors import InputError, UsageError
-from xpuprof.formats.results import read_results
-from xpuprof.sampling.file import write_selection
-from xpuprof.sampling.selection import Representative, Selection
-from xpuprof.timing.metrics import is_rate, whole_run
+from xpuprof.estimation.metrics import is_rate, whole_run
+from xpuprof.formats.simulator_results.results import read_results
+from xpuprof.selection.file import write_selection
+from xpuprof.selection.selection import Representative, Selection
 
 A = ["a/64", "b/64", "a/64", "b/64", "a/64"]
 CSV = "region,cycles,instructions,ipc\n1,100,200,2\n2,50,50,1\n3,10,5,0.5\n"

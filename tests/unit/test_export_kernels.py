@@ -13,10 +13,10 @@ import pytest
 from runs_made_up import made_up_run, select_by_kernel
 
 from xpuprof.errors import InputError, UsageError
-from xpuprof.formats import accelsim, macsim, nvbit_ranges
-from xpuprof.formats.kernel_lists import ranges
-from xpuprof.formats.simpoint import write_simpoints
-from xpuprof.sampling.selection import Selection
+from xpuprof.formats.exporters import accelsim, macsim, nvbit_ranges
+from xpuprof.formats.exporters.kernel_lists import ranges
+from xpuprof.formats.exporters.simpoint import write_simpoints
+from xpuprof.selection.selection import Selection
 
 LAUNCHES = ["a/64", "b<int>(float*, int)/64", "c/8", "a/64", "b<int>(float*, int)/32"]
 

@@ -19,8 +19,8 @@ import pytest
 from runs_made_up import made_up_run, select_by_kernel
 
 from xpuprof.errors import InputError
-from xpuprof.formats import looppoint, pinpoints, zsim
-from xpuprof.sampling.selection import Selection
+from xpuprof.formats.exporters import looppoint, pinpoints, zsim
+from xpuprof.selection.selection import Selection
 from xpuprof.trace.elf import entry_offset, fini_offset, function_offsets, lowest_address
 from xpuprof.trace.tables import Blocks, CpuVectors, Process
 

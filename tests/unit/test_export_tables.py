@@ -14,11 +14,11 @@ from runs_made_up import select_by_kernel
 
 from xpuprof.cli.export import command
 from xpuprof.errors import InputError, TraceError, UsageError
-from xpuprof.formats.chrome_trace import events
-from xpuprof.sampling.file import write_selection
-from xpuprof.timing.slices import main_process, slice_times
-from xpuprof.timing.timed import open_timed
+from xpuprof.formats.exporters.chrome_trace import events
+from xpuprof.selection.file import write_selection
 from xpuprof.trace.run import Run, create_run
+from xpuprof.trace.slice_times import main_process, slice_times
+from xpuprof.validation.timed import open_timed
 
 
 @pytest.fixture

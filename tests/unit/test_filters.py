@@ -11,8 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from xpuprof.engines import choose
 from xpuprof.engines.base import CpuOptions, Probe
-from xpuprof.engines.cuda import Cuda
+from xpuprof.engines.cpu.pin import Pin
+from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.engines.filters import (
     Scope,
     check_engines,
@@ -23,12 +25,10 @@ from xpuprof.engines.filters import (
     starts_closed,
 )
 from xpuprof.engines.filters import settings as in_effect
-from xpuprof.engines.gtpin import Gtpin
-from xpuprof.engines.opencl import OpenCl
-from xpuprof.engines.pin import Pin
-from xpuprof.engines.valgrind import Valgrind
+from xpuprof.engines.gpu.cuda import Cuda
+from xpuprof.engines.gpu.gtpin import Gtpin
+from xpuprof.engines.gpu.opencl import OpenCl
 from xpuprof.errors import EngineError, UsageError, XpuprofError
-from xpuprof.launch import choose
 
 HEADERS = Path(__file__).parents[2] / "native" / "include"
 

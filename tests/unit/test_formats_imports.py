@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from xpuprof.errors import InputError, TraceError, UsageError
-from xpuprof.formats import kineto, ncu, nsys, nvprof, tabular, xpupoint
-from xpuprof.formats.detect import detect
+from xpuprof.formats.importers import kineto, ncu, nsys, nvprof, tabular, xpupoint
+from xpuprof.formats.importers.detect import detect
 from xpuprof.trace.imported import ImportedSlices, ImportWriter
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xpuprof.sampling import kmeans
+from xpuprof.clustering import kmeans
 
 
 def blobs(n=600, dim=7, k=5, noise=0.05, seed=0):

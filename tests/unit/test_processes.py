@@ -10,7 +10,7 @@ import pytest
 from signature_data import process_of
 
 from xpuprof.errors import TraceError
-from xpuprof.timing.processes import Key, job_of, labels_of, matched
+from xpuprof.trace.processes import Key, job_of, labels_of, matched
 from xpuprof.trace.reader import tables
 from xpuprof.trace.tables import Execution, Process
 

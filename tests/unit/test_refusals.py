@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from runs_made_up import select_by_kernel
 
 from xpuprof.cli import cli, main
-from xpuprof.sampling.file import read_selection, write_selection
-from xpuprof.timing.timed import open_timed
+from xpuprof.selection.file import read_selection, write_selection
 from xpuprof.trace.run import create_run
+from xpuprof.validation.timed import open_timed
 
 
 @pytest.fixture

@@ -17,20 +17,20 @@ from runs_made_up import made_up_run, select_by_kernel
 from xpuprof.cli import cli
 from xpuprof.engines.cuda_driver import _fault
 from xpuprof.errors import InputError, UsageError
+from xpuprof.estimation.typical_times import typical_times
+from xpuprof.methods.registry import names
 from xpuprof.report.compare import as_text as compare_text
 from xpuprof.report.result import warnings
 from xpuprof.report.text import number_of, times
 from xpuprof.report.validation import regions_text
-from xpuprof.sampling.methods import names
-from xpuprof.sampling.times import typical_times
 from xpuprof.signals import signal_name
-from xpuprof.timing.choose import profiled_job
-from xpuprof.timing.comparison import Compared, Row
-from xpuprof.timing.processes import Key, job_of
-from xpuprof.timing.profiles import open_subject
-from xpuprof.timing.regions import RegionTime
-from xpuprof.timing.timed import arranged
+from xpuprof.trace.processes import Key, job_of
 from xpuprof.trace.run import Run, create_run
+from xpuprof.validation.regions import RegionTime
+from xpuprof.validation.timed import arranged
+from xpuprof.workflow.compare import Compared, Row
+from xpuprof.workflow.select import profiled_job
+from xpuprof.workflow.subjects import open_subject
 
 REMEDIES = (
     "check", "copy", "export", "give", "name", "pass", "profile", "quote", "record", "take",

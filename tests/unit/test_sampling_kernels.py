@@ -8,9 +8,9 @@ import pytest
 from scipy import sparse
 
 from xpuprof.errors import InputError
-from xpuprof.sampling import photon, pka, pkp, sieve, tbpoint
-from xpuprof.sampling.profile import NeedsError, SliceProfile
-from xpuprof.sampling.selection import EXIT_KERNEL
+from xpuprof.methods import photon, pka, pkp, sieve, tbpoint
+from xpuprof.methods.profile import NeedsError, SliceProfile
+from xpuprof.selection.selection import EXIT_KERNEL
 
 
 def projected(selection, times: np.ndarray) -> float:  # type: ignore[no-untyped-def]

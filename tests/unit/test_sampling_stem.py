@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from xpuprof.clustering.one_dimension import compress
 from xpuprof.errors import InputError
-from xpuprof.sampling import allegro, first_n, random_, stem_root, xpu_stem
-from xpuprof.sampling.one_dimension import compress
-from xpuprof.sampling.profile import NeedsError, SliceProfile
+from xpuprof.methods import allegro, first_n, random_, stem_root, xpu_stem
+from xpuprof.methods.profile import NeedsError, SliceProfile
 
 
 def three_peaks(count: int = 3000) -> SliceProfile:

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from xpuprof.clustering.one_dimension import compress, k_means, two_means
 from xpuprof.errors import InputError
-from xpuprof.sampling import allegro, random_, stem_root, stratified, xpu_stem
-from xpuprof.sampling.one_dimension import compress, k_means, two_means
-from xpuprof.sampling.profile import SliceProfile
-from xpuprof.sampling.stratified import (
+from xpuprof.estimation import stratified
+from xpuprof.estimation.stratified import (
     Strata,
     draw,
     error_bound,
@@ -21,6 +20,8 @@ from xpuprof.sampling.stratified import (
     single_size,
     z_score,
 )
+from xpuprof.methods import allegro, random_, stem_root, xpu_stem
+from xpuprof.methods.profile import SliceProfile
 
 
 def profile_of(times: np.ndarray, kernels: list[str] | None = None) -> SliceProfile:
@@ -172,7 +173,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(method, shape) -> None:  
 def stratified_selection(selection, rows, owner, draws, strata, sizes):  # type: ignore[no-untyped-def]
     from dataclasses import replace
 
-    from xpuprof.sampling.selection import Marker, Representative
+    from xpuprof.selection.selection import Marker, Representative
 
     multiplier = strata.size[owner] * draws / sizes[owner]
     representatives = tuple(

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from xpuprof.cli import cli
 from xpuprof.errors import UsageError, XpuprofError
-from xpuprof.sampling.file import read_selection
+from xpuprof.selection.file import read_selection
 
 
 @pytest.fixture()

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from xpuprof.errors import InputError
-from xpuprof.sampling.selection import Marker, Representative, Selection
-from xpuprof.sampling.times import typical_times
-from xpuprof.timing.intervals import estimate, estimate_part, one_run_error
+from xpuprof.estimation.intervals import estimate, estimate_part, one_run_error
+from xpuprof.estimation.typical_times import typical_times
+from xpuprof.selection.selection import Marker, Representative, Selection
 
 
 def random_selection(sizes, counts, rng):

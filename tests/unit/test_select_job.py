@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 from signature_data import process_of
 
+from xpuprof.clustering import cluster, distributed, kmeans
+from xpuprof.clustering.cluster import Known, Options
+from xpuprof.clustering.executors import DaskFarm, Farm, Here
+from xpuprof.clustering.kmeans import merged
+from xpuprof.clustering.stability import over_bootstraps, over_seeds
 from xpuprof.errors import InputError, UsageError
-from xpuprof.sampling import cluster_method, job, kmeans, many, methods, xpu_point
-from xpuprof.sampling.cluster_method import Known, Options
-from xpuprof.sampling.farm import DaskFarm, Farm, Here
-from xpuprof.sampling.file import selection_text
-from xpuprof.sampling.kmeans import merged
-from xpuprof.sampling.stability import over_bootstraps, over_seeds
-from xpuprof.timing.extrapolate import project
+from xpuprof.estimation.projection import project
+from xpuprof.methods import job, registry, xpu_point
+from xpuprof.selection.file import selection_text
 from xpuprof.trace.tables import Process
 
 
@@ -58,7 +59,7 @@ def farm() -> Iterator[DaskFarm]:
 def test_one_run_as_a_job_is_that_run() -> None:
     """The same representatives and labels as the one-run path."""
     process = process_of([i * i % 5 for i in range(300)])
-    alone = methods.select("xpu-point", process, seed=3)
+    alone = registry.select("xpu-point", process, seed=3)
     together = job.select_job(
         [Rank("a", tuple(i * i % 5 for i in range(300)))], job.Plan(seed=3), Options()
     )
@@ -191,11 +192,11 @@ CLOUDS = [Cloud(seed) for seed in range(11)]
 """More than one step of the tree that sums are added up along."""
 
 
-def found_on(farm: Farm, limit: int, deadly: str = "") -> cluster_method.Found:
+def found_on(farm: Farm, limit: int, deadly: str = "") -> cluster.Found:
     places = farm.keep(made, CLOUDS)
     if deadly:
         places = farm.keep(step_and_die, places, [deadly] + [""] * (len(CLOUDS) - 1))
-    return cluster_method.cluster(farm, places, Options(maxk=20), 5, 0, limit)
+    return cluster.cluster(farm, places, Options(maxk=20), 5, 0, limit)
 
 
 def test_many_points_are_found_by_their_candidates() -> None:
@@ -214,10 +215,10 @@ def test_many_points_are_found_by_their_candidates() -> None:
 def test_candidates_are_drawn_as_the_paper_says() -> None:
     """Algorithm 2, step 4: a point is drawn with probability l w d^2 / cost, so l of them come."""
     points = CLOUDS[0].points()
-    near = many._approach(points, None, (np.zeros((1, 8), np.float32), 0))
-    cost = many._cost(points, near)
+    near = distributed._approach(points, None, (np.zeros((1, 8), np.float32), 0))
+    cost = distributed._cost(points, near)
     assert cost == pytest.approx((points.x.astype(float) ** 2).sum())
-    drawn = [len(many._drawn(points, near, seed, 30.0 / cost)) for seed in range(300)]
+    drawn = [len(distributed._drawn(points, near, seed, 30.0 / cost)) for seed in range(300)]
     assert np.mean(drawn) == pytest.approx(30.0, abs=4 * np.sqrt(30.0 / 300))
 
 

@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xpuprof.errors import InputError, UsageError
-from xpuprof.sampling.file import (
+from xpuprof.selection.file import (
     CURRENT,
     parse_selection,
     read_selection,
     selection_text,
     write_selection,
 )
-from xpuprof.sampling.selection import Marker, Representative, Selection
+from xpuprof.selection.selection import Marker, Representative, Selection
 
 GOLDEN = Path(__file__).parent / "data" / "selection-v1.json"
 
@@ -65,7 +65,7 @@ def tampered(text: str, path: str, value: object) -> str:
 
 def resealed(text: str, path: str, value: object) -> str:
     """As `tampered`, but with a right checksum: what a faulty writer would leave."""
-    from xpuprof.sampling.file import _checksum
+    from xpuprof.selection.file import _checksum
 
     document = json.loads(tampered(text, path, value))
     del document["checksum"]
@@ -99,7 +99,7 @@ def test_bytes_do_not_depend_on_the_hash_seed() -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]);"
         "from test_selection_file import example;"
-        "from xpuprof.sampling.file import selection_text;"
+        "from xpuprof.selection.file import selection_text;"
         "sys.stdout.write(selection_text(example()))"
     )
     texts = {

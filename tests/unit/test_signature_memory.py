@@ -10,17 +10,17 @@ import pytest
 import traces
 from signature_data import process_of
 
+from xpuprof.clustering.cluster import with_options
 from xpuprof.errors import InputError, UsageError
-from xpuprof.formats import ldv
+from xpuprof.formats.exporters import ldv
+from xpuprof.methods import job, registry
 from xpuprof.report.memory import missing_distances
 from xpuprof.report.result import warnings
-from xpuprof.sampling import job, methods
-from xpuprof.sampling.cluster_method import with_options
 from xpuprof.signature.matrix import MEMORY_WEIGHT, xpu_signature
-from xpuprof.timing.choose import profiled_job
-from xpuprof.timing.slices import main_process
 from xpuprof.trace.run import Run
+from xpuprof.trace.slice_times import main_process
 from xpuprof.trace.tables import DeviceDistances, Process, StackDistances
+from xpuprof.workflow.select import profiled_job
 
 KINDS = [0, 0, 1, 0, 0, 1] * 4
 
@@ -144,7 +144,7 @@ def test_what_a_selection_remembers() -> None:
         (both, {}, MEMORY_WEIGHT),
         (both, {"memory_weight": 0.6}, 0.6),
     ):
-        one = methods.select("xpu-point", process, seed=1, **given)
+        one = registry.select("xpu-point", process, seed=1, **given)
         assert one.parameters["memory_weight"] == kept
         many = job.select_job(job.held([process]), job.Plan(seed=1, **given), with_options())
         assert many.parameters["memory_weight"] == kept
@@ -154,7 +154,7 @@ def test_what_a_selection_remembers() -> None:
 def test_asked_for_where_there_are_none() -> None:
     """THEN one sentence says what is missing."""
     with pytest.raises(InputError, match="record it again with --memory"):
-        methods.select("xpu-point", process_of(KINDS), seed=1, memory_weight=0.5)
+        registry.select("xpu-point", process_of(KINDS), seed=1, memory_weight=0.5)
     with pytest.raises(UsageError, match="--memory-weight must lie between 0 and 1"):
         xpu_signature(process_of(KINDS), seed=1, memory_weight=1.5)
     mixed = job.held([process_of(KINDS), with_distances(process_of(KINDS), near=[1])])

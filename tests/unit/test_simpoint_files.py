@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from xpuprof.errors import InputError, UsageError
-from xpuprof.formats.simpoint import read_frequency_file, write_simpoints
-from xpuprof.sampling import frequency
+from xpuprof.formats.exporters.simpoint import read_frequency_file, write_simpoints
+from xpuprof.methods import simpoint
 
 
 def gem5_reads(simpoints, weights):
@@ -88,7 +88,7 @@ def selection():
     start = np.arange(0, 201, 2, dtype=np.uint64)
     dimension = np.stack([kind * 2 + 1, kind * 2 + 2], axis=1).ravel().astype(np.uint64)
     value = np.tile([30.0, 70.0], 100)
-    return frequency.select(start, dimension, value, seed=1, dim=8)
+    return simpoint.select(start, dimension, value, seed=1, dim=8)
 
 
 def test_gem5_accepts_what_is_written(tmp_path, selection):
@@ -106,7 +106,7 @@ def test_gem5_accepts_what_is_written(tmp_path, selection):
 def test_several_a_cluster_get_numbers_of_their_own(tmp_path):
     """gem5 and SimPoint's readers take a number to name one point."""
     start = np.arange(41, dtype=np.uint64)
-    chosen, distance = frequency.select(
+    chosen, distance = simpoint.select(
         start, np.repeat([1, 2], 20).astype(np.uint64), np.ones(40), seed=1, per_cluster=4
     )
     paths = write_simpoints(chosen, tmp_path / "t", distance)
@@ -119,7 +119,7 @@ def test_small_weights_stay_readable(tmp_path):
     """A weight of one in a million is written with a negative exponent, which gem5 takes."""
     kinds = np.ones(1_000_001, np.uint64)
     kinds[500] = 2
-    chosen, _ = frequency.select(
+    chosen, _ = simpoint.select(
         np.arange(len(kinds) + 1, dtype=np.uint64), kinds, np.ones(len(kinds)), seed=1, k=2
     )
     paths = write_simpoints(chosen, tmp_path / "t")

@@ -9,9 +9,9 @@ import pytest
 import traces
 
 from xpuprof.errors import InputError
-from xpuprof.timing.choose import profiled_job
-from xpuprof.timing.joined import Profiled, join, profiled
+from xpuprof.trace.joined_times import Profiled, join, profiled
 from xpuprof.trace.run import Run
+from xpuprof.workflow.select import profiled_job
 
 
 def timed(path: Path, rank: int | None = None, launches: int = 3, later: int = 0) -> Path:

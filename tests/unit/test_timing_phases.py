@@ -9,8 +9,8 @@ import pytest
 from runs_made_up import made_up_run, select_by_kernel
 from test_trace_slices import timer_run
 
-from xpuprof.sampling.selection import Selection
-from xpuprof.timing.phases import phase_share, unseen_phases
+from xpuprof.selection.selection import Selection
+from xpuprof.validation.phases import phase_share, unseen_phases
 
 
 def chosen(method: str) -> Selection:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import xpuprof
 from xpuprof.errors import TraceError
-from xpuprof.timing.slices import main_process, slice_times
 from xpuprof.trace.boundaries import boundaries
+from xpuprof.trace.slice_times import main_process, slice_times
 from xpuprof.trace.tables import Execution
 
 

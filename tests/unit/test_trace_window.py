@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import traces
 
+from xpuprof.clustering.cluster import Options
 from xpuprof.errors import InputError
-from xpuprof.sampling.cluster_method import Options
-from xpuprof.sampling.job import Plan
-from xpuprof.timing.choose import select_run, select_runs
-from xpuprof.timing.slices import slice_times
+from xpuprof.methods.job import Plan
 from xpuprof.trace.check import check_run
 from xpuprof.trace.run import Run, create_run
+from xpuprof.trace.slice_times import slice_times
 from xpuprof.trace.tables import Process
 from xpuprof.trace.window import WINDOW_END
+from xpuprof.workflow.select import select_run, select_runs
 
 S = traces.START
 

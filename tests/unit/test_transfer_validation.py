@@ -13,16 +13,16 @@ import pytest
 from runs_made_up import made_up_run, select_by_kernel
 
 from xpuprof.errors import InputError, MissingRegionError, UsageError
-from xpuprof.sampling.file import parse_selection, selection_text
-from xpuprof.sampling.identity import launch_sequence
-from xpuprof.sampling.parts import joined, part
-from xpuprof.sampling.selection import Selection
-from xpuprof.timing.processes import keys_of_table
-from xpuprof.timing.regions import KernelSpec, named_regions, parse_spec, selected_regions
-from xpuprof.timing.timed import Timed
-from xpuprof.timing.transfer import transfer
-from xpuprof.timing.validation import as_json, image_differences, validate
+from xpuprof.selection.file import parse_selection, selection_text
+from xpuprof.selection.identity import launch_sequence
+from xpuprof.selection.parts import joined, part
+from xpuprof.selection.selection import Selection
 from xpuprof.trace.elf import build_id
+from xpuprof.trace.processes import keys_of_table
+from xpuprof.validation.regions import KernelSpec, named_regions, parse_spec, selected_regions
+from xpuprof.validation.timed import Timed
+from xpuprof.validation.transfer import transfer
+from xpuprof.validation.validate import as_json, image_differences, validate
 
 A = ["a/64", "b/64", "a/64", "b/64", "a/64"]
 TIMES = [1.0, 2.0, 1.0, 2.0, 1.0, 0.5]

@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from xpuprof.trace.run import RunWriter, create_run
-from xpuprof.trace.streams import CPU, EVENTS, FILES, StreamWriter, text, u64, varint, varints
+from xpuprof.trace.streams import (
+    CPU,
+    EVENTS,
+    FILES,
+    StreamWriter,
+    text,
+    u64,
+    varint,
+    varints,
+)
 
 Record = tuple[int, bytes, int | None]
 SEAL: Record = (0, b"", None)

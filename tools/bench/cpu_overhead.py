@@ -27,9 +27,9 @@ from pathlib import Path
 from statistics import median, quantiles
 
 from xpuprof.engines.base import CpuEngine, CpuOptions
-from xpuprof.engines.dynamorio import DynamoRio
+from xpuprof.engines.cpu.dynamorio import DynamoRio
+from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.engines.native import native_file
-from xpuprof.engines.valgrind import Valgrind
 
 PROGRAMS = Path(__file__).parent / "programs"
 ROOT = Path(__file__).parents[2]

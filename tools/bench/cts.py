@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from xpuprof.engines.base import GpuOptions
-from xpuprof.engines.opencl import OpenCl
+from xpuprof.engines.gpu.opencl import OpenCl
 from xpuprof.trace.reader import process_folders, read_process
 
 OUT_OF_TIME = -1000

@@ -23,8 +23,8 @@ from pathlib import Path
 from statistics import median
 
 from xpuprof.report.evaluate import evaluate
-from xpuprof.timing.choose import select_run
 from xpuprof.trace.run import Run
+from xpuprof.workflow.select import select_run
 
 ROOT = Path(__file__).parents[2]
 WEIGHTS = (0.0, 0.1, 0.25, 0.5, 0.75)

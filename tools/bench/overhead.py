@@ -36,8 +36,8 @@ from statistics import median
 import numpy as np
 
 from xpuprof.engines.base import CpuOptions, GpuOptions, Mode, Timer
-from xpuprof.engines.opencl import OpenCl, runtime_environment
-from xpuprof.engines.valgrind import Valgrind
+from xpuprof.engines.cpu.valgrind import Valgrind
+from xpuprof.engines.gpu.opencl import OpenCl, runtime_environment
 from xpuprof.trace.clock import tsc_hz
 from xpuprof.trace.reader import process_folders, read_process
 

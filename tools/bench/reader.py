@@ -17,7 +17,16 @@ from pathlib import Path
 
 import numpy as np
 
-from xpuprof.trace.streams import CPU, EVENTS, FILES, StreamWriter, text, u64, varint, varints
+from xpuprof.trace.streams import (
+    CPU,
+    EVENTS,
+    FILES,
+    StreamWriter,
+    text,
+    u64,
+    varint,
+    varints,
+)
 
 CPU_BLOCKS, GPU_BLOCKS = 1000, 100
 INSTRUCTIONS = 3

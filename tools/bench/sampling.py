@@ -23,15 +23,16 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from xpuprof.formats import kineto, nsys, nvprof
-from xpuprof.sampling import allegro, photon, random_, sieve, stem_root, stratified, xpu_stem
-from xpuprof.sampling.estimate import Estimate
-from xpuprof.sampling.methods import names
-from xpuprof.sampling.profile import SliceProfile
-from xpuprof.sampling.selection import Marker, Representative, Selection
-from xpuprof.timing.comparison import compare
-from xpuprof.timing.profiles import Subject, imported_profile
+from xpuprof.estimation import stratified
+from xpuprof.estimation.estimate import Estimate
+from xpuprof.formats.importers import kineto, nsys, nvprof
+from xpuprof.methods import allegro, photon, random_, sieve, stem_root, xpu_stem
+from xpuprof.methods.profile import SliceProfile
+from xpuprof.methods.registry import names
+from xpuprof.selection.selection import Marker, Representative, Selection
 from xpuprof.trace.imported import ImportWriter
+from xpuprof.workflow.compare import compare
+from xpuprof.workflow.subjects import Subject, imported_profile
 
 FORMATS = {"nsys": nsys.load, "kineto": kineto.load, "metrics": nvprof.load}
 PAIRS = (("qwen_h100", "qwen_mi300x"), ("owlv2_h100", "owlv2_mi300x"))

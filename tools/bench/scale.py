@@ -27,10 +27,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from xpuprof.sampling import job, kmeans, many
-from xpuprof.sampling.cluster_method import Options, cluster
-from xpuprof.sampling.farm import DaskFarm, Farm, Here
-from xpuprof.sampling.selection import Selection
+from xpuprof.clustering import distributed, kmeans
+from xpuprof.clustering.cluster import Options, cluster
+from xpuprof.clustering.executors import DaskFarm, Farm, Here
+from xpuprof.methods import job
+from xpuprof.selection.selection import Selection
 from xpuprof.trace.tables import Blocks, CpuVectors, GpuVectors, Process
 
 RANK = 100_000
@@ -261,7 +262,7 @@ def loss(arguments: argparse.Namespace) -> None:
                 middle = time.perf_counter()
                 few = cluster(here, places, Options(maxk=MAXK), seed, 0, 1000)
                 end = time.perf_counter()
-                same = many.refined(here, places, whole.sweep[few.best.k])
+                same = distributed.refined(here, places, whole.sweep[few.best.k])
             print(f"| {arguments.points:,}, {kind} | {seed} | {whole.best.k} | {few.best.k} | "
                   f"{few.best.wcss / same.wcss:.4f} | {middle - begin:.1f} | {end - middle:.1f} |",
                   flush=True)  # fmt: skip

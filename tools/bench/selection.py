@@ -33,16 +33,16 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "unit"))
 import traces
 
 import xpuprof
+from xpuprof.clustering import bic, kmeans
 from xpuprof.errors import XpuprofError
-from xpuprof.sampling import bic, kmeans
-from xpuprof.sampling.methods import select
-from xpuprof.sampling.times import typical_times
+from xpuprof.estimation.intervals import estimate, one_run_error
+from xpuprof.estimation.projection import project, sampling_error
+from xpuprof.estimation.typical_times import typical_times
+from xpuprof.methods.registry import select
 from xpuprof.signature.matrix import xpu_signature
-from xpuprof.timing.choose import run_times
-from xpuprof.timing.extrapolate import project, sampling_error
-from xpuprof.timing.intervals import estimate, one_run_error
-from xpuprof.timing.slices import main_process
+from xpuprof.trace.slice_times import main_process
 from xpuprof.trace.tables import Process
+from xpuprof.workflow.select import run_times
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ SELECT = (sys.executable, "-m", "xpuprof", "select", "-q", "--json")
 DECODE = """
 import xpuprof, sys, time
 from xpuprof.signature.matrix import xpu_signature
-from xpuprof.timing.slices import main_process
+from xpuprof.trace.slice_times import main_process
 xpu_signature(main_process(xpuprof.open(sys.argv[1]).profile), seed=1)
 """
 

@@ -22,12 +22,12 @@ import numpy as np
 import pandas as pd
 
 from xpuprof.errors import InputError
-from xpuprof.sampling.identity import program_identity
-from xpuprof.sampling.selection import Selection
-from xpuprof.timing.align import LEVELS, align
-from xpuprof.timing.profiles import apply, open_subject
-from xpuprof.timing.timed import open_timed
-from xpuprof.timing.transfer import Row, transfer
+from xpuprof.selection.identity import program_identity
+from xpuprof.selection.selection import Selection
+from xpuprof.validation.align import LEVELS, align
+from xpuprof.validation.timed import open_timed
+from xpuprof.validation.transfer import Row, transfer
+from xpuprof.workflow.subjects import apply, open_subject
 
 PAIRS = (("qwen_h100", "qwen_mi300x"), ("owlv2_h100", "owlv2_mi300x"))
 METHODS = ("stem-root", "allegro", "random", "first-n")

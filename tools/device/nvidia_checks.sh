@@ -117,8 +117,8 @@ injected() { # mode, timer, library, command...
   shift 3
   XPUPROF_DIR=$folder XPUPROF_MODE=$mode XPUPROF_TIMER=$timer \
     CUDA_INJECTION64_PATH=$NATIVE/$library \
-    XPUPROF_CUPTI=$("$PYTHON" -c "from xpuprof.engines.cuda import cupti_library as c; print(c() or '')") \
-    XPUPROF_NVDISASM=$("$PYTHON" -c "from xpuprof.engines.nvbit import nvdisasm as n; print(n() or '')") "$@"
+    XPUPROF_CUPTI=$("$PYTHON" -c "from xpuprof.engines.gpu.cuda import cupti_library as c; print(c() or '')") \
+    XPUPROF_NVDISASM=$("$PYTHON" -c "from xpuprof.engines.gpu.nvbit import nvdisasm as n; print(n() or '')") "$@"
   rm -rf "$folder"
 }
 

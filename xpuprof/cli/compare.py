@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 
 from xpuprof.cli import options
+from xpuprof.clustering.executors import open_farm
 from xpuprof.errors import UsageError
 from xpuprof.formats.output import refuse_existing, replacing
+from xpuprof.methods.registry import function_of, names
 from xpuprof.report.picture import SUFFIXES
-from xpuprof.sampling.farm import open_farm
-from xpuprof.sampling.methods import function_of, names
 
 
 @click.command(name="compare")
@@ -80,7 +80,7 @@ def command(
         refuse_existing(plot, force)
     # Tables and statistics are loaded only when the command line is right.
     from xpuprof.report import compare as report
-    from xpuprof.timing.comparison import (
+    from xpuprof.workflow.compare import (
         Compared,
         Settings,
         common_metric,

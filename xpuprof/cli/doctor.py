@@ -9,8 +9,8 @@ import click
 import xpuprof
 from xpuprof.cli import options
 from xpuprof.engines.base import Probe
+from xpuprof.engines.choose import CudaOutcome, cuda_outcomes, probes
 from xpuprof.engines.cuda_driver import Driver
-from xpuprof.launch.choose import CudaOutcome, cuda_outcomes, probes
 from xpuprof.trace import clock
 
 

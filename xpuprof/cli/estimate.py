@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from xpuprof.cli import options
-from xpuprof.formats.results import read_results
+from xpuprof.estimation.metrics import Whole, whole_run
+from xpuprof.formats.simulator_results.results import read_results
 from xpuprof.report.text import percent, table
-from xpuprof.sampling.file import read_selection
-from xpuprof.timing.metrics import Whole, whole_run
+from xpuprof.selection.file import read_selection
 
 
 @click.command(name="estimate")

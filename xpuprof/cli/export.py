@@ -13,10 +13,10 @@ import click
 
 from xpuprof.cli import options
 from xpuprof.errors import InputError, UsageError
-from xpuprof.sampling import parts
-from xpuprof.sampling.file import read_selection
-from xpuprof.sampling.selection import EXIT_KERNEL, Selection
-from xpuprof.timing.processes import job_of, keys_of, matched
+from xpuprof.selection import parts
+from xpuprof.selection.file import read_selection
+from xpuprof.selection.selection import EXIT_KERNEL, Selection
+from xpuprof.trace.processes import job_of, keys_of, matched
 from xpuprof.trace.run import Run
 from xpuprof.trace.tables import Execution, Process
 
@@ -90,7 +90,7 @@ class Options:
 
 
 def _module(name: str) -> Any:
-    return import_module(f"xpuprof.formats.{name}")
+    return import_module(f"xpuprof.formats.exporters.{name}")
 
 
 PER_PROCESS = ("simpoint", "pinpoints", "looppoint", "accelsim", "macsim", "zsim", "nvbit")

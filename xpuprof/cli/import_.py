@@ -8,11 +8,17 @@ from pathlib import Path
 import click
 
 from xpuprof.cli import options
+from xpuprof.clustering.executors import open_farm
 from xpuprof.errors import InputError
-from xpuprof.formats.detect import FORMATS
-from xpuprof.formats.imports import Imported, Refused, import_one, import_or_refuse, names_of
+from xpuprof.formats.importers.detect import FORMATS
+from xpuprof.formats.importers.importing import (
+    Imported,
+    Refused,
+    import_one,
+    import_or_refuse,
+    names_of,
+)
 from xpuprof.report.text import seconds
-from xpuprof.sampling.farm import open_farm
 
 SHOWN = 12
 """Metrics that are named in the text; --json names all."""

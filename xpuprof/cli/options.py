@@ -14,7 +14,7 @@ from xpuprof.engines.base import CpuOptions
 from xpuprof.engines.filters import Scope, settings_text
 from xpuprof.errors import UsageError
 from xpuprof.launch.ranks import own_rank
-from xpuprof.sampling.methods import DEFAULT, names
+from xpuprof.methods.registry import DEFAULT, names
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -8,16 +8,16 @@ import click
 
 from xpuprof.cli import options
 from xpuprof.engines.base import CpuOptions
+from xpuprof.engines.choose import able, engines, without_distances
 from xpuprof.engines.filters import Scope, of_cpu_engine
 from xpuprof.engines.gpu_tool import gpu_tool as load_beside
-from xpuprof.launch.choose import able, engines, without_distances
 from xpuprof.launch.execute import Program, profile
 from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
 from xpuprof.launch.streams import Input
 from xpuprof.launch.supervise import end_like, exit_doubts
 from xpuprof.report.result import launches_json, warnings, window_sentences
-from xpuprof.timing.processes import job_of
+from xpuprof.trace.processes import job_of
 from xpuprof.trace.run import create_run
 from xpuprof.trace.window import window_facts
 

@@ -16,11 +16,11 @@ from xpuprof.report.page import write_page
 from xpuprof.report.picture import SUFFIXES, draw
 from xpuprof.report.result import as_json as result_json
 from xpuprof.report.result import as_text
-from xpuprof.sampling.file import read_selection
-from xpuprof.sampling.selection import Selection
-from xpuprof.timing.profiles import imported_times
+from xpuprof.selection.file import read_selection
+from xpuprof.selection.selection import Selection
 from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.run import Run
+from xpuprof.workflow.subjects import imported_times
 
 
 @click.command(name="report")

@@ -11,25 +11,25 @@ import click
 
 from xpuprof.cli import options
 from xpuprof.engines.base import CpuOptions, Timer
+from xpuprof.engines.choose import able, engines, without_distances
 from xpuprof.engines.filters import Scope, of_cpu_engine
 from xpuprof.engines.gpu_tool import gpu_tool as load_beside
 from xpuprof.errors import UsageError
-from xpuprof.launch.choose import able, engines, without_distances
 from xpuprof.launch.execute import Program, first, profile, time
 from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
 from xpuprof.launch.streams import Input
 from xpuprof.launch.supervise import Ending, end_after, end_like, exit_doubts
+from xpuprof.methods.registry import function_of, takes_process
 from xpuprof.report.evaluate import evaluate
 from xpuprof.report.result import as_json as result_json
 from xpuprof.report.result import as_text, warnings
-from xpuprof.sampling.file import write_selection
-from xpuprof.sampling.methods import function_of, takes_process
-from xpuprof.sampling.parts import write_parts
+from xpuprof.selection.file import write_selection
+from xpuprof.selection.parts import write_parts
 from xpuprof.signals import signal_name
-from xpuprof.timing.choose import Processes, select_run
-from xpuprof.timing.phases import unseen_phases
 from xpuprof.trace.run import Run, create_run
+from xpuprof.validation.phases import unseen_phases
+from xpuprof.workflow.select import Processes, select_run
 
 
 @click.command(name="run", context_settings=options.PROGRAM_CONTEXT)

@@ -12,16 +12,17 @@ import click
 
 from xpuprof.cli import options
 from xpuprof.errors import UsageError
-from xpuprof.formats.simpoint import (
+from xpuprof.formats.exporters.simpoint import (
     INTERVAL,
     is_frequency_file,
     read_frequency_file,
     write_simpoints,
 )
+from xpuprof.methods import simpoint
+from xpuprof.methods.registry import by_command_line
 from xpuprof.report import chosen as report
-from xpuprof.sampling import frequency, parts
-from xpuprof.sampling.file import write_selection
-from xpuprof.sampling.methods import by_command_line
+from xpuprof.selection import parts
+from xpuprof.selection.file import write_selection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,11 +30,11 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from xpuprof.sampling.selection import Selection
-    from xpuprof.timing.choose import Processes
-    from xpuprof.timing.joined import Joined
-    from xpuprof.timing.processes import Key
+    from xpuprof.selection.selection import Selection
+    from xpuprof.trace.joined_times import Joined
+    from xpuprof.trace.processes import Key
     from xpuprof.trace.run import Run
+    from xpuprof.workflow.select import Processes
 
     F64 = npt.NDArray[np.float64]
 
@@ -208,7 +209,7 @@ def _asked(given: dict[str, Any]) -> _Asked:
 def _from_frequency_file(asked: _Asked) -> report.Chosen:
     """Selects from the file, and writes SimPoint's files and selection.json into the output."""
     vectors = read_frequency_file(asked.source)
-    selection, distance = frequency.select(
+    selection, distance = simpoint.select(
         vectors.row_start,
         vectors.dimension,
         vectors.value,
@@ -229,12 +230,12 @@ def _from_run(asked: _Asked) -> report.Chosen:
     """Selects from a run directory, and writes selection.json into it (or the output); of each of
     several processes also selection-<process>.json."""
     # Tables need pandas, which a frequency file can do without.
-    from xpuprof.sampling.identity import hash_inputs
-    from xpuprof.timing.choose import run_stability, run_times, select_run
-    from xpuprof.timing.phases import unseen_phases
-    from xpuprof.timing.profiles import imported_times
+    from xpuprof.selection.identity import hash_inputs
     from xpuprof.trace.imported import ImportedSlices
     from xpuprof.trace.run import Run
+    from xpuprof.validation.phases import unseen_phases
+    from xpuprof.workflow.select import run_stability, run_times, select_run
+    from xpuprof.workflow.subjects import imported_times
 
     run = Run.open(asked.source)
     method, seed = asked.method, asked.seed
@@ -281,11 +282,11 @@ def _from_run(asked: _Asked) -> report.Chosen:
 
 def _from_runs(asked: _Asked) -> report.Chosen:
     """Selects from several runs together, and writes selection.json into the output."""
-    from xpuprof.sampling import job
-    from xpuprof.sampling.cluster_method import with_options
-    from xpuprof.sampling.farm import open_farm
-    from xpuprof.timing.choose import keys_of_runs, runs_stability, select_runs, times_of_runs
+    from xpuprof.clustering.cluster import with_options
+    from xpuprof.clustering.executors import open_farm
+    from xpuprof.methods import job
     from xpuprof.trace.run import Run
+    from xpuprof.workflow.select import keys_of_runs, runs_stability, select_runs, times_of_runs
 
     method = asked.method
     if asked.processes == "each":
@@ -323,8 +324,8 @@ def _joined(
     processes are `keys`; None without such folders."""
     if not timed:
         return None
-    from xpuprof.timing.choose import profiled_job
-    from xpuprof.timing.joined import join, profiled
+    from xpuprof.trace.joined_times import join, profiled
+    from xpuprof.workflow.select import profiled_job
 
     wanted = profiled(run, profiled_job(run))
     if keys is not None:  # of several runs each may have arguments of its own

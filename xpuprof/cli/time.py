@@ -10,10 +10,11 @@ import numpy as np
 
 from xpuprof.cli import options
 from xpuprof.engines.base import Timer
+from xpuprof.engines.choose import gpu_engine
 from xpuprof.engines.filters import Scope
 from xpuprof.engines.gpu_tool import gpu_tool as load_beside
 from xpuprof.errors import UsageError
-from xpuprof.launch.choose import gpu_engine
+from xpuprof.estimation.typical_times import typical_times
 from xpuprof.launch.execute import Program, time
 from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
@@ -21,12 +22,11 @@ from xpuprof.launch.streams import Input
 from xpuprof.launch.supervise import end_after, end_like
 from xpuprof.report.text import number_of, of_runs, seconds
 from xpuprof.report.validation import regions_text
-from xpuprof.sampling.file import read_selection
-from xpuprof.sampling.times import typical_times
-from xpuprof.timing.processes import job_of
-from xpuprof.timing.regions import named_regions, parse_spec, selected_regions
-from xpuprof.timing.timed import from_executions
+from xpuprof.selection.file import read_selection
+from xpuprof.trace.processes import job_of
 from xpuprof.trace.run import create_run
+from xpuprof.validation.regions import named_regions, parse_spec, selected_regions
+from xpuprof.validation.timed import from_executions
 
 
 @click.command(name="time", context_settings=options.PROGRAM_CONTEXT)

@@ -8,9 +8,9 @@ import click
 
 from xpuprof.cli import options
 from xpuprof.report.validation import transfer_text
-from xpuprof.sampling.file import read_selection
-from xpuprof.timing.timed import open_timed
-from xpuprof.timing.transfer import transfer
+from xpuprof.selection.file import read_selection
+from xpuprof.validation.timed import open_timed
+from xpuprof.validation.transfer import transfer
 
 
 @click.command(name="transfer")

@@ -9,21 +9,21 @@ import click
 
 from xpuprof.cli import options
 from xpuprof.engines.base import Timer
+from xpuprof.engines.choose import gpu_engine
 from xpuprof.engines.filters import Scope
 from xpuprof.errors import UsageError
-from xpuprof.launch.choose import gpu_engine
 from xpuprof.launch.execute import Program, first, time
 from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
 from xpuprof.launch.streams import Input
 from xpuprof.launch.supervise import Ending, end_after, end_like
 from xpuprof.report.validation import validation_text
-from xpuprof.sampling.file import read_selection
-from xpuprof.sampling.selection import Selection
-from xpuprof.timing.timed import from_executions
-from xpuprof.timing.validation import as_json as validation_json
-from xpuprof.timing.validation import image_differences, input_differences, validate
+from xpuprof.selection.file import read_selection
+from xpuprof.selection.selection import Selection
 from xpuprof.trace.run import Run, create_run
+from xpuprof.validation.timed import from_executions
+from xpuprof.validation.validate import as_json as validation_json
+from xpuprof.validation.validate import image_differences, input_differences, validate
 
 
 class _Command(click.Command):

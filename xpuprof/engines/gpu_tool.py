@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from xpuprof.engines.base import CpuEngine, CpuOptions, GpuEngine
+from xpuprof.engines.cpu.pin import Pin, probed
 from xpuprof.engines.cuda_driver import CUDA_ENGINES
 from xpuprof.engines.native import native_file
-from xpuprof.engines.pin import Pin, probed
 from xpuprof.errors import EngineError, UsageError
 from xpuprof.trace.elf import exported, is_shared_object
 

@@ -9,13 +9,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.report.text import amount, count, number_of, percent, seconds, shorten, table
-from xpuprof.sampling.estimate import Estimate
-from xpuprof.sampling.selection import NO_KERNELS, Selection
-from xpuprof.sampling.stability import Stability
-from xpuprof.sampling.times import typical_times
-from xpuprof.timing import intervals
-from xpuprof.timing.extrapolate import sampling_error
+from xpuprof.clustering.stability import Stability
+from xpuprof.estimation import intervals
+from xpuprof.estimation.estimate import Estimate
+from xpuprof.estimation.projection import sampling_error
+from xpuprof.estimation.typical_times import typical_times
+from xpuprof.report.text import (
+    amount,
+    count,
+    number_of,
+    percent,
+    seconds,
+    shorten,
+    table,
+)
+from xpuprof.selection.selection import NO_KERNELS, Selection
 
 F64 = npt.NDArray[np.float64]
 
@@ -35,7 +43,7 @@ class Chosen:
     next_run: Estimate | None = None
     """With an interval for one more run; None where fewer than two were timed."""
     one_run_error: float | None = None
-    """See `timing.intervals.one_run_error`; where a target error was asked for."""
+    """See `estimation.intervals.one_run_error`; where a target error was asked for."""
     measured: float | None = None
     """With the estimate: what it would be if every slice were measured."""
     metric: str = "time"

@@ -9,7 +9,7 @@ from typing import Any
 
 from xpuprof.errors import EngineError
 from xpuprof.report.text import percent, table
-from xpuprof.timing.comparison import Compared, Row
+from xpuprof.workflow.compare import Compared, Row
 
 KEYS = (
     "error_mean",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from xpuprof.errors import InputError
+from xpuprof.estimation.intervals import estimate
+from xpuprof.estimation.shares import shares_of
 from xpuprof.report.result import Result
-from xpuprof.sampling.selection import Selection
-from xpuprof.timing.intervals import estimate
-from xpuprof.timing.processes import job_of
-from xpuprof.timing.shares import shares_of
+from xpuprof.selection.selection import Selection
+from xpuprof.trace.processes import job_of
 from xpuprof.trace.run import Run
 
 

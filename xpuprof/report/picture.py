@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from xpuprof.errors import EngineError
+from xpuprof.estimation.typical_times import typical_times
 from xpuprof.report.result import Result
-from xpuprof.sampling.times import typical_times
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,14 +11,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from xpuprof.estimation.estimate import Estimate
+from xpuprof.estimation.projection import sampling_error, speedup
+from xpuprof.estimation.shares import Share, slowest
+from xpuprof.estimation.typical_times import typical_times
 from xpuprof.report.memory import missing_distances
-from xpuprof.report.text import count, number_of, of_runs, percent, seconds, shorten, table
-from xpuprof.sampling.estimate import Estimate
-from xpuprof.sampling.selection import EXIT_KERNEL, NO_KERNELS, Selection
-from xpuprof.sampling.times import typical_times
-from xpuprof.timing.extrapolate import sampling_error, speedup
-from xpuprof.timing.processes import Job
-from xpuprof.timing.shares import Share, slowest
+from xpuprof.report.text import (
+    count,
+    number_of,
+    of_runs,
+    percent,
+    seconds,
+    shorten,
+    table,
+)
+from xpuprof.selection.selection import EXIT_KERNEL, NO_KERNELS, Selection
+from xpuprof.trace.processes import Job
 from xpuprof.trace.summary import NO_LAUNCH, NO_LAUNCH_YET, memory_summary, reasons_of
 from xpuprof.trace.tables import Execution, Process
 from xpuprof.trace.window import window_facts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xpuprof.sampling.times import ENOUGH_FOR_MEDIAN
+from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: str = "") -> str:

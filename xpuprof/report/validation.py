@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xpuprof.report.result import SPEEDUP_IS, shares_text
-from xpuprof.report.text import amount, count, of_runs, percent, seconds, shorten, table
-from xpuprof.sampling.selection import EXIT_KERNEL, NO_KERNELS
-from xpuprof.timing.regions import RegionTime
-from xpuprof.timing.transfer import Row
-from xpuprof.timing.validation import Validation
+from xpuprof.report.text import (
+    amount,
+    count,
+    of_runs,
+    percent,
+    seconds,
+    shorten,
+    table,
+)
+from xpuprof.selection.selection import EXIT_KERNEL, NO_KERNELS
+from xpuprof.validation.regions import RegionTime
+from xpuprof.validation.transfer import Row
+from xpuprof.validation.validate import Validation
 
 MAX_DIFFERENCES = 10
 

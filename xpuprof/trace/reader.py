@@ -25,7 +25,7 @@ from xpuprof.trace.tables import (
 from xpuprof.trace.window import clip, find_window
 
 EXIT = "SYS_exit"
-"""Kernel name of the slice that ends with the program (sampling.selection.EXIT_KERNEL)."""
+"""Kernel name of the slice that ends with the program (selection.selection.EXIT_KERNEL)."""
 LDV_BUCKETS = 64
 """XP_LDV_BUCKETS of trace_format.h; the last one holds first touches."""
 _INSTRUMENTED, _LEFT_OUT, _OUTSIDE = 1, 2, 4  # enum xp_launch_flag

@@ -20,7 +20,7 @@ from xpuprof.trace.tables import CpuVectors, DeviceDistances, Process, StackDist
 I64 = npt.NDArray[np.int64]
 
 WINDOW_END = "xpuprof_window_end"
-"""Kernel name of a slice that ends where a marker closed the window (sampling.selection has it
+"""Kernel name of a slice that ends where a marker closed the window (selection.selection has it
 too); its call is the number of the closing."""
 
 

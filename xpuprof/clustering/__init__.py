@@ -1,0 +1,1 @@
+"""From vectors to clusters and representatives, for one run and for many."""

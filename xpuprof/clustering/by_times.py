@@ -1,0 +1,133 @@
+"""How many clusters and how many representatives of each, when slice times are known.
+
+For every k the representatives follow from stratified sampling (allocation.py); among the k that
+one is best whose representatives meet the target error in the least time, or have the least
+variance within the budget. More clusters are tighter, but each costs a representative at least.
+
+Kernels that happen to take equal times here need not elsewhere, and must not share a cluster for
+that alone: the variance is the one anticipated when the times of what the profile tells apart (the
+clusters of the BIC rule) move independently by a coefficient of variation RHO, as in xpu-stem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof.estimation.allocation import (
+    AUTO_ERROR,
+    affordable,
+    moments,
+    needed,
+    split_off_extremes,
+)
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+
+RHO = 0.03
+TRIES = 24
+STEP = 0.9
+"""A goal that the representatives themselves miss is tightened so much, so often."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """`target`: error to stay below, a fraction at 95 %; `budget`: seconds that the representatives
+    may take together. With both the budget goes before."""
+
+    target: float | None
+    budget: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Timed:
+    """Slices with typical `times`, float64[slices], seconds, and `groups`, int32[slices]: what the
+    profile tells apart."""
+
+    times: F64
+    groups: I32
+
+    def moments(self, labels: I32) -> tuple[I64, F64, F64]:
+        """Slices, mean time and anticipated standard deviation in each cluster."""
+        clusters, groups = int(labels.max()) + 1, int(self.groups.max()) + 1
+        size, mean, deviation = moments(labels, self.times, clusters)
+        square = np.bincount(labels, self.times**2, clusters) / size
+        cell = labels.astype(np.int64) * groups + self.groups
+        share = np.bincount(cell, self.times, clusters * groups).reshape(clusters, groups)
+        # What a unit of RHO^2 adds: E[t^2] - sum over groups of (share x mean)^2.
+        mixture = square - ((share / size[:, None]) ** 2).sum(axis=1)
+        together = (share > 0.0).sum(axis=1) > 1
+        return size, mean, np.sqrt(deviation**2 + np.where(together, RHO**2 * mixture, 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """`labels`: int32[slices], clusters numbered by their first slice; `counts`: representatives of
+    each; `cost`: seconds that they are to take; `variance`: of the projected total; `goal`: what
+    they were counted for."""
+
+    k: int
+    labels: I32
+    counts: I64
+    cost: float
+    variance: float
+    goal: Goal
+
+    def how_many(self, _: object) -> I64:
+        """Representatives of each cluster, as `settle` asks for them."""
+        return self.counts
+
+    @property
+    def affordable(self) -> bool:
+        """Whether the cost stays within the budget."""
+        return self.goal.budget is None or self.cost <= self.goal.budget
+
+
+def plans(labelled: Iterable[tuple[int, I32]], timed: Timed, apart: bool, goal: Goal) -> list[Plan]:
+    """A plan for each (k, labels), the best first. `apart`: whether times are sure enough that an
+    extreme one is the program's, whose slice then stands for itself."""
+    made = []
+    for k, labels in labelled:
+        if apart:
+            labels = split_off_extremes(labels, timed.times, goal.target or AUTO_ERROR)
+        made.append(_plan(k, _in_order_of_appearance(labels), timed, goal))
+    if goal.target is None:
+        return sorted(made, key=lambda plan: (not plan.affordable, plan.variance))
+    return sorted(made, key=lambda plan: (not plan.affordable, plan.cost))
+
+
+def tightened(plan: Plan, timed: Timed) -> Iterator[Plan]:
+    """The plan, then ones with a smaller target error and a smaller budget: the representatives
+    that are picked may be worse or dearer than their clusters' means say."""
+    yield plan
+    target, budget = plan.goal.target, plan.goal.budget
+    for _ in range(TRIES):
+        target = None if target is None else target * STEP
+        budget = None if budget is None else budget * STEP
+        yield _plan(plan.k, plan.labels, timed, Goal(target, budget))
+
+
+def _plan(k: int, labels: I32, timed: Timed, goal: Goal) -> Plan:
+    size, cost, spread = timed.moments(labels)
+    counts = np.ones(len(size), np.int64)
+    if goal.target is not None:
+        counts = needed(size, spread, cost, float(timed.times.sum()), goal.target)
+    if goal.budget is not None and (
+        goal.target is None or float(np.dot(counts, cost)) > goal.budget
+    ):
+        counts = affordable(size, spread, cost, goal.budget)
+    variance = float(np.sum((size * spread) ** 2 * (1.0 / counts - 1.0 / size)))
+    return Plan(k, labels, counts, float(np.dot(counts, cost)), variance, goal)
+
+
+def _in_order_of_appearance(label: I32) -> I32:
+    """Clusters renumbered by their first slice, without gaps."""
+    values, first = np.unique(label, return_index=True)
+    number = np.empty(int(values.max()) + 1, np.int32)
+    number[values[np.argsort(first)]] = np.arange(len(values), dtype=np.int32)
+    return number[label]

@@ -1,0 +1,246 @@
+"""Clusters of points that lie in several places: the ranks of a job, the workers of a farm.
+
+While the distinct points of all places together fit into one memory they are brought together and
+clustered as they are. Beyond that k-means|| (Bahmani, Moseley, Vattani, Kumar, Vassilvitskii:
+"Scalable k-means++", VLDB 2012) chooses some hundreds of candidates in a few passes over the
+points, every point goes to its nearest candidate, and what is clustered for every k are the
+candidates' clustering features (their mass, mean and scatter: Zhang, Ramakrishnan, Livny, "BIRCH",
+SIGMOD 1996), by which the within-cluster sum of squares of any k is known exactly for points that
+stay with their candidate. The k that is chosen is then refined by Lloyd's steps over all points.
+
+Which path is taken, who is a candidate and every sum depend on the places and their order alone:
+draws are hashed from points, seed and the place's number, and sums are added up along one fixed
+tree. So the result is the same on one machine as on many, to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof.clustering import kmeans
+from xpuprof.clustering.executors import Farm, reduced
+from xpuprof.clustering.kmeans import Clustering, Points
+
+F32 = npt.NDArray[np.float32]
+F64 = npt.NDArray[np.float64]
+I32 = npt.NDArray[np.int32]
+
+MOST_POINTS = 1_000_000
+"""Distinct points that are brought together."""
+COUNTED = 1 / 64
+"""Share of the distinct points (those whose hash is small) by which their number is estimated."""
+ROUNDS = 5
+"""Passes that draw candidates: Bahmani et al. find nothing to gain from more."""
+SEEDS = 1_000_003
+"""Between the seeds of two draws."""
+OVERSAMPLING = 2.0
+"""Candidates to expect of a round, over the most clusters that are wanted."""
+STEPS = 10
+TOLERANCE = 1e-3
+"""Lloyd's steps over all points: at most so many, and none after one that gains less than this
+share of the within-cluster sum."""
+
+
+@dataclass(frozen=True, eq=False)
+class Brought:
+    """What the sweep over k clusters: all distinct points, or (`features`) the candidates' means
+    with `scatter`, the sum of squares that they hide."""
+
+    points: Points
+    scatter: float = 0.0
+    features: bool = False
+
+
+def bring(
+    farm: Farm, places: Sequence[object], most: int, seed: int, limit: int = MOST_POINTS
+) -> Brought:
+    """The distinct points of all places, or clustering features that stand for them when there are
+    more than `limit`. `places`: handles of Points; `most`: the largest k that is wanted."""
+    if _distinct(farm, places, limit) <= limit:
+        points: Points = next(farm.get([reduced(farm, _union, places)]))
+        return Brought(points)
+    return _features(farm, places, most, seed)
+
+
+def refined(farm: Farm, places: Sequence[object], clustering: Clustering) -> Clustering:
+    """Lloyd's steps over the points of all places. Labels are not carried."""
+    centre, wcss, mass = clustering.centre, clustering.wcss, clustering.mass
+    for _ in range(STEPS):
+        shared = farm.share(centre)
+        whole = _total(farm, farm.keep(_step, places, [shared] * len(places)))
+        before, centre = whole.sum_of_squares, whole.means(centre)
+        wcss, mass = before - whole.gain, whole.mass
+        if whole.gain < TOLERANCE * wcss:
+            break
+    return Clustering(wcss, mass, centre, np.zeros(0, np.int32))
+
+
+# ---- bringing together -------------------------------------------------------------------------
+
+
+def _distinct(farm: Farm, places: Sequence[object], limit: int) -> float:
+    """Distinct points of all places: the sum of the places' when that is within the limit (at
+    most so many there are), else estimated from hashes, which travel instead of points."""
+    counts = list(farm.get(farm.keep(_count, places)))
+    if sum(counts) <= limit:
+        return float(sum(counts))
+    if len(places) == 1:
+        return float(counts[0])
+    sketch = next(farm.get([reduced(farm, _joined, farm.keep(_sketch, places))]))
+    return len(sketch) / COUNTED
+
+
+def _count(points: Points) -> int:
+    return len(points.x)
+
+
+def _sketch(points: Points) -> F64:
+    uniform = kmeans.draws(points.x, 0)
+    return np.unique(uniform[uniform < COUNTED])
+
+
+def _joined(*sketches: F64 | None) -> F64:
+    return np.unique(np.concatenate([sketch for sketch in sketches if sketch is not None]))
+
+
+def _union(*parts: Points | None) -> Points:
+    """Equal points of different places become one, in order of appearance."""
+    some = [part for part in parts if part is not None]
+    x, weight = some[0].x, some[0].weight
+    for part in some[1:]:  # one after the other: the parts may be large
+        both = kmeans.merged(np.concatenate([x, part.x]))
+        weight = np.bincount(both.point, np.concatenate([weight, part.weight])).astype(np.float64)
+        x = both.x
+    return Points(x, weight, np.zeros(0, np.uint32))
+
+
+# ---- k-means|| ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Near:
+    """The candidate nearest to each point of a place so far, and its squared distance."""
+
+    label: npt.NDArray[np.uint32]
+    distance2: F32
+
+    def __sizeof__(self) -> int:
+        return self.label.nbytes + self.distance2.nbytes
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """What points add to their clusters: `mass`, weighted offset from the centre, weighted squared
+    distance: float64[k], float64[k, dim], float64[k]."""
+
+    mass: F64
+    offset: F64
+    square: F64
+
+    def __sizeof__(self) -> int:
+        return self.mass.nbytes + self.offset.nbytes + self.square.nbytes
+
+    @property
+    def sum_of_squares(self) -> float:
+        """About the centres."""
+        return float(self.square.sum())
+
+    @property
+    def gain(self) -> float:
+        """What the sum of squares loses when every centre moves to its mean."""
+        return float(((self.offset**2).sum(axis=1) / np.maximum(self.mass, 1e-300)).sum())
+
+    def means(self, centre: F32) -> F32:
+        """The clusters' means; a centre without points stays."""
+        moved = self.offset / np.maximum(self.mass, 1e-300)[:, None]
+        return (centre + moved).astype(np.float32)
+
+
+def _features(farm: Farm, places: Sequence[object], most: int, seed: int) -> Brought:
+    """Candidates by k-means||, and the clustering features of the points nearest to each."""
+    count = len(places)
+    dim = int(next(farm.get(farm.keep(_width, places[:1]))))
+    origin = np.zeros((1, dim), np.float32)
+    # Bahmani et al. begin with a random point; the mean is the same for every seed and order.
+    new = _total(farm, farm.keep(_step, places, [farm.share(origin)] * count)).means(origin)
+    candidates = new
+    near: list[object] = [None] * count
+    for turn in range(ROUNDS + 1):
+        shared = farm.share((new, len(candidates) - len(new)))
+        near = farm.keep(_approach, places, near, [shared] * count)
+        if turn == ROUNDS:
+            break
+        cost = float(sum(farm.get(farm.keep(_cost, places, near))))
+        if not cost > 0.0:
+            break
+        draw = partial(_drawn, rate=OVERSAMPLING * most / cost)
+        # Equal points of two places must not draw alike: together they count twice.
+        seeds = [seed + SEEDS * (turn * count + place + 1) for place in range(count)]
+        rows = list(farm.get(farm.keep(draw, places, near, seeds)))
+        new = kmeans.merged(np.concatenate(rows)).x
+        if not len(new):
+            break
+        candidates = np.concatenate([candidates, new])
+    whole = _total(farm, farm.keep(_sums, places, near, [farm.share(candidates)] * count))
+    used = whole.mass > 0.0
+    points = Points(whole.means(candidates)[used], whole.mass[used], np.zeros(0, np.uint32))
+    return Brought(points, max(whole.sum_of_squares - whole.gain, 0.0), features=True)
+
+
+def _width(points: Points) -> int:
+    return int(points.x.shape[1])
+
+
+def _approach(points: Points, near: Near | None, new: tuple[F32, int]) -> Near:
+    """Nearest candidate when `new` ones, numbered from the given number on, have come."""
+    centre, number = new
+    label = kmeans.nearest(points.x, centre).astype(np.uint32)
+    distance2 = kmeans.distances(points.x, centre, label)
+    if near is None:
+        return Near(label, distance2)
+    closer = distance2 < near.distance2
+    return Near(
+        np.where(closer, label + np.uint32(number), near.label),
+        np.where(closer, distance2, near.distance2),
+    )
+
+
+def _cost(points: Points, near: Near) -> float:
+    return float(np.sum(points.weight * near.distance2))
+
+
+def _drawn(points: Points, near: Near, seed: int, rate: float) -> F32:
+    """Points drawn independently with probability rate x weight x squared distance (algorithm 2,
+    step 4)."""
+    chance = rate * points.weight * near.distance2
+    return points.x[kmeans.draws(points.x, seed) < chance]
+
+
+def _sums(points: Points, near: Near, centre: F32) -> Sums:
+    return Sums(*kmeans.partial_sums(points, centre, near.label, near.distance2))
+
+
+def _step(points: Points, centre: F32) -> Sums:
+    label = kmeans.nearest(points.x, centre).astype(np.uint32)
+    return Sums(
+        *kmeans.partial_sums(points, centre, label, kmeans.distances(points.x, centre, label))
+    )
+
+
+def _total(farm: Farm, handles: list[object]) -> Sums:
+    whole: Sums = next(farm.get([reduced(farm, _added, handles)]))
+    return whole
+
+
+def _added(*parts: Sums | None) -> Sums:
+    some = [part for part in parts if part is not None]
+    return Sums(
+        sum((part.mass for part in some[1:]), start=some[0].mass),
+        sum((part.offset for part in some[1:]), start=some[0].offset),
+        sum((part.square for part in some[1:]), start=some[0].square),
+    )

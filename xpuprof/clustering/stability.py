@@ -1,0 +1,117 @@
+"""How far a selection moves when the seed changes or the slices are drawn again (bootstrap)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof.clustering.cluster import Choice, Known, Options, choose
+from xpuprof.signature.matrix import Signature
+
+F64 = npt.NDArray[np.float64]
+I32 = npt.NDArray[np.int32]
+
+REPEATS = 10
+
+
+@dataclass(frozen=True)
+class Stability:
+    """Over `len(k)` repeats: clusters as `Selection.k` counts them (those of the first and the last
+    slices, too), agreement of the labels with the selection's own
+    (adjusted Rand index: 1 the same, 0 as by chance), projected total relative to the truth (empty
+    without times)."""
+
+    kind: str
+    k: list[int]
+    agreement: list[float]
+    projected: list[float]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"k": self.k, "agreement": self.agreement, "projected_rel": self.projected}
+
+
+def over_seeds(
+    make: Callable[[int], Sequence[Signature]],
+    options: Options,
+    seed: int,
+    known: Known | None,
+    repeats: int = REPEATS,
+) -> Stability:
+    """Selections under other seeds: `make(seed)` gives the processes' signatures, projected anew.
+    `known` are the times of all their slices, here and below."""
+    base = choose(make(seed), options, seed, known)
+    others = [choose(make(s), options, s, known) for s in range(seed + 1, seed + 1 + repeats)]
+    return Stability(
+        "seeds",
+        [_clusters(other) for other in others],
+        [adjusted_rand(base.labels, other.labels) for other in others],
+        _projected(others, known),
+    )
+
+
+def over_bootstraps(
+    signatures: Sequence[Signature],
+    options: Options,
+    seed: int,
+    known: Known | None,
+    repeats: int = REPEATS,
+) -> Stability:
+    """Selections from slices drawn with replacement, of each process as many as it has; labels are
+    compared on the slices drawn."""
+    base = choose(signatures, options, seed, known)
+    starts = np.cumsum([0, *(len(signature) for signature in signatures)])
+    rng = np.random.default_rng(seed)
+    found, agreement, projected = [], [], []
+    for _ in range(repeats):
+        drawn = [_drawn(len(signature), options.ends, rng) for signature in signatures]
+        rows = np.concatenate([start + own for start, own in zip(starts, drawn, strict=False)])
+        total = sum(float(s.extent[own].sum()) for s, own in zip(signatures, drawn, strict=True))
+        others = [
+            Signature(s.matrix[own], s.extent[own] / total, s.instructions[own], s.parameters)
+            for s, own in zip(signatures, drawn, strict=True)
+        ]
+        theirs = None if known is None else Known(known.typical[rows], known.repeats)
+        other = choose(others, options, seed, theirs)
+        found.append(_clusters(other))
+        agreement.append(adjusted_rand(base.labels[rows], other.labels))
+        projected += _projected([other], theirs)
+    return Stability("bootstrap", found, agreement, projected)
+
+
+def _clusters(choice: Choice) -> int:
+    return len(np.unique(choice.labels[choice.labels >= 0]))
+
+
+def _drawn(slices: int, ends: bool, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """Slices drawn with replacement, in order of the run; the ends stay if they are set apart."""
+    if not ends or slices < 3:
+        return np.sort(rng.integers(slices, size=slices))
+    inner = np.sort(rng.integers(1, slices - 1, size=slices - 2))
+    return np.concatenate([[0], inner, [slices - 1]])
+
+
+def adjusted_rand(a: I32, b: I32) -> float:
+    """Adjusted Rand index of two labellings (Hubert and Arabie, 1985)."""
+    pairs = np.unique(np.stack([a, b]), axis=1, return_counts=True)[1].astype(np.float64)
+    left = np.unique(a, return_counts=True)[1].astype(np.float64)
+    right = np.unique(b, return_counts=True)[1].astype(np.float64)
+    both, one, two = (float((x * (x - 1.0)).sum()) / 2.0 for x in (pairs, left, right))
+    all_pairs = len(a) * (len(a) - 1.0) / 2.0
+    if not all_pairs:
+        return 1.0
+    expected = one * two / all_pairs
+    most = (one + two) / 2.0
+    return 1.0 if most == expected else (both - expected) / (most - expected)
+
+
+def _projected(choices: list[Choice], known: Known | None) -> list[float]:
+    if known is None:
+        return []
+    typical = known.typical
+    total = float(typical.sum())
+    return [float(np.dot(typical[c.picks.slice], c.multiplier)) / total for c in choices]

@@ -1,0 +1,1 @@
+"""CPU engines, one file an engine."""

@@ -1,0 +1,1 @@
+"""GPU engines, one file an engine."""

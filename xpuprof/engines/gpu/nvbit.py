@@ -1,0 +1,90 @@
+"""The GPU engine `nvbit`: exact per-warp block vectors of SASS kernels on NVIDIA devices. The tool
+is built when NVBIT_ROOT names a kit. Timer runs are left to the engine `cuda`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from xpuprof.engines.base import GpuOptions, Mode, Probe, Timer
+from xpuprof.engines.cuda_driver import driver
+from xpuprof.engines.gpu.cuda import ADVICE_DRIVER, Cuda
+from xpuprof.engines.native import native_file
+from xpuprof.errors import EngineError
+
+LIBRARY = "libxpuprof_nvbit.so"
+STATE = (
+    "linked with kit 1.7.7.1, host side tested on a stand-in; not yet run on a GPU (docs/nvbit.md)"
+)
+ADVICE_BUILD = (
+    "unpack an NVBit release (1.7.5 or later) from github.com/NVlabs/NVBit/releases, install the "
+    "CUDA toolkit's compiler, set NVBIT_ROOT to the folder that holds core/, then install xpuprof "
+    f"again. State: {STATE}"
+)
+ADVICE_NVDISASM = "run `pip install xpuprof[cuda]`, or put a CUDA toolkit's bin folder on PATH"
+
+
+def nvdisasm() -> Path | None:
+    """NVIDIA's disassembler, which NVBit runs: XPUPROF_NVDISASM, PATH, PyPI, or a toolkit."""
+    candidates = [os.environ.get("XPUPROF_NVDISASM"), shutil.which("nvdisasm")]
+    folder = Path(sysconfig.get_path("purelib")) / "nvidia" / "cu13" / "bin"
+    candidates += [str(folder / "nvdisasm"), "/usr/local/cuda/bin/nvdisasm"]
+    return next((Path(c) for c in candidates if c and Path(c).is_file()), None)
+
+
+class Nvbit:
+    """Counters in device memory, one a (warp, block), read once a launch. `profile` only; the
+    engine's timer is CUPTI's."""
+
+    name = "nvbit"
+    honours = frozenset({"--after-window end", "--kernels", "--process", "--window"})
+
+    def probe(self) -> Probe:
+        library = native_file(LIBRARY)
+        if not library.is_file():
+            return Probe(self.name, False, (f"{LIBRARY} (it was not built)",), ADVICE_BUILD)
+        details = {
+            "library": str(library),
+            "state": STATE,
+        }
+        disassembler = nvdisasm()
+        if disassembler is None:
+            return Probe(self.name, False, ("nvdisasm",), ADVICE_NVDISASM, details)
+        details["nvdisasm"] = str(disassembler)
+        found = driver()
+        if found is None or found.devices == 0:
+            what = "an NVIDIA GPU" if found else "NVIDIA's driver (libcuda.so.1)"
+            return Probe(self.name, False, (what,), ADVICE_DRIVER, details)
+        timer = Cuda().probe()
+        if not timer.available:
+            return Probe(self.name, False, timer.missing, timer.advice, details)
+        details |= {"devices": str(found.devices), "driver": f"CUDA {found.version}"}
+        return Probe(self.name, True, details=details)
+
+    def environment(
+        self, mode: Mode, timer: Timer, execution_dir: Path, options: GpuOptions
+    ) -> dict[str, str]:
+        """What makes the driver load the tool, or the timer. Raises EngineError."""
+        if mode == "time":
+            return Cuda().environment(mode, timer, execution_dir, options)
+        probe = self.probe()
+        if not probe.available:
+            raise EngineError(
+                f"GPU engine nvbit: {', '.join(probe.missing)} is missing; {probe.advice}"
+            )
+        return {
+            "CUDA_INJECTION64_PATH": probe.details["library"],
+            "XPUPROF_NVDISASM": probe.details["nvdisasm"],
+            "XPUPROF_KERNELS": options.kernels,
+        }
+
+    @contextmanager
+    def start_services(
+        self, mode: Mode, execution_dir: Path, options: GpuOptions
+    ) -> Iterator[dict[str, str]]:
+        """There are none."""
+        yield {}

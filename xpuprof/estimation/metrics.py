@@ -1,0 +1,184 @@
+"""Metrics of a whole run from those of its regions, whatever they are.
+
+An extensive metric (time, instructions, misses) is summed: P_proj = sum P_i x multiplier_i
+(XPU-Point, section VI). A rate is a ratio of two extensive metrics, so its whole is the ratio of
+their projections: IPC is sum(instructions) / sum(cycles), which is the mean of the IPCs weighted by
+cycles, or their harmonic mean weighted by instructions.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from xpuprof.errors import InputError, UsageError
+from xpuprof.estimation import intervals, stratified
+from xpuprof.estimation.estimate import Estimate
+from xpuprof.selection.selection import Selection
+
+F64 = npt.NDArray[np.float64]
+CONFIDENCE = 0.95
+
+_RATE = re.compile(
+    r"(^|[._ ])(ipc|cpi|mpki|occupancy|l\d_bw|bw|efficiency|fraction|pct|stdev|mean|per)($|[._: ])"
+    r"|(^|[._: ]|miss|hit)(rate|ratio)s?($|[^a-z])|utili[sz]ation|percent|average|avg|::mean|[%/]"
+)
+"""Words, so that `duration` is no ratio and `generated` no rate."""
+_TIME = ("cycles", "gpu_sim_cycle", "numcycles", "ticks", "simticks", "time", "seconds",
+         "simseconds", "time_s", "duration")  # fmt: skip
+_WORK = ("instructions", "insts", "gpu_sim_insn", "siminsts", "simops", "instrs", "inst_executed")
+_PER_WORK = re.compile(r"cpi|mpki|miss")
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A metric of the whole run. `kind`: `sum`, or how the mean was weighted."""
+
+    name: str
+    kind: str
+    estimate: Estimate
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        e = self.estimate
+        return {
+            "metric": self.name,
+            "kind": self.kind,
+            "value": e.value,
+            "interval": [e.low, e.high],
+            "confidence": e.confidence,
+            "basis": e.basis,
+        }
+
+
+def whole_run(
+    selection: Selection,
+    results: Mapping[int, Mapping[str, float]],
+    rates: Mapping[str, str | None] | None = None,
+    sums: Sequence[str] = (),
+    only: Sequence[str] | None = None,
+) -> list[Whole]:
+    """Every metric of `results` (by place in `selection.representatives`), for the whole run.
+
+    `rates`: metrics that are rates and the metric to weight each with (None: found by name).
+    `sums`: metrics that are extensive whatever their name says. Other metrics are told by their
+    names. `only`: the metrics that are asked for; the others may still be weights.
+    Raises UsageError for a metric that is not there, InputError for a rate that nothing can weight
+    and for a weight that is negative or nothing.
+    """
+    names = list(results[0])
+    given = dict(rates or {})
+    for name in (*given, *(w for w in given.values() if w), *sums, *(only or ())):
+        if name not in names:
+            raise UsageError(
+                f"the results have no metric {name}; they have {', '.join(names[:20])}"
+            )
+    columns = {
+        name: np.array([results[i][name] for i in range(len(selection.representatives))])
+        for name in names
+    }
+    answer = []
+    for name in only or names:
+        if name in given or (name not in sums and is_rate(name)):
+            answer.append(_rate(selection, name, columns, given.get(name)))
+        else:
+            answer.append(Whole(name, "sum", extensive(selection, columns[name])))
+    return answer
+
+
+def is_rate(name: str) -> bool:
+    """Whether a metric's name says that it is a rate."""
+    return bool(_RATE.search(name.lower().replace("_", " ")))
+
+
+def extensive(selection: Selection, values: F64) -> Estimate:
+    """Projected total of an extensive metric from the representatives' values, in their order."""
+    if "strata" in selection.scores:
+        by_slice = {
+            r.slice: float(v) for r, v in zip(selection.representatives, values, strict=True)
+        }
+        return stratified.estimate(selection, by_slice, CONFIDENCE)
+    everything = np.full(selection.slices, np.nan)
+    everything[[r.slice for r in selection.representatives]] = values
+    return intervals.estimate(selection, everything, CONFIDENCE)
+
+
+def _rate(selection: Selection, name: str, columns: Mapping[str, F64], weight: str | None) -> Whole:
+    numerator, denominator, kind = _ratio(name, columns, weight)
+    multiplier = np.array([r.multiplier for r in selection.representatives])
+    total = float(np.dot(denominator, multiplier))
+    if (denominator < 0).any() or total <= 0.0:
+        raise InputError(f"{name} cannot be averaged: its weights ({kind}) are negative or all 0")
+    value = float(np.dot(numerator, multiplier)) / total
+    half = _ratio_half(selection, numerator - value * denominator, total)
+    if half is None:
+        basis = "no interval: a ratio needs two representatives of every cluster to have one"
+        return Whole(name, kind, Estimate(value, None, None, None, basis))
+    basis = "linearised ratio; spread among the representatives of each cluster"
+    least = 0.0 if (numerator >= 0.0).all() else -math.inf
+    low = max(value - half, least)
+    return Whole(name, kind, Estimate(value, low, value + half, CONFIDENCE, basis))
+
+
+def _ratio(name: str, columns: Mapping[str, F64], weight: str | None) -> tuple[F64, F64, str]:
+    """Numerator and denominator whose ratio the rate is, and how it is said."""
+    rate = columns[name]
+    if weight is not None:
+        return rate * columns[weight], columns[weight], f"mean weighted by {weight}"
+    time, work = _first(columns, _TIME), _first(columns, _WORK)
+    if _PER_WORK.search(name.lower()):
+        chosen = work or time
+    elif time is None and work is not None and "ipc" in name.lower():
+        amount = columns[work]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            cycles = np.where(amount > 0.0, amount / rate, 0.0)
+        if not np.isfinite(cycles).all():
+            raise InputError(f"{name} is 0 in a region that has instructions")
+        return amount, cycles, f"harmonic mean weighted by {work}"
+    else:
+        chosen = time or work
+    if chosen is None:
+        raise InputError(
+            f"{name} is a rate, and the results have neither instructions nor cycles to weight it "
+            f"with; name a metric with --rate {name}:METRIC, or --sum {name} if it adds up"
+        )
+    return rate * columns[chosen], columns[chosen], f"mean weighted by {chosen}"
+
+
+def _first(columns: Mapping[str, F64], names: Sequence[str]) -> str | None:
+    """The first metric of one of the names, alone or behind the last dot."""
+    by_name = {column.lower().rsplit(".", 1)[-1]: column for column in reversed(list(columns))}
+    return next((by_name[name] for name in names if name in by_name), None)
+
+
+def _ratio_half(selection: Selection, residual: F64, total: float) -> float | None:
+    """Half-width of a ratio by linearisation (Cochran, Sampling Techniques, section 6.4): that of
+    the projected residuals over the projected denominator. None when a cluster of several slices
+    has but one representative."""
+    variance = freedom = 0.0
+    for cluster in sorted({r.cluster for r in selection.representatives}):
+        rows = [i for i, r in enumerate(selection.representatives) if r.cluster == cluster]
+        draws = np.array([selection.representatives[i].draws for i in rows], dtype=np.float64)
+        size = float(np.count_nonzero(selection.labels == cluster))
+        stands_for = sum(selection.representatives[i].multiplier for i in rows)
+        count = float(draws.sum())
+        if size <= len(rows):
+            continue
+        if count < 2:
+            return None
+        mean = float(np.dot(draws, residual[rows])) / count
+        square = float(np.dot(draws, (residual[rows] - mean) ** 2)) / (count - 1)
+        term = stands_for**2 * square / count * (1.0 - min(len(rows) / size, 1.0))
+        variance += term
+        freedom += term**2 / (count - 1)
+    if variance == 0.0:
+        return 0.0
+    quantile = float(stats.t.ppf(0.5 + CONFIDENCE / 2.0, max(variance**2 / freedom, 1.0)))
+    return quantile * math.sqrt(variance) / total

@@ -1,0 +1,77 @@
+"""What each process of a job has of a selection's time, measured and projected.
+
+A job's time is the sum of its processes' times: every slice counts once, multipliers project it,
+and no process hides behind a longer one. From start to end the job takes at least as long as its
+slowest process, which is told beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof.estimation.estimate import Estimate
+from xpuprof.estimation.intervals import estimate_part
+from xpuprof.estimation.projection import sampling_error
+from xpuprof.estimation.typical_times import typical_times
+from xpuprof.selection.selection import Selection
+from xpuprof.trace.processes import Key
+
+
+@dataclass(frozen=True)
+class Share:
+    """A process of a job: its time as measured and as projected, seconds."""
+
+    key: Key
+    measured: float
+    estimate: Estimate
+
+    @property
+    def error(self) -> float:
+        """Its sampling error, a fraction."""
+        return sampling_error(self.estimate.value, self.measured)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "label": self.key.label,
+            "rank": self.key.rank,
+            "slices": self.key.slices,
+            "measured_s": self.measured,
+            "projected_s": self.estimate.value,
+            "interval_s": [self.estimate.low, self.estimate.high],
+            "sampling_error": self.error,
+        }
+
+
+def shares_of(
+    keys: Sequence[Key], selection: Selection, times: npt.NDArray[np.float64]
+) -> tuple[Share, ...]:
+    """Each process's part; none of one process. `keys` in the order of the slices; `times`:
+    float64[repeats, slices], seconds."""
+    if len(keys) < 2:
+        return ()
+    mean = typical_times(times)
+    ends = np.cumsum([key.slices for key in keys])
+    return tuple(
+        Share(
+            key,
+            measured=float(mean[end - key.slices : end].sum()),
+            estimate=estimate_part(selection, times, slice(end - key.slices, end)),
+        )
+        for key, end in zip(keys, ends.tolist(), strict=True)
+    )
+
+
+def slowest(shares: Sequence[Share]) -> dict[str, float] | None:
+    """The longest process as measured, and as projected, seconds; None of one process."""
+    if not shares:
+        return None
+    return {
+        "measured_s": max(share.measured for share in shares),
+        "projected_s": max(share.estimate.value for share in shares),
+    }

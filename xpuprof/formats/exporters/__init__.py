@@ -1,0 +1,1 @@
+"""Selections and runs in the form that other tools read, one file a format."""

@@ -1,0 +1,63 @@
+"""The launches that a selection asks for, as the GPU simulators and tracers number them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xpuprof.errors import InputError
+from xpuprof.selection.parts import first_region
+from xpuprof.selection.selection import NO_KERNELS, Representative, Selection
+
+
+def launched(selection: Selection) -> list[tuple[int, Representative]]:
+    """(launch from 0, representative) of every representative that ends with a kernel, in order.
+
+    Launches count from the program's start, in a window too. Program exit is none. Raises
+    InputError when no representative has one, and for selections over several processes, whose
+    slices are numbered on (`parts.part` takes one of them out).
+    """
+    if any(r.process for r in selection.representatives):
+        raise InputError(
+            "the selection spans several processes; export the selection of one process at a time"
+        )
+    if selection.window and "rows" not in selection.identity["window"]:
+        raise InputError(
+            f"the selection is of the window {selection.window} of several processes, whose "
+            "launches it cannot number; select from a run of one process, or without --window"
+        )
+    found = [
+        (selection.launch_number(r), r)
+        for r in selection.representatives
+        if r.end.kernel not in NO_KERNELS
+    ]
+    if not found:
+        raise InputError("the selection has no kernel: its only slice is the whole program")
+    return sorted(found, key=lambda pair: pair[0])
+
+
+def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Ascending numbers as closed ranges."""
+    result: list[tuple[int, int]] = []
+    for number in numbers:
+        if result and result[-1][1] == number - 1:
+            result[-1] = (result[-1][0], number)
+        else:
+            result.append((number, number))
+    return result
+
+
+def weights_csv(selection: Selection) -> str:
+    """Beside every list: what each kernel of it stands for, in the list's order.
+
+    Columns: region (place in the selection, from 1), launch (from 1), kernel, call, cluster,
+    multiplier, weight. `xpuprof estimate` takes results by the same `region`.
+    """
+    place = {id(r): i for i, r in enumerate(selection.representatives, first_region(selection))}
+    lines = ["region,launch,kernel,call,cluster,multiplier,weight"]
+    for launch, r in launched(selection):
+        name = '"' + r.end.kernel.replace('"', '""') + '"'
+        lines.append(
+            f"{place[id(r)]},{launch + 1},{name},{r.end.call},{r.cluster},"
+            f"{r.multiplier!r},{r.weight!r}"
+        )
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,48 @@
+"""gem5's LoopPoint JSON: a region by number, each with the (pc, count) pairs that begin and end its
+simulation, its multiplier, and the pairs of its warm-up when it has one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from xpuprof.formats.exporters.cpu_regions import Point, Region, regions
+from xpuprof.formats.output import write_files
+from xpuprof.selection.selection import Selection
+from xpuprof.trace.tables import Process
+
+
+def write(
+    selection: Selection,
+    process: Process,
+    file: Path,
+    force: bool = False,
+    warmup: int = 0,
+    image_base: int | None = None,
+) -> list[Path]:
+    """Write `file`; counts are over all threads from the program's start."""
+    found = regions(selection, process, warmup, image_base)
+    document = {str(region.number): _region(region) for region in found}
+    return write_files({file: json.dumps(document, indent=4) + "\n"}, force)
+
+
+def _region(region: Region) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "simulation": {
+            "start": {"pc": region.start.pc, "global": region.start.count},
+            "end": {
+                "pc": region.end.pc,
+                "global": region.end.count,
+                "relative": region.relative,
+            },
+        },
+        "multiplier": region.representative.multiplier,
+    }
+    if region.warmup is not None:
+        result["warmup"] = {"start": _pair(region.warmup), "end": _pair(region.start)}
+    return result
+
+
+def _pair(point: Point) -> dict[str, int]:
+    return {"pc": point.pc, "count": point.count}

@@ -1,0 +1,32 @@
+"""MacSim: the list of sampled kernels that its NVBit trace generator reads (SAMPLED_KERNEL_INFO).
+
+Two lines of text, then a line a cluster: its size, the number of samples, and the launches, counted
+from 0. The reader stops at the first empty line and wants as many launches as the number says. A
+launch that was drawn several times stands there several times.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from xpuprof.formats.exporters.kernel_lists import launched, weights_csv
+from xpuprof.formats.output import write_files
+from xpuprof.selection.selection import Selection
+
+
+def write(selection: Selection, file: Path, force: bool = False) -> list[Path]:
+    """Write `file` and, beside it, `file`.weights.csv; returns their paths."""
+    clusters: dict[int, list[int]] = {}
+    for launch, r in launched(selection):
+        clusters.setdefault(r.cluster, []).extend([launch] * r.draws)
+    lines = [
+        f"Kernels chosen by xpuprof, method {selection.method}, seed {selection.seed}.",
+        "A line a cluster: slices in it, samples, launches from 0.",
+    ]
+    for cluster, launches in clusters.items():
+        size = int(np.count_nonzero(selection.labels == cluster))
+        lines.append(" ".join(str(n) for n in (size, len(launches), *launches)))
+    weights = file.with_name(file.name + ".weights.csv")
+    return write_files({file: "\n".join(lines) + "\n", weights: weights_csv(selection)}, force)

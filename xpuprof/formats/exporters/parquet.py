@@ -1,0 +1,50 @@
+"""Every table of a run as Parquet, one file a table."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from xpuprof.errors import UsageError
+from xpuprof.formats.exporters.every_table import every_table
+from xpuprof.formats.output import refuse_existing
+from xpuprof.selection.selection import Selection
+from xpuprof.trace.run import Run
+
+
+def write(run: Run, selection: Selection | None, folder: Path, force: bool = False) -> list[Path]:
+    """Write `folder`/<table>.parquet. UsageError without pyarrow, or when a file exists and `force`
+    is false."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            "Parquet needs pyarrow: pip install xpuprof[parquet], or use --format sqlite"
+        ) from error
+    writers: dict[str, Any] = {}
+    paths: dict[str, Path] = {}
+    refuse_existing(folder / "slices.parquet", force)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, frame in every_table(run, selection):
+            table = pa.Table.from_pandas(frame, preserve_index=False)
+            if name not in writers:
+                paths[name] = folder / f"{name}.parquet"
+                refuse_existing(paths[name], force)
+                writers[name] = pq.ParquetWriter(_temporary(paths[name]), table.schema)
+            writers[name].write_table(table.cast(writers[name].schema))
+        for name, writer in writers.items():
+            writer.close()
+            os.replace(_temporary(paths[name]), paths[name])
+    except (OSError, pa.ArrowException) as error:
+        raise UsageError(f"cannot write to {folder}: {error}") from error
+    finally:
+        for path in paths.values():
+            _temporary(path).unlink(missing_ok=True)
+    return list(paths.values())
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}")

@@ -1,0 +1,52 @@
+"""zsim: fast-forward points by instruction count (`ffiPoints` of a process).
+
+zsim adds the numbers up and changes over between fast-forward and simulation at each sum, counting
+the instructions of all threads; the simulation ends with the last one. Regions that follow on each
+other are simulated as one stretch; weights.csv beside says what each stretch holds.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from xpuprof.errors import InputError
+from xpuprof.formats.exporters.cpu_regions import instruction_starts
+from xpuprof.formats.exporters.kernel_lists import ranges
+from xpuprof.formats.output import write_files
+from xpuprof.selection.parts import first_region
+from xpuprof.selection.selection import Selection
+from xpuprof.trace.tables import Process
+
+
+def write(selection: Selection, process: Process, file: Path, force: bool = False) -> list[Path]:
+    """Write `file` (a fragment of zsim's configuration) and `file`.weights.csv.
+
+    Raises InputError when the run has no CPU vectors, or a region has no CPU instructions.
+    """
+    starts = instruction_starts(process)
+    place = {r.slice: i for i, r in enumerate(selection.representatives)}
+    stretches = ranges(sorted(place))
+    lengths: list[int] = []
+    at = 0
+    lines = ["stretch,region,slice,first_instruction,instructions,multiplier"]
+    for number, (first, last) in enumerate(stretches, start=1):
+        begin, end = int(starts[first]), int(starts[last + 1])
+        if end == begin:
+            raise InputError(f"slice {first} has no CPU instructions, so zsim cannot simulate it")
+        lengths += [begin - at, end - begin]
+        at = end
+        for row in range(first, last + 1):
+            r = selection.representatives[place[row]]
+            lines.append(
+                f"{number},{place[row] + first_region(selection)},{row},{int(starts[row])},"
+                f"{int(starts[row + 1] - starts[row])},{r.multiplier!r}"
+            )
+    fast_forward = lengths[0] > 0
+    points = " ".join(str(n) for n in (lengths if fast_forward else lengths[1:]))
+    text = (
+        "# Put these two lines into process0 of the zsim configuration.\n"
+        f"startFastForwarded = {str(fast_forward).lower()};\n"
+        f'ffiPoints = "{points}";\n'
+    )
+    weights = file.with_name(file.name + ".weights.csv")
+    return write_files({file: text, weights: "\n".join(lines) + "\n"}, force)

@@ -1,0 +1,1 @@
+"""Profiles of other tools, one file a format."""

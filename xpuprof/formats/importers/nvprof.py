@@ -1,0 +1,128 @@
+"""nvprof's CSV: `nvprof --csv --print-gpu-trace [--metrics ...]`, a row a launch.
+
+After the ==PID== lines comes a header, a row of units and the rows, copies and fills among them.
+Archives of such tables with R-style names (inst_executed, grid.x) are read too.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+from xpuprof.errors import InputError
+from xpuprof.formats.importers.table import Rows, index, number, open_text, seconds
+from xpuprof.trace.imported import ImportWriter
+
+NAME = ("Name", "Kernel", "name")
+DURATION = ("Duration", "duration")
+GRID = (("Grid X", "Grid Y", "Grid Z"), ("grid.x", "grid.y", "grid.z"))
+BLOCK = (("Block X", "Block Y", "Block Z"), ("block.x", "block.y", "block.z"))
+FIXED = frozenset(
+    (
+        "",
+        "Start",
+        "Device",
+        "Context",
+        "Stream",
+        "Size",
+        "Throughput",
+        "SrcMemType",
+        "DstMemType",
+        "Correlation_ID",
+        "device",
+        "kernel",
+        "gpu_name",
+        *NAME,
+        *DURATION,
+        *(name for names in (*GRID, *BLOCK) for name in names),
+    )
+)
+ADVICE = "record it with `nvprof --csv --print-gpu-trace`"
+
+
+def load(source: Path, writer: ImportWriter) -> None:
+    """Import a CSV. InputError when it is not nvprof's, in mixed units, or holds no kernel."""
+    with open_text(source) as text:
+        table = csv.reader(_after_log(text))
+        header = next(table, [])
+        columns = dict(index(header))
+        name = next((c for c in NAME if c in columns), None)
+        duration = next((c for c in DURATION if c in columns), None)
+        if name is None or duration is None:
+            raise InputError(f"{source} has no column Name and Duration: {ADVICE}")
+        _rows(source, table, header, columns, columns[name], columns[duration], writer)
+
+
+def _after_log(lines: Iterator[str]) -> Iterator[str]:
+    for line in lines:
+        if not line.startswith("==") and line.count(",") > 1:
+            return chain([line], (rest for rest in lines if not rest.startswith("==")))
+    return iter(())
+
+
+def _rows(
+    source: Path,
+    table: Iterator[list[str]],
+    header: list[str],
+    columns: dict[str, int],
+    name: int,
+    duration: int,
+    writer: ImportWriter,
+) -> None:
+    first = next(table, None)
+    # R's exports have no row of units and durations in seconds.
+    unit = "s"
+    if first and math.isnan(number(first[duration])):
+        unit, first = first[duration], None
+    factor = seconds(source, unit)
+    grid = _places(columns, GRID)
+    block = _places(columns, BLOCK)
+    metrics: list[str] | None = None
+    rows: Rows | None = None
+    for row in chain([first] if first else [], table):
+        if len(row) != len(header):
+            raise InputError(
+                f"{source}: a row has {len(row)} fields, the header {len(header)}; the file is cut "
+                "short or was edited"
+            )
+        # Copies and fills have no grid.
+        if grid and not row[grid[0]].strip():
+            continue
+        time = number(row[duration]) * factor
+        if math.isnan(time):
+            raise InputError(
+                f"{source}: duration {row[duration]!r} of {row[name]!r} is not a number in {unit}: "
+                "mixed units cannot be read; export with one unit (--normalized-time-unit)"
+            )
+        if metrics is None:
+            metrics = [
+                c for c in columns if c not in FIXED and not math.isnan(number(row[columns[c]]))
+            ]
+            rows = Rows(writer, ["gpu_time", *metrics])
+            writer.units["gpu_time"] = "s"
+        assert rows is not None
+        rows.add(
+            row[name],
+            [time, *(number(row[columns[metric]]) for metric in metrics)],
+            _shape(row, grid),
+            _shape(row, block),
+        )
+    if rows is None:
+        raise InputError(f"{source} holds no kernel launch; {ADVICE}")
+    rows.finish(source, ADVICE)
+
+
+def _places(columns: dict[str, int], names: tuple[tuple[str, ...], ...]) -> list[int]:
+    for spelling in names:
+        places = [columns[name] for name in spelling if name in columns]
+        if places:
+            return places
+    return []
+
+
+def _shape(row: list[str], places: list[int]) -> tuple[int, int, int]:
+    sizes = [int(number(row[place])) for place in places] + [1] * (3 - len(places))
+    return (sizes[0], sizes[1], sizes[2])

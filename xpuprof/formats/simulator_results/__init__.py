@@ -1,0 +1,1 @@
+"""Results of simulators, one file a simulator."""

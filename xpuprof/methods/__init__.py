@@ -1,0 +1,1 @@
+"""The sampling methods, one file a method."""

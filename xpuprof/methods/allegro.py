@@ -1,0 +1,72 @@
+"""Allegro: recursive two-means until a group is homogeneous, then the CLT's sample size.
+
+Chung, Na, Kim: "Allegro: GPU Simulation Acceleration for Machine Learning Workloads", MLArchSys
+2024. Algorithm and theorem numbers are the paper's.
+"""
+
+from __future__ import annotations
+
+from xpuprof.clustering.one_dimension import Sorted, two_means
+from xpuprof.estimation import stratified
+from xpuprof.estimation.stratified import single_size
+from xpuprof.methods.profile import SliceProfile
+from xpuprof.methods.stem_root import Part, split_groups
+from xpuprof.selection.selection import Selection
+
+CLT_MINIMUM = 30
+"""Least sample for which the central limit theorem is taken to hold (Theorem 2)."""
+
+BASIS = "Allegro, Theorem 3: central limit theorem over groups of equal kernels and similar times"
+
+
+def select(
+    profile: SliceProfile,
+    *,
+    seed: int = 0,
+    epsilon: float = 0.05,
+    m_Th: int = 50,
+    confidence: float = 0.95,
+) -> Selection:
+    """Select m_min slices of every group of Algorithm 1 (a smaller group is taken whole).
+
+    Groups: kernel name, grid and block size, then two-means while m_min > `m_Th` (default 50).
+    `epsilon`: error bound, a fraction (default 0.05). Raises NeedsError without times.
+    """
+    times = profile.require_times("allegro")
+    stratified.check_bound(epsilon)
+    z = stratified.z_score(confidence)
+    strata, sizes = split_groups(
+        profile.groups(grid=True), times, lambda data: cluster(data, epsilon, z, m_Th)
+    )
+    return stratified.select(
+        profile,
+        strata,
+        sizes,
+        method="allegro",
+        parameters={"epsilon": epsilon, "m_Th": m_Th, "confidence": confidence},
+        seed=seed,
+        replacement=False,
+        basis=BASIS,
+        confidence=confidence,
+    )
+
+
+def m_min(mean: float, sigma: float, epsilon: float, z: float) -> int:
+    """Theorem 2: max(ceil((z sigma / (epsilon mu))^2), 30)."""
+    return max(single_size(mean, sigma, epsilon, z), CLT_MINIMUM)
+
+
+def cluster(data: Sorted, epsilon: float, z: float, threshold: int) -> list[Part]:
+    """CLUSTER_KERNEL of Algorithm 1 with k = 2: the homogeneous groups and their m_min."""
+    parts: list[Part] = []
+    pending = [(0, len(data))]
+    while pending:
+        low, high = pending.pop()
+        _, mean, sigma = data.moments(low, high)
+        m = m_min(mean, sigma, epsilon, z)
+        if high - low < 2 or m <= threshold:
+            parts.append((low, high, m))
+        else:
+            cut = two_means(data, low, high)
+            pending.extend([(cut, high), (low, cut)])
+    return parts

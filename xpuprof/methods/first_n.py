@@ -1,0 +1,48 @@
+"""The first N slices: the common practice of simulating a program's beginning (PKA, section 5.1,
+compares with the first billion instructions)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xpuprof.errors import InputError
+from xpuprof.methods.profile import SliceProfile
+from xpuprof.selection.selection import Selection
+
+
+def select(
+    profile: SliceProfile,
+    *,
+    seed: int = 0,
+    n: int | None = None,
+    instructions: float | None = None,
+) -> Selection:
+    """Select the first `n` slices, or those of the first `instructions` device instructions.
+
+    Default: the first tenth. The rest of the run is taken to behave alike, so every multiplier is
+    slices / n. Deterministic: `seed` is only recorded. Raises NeedsError when `instructions` is
+    given and the profile has no instruction counts.
+    """
+    count = len(profile)
+    if instructions is not None:
+        done = np.cumsum(profile.require_instructions("first-n"))
+        n = int(np.searchsorted(done, instructions)) + 1
+    elif n is None:
+        n = max(1, count // 10)
+    if n < 1:
+        raise InputError(f"the number of slices must be at least 1, not {n}")
+    n = min(n, count)
+    return Selection(
+        method="first-n",
+        parameters={"n": n},
+        seed=seed,
+        representatives=profile.representatives(
+            np.arange(n),
+            np.zeros(n, dtype=np.int64),
+            np.full(n, count / n),
+            np.full(n, 1.0 / n),
+        ),
+        labels=np.zeros(count, dtype=np.int32),
+        scores={"basis": "the first N slices have no theory of their error"},
+        summary=profile.summary(),
+    )

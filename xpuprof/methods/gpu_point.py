@@ -1,0 +1,16 @@
+"""GPU-Point: XPU-Point on the GPU part alone (section VI-A)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from xpuprof.methods import xpu_point
+from xpuprof.selection.selection import Selection
+
+if TYPE_CHECKING:
+    from xpuprof.trace.tables import Process
+
+
+def select(process: Process, *, seed: int, **options: Any) -> Selection:
+    """As `xpu_point.select`, without the CPU part."""
+    return xpu_point.select(process, seed=seed, method="gpu-point", **options)

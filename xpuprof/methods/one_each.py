@@ -1,0 +1,117 @@
+"""Selections with one measured slice a cluster: shared by pka, sieve, photon and tbpoint.
+
+These methods speak of kernels. The slice after a process's last kernel belongs to none of their
+clusters, nor does the first one where slice times hold the program's start-up; those are measured
+themselves, so that every method estimates the same whole run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof.errors import InputError
+from xpuprof.methods.profile import SliceProfile
+from xpuprof.selection.selection import NO_KERNELS, Selection
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+Setting = TypeVar("Setting", int, float)
+
+
+def kernel_rows(profile: SliceProfile) -> I64:
+    """Rows of the slices that are a kernel's. InputError when there is none."""
+    codes, names = profile.kernel_codes()
+    none = [code for code, name in enumerate(names) if name in NO_KERNELS]
+    rows = np.flatnonzero(~np.isin(codes, none)) if none else np.arange(len(profile))
+    if profile.startup and len(rows) > 1:
+        own = profile.slices.get("process", np.zeros(len(profile)))
+        first = np.unique(np.asarray(own), return_index=True)[1]
+        rows = np.setdiff1d(rows, first, assume_unique=True)
+    if not len(rows):
+        raise InputError(f"{profile.name} has no kernel launch, so there is nothing to choose from")
+    return rows
+
+
+def dense(labels: npt.NDArray[Any]) -> I64:
+    """The labels renumbered from 0 in order of first appearance."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[inverse]
+
+
+def first_of_each(labels: I64) -> I64:
+    """Position of the first member of each (dense) cluster: first chronological."""
+    return np.unique(labels, return_index=True)[1]
+
+
+def least_error(
+    candidates: Iterable[tuple[Setting, I64, I64, float]], total: float, target: float
+) -> tuple[Setting, I64, I64, dict[str, float]]:
+    """The first candidate whose profiled error is below `target`, else the one of least error.
+
+    A candidate is (setting, labels, chosen, projected time); `total` is the profiled time. Gives
+    its setting, labels and chosen, and the error of every setting that was tried."""
+    best: tuple[float, Setting, I64, I64] | None = None
+    errors: dict[str, float] = {}
+    for setting, labels, chosen, projected in candidates:
+        error = abs(1.0 - projected / total) if total else 0.0
+        errors[f"{setting:g}"] = error
+        if best is None or error < best[0]:
+            best = (error, setting, labels, chosen)
+        if error < target:
+            break
+    assert best is not None
+    _, setting, labels, chosen = best
+    return setting, labels, chosen, errors
+
+
+def select(
+    profile: SliceProfile,
+    rows: I64,
+    labels: I64,
+    chosen: I64,
+    *,
+    method: str,
+    parameters: Mapping[str, Any],
+    seed: int,
+    basis: str,
+    work: F64 | None = None,
+    scores: Mapping[str, Any] | None = None,
+) -> Selection:
+    """A selection of one slice a cluster.
+
+    `rows`: slices that were clustered, `labels`: their dense clusters, `chosen[c]`: position in
+    `rows` of cluster c's representative. Its multiplier is the number of members or, with `work`
+    (instructions of each of `rows`), the cluster's work over the representative's: equal IPC rather
+    than equal time.
+    """
+    size = np.bincount(labels).astype(np.float64)
+    multiplier = size.copy()
+    if work is not None:
+        total, own = np.bincount(labels, weights=work), work[chosen]
+        multiplier = np.where(own > 0.0, total / np.where(own > 0.0, own, 1.0), size)
+    rest = np.setdiff1d(np.arange(len(profile)), rows)
+    clusters = len(size)
+    full = np.empty(len(profile), dtype=np.int32)
+    full[rows] = labels
+    full[rest] = clusters + np.arange(len(rest))
+    ones = np.ones(len(rest))
+    return Selection(
+        method=method,
+        parameters=dict(parameters),
+        seed=seed,
+        representatives=profile.representatives(
+            np.concatenate([rows[chosen], rest]),
+            np.concatenate([np.arange(clusters), full[rest]]),
+            np.concatenate([multiplier, ones]),
+            np.concatenate([size, ones]) / len(profile),
+        ),
+        labels=full,
+        scores={"basis": basis, **(scores or {})},
+        summary=profile.summary(),
+    )

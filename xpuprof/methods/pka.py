@@ -1,0 +1,252 @@
+"""PKA, Principal Kernel Selection: PCA and k-means over microarchitecture-agnostic counters.
+
+Avalos Baddouh et al.: "Principal Kernel Analysis: A Tractable Methodology to Simulate Scaled GPU
+Workloads", MICRO 2021, section 3.1 and Table 2. Its other half, the projection inside a kernel, is
+`pkp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.cluster import KMeans
+from sklearn.decomposition import PCA
+from sklearn.linear_model import SGDClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neural_network import MLPClassifier
+from sklearn.preprocessing import StandardScaler
+
+from xpuprof.errors import InputError
+from xpuprof.methods import one_each
+from xpuprof.methods.profile import BLOCK, GRID, NeedsError, SliceProfile
+from xpuprof.selection.selection import Selection
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+
+TABLE_2: dict[str, tuple[str, ...]] = {
+    "coalesced global loads": (
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+        "gld_transactions",
+        "global_load_transactions",
+    ),
+    "coalesced global stores": (
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+        "gst_transactions",
+        "global_store_transactions",
+    ),
+    "coalesced local loads": (
+        "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum",
+        "local_load_transactions",
+    ),
+    "thread global loads": (
+        "smsp__inst_executed_op_global_ld.sum",
+        "inst_executed_global_loads",
+        "gld_request",
+        "global_loads",
+    ),
+    "thread global stores": (
+        "smsp__inst_executed_op_global_st.sum",
+        "inst_executed_global_stores",
+        "gst_request",
+        "global_stores",
+    ),
+    "thread local loads": (
+        "smsp__inst_executed_op_local_ld.sum",
+        "inst_executed_local_loads",
+        "local_load",
+        "private_accesses",
+    ),
+    "thread shared loads": (
+        "smsp__inst_executed_op_shared_ld.sum",
+        "inst_executed_shared_loads",
+        "shared_load",
+        "shared_loads",
+    ),
+    "thread shared stores": (
+        "smsp__inst_executed_op_shared_st.sum",
+        "inst_executed_shared_stores",
+        "shared_store",
+        "shared_stores",
+    ),
+    "thread global atomics": (
+        "smsp__sass_inst_executed_op_global_atom.sum",
+        "inst_executed_global_atomics",
+        "atom_count",
+        "atomics",
+    ),
+    "#instructions": ("smsp__inst_executed.sum", "inst_executed", "gpu_instructions"),
+    "divergence efficiency": (
+        "smsp__thread_inst_executed_per_inst_executed.ratio",
+        "warp_execution_efficiency",
+        "divergence_efficiency",
+    ),
+    "#thread blocks": ("launch__grid_size", "thread_blocks"),
+}
+"""The 12 metrics: Nsight Compute's name first, then nvprof's and a recorded run's."""
+
+NEEDED = "#instructions"
+LEAST = 4
+"""Fewer metrics than this are no characterisation."""
+DETAIL_HELP = (
+    "counters of its Table 2 ({missing} missing): import an Nsight Compute CSV "
+    "(`ncu --csv --page raw --metrics ...`) or an nvprof CSV that has them"
+)
+MAX_K = 20
+BASIS = "PKA has no theory of its error: k is chosen so that the profiled error is below the target"
+CLASSIFIERS = ("sgd", "gnb", "mlp")
+
+
+def select(
+    profile: SliceProfile,
+    *,
+    seed: int = 0,
+    target: float = 0.05,
+    max_k: int = MAX_K,
+    choice: str = "first",
+    variance: float = 0.9995,
+    detailed: int | None = None,
+    classifier: str = "sgd",
+) -> Selection:
+    """Select one kernel a group: the smallest k of 1..`max_k` with an error below `target`.
+
+    `choice`: representative of a group, "first" (chronological, the paper's), "centre" or
+    "random". `variance`: share that the principal components keep. `detailed`: two-level profiling,
+    groups from the first that many kernels, the others mapped by `classifier` ("sgd", "gnb",
+    "mlp"). When no k reaches the target the k of least error is taken. Raises NeedsError without
+    times or without the counters.
+    """
+    times = profile.require_times("pka")
+    profile.require_every_launch("pka")
+    if choice not in ("first", "centre", "random"):
+        raise InputError(f"choice is first, centre or random, not {choice!r}")
+    if classifier not in CLASSIFIERS:
+        raise InputError(f"classifier is one of {', '.join(CLASSIFIERS)}, not {classifier!r}")
+    rows = one_each.kernel_rows(profile)
+    features, missing = characteristics(profile, rows)
+    known = len(rows) if detailed is None else max(1, min(detailed, len(rows)))
+    reduced = principal(features[:known], variance)
+    points, inverse, weight = np.unique(reduced, axis=0, return_inverse=True, return_counts=True)
+    rng = np.random.default_rng(seed)
+
+    def clusterings() -> Iterator[tuple[int, I64, I64, float]]:
+        for k in range(1, min(max_k, len(points)) + 1):
+            means = KMeans(k, n_init=3, random_state=seed).fit(points, sample_weight=weight)
+            groups = one_each.dense(means.labels_[inverse])
+            labels = groups
+            if known < len(rows):
+                labels = classify(profile, rows, groups, classifier, seed)
+            chosen = _choose(groups, reduced, choice, rng)
+            members = np.bincount(labels, minlength=len(chosen))
+            yield k, labels, chosen, float(np.dot(times[rows[chosen]], members))
+
+    k, labels, chosen, errors = one_each.least_error(
+        clusterings(), float(times[rows].sum()), target
+    )
+    return one_each.select(
+        profile,
+        rows,
+        labels,
+        chosen,
+        method="pka",
+        parameters={
+            "target": target,
+            "max_k": max_k,
+            "choice": choice,
+            "variance": variance,
+            "detailed": detailed,
+            "classifier": classifier if known < len(rows) else None,
+        },
+        seed=seed,
+        basis=BASIS,
+        scores={"errors": errors, "k": k, "missing_metrics": missing},
+    )
+
+
+def characteristics(profile: SliceProfile, rows: I64) -> tuple[F64, list[str]]:
+    """The metrics of Table 2 that the profile has, rows x metrics, and the names of the others."""
+    found: list[F64] = []
+    missing: list[str] = []
+    for metric, sources in TABLE_2.items():
+        source = next((name for name in sources if name in profile.metrics), None)
+        if source is not None:
+            found.append(profile.checked(source)[rows])
+        elif metric == "#thread blocks" and _has_grid(profile):
+            found.append(_thread_blocks(profile)[rows])
+        else:
+            missing.append(metric)
+    if NEEDED in missing or len(found) < LEAST:
+        raise NeedsError(f"pka needs {DETAIL_HELP.format(missing=', '.join(missing))}")
+    return np.column_stack(found), missing
+
+
+def principal(features: F64, variance: float) -> F64:
+    """Standardised features on the principal components that keep `variance` of their variance."""
+    scaled = StandardScaler().fit_transform(features)
+    if not scaled.any():
+        return np.zeros((len(features), 1))
+    reduced: F64 = PCA(n_components=variance, svd_solver="full").fit_transform(scaled)
+    # Equal kernels must stay equal points: below this the differences are rounding.
+    return np.round(reduced, 9)
+
+
+def classify(profile: SliceProfile, rows: I64, groups: I64, classifier: str, seed: int) -> I64:
+    """Two-level profiling (section 3.1): groups of all `rows` from those of the first
+    len(`groups`), by what a light profile knows: kernel name, grid and block."""
+    light = _light_features(profile, rows)
+    known = len(groups)
+    if groups.max() == 0:
+        return np.zeros(len(rows), dtype=np.int64)
+    scaler = StandardScaler().fit(light[:known])
+    model = {
+        "sgd": lambda: SGDClassifier(random_state=seed),
+        "gnb": lambda: GaussianNB(),
+        "mlp": lambda: MLPClassifier(hidden_layer_sizes=(64,), max_iter=300, random_state=seed),
+    }[classifier]()
+    model.fit(scaler.transform(light[:known]), groups)
+    rest = model.predict(scaler.transform(light[known:]))
+    return np.concatenate([groups, np.asarray(rest, dtype=np.int64)])
+
+
+def _light_features(profile: SliceProfile, rows: I64) -> F64:
+    """One-hot kernel names (those of the profile) and log grid and block sizes."""
+    codes, names = profile.kernel_codes()
+    one_hot = np.zeros((len(rows), len(names)))
+    one_hot[np.arange(len(rows)), codes[rows]] = 1.0
+    sizes = [
+        np.log1p(profile.slices[column].to_numpy(np.float64)[rows])
+        for column in (*GRID, *BLOCK)
+        if column in profile.slices
+    ]
+    return np.column_stack([one_hot, *sizes])
+
+
+def _choose(groups: I64, points: F64, choice: str, rng: np.random.Generator) -> I64:
+    first = one_each.first_of_each(groups)
+    if choice == "first":
+        return first
+    members = [np.flatnonzero(groups == group) for group in range(len(first))]
+    if choice == "random":
+        return np.array([rng.choice(own) for own in members])
+    return np.array(
+        [
+            own[np.argmin(((points[own] - points[own].mean(axis=0)) ** 2).sum(axis=1))]
+            for own in members
+        ]
+    )
+
+
+def _has_grid(profile: SliceProfile) -> bool:
+    return all(column in profile.slices for column in (*GRID, *BLOCK))
+
+
+def _thread_blocks(profile: SliceProfile) -> F64:
+    blocks = np.ones(len(profile))
+    for size, group in zip(GRID, BLOCK, strict=True):
+        blocks *= np.ceil(
+            profile.slices[size].to_numpy(np.float64)
+            / np.maximum(profile.slices[group].to_numpy(np.float64), 1.0)
+        )
+    return blocks

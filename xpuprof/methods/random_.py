@@ -1,0 +1,48 @@
+"""Uniform random sampling: the baseline of STEM+ROOT (section 4.1, 10 % or 0.1 % of the kernels)
+and of Allegro (section V-C)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xpuprof.errors import InputError
+from xpuprof.estimation import stratified
+from xpuprof.estimation.stratified import Strata
+from xpuprof.methods.profile import SliceProfile
+from xpuprof.selection.selection import Selection
+
+BASIS = "simple random sampling without replacement: central limit theorem, Student's t"
+LEAST = 30
+
+
+def select(
+    profile: SliceProfile,
+    *,
+    seed: int = 0,
+    fraction: float = 0.01,
+    n: int | None = None,
+    confidence: float = 0.95,
+) -> Selection:
+    """Select `n` slices, by default `fraction` of them and at least 30, each equally likely."""
+    if n is None:
+        if not 0.0 < fraction <= 1.0:
+            raise InputError(f"fraction must lie between 0 and 1, not {fraction:g}")
+        n = max(round(fraction * len(profile)), LEAST)
+    if n < 1:
+        raise InputError(f"the number of samples must be at least 1, not {n}")
+    count = len(profile)
+    times = profile.times if profile.times is not None else np.ones(count)
+    strata = Strata(
+        np.arange(count), np.array([0, count]), np.array([times.mean()]), np.array([times.std()])
+    )
+    return stratified.select(
+        profile,
+        strata,
+        np.array([n]),
+        method="random",
+        parameters={"n": n},
+        seed=seed,
+        replacement=False,
+        basis=BASIS,
+        confidence=confidence,
+    )

@@ -1,0 +1,77 @@
+"""Selection from plain frequency vectors: SimPoint's own problem, with SimPoint's normalisation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof.clustering.cluster import Choice, choose_with_distances, parameters, with_options
+from xpuprof.methods.xpu_point import representatives
+from xpuprof.selection.selection import Marker, Selection
+from xpuprof.signature.matrix import frequency_signature
+
+F64 = npt.NDArray[np.float64]
+U64 = npt.NDArray[np.uint64]
+
+DIM = 15
+"""SimPoint's default."""
+
+
+def select(
+    row_start: U64,
+    dimension: U64,
+    value: F64,
+    *,
+    seed: int,
+    dim: int = DIM,
+    marker: str = "interval",
+    fixed_length: bool = True,
+    **options: Any,
+) -> tuple[Selection, F64]:
+    """The selection, and each slice's distance to its centroid.
+
+    The vectors' row s is `dimension[row_start[s]:row_start[s + 1]]` with `value`. One
+    representative a cluster unless `per_cluster` says otherwise; `marker` names the slices' ends.
+    Without `fixed_length` slices count by their length: in the clustering, and in weights and
+    multipliers, which then are shares of all instructions and ratios of instructions (Hamerly et
+    al., "SimPoint 3.0", section 4: variable length intervals).
+    """
+    settings = with_options(**{"per_cluster": 1, "ends": False, **options})
+    signature = frequency_signature(row_start, dimension, value, seed=seed, dim=dim)
+    mass = None if fixed_length else signature.extent * len(signature)
+    choice, distance = choose_with_distances(signature, settings, seed, mass)
+    if not fixed_length:
+        choice = _by_length(choice, signature.extent)
+    selection = Selection(
+        method="simpoint",
+        parameters={
+            **parameters(signature.parameters, settings),
+            "fixed_length": fixed_length,
+        },
+        seed=seed,
+        representatives=representatives(choice, lambda row: Marker(marker, row + 1)),
+        labels=choice.labels,
+        covered=choice.covered,
+        scores=choice.report(),
+        summary={"slices": len(signature), "instructions": float(signature.instructions.sum())},
+    )
+    return selection, distance
+
+
+def _by_length(choice: Choice, extent: F64) -> Choice:
+    """Weights and multipliers by length: a representative stands for its share of its cluster's."""
+    kept = choice.labels >= 0
+    of_cluster = np.bincount(choice.labels[kept], extent[kept])
+    slices = np.bincount(choice.labels[kept])
+    own = choice.picks
+    share = own.stands_for / slices[own.cluster] * of_cluster[own.cluster]
+    length = np.maximum(extent[own.slice], 1e-300)
+    return replace(
+        choice,
+        weight=share,
+        multiplier=share / length / of_cluster.sum(),
+        covered=float(of_cluster.sum()),
+    )

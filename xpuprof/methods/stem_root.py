@@ -1,0 +1,128 @@
+"""STEM+ROOT: hierarchical clustering of kernel times with a statistical error bound.
+
+Chung, Na, Kang, Kim: "Swift and Trustworthy Large-Scale GPU Simulation with Fine-Grained Error
+Modeling and Hierarchical Clustering", MICRO 2025. Equation numbers are the paper's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof.clustering.one_dimension import Sorted, compress, k_means
+from xpuprof.errors import InputError
+from xpuprof.estimation import stratified
+from xpuprof.estimation.stratified import Strata, joint_sizes, single_size
+from xpuprof.methods.profile import SliceProfile
+from xpuprof.selection.selection import Selection
+
+F64 = npt.NDArray[np.float64]
+Part = tuple[int, int, int]
+"""A cluster of one group's distinct times, [low, high), and its sample size."""
+Split = Callable[[Sorted], list[Part]]
+
+BASIS = "STEM+ROOT, Eq. 4 and Theorem 3.1: central limit theorem over strata of slice times"
+
+
+def select(
+    profile: SliceProfile,
+    *,
+    seed: int = 0,
+    epsilon: float = 0.05,
+    confidence: float = 0.95,
+    k: int = 2,
+    sizes: str = "split",
+) -> Selection:
+    """Select slices so that the total time is within `epsilon` at `confidence`.
+
+    `epsilon`: error bound, a fraction (the paper's default 0.05). `k`: clusters of one split
+    (paper: 2). `sizes`: "split" keeps for every cluster the size that the split which made it gave
+    (Eq. 6 over that split's clusters; the union of all is bounded by Theorem 3.1), as the authors'
+    program does; "joint" solves Eq. 6 once over all clusters, which measures less and uses the
+    bound up. Slices are drawn with replacement (section 3.5). Raises NeedsError without times.
+    """
+    times = profile.require_times("stem-root")
+    stratified.check_bound(epsilon)
+    if k < 2:
+        raise InputError(f"k is the number of clusters of a split and at least 2, not {k}")
+    if sizes not in ("split", "joint"):
+        raise InputError(f"sizes is split or joint, not {sizes!r}")
+    z = stratified.z_score(confidence)
+    groups = profile.groups(grid=False)
+    strata, wanted = split_groups(groups, times, lambda data: root(data, epsilon, z, k))
+    if sizes == "joint":
+        wanted = joint_sizes(strata.size, strata.mean, strata.sigma, epsilon, z)
+    return stratified.select(
+        profile,
+        strata,
+        wanted,
+        method="stem-root",
+        parameters={"epsilon": epsilon, "confidence": confidence, "k": k, "sizes": sizes},
+        seed=seed,
+        replacement=True,
+        basis=BASIS,
+        confidence=confidence,
+    )
+
+
+def root(data: Sorted, epsilon: float, z: float, k: int = 2) -> list[Part]:
+    """ROOT (section 3.4): the clusters of one kernel's times, with their sample sizes.
+
+    A cluster is split while that lowers the measured time: tau_old = m mean > tau_new = sum m_i
+    mean_i (Eq. 8, the m_i from Eq. 6 over the parts). m is Eq. 7's for the kernel as a whole and,
+    for a part, what the split that made it allotted.
+    """
+    _, mean, sigma = data.moments()
+    parts: list[Part] = []
+    pending = [(0, len(data), single_size(mean, sigma, epsilon, z), mean)]
+    while pending:
+        low, high, m, mean = pending.pop()
+        cuts = k_means(data, low, high, k)
+        moments = [data.moments(*part) for part in pairwise(cuts)]
+        number, means, sigmas = (np.array(column) for column in zip(*moments, strict=True))
+        sizes = joint_sizes(number, means, sigmas, epsilon, z)
+        if len(cuts) > 2 and m * mean > float(np.dot(sizes, means)):
+            # Last in, first out: the leftmost part next, so that the parts come in order.
+            split = zip(cuts[:-1], cuts[1:], sizes.tolist(), means.tolist(), strict=True)
+            pending.extend(reversed(list(split)))
+        else:
+            parts.append((low, high, m))
+    return parts
+
+
+def split_groups(
+    groups: npt.NDArray[np.int32], times: F64, split: Split
+) -> tuple[Strata, npt.NDArray[np.int64]]:
+    """Strata made by splitting each group's times, and their sample sizes.
+
+    Memory: the order (4 bytes a slice up to 2^31) and one group's sorted times at a time.
+    """
+    narrow = groups.astype(np.int16) if groups.max() < 2**15 else groups
+    # A stable sort of 16-bit keys is numpy's radix sort: linear.
+    order: stratified.Rows = np.argsort(narrow, kind="stable")
+    if len(groups) < 2**31:
+        order = order.astype(np.int32)
+    counts = np.bincount(groups)
+    sizes: list[int] = []
+    means: list[float] = []
+    sigmas: list[float] = []
+    wanted: list[int] = []
+    at = 0
+    for count in counts[counts > 0].tolist():
+        rows = order[at : at + count]
+        own = times[rows]
+        by_time = np.argsort(own)
+        order[at : at + count] = rows[by_time]
+        data = compress(own[by_time])
+        for low, high, m in split(data):
+            number, mean, sigma = data.moments(low, high)
+            sizes.append(number)
+            means.append(mean)
+            sigmas.append(sigma)
+            wanted.append(m)
+        at += count
+    start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return Strata(order, start, np.array(means), np.array(sigmas)), np.array(wanted)

@@ -1,0 +1,128 @@
+"""TBPoint: hierarchical clustering of kernel launches.
+
+Huang, Nai, Kim, Lee: "TBPoint: Reducing Simulation Time for Large-Scale GPGPU Kernels", IPDPS 2014;
+inter-launch sampling. The threshold, which the paper tunes by hand, is swept as in PKA's comparison
+(MICRO 2021, section 5.1): 20 values from 0.01 to 0.2, and the coarsest clustering whose error is
+below the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+from scipy.cluster.hierarchy import fcluster, linkage
+
+from xpuprof.methods import one_each
+from xpuprof.methods.profile import SliceProfile
+from xpuprof.selection.selection import Selection
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+
+THRESHOLDS = tuple(round(0.01 * i, 2) for i in range(20, 0, -1))
+MOST_POINTS = 5000
+"""Hierarchical clustering is quadratic: 5,000 points are 100 MB of distances."""
+BASIS = (
+    "TBPoint has no theory of its error: the threshold is chosen so that the profiled error is "
+    "below the target"
+)
+_MEMORY = (
+    ("gld_request", "gst_request"),
+    ("smsp__inst_executed_op_global_ld.sum", "smsp__inst_executed_op_global_st.sum"),
+    ("global_load_transactions", "global_store_transactions"),
+    ("global_loads", "global_stores"),
+)
+
+
+def select(
+    profile: SliceProfile,
+    *,
+    seed: int = 0,
+    target: float = 0.05,
+    thresholds: tuple[float, ...] = THRESHOLDS,
+) -> Selection:
+    """Select one launch a cluster, the nearest to its centre.
+
+    Deterministic: `seed` is only recorded. Time is projected by instructions (launches of a cluster
+    run at one IPC). Raises NeedsError without times or instruction counts.
+    """
+    times = profile.require_times("tbpoint")
+    rows = one_each.kernel_rows(profile)
+    instructions = profile.require_instructions("tbpoint")[rows]
+    points, inverse, cell = merged(features(profile, rows, instructions))
+    tree = linkage(points, method="complete") if len(points) > 1 else None
+
+    def clusterings() -> Iterator[tuple[float, I64, I64, float]]:
+        for threshold in sorted(thresholds, reverse=True):
+            groups = np.zeros(len(points), dtype=np.int64)
+            if tree is not None:
+                groups = fcluster(tree, threshold, criterion="distance")
+            labels = one_each.dense(groups[inverse])
+            chosen = _nearest(labels, points[inverse])
+            own = np.where(instructions[chosen] > 0.0, instructions[chosen], 1.0)
+            work = np.bincount(labels, weights=instructions) / own
+            yield threshold, labels, chosen, float(np.dot(times[rows[chosen]], work))
+
+    threshold, labels, chosen, errors = one_each.least_error(
+        clusterings(), float(times[rows].sum()), target
+    )
+    return one_each.select(
+        profile,
+        rows,
+        labels,
+        chosen,
+        method="tbpoint",
+        parameters={"target": target, "threshold": threshold, "cell": cell},
+        seed=seed,
+        basis=BASIS,
+        work=instructions,
+        scores={"errors": errors},
+    )
+
+
+def features(profile: SliceProfile, rows: I64, instructions: F64) -> F64:
+    """Inter-launch feature vector, each part over its mean: size (instructions), instructions a
+    warp (control flow divergence), memory requests an instruction (memory divergence) and the CTA
+    size, as far as the profile has them."""
+    parts = [instructions]
+    metrics = profile.metrics
+    if "warps" in metrics:
+        warps = profile.checked("warps")[rows]
+        parts.append(instructions / np.maximum(warps, 1.0))
+    for loads, stores in _MEMORY:
+        if loads in metrics and stores in metrics:
+            requests = profile.checked(loads)[rows] + profile.checked(stores)[rows]
+            parts.append(requests / np.maximum(instructions, 1.0))
+            break
+    if "thread_cov" in metrics:
+        parts.append(profile.checked("thread_cov")[rows])
+    table = np.column_stack(parts)
+    mean = table.mean(axis=0)
+    return table / np.where(mean > 0.0, mean, 1.0)
+
+
+def merged(table: F64) -> tuple[F64, I64, float]:
+    """Distinct points, the point of each row, and the cell size they were rounded to (0: exact).
+
+    More points than the quadratic clustering carries are first merged on a grid, which doubles
+    until they are few enough.
+    """
+    cell = 0.0
+    rounded = table
+    while True:
+        points, inverse = np.unique(rounded, axis=0, return_inverse=True)
+        if len(points) <= MOST_POINTS:
+            return points, inverse, cell
+        cell = cell * 2.0 if cell else min(THRESHOLDS) / 10.0
+        rounded = np.round(table / cell) * cell
+
+
+def _nearest(labels: I64, points: F64) -> I64:
+    size = np.bincount(labels).astype(np.float64)
+    centre = np.column_stack([np.bincount(labels, weights=column) for column in points.T])
+    mean = centre / size[:, None]
+    distance = ((points - mean[labels]) ** 2).sum(axis=1)
+    order = np.lexsort((np.arange(len(labels)), distance, labels))
+    return order[np.flatnonzero(np.diff(labels[order], prepend=-1))]

@@ -1,0 +1,407 @@
+"""xpu-stem: the least measured time for an error bound, over all slices at once.
+
+Ours. STEM+ROOT (MICRO 2025) splits kernel by kernel, one greedy step after the other, samples with
+replacement and must measure every kernel name at least once. Here
+
+- strata are searched over the whole run: a stratum may hold several kernels (or clusters of XPU-BBV
+  vectors), when measuring a few of their slices for all of them is cheaper than measuring each;
+- sizes and strata are chosen together: for a price lambda of variance, the cheapest pruning of a
+  tree of splits minimises sum m mu + lambda x variance; the smallest lambda whose strata meet the
+  bound gives the answer (Lagrange relaxation of STEM+ROOT's Problem 1);
+- slices are drawn without replacement, so a stratum that is measured whole adds no error;
+- the bound is checked by drawing from the profiled times, as a few samples are no normal error;
+- an estimate is to hold for other metrics and machines, where kernels speed up unequally: the
+  variance is the one anticipated when every group's time moves independently by a coefficient of
+  variation `rho` (anticipated variance: Särndal, Swensson, Wretman, Model Assisted Survey Sampling,
+  chapter 12), so that unlike kernels share a stratum only where it matters little.
+
+A random draw from strata is unbiased whatever the strata; that is where its interval comes from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof.clustering.one_dimension import Sorted, two_means
+from xpuprof.errors import InputError
+from xpuprof.estimation import stratified
+from xpuprof.methods.profile import SliceProfile
+from xpuprof.selection.selection import Selection
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+
+RHO = 0.03
+STEPS = 40
+"""Bisections of lambda's logarithm: far below rounding of sizes."""
+DRAWS = 4000
+"""Simulated draws: the 95 % quantile is then known to about 2 % of itself."""
+MANY = 30
+TRIES = 8
+BOUNDARIES = 256
+"""Candidate cuts of the dynamic programme: its table has their square."""
+BASIS = (
+    "stratified sampling without replacement over the whole run; quantile of the error simulated "
+    "from the profiled times"
+)
+
+
+def select(
+    profile: SliceProfile,
+    *,
+    seed: int = 0,
+    epsilon: float = 0.05,
+    confidence: float = 0.95,
+    rho: float = RHO,
+) -> Selection:
+    """Select slices so that the total time is within `epsilon` at `confidence`.
+
+    `epsilon`: error bound, a fraction. `rho`: coefficient of variation by which the time of one
+    group (XPU-BBV cluster, else kernel name and grid) may move against the others'; 0 trusts the
+    profiled times. Raises NeedsError without times.
+    """
+    times = profile.require_times("xpu-stem")
+    stratified.check_bound(epsilon)
+    if rho < 0.0:
+        raise InputError(f"rho is a coefficient of variation and not negative, not {rho:g}")
+    z = stratified.z_score(confidence)
+    groups = profile.clusters(seed) if profile.clusters else profile.groups(grid=True)
+    pool, pair = distinct(groups, times)
+    leaves, bound, quantile = within(pool, epsilon, confidence, z, rho)
+    stratum = np.empty(len(pool.values), dtype=np.int32)
+    for number, part in enumerate(leaves):
+        stratum[part.node.own] = number
+    return stratified.select(
+        profile,
+        stratified.from_labels(stratum[pair], times),
+        np.array([part.size for part in leaves]),
+        method="xpu-stem",
+        parameters={"epsilon": epsilon, "confidence": confidence, "rho": rho},
+        seed=seed,
+        replacement=False,
+        basis=BASIS,
+        confidence=confidence,
+        scores={"error_bound": bound, "quantile": quantile},
+    )
+
+
+def within(
+    pool: Pool, epsilon: float, confidence: float, z: float, rho: float
+) -> tuple[list[Leaf], float, float]:
+    """Strata whose simulated error stays below `epsilon` in `confidence` of the draws.
+
+    Also that quantile of the error, relative to the total, and over its standard deviation. With a
+    few samples in all the error is not normal, so the times, which are known, are drawn from
+    DRAWS times; while the quantile is above the bound the strata are searched again for a variance
+    that is smaller in proportion.
+    """
+    total = float(np.dot(pool.values, pool.counts))
+    limit = (epsilon * total / z) ** 2
+    for _ in range(TRIES):
+        leaves = cheapest(pool, limit, rho)
+        error = simulate(leaves)
+        bound = float(np.quantile(np.abs(error), confidence)) / total
+        if bound <= epsilon:
+            break
+        limit *= 0.9 * (epsilon / bound) ** 2
+    deviation = float(error.std())
+    return leaves, bound, bound * total / deviation if deviation > 0.0 else z
+
+
+def simulate(leaves: list[Leaf]) -> F64:
+    """DRAWS errors of the estimated total, in the unit of the times.
+
+    Draws are with replacement, shrunk by the finite-population factor, which has the variance of
+    drawing without; a stratum of many samples is drawn from the normal distribution.
+    """
+    rng = np.random.default_rng(0)
+    error = np.zeros(DRAWS)
+    for part in leaves:
+        node, size = part.node, part.size
+        if size >= node.number or node.variance == 0.0:
+            continue
+        shrink = math.sqrt((node.number - size) / (node.number - 1))
+        if size >= MANY:
+            mean = rng.normal(0.0, math.sqrt(node.variance / size), DRAWS)
+        else:
+            share = np.cumsum(node.pool.counts[node.own]) / node.number
+            picked = np.searchsorted(share, rng.random((DRAWS, size)), side="right")
+            picked = np.minimum(picked, len(share) - 1)
+            mean = node.pool.values[node.own][picked].mean(axis=1) - node.mean
+        error += node.number * shrink * mean
+    return error
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Distinct (group, time) pairs, ascending by time, with their numbers of slices."""
+
+    values: F64
+    counts: I64
+    group: I64
+
+
+def distinct(groups: I32, times: F64) -> tuple[Pool, I64]:
+    """The distinct pairs, and the pair of each slice."""
+    order = np.lexsort((groups, times))
+    value, group = times[order], groups[order]
+    new = np.empty(len(order), dtype=bool)
+    new[0] = True
+    new[1:] = (value[1:] != value[:-1]) | (group[1:] != group[:-1])
+    pair = np.empty(len(order), dtype=np.int64)
+    pair[order] = np.cumsum(new) - 1
+    first = np.flatnonzero(new)
+    counts = np.diff(np.append(first, len(order)))
+    return Pool(value[first], counts, group[first].astype(np.int64)), pair
+
+
+@dataclass(eq=False)
+class Node:
+    """A set of pairs, with what its cost depends on. Splits are made when first asked for."""
+
+    pool: Pool
+    own: I64
+    """Its pairs, ascending by time."""
+    number: int = 0
+    mean: float = 0.0
+    variance: float = 0.0
+    """Population variance of the times."""
+    mixture: float = 0.0
+    """E[t^2] - sum_g (p_g mu_g)^2: what a unit of rho^2 adds to the anticipated variance."""
+    _splits: list[tuple[Node, Node]] | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, pool: Pool, own: I64) -> Node:
+        """The node of these pairs."""
+        values, counts = pool.values[own], pool.counts[own]
+        number = int(counts.sum())
+        mean = float(np.dot(values, counts) / number)
+        spread = values - mean
+        variance = float(np.dot(spread * spread, counts) / number)
+        _, group = np.unique(pool.group[own], return_inverse=True)
+        share = np.bincount(group, weights=values * counts) / number
+        mixture = variance + mean * mean - float(np.dot(share, share))
+        return cls(pool, own, number, mean, variance, max(mixture, 0.0))
+
+    def splits(self) -> list[tuple[Node, Node]]:
+        """The ways to split it in two: by time, and its groups by their mean times."""
+        if self._splits is None:
+            self._splits = []
+            if len(self.own) > 1:
+                if self.variance > 0.0:
+                    self._splits.append(self._by_time())
+                by_group = self._by_group()
+                if by_group is not None:
+                    self._splits.append(by_group)
+        return self._splits
+
+    def _by_time(self) -> tuple[Node, Node]:
+        data = Sorted(
+            self.pool.values[self.own], self.pool.counts[self.own], np.array([self.number])
+        )
+        cut = two_means(data, 0, len(self.own))
+        return Node.of(self.pool, self.own[:cut]), Node.of(self.pool, self.own[cut:])
+
+    def _by_group(self) -> tuple[Node, Node] | None:
+        _, group = np.unique(self.pool.group[self.own], return_inverse=True)
+        counts = np.bincount(group, weights=self.pool.counts[self.own])
+        if len(counts) < 2:
+            return None
+        sums = np.bincount(group, weights=self.pool.values[self.own] * self.pool.counts[self.own])
+        mean = sums / counts
+        order = np.argsort(mean, kind="stable")
+        data = Sorted(mean[order], counts[order].astype(np.int64), np.array([self.number]))
+        cut = two_means(data, 0, len(order)) if mean[order[0]] < mean[order[-1]] else 1
+        left = np.zeros(len(order), dtype=bool)
+        left[order[:cut]] = True
+        return (
+            Node.of(self.pool, self.own[left[group]]),
+            Node.of(self.pool, self.own[~left[group]]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """A stratum: `size` slices are drawn, which leaves `variance` of the estimated total."""
+
+    node: Node
+    size: int
+    variance: float
+    cost: float
+    """size x mean + lambda x variance."""
+
+
+def leaf(node: Node, price: float, rho: float) -> Leaf:
+    """The node as a stratum with its best size: m = sqrt(lambda / mu) N S, rounded either way.
+
+    S^2 = N / (N - 1) x anticipated variance; variance of the total: N^2 S^2 (1 / m - 1 / N)
+    (Cochran, Sampling Techniques, theorem 2.2).
+    """
+    number, mean = node.number, node.mean
+    if number == 1:
+        return Leaf(node, 1, 0.0, mean)
+    anticipated = node.variance + rho * rho * node.mixture
+    unit = number * number * anticipated * number / (number - 1)
+    if price == math.inf:
+        return Leaf(node, number, 0.0, math.inf)
+    wanted = math.sqrt(price * unit / mean) if mean > 0.0 else 1.0
+    best: Leaf | None = None
+    for size in (math.floor(wanted), math.ceil(wanted)):
+        size = min(max(size, 1), number)
+        variance = unit * (1.0 / size - 1.0 / number)
+        cost = size * mean + price * variance
+        if best is None or cost < best.cost:
+            best = Leaf(node, size, variance, cost)
+    assert best is not None
+    return best
+
+
+def prune(root: Node, price: float, rho: float) -> list[Leaf]:
+    """The cheapest strata among the root's splits of splits.
+
+    Of the ways to split a node the one with the cheaper halves is followed; a split that cannot pay
+    however often its halves are split again (each part costs at least one slice, and the parts'
+    means add up to at least the halves') is not followed at all.
+    """
+    whole = leaf(root, price, rho)
+    if whole.cost <= root.mean:
+        return [whole]
+    best = None
+    for halves in root.splits():
+        cost = sum(leaf(half, price, rho).cost for half in halves)
+        if whole.cost > sum(half.mean for half in halves) and (best is None or cost < best[0]):
+            best = (cost, halves)
+    if best is None:
+        return [whole]
+    parts = [part for half in best[1] for part in prune(half, price, rho)]
+    return parts if sum(part.cost for part in parts) < whole.cost else [whole]
+
+
+class Intervals:
+    """The other family of strata: intervals of time over all groups, found by dynamic programming.
+
+    The tree's splits are locally best; over at most BOUNDARIES candidate cuts this is the optimum
+    for a price. Moments of every interval come from cumulated sums, the mixture from the Gram
+    matrix of the groups' cumulated sums.
+    """
+
+    def __init__(self, root: Node) -> None:
+        pool = root.pool
+        self._root = root
+        self._cuts = _candidates(pool)
+        number = np.concatenate([[0.0], np.cumsum(pool.counts, dtype=np.float64)])[self._cuts]
+        # Shifted by the mean, so that differences of sums of squares stay exact.
+        shifted = pool.values - root.mean
+        first = np.concatenate([[0.0], np.cumsum(shifted * pool.counts)])[self._cuts]
+        second = np.concatenate([[0.0], np.cumsum(shifted * shifted * pool.counts)])[self._cuts]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            self._number = number[None, :] - number[:, None]
+            offset = (first[None, :] - first[:, None]) / self._number
+            square = (second[None, :] - second[:, None]) / self._number
+            self._mean = np.maximum(offset + root.mean, 0.0)
+            self._variance = np.maximum(square - offset * offset, 0.0)
+            self._mixture = self._variance + self._mean**2 - self._gram() / self._number**2
+        self._mixture = np.maximum(self._mixture, 0.0)
+
+    def _gram(self) -> F64:
+        """Sum over groups of (the group's time in the interval)^2."""
+        pool = self._root.pool
+        _, group = np.unique(pool.group, return_inverse=True)
+        part = np.searchsorted(self._cuts, np.arange(len(group)), side="right") - 1
+        sums = np.zeros((len(self._cuts), int(group.max()) + 1))
+        np.add.at(sums, (part, group), pool.values * pool.counts)
+        before = np.concatenate([np.zeros((1, sums.shape[1])), np.cumsum(sums, axis=0)[:-1]])
+        inner = before @ before.T
+        own = np.diag(inner)
+        result: F64 = np.maximum(own[None, :] + own[:, None] - 2.0 * inner, 0.0)
+        return result
+
+    def best(self, price: float, rho: float) -> list[Leaf]:
+        """The cheapest partition of the run into intervals."""
+        cost = self._costs(price, rho)
+        count = len(self._cuts)
+        total = np.full(count, np.inf)
+        total[0] = 0.0
+        back = np.zeros(count, dtype=np.int64)
+        for end in range(1, count):
+            through = total[:end] + cost[:end, end]
+            back[end] = int(np.argmin(through))
+            total[end] = through[back[end]]
+        leaves = []
+        end = count - 1
+        while end:
+            begin = int(back[end])
+            own = np.arange(self._cuts[begin], self._cuts[end])
+            leaves.append(leaf(Node.of(self._root.pool, own), price, rho))
+            end = begin
+        return leaves[::-1]
+
+    def _costs(self, price: float, rho: float) -> F64:
+        number, mean = self._number, self._mean
+        with np.errstate(divide="ignore", invalid="ignore"):
+            unit = number**3 * (self._variance + rho * rho * self._mixture)
+            unit /= np.maximum(number - 1.0, 1.0)
+            wanted = np.sqrt(price * unit / mean)
+            low = np.minimum(np.maximum(np.floor(wanted), 1.0), number)
+            high = np.minimum(low + 1.0, number)
+            costs = [
+                size * mean + price * unit * np.maximum(1.0 / size - 1.0 / number, 0.0)
+                for size in (low, high)
+            ]
+        result: F64 = np.minimum(*costs)
+        return result
+
+
+def _candidates(pool: Pool) -> I64:
+    """Cut positions [0, ..., pairs]: evenly spread over slices and over time, and the wide gaps."""
+    pairs = len(pool.values)
+    if pairs <= BOUNDARIES:
+        return np.arange(pairs + 1)
+    share = BOUNDARIES // 3
+    grid = (np.arange(share) + 0.5) / share
+    chosen = [
+        np.searchsorted(np.cumsum(weight) / weight.sum(), grid)
+        for weight in (pool.counts.astype(np.float64), pool.values * pool.counts)
+    ]
+    gaps = np.diff(pool.values) / np.maximum(pool.values[1:], 1e-300)
+    chosen.append(np.argsort(-gaps, kind="stable")[:share] + 1)
+    return np.unique(np.concatenate([[0, pairs], *chosen]))
+
+
+def cheapest(pool: Pool, limit: float, rho: float) -> list[Leaf]:
+    """Strata whose variance is at most `limit` (seconds squared), for the least measured time."""
+    root = Node.of(pool, np.arange(len(pool.values)))
+    intervals = Intervals(root)
+    by_tree = _search(lambda price: prune(root, price, rho), root, limit)
+    by_interval = _search(lambda price: intervals.best(price, rho), root, limit)
+    return min((by_tree, by_interval), key=_time)
+
+
+def _search(strata: Callable[[float], list[Leaf]], root: Node, limit: float) -> list[Leaf]:
+    """The cheapest strata, over prices, that meet the limit.
+
+    Everything measured has no variance, so a price that is high enough always meets it.
+    """
+    total = root.number * root.mean
+    low, high = math.log(1e-3 * root.mean / limit), math.log(1e3 * total / limit)
+    best = [leaf(root, math.inf, 0.0)]
+    for _ in range(STEPS):
+        middle = (low + high) / 2.0
+        found = strata(math.exp(middle))
+        if sum(part.variance for part in found) <= limit:
+            high = middle
+            if _time(found) < _time(best):
+                best = found
+        else:
+            low = middle
+    return best
+
+
+def _time(parts: list[Leaf]) -> float:
+    return sum(part.size * part.node.mean for part in parts)

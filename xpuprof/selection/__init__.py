@@ -1,0 +1,1 @@
+"""What every method returns: weighted representatives with their markers, and the file of them."""

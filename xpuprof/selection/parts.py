@@ -1,0 +1,141 @@
+"""Selections over several processes: put together from one a process, and taken apart again.
+
+A selection of several processes numbers its slices on from process to process, in the order of
+`identity["processes"]`. Its clusters may be shared by processes (one selection over the whole job)
+or not (one selection a process); either way the multipliers project the sum of all processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof.errors import InputError
+from xpuprof.selection.file import write_selection
+from xpuprof.selection.selection import Selection
+from xpuprof.trace.run_lengths import decode_runs, encode_runs
+
+EACH = "each"
+"""`parameters["processes"]` of a selection that was made a process at a time."""
+
+
+def slices_by_process(selection: Selection) -> list[int]:
+    """How many slices each process of the selection has; raises InputError when they do not add up
+    to the selection's."""
+    processes = selection.identity.get("processes")
+    if not processes:
+        return [selection.slices]
+    lengths = [int(process["slices"]) for process in processes]
+    if sum(lengths) != selection.slices or min(lengths) < 1:
+        raise InputError(
+            f"the selection names {selection.slices} slices but its processes have "
+            f"{sum(lengths)}: make it again with `xpuprof select RUN`"
+        )
+    return lengths
+
+
+def write_parts(selection: Selection, folder: Path, force: bool = False) -> None:
+    """Write selection-<process>.json into `folder` for each process of a selection that was made a
+    process at a time. Raises as `write_selection`."""
+    for number, process in enumerate(selection.identity.get("processes", [])):
+        path = folder / f"selection-{process['label']}.json"
+        write_selection(part(selection, number), path, force)
+
+
+def joined(parts: Sequence[Selection]) -> Selection:
+    """One selection from one a process, in order. Clusters stay apart; a representative's weight
+    becomes its share of the whole job. `identity` is left to the caller."""
+    slices = sum(part.slices for part in parts)
+    representatives, labels = [], []
+    first, cluster = 0, 0
+    for number, part in enumerate(parts):
+        share = part.slices / slices
+        representatives += [
+            replace(
+                r,
+                slice=first + r.slice,
+                cluster=cluster + r.cluster,
+                weight=r.weight * share,
+                process=number,
+            )
+            for r in part.representatives
+        ]
+        labels.append(np.where(part.labels >= 0, part.labels + cluster, -1))
+        first += part.slices
+        cluster += int(part.labels.max()) + 1
+    return Selection(
+        method=parts[0].method,
+        parameters={**parts[0].parameters, "processes": EACH},
+        seed=parts[0].seed,
+        representatives=tuple(representatives),
+        labels=np.concatenate(labels).astype(np.int32),
+        covered=float(sum(part.covered * part.slices for part in parts)) / slices,
+        scores={
+            "clusters": sum(part.k for part in parts),
+            **({"basis": parts[0].no_interval} if parts[0].no_interval else {}),
+        },
+        summary=_added_up([part.summary for part in parts]),
+    )
+
+
+def part(selection: Selection, number: int) -> Selection:
+    """The selection's share of one process, whose slices it numbers from 0; it may be without
+    representatives. Where clusters are shared its multipliers are still the job's. Its
+    `summary["regions_before"]` are the representatives of the processes before it."""
+    lengths = slices_by_process(selection)
+    first, size = sum(lengths[:number]), lengths[number]
+    own = [r for r in selection.representatives if first <= r.slice < first + size]
+    labels: npt.NDArray[np.int32] = selection.labels[first : first + size]
+    shift, scale = 0, 1.0
+    if selection.parameters.get("processes") == EACH:
+        shift, scale = int(labels[labels >= 0].min(initial=0)), selection.slices / size
+    return replace(
+        selection,
+        representatives=tuple(
+            replace(
+                r,
+                slice=r.slice - first,
+                cluster=r.cluster - shift,
+                weight=r.weight * scale,
+                process=0,
+            )
+            for r in own
+        ),
+        labels=np.where(labels >= 0, labels - shift, -1).astype(np.int32),
+        covered=float(np.mean(labels >= 0)),
+        identity=_identity(selection.identity, number, first, size),
+        summary={"regions_before": sum(r.slice < first for r in selection.representatives)},
+    )
+
+
+def first_region(selection: Selection) -> int:
+    """The number of the selection's first representative, from 1; a part of a job's selection goes
+    on with the job's numbers, by which `xpuprof estimate` takes results."""
+    return int(selection.summary.get("regions_before", 0)) + 1
+
+
+def _identity(identity: Mapping[str, Any], number: int, first: int, size: int) -> dict[str, Any]:
+    """That of one process; `of` says of how many."""
+    own = dict(identity)
+    processes = identity.get("processes") or [{}]
+    own["processes"], own["of"] = [processes[number]], len(processes)
+    if sequence := identity.get("sequence"):
+        codes = decode_runs(sequence["order"])[first : first + size]
+        used, order = np.unique(codes, return_inverse=True)
+        own["sequence"] = {
+            "digest": processes[number].get("digest", ""),
+            "kinds": [sequence["kinds"][code] for code in used.tolist()],
+            "order": encode_runs(order),
+        }
+    return own
+
+
+def _added_up(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Counts of all processes together (kernels of the same name are counted in each)."""
+    names = [n for n, v in summaries[0].items() if isinstance(v, int | float)]
+    return {name: sum(summary.get(name, 0) for summary in summaries) for name in names}

@@ -1,0 +1,139 @@
+"""Times that lie in other run directories than the profile: `profile` and `time` of one program, or
+what the ranks of a job wrote one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof.errors import InputError
+from xpuprof.trace.imported import ImportedSlices
+from xpuprof.trace.processes import Job, Key, job_of
+from xpuprof.trace.run import Run
+from xpuprof.trace.slice_times import slice_times
+from xpuprof.trace.tables import Execution
+
+F64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """What times are wanted for: the processes in the order of the slices, and what of their
+    programs was recorded where."""
+
+    name: str
+    keys: tuple[Key, ...]
+    window: str
+    arguments: tuple[str, ...]
+    host: str
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """`times`: float64[repeats, slices], seconds, from the timer `runs`; `doubts`: what differs
+    between profile and timer runs without making them another program, one sentence each."""
+
+    times: F64
+    runs: tuple[Execution, ...]
+    doubts: tuple[str, ...]
+
+
+def profiled(run: Run, job: Job) -> Profiled:
+    """The profile of a run directory."""
+    window = job.processes[0].window
+    arguments = tuple(map(str, run.manifest["argv"]))
+    host = str(run.manifest["machine"].get("host", ""))
+    return Profiled(str(run.path), job.keys, window.spec if window else "", arguments, host)
+
+
+def join(wanted: Profiled, folders: Sequence[Path]) -> Joined:
+    """The times of the profile's slices, from the timer runs in `folders`.
+
+    A process is found by its rank, where it has one, and must have launched what was profiled: the
+    same kernels of the same device programs, in order, with the same grids. Every process needs as
+    many repeats as the others; more are left out. Raises InputError when a folder holds no timer
+    run, one of another window, or of a process that is not in the profile or launched something
+    else, and when a process has no times at all.
+    """
+    found: list[list[F64]] = [[] for _ in wanted.keys]
+    doubts: list[str] = []
+    runs: list[Execution] = []
+    for folder in folders:
+        run = Run.open(folder)
+        if ImportedSlices.present(run.path) or not run.times:
+            raise InputError(
+                f"{folder} holds no timer run; make one with: xpuprof time -o DIR -- ./app args"
+            )
+        doubts += _differences(wanted, run)
+        runs += run.times
+        for execution in run.times:
+            job = job_of(execution)
+            _require_window(wanted, job, folder)
+            taken: set[int] = set()
+            for key, process in zip(job.keys, job.processes, strict=True):
+                place = _place(wanted, key, taken, folder)
+                taken.add(place)
+                found[place].append(slice_times(execution, process, own=job.several))
+    for key, times in zip(wanted.keys, found, strict=True):
+        if not times:
+            raise InputError(
+                f"--times: no timer run of {key.label} of {wanted.name}; name the folders of all "
+                "ranks"
+            )
+    repeats = min(len(times) for times in found)
+    rows = [np.concatenate([times[i] for times in found]) for i in range(repeats)]
+    return Joined(np.stack(rows), tuple(runs), tuple(dict.fromkeys(doubts)))
+
+
+def _place(wanted: Profiled, key: Key, taken: set[int], folder: Path) -> int:
+    """Which of the wanted processes this one is."""
+    alone = len(wanted.keys) == 1
+    like = [i for i, k in enumerate(wanted.keys) if (alone or k.rank == key.rank)]
+    for i in like:
+        if i not in taken and wanted.keys[i].digest == key.digest:
+            return i
+    if not like:
+        raise InputError(
+            f"--times {folder} is of {key.label}, which has no part in {wanted.name}; leave it away"
+        )
+    other = wanted.keys[like[0]]
+    raise InputError(
+        f"--times {folder}: {key.label} launched another sequence of kernels than was profiled in "
+        f"{wanted.name} ({key.slices} slices, profiled: {other.slices}); time the same program "
+        "with the same input, or hold the selection against it with xpuprof validate"
+    )
+
+
+def _require_window(wanted: Profiled, job: Job, folder: Path) -> None:
+    window = job.processes[0].window
+    spec = window.spec if window else ""
+    if spec == wanted.window:
+        return
+    raise InputError(
+        f"--times {folder} is about {_part(spec)}, {wanted.name} about {_part(wanted.window)}; "
+        "time the same part (--window)"
+    )
+
+
+def _part(window: str) -> str:
+    return f"the window {window}" if window else "the whole program"
+
+
+def _differences(wanted: Profiled, run: Run) -> list[str]:
+    doubts = []
+    arguments = tuple(map(str, run.manifest["argv"]))
+    if wanted.arguments and arguments[1:] != wanted.arguments[1:]:
+        doubts.append(
+            f"{run.path} was timed with other arguments than were profiled: "
+            f"{' '.join(arguments)} (profiled: {' '.join(wanted.arguments)})"
+        )
+    host = str(run.manifest["machine"].get("host", ""))
+    if host != wanted.host:
+        doubts.append(f"{run.path} was timed on {host}, the profile was recorded on {wanted.host}")
+    if run.reason:
+        doubts.append(f"{run.path} is {run.status}: {run.reason}")
+    return doubts

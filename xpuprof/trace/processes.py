@@ -1,0 +1,176 @@
+"""The processes of an execution that slices are chosen from, as one table in an order that repeats.
+
+Processes are told apart by rank where a launcher (mpirun, srun, torchrun) gave them one. Others are
+told by what they launched, and those that launched the same by their order of creation in the
+process tree; numbers of processes never repeat. Processes without device work (launchers, shells,
+parents that only wait) are left out, unless no process has any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from xpuprof.errors import TraceError
+from xpuprof.selection.identity import launch_sequence
+from xpuprof.trace.slice_times import main_process, slice_times
+from xpuprof.trace.tables import Execution, Process
+
+F64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a process is known by in another execution: its rank, if any, and its launches."""
+
+    label: str
+    """For people, and for names of files: `rank0`, or `process0` in order of creation."""
+    rank: int | None
+    digest: str
+    slices: int
+
+    def as_json(self) -> dict[str, Any]:
+        """For `Selection.identity["processes"]`."""
+        return dict(vars(self))
+
+
+def keys_of(identity: Mapping[str, Any]) -> list[Key]:
+    """The processes of a selection; none when it is of a program of one process."""
+    return [Key(**row) for row in identity.get("processes", [])]
+
+
+def keys_of_table(slices: pd.DataFrame) -> tuple[Key, ...]:
+    """The processes of a slice table by its column `process`, whose rows lie together; none
+    without one."""
+    if "process" not in slices or not len(slices):
+        return ()
+    owners = slices["process"].to_numpy()
+    cuts = np.flatnonzero(owners[1:] != owners[:-1]) + 1
+    pieces = np.split(np.arange(len(slices)), cuts)
+    return tuple(
+        Key(f"process{i}", None, launch_sequence(slices.iloc[rows])["digest"], len(rows))
+        for i, rows in enumerate(pieces)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """The working processes of an execution, in order. One is the usual case; its slices then span
+    the whole execution. Each of several has its slices from its own start to its own end."""
+
+    execution: Execution
+    processes: tuple[Process, ...]
+
+    @property
+    def several(self) -> bool:
+        """Whether slices of more than one process are told apart."""
+        return len(self.processes) > 1
+
+    @cached_property
+    def keys(self) -> tuple[Key, ...]:
+        """One a process."""
+        labels = labels_of([process.rank for process in self.processes])
+        return tuple(
+            Key(label, p.rank, launch_sequence(p.slices)["digest"], len(p.slices))
+            for label, p in zip(labels, self.processes, strict=True)
+        )
+
+    @cached_property
+    def slices(self) -> pd.DataFrame:
+        """Slices of all processes one after the other, `slice` numbered on; of several with a
+        column `process`, its place in the job."""
+        if not self.several:
+            return self.processes[0].slices
+        tables = [p.slices.assign(process=i) for i, p in enumerate(self.processes)]
+        joined = pd.concat(tables, ignore_index=True)
+        return joined.assign(slice=np.arange(len(joined)))
+
+    @cached_property
+    def launches(self) -> pd.DataFrame:
+        """Launches of all processes, one after the other."""
+        return pd.concat([p.launches for p in self.processes], ignore_index=True)
+
+    def times(self) -> F64:
+        """float64[slices], seconds. Raises TraceError when a stamp is missing."""
+        own = self.several
+        return np.concatenate(
+            [slice_times(self.execution, process, own=own) for process in self.processes]
+        )
+
+
+def job_of(execution: Execution, like: Sequence[Key] = ()) -> Job:
+    """The job of an execution; with `like` in the order of those processes, which must be all.
+
+    Raises TraceError when one of them is missing, or others are there.
+    """
+    working = [process for process in execution.processes if len(process.launches)]
+    job = Job(execution, tuple(sorted(working, key=_place)) or (main_process(execution),))
+    if len(like) <= 1 and not job.several:
+        return job
+    found = matched(like, job.keys) if like else list(range(len(job.keys)))
+    if None in found or len(found) != len(job.keys):
+        raise TraceError(
+            f"{execution.name} had device work in {named(job.keys)}, where {named(like)} had it "
+            "in the execution that it is compared with; run the job with the same number of "
+            "processes"
+        )
+    return Job(execution, tuple(job.processes[i] for i in found if i is not None))
+
+
+def matched(wanted: Sequence[Key], found: Sequence[Key]) -> list[int | None]:
+    """For each of `wanted` the place of the same process in `found`, None when it is not there.
+
+    Within a rank (or without one) processes with equal launches go first, in order; the others
+    follow in order.
+    """
+    if len(wanted) == len(found) == 1:
+        return [0]
+    result: list[int | None] = [None] * len(wanted)
+    for exact in (True, False):
+        for place, key in enumerate(wanted):
+            if result[place] is None:
+                result[place] = next(
+                    (
+                        i
+                        for i, other in enumerate(found)
+                        if i not in result
+                        and other.rank == key.rank
+                        and (other.digest == key.digest or not exact)
+                    ),
+                    None,
+                )
+    return result
+
+
+def labels_of(ranks: Sequence[int | None]) -> list[str]:
+    """`rank3`; of several processes of a rank `rank3-0`, `rank3-1`; without ranks `process0`."""
+    labels = []
+    for place, rank in enumerate(ranks):
+        if rank is None:
+            labels.append(f"process{place}")
+        elif ranks.count(rank) == 1:
+            labels.append(f"rank{rank}")
+        else:
+            labels.append(f"rank{rank}-{ranks[:place].count(rank)}")
+    return labels
+
+
+def _place(process: Process) -> tuple[int, str, list[tuple[int, int]]]:
+    """Order of the job: by rank, then by creation in the process tree (parents first, then by the
+    start of the branch, which the kernel counts in ticks, then by number)."""
+    ancestry = (entry.split(":") for entry in process.meta.get("ancestry", "").split())
+    path = [(int(start), int(pid)) for pid, start in ancestry]
+    rank = -1 if process.rank is None else process.rank
+    return rank, process.meta.get("host", ""), path[::-1]
+
+
+def named(keys: Iterable[Key]) -> str:
+    """Labels for a sentence; the first four of many."""
+    labels = [key.label for key in keys]
+    return (", ".join(labels[:4]) + (", ..." if len(labels) > 4 else "")) or "one process"

@@ -1,0 +1,1 @@
+"""A selection held against measured times, on this machine or another."""

@@ -1,0 +1,200 @@
+"""Two runs of one program whose launch sequences differ, slice by slice.
+
+Autotuning, another vendor's library or another machine make a program launch a few kernels more or
+less. The longest common subsequence of (kernel, grid, work-group) gives the anchors; what lies
+between two anchors is matched again by kernel name alone, then by the bare function name (no
+parameters, template arguments or namespaces), then by the operator that launched it, where that is
+known: another vendor's library has other kernels for it. The order of the run is never broken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from xpuprof.selection.identity import KIND_COLUMNS, with_kind_columns
+
+I64 = npt.NDArray[np.int64]
+
+LEVELS = ("kernel and grid", "kernel", "function", "operator")
+"""What a pair of matched slices has in common, from the closest."""
+
+_BITS = 1 << 31
+"""A table of a x b bits above this (256 MiB) is split (Hirschberg) instead of stored."""
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """`match[i]` is the slice of B that slice i of A is, -1 when B has none.
+
+    `level[i]` indexes LEVELS (-1 unmatched); `slices_b` is the number of slices of B.
+    """
+
+    match: I64
+    level: npt.NDArray[np.int8]
+    slices_b: int
+
+    @property
+    def same(self) -> bool:
+        """Both runs have the same sequence."""
+        return len(self.match) == self.slices_b and bool((self.level == 0).all())
+
+    @property
+    def unmatched_a(self) -> I64:
+        """Slices of A that B lacks."""
+        return np.flatnonzero(self.match < 0)
+
+    @property
+    def unmatched_b(self) -> I64:
+        """Slices of B that A lacks."""
+        taken = np.zeros(self.slices_b, dtype=bool)
+        taken[self.match[self.match >= 0]] = True
+        return np.flatnonzero(~taken)
+
+
+def align(a: pd.DataFrame, b: pd.DataFrame) -> Alignment:
+    """Align two slice tables (columns as `trace.tables.Process.slices`, those not there unknown).
+
+    Cost: with sequences of n and m slices that differ, n x m / 64 machine operations between the
+    first and the last difference; nothing to speak of where they are equal.
+    """
+    kinds = pd.concat([with_kind_columns(a), with_kind_columns(b)], ignore_index=True).astype(
+        {"kernel": str}
+    )
+    # The program's hash is left out: a driver that gets IL on one machine gets source on another.
+    by_grid = [name for name in KIND_COLUMNS if name not in ("program", "range")]
+    names = kinds["kernel"]
+    functions = names.map({name: bare_function(name) for name in names.unique()})
+    keys = (
+        kinds.groupby(by_grid, sort=False).ngroup().to_numpy(),
+        pd.factorize(names)[0],
+        pd.factorize(functions)[0],
+        _operators(kinds["range"].astype(str)),
+    )
+    size_a, size_b = len(a), len(b)
+    match = np.full(size_a, -1, dtype=np.int64)
+    level = np.full(size_a, -1, dtype=np.int8)
+    for number, key in enumerate(keys):
+        for start_a, end_a, start_b, end_b in _gaps(match, size_b):
+            pairs = common_subsequence(key[start_a:end_a], key[size_a + start_b : size_a + end_b])
+            rows = pairs[:, 0] + start_a
+            match[rows] = pairs[:, 1] + start_b
+            level[rows] = number
+    return Alignment(match, level, size_b)
+
+
+def _operators(ranges: pd.Series[str]) -> npt.NDArray[np.int64]:
+    """Codes of the operators; launches without one are like nothing else."""
+    codes = pd.factorize(ranges)[0].astype(np.int64)
+    none = (ranges == "").to_numpy()
+    codes[none] = -1 - np.flatnonzero(none)
+    return codes
+
+
+def bare_function(name: str) -> str:
+    """The function's own name: `void ns::f<int>(float*)` and `f` are both `f`."""
+    depth = 0
+    kept = []
+    for character in name:
+        if character in "<(":
+            depth += 1
+        elif character in ">)":
+            depth = max(depth - 1, 0)
+        elif depth == 0:
+            kept.append(character)
+    words = "".join(kept).split()
+    return words[-1].split("::")[-1] if words and words[-1] != "::" else name
+
+
+def common_subsequence(a: npt.NDArray[np.integer], b: npt.NDArray[np.integer]) -> I64:
+    """Pairs (i, j), ascending in both, of a longest common subsequence of two code sequences.
+
+    Bit-parallel (Hyyro, "Bit-parallel LCS-length computation revisited", 2004).
+    """
+    shorter = min(len(a), len(b))
+    if not shorter:
+        return np.empty((0, 2), dtype=np.int64)
+    differs = np.flatnonzero(a[:shorter] != b[:shorter])
+    head = int(differs[0]) if len(differs) else shorter
+    differs = np.flatnonzero(a[::-1][: shorter - head] != b[::-1][: shorter - head])
+    tail = int(differs[0]) if len(differs) else shorter - head
+    middle = _middle(a[head : len(a) - tail].tolist(), b[head : len(b) - tail].tolist())
+    parts = [
+        np.stack([np.arange(head), np.arange(head)], axis=1),
+        np.array(middle, dtype=np.int64).reshape(-1, 2) + head,
+        np.stack([np.arange(len(a) - tail, len(a)), np.arange(len(b) - tail, len(b))], axis=1),
+    ]
+    return np.concatenate(parts).astype(np.int64)
+
+
+def _gaps(match: I64, size_b: int) -> list[tuple[int, int, int, int]]:
+    """Stretches (start and end in A, in B) between matched slices that are empty in neither."""
+    anchors = np.flatnonzero(match >= 0)
+    left_a = np.concatenate(([-1], anchors))
+    left_b = np.concatenate(([-1], match[anchors]))
+    right_a = np.concatenate((anchors, [len(match)]))
+    right_b = np.concatenate((match[anchors], [size_b]))
+    open_ = (right_a - left_a > 1) & (right_b - left_b > 1)
+    columns = (left_a + 1, right_a, left_b + 1, right_b)
+    return [tuple(int(c[g]) for c in columns) for g in np.flatnonzero(open_)]  # type: ignore[misc]
+
+
+def _middle(a: list[int], b: list[int]) -> list[tuple[int, int]]:
+    if not a or not b:
+        return []
+    if len(a) * len(b) <= _BITS:
+        return _traced(a, b)
+    if len(b) < 2:
+        return [(a.index(b[0]), 0)] if b[0] in a else []
+    half = len(b) // 2
+    ahead = _lengths(a, b[:half])
+    behind = _lengths(a[::-1], b[half:][::-1])
+    cut = int(np.argmax(ahead + behind[::-1]))
+    return _middle(a[:cut], b[:half]) + [(i + cut, j + half) for i, j in _middle(a[cut:], b[half:])]
+
+
+def _positions(a: list[int]) -> dict[int, int]:
+    """For each code the bit set of its places in `a`."""
+    bits: dict[int, bytearray] = {}
+    size = len(a) // 8 + 1
+    for place, code in enumerate(a):
+        bits.setdefault(code, bytearray(size))[place >> 3] |= 1 << (place & 7)
+    return {code: int.from_bytes(row, "little") for code, row in bits.items()}
+
+
+def _lengths(a: list[int], b: list[int]) -> I64:
+    """Length of the longest common subsequence of a[:i] and b, for i in 0..len(a)."""
+    places, ones = _positions(a), (1 << len(a)) - 1
+    row = ones
+    for code in b:
+        hit = row & places.get(code, 0)
+        row = ((row + hit) | (row - hit)) & ones
+    raw = np.frombuffer(row.to_bytes(len(a) // 8 + 1, "little"), dtype=np.uint8)
+    steps = 1 - np.unpackbits(raw, bitorder="little")[: len(a)].astype(np.int64)
+    return np.concatenate(([0], np.cumsum(steps)))
+
+
+def _traced(a: list[int], b: list[int]) -> list[tuple[int, int]]:
+    places, ones, size = _positions(a), (1 << len(a)) - 1, len(a) // 8 + 1
+    row = ones
+    rows = []
+    for code in b:
+        hit = row & places.get(code, 0)
+        row = ((row + hit) | (row - hit)) & ones
+        rows.append(row.to_bytes(size, "little"))
+    pairs = []
+    i, j = len(a), len(b)
+    while i and j:
+        byte, bit = (i - 1) >> 3, 1 << ((i - 1) & 7)
+        if rows[j - 1][byte] & bit:
+            i -= 1
+            continue
+        j -= 1
+        if j and not rows[j - 1][byte] & bit:
+            continue
+        i -= 1
+        pairs.append((i, j))
+    return pairs[::-1]

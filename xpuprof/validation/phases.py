@@ -1,0 +1,75 @@
+"""CPU phases between kernels that a profile without CPU vectors knows nothing of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof.errors import TraceError
+from xpuprof.selection.selection import Selection
+from xpuprof.trace.processes import job_of
+from xpuprof.trace.slice_times import slice_times
+from xpuprof.trace.tables import Execution, Process
+
+F64 = npt.NDArray[np.float64]
+
+LARGE = 0.1
+"""Share of the time (as `phase_share`) from which on phases are worth a sentence: below it they
+change a projection by less than clusters differ among themselves."""
+BY_TIMES = ("stem-root", "xpu-stem", "allegro", "random")
+"""Methods that choose by measured times, or by chance: their intervals know of every phase."""
+
+
+def unseen_phases(
+    profiled: Sequence[Process], timer_runs: Sequence[Execution], selection: Selection
+) -> list[str]:
+    """A sentence with the remedy, where clusters of device vectors alone stand for slices of which
+    CPU phases are a large share; none otherwise. `profiled`: the processes of the profile."""
+    if selection.method in BY_TIMES or any(process.cpu is not None for process in profiled):
+        return []
+    if len(selection.representatives) == selection.slices:
+        return []  # every slice stands for itself
+    share = phase_share(timer_runs)
+    if share < LARGE:
+        return []
+    return [
+        f"{share:.0%} of the time between the end of the first kernel and that of the last are "
+        "phases on the CPU between kernels, and without CPU vectors nothing tells the slices that "
+        "have them from those that do not: profile with a CPU engine (--cpu auto), or choose by "
+        "measured times (select --method xpu-stem)"
+    ]
+
+
+def phase_share(timer_runs: Sequence[Execution]) -> float:
+    """Share of the time between the ends of the first and the last kernel, a fraction, that slices
+    spend outside of their kernel beyond what is usual before a kernel of that name (the first and
+    the last slice, which stand for themselves, are left out). The median of the runs; 0 without one
+    that knows the device's stamps."""
+    shares = []
+    for execution in timer_runs:
+        job, hz = job_of(execution), float(execution.record["tsc_hz"])
+        try:
+            times = [slice_times(execution, p, own=job.several) for p in job.processes]
+        except TraceError:
+            continue  # a run that was cut short has no times
+        parts = [_parts(p, own, hz) for p, own in zip(job.processes, times, strict=True)]
+        whole = sum(float(inner.sum()) for inner, _ in parts)
+        if whole:
+            shares.append(sum(float(phases.sum()) for _, phases in parts) / whole)
+    return float(np.median(shares)) if shares else 0.0
+
+
+def _parts(process: Process, times: F64, hz: float) -> tuple[F64, F64]:
+    """Seconds of the inner slices, and of the phases in them."""
+    launches, kernels = process.launches, process.slices["kernel"].to_numpy()
+    rows = np.arange(1, min(len(launches), len(times)))
+    on_device = (launches["dev_end"] - launches["dev_start"]).to_numpy(np.float64)[rows] / hz
+    known = launches["dev_end"].to_numpy()[rows] > 0
+    gap = np.where(known, np.maximum(times[rows] - on_device, 0.0), 0.0)
+    phases = np.zeros(len(rows))
+    for kernel in np.unique(kernels[rows]):
+        own = kernels[rows] == kernel
+        phases[own] = np.maximum(gap[own] - np.median(gap[own]), 0.0)
+    return times[rows], phases

@@ -1,0 +1,290 @@
+"""A selection that was made on one run, moved to another run of the same program.
+
+Both runs' slices are aligned; labels move along, representatives get the numbers of their slices in
+the other run, and multipliers follow the number of slices that each cluster has there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from xpuprof.errors import InputError
+from xpuprof.selection.identity import sequence_slices, with_kind_columns
+from xpuprof.selection.selection import (
+    EXIT_KERNEL,
+    NO_KERNELS,
+    WINDOW_END_KERNEL,
+    Marker,
+    Representative,
+    Selection,
+)
+from xpuprof.validation.align import LEVELS, Alignment, align
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Transplant:
+    """`selection` speaks of the slices of the other run. Nothing that was lost is left unsaid.
+
+    `missing`: representatives (as in the original) that never occurred; `stand_ins`: those of them
+    for which another slice of the cluster, the nearest in order, was taken, since the cluster had
+    no other representative left; `attributed`: slices that only the other run has, but of a kernel
+    that is known, so that they count to its cluster;
+    `unknown`: slices that only the other run has, of kernels that the original never saw;
+    `gone`: share of the original's slices that the other run lacks; `differences`: one sentence
+    each, empty when both runs launched the same.
+    """
+
+    selection: Selection
+    missing: tuple[Representative, ...]
+    stand_ins: tuple[Representative, ...]
+    attributed: I64
+    unknown: I64
+    gone: float
+    differences: tuple[str, ...]
+    same: bool
+
+
+def transplant(selection: Selection, slices: pd.DataFrame, name: str) -> Transplant:
+    """Move `selection` to the run whose slice table is `slices` (`trace.tables.Process.slices`; of
+    several processes with a column `process`, numbered as the selection's, `timed.arranged`).
+
+    Raises InputError when the run has none of the selection's slices (another program). Missing
+    representatives are left out and the others re-weighted; the caller decides whether that is
+    allowed. `name` names the run in sentences.
+    """
+    original = sequence_slices(selection.identity, "the selection")
+    if original is not None and len(original) != selection.slices:
+        raise InputError(
+            f"the selection names {selection.slices} slices but its launch sequence has "
+            f"{len(original)}: make it again with `xpuprof select RUN`"
+        )
+    alignment = _by_markers(selection, slices) if original is None else _align(original, slices)
+    if not _anything_common(selection, alignment):
+        arguments = " ".join(selection.identity.get("arguments", [])) or "another program"
+        raise InputError(
+            f"the selection was made from {arguments}: none of its kernels ran in {name}; "
+            "run the program that it was made from"
+        )
+    differences = [*_sequence_differences(selection, alignment, name)]
+    differences += _marker_differences(selection, alignment, slices)
+    if alignment.same:
+        return Transplant(
+            selection, (), (), _none(), _none(), 0.0, tuple(differences), not differences
+        )
+    labels, attributed, unknown = _labels(selection, alignment, slices)
+    rows = {r.slice: int(alignment.match[r.slice]) for r in selection.representatives}
+    missing = tuple(r for r in selection.representatives if rows[r.slice] < 0)
+    stand_ins = _stand_ins(selection, rows, labels)
+    moved = _move(selection, rows | stand_ins, slices, labels, len(unknown))
+    gone = len(alignment.unmatched_a) / len(alignment.match) if original is not None else 0.0
+    taken = tuple(r for r in missing if r.slice in stand_ins)
+    return Transplant(moved, missing, taken, attributed, unknown, gone, tuple(differences), False)
+
+
+def _anything_common(selection: Selection, alignment: Alignment) -> bool:
+    """Every program has an exit, so that alone makes none the same."""
+    kernels = [r.slice for r in selection.representatives if r.end.kernel not in NO_KERNELS]
+    return not kernels or bool((alignment.match[kernels] >= 0).any())
+
+
+def _none() -> I64:
+    return np.empty(0, dtype=np.int64)
+
+
+def _align(original: pd.DataFrame, slices: pd.DataFrame) -> Alignment:
+    """Each process with its like."""
+    if "process" not in original or "process" not in slices:
+        return align(original, slices)
+    match = np.full(len(original), -1, dtype=np.int64)
+    level = np.full(len(original), -1, dtype=np.int8)
+    before, after = original["process"].to_numpy(), slices["process"].to_numpy()
+    for process in np.unique(before):
+        rows, there = np.flatnonzero(before == process), np.flatnonzero(after == process)
+        if len(there):
+            own = align(original.iloc[rows], slices.iloc[there])
+            match[rows] = np.where(own.match >= 0, there[own.match], -1)
+            level[rows] = own.level
+    return Alignment(match, level, len(slices))
+
+
+def _by_markers(selection: Selection, slices: pd.DataFrame) -> Alignment:
+    """Without a sequence in the selection: markers alone; the other slices by number if equal."""
+    rows = marker_rows(slices)
+    size = selection.slices
+    match = np.full(size, -1, dtype=np.int64)
+    if size == len(slices):
+        match[:] = np.arange(size)
+    for r in selection.representatives:
+        match[r.slice] = rows.get((r.process, r.end.kernel, r.end.call), -1)
+    return Alignment(match, np.where(match >= 0, 0, -1).astype(np.int8), len(slices))
+
+
+def marker_rows(slices: pd.DataFrame) -> Mapping[tuple[int, str, int], int]:
+    """Slice row of every marker (process, kernel, call)."""
+    names = slices["kernel"].astype(str).tolist()
+    owners = slices["process"].tolist() if "process" in slices else [0] * len(names)
+    return {
+        marker: row
+        for row, marker in enumerate(zip(owners, names, slices["call"].tolist(), strict=True))
+    }
+
+
+def _sequence_differences(selection: Selection, alignment: Alignment, name: str) -> list[str]:
+    if alignment.same:
+        return []
+    matched = int((alignment.match >= 0).sum())
+    parts = [
+        f"{int((alignment.level == i).sum())} by {LEVELS[i]}"
+        for i in range(len(LEVELS))
+        if (alignment.level == i).any()
+    ]
+    return [
+        f"the launch sequence differs: {selection.slices} slices in the selection, "
+        f"{alignment.slices_b} in {name}, {matched} matched ({', '.join(parts)})"
+    ]
+
+
+def _marker_differences(
+    selection: Selection, alignment: Alignment, slices: pd.DataFrame
+) -> list[str]:
+    """What is not as it was at the markers that fired."""
+    kinds = with_kind_columns(slices)
+    calls = slices["call"].to_numpy()
+    found = []
+    for r in selection.representatives:
+        row = int(alignment.match[r.slice])
+        if row < 0:
+            continue
+        here = kinds.iloc[row]
+        marker = f"{r.end.kernel}, call {r.end.call}"
+        grid = (int(here["gx"]), int(here["gy"]), int(here["gz"]))
+        block = (int(here["lx"]), int(here["ly"]), int(here["lz"]))
+        if str(here["kernel"]) != r.end.kernel or int(calls[row]) != r.end.call:
+            found.append(f"{marker} is {here['kernel']}, call {int(calls[row])} here")
+        if any(r.end.grid) and any(grid) and grid != r.end.grid:
+            found.append(f"{marker} has grid {_size(grid)} here, not {_size(r.end.grid)}")
+        if any(r.end.block) and any(block) and block != r.end.block:
+            found.append(f"{marker} has work-group {_size(block)} here, not {_size(r.end.block)}")
+        program = str(here["program"])
+        if r.end.program and program and program != r.end.program:
+            found.append(f"{marker} is built from another device program here")
+    return found
+
+
+def _size(triple: tuple[int, int, int]) -> str:
+    return " x ".join(str(n) for n in triple)
+
+
+def _labels(
+    selection: Selection, alignment: Alignment, slices: pd.DataFrame
+) -> tuple[I32, I64, I64]:
+    """Labels of the other run's slices; rows attributed by kernel; rows of unknown kernels."""
+    labels = np.full(alignment.slices_b, -1, dtype=np.int32)
+    matched = alignment.match >= 0
+    labels[alignment.match[matched]] = selection.labels[matched]
+    extra = alignment.unmatched_b
+    known = pd.Series(labels, dtype="float64")
+    known[extra] = np.nan
+    kinds = with_kind_columns(slices).drop(columns=["program", "range"]).astype({"kernel": str})
+    for keys in (list(kinds.columns), ["kernel"]):
+        grouped = known.groupby([kinds[key] for key in keys], sort=False)
+        filled = grouped.ffill()
+        known = filled.fillna(filled.groupby([kinds[key] for key in keys], sort=False).bfill())
+    if "process" in slices:  # start-up is like start-up, whatever kernel ends it
+        first = ~slices["process"].duplicated().to_numpy()
+        starts = known[first].dropna()
+        alone = np.flatnonzero(first & np.isin(np.arange(len(first)), extra))
+        if len(starts):
+            known[alone] = starts.iloc[0]
+    unknown = known.isna().to_numpy()
+    result = known.fillna(-1).to_numpy().astype(np.int32)
+    return result, extra[~unknown[extra]], extra[unknown[extra]]
+
+
+def _stand_ins(selection: Selection, rows: Mapping[int, int], labels: I32) -> dict[int, int]:
+    """For each cluster without any representative left, its nearest slice in the other run, by the
+    slice of its first representative."""
+    left = {r.cluster for r in selection.representatives if rows[r.slice] >= 0}
+    result: dict[int, int] = {}
+    for r in selection.representatives:
+        members = np.flatnonzero(labels == r.cluster) if r.cluster not in left else _none()
+        if len(members):
+            expected = r.slice * len(labels) / selection.slices
+            result[r.slice] = int(members[np.argmin(np.abs(members - expected))])
+            left.add(r.cluster)
+    return result
+
+
+def _move(
+    selection: Selection,
+    rows: Mapping[int, int],
+    slices: pd.DataFrame,
+    labels: I32,
+    unknown: int,
+) -> Selection:
+    present = [(r, rows[r.slice]) for r in selection.representatives if rows[r.slice] >= 0]
+    total = _sum_by_cluster(selection.representatives)
+    left = _sum_by_cluster([r for r, _ in present])
+    covered_weight = sum(r.weight for r in selection.representatives if r.cluster in left)
+    all_weight = sum(r.weight for r in selection.representatives)
+    # What is not covered (lost clusters, kernels never seen) is taken to be like the rest.
+    fill = (all_weight / covered_weight) * len(labels) / (len(labels) - unknown)
+    scale = {
+        cluster: fill
+        * (total[cluster] / left[cluster])
+        * _growth(selection.labels, labels, cluster)
+        for cluster in left
+    }
+    weight = sum(r.weight * scale[r.cluster] for r, _ in present)
+    covered = selection.covered / fill
+    kernel, call = slices["kernel"].astype(str).tolist(), slices["call"].tolist()
+    owner = slices["process"].tolist() if "process" in slices else [0] * len(kernel)
+    moved = tuple(
+        replace(
+            r,
+            slice=row,
+            end=replace(r.end, kernel=kernel[row], call=int(call[row])),
+            start=(
+                Marker(kernel[row - 1], int(call[row - 1]))
+                if row and owner[row - 1] == owner[row]
+                else None
+            ),
+            process=int(owner[row]),
+            multiplier=r.multiplier * scale[r.cluster],
+            weight=r.weight * scale[r.cluster] / weight * covered,
+        )
+        for r, row in present
+    )
+    lost = ~np.isin(labels, list(left))
+    labels = np.where(lost, -1, labels).astype(np.int32)
+    return replace(selection, representatives=moved, labels=labels, covered=covered)
+
+
+def _sum_by_cluster(representatives: Sequence[Representative]) -> dict[int, float]:
+    result: dict[int, float] = {}
+    for r in representatives:
+        result[r.cluster] = result.get(r.cluster, 0.0) + r.multiplier
+    return result
+
+
+def _growth(before: I32, after: I32, cluster: int) -> float:
+    """How many slices the cluster has in the other run for each that it had."""
+    count = int((before == cluster).sum())
+    return int((after == cluster).sum()) / count if count else 1.0
+
+
+def describe(r: Representative) -> str:
+    """A region in words."""
+    if r.end.kernel == EXIT_KERNEL:
+        return "the stretch from the last kernel to program exit"
+    if r.end.kernel == WINDOW_END_KERNEL:
+        return f"the stretch to the window's end, closing {r.end.call}"
+    return f"kernel {r.end.kernel}, call {r.end.call}"

@@ -1,0 +1,127 @@
+"""Times of chosen regions only: those of a selection, or kernels named by hand."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xpuprof.errors import MissingRegionError, UsageError
+from xpuprof.selection.selection import NO_KERNELS, Selection
+from xpuprof.validation.rebase import describe, marker_rows, transplant
+from xpuprof.validation.timed import Timed, arranged
+
+_SPEC = re.compile(r"(.+?):(\d+)(?::(\d+))?")
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """The calls `call` .. `call + count - 1` of `kernel`, calls counted from 1."""
+
+    kernel: str
+    call: int
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class RegionTime:
+    """One slice. Typical times over the repeats, seconds; `warmup_s` is that of the `warmup`
+    slices before it (fewer at the start of the run)."""
+
+    slice: int
+    kernel: str
+    call: int
+    multiplier: float | None
+    seconds: float
+    warmup: int
+    warmup_s: float
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return dict(vars(self))
+
+
+def parse_spec(text: str) -> KernelSpec:
+    """`NAME:CALL[:COUNT]`; the name may hold colons. UsageError when it is not of that form."""
+    found = _SPEC.fullmatch(text)
+    call, count = (int(found[2]), int(found[3] or 1)) if found else (0, 0)
+    if not found or call < 1 or count < 1:
+        raise UsageError(
+            f"--kernel {text}: give NAME:CALL or NAME:CALL:COUNT, calls counted from 1, as in "
+            "--kernel gemm:3:2"
+        )
+    return KernelSpec(found[1], call, count)
+
+
+def selected_regions(selection: Selection, timed: Timed, warmup: int = 0) -> list[RegionTime]:
+    """The representatives' times. MissingRegionError names one that never occurred."""
+    timed = arranged(timed, selection)
+    moved = transplant(selection, timed.slices, timed.name)
+    if moved.missing:
+        raise MissingRegionError(
+            f"{describe(moved.missing[0])} of the selection never occurred in {timed.name}; "
+            "run the program as it was profiled" + _window(selection, timed)
+        )
+    chosen = moved.selection.representatives
+    return _measure(timed, [(r.slice, r.multiplier) for r in chosen], warmup)
+
+
+def _window(selection: Selection, timed: Timed) -> str:
+    """The option that the timer run lacks, where the selection is of a window."""
+    if not selection.window or timed.window == selection.window:
+        return ""
+    return f", with --window {shlex.quote(selection.window)}"
+
+
+def named_regions(specs: Sequence[KernelSpec], timed: Timed, warmup: int = 0) -> list[RegionTime]:
+    """The named calls' times, in every process that has them. MissingRegionError names a call that
+    never occurred."""
+    rows = marker_rows(timed.slices)
+    processes = range(max(len(timed.keys), 1))
+    wanted: list[tuple[int, float | None]] = []
+    for spec in specs:
+        for call in range(spec.call, spec.call + spec.count):
+            found = [rows.get((process, spec.kernel, call)) for process in processes]
+            wanted += [(row, None) for row in found if row is not None]
+            if found == [None] * len(processes):
+                raise MissingRegionError(_never(spec.kernel, call, timed))
+    return _measure(timed, wanted, warmup)
+
+
+def _never(kernel: str, call: int, timed: Timed) -> str:
+    names = timed.slices["kernel"].astype(str)
+    calls = int((names == kernel).sum())
+    if calls:
+        return (
+            f"kernel {kernel} was called {calls} times in {timed.name}, so call {call} is missing"
+        )
+    known = [name for name in names.unique() if name not in NO_KERNELS]
+    listed = ", ".join(known[:5]) + (", ..." if len(known) > 5 else "")
+    return f"kernel {kernel} never ran in {timed.name}; its kernels are: {listed or 'none'}"
+
+
+def _measure(
+    timed: Timed, wanted: Sequence[tuple[int, float | None]], warmup: int
+) -> list[RegionTime]:
+    before = np.concatenate(([0.0], np.cumsum(timed.mean)))
+    names = timed.slices["kernel"].astype(str).to_numpy()
+    calls = timed.slices["call"].to_numpy()
+    result = []
+    for row, multiplier in wanted:
+        start = max(row - warmup, 0)
+        result.append(
+            RegionTime(
+                slice=row,
+                kernel=str(names[row]),
+                call=int(calls[row]),
+                multiplier=multiplier,
+                seconds=float(timed.mean[row]),
+                warmup=row - start,
+                warmup_s=float(before[row] - before[start]),
+            )
+        )
+    return result

@@ -1,0 +1,145 @@
+"""A run with a time for every slice, whoever measured it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from xpuprof.errors import InputError, TraceError
+from xpuprof.estimation.typical_times import typical_times
+from xpuprof.selection.identity import KIND_COLUMNS, with_kind_columns
+from xpuprof.selection.selection import Selection
+from xpuprof.trace.imported import ImportedSlices
+from xpuprof.trace.processes import (
+    Key,
+    job_of,
+    keys_of,
+    keys_of_table,
+    labels_of,
+    matched,
+    named,
+)
+from xpuprof.trace.run import Run
+from xpuprof.trace.tables import Execution
+
+F64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Timed:
+    """`slices` as `trace.tables.Process.slices`; `times` is float64[repeats, slices], seconds."""
+
+    name: str
+    slices: pd.DataFrame
+    times: F64
+    machine: dict[str, Any] = field(default_factory=dict)
+    keys: tuple[Key, ...] = ()
+    """In the order of the slices, which of several processes have a column `process`; empty where
+    nothing is known of processes."""
+    window: str = ""
+    """What part of the program was timed; empty: all of it."""
+
+    @property
+    def mean(self) -> F64:
+        """Typical time of every slice over the repeats, seconds."""
+        return typical_times(self.times)
+
+
+def open_timed(path: str | Path, metric: str = "time") -> Timed:
+    """The timer runs of a run directory, or a time-like metric of an imported one, in its unit.
+
+    Raises TraceError when it is no run directory or holds no times, InputError as
+    `from_executions`.
+    """
+    folder = Path(path)
+    run = Run.open(folder)
+    if ImportedSlices.present(folder):
+        imported = ImportedSlices(folder)
+        if metric not in imported.metrics:
+            raise TraceError(
+                f"{folder} was imported without {metric}; it has {', '.join(imported.metrics)}"
+            )
+        times = np.asarray(imported.column(metric), dtype=np.float64)[None, :]
+        table = imported.table()
+        return Timed(str(folder), table, times, dict(run.manifest["machine"]), keys_of_table(table))
+    if metric != "time":
+        raise TraceError(f"{folder} has the metric time alone; {metric} is of imported profiles")
+    if not run.times:
+        raise TraceError(f"{folder} holds no timer run; make one with `xpuprof time -- ./app args`")
+    return from_executions(str(folder), run.times, dict(run.manifest["machine"]))
+
+
+def from_executions(name: str, executions: Sequence[Execution], machine: dict[str, Any]) -> Timed:
+    """Repeats of one program. InputError when they did not launch the same sequence."""
+    jobs = [job_of(executions[0])]
+    keys = jobs[0].keys  # one process has a rank, too
+    like = keys if jobs[0].several else ()
+    jobs += [job_of(execution, like) for execution in executions[1:]]
+    first = with_kind_columns(jobs[0].slices)
+    for execution, job in zip(executions[1:], jobs[1:], strict=True):
+        other = with_kind_columns(job.slices)
+        if len(other) != len(first) or not (other.to_numpy() == first.to_numpy()).all():
+            raise InputError(
+                f"{name}: {execution.name} launched another sequence of kernels than "
+                f"{executions[0].name} ({_first_difference(first, other)}), so slice times cannot "
+                "be averaged; use --repeat 1"
+            )
+    times = np.stack([job.times() for job in jobs])
+    window = jobs[0].processes[0].window
+    return Timed(name, jobs[0].slices, times, machine, keys, window.spec if window else "")
+
+
+def arranged(timed: Timed, selection: Selection) -> Timed:
+    """`timed` with its processes in the order of the selection's, whose numbers the column
+    `process` then holds. Processes that the selection lacks come last; they are left out where it
+    is of a part of the job. Raises InputError when one process is to be found among several.
+    """
+    wanted = keys_of(selection.identity)
+    if not wanted and len(timed.keys) > 1:
+        raise InputError(
+            f"the selection is of one process, {timed.name} has {len(timed.keys)} with device "
+            "work: select from a run of the whole job"
+        )
+    if not wanted:
+        return timed
+    found = timed.keys or keys_of_table(timed.slices.assign(process=0))
+    places = matched(wanted, found)
+    order = [(number, place) for number, place in enumerate(places) if place is not None]
+    if selection.identity.get("of", len(wanted)) == len(wanted):
+        others = [place for place in range(len(found)) if place not in places]
+        order += [(len(wanted) + i, place) for i, place in enumerate(others)]
+    if all(place is None for place in places):
+        command = " ".join(map(str, selection.identity.get("arguments", [])))
+        raise InputError(
+            f"{named(wanted)} of the selection had no device work in {timed.name}, which had it in "
+            f"{named(found)}; run the whole job, with as many processes as were profiled"
+            + (f": {command}" if command else "")
+        )
+    ends = np.cumsum([key.slices for key in found])
+    rows = [np.arange(ends[place] - found[place].slices, ends[place]) for _, place in order]
+    every = np.concatenate(rows)
+    numbers = np.repeat([number for number, _ in order], [len(part) for part in rows])
+    slices = timed.slices.iloc[every].reset_index(drop=True).assign(process=numbers)
+    if "slice" in slices:
+        slices["slice"] = np.arange(len(slices))
+    labels = labels_of([found[place].rank for _, place in order])
+    keys = tuple(
+        replace(found[p], label=label) for (_, p), label in zip(order, labels, strict=True)
+    )
+    return replace(timed, slices=slices, times=timed.times[:, every], keys=keys)
+
+
+def _first_difference(a: pd.DataFrame, b: pd.DataFrame) -> str:
+    shorter = min(len(a), len(b))
+    left, right = a.to_numpy(dtype=object)[:shorter], b.to_numpy(dtype=object)[:shorter]
+    differs = left != right
+    if not differs.any():
+        return f"{len(a)} and {len(b)} slices"
+    row, column = (int(n) for n in np.argwhere(differs)[0])
+    return f"slice {row}: {KIND_COLUMNS[column]} {left[row, column]} and {right[row, column]}"

@@ -1,0 +1,217 @@
+"""A selection against the measured times of a run, on the machine of origin or on any other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from xpuprof.errors import InputError, MissingRegionError
+from xpuprof.estimation.estimate import Estimate
+from xpuprof.estimation.intervals import estimate
+from xpuprof.estimation.projection import sampling_error, speedup
+from xpuprof.estimation.shares import Share, shares_of, slowest
+from xpuprof.selection.identity import hash_inputs
+from xpuprof.selection.selection import Representative, Selection
+from xpuprof.trace.elf import build_id
+from xpuprof.validation.rebase import Transplant, describe, transplant
+from xpuprof.validation.timed import Timed, arranged
+
+F64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """Times in seconds, shares and errors as fractions.
+
+    `unknown_time` is the share of the measured time that went into slices of kernels that the
+    selection never saw; `unknown_effect` is by how much the projection would be off because of
+    them (and of lost clusters) alone, were every other slice projected without error. `inner_error`
+    is the sampling error without the first and the last slice, which stand for themselves and can
+    make most of a short run; None when they do not.
+    """
+
+    transplant: Transplant
+    measured: float
+    projected: Estimate
+    times: Mapping[int, float]
+    """Typical time of each representative, by its slice in the run at hand."""
+    differences: tuple[str, ...]
+    unknown_time: float
+    unknown_effect: float
+    inner_error: float | None
+    shares: tuple[Share, ...] = ()
+    """Of several processes, each one's part."""
+    labels: Mapping[int, str] = field(default_factory=dict)
+    """Of several processes, the name of each number."""
+
+    @property
+    def selection(self) -> Selection:
+        """The selection, moved to the run at hand."""
+        return self.transplant.selection
+
+    @property
+    def error(self) -> float:
+        """|1 - P_proj / P_real| (XPU-Point, section VI)."""
+        return sampling_error(self.projected.value, self.measured)
+
+    @property
+    def speedup(self) -> float:
+        """num_slices / N."""
+        return speedup(self.selection)
+
+
+def validate(
+    selection: Selection,
+    timed: Timed,
+    *,
+    allow_missing: bool = False,
+    differences: Sequence[str] = (),
+) -> Validation:
+    """Hold `selection` against `timed`.
+
+    `differences`: what the caller found to differ before the run (images). Raises
+    MissingRegionError when a representative never occurred, unless `allow_missing`, which
+    re-weights the others; InputError when the run is another program's.
+    """
+    if timed.window != selection.window:
+        raise InputError(
+            f"the selection is about {_part(selection.window)}, {timed.name} timed "
+            f"{_part(timed.window)}; time the same part (--window)"
+        )
+    timed = arranged(timed, selection)
+    moved = transplant(selection, timed.slices, timed.name)
+    if moved.missing and not allow_missing:
+        raise MissingRegionError(_missing_sentence(moved.missing, timed.name))
+    mean = timed.mean
+    measured = float(mean.sum())
+    if not measured:
+        raise InputError(f"{timed.name} took no time: its clock is too coarse; measure it again")
+    # A selection that left slices out by choice says nothing of what was lost on the way.
+    whole = selection.covered >= 1.0
+    inside = float(mean[moved.selection.labels >= 0].sum()) / measured
+    return Validation(
+        transplant=moved,
+        measured=measured,
+        projected=estimate(moved.selection, timed.times),
+        times={r.slice: float(mean[r.slice]) for r in moved.selection.representatives},
+        differences=(*differences, *moved.differences),
+        unknown_time=float(mean[moved.unknown].sum()) / measured,
+        unknown_effect=abs(inside / moved.selection.covered - 1.0) if whole else 0.0,
+        inner_error=None if len(timed.keys) > 1 else _inner_error(moved.selection, mean),
+        shares=shares_of(timed.keys, moved.selection, timed.times),
+        labels=_labels(timed),
+    )
+
+
+def _labels(timed: Timed) -> dict[int, str]:
+    if len(timed.keys) < 2:
+        return {}
+    numbers = pd.unique(timed.slices["process"]).tolist()
+    return {int(n): key.label for n, key in zip(numbers, timed.keys, strict=True)}
+
+
+def _part(window: str) -> str:
+    return f"the window {window}" if window else "the whole program"
+
+
+def _inner_error(selection: Selection, times: F64) -> float | None:
+    ends = {0, selection.slices - 1}
+    alone = [
+        r.slice in ends
+        for r in selection.representatives
+        if r.multiplier == 1.0 and np.count_nonzero(selection.labels == r.cluster) == 1
+    ]
+    measured = float(times[1:-1].sum())
+    if sum(alone) != len(ends) or not measured:
+        return None
+    inner = [r for r in selection.representatives if r.slice not in ends]
+    projected = sum(float(times[r.slice]) * r.multiplier for r in inner)
+    return sampling_error(projected, measured)
+
+
+def image_differences(selection: Selection, program: str | Path) -> list[str]:
+    """How `program` and the libraries on this machine differ from those that were profiled.
+
+    Compared by build-id, files of the same name or path; a file that is not here says nothing, as
+    the program may load it from elsewhere.
+    """
+    images = [(str(path), str(identity)) for path, identity in selection.identity.get("images", [])]
+    here = Path(program).resolve()
+    found = []
+    for path, identity in images:
+        at = here if Path(path).name == here.name else Path(path)
+        other = build_id(at) if identity and not identity.startswith("h") else ""
+        if other and other != identity:
+            found.append(f"{at} is another build here ({other[:12]}, profiled: {identity[:12]})")
+    return found
+
+
+def input_differences(selection: Selection) -> list[str]:
+    """Input files that are not here, or not as they were, of those that the selection remembers."""
+    found = []
+    for path, digest in selection.identity.get("inputs", {}).items():
+        if not Path(path).is_file():
+            found.append(f"input {path} is not here")
+        elif hash_inputs([path])[path] != digest:
+            found.append(f"input {path} is not as it was")
+    return found
+
+
+def _missing_sentence(missing: Sequence[Representative], name: str) -> str:
+    named = "; ".join(describe(r) for r in missing[:3])
+    more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+    regions, them = ("1 region", "it") if len(missing) == 1 else (f"{len(missing)} regions", "them")
+    return (
+        f"{regions} of the selection never occurred in {name}: {named}{more}; run the program as "
+        f"it was profiled, or leave {them} out with --allow-missing"
+    )
+
+
+def as_json(validation: Validation) -> dict[str, Any]:
+    """The object that `xpuprof validate --json` prints."""
+    selection, moved = validation.selection, validation.transplant
+    return {
+        "same": moved.same and not validation.differences,
+        "differences": list(validation.differences),
+        "window": selection.window or None,
+        "method": selection.method,
+        "slices": selection.slices,
+        "k": selection.k,
+        "representatives": [
+            {
+                "slice": r.slice,
+                "process": r.process,
+                "kernel": r.end.kernel,
+                "call": r.end.call,
+                "multiplier": r.multiplier,
+                "time_s": validation.times[r.slice],
+            }
+            for r in selection.representatives
+        ],
+        "missing": [
+            {"slice": r.slice, "kernel": r.end.kernel, "call": r.end.call} for r in moved.missing
+        ],
+        "stand_ins": len(moved.stand_ins),
+        "covered": selection.covered,
+        "measured_s": validation.measured,
+        "projected_s": validation.projected.value,
+        "interval_s": [validation.projected.low, validation.projected.high],
+        "confidence": validation.projected.confidence,
+        "basis": validation.projected.basis,
+        "sampling_error": validation.error,
+        "inner_error": validation.inner_error,
+        "speedup": validation.speedup,
+        "processes": [share.as_json() for share in validation.shares],
+        "slowest": slowest(validation.shares),
+        "attributed_slices": len(moved.attributed),
+        "unknown_slices": len(moved.unknown),
+        "gone_share": moved.gone,
+        "unknown_time_share": validation.unknown_time,
+        "unknown_effect": validation.unknown_effect,
+    }

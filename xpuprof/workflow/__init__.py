@@ -1,0 +1,1 @@
+"""What a user does, one function each; the API and the command line call the same."""
