@@ -48,8 +48,8 @@ def corpus(runs: list[Path]) -> Corpus:
 
 def small_run() -> Corpus:
     """The streams that the unit tests make up."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit"))
-    import traces
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from tests.support import traces
 
     with tempfile.TemporaryDirectory() as folder:
         run = traces.write_run(Path(folder) / "run", traces.events(20), traces.cpu(21))

@@ -9,9 +9,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from command import xpuprof
-from layered import PROGRAMS, engine
 
+from tests.support.command import xpuprof
+from tests.support.layered import PROGRAMS, engine
 from xpuprof.engines.cpu.valgrind import Valgrind
 
 pytestmark = [pytest.mark.opencl, pytest.mark.valgrind, pytest.mark.slow]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from command import ROOT, xpuprof
 
+from tests.support.command import ROOT, xpuprof
 from xpuprof.cli import cli
 from xpuprof.clustering.executors import DaskFarm
 from xpuprof.errors import UsageError, XpuprofError

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command import last_json, xpuprof
-from layered import PROGRAMS, engine, warp_atomics
 
 import xpuprof as package
+from tests.support.command import last_json, xpuprof
+from tests.support.layered import PROGRAMS, engine, warp_atomics
 from xpuprof.engines.cpu.dynamorio import DynamoRio
 from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.selection.file import read_selection

@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from command import ROOT, compile_c, last_json, xpuprof
+
+from tests.support.command import ROOT, compile_c, last_json, xpuprof
 
 ENDINGS = """
 #include <signal.h>

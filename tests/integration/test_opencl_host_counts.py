@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from layered import PROGRAMS, layered, natively, warp_atomics
 
+from tests.support.layered import PROGRAMS, layered, natively, warp_atomics
 from xpuprof.engines.gpu.opencl import RUNTIME_ENV, _intel_runtime
 from xpuprof.errors import EngineError
 

@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from layered import PROGRAMS, layered, natively, warp_atomics
-from test_opencl_layer import (
+
+from tests.integration.test_opencl_layer import (
     LAUNCHES,
     MODELLED,
     ON_DEVICE,
@@ -18,7 +18,7 @@ from test_opencl_layer import (
     sub_group_of,
     warps_model,
 )
-
+from tests.support.layered import PROGRAMS, layered, natively, warp_atomics
 from xpuprof.engines.gpu.opencl import RUNTIME_ENV, _intel_runtime
 from xpuprof.errors import EngineError
 

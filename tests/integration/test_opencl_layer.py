@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from layered import PROGRAMS, Ran, environment, layered, natively, run, warp_atomics
 
+from tests.support.layered import PROGRAMS, Ran, environment, layered, natively, run, warp_atomics
 from xpuprof.engines.base import Mode, Timer
 from xpuprof.trace.clock import tsc
 from xpuprof.trace.tables import Process

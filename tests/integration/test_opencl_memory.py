@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from layered import PROGRAMS, Ran, layered, run
 from programs import access_patterns as patterns
-from test_opencl_layer import sub_group_of
 
+from tests.integration.test_opencl_layer import sub_group_of
+from tests.support.layered import PROGRAMS, Ran, layered, run
 from xpuprof.trace.tables import DeviceDistances
 
 COLD, BUCKETS, WARP, LINE = 63, 64, 32, 64

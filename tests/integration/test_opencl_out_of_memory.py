@@ -7,8 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from layered import PROGRAMS, layered, natively
-from test_opencl_layer import same
+
+from tests.integration.test_opencl_layer import same
+from tests.support.layered import PROGRAMS, layered, natively
 
 pytestmark = pytest.mark.opencl
 ROUNDS = 80

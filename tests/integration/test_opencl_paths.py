@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from layered import PROGRAMS, Ran, layered, natively, warp_atomics
-from test_opencl_layer import ON_DEVICE, TRIPS, same, sub_group_of, warps_model
 
+from tests.integration.test_opencl_layer import ON_DEVICE, TRIPS, same, sub_group_of, warps_model
+from tests.support.layered import PROGRAMS, Ran, layered, natively, warp_atomics
 from xpuprof.engines.gpu.opencl import RUNTIME_ENV, _intel_runtime
 from xpuprof.errors import EngineError
 from xpuprof.trace.tables import Process

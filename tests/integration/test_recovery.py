@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from command import xpuprof
 
+from tests.support.command import xpuprof
 from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.engines.gpu.opencl import OpenCl
 from xpuprof.selection.file import read_selection

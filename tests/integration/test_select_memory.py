@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command import last_json, xpuprof
-from layered import PROGRAMS, engine
 
+from tests.support.command import last_json, xpuprof
+from tests.support.layered import PROGRAMS, engine
 from xpuprof.selection.file import read_selection
 
 

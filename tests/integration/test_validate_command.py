@@ -8,8 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from command import last_json, xpuprof
-from layered import PROGRAMS, engine
+
+from tests.support.command import last_json, xpuprof
+from tests.support.layered import PROGRAMS, engine
 
 pytestmark = pytest.mark.opencl
 

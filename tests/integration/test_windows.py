@@ -11,11 +11,11 @@ from subprocess import CompletedProcess
 
 import numpy as np
 import pytest
-from command import ROOT, last_json
-from command import xpuprof as command
-from layered import PROGRAMS, engine, warp_atomics
 
 import xpuprof as package
+from tests.support.command import ROOT, last_json
+from tests.support.command import xpuprof as command
+from tests.support.layered import PROGRAMS, engine, warp_atomics
 from xpuprof.engines.cpu.dynamorio import DynamoRio
 from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.trace.check import check_run

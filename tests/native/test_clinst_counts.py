@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from clinst import INTEL, POCL, Device, Kernel, instrument, warps_of_group
+
+from tests.support.clinst import INTEL, POCL, Device, Kernel, instrument, warps_of_group
 
 KERNELS = Path(__file__).parent / "kernels" / "control_flow.cl"
 pytestmark = pytest.mark.opencl

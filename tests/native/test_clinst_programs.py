@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from clinst import WARP, Device, instrument, program
+
+from tests.support.clinst import WARP, Device, instrument, program
 
 KERNELS = Path(__file__).parent / "kernels" / "features.cl"
 pytestmark = pytest.mark.opencl

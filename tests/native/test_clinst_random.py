@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from clinst import WARP, Device, instrument
+
+from tests.support.clinst import WARP, Device, instrument
 
 pytestmark = pytest.mark.opencl
 KERNELS = int(os.environ.get("XPUPROF_RANDOM_KERNELS", "8"))

@@ -13,7 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from clinst import program
+
+from tests.support.clinst import program
 
 MAGIC = 0x31495058
 SOURCE, SPIRV, BITCODE = range(3)

@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from cpu_programs import address_of, build, every_engine, profile
 
+from tests.support.cpu_programs import address_of, build, every_engine, profile
 from xpuprof.engines.base import CpuEngine
 
 pytestmark = every_engine

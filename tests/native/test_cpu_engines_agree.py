@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from cpu_programs import build, needs_dynamorio, needs_valgrind, profile
 
+from tests.support.cpu_programs import build, needs_dynamorio, needs_valgrind, profile
 from xpuprof.engines.base import CpuOptions
 from xpuprof.engines.cpu.dynamorio import DynamoRio
 from xpuprof.engines.cpu.valgrind import Valgrind

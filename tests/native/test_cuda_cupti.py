@@ -13,7 +13,7 @@ from xpuprof.engines.gpu.cuda import cupti_library
 
 pytestmark = pytest.mark.cuda
 
-DISPATCH = Path(__file__).parents[2] / "native" / "cuda" / "dispatch.h"
+DISPATCH = Path(__file__).parents[2] / "native" / "gpu" / "cuda" / "dispatch.h"
 INJECTION = DISPATCH.parent / "injection.cpp"
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cuda_parts import NATIVE, build
 
 import xpuprof
+from tests.support.cuda_parts import NATIVE, build
 from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.engines.cuda_driver import Outcome, carries, driver
 from xpuprof.engines.gpu.cuda import Cuda

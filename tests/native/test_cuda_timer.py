@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cuda_parts import SOURCES, Recorded, build, nvcc, record
 
 import xpuprof
+from tests.support.cuda_parts import SOURCES, Recorded, build, nvcc, record
 from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.trace.check import check_run
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cuda_parts import build
-from test_nvbit_host import program, record_run  # noqa: F401 (a fixture)
 
+from tests.native.test_nvbit_host import program, record_run  # noqa: F401 (a fixture)
+from tests.support.cuda_parts import build
 from xpuprof.engines.gpu.cuda import Cuda
 
 pytestmark = [pytest.mark.cuda, pytest.mark.slow]

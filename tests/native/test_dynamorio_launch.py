@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from cpu_programs import Profile, build, needs_dynamorio, profile
 
+from tests.support.cpu_programs import Profile, build, needs_dynamorio, profile
 from xpuprof.engines.base import CpuOptions
 from xpuprof.engines.cpu.dynamorio import DynamoRio
 from xpuprof.engines.cpu.valgrind import Valgrind

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from cuda_parts import build
 
 import xpuprof
+from tests.support.cuda_parts import build
 from xpuprof.engines.cpu.pin import Pin
 from xpuprof.engines.cpu.valgrind import Valgrind
 

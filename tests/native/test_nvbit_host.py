@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cuda_parts import NATIVE, cuda_include
 
 import xpuprof
+from tests.support.cuda_parts import NATIVE, cuda_include
 from xpuprof.methods import pka, sieve
 from xpuprof.methods.profile import from_process
 from xpuprof.trace.check import check_run
@@ -34,10 +34,10 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not kit or include is None or not runtime.exists():
         pytest.skip("NVBIT_ROOT, CUDA's headers or libxpuprof_rt.so are missing; see docs/nvbit.md")
     out = tmp_path_factory.mktemp("nvbit") / "program"
-    tool = ROOT / "native" / "nvbit"
+    tool = ROOT / "native" / "gpu" / "nvbit"
     parts = ["tool.cu", "functions.cpp", "buffers.cpp", "classes.cpp", "sass.cpp"]
     sources = [str(HERE / "fake_nvbit" / "fake_nvbit.cpp"), *(str(tool / part) for part in parts)]
-    sources.append(str(ROOT / "native" / "cuda" / "cubin.cpp"))
+    sources.append(str(ROOT / "native" / "gpu" / "cuda" / "cubin.cpp"))
     folders = [f"-I{ROOT}/native/{part}" for part in ("nvbit", "cuda", "include")]
     system = ["-isystem", f"{kit}/core", "-isystem", str(include)]
     host = [f"-D__{word}__=" for word in ("device", "noinline", "global")]

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from cuda_parts import nvcc
+
+from tests.support.cuda_parts import nvcc
 
 pytestmark = pytest.mark.cuda
 
@@ -112,9 +113,18 @@ def functions(folder: Path, arch: str) -> dict[str, Code]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the helper programs and cubins lie."""
     place = tmp_path_factory.mktemp("sass")
-    compiler = ["g++", "-std=c++17", "-O1", f"-I{ROOT}/native/nvbit", f"-I{ROOT}/native/include"]
+    compiler = [
+        "g++",
+        "-std=c++17",
+        "-O1",
+        f"-I{ROOT}/native/gpu/nvbit",
+        f"-I{ROOT}/native/include",
+    ]
     for name, part in (("sass_blocks", "sass"), ("classes", "classes")):
-        sources = [str(SOURCES / f"{name}.cpp"), str(ROOT / "native" / "nvbit" / f"{part}.cpp")]
+        sources = [
+            str(SOURCES / f"{name}.cpp"),
+            str(ROOT / "native" / "gpu" / "nvbit" / f"{part}.cpp"),
+        ]
         subprocess.run([*compiler, *sources, "-o", str(place / name)], check=True)
     return place
 

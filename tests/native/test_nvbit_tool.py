@@ -10,13 +10,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from cuda_parts import nvcc
-from test_nvbit_sass import nvdisasm
+
+from tests.native.test_nvbit_sass import nvdisasm
+from tests.support.cuda_parts import nvcc
 
 pytestmark = pytest.mark.cuda
 
 ROOT = Path(__file__).parents[2]
-TOOL = ROOT / "native" / "nvbit"
+TOOL = ROOT / "native" / "gpu" / "nvbit"
 
 SPEC_PROGRAM = """
 #include <stdio.h>
@@ -61,7 +62,7 @@ def test_the_tool_links_against_a_kit(tmp_path: Path) -> None:
     command = ["cmake", "-S", str(ROOT), "-B", str(tmp_path), "-G", "Ninja", *options]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["cmake", "--build", str(tmp_path), "--target", "xpuprof_nvbit"], check=True)
-    library = str(tmp_path / "native" / "nvbit" / "libxpuprof_nvbit.so")
+    library = str(tmp_path / "native" / "gpu" / "nvbit" / "libxpuprof_nvbit.so")
     dynamic = subprocess.run(["readelf", "-d", library], capture_output=True, text=True).stdout
     assert "[libcuda.so.1]" in dynamic and "[libxpuprof_rt.so]" in dynamic
     names = subprocess.run(["nm", "-D", library], capture_output=True, text=True).stdout

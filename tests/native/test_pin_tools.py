@@ -20,7 +20,13 @@ def test_pin_tools_compile_against_a_kit(tmp_path: Path) -> None:
     kit = os.environ.get("PIN_ROOT")
     if not kit:
         pytest.skip("PIN_ROOT is not set; see docs/pin.md")
-    command = ["make", "-C", str(ROOT / "native" / "pin"), f"PIN_ROOT={kit}", "TARGET=intel64"]
+    command = [
+        "make",
+        "-C",
+        str(ROOT / "native" / "cpu" / "pin"),
+        f"PIN_ROOT={kit}",
+        "TARGET=intel64",
+    ]
     subprocess.run([*command, f"OBJDIR={tmp_path}/", "objects"], check=True)
     assert (tmp_path / "profiler.o").exists() and (tmp_path / "probe.o").exists()
 
@@ -30,7 +36,7 @@ def test_gtpin_tool_fits_the_documented_interface(tmp_path: Path) -> None:
     fit. This is no proof that it compiles with a kit."""
     includes = [f"-I{ROOT}/native/{p}" for p in ("include", "cuda")]
     interface = f"-I{ROOT}/tests/native/gtpin_interface"
-    source = str(ROOT / "native" / "gtpin" / "tool.cpp")
+    source = str(ROOT / "native" / "gpu" / "gtpin" / "tool.cpp")
     subprocess.run(
         [*GPP, *includes, interface, "-c", source, "-o", str(tmp_path / "tool.o")], check=True
     )
@@ -43,7 +49,7 @@ def test_identity_of_an_image(tmp_path: Path) -> None:
         '#include <stdio.h>\n#include "identity.h"\n'
         "int main(int, char **argv) { puts(build_id_of(argv[1]).c_str()); }\n"
     )
-    pin = ROOT / "native" / "pin"
+    pin = ROOT / "native" / "cpu" / "pin"
     program = tmp_path / "identity"
     sources = [str(tmp_path / "main.cpp"), str(pin / "identity.cpp"), f"-I{pin}"]
     subprocess.run([*GPP, *sources, "-Wl,--build-id=sha1", "-o", str(program)], check=True)

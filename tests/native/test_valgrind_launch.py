@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from cpu_programs import build, needs_valgrind, profile
 
+from tests.support.cpu_programs import build, needs_valgrind, profile
 from xpuprof.engines.cpu.valgrind import Valgrind
 
 pytestmark = [needs_valgrind, pytest.mark.valgrind]

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from cpu_programs import build, needs_valgrind, profile
 
+from tests.support.cpu_programs import build, needs_valgrind, profile
 from xpuprof.engines.base import CpuOptions
 from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.trace.reader import LDV_BUCKETS, read_process

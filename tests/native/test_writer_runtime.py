@@ -10,10 +10,10 @@ import time
 from importlib.resources import files
 from pathlib import Path
 
-import boundary_abi
 import numpy as np
 import pytest
 
+from tests.support import boundary_abi
 from xpuprof.trace.check import check_run
 from xpuprof.trace.clock import tsc, tsc_hz
 from xpuprof.trace.reader import process_folders, read_process

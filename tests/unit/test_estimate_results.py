@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from runs_made_up import made_up_run, select_by_kernel
 
+from tests.support.runs_made_up import made_up_run, select_by_kernel
 from xpuprof.cli.estimate import command
 from xpuprof.errors import InputError, UsageError
 from xpuprof.estimation.metrics import is_rate, whole_run

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from runs_made_up import made_up_run, select_by_kernel
 
+from tests.support.runs_made_up import made_up_run, select_by_kernel
 from xpuprof.errors import InputError, UsageError
 from xpuprof.formats.exporters import accelsim, macsim, nvbit_ranges
 from xpuprof.formats.exporters.kernel_lists import ranges

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from runs_made_up import made_up_run, select_by_kernel
 
+from tests.support.runs_made_up import made_up_run, select_by_kernel
 from xpuprof.errors import InputError
 from xpuprof.formats.exporters import looppoint, pinpoints, zsim
 from xpuprof.selection.selection import Selection

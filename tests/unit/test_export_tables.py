@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import traces
 from click.testing import CliRunner
-from runs_made_up import select_by_kernel
 
+from tests.support import traces
+from tests.support.runs_made_up import select_by_kernel
 from xpuprof.cli.export import command
 from xpuprof.errors import InputError, TraceError, UsageError
 from xpuprof.formats.exporters.chrome_trace import events

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from signature_data import process_of
 
+from tests.support.signature_data import process_of
 from xpuprof.errors import TraceError
 from xpuprof.trace.processes import Key, job_of, labels_of, matched
 from xpuprof.trace.reader import tables

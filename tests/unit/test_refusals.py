@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import traces
 from click.testing import CliRunner
-from runs_made_up import select_by_kernel
 
+from tests.support import traces
+from tests.support.runs_made_up import select_by_kernel
 from xpuprof.cli import cli, main
 from xpuprof.selection.file import read_selection, write_selection
 from xpuprof.trace.run import create_run

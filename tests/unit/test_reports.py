@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import traces
 from click.testing import CliRunner, Result
-from runs_made_up import made_up_run, select_by_kernel
 
+from tests.support import traces
+from tests.support.runs_made_up import made_up_run, select_by_kernel
 from xpuprof.cli import cli
 from xpuprof.engines.cuda_driver import _fault
 from xpuprof.errors import InputError, UsageError

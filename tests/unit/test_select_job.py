@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from signature_data import process_of
 
+from tests.support.signature_data import process_of
 from xpuprof.clustering import cluster, distributed, kmeans
 from xpuprof.clustering.cluster import Known, Options
 from xpuprof.clustering.executors import DaskFarm, Farm, Here

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from signature_data import process_of
 
+from tests.support.signature_data import process_of
 from xpuprof.clustering.bic import bic_score, choose_k
 from xpuprof.clustering.cluster import Known, Options, choose
 from xpuprof.clustering.executors import Here
@@ -99,12 +99,12 @@ def test_one_slice_only():
 def test_same_bytes_whatever_the_hash_seed(tmp_path):
     """The selection file depends on input and seed alone."""
     code = (
-        "from signature_data import process_of; from xpuprof.methods import registry;"
+        "from tests.support.signature_data import process_of; from xpuprof.methods import registry;"
         "from xpuprof.selection.file import selection_text as t; import hashlib;"
         "s=registry.select('xpu-point', process_of([i*i%5 for i in range(400)]), seed=5);"
         "print(hashlib.sha256(t(s).encode()).hexdigest())"
     )
-    path = ":".join([str(Path(__file__).parent), *sys.path])
+    path = ":".join([str(Path(__file__).parents[2]), *sys.path])
     digests = {
         subprocess.run(
             [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed, "PYTHONPATH": path},

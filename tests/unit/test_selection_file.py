@@ -98,13 +98,13 @@ def test_key_order_of_the_inputs_does_not_show() -> None:
 def test_bytes_do_not_depend_on_the_hash_seed() -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]);"
-        "from test_selection_file import example;"
+        "from tests.unit.test_selection_file import example;"
         "from xpuprof.selection.file import selection_text;"
         "sys.stdout.write(selection_text(example()))"
     )
     texts = {
         subprocess.run(
-            [sys.executable, "-c", code, str(Path(__file__).parent)],
+            [sys.executable, "-c", code, str(Path(__file__).parents[2])],
             env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONIOENCODING": "utf-8"},
             capture_output=True,
             check=True,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import traces
-from signature_data import process_of
 
+from tests.support import traces
+from tests.support.signature_data import process_of
 from xpuprof.clustering.cluster import with_options
 from xpuprof.errors import InputError, UsageError
 from xpuprof.formats.exporters import ldv

@@ -7,8 +7,8 @@ import sys
 
 import numpy as np
 import pytest
-from signature_data import process_of
 
+from tests.support.signature_data import process_of
 from xpuprof.errors import InputError, UsageError
 from xpuprof.signature import kernels
 from xpuprof.signature.matrix import frequency_signature, xpu_signature

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import traces
 
+from tests.support import traces
 from xpuprof.errors import InputError
 from xpuprof.trace.joined_times import Profiled, join, profiled
 from xpuprof.trace.run import Run

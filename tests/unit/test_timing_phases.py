@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from runs_made_up import made_up_run, select_by_kernel
-from test_trace_slices import timer_run
 
+from tests.support.runs_made_up import made_up_run, select_by_kernel
+from tests.unit.test_trace_slices import timer_run
 from xpuprof.selection.selection import Selection
 from xpuprof.validation.phases import phase_share, unseen_phases
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import traces
 from click.testing import CliRunner, Result
 
+from tests.support import traces
 from xpuprof.cli import check, info
 from xpuprof.errors import TraceError
 from xpuprof.trace.check import INVARIANTS, Violation, check_run

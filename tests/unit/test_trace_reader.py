@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import traces
 
 import xpuprof
+from tests.support import traces
 from xpuprof.errors import TraceError
 from xpuprof.trace.reader import process_folders, read_process
 from xpuprof.trace.run import resume_run

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import traces
 
 import xpuprof
+from tests.support import traces
 from xpuprof.errors import TraceError, UsageError
 from xpuprof.trace.run import Run, create_run, read_manifest, resume_run
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xpuprof
+from tests.support import traces
 from xpuprof.errors import TraceError
 from xpuprof.trace.boundaries import boundaries
 from xpuprof.trace.slice_times import main_process, slice_times

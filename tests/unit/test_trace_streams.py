@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xpuprof._bridge import lib
 
+from tests.support import traces
 from xpuprof.trace.streams import CPU, EVENTS, Stream, StreamError, read_stream, varint
 
 U64 = st.integers(0, (1 << 64) - 1)

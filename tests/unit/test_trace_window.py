@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import traces
 
+from tests.support import traces
 from xpuprof.clustering.cluster import Options
 from xpuprof.errors import InputError
 from xpuprof.methods.job import Plan

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from runs_made_up import made_up_run, select_by_kernel
 
+from tests.support.runs_made_up import made_up_run, select_by_kernel
 from xpuprof.errors import InputError, MissingRegionError, UsageError
 from xpuprof.selection.file import parse_selection, selection_text
 from xpuprof.selection.identity import launch_sequence

@@ -23,8 +23,8 @@ from statistics import median, quantiles
 import numpy as np
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent.parent / "tests" / "native"))
-from clinst import (  # noqa: E402
+sys.path.insert(0, str(HERE.parents[1]))
+from tests.support.clinst import (  # noqa: E402
     HEADER,
     INTEL,
     POCL,

@@ -28,11 +28,10 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "unit"))
-
-import traces
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import xpuprof
+from tests.support import traces
 from xpuprof.clustering import bic, kmeans
 from xpuprof.errors import XpuprofError
 from xpuprof.estimation.intervals import estimate, one_run_error

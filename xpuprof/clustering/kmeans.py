@@ -1,4 +1,4 @@
-"""Weighted k-means for every k up to a limit, in one sweep up and one down (native/signature)."""
+"""Weighted k-means for every k up to a limit, in one sweep up and one down (native/clustering)."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 A CPU engine that translates code, or a GPU tool that is older than the driver, may crash or hang
 the driver. Whether it does is not guessed from versions: `carries` runs the smallest CUDA program
-(native/cuda/driver_probe.c) under the engines, once, and remembers the outcome as long as driver
-and engines stay the same.
+(native/gpu/cuda/driver_probe.c) under the engines, once, and remembers the outcome as long as
+driver and engines stay the same.
 """
 
 from __future__ import annotations

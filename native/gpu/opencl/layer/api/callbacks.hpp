@@ -1,0 +1,29 @@
+// User callbacks: the runtime gets a function of ours that brackets the user's.
+#ifndef XPUPROF_OPENCL_CALLBACKS_HPP
+#define XPUPROF_OPENCL_CALLBACKS_HPP
+
+#include <memory>
+
+#include "api/layer.hpp"
+
+namespace layer {
+
+// The callback of clBuildProgram, clCompileProgram and clLinkProgram, called once. When the call
+// fails the runtime may or may not have called it, so what belongs to it is then left alone.
+class ProgramNotify {
+ public:
+  using Function = void(CL_CALLBACK *)(cl_program, void *);
+  ProgramNotify(Function function, void *user);
+  Function function() const;
+  void *data() const;
+
+ private:
+  struct Closure;
+  static void CL_CALLBACK call(cl_program program, void *closure);
+  Closure *closure_ = nullptr;
+  void *user_;
+  Function function_;
+};
+
+}  // namespace layer
+#endif

@@ -1,0 +1,97 @@
+#include "api/clock.hpp"
+
+#include <time.h>
+
+#include <algorithm>
+
+namespace layer {
+
+static constexpr double refresh_s = 0.2;
+static constexpr double max_rate_error = 20e-6;  // what two anchors must give to be believed
+static constexpr int tries = 16;
+
+// Ticks a nanosecond by the system's clock, over the process's life so far.
+static double host_rate() {
+  static const auto now = [] {
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+  };
+  static const uint64_t tsc0 = xpu_tsc();
+  static const double ns0 = now();
+  double ns = now();
+  while (ns - ns0 < 2e6) ns = now();  // two milliseconds, once
+  return (double)(xpu_tsc() - tsc0) / (ns - ns0);
+}
+
+DeviceClock::Anchor DeviceClock::sample_timer(cl_device_id device) const {
+  Anchor anchor;
+  cl_ulong device_ns = 0, host_ns = 0;
+  uint64_t before = xpu_tsc();
+  if (!next.clGetDeviceAndHostTimer ||
+      next.clGetDeviceAndHostTimer(device, &device_ns, &host_ns) != CL_SUCCESS || !device_ns)
+    return anchor;
+  uint64_t after = xpu_tsc();
+  return {before + (after - before) / 2, after - before + 1, device_ns};
+}
+
+// Where the runtime has no such timer: the end of a marker lies between two stamps of ours.
+static DeviceClock::Anchor marker(cl_command_queue queue) {
+  DeviceClock::Anchor anchor;
+  cl_event event = nullptr;
+  cl_ulong device_ns = 0;
+  uint64_t before = xpu_tsc();
+  if (next.clEnqueueMarkerWithWaitList(queue, 0, nullptr, &event) != CL_SUCCESS) return anchor;
+  next.clFlush(queue);
+  next.clWaitForEvents(1, &event);
+  uint64_t after = xpu_tsc();
+  if (next.clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof device_ns, &device_ns,
+                                   nullptr) == CL_SUCCESS &&
+      device_ns)
+    anchor = {before + (after - before) / 2, after - before + 1, device_ns};
+  next.clReleaseEvent(event);
+  return anchor;
+}
+
+static void keep_narrower(DeviceClock::Anchor *best, const DeviceClock::Anchor &anchor) {
+  if (anchor.width && (!best->width || anchor.width < best->width)) *best = anchor;
+}
+
+DeviceClock::Anchor DeviceClock::sample(const Queue &queue) const {
+  Anchor best;
+  for (int i = 0; i < tries; i++) keep_narrower(&best, sample_timer(queue.device->handle));
+  if (best.width) return best;
+  cl_int error = CL_SUCCESS;
+  cl_command_queue own = next.clCreateCommandQueue(queue.context->handle, queue.device->handle,
+                                                   CL_QUEUE_PROFILING_ENABLE, &error);
+  if (!own) return best;
+  for (int i = 0; i < tries; i++) keep_narrower(&best, marker(own));
+  next.clReleaseCommandQueue(own);
+  return best;
+}
+
+void DeviceClock::refresh(const Queue &queue) {
+  if (!rate_) rate_ = host_rate();
+  uint64_t now = xpu_tsc();
+  if (tried_ && (double)(now - tried_) < refresh_s * 1e9 * rate_) return;
+  tried_ = now;
+  Anchor anchor = sample(queue);
+  // On a busy machine an older, sharper anchor is the better one, up to its drift.
+  double drift = (double)(now - last_.tsc) * max_rate_error;
+  if (!anchor.width || (last_.width && (double)anchor.width > (double)last_.width + 2 * drift))
+    return;
+  if (!first_.width) first_ = anchor;
+  last_ = anchor;
+  error_ = std::max(error_, anchor.width / 2);
+  double span = (double)(last_.tsc - first_.tsc);
+  bool sharp = (double)(first_.width + last_.width) < span * max_rate_error;
+  rate_ = sharp ? span / (double)(last_.device - first_.device) : host_rate();
+}
+
+uint64_t DeviceClock::ticks(cl_ulong device_ns) const {
+  if (!last_.width || !device_ns) return 0;
+  double distance = (double)(int64_t)(device_ns - last_.device) * rate_;
+  return last_.tsc + (uint64_t)(int64_t)distance;
+}
+
+}  // namespace layer

@@ -1,0 +1,34 @@
+// Device time stamps in ticks of the TSC.
+#ifndef XPUPROF_OPENCL_CLOCK_HPP
+#define XPUPROF_OPENCL_CLOCK_HPP
+
+#include "api/objects.hpp"
+
+namespace layer {
+
+class DeviceClock {
+ public:
+  // Correlates anew when the last time is long past: near the stamps that are converted next.
+  void refresh(const Queue &queue);
+  // Of a stamp of clGetEventProfilingInfo; 0 when the clocks cannot be correlated.
+  uint64_t ticks(cl_ulong device_ns) const;
+  // Half the width of the widest bracket around a correlation, in ticks.
+  uint64_t error_ticks() const { return error_; }
+
+  // A moment on both clocks; `width` (0: none) is how far apart the stamps around it were.
+  struct Anchor {
+    uint64_t tsc = 0, width = 0;
+    cl_ulong device = 0;
+  };
+
+ private:
+  Anchor sample(const Queue &queue) const;
+  Anchor sample_timer(cl_device_id device) const;
+
+  Anchor first_, last_;
+  double rate_ = 0;  // ticks a device nanosecond
+  uint64_t error_ = 0, tried_ = 0;
+};
+
+}  // namespace layer
+#endif

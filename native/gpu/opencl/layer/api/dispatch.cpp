@@ -1,0 +1,115 @@
+// The layer's entry points, and the table that it puts in front of the driver's.
+#include <CL/cl_layer.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "launches/launches.hpp"
+#include "api/layer.hpp"
+#include "memory/stack_memory.hpp"
+
+namespace layer {
+
+Mode mode = Mode::inert;
+bool device_stamps = false;
+bool record_memory = false;
+cl_icd_dispatch next;
+
+static cl_icd_dispatch table;
+
+static Mode mode_from_environment() {
+  const char *dir = std::getenv(XPU_ENV_DIR), *mode = std::getenv(XPU_ENV_MODE),
+             *timer = std::getenv(XPU_ENV_TIMER);
+  if (!dir || !*dir || !xpu_process_counts()) return Mode::inert;
+  if (!mode || std::strcmp(mode, "time") != 0) return Mode::profile;
+  return timer && std::strcmp(timer, "sync") == 0 ? Mode::time_sync : Mode::time_async;
+}
+
+// The asynchronous timer lives on them; a profile takes them when it is asked for them.
+static bool wants_device_stamps() {
+  const char *timer = std::getenv(XPU_ENV_TIMER);
+  return mode == Mode::time_async ||
+         (mode == Mode::profile && timer && std::strcmp(timer, "async") == 0);
+}
+
+static void fill_table() {
+  table = next;
+#define ENTRY(name) \
+  if (next.name) table.name = Through<&cl_icd_dispatch::name>::call;
+#include "api/entries.def"
+#undef ENTRY
+  override_objects(&table);
+  override_programs(&table);
+  override_kernels(&table);
+  override_launches(&table);
+  override_transfers(&table);
+  override_callbacks(&table);
+  override_extensions(&table);
+  override_allocations(&table);
+}
+
+static cl_int init(cl_uint entries, const cl_icd_dispatch *target, cl_uint *entries_ret,
+                   const cl_icd_dispatch **table_ret) {
+  if (!target || !entries_ret || !table_ret) return CL_INVALID_VALUE;
+  constexpr cl_uint known = sizeof(cl_icd_dispatch) / sizeof(void *);
+  mode = mode_from_environment();
+  device_stamps = wants_device_stamps();
+  const char *memory = std::getenv(XPU_ENV_MEMORY);
+  record_memory = mode == Mode::profile && memory && *memory;
+  *entries_ret = std::min(entries, known);
+  if (mode == Mode::inert) {
+    *table_ret = target;
+    return CL_SUCCESS;
+  }
+  std::memcpy(&next, target, *entries_ret * sizeof(void *));
+  fill_table();
+  register_forks();
+  *table_ret = &table;
+  return CL_SUCCESS;
+}
+
+static cl_int answer(const void *value, size_t size, size_t room, void *to, size_t *size_ret) {
+  if (to && room < size) return CL_INVALID_VALUE;
+  if (to) std::memcpy(to, value, size);
+  if (size_ret) *size_ret = size;
+  return CL_SUCCESS;
+}
+
+}  // namespace layer
+
+extern "C" {
+
+XPU_API cl_int CL_API_CALL clGetLayerInfo(cl_layer_info name, size_t room, void *value,
+                                          size_t *size_ret) {
+  static const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
+  static const char title[] = "xpuprof";
+  if (name == CL_LAYER_API_VERSION)
+    return layer::answer(&version, sizeof version, room, value, size_ret);
+  if (name == CL_LAYER_NAME) return layer::answer(title, sizeof title, room, value, size_ret);
+  return CL_INVALID_VALUE;
+}
+
+XPU_API cl_int CL_API_CALL clInitLayer(cl_uint entries, const cl_icd_dispatch *target,
+                                       cl_uint *entries_ret, const cl_icd_dispatch **table_ret) {
+  return layer::init(entries, target, entries_ret, table_ret);
+}
+
+// The Khronos loader skips a layer that lacks these two; their types are not in Debian's headers.
+XPU_API cl_int CL_API_CALL clInitLayerWithProperties(cl_uint entries, const cl_icd_dispatch *target,
+                                                     cl_uint *entries_ret,
+                                                     const cl_icd_dispatch **table_ret,
+                                                     const void *properties);
+XPU_API cl_int CL_API_CALL clDeinitLayer(void);
+
+cl_int CL_API_CALL clInitLayerWithProperties(cl_uint entries, const cl_icd_dispatch *target,
+                                             cl_uint *entries_ret,
+                                             const cl_icd_dispatch **table_ret, const void *) {
+  return layer::init(entries, target, entries_ret, table_ret);
+}
+
+cl_int CL_API_CALL clDeinitLayer(void) {
+  layer::finish();
+  return CL_SUCCESS;
+}
+}

@@ -1,0 +1,296 @@
+// Contexts, queues, devices and user events.
+#include "api/objects.hpp"
+
+#include <atomic>
+#include <cstring>
+#include <set>
+
+#include "launches/launches.hpp"
+#include "api/runtimes.hpp"
+
+namespace layer {
+
+// Leaked on purpose: the application may call us while its static objects are destroyed.
+Registry<cl_context, Context> &contexts = *new Registry<cl_context, Context>;
+Registry<cl_command_queue, Queue> &queues = *new Registry<cl_command_queue, Queue>;
+
+static std::mutex &device_lock = *new std::mutex;
+static auto &device_records = *new std::unordered_map<cl_device_id, std::unique_ptr<Device>>;
+static auto &old_devices = *new std::vector<std::unique_ptr<Device>>;
+static uint32_t device_count;
+
+const Device &device_of(cl_device_id handle) {
+  std::lock_guard<std::mutex> guard(device_lock);
+  std::unique_ptr<Device> &record = device_records[handle];
+  if (!record) {
+    record = std::make_unique<Device>(describe_device(handle));
+    record->index = device_count++;
+  }
+  return *record;
+}
+
+void forget_devices(const cl_device_id *handles, cl_uint n) {
+  std::lock_guard<std::mutex> guard(device_lock);
+  for (cl_uint i = 0; i < n; i++) {
+    auto at = device_records.find(handles[i]);
+    if (at == device_records.end()) continue;
+    old_devices.push_back(std::move(at->second));
+    device_records.erase(at);
+  }
+}
+
+std::string kernel_name(cl_kernel handle) {
+  size_t size = 0;
+  if (next.clGetKernelInfo(handle, CL_KERNEL_FUNCTION_NAME, 0, nullptr, &size) != CL_SUCCESS)
+    return "?";
+  std::string name(size, '\0');
+  next.clGetKernelInfo(handle, CL_KERNEL_FUNCTION_NAME, size, name.data(), nullptr);
+  return name.c_str();
+}
+
+std::string text_of(const char *text) { return text ? text : ""; }
+
+// ---- contexts ---------------------------------------------------------------------------------
+
+static std::shared_ptr<Context> new_context(cl_context handle) {
+  auto context = std::make_shared<Context>();
+  context->handle = handle;
+  contexts.add(handle, context);
+  announce_runtime(handle);
+  return context;
+}
+
+std::shared_ptr<Context> context_of(cl_context handle) {
+  auto context = contexts.find(handle);
+  return context ? context : new_context(handle);
+}
+
+void context_created(cl_context handle) {
+  if (handle) quietly([&] { new_context(handle); });
+}
+
+static cl_int CL_API_CALL retain_context(cl_context context) {
+  return retain(&contexts, next.clRetainContext, context);
+}
+
+static cl_int CL_API_CALL release_context(cl_context context) {
+  Api api;
+  quietly([&] {
+    if (auto last = contexts.release(context)) close_context(*last);
+  });
+  return next.clReleaseContext(context);
+}
+
+// ---- queues -----------------------------------------------------------------------------------
+
+static std::atomic<uint32_t> queue_count;
+
+static std::shared_ptr<Queue> new_queue(cl_command_queue handle, cl_context context,
+                                        cl_device_id device, cl_command_queue_properties flags) {
+  auto queue = std::make_shared<Queue>();
+  queue->handle = handle;
+  queue->context = context_of(context);
+  queue->device = &device_of(device);
+  queue->index = queue_count++;
+  queue->in_order = !(flags & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+  queue->profiling = flags & CL_QUEUE_PROFILING_ENABLE;
+  queues.add(handle, queue);
+  return queue;
+}
+
+std::shared_ptr<Queue> queue_of(cl_command_queue handle) {
+  if (auto queue = queues.find(handle)) return queue;
+  cl_context context = nullptr;
+  cl_device_id device = nullptr;
+  cl_command_queue_properties flags = 0;
+  if (next.clGetCommandQueueInfo(handle, CL_QUEUE_CONTEXT, sizeof context, &context, nullptr) ||
+      next.clGetCommandQueueInfo(handle, CL_QUEUE_DEVICE, sizeof device, &device, nullptr) ||
+      next.clGetCommandQueueInfo(handle, CL_QUEUE_PROPERTIES, sizeof flags, &flags, nullptr))
+    return nullptr;
+  return new_queue(handle, context, device, flags);
+}
+
+// Profiling is switched on for the asynchronous timer where the application did not ask for it.
+static bool wants_profiling(cl_command_queue_properties flags) {
+  return device_stamps && !(flags & (CL_QUEUE_PROFILING_ENABLE | CL_QUEUE_ON_DEVICE));
+}
+
+// `create` makes the queue, with profiling switched on or as it was asked for.
+template <class Create>
+static cl_command_queue create_recorded(cl_context context, cl_device_id device,
+                                        cl_command_queue_properties flags,
+                                        const std::vector<cl_queue_properties> &given,
+                                        Create &&create) {
+  bool hide = wants_profiling(flags);
+  cl_command_queue handle = create(hide);
+  if (!handle && hide) handle = create(hide = false);
+  if (handle)
+    quietly([&] {
+      auto asked = hide ? flags | CL_QUEUE_PROFILING_ENABLE : flags;
+      auto queue = new_queue(handle, context, device, asked);
+      queue->hide_profiling = hide;
+      queue->properties = given;
+    });
+  return handle;
+}
+
+static cl_command_queue CL_API_CALL create_queue(cl_context context, cl_device_id device,
+                                                 cl_command_queue_properties flags, cl_int *error) {
+  Api api;
+  return create_recorded(context, device, flags, {}, [&](bool profiling) {
+    auto asked = profiling ? flags | CL_QUEUE_PROFILING_ENABLE : flags;
+    return next.clCreateCommandQueue(context, device, asked, error);
+  });
+}
+
+cl_command_queue create_queue_with(cl_api_clCreateCommandQueueWithProperties native,
+                                   cl_context context, cl_device_id device,
+                                   const cl_queue_properties *properties, cl_int *error) {
+  Api api;
+  std::vector<cl_queue_properties> given, asked;
+  cl_command_queue_properties flags = 0;
+  quietly([&] {
+    size_t at = 0;
+    for (const cl_queue_properties *p = properties; p && *p; p += 2) {
+      given.insert(given.end(), {p[0], p[1]});
+      if (p[0] == CL_QUEUE_PROPERTIES) {
+        flags = p[1];
+        at = given.size() - 1;
+      }
+    }
+    if (properties) given.push_back(0);
+    asked = given;
+    if (at) {
+      asked[at] = flags | CL_QUEUE_PROFILING_ENABLE;
+    } else {
+      if (asked.empty()) asked.push_back(0);
+      asked.insert(asked.begin(), {CL_QUEUE_PROPERTIES, CL_QUEUE_PROFILING_ENABLE});
+    }
+  });
+  return create_recorded(context, device, flags, given, [&](bool profiling) {
+    return native(context, device, profiling && !asked.empty() ? asked.data() : properties, error);
+  });
+}
+
+static cl_command_queue CL_API_CALL create_queue_with_properties(
+    cl_context context, cl_device_id device, const cl_queue_properties *properties, cl_int *error) {
+  return create_queue_with(next.clCreateCommandQueueWithProperties, context, device, properties,
+                           error);
+}
+
+static cl_int CL_API_CALL retain_queue(cl_command_queue queue) {
+  return retain(&queues, next.clRetainCommandQueue, queue);
+}
+
+static cl_int CL_API_CALL release_queue(cl_command_queue queue) {
+  cl_int error = release(&queues, next.clReleaseCommandQueue, queue);
+  quietly(poll_all);
+  return error;
+}
+
+static cl_int CL_API_CALL queue_info(cl_command_queue queue, cl_command_queue_info name,
+                                     size_t room, void *value, size_t *size) {
+  Api api;
+  auto record = queues.find(queue);
+  if (record && record->hide_profiling && name == CL_QUEUE_PROPERTIES_ARRAY) {
+    size_t need = record->properties.size() * sizeof(cl_queue_properties);
+    if (value && room < need) return CL_INVALID_VALUE;
+    if (value && need) std::memcpy(value, record->properties.data(), need);
+    if (size) *size = need;
+    return CL_SUCCESS;
+  }
+  cl_int error = next.clGetCommandQueueInfo(queue, name, room, value, size);
+  if (error == CL_SUCCESS && record && record->hide_profiling && value &&
+      name == CL_QUEUE_PROPERTIES)
+    *static_cast<cl_command_queue_properties *>(value) &= ~CL_QUEUE_PROFILING_ENABLE;
+  return error;
+}
+
+static cl_int CL_API_CALL event_profiling_info(cl_event event, cl_profiling_info name, size_t room,
+                                               void *value, size_t *size) {
+  Api api;
+  cl_command_queue queue = nullptr;
+  if (device_stamps &&
+      next.clGetEventInfo(event, CL_EVENT_COMMAND_QUEUE, sizeof queue, &queue, nullptr) ==
+          CL_SUCCESS &&
+      queue) {
+    auto record = queues.find(queue);
+    if (record && record->hide_profiling) return CL_PROFILING_INFO_NOT_AVAILABLE;
+  }
+  return next.clGetEventProfilingInfo(event, name, room, value, size);
+}
+
+// ---- user events ------------------------------------------------------------------------------
+
+static std::mutex &user_event_lock = *new std::mutex;
+static auto &unfired = *new std::set<cl_event>;
+
+bool user_events_unfired() {
+  std::lock_guard<std::mutex> guard(user_event_lock);
+  return !unfired.empty();
+}
+
+static void fired(cl_event event) {
+  std::lock_guard<std::mutex> guard(user_event_lock);
+  unfired.erase(event);
+}
+
+static cl_event CL_API_CALL create_user_event(cl_context context, cl_int *error) {
+  Api api;
+  cl_event event = next.clCreateUserEvent(context, error);
+  if (event)
+    quietly([&] {
+      std::lock_guard<std::mutex> guard(user_event_lock);
+      unfired.insert(event);
+    });
+  return event;
+}
+
+static cl_int CL_API_CALL set_user_event_status(cl_event event, cl_int status) {
+  Api api;
+  cl_int error = next.clSetUserEventStatus(event, status);
+  if (error == CL_SUCCESS) fired(event);
+  return error;
+}
+
+static cl_int CL_API_CALL release_event(cl_event event) {
+  Api api;
+  quietly([&] {
+    std::lock_guard<std::mutex> guard(user_event_lock);
+    cl_uint references = 0;
+    if (unfired.empty() || !unfired.count(event)) return;
+    next.clGetEventInfo(event, CL_EVENT_REFERENCE_COUNT, sizeof references, &references, nullptr);
+    if (references == 1) unfired.erase(event);
+  });
+  return next.clReleaseEvent(event);
+}
+
+static cl_int CL_API_CALL create_sub_devices(cl_device_id device,
+                                             const cl_device_partition_property *properties,
+                                             cl_uint room, cl_device_id *devices, cl_uint *n_ret) {
+  Api api;
+  cl_uint n = 0;
+  cl_int error = next.clCreateSubDevices(device, properties, room, devices, &n);
+  if (error == CL_SUCCESS && devices)
+    quietly([&] { forget_devices(devices, n < room ? n : room); });
+  if (n_ret) *n_ret = n;
+  return error;
+}
+
+void override_objects(cl_icd_dispatch *table) {
+  table->clRetainContext = retain_context;
+  table->clReleaseContext = release_context;
+  table->clCreateCommandQueue = create_queue;
+  if (next.clCreateCommandQueueWithProperties)
+    table->clCreateCommandQueueWithProperties = create_queue_with_properties;
+  table->clRetainCommandQueue = retain_queue;
+  table->clReleaseCommandQueue = release_queue;
+  table->clGetCommandQueueInfo = queue_info;
+  table->clGetEventProfilingInfo = event_profiling_info;
+  table->clCreateUserEvent = create_user_event;
+  table->clSetUserEventStatus = set_user_event_status;
+  table->clReleaseEvent = release_event;
+  if (next.clCreateSubDevices) table->clCreateSubDevices = create_sub_devices;
+}
+
+}  // namespace layer

@@ -1,0 +1,156 @@
+// Records of the application's OpenCL objects, found by handle.
+//
+// A record lives as long as the application holds a reference or another record needs it. Handles
+// are addresses that the runtime uses again after a release, so a creation always replaces what
+// was known under its handle.
+#ifndef XPUPROF_OPENCL_OBJECTS_HPP
+#define XPUPROF_OPENCL_OBJECTS_HPP
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "api/layer.hpp"
+
+namespace layer {
+
+class CounterPool;
+
+// clGetKernelSuggestedLocalWorkSizeKHR
+using SuggestLocal = cl_int(CL_API_CALL *)(cl_command_queue, cl_kernel, cl_uint, const size_t *,
+                                           const size_t *, size_t *);
+
+struct Device {
+  cl_device_id handle;
+  uint32_t index;  // dense, in the order in which devices were first used
+  size_t max_work_group = 1;
+  cl_ulong local_memory = 0;
+  std::string features;  // for the instrumenter, as clinst_protocol.h has them
+  bool takes_spirv = false, takes_bitcode = false;
+  bool sub_groups = false;     // has them, and they are the warps
+  bool shares_memory = false;  // works in the host's memory, so that counters need not be copied
+  SuggestLocal suggest_local = nullptr;  // where the device tells which local size it would choose
+};
+
+// Devices are never forgotten: the reference stays good.
+const Device &device_of(cl_device_id handle);
+// The handles name new (sub-)devices from now on.
+void forget_devices(const cl_device_id *handles, cl_uint n);
+
+// Areas of recorded commands live long: they would keep a pool of launches from starting anew.
+// Those that accesses are recorded in are big, and made ready by the host.
+enum class PoolUse { launches, recorded, accesses, recorded_accesses };
+
+struct Context {
+  cl_context handle;
+  std::mutex lock;  // guards pools
+  std::map<std::pair<cl_device_id, PoolUse>, std::shared_ptr<CounterPool>> pools;
+};
+
+struct Queue {
+  cl_command_queue handle;
+  std::shared_ptr<Context> context;
+  const Device *device;
+  uint32_t index;  // dense, in order of creation
+  bool in_order = true;
+  bool profiling = false;       // device stamps can be had
+  bool hide_profiling = false;  // we switched profiling on; the application must not see it
+  std::vector<cl_queue_properties> properties;  // as the application gave them
+};
+
+std::string text_of(const char *text);
+std::string kernel_name(cl_kernel handle);
+
+// Handle -> record, with the application's references counted.
+template <class Handle, class Record>
+class Registry {
+ public:
+  std::shared_ptr<Record> find(Handle handle) {
+    std::lock_guard<std::mutex> guard(lock_);
+    auto at = entries_.find(handle);
+    return at == entries_.end() ? nullptr : at->second.record;
+  }
+  void add(Handle handle, std::shared_ptr<Record> record) {
+    std::shared_ptr<Record> old;  // destroyed outside the lock
+    std::lock_guard<std::mutex> guard(lock_);
+    Entry &entry = entries_[handle];
+    old.swap(entry.record);
+    entry = {std::move(record), 1};
+  }
+  void retain(Handle handle) {
+    std::lock_guard<std::mutex> guard(lock_);
+    auto at = entries_.find(handle);
+    if (at != entries_.end()) at->second.references++;
+  }
+  // Call before the native release: afterwards another thread may have got the handle anew.
+  std::shared_ptr<Record> release(Handle handle) {
+    std::lock_guard<std::mutex> guard(lock_);
+    auto at = entries_.find(handle);
+    if (at == entries_.end() || --at->second.references) return nullptr;
+    std::shared_ptr<Record> last = std::move(at->second.record);
+    entries_.erase(at);
+    return last;
+  }
+  std::vector<std::shared_ptr<Record>> all() {
+    std::lock_guard<std::mutex> guard(lock_);
+    std::vector<std::shared_ptr<Record>> records;
+    for (auto &entry : entries_) records.push_back(entry.second.record);
+    return records;
+  }
+  // With the lock held: no record's object is released natively meanwhile.
+  template <class F>
+  void each(F &&work) {
+    std::lock_guard<std::mutex> guard(lock_);
+    for (auto &entry : entries_) work(*entry.second.record);
+  }
+
+ private:
+  struct Entry {
+    std::shared_ptr<Record> record;
+    uint64_t references = 0;
+  };
+  std::mutex lock_;
+  std::unordered_map<Handle, Entry> entries_;
+};
+
+// The entries that retain and release an object that is on record.
+template <class Handle, class Record, class Native>
+cl_int retain(Registry<Handle, Record> *registry, Native native, Handle handle) {
+  Api api;
+  cl_int error = native(handle);
+  if (error == CL_SUCCESS) registry->retain(handle);
+  return error;
+}
+template <class Handle, class Record, class Native>
+cl_int release(Registry<Handle, Record> *registry, Native native, Handle handle) {
+  Api api;
+  std::shared_ptr<Record> last;
+  quietly([&] { last = registry->release(handle); });
+  cl_int error = native(handle);
+  quietly([&] { last.reset(); });
+  return error;
+}
+
+extern Registry<cl_context, Context> &contexts;
+extern Registry<cl_command_queue, Queue> &queues;
+
+// These know objects of unseen origin too (made by an extension, for example).
+std::shared_ptr<Context> context_of(cl_context handle);
+std::shared_ptr<Queue> queue_of(cl_command_queue handle);
+
+void context_created(cl_context handle);
+
+// Also reached through an extension's own function.
+cl_command_queue create_queue_with(cl_api_clCreateCommandQueueWithProperties native,
+                                   cl_context context, cl_device_id device,
+                                   const cl_queue_properties *properties, cl_int *error);
+
+// User events that the application has not fired yet: a command may wait for one for ever.
+bool user_events_unfired();
+
+}  // namespace layer
+#endif

@@ -1,0 +1,236 @@
+#include "api/runtimes.hpp"
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+
+#include "protocol/clinst_protocol.h"
+
+namespace layer {
+
+static std::string info_text(cl_device_id device, cl_device_info name) {
+  size_t size = 0;
+  if (next.clGetDeviceInfo(device, name, 0, nullptr, &size) != CL_SUCCESS || !size) return "";
+  std::string text(size, '\0');
+  if (next.clGetDeviceInfo(device, name, size, text.data(), nullptr) != CL_SUCCESS) return "";
+  return text.c_str();
+}
+
+template <class T>
+static T info_number(cl_device_id device, cl_device_info name) {
+  T value = 0;
+  next.clGetDeviceInfo(device, name, sizeof value, &value, nullptr);
+  return value;
+}
+
+// "OpenCL 3.0 ..." or "OpenCL C 1.2 ..." -> 300, 120
+static unsigned version_number(const std::string &text) {
+  size_t digit = text.find_first_of("0123456789");
+  if (digit == std::string::npos || digit + 2 >= text.size()) return 120;
+  return 100u * (unsigned)(text[digit] - '0') + 10u * (unsigned)(text[digit + 2] - '0');
+}
+
+static std::string c_features(cl_device_id device) {
+  size_t size = 0;
+  if (next.clGetDeviceInfo(device, CL_DEVICE_OPENCL_C_FEATURES, 0, nullptr, &size) != CL_SUCCESS)
+    return "";
+  std::vector<cl_name_version> features(size / sizeof(cl_name_version));
+  if (next.clGetDeviceInfo(device, CL_DEVICE_OPENCL_C_FEATURES, size, features.data(), nullptr) !=
+      CL_SUCCESS)
+    return "";
+  std::string names;
+  for (const cl_name_version &feature : features)
+    names += (names.empty() ? "" : " ") + std::string(feature.name);
+  return names;
+}
+
+static SuggestLocal suggest_local(cl_device_id device, const std::string &extensions) {
+  cl_platform_id platform = nullptr;
+  if (extensions.find("cl_khr_suggested_local_work_size") == std::string::npos ||
+      !next.clGetExtensionFunctionAddressForPlatform ||
+      next.clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof platform, &platform, nullptr))
+    return nullptr;
+  return reinterpret_cast<SuggestLocal>(next.clGetExtensionFunctionAddressForPlatform(
+      platform, "clGetKernelSuggestedLocalWorkSizeKHR"));
+}
+
+// XPUPROF_OPENCL_COUNTERS=device: counters live on the device and are copied, on a CPU too.
+// =kernel: every kernel counts for itself, also where the launch tells its counts.
+static bool counters_are(const char *what) {
+  const char *where = std::getenv("XPUPROF_OPENCL_COUNTERS");
+  return where && std::strcmp(where, what) == 0;
+}
+
+bool launches_tell() { return !counters_are("kernel"); }
+
+static bool shares_memory(cl_device_id device) {
+  if (counters_are("device")) return false;
+  return info_number<cl_device_type>(device, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU;
+}
+
+Device describe_device(cl_device_id handle) {
+  Device device{};
+  device.handle = handle;
+  device.max_work_group = info_number<size_t>(handle, CL_DEVICE_MAX_WORK_GROUP_SIZE);
+  device.local_memory = info_number<cl_ulong>(handle, CL_DEVICE_LOCAL_MEM_SIZE);
+  device.shares_memory = shares_memory(handle);
+  std::string extensions = info_text(handle, CL_DEVICE_EXTENSIONS);
+  unsigned version = version_number(info_text(handle, CL_DEVICE_VERSION));
+  // Only a device of 2.1 or newer knows the question.
+  if (version >= 210)
+    device.takes_spirv = info_text(handle, CL_DEVICE_IL_VERSION).find("SPIR-V") == 0;
+  device.suggest_local = suggest_local(handle, extensions);
+  // Of a size that can be asked for, so that the counted kernel has the program's own.
+  device.sub_groups = device.takes_spirv && next.clGetKernelSubGroupInfo &&
+                      info_number<cl_uint>(handle, CL_DEVICE_MAX_NUM_SUB_GROUPS) &&
+                      extensions.find("cl_intel_required_subgroup_size") != std::string::npos;
+  device.takes_bitcode = extensions.find("cl_khr_spir") != std::string::npos;
+  std::ostringstream features;
+  features << "extensions=" << extensions << "\nversion=" << version
+           << "\nc_version=" << version_number(info_text(handle, CL_DEVICE_OPENCL_C_VERSION))
+           << "\nc_features=" << (version >= 300 ? c_features(handle) : "")
+           << "\naddress_bits=" << info_number<cl_uint>(handle, CL_DEVICE_ADDRESS_BITS)
+           << "\nendian_little=" << info_number<cl_bool>(handle, CL_DEVICE_ENDIAN_LITTLE)
+           << "\nimage_support=" << info_number<cl_bool>(handle, CL_DEVICE_IMAGE_SUPPORT)
+           << "\nsingle_fp_config="
+           << info_number<cl_device_fp_config>(handle, CL_DEVICE_SINGLE_FP_CONFIG) << "\n";
+  device.features = features.str();
+  return device;
+}
+
+static uint32_t sub_group_size(cl_kernel kernel, const Device &device) {
+  const size_t local[3] = {1, 1, 1};
+  size_t size = 0;
+  if (next.clGetKernelSubGroupInfo(kernel, device.handle, CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE,
+                                   sizeof local, local, sizeof size, &size, nullptr) != CL_SUCCESS)
+    return 0;
+  return static_cast<uint32_t>(size);
+}
+
+std::map<std::string, uint32_t> sub_group_sizes(cl_kernel kernel, const Device &device) {
+  std::map<std::string, uint32_t> sizes;
+  if (!device.sub_groups) return sizes;
+  sizes[kernel_name(kernel)] = sub_group_size(kernel, device);
+  cl_program program = nullptr;
+  cl_uint n = 0;
+  next.clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof program, &program, nullptr);
+  if (!program || next.clCreateKernelsInProgram(program, 0, nullptr, &n) != CL_SUCCESS)
+    return sizes;
+  std::vector<cl_kernel> kernels(n);
+  if (next.clCreateKernelsInProgram(program, n, kernels.data(), nullptr) != CL_SUCCESS)
+    return sizes;
+  for (cl_kernel each : kernels) {
+    sizes[kernel_name(each)] = sub_group_size(each, device);
+    next.clReleaseKernel(each);
+  }
+  return sizes;
+}
+
+static std::string platform_text(cl_platform_id platform, cl_platform_info name) {
+  size_t size = 0;
+  if (next.clGetPlatformInfo(platform, name, 0, nullptr, &size) != CL_SUCCESS || !size) return "";
+  std::string text(size, '\0');
+  if (next.clGetPlatformInfo(platform, name, size, text.data(), nullptr) != CL_SUCCESS) return "";
+  return text.c_str();
+}
+
+static std::atomic<bool> announced;
+
+void forget_announcement() { announced = false; }
+
+void announce_runtime(cl_context context) {
+  if (announced.exchange(true)) return;
+  cl_device_id device = nullptr;
+  cl_platform_id platform = nullptr;
+  size_t size = 0;
+  next.clGetContextInfo(context, CL_CONTEXT_DEVICES, 0, nullptr, &size);
+  std::vector<cl_device_id> devices(size / sizeof device + 1);
+  next.clGetContextInfo(context, CL_CONTEXT_DEVICES, size, devices.data(), nullptr);
+  if (devices[0])
+    next.clGetDeviceInfo(devices[0], CL_DEVICE_PLATFORM, sizeof platform, &platform, nullptr);
+  std::string version = platform ? platform_text(platform, CL_PLATFORM_NAME) + ", " +
+                                       platform_text(platform, CL_PLATFORM_VERSION)
+                                 : "unknown";
+  bool sub_groups = devices[0] && device_of(devices[0]).sub_groups;
+  xpu_gpu_init("opencl", version.c_str(), "lane", sub_groups ? 0 : CLINST_WARP);
+}
+
+uint32_t module_kind(const Device &device) {
+  return device.takes_spirv ? CLINST_TO_SPIRV : CLINST_TO_BITCODE;
+}
+
+// OpenCL C before 2.0 knows only groups of one size, and a runtime refuses other launches of it; a
+// module has to say so.
+static bool uniform_groups(bool from_source, const std::string &user_options) {
+  if (user_options.find("-cl-uniform-work-group-size") != std::string::npos) return true;
+  size_t at = user_options.find("-cl-std=CL");
+  return from_source &&
+         (at == std::string::npos || user_options.compare(at, 11, "-cl-std=CL1") == 0);
+}
+
+// Options that act behind the front end and so still matter for a module.
+static std::string module_options(const Device &device, bool from_source,
+                                  const std::string &user_options) {
+  static const char *const late[] = {
+      "-cl-opt-disable",       "-cl-mad-enable",
+      "-cl-no-signed-zeros",   "-cl-denorms-are-zero",
+      "-cl-finite-math-only",  "-cl-unsafe-math-optimizations",
+      "-cl-fast-relaxed-math", "-cl-fp32-correctly-rounded-divide-sqrt"};
+  std::string options = device.takes_spirv ? "" : "-x spir -spir-std=1.2";
+  std::istringstream words(user_options);
+  for (std::string word; words >> word;)
+    for (const char *option : late)
+      if (word == option) options += " " + word;
+  if (device.takes_spirv && uniform_groups(from_source, user_options))
+    options += " -cl-uniform-work-group-size";
+  return options;
+}
+
+static cl_program load(cl_context context, const Device &device, const std::string &module,
+                       cl_int *error) {
+  if (device.takes_spirv)
+    return next.clCreateProgramWithIL(context, module.data(), module.size(), error);
+  size_t size = module.size();
+  const unsigned char *bytes = reinterpret_cast<const unsigned char *>(module.data());
+  return next.clCreateProgramWithBinary(context, 1, &device.handle, &size, &bytes, nullptr, error);
+}
+
+// The line that tells most: the first that speaks of an error, or the first.
+static std::string telling_log_line(cl_program program, const Device &device) {
+  size_t size = 0;
+  next.clGetProgramBuildInfo(program, device.handle, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size);
+  std::string log(size, '\0');
+  if (size)
+    next.clGetProgramBuildInfo(program, device.handle, CL_PROGRAM_BUILD_LOG, size, log.data(),
+                               nullptr);
+  log.resize(std::strlen(log.c_str()));
+  size_t error = log.find("rror"), before = log.rfind('\n', error);
+  size_t start = error == std::string::npos || before == std::string::npos ? 0 : before + 1;
+  return log.substr(start, log.find('\n', start) - start);
+}
+
+std::string build_module(cl_context context, const Device &device, const std::string &module,
+                         bool from_source, const std::string &user_options, cl_program *program) {
+  cl_int error = CL_SUCCESS;
+  *program = load(context, device, module, &error);
+  if (!*program)
+    return "the device does not take the instrumented program (error " + std::to_string(error) +
+           ")";
+  std::string options = module_options(device, from_source, user_options);
+  error = next.clBuildProgram(*program, 1, &device.handle, options.c_str(), nullptr, nullptr);
+  if (error == CL_SUCCESS) return "";
+  std::string reason = "the device's compiler refused the instrumented program (error " +
+                       std::to_string(error) + "): " + telling_log_line(*program, device);
+  next.clReleaseProgram(*program);
+  *program = nullptr;
+  return reason;
+}
+
+cl_mem counter_buffer(cl_context context, void *memory, size_t bytes, bool in_place) {
+  cl_int error = CL_SUCCESS;
+  cl_mem_flags how = in_place ? CL_MEM_USE_HOST_PTR : CL_MEM_COPY_HOST_PTR;
+  return next.clCreateBuffer(context, CL_MEM_READ_WRITE | how, bytes, memory, &error);
+}
+
+}  // namespace layer

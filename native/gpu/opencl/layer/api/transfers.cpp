@@ -1,0 +1,112 @@
+#include "api/transfers.hpp"
+
+#include <tuple>
+
+namespace layer {
+
+namespace {
+
+template <size_t n, class... A>
+auto nth(const A &...arguments) {
+  return std::get<n>(std::tie(arguments...));
+}
+
+// What an entry's arguments tell, by their numbers; 0 is the one behind the queue.
+
+template <Direction direction>
+struct To {
+  template <class... A>
+  static Direction of(const A &...) {
+    return direction;
+  }
+};
+// Mapping for writing only brings nothing to the host.
+template <size_t flags>
+struct ToByFlags {
+  template <class... A>
+  static Direction of(const A &...arguments) {
+    return nth<flags>(arguments...) & CL_MAP_READ ? to_host : to_device;
+  }
+};
+
+template <size_t size>
+struct Size {
+  template <class... A>
+  static uint64_t of(const A &...arguments) {
+    return nth<size>(arguments...);
+  }
+};
+template <size_t region>
+struct Region {
+  template <class... A>
+  static uint64_t of(const A &...arguments) {
+    const size_t *sides = nth<region>(arguments...);
+    return sides ? sides[0] * sides[1] * sides[2] : 0;
+  }
+};
+template <size_t image, size_t region>
+struct Texels {
+  template <class... A>
+  static uint64_t of(const A &...arguments) {
+    size_t element = 0;
+    next.clGetImageInfo(nth<image>(arguments...), CL_IMAGE_ELEMENT_SIZE, sizeof element, &element,
+                        nullptr);
+    return Region<region>::of(arguments...) * element;
+  }
+};
+
+template <size_t blocking>
+struct Waits {
+  template <class... A>
+  static bool of(const A &...arguments) {
+    return nth<blocking>(arguments...);
+  }
+};
+struct NeverWaits {
+  template <class... A>
+  static bool of(const A &...) {
+    return false;
+  }
+};
+
+// An entry that moves data, made from its type.
+template <auto member, class Where, class Bytes, class Blocking = NeverWaits>
+struct Moves;
+template <class R, class... A, R (CL_API_CALL *cl_icd_dispatch::*member)(cl_command_queue, A...),
+          class Where, class Bytes, class Blocking>
+struct Moves<member, Where, Bytes, Blocking> {
+  static R CL_API_CALL call(cl_command_queue queue, A... arguments) {
+    return transfer(queue, Where::of(arguments...), Bytes::of(arguments...),
+                    Blocking::of(arguments...),
+                    [&] { return (next.*member)(queue, arguments...); });
+  }
+  static void put(cl_icd_dispatch *table) {
+    if (next.*member) table->*member = call;
+  }
+};
+
+}  // namespace
+
+void override_transfers(cl_icd_dispatch *table) {
+  using T = cl_icd_dispatch;
+  using In = To<to_device>;
+  using Out = To<to_host>;
+  using Within = To<within>;
+  Moves<&T::clEnqueueReadBuffer, Out, Size<3>, Waits<1>>::put(table);
+  Moves<&T::clEnqueueWriteBuffer, In, Size<3>, Waits<1>>::put(table);
+  Moves<&T::clEnqueueReadBufferRect, Out, Region<4>, Waits<1>>::put(table);
+  Moves<&T::clEnqueueWriteBufferRect, In, Region<4>, Waits<1>>::put(table);
+  Moves<&T::clEnqueueCopyBuffer, Within, Size<4>>::put(table);
+  Moves<&T::clEnqueueCopyBufferRect, Within, Region<4>>::put(table);
+  Moves<&T::clEnqueueReadImage, Out, Texels<0, 3>, Waits<1>>::put(table);
+  Moves<&T::clEnqueueWriteImage, In, Texels<0, 3>, Waits<1>>::put(table);
+  Moves<&T::clEnqueueCopyImage, Within, Texels<0, 4>>::put(table);
+  Moves<&T::clEnqueueCopyImageToBuffer, Within, Texels<0, 3>>::put(table);
+  Moves<&T::clEnqueueCopyBufferToImage, Within, Texels<1, 4>>::put(table);
+  Moves<&T::clEnqueueMapBuffer, ToByFlags<2>, Size<4>, Waits<1>>::put(table);
+  Moves<&T::clEnqueueMapImage, ToByFlags<2>, Texels<0, 4>, Waits<1>>::put(table);
+  Moves<&T::clEnqueueSVMMemcpy, Within, Size<3>, Waits<0>>::put(table);
+  Moves<&T::clEnqueueSVMMap, ToByFlags<1>, Size<3>, Waits<0>>::put(table);
+}
+
+}  // namespace layer

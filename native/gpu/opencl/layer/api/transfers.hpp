@@ -1,0 +1,28 @@
+// Data transfers: recorded with the host's stamps around the call. Of a call that does not block
+// the second stamp is when it returned.
+#ifndef XPUPROF_OPENCL_TRANSFERS_HPP
+#define XPUPROF_OPENCL_TRANSFERS_HPP
+
+#include "launches/launches.hpp"
+
+namespace layer {
+
+enum Direction : uint32_t { to_device = 0, to_host = 1, within = 2 };
+
+template <class Native>
+auto transfer(cl_command_queue queue, Direction direction, uint64_t bytes, bool blocking,
+              Native &&native) {
+  Api api;
+  uint64_t before = xpu_tsc();
+  auto result = native();
+  uint64_t after = xpu_tsc();
+  quietly([&] {
+    auto record = queue_of(queue);
+    if (record) xpu_copy(direction, bytes, before, after, record->index);
+    if (blocking) settle();
+  });
+  return result;
+}
+
+}  // namespace layer
+#endif

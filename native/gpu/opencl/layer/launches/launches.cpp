@@ -1,0 +1,254 @@
+#include "launches/launches.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <new>
+#include <utility>
+
+#include "programs/origins.hpp"
+#include "api/runtimes.hpp"
+#include "xpuprof/kernel_spec.hpp"
+
+namespace layer {
+
+static void harvest_all();
+
+namespace {
+
+constexpr double exit_patience_s = 10;
+
+KernelFilter &filter = *new KernelFilter;
+
+// The paper's timer: the host waits for each kernel. Not for one that may wait for the host.
+void wait_in_sync(uint32_t queue, uint64_t launch, cl_event event) {
+  if (user_events_unfired()) return;
+  flush_all();
+  next.clWaitForEvents(1, &event);
+  uint64_t seen = xpu_tsc();
+  std::lock_guard<OrderLock> guard(order);
+  for (Pending &one : pending[queue])
+    if (one.launch == launch && !one.seen) one.seen = seen;
+  poll_locked();
+}
+
+template <class Native>
+cl_int launch(cl_command_queue queue_handle, cl_kernel kernel_handle, const Range &range,
+              cl_event *event, Progress *progress, Native &&native) {
+  auto queue = queue_of(queue_handle);
+  auto kernel = kernel_of(kernel_handle);
+  if (!queue || !kernel || is_empty(range)) return native(kernel_handle, range.local, event);
+
+  std::unique_lock<OrderLock> guard(order);
+  register_exit();
+  poll_queue(*queue);
+  const char *reason = left_out(*kernel);
+  Pending record;
+  record.queue = queue;
+  record.plan = reason ? bare_plan(kernel.get(), reason)
+                       : make_plan(*queue, kernel.get(), range, PoolUse::launches, &record.room);
+  Plan &plan = record.plan;
+  uint64_t tsc = xpu_tsc();
+  bool shadow = plan.kernel != kernel_handle;
+  cl_event own = nullptr;
+  cl_int error = native(plan.kernel, shadow && plan.local_known ? plan.local : range.local, &own);
+  if (error != CL_SUCCESS && shadow) {
+    // The application's own kernel decides whether the launch was wrong.
+    plan.refused(error);
+    record.room = Room();
+    tsc = xpu_tsc();
+    error = native(kernel_handle, range.local, &own);
+  }
+  if (error != CL_SUCCESS) return error;
+  progress->taken = true;
+  progress->event = own;
+  if (event) next.clRetainEvent(*event = own);
+  bool recording = record.room.recording != nullptr, sync = mode == Mode::time_sync;
+  if (sync) next.clRetainEvent(own);
+  uint64_t number = follow(std::move(record), *kernel, range, tsc, progress);
+  guard.unlock();
+  if (recording) wait_while_recording(queue->index, number);
+  if (!sync) return CL_SUCCESS;
+  wait_in_sync(queue->index, number, own);
+  next.clReleaseEvent(own);
+  return CL_SUCCESS;
+}
+
+// Of a launch that our part failed for.
+void count_bare(cl_command_queue queue, cl_kernel handle, const Range &range, uint64_t tsc,
+                Progress *progress) {
+  Pending record;
+  record.queue = queue_of(queue);
+  auto kernel = kernel_of(handle);
+  if (!record.queue || !kernel || is_empty(range)) return;
+  std::lock_guard<OrderLock> guard(order);
+  register_exit();
+  record.plan = bare_plan(kernel.get(), own_failure);
+  follow(std::move(record), *kernel, range, tsc, progress);
+}
+
+template <class Native>
+cl_int launch_in_any_case(cl_command_queue queue, cl_kernel kernel, const Range &range,
+                          cl_event *event, Native &&native) {
+  Api api;
+  uint64_t tsc = xpu_tsc();
+  cl_int error = in_any_case(
+      [&](Progress *progress) { return launch(queue, kernel, range, event, progress, native); },
+      [&](cl_event *own) {
+        cl_int error = native(kernel, range.local, own);
+        if (error == CL_SUCCESS && event) next.clRetainEvent(*event = *own);
+        return error;
+      },
+      [&](Progress *progress) { count_bare(queue, kernel, range, tsc, progress); });
+  xpu_window_settle();
+  return error;
+}
+
+cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
+                                  const size_t *offset, const size_t *global, const size_t *local,
+                                  cl_uint n_wait, const cl_event *wait, cl_event *event) {
+  auto native = [&](cl_kernel which, const size_t *chosen, cl_event *to) {
+    return next.clEnqueueNDRangeKernel(queue, which, dimensions, offset, global, chosen, n_wait,
+                                       wait, to);
+  };
+  return launch_in_any_case(queue, kernel, {dimensions, offset, global, local}, event, native);
+}
+
+cl_int CL_API_CALL enqueue_task(cl_command_queue queue, cl_kernel kernel, cl_uint n_wait,
+                                const cl_event *wait, cl_event *event) {
+  static const size_t one[1] = {1};
+  auto native = [&](cl_kernel which, const size_t *, cl_event *to) {
+    return next.clEnqueueTask(queue, which, n_wait, wait, to);
+  };
+  return launch_in_any_case(queue, kernel, {1, nullptr, one, one}, event, native);
+}
+
+cl_int CL_API_CALL finish_queue(cl_command_queue queue) {
+  Api api;
+  cl_int error = next.clFinish(queue);
+  quietly(settle);
+  return error;
+}
+
+cl_int CL_API_CALL wait_for_events(cl_uint n, const cl_event *events) {
+  Api api;
+  cl_int error = next.clWaitForEvents(n, events);
+  quietly(settle);
+  return error;
+}
+
+}  // namespace
+
+void register_exit() {
+  static bool done;
+  if (done) return;
+  done = true;
+  if (const char *spec = std::getenv(XPU_ENV_KERNELS)) {
+    std::string why;  // the launcher checked it before: with a wrong one nothing is left out
+    if (!filter.parse(spec, &why)) xpu_meta("gpu_engine_failed", why.c_str());
+  }
+  std::atexit(finish);
+  xpu_register_harvest(harvest_all);
+}
+
+const char *left_out(const Kernel &kernel) {
+  if (mode != Mode::profile) return nullptr;
+  if (!xpu_window_is_open()) return XPU_REASON_OUTSIDE;
+  return filter.chooses_next(kernel.name) ? nullptr : XPU_REASON_LEFT_OUT;
+}
+
+static uint64_t record_launch(const Queue &queue, const Kernel &kernel, const Plan &plan,
+                              const Range &range, uint64_t tsc) {
+  filter.launched(kernel.name);
+  xpu_launch launch{};
+  launch.kernel = plan.variant->id;
+  launch.dimensions = range.dimensions;
+  for (cl_uint d = 0; d < 3; d++) {
+    bool used = d < range.dimensions;
+    launch.global[d] = used ? range.global[d] : 1;
+    launch.local[d] = !range.local ? 0 : used ? range.local[d] : 1;
+    launch.offset[d] = used && range.offset ? range.offset[d] : 0;
+  }
+  launch.queue = queue.index;
+  launch.device = queue.device->index;
+  launch.tsc_run = tsc;
+  launch.reason = plan.reason.empty() ? nullptr : plan.reason.c_str();
+  return xpu_kernel_run(&launch);
+}
+
+uint64_t follow(Pending record, const Kernel &kernel, const Range &range, uint64_t tsc,
+                Progress *progress) {
+  const Queue &queue = *record.queue;
+  auto &launches = pending[queue.index];
+  uint64_t number = record.launch = record_launch(queue, kernel, record.plan, range, tsc);
+  progress->counted = true;
+  record.event = progress->event;
+  bool recording = record.room.recording != nullptr;
+  const Device &device = *queue.device;
+  launches.push_back(std::move(record));
+  progress->event = nullptr;
+  if (recording) recording_launched(device, number);
+  return number;
+}
+
+static void finish_within(double patience_s) {
+  static bool done;
+  Api api;
+  quietly([patience_s] {
+    std::unique_lock<OrderLock> guard(order);
+    if (done) return;
+    done = true;
+    poll_locked();
+    for (double end = seconds() + patience_s;
+         !pending.empty() && !user_events_unfired() && seconds() < end;) {
+      nap();
+      poll_locked();
+    }
+    report_clocks();
+    xpu_gpu_fini();
+  });
+}
+
+void finish() { finish_within(exit_patience_s); }
+
+// The program ends behind its window: whatever it launched belongs to the profile.
+static void harvest_all() {
+  Api api;
+  quietly(flush_all);
+  finish_within(std::numeric_limits<double>::infinity());
+}
+
+static void after_fork_in_child() {
+  // Its parent's launches are not the child's own, and neither are the events.
+  (new std::map<uint32_t, std::deque<Pending>>)->swap(pending);
+  filter.forget();
+  forget_registrations();
+  forget_announcement();
+  forget_stacks();
+  release_origins();
+  new (&order) OrderLock;  // a recursive lock cannot be opened by the child: it is another thread
+}
+
+void register_forks() {
+  pthread_atfork(
+      [] {
+        order.lock();
+        hold_origins();
+      },
+      [] {
+        release_origins();
+        order.unlock();
+      },
+      after_fork_in_child);
+}
+
+void override_launches(cl_icd_dispatch *table) {
+  table->clEnqueueNDRangeKernel = enqueue_kernel;
+  table->clEnqueueTask = enqueue_task;
+  table->clFinish = finish_queue;
+  table->clWaitForEvents = wait_for_events;
+}
+
+}  // namespace layer

@@ -1,0 +1,230 @@
+#include "launches/plan.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "protocol/clinst_protocol.h"
+#include "launches/harvest.hpp"
+
+namespace layer {
+
+constexpr double room_patience_s = 0.05;
+
+bool is_empty(const Range &range) {
+  if (range.dimensions < 1 || range.dimensions > 3 || !range.global) return true;
+  return std::find(range.global, range.global + range.dimensions, 0) !=
+         range.global + range.dimensions;
+}
+
+void Plan::leave_out(const std::string &why) {
+  reason = why;
+  derived = false;
+  counts.reset();
+}
+
+void Plan::refused(cl_int error) {
+  leave_out("the device refused the instrumented kernel (error " + std::to_string(error) + ")");
+}
+
+static std::shared_ptr<CounterPool> pool_of(const Queue &queue, PoolUse use) {
+  std::lock_guard<std::mutex> guard(queue.context->lock);
+  auto &slot = queue.context->pools[{queue.device->handle, use}];
+  if (!slot)
+    slot = std::make_shared<CounterPool>(queue.context->handle, *queue.device,
+                                         use == PoolUse::launches || use == PoolUse::recorded);
+  return slot;
+}
+
+static CounterArea find_area(const Queue &queue, size_t words, PoolUse use) {
+  std::shared_ptr<CounterPool> pool = pool_of(queue, use);
+  CounterArea area = pool->allocate(words, soft_limit);
+  if (area) return area;
+  poll_locked();
+  area = pool->allocate(words, soft_limit);
+  if (!area && !user_events_unfired() && !pending.empty()) {
+    flush_all();
+    for (double end = seconds() + room_patience_s; !area && seconds() < end && !pending.empty();) {
+      nap();
+      poll_locked();
+      area = pool->allocate(words, soft_limit);
+    }
+  }
+  return area ? std::move(area) : pool->allocate(words, hard_limit);
+}
+
+std::shared_ptr<CounterArea> find_room(const Queue &queue, size_t words, PoolUse use) {
+  CounterArea area = find_area(queue, words, use);
+  return area ? std::make_shared<CounterArea>(std::move(area)) : nullptr;
+}
+
+namespace {
+
+// Of a group; at most, where the runtime chooses its size.
+uint64_t items_a_group(const Plan &plan, const Device &device) {
+  if (plan.local_known) return plan.geometry.items_a_group();
+  const uint64_t *global = plan.geometry.global;
+  size_t most = plan.variant->max_work_group;
+  return std::min<uint64_t>(global[0] * global[1] * global[2], most ? most : device.max_work_group);
+}
+
+// Words of local memory that the application's kernel leaves to each work-item of a group.
+uint64_t words_left(const Plan &plan, const Kernel &kernel, const Device &device) {
+  cl_ulong used = 0;
+  next.clGetKernelWorkGroupInfo(kernel.handle, device.handle, CL_KERNEL_LOCAL_MEM_SIZE, sizeof used,
+                                &used, nullptr);
+  return used < device.local_memory ? (device.local_memory - used) / 8 / items_a_group(plan, device)
+                                    : 0;
+}
+
+// Where the counters of all work-items do not fit into local memory, the kernel is made anew with
+// fewer at a time, down to none. By powers of two, so that this happens a few times at most.
+void fit_local_memory(Plan *plan, const Queue &queue, Kernel *kernel, PoolUse use) {
+  uint64_t left = words_left(*plan, *kernel, *queue.device);
+  if (plan->variant->info->scratch_probes <= left) return;
+  uint32_t words = most_local_words;
+  while (words > left) words /= 2;
+  plan->variant = thrifty_variant_of(kernel, *queue.device, words, use == PoolUse::recorded);
+}
+
+cl_int set_our_arguments(Variant *variant, const CounterArea &area, uint64_t items) {
+  cl_uint n = variant->info->n_args;
+  cl_mem buffer = area.buffer();
+  cl_ulong first = area.first();
+  cl_int error = next.clSetKernelArg(variant->shadow, n, sizeof buffer, &buffer);
+  if (error == CL_SUCCESS)
+    error = next.clSetKernelArg(variant->shadow, n + 1, sizeof first, &first);
+  uint32_t words = variant->info->scratch_probes;
+  size_t scratch = 8 * (words ? words * items : 1);
+  if (error == CL_SUCCESS && variant->scratch != scratch) {
+    cl_ulong unused = 0;
+    error = next.clSetKernelArg(variant->shadow, n + 2, scratch, words ? nullptr : &unused);
+    variant->scratch = scratch;
+  }
+  return error;
+}
+
+// Room for the launch's counters and its accesses; where there is none for these, the launch is
+// counted all the same and its vector says that nothing was recorded.
+Room find_room_to_record(const Plan &plan, const Queue &queue, Kernel *kernel, PoolUse use) {
+  bool kept = use == PoolUse::recorded;
+  const std::pair<RoomShare, PoolUse> ways[] = {
+      {kept ? RoomShare::recorded : RoomShare::all,
+       kept ? PoolUse::recorded_accesses : PoolUse::accesses},
+      {RoomShare::none, use}};
+  for (const auto &[share, pool] : ways) {
+    Room room;
+    room.recording = plan_recording(kernel, *plan.variant, plan.geometry, plan.local_known,
+                                    *queue.device, plan.words, share);
+    room.area = find_room(queue, room.recording->words, pool);
+    if (room.area && prepare_recording(room.recording.get(), room.area)) return room;
+  }
+  return {};
+}
+
+// Decides whether the shadow runs, and prepares it. A reason means that it does not.
+std::string prepare_shadow(Plan *plan, Room *room, const Queue &queue, Kernel *kernel,
+                           PoolUse use) {
+  std::string missing = ensure_shadow(kernel, *queue.device, plan->variant.get());
+  if (missing.empty()) {
+    fit_local_memory(plan, queue, kernel, use);
+    missing = ensure_shadow(kernel, *queue.device, plan->variant.get());
+  }
+  if (!missing.empty()) return missing;
+  Variant &variant = *plan->variant;
+  const InstrumentedKernel &info = *variant.info;
+  if (info.n_args != kernel->arguments.size())
+    return "the instrumented kernel has other arguments than the application's";
+  const uint64_t *global = plan->geometry.global;
+  uint64_t warps = plan->local_known ? plan->geometry.n_groups() * plan->geometry.warps_a_group()
+                                     : global[0] * global[1] * global[2];
+  if (warps > hard_limit / 8 / (info.n_probes + 1)) return "the counters need too much memory";
+  plan->words = CLINST_HEADER_WORDS + warps * info.n_probes;
+  if (info.has_accesses())
+    *room = find_room_to_record(*plan, queue, kernel, use);
+  else
+    room->area = find_room(queue, plan->words, use);
+  if (!room->area) return "the counters need too much memory";
+  cl_int error = set_our_arguments(&variant, *room->area, items_a_group(*plan, *queue.device));
+  if (error != CL_SUCCESS)
+    return "the instrumented kernel does not take our arguments (error " + std::to_string(error) +
+           ")";
+  plan->kernel = variant.shadow;
+  return "";
+}
+
+// A local size left to the runtime stays its choice. Where it tells what it would choose for the
+// application's kernel, the shadow gets that size, so that nothing has to be bounded from above.
+bool find_local(const Queue &queue, const Kernel &kernel, const Range &range, size_t local[3]) {
+  if (range.local) {
+    std::copy_n(range.local, range.dimensions, local);
+    return true;
+  }
+  SuggestLocal suggest = queue.device->suggest_local;
+  return suggest &&
+         suggest(queue.handle, kernel.handle, range.dimensions, range.offset, range.global,
+                 local) == CL_SUCCESS &&
+         local[0] && local[1] && local[2];
+}
+
+// The launch's counts where its sizes and arguments tell them, or NULL.
+std::shared_ptr<const WarpClasses> counts_told(Kernel *kernel, const Range &range,
+                                               const Plan &plan) {
+  LaunchFacts facts;
+  facts.geometry = plan.geometry;
+  for (cl_uint d = 0; d < range.dimensions; d++)
+    facts.offset[d] = range.offset ? range.offset[d] : 0;
+  std::lock_guard<std::mutex> guard(kernel->lock);
+  for (uint32_t index : plan.variant->info->integers) {
+    uint64_t value = 0;
+    if (index >= kernel->arguments.size()) return nullptr;
+    const Argument &argument = kernel->arguments[index];
+    if (argument.kind != Argument::value || argument.size > sizeof value) return nullptr;
+    std::memcpy(&value, argument.bytes.data(), argument.size);
+    facts.arguments.push_back(value);
+  }
+  return plan.variant->host->find(facts);
+}
+
+}  // namespace
+
+Plan plain_plan(const Queue &queue, Kernel *kernel, const Range &range, PoolUse use) {
+  Plan plan;
+  plan.kernel = kernel->handle;
+  plan.variant = use == PoolUse::recorded ? own_variant_of(kernel, *queue.device)
+                                          : variant_of(kernel, *queue.device);
+  plan.reason = plan.variant->reason;
+  if (!plan.variant->info) return plan;
+  plan.local_known = find_local(queue, *kernel, range, plan.local);
+  uint64_t global[3] = {1, 1, 1}, local[3] = {1, 1, 1};
+  for (cl_uint d = 0; d < range.dimensions; d++) {
+    global[d] = range.global[d];
+    if (plan.local_known && plan.local[d]) local[d] = plan.local[d];
+  }
+  plan.geometry = Geometry::of(global, local, plan.variant->sub_group);
+  const InstrumentedKernel &info = *plan.variant->info;
+  plan.derived = plan.local_known && info.n_probes == 0 && !info.has_accesses();
+  if (plan.local_known && plan.variant->host) {
+    plan.counts = counts_told(kernel, range, plan);
+    plan.derived |= plan.counts != nullptr;
+  }
+  return plan;
+}
+
+Plan bare_plan(Kernel *kernel, const char *reason) {
+  Plan plan;
+  plan.kernel = kernel->handle;
+  plan.variant = bare_variant_of(kernel, reason);
+  plan.reason = reason;
+  return plan;
+}
+
+Plan make_plan(const Queue &queue, Kernel *kernel, const Range &range, PoolUse use, Room *room) {
+  Plan plan = plain_plan(queue, kernel, range, use);
+  if (!plan.variant->info || plan.derived) return plan;
+  plan.reason = prepare_shadow(&plan, room, queue, kernel, use);
+  if (!plan.reason.empty()) *room = Room();
+  return plan;
+}
+
+}  // namespace layer

@@ -1,0 +1,60 @@
+// How a launch is to run: which kernel, with which memory for its counters, or why it is not
+// instrumented.
+#ifndef XPUPROF_OPENCL_PLAN_HPP
+#define XPUPROF_OPENCL_PLAN_HPP
+
+#include "counters/counters.hpp"
+#include "programs/kernels.hpp"
+#include "memory/stack_memory.hpp"
+#include "counters/warps.hpp"
+
+namespace layer {
+
+// Counter memory a context and device may hold before we wait for launches to finish, and beyond
+// which a launch is rather left uninstrumented.
+constexpr size_t soft_limit = size_t{256} << 20, hard_limit = size_t{4} << 30;
+
+struct Range {
+  cl_uint dimensions;
+  const size_t *offset, *global, *local;
+};
+
+// A launch of nothing: the driver's answer is the application's.
+bool is_empty(const Range &range);
+
+// What is the same for every replay of a launch.
+struct Plan {
+  std::shared_ptr<Variant> variant;
+  cl_kernel kernel = nullptr;
+  std::string reason;  // why uninstrumented; empty: instrumented
+  Geometry geometry{};
+  bool local_known = false;
+  size_t local[3] = {1, 1, 1};                // where known
+  bool derived = false;                       // counts follow from the geometry alone, or are known
+  std::shared_ptr<const WarpClasses> counts;  // where known before the launch
+  size_t words = 0;                           // of the header and the counters
+
+  // The launch has no counts; `refused`: since the device answered so to the instrumented kernel.
+  void leave_out(const std::string &why);
+  void refused(cl_int error);
+};
+
+// A launch's own memory.
+struct Room {
+  std::shared_ptr<CounterArea> area;
+  std::shared_ptr<Recording> recording;  // of its accesses
+};
+
+// Waits a little for room; never for ever, since what we wait for may wait for the application.
+// NULL: there is none.
+std::shared_ptr<CounterArea> find_room(const Queue &queue, size_t words, PoolUse use);
+
+// Which kernel the launch is of and how its work-items fall into groups; runs nothing of ours.
+Plan plain_plan(const Queue &queue, Kernel *kernel, const Range &range, PoolUse use);
+// For a launch that is not to be instrumented.
+Plan bare_plan(Kernel *kernel, const char *reason);
+// With what the launch needs to count for itself, where its sizes and arguments do not tell.
+Plan make_plan(const Queue &queue, Kernel *kernel, const Range &range, PoolUse use, Room *room);
+
+}  // namespace layer
+#endif

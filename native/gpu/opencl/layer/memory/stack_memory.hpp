@@ -1,0 +1,83 @@
+// LRU stack distances of device accesses (`--memory`): what a launch is given to record with, whose
+// memory its addresses lie in, and the stack of lines that each device keeps.
+#ifndef XPUPROF_OPENCL_STACK_MEMORY_HPP
+#define XPUPROF_OPENCL_STACK_MEMORY_HPP
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "memory/access_area.hpp"
+#include "counters/counters.hpp"
+#include "programs/kernels.hpp"
+
+namespace layer {
+
+// Memory that the application got by address (SVM, USM), by where it begins.
+struct Allocation {
+  uint64_t size, id;
+};
+using Allocations = std::map<uint64_t, Allocation>;
+
+// An argument that was set to a buffer, or a sub-buffer at `offset` of it, or an image. Id 0: none.
+struct MemoryArgument {
+  uint64_t id = 0, size = 0, offset = 0;
+  unsigned dimensions = 0;  // of an image, or 0: texels in `extent`, of `element` bytes
+  uint64_t extent[3] = {1, 1, 1}, element = 0;
+};
+
+// What one launch records, and all that is needed to read it when it has finished. Identities are
+// taken at the launch: a buffer may be gone, and its address in use again, when it is read.
+struct Recording {
+  AccessLayout layout;
+  std::vector<MemoryArgument> memory;  // one an argument of the kernel that leads to memory
+  std::shared_ptr<const Allocations> allocations;
+  uint64_t at = 0;     // where the records lie behind the launch's header
+  uint64_t words = 0;  // to be allocated in all: preface, header, counters, records
+  std::shared_ptr<CounterArea> area;
+  bool spoiled = false;  // another launch wrote there before this one's were read
+};
+
+// A finished launch: what it recorded, and how many accesses its work-items made.
+struct RecordedAccesses {
+  std::shared_ptr<Recording> recording;
+  Geometry geometry;
+  uint64_t accesses = 0;
+  bool beyond = false;  // some could not be recorded
+};
+
+// The part of the room for one launch that a launch gets: a command buffer's keeps it.
+enum class RoomShare : uint64_t { none = 0, all = 1, recorded = 8 };
+
+// `at`: words of the launch's header and counters, which the records stand behind.
+std::shared_ptr<Recording> plan_recording(Kernel *kernel, const Variant &variant,
+                                          const Geometry &geometry, bool local_known,
+                                          const Device &device, uint64_t at, RoomShare share);
+
+// Makes the launch's area, of Recording::words, ready; it then begins with the header. False: the
+// device refused.
+bool prepare_recording(Recording *recording, std::shared_ptr<CounterArea> area);
+
+// For another launch with the same area. `free`: what that holds is of no use any more; else the
+// launch records nothing.
+std::shared_ptr<Recording> record_again(const Recording &before, bool free);
+
+// Of a finished launch whose counters are on the host: whether the records are. Asked until it is.
+bool records_arrived(Recording *recording);
+
+// Recorded accesses of all work-items, from the counts of the kernel's blocks.
+uint64_t accesses_of(const InstrumentedKernel &kernel, const WarpClasses &classes);
+
+// Launches of a device are taken into its stack in the order in which they were launched, however
+// they finish. Of one that failed nothing is taken in. Call under the lock of the launches.
+void recording_launched(const Device &device, uint64_t launch);
+void recording_finished(const Device &device, uint64_t launch, RecordedAccesses accesses);
+void forget_stacks();  // after fork, in the child
+
+// An allocation by address; what was known where it lies is gone.
+void allocated(const void *memory, size_t size);
+
+void override_allocations(cl_icd_dispatch *table);
+
+}  // namespace layer
+#endif

@@ -1,0 +1,150 @@
+#include "programs/origins.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <mutex>
+
+#include "protocol/clinst_protocol.h"
+#include "programs/content_hash.hpp"
+#include "programs/wire.hpp"
+
+namespace layer {
+
+namespace {
+
+constexpr size_t max_in_memory = 1024;
+constexpr uint32_t file_magic = 0x314f5058u;  // "XPO1"
+
+std::mutex &lock = *new std::mutex;
+auto &in_memory = *new std::map<std::string, std::shared_ptr<const Origin>>;
+
+std::string hash_of(const std::string &bytes) {
+  ContentHash hash;
+  uint8_t key[16];
+  hash.add(bytes);
+  hash.get(key);
+  return std::string(reinterpret_cast<char *>(key), sizeof key);
+}
+
+// Empty: there is no place for it.
+std::string folder() {
+  const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
+  if (cache && *cache) return std::string(cache) + "/xpuprof/origins";
+  return home && *home ? std::string(home) + "/.cache/xpuprof/origins" : "";
+}
+
+bool make_folders(const std::string &path) {
+  for (size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1))
+    mkdir(path.substr(0, at).c_str(), 0777);
+  return mkdir(path.c_str(), 0777) == 0 || errno == EEXIST;
+}
+
+std::string path_of(const std::string &key) {
+  std::string place = folder(), name;
+  char digits[3];
+  for (char byte : key) {
+    std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned char>(byte));
+    name += digits;
+  }
+  return place.empty() ? "" : place + "/" + name;
+}
+
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
+// Whether the text includes what is not among the headers: that may be another file by then.
+bool includes_files(const std::string &text, const Headers &headers) {
+  static const char word[] = "include", spaces[] = " \t";
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at)) {
+    size_t before = at ? text.find_last_not_of(spaces, at - 1) : std::string::npos;
+    at += sizeof word - 1;
+    if (before == std::string::npos || text[before] != '#') continue;
+    size_t quote = text.find_first_not_of(spaces, at);
+    if (quote == std::string::npos || (text[quote] != '"' && text[quote] != '<')) return true;
+    size_t end = text.find(text[quote] == '"' ? '"' : '>', quote + 1);
+    if (end == std::string::npos) return true;
+    const std::string name = text.substr(quote + 1, end - quote - 1);
+    if (std::none_of(headers.begin(), headers.end(),
+                     [&](const auto &header) { return header.first == name; }))
+      return true;
+  }
+  return false;
+}
+
+bool is_whole(const Origin &origin) {
+  for (const Part &part : origin.parts) {
+    if (part.input != CLINST_SOURCE) continue;
+    if (includes_files(part.payload, part.headers)) return false;
+    for (const auto &header : part.headers)
+      if (includes_files(header.second, part.headers)) return false;
+  }
+  return true;
+}
+
+void write(const std::string &key, const Origin &origin) {
+  const std::string path = path_of(key), draft = path + "." + std::to_string(getpid());
+  if (path.empty() || !is_whole(origin) || !make_folders(folder())) return;
+  Message message;
+  message.u32(file_magic);
+  add_parts(&message, origin.parts);
+  message.bytes(origin.options);
+  message.bytes(origin.text);
+  message.bytes(std::string(reinterpret_cast<const char *>(origin.hash), sizeof origin.hash));
+  std::ofstream file(draft, std::ios::binary);
+  file << hash_of(message.data()) << message.data();
+  file.close();
+  // By rename, so that a reader sees a whole entry or none.
+  if (!file || std::rename(draft.c_str(), path.c_str()) != 0) std::remove(draft.c_str());
+}
+
+std::shared_ptr<const Origin> read(const std::string &key) {
+  std::ifstream file(path_of(key), std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  if (!file || bytes.size() < key.size()) return nullptr;
+  const std::string data = bytes.substr(key.size());
+  if (hash_of(data) != bytes.substr(0, key.size())) return nullptr;
+  Reader reader(data);
+  auto origin = std::make_shared<Origin>();
+  bool known = reader.number<uint32_t>() == file_magic;
+  origin->parts = take_parts(&reader);
+  origin->options = reader.bytes();
+  origin->text = reader.bytes();
+  std::string hash = reader.bytes();
+  if (!known || !reader.good || hash.size() != sizeof origin->hash) return nullptr;
+  std::copy_n(hash.begin(), sizeof origin->hash, origin->hash);
+  return origin;
+}
+
+}  // namespace
+
+void keep_origin(const std::string &binary, const Origin &origin) {
+  const std::string key = hash_of(binary);
+  {
+    std::lock_guard<std::mutex> guard(lock);
+    if (in_memory.count(key) || in_memory.size() >= max_in_memory) return;
+    in_memory[key] = std::make_shared<const Origin>(origin);
+  }
+  write(key, origin);
+}
+
+std::shared_ptr<const Origin> origin_of(const std::string &binary) {
+  const std::string key = hash_of(binary);
+  std::lock_guard<std::mutex> guard(lock);
+  auto at = in_memory.find(key);
+  if (at != in_memory.end()) return at->second;
+  auto origin = read(key);
+  if (origin && in_memory.size() < max_in_memory) in_memory[key] = origin;
+  return origin;
+}
+
+void hold_origins() { lock.lock(); }
+void release_origins() { lock.unlock(); }
+
+}  // namespace layer

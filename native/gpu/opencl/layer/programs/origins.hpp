@@ -1,0 +1,33 @@
+// What native binaries were made of. A program may take the binary out of what it built and give it
+// back to the driver later: in the same process or, from a cache of its own, in a later run.
+#ifndef XPUPROF_OPENCL_ORIGINS_HPP
+#define XPUPROF_OPENCL_ORIGINS_HPP
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "programs/clinst_client.hpp"
+
+namespace layer {
+
+struct Origin {
+  std::vector<Part> parts;
+  std::string options;  // of the build or link itself
+  std::string text;     // for the reader of a report
+  uint8_t hash[16];     // the program's identity
+};
+
+// Remembers the origin of a binary, for later runs in ${XDG_CACHE_HOME:-~/.cache}/xpuprof/origins.
+// A source that includes files which may change is not kept for later runs.
+void keep_origin(const std::string &binary, const Origin &origin);
+
+// NULL: the binary was never seen to be made.
+std::shared_ptr<const Origin> origin_of(const std::string &binary);
+
+// Around a fork, so that the child finds the lock free and what it guards whole.
+void hold_origins();
+void release_origins();
+
+}  // namespace layer
+#endif

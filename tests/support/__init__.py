@@ -1,0 +1,1 @@
+"""What tests and tools share: run commands, compile programs, probe the machine, make traces."""

@@ -1,0 +1,101 @@
+"""Runs a program natively and under the OpenCL layer, and reads back what the layer recorded."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from xpuprof.engines.base import GpuOptions, Mode, Probe, Timer
+from xpuprof.engines.gpu.opencl import RUNTIME_ENV, OpenCl
+from xpuprof.trace.reader import process_folders, read_process
+from xpuprof.trace.tables import GpuVectors, Process
+
+PROGRAMS = Path(__file__).parents[1] / "integration" / "programs"
+MIX_ATOMIC = 7  # enum xp_mix
+
+
+@cache
+def _probe(runtime: str) -> Probe:
+    return OpenCl().probe()
+
+
+def engine() -> OpenCl:
+    """The engine, or skip."""
+    found = _probe(os.environ.get(RUNTIME_ENV, ""))
+    if not found.available:
+        pytest.skip(f"engine opencl: {', '.join(found.missing)}")
+    return OpenCl()
+
+
+@contextmanager
+def environment(mode: Mode, timer: Timer, folder: Path) -> Iterator[dict[str, str]]:
+    """What a program needs to run under the layer, its instrumenter included."""
+    folder.mkdir()
+    added = engine().environment(mode, timer, folder, GpuOptions())
+    with engine().start_services(mode, folder, GpuOptions()) as more:
+        yield dict(os.environ) | added | more
+
+
+@dataclass
+class Ran:
+    """A program's end, and what the layer recorded of each of its processes."""
+
+    done: subprocess.CompletedProcess[bytes]
+    processes: list[Process]
+
+    @property
+    def process(self) -> Process:
+        assert len(self.processes) == 1
+        return self.processes[0]
+
+
+def run(command: Sequence[str | Path], env: Mapping[str, str] | None = None) -> Ran:
+    """One run without the layer, or with an environment of ours."""
+    done = subprocess.run(command, capture_output=True, env=env, timeout=120, check=False)
+    return Ran(done, [])
+
+
+def natively(command: Sequence[str | Path], extra: Mapping[str, str] | None = None) -> Ran:
+    """One run without the layer, on the runtime that layered runs get."""
+    with tempfile.TemporaryDirectory() as folder:
+        added = engine().environment("time", "async", Path(folder), GpuOptions())
+        del added["OPENCL_LAYERS"], added["XPUPROF_DIR"]
+        return run(command, dict(os.environ) | added | dict(extra or {}))
+
+
+def layered(
+    command: Sequence[str | Path],
+    folder: Path,
+    mode: Mode = "profile",
+    timer: Timer = "async",
+    extra: Mapping[str, str] | None = None,
+) -> Ran:
+    """One run under the layer."""
+    with environment(mode, timer, folder) as env:
+        ran = run(command, env | dict(extra or {}))
+    complete = ran.done.returncode >= 0
+    ran.processes = [read_process(part, mode, complete) for part in process_folders(folder)]
+    return ran
+
+
+def warp_atomics(gpu: GpuVectors, launch: int) -> npt.NDArray[np.int64]:
+    """Atomic operations that each warp of a launch executed, warps in logical order."""
+    atomics = np.zeros(len(gpu.vector_start) - 1, np.int64)
+    for vector in range(len(atomics)):
+        of = slice(int(gpu.vector_start[vector]), int(gpu.vector_start[vector + 1]))
+        mix = gpu.mix[gpu.block[of], MIX_ATOMIC].astype(np.int64)
+        atomics[vector] = (gpu.count[of].astype(np.int64) * mix).sum()
+    grid = int(gpu.launch_grid[launch])
+    assert grid >= 0
+    runs = slice(int(gpu.grid_start[grid]), int(gpu.grid_start[grid + 1]))
+    return np.repeat(atomics[gpu.run_vector[runs]], gpu.run_length[runs].astype(np.int64))
