@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from programs import access_patterns as patterns
 
+from tests.integration.programs import access_patterns as patterns
 from tests.integration.test_opencl_layer import sub_group_of
 from tests.support.layered import PROGRAMS, Ran, layered, run
 from xpuprof.trace.tables import DeviceDistances
