@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from xpuprof.marker import window
+from xpuprof.version import __version__
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from xpuprof.trace.run import Run
 
-__version__ = "0.1.0"
 __all__ = ["__version__", "include", "open", "window"]
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from xpuprof.selection.identity import launch_sequence
 from xpuprof.selection.selection import EXIT_KERNEL, Marker, Representative, Selection
+from xpuprof.trace.sequence import launch_sequence
 from xpuprof.validation.timed import Timed
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xpuprof.selection.identity import launch_sequence, sequence_slices
+from xpuprof.trace.sequence import launch_sequence, sequence_slices
 from xpuprof.validation import align as module
 from xpuprof.validation.align import align, bare_function, common_subsequence
 

@@ -14,11 +14,11 @@ import pytest
 from tests.support.runs_made_up import made_up_run, select_by_kernel
 from xpuprof.errors import InputError, MissingRegionError, UsageError
 from xpuprof.selection.file import parse_selection, selection_text
-from xpuprof.selection.identity import launch_sequence
 from xpuprof.selection.parts import joined, part
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.elf import build_id
 from xpuprof.trace.processes import keys_of_table
+from xpuprof.trace.sequence import launch_sequence
 from xpuprof.validation.regions import KernelSpec, named_regions, parse_spec, selected_regions
 from xpuprof.validation.timed import Timed
 from xpuprof.validation.transfer import transfer

@@ -7,8 +7,8 @@ import sys
 
 import click
 
-from xpuprof import __version__
 from xpuprof.errors import XpuprofError
+from xpuprof.version import __version__
 
 # In the order of work; `--help` lists them so.
 COMMANDS = [

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from xpuprof.errors import TraceError
-from xpuprof.selection.identity import launch_sequence
+from xpuprof.trace.sequence import launch_sequence
 from xpuprof.trace.slice_times import main_process, slice_times
 from xpuprof.trace.tables import Execution, Process
 

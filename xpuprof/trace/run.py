@@ -16,10 +16,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xpuprof import __version__
 from xpuprof.errors import TraceError, UsageError
 from xpuprof.trace.clock import Reading, source, tsc_hz, tsc_invariant
 from xpuprof.trace.machine import environment, machine
+from xpuprof.version import __version__
 
 if TYPE_CHECKING:  # numpy and pandas are loaded when tables are asked for
     from xpuprof.trace.tables import Execution

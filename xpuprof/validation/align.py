@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from xpuprof.selection.identity import KIND_COLUMNS, with_kind_columns
+from xpuprof.trace.sequence import KIND_COLUMNS, with_kind_columns
 
 I64 = npt.NDArray[np.int64]
 

@@ -14,7 +14,6 @@ import numpy.typing as npt
 import pandas as pd
 
 from xpuprof.errors import InputError
-from xpuprof.selection.identity import sequence_slices, with_kind_columns
 from xpuprof.selection.selection import (
     EXIT_KERNEL,
     NO_KERNELS,
@@ -23,6 +22,7 @@ from xpuprof.selection.selection import (
     Representative,
     Selection,
 )
+from xpuprof.trace.sequence import sequence_slices, with_kind_columns
 from xpuprof.validation.align import LEVELS, Alignment, align
 
 I32 = npt.NDArray[np.int32]

@@ -13,7 +13,6 @@ import pandas as pd
 
 from xpuprof.errors import InputError, TraceError
 from xpuprof.estimation.typical_times import typical_times
-from xpuprof.selection.identity import KIND_COLUMNS, with_kind_columns
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.processes import (
@@ -26,6 +25,7 @@ from xpuprof.trace.processes import (
     named,
 )
 from xpuprof.trace.run import Run
+from xpuprof.trace.sequence import KIND_COLUMNS, with_kind_columns
 from xpuprof.trace.tables import Execution
 
 F64 = npt.NDArray[np.float64]

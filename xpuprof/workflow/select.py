@@ -20,11 +20,12 @@ from xpuprof.methods import xpu_point
 from xpuprof.methods.profile import from_processes
 from xpuprof.methods.registry import check_options, function_of, select, takes_process
 from xpuprof.selection import parts
-from xpuprof.selection.identity import joined_sequences, launch_sequence, program_identity
+from xpuprof.selection.identity import program_identity
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.processes import Job, Key, job_of, labels_of
 from xpuprof.trace.run import Run
+from xpuprof.trace.sequence import joined_sequences, launch_sequence
 from xpuprof.trace.tables import Process
 
 F64 = npt.NDArray[np.float64]

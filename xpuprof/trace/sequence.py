@@ -1,0 +1,106 @@
+"""The order of a run's slices as a value: compared between runs, kept in selections."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from xpuprof.errors import InputError
+from xpuprof.trace.run_lengths import decode_runs, encode_runs
+
+KIND_COLUMNS = ("kernel", "program", "gx", "gy", "gz", "lx", "ly", "lz", "range")
+"""What makes two launches the same kind of work. `range`: the operator or annotated range that
+launched it, known of imported profiles."""
+
+_DEFAULTS: dict[str, Any] = {"program": "", "range": ""}
+
+
+def launch_sequence(slices: pd.DataFrame) -> dict[str, Any]:
+    """The order of a run's slices, for `Selection.identity["sequence"]`.
+
+    `slices`: as `trace.tables.Process.slices` (columns that are not there count as not known).
+    Returns `kinds` (one list a kind: kernel, program, grid, block and, if any is known, range),
+    `order` (kind of every slice, run-length coded lines) and `digest`, which is equal for equal
+    sequences.
+    """
+    kinds = with_kind_columns(slices)
+    codes, first = _first_seen_codes(kinds)
+    listed = [
+        [str(row[0]), str(row[1]), [int(n) for n in row[2:5]], [int(n) for n in row[5:8]]]
+        for row in kinds.iloc[first].to_numpy(dtype=object).tolist()
+    ]
+    ranges = kinds["range"].iloc[first].astype(str).tolist()
+    if any(ranges):
+        listed = [[*kind, name] for kind, name in zip(listed, ranges, strict=True)]
+    return _sequence(listed, encode_runs(codes))
+
+
+def joined_sequences(sequences: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The sequence of several processes, one after the other, from those of each."""
+    kinds: dict[str, int] = {}
+    codes = []
+    for sequence in sequences:
+        own = [kinds.setdefault(json.dumps(kind), len(kinds)) for kind in sequence["kinds"]]
+        codes.append(np.array(own, dtype=np.int32)[decode_runs(sequence["order"])])
+    return _sequence([json.loads(kind) for kind in kinds], encode_runs(np.concatenate(codes)))
+
+
+def _sequence(kinds: list[Any], order: list[str]) -> dict[str, Any]:
+    digest = hashlib.sha256(json.dumps([kinds, order]).encode()).hexdigest()
+    return {"digest": digest, "kinds": kinds, "order": order}
+
+
+def sequence_slices(identity: Mapping[str, Any], source: str) -> pd.DataFrame | None:
+    """The slice table (kind columns, `call`, and `process` where the selection lists processes)
+    that `launch_sequence` described; None without one.
+
+    Raises InputError when the sequence is damaged; `source` names the selection.
+    """
+    sequence = identity.get("sequence")
+    if sequence is None:
+        return None
+    try:
+        kinds = pd.DataFrame(
+            [
+                [kernel, program, *grid, *block, *(more or [""])]
+                for kernel, program, grid, block, *more in sequence["kinds"]
+            ],
+            columns=list(KIND_COLUMNS),
+        )
+        codes = decode_runs(sequence["order"])
+        table = kinds.iloc[codes].reset_index(drop=True)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{source}: the launch sequence it holds cannot be read ({error}): "
+            "make it again with `xpuprof select RUN`"
+        ) from error
+    if lengths := [int(process["slices"]) for process in identity.get("processes", [])]:
+        if sum(lengths) != len(table):
+            raise InputError(
+                f"{source}: its processes have {sum(lengths)} slices, its launch sequence "
+                f"{len(table)}: make it again with `xpuprof select RUN`"
+            )
+        table["process"] = np.repeat(np.arange(len(lengths)), lengths)
+    by = [name for name in ("process", "kernel") if name in table]
+    table["call"] = table.groupby(by, sort=False).cumcount() + 1
+    return table
+
+
+def with_kind_columns(slices: pd.DataFrame) -> pd.DataFrame:
+    """The kind columns of a slice table, zeros and "" where it has none."""
+    columns = {
+        name: slices[name] if name in slices else _DEFAULTS.get(name, 0) for name in KIND_COLUMNS
+    }
+    return pd.DataFrame(columns, index=slices.index)
+
+
+def _first_seen_codes(kinds: pd.DataFrame) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """(dense code of each row in order of first appearance, first row of each code)."""
+    codes = kinds.groupby(list(KIND_COLUMNS), sort=False, observed=True).ngroup().to_numpy()
+    _, first = np.unique(codes, return_index=True)
+    return codes, first
