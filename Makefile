@@ -1,21 +1,25 @@
 # Two commands: `make demo` and `make test`. Both set up what they need on a fresh Debian 12.
+# `make check` is for the time between two edits: style, types, layers and the unit tests.
 PYTHON := .venv/bin/python
+NATIVE_SOURCES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' '*.cl' '*.cu')
 
-.PHONY: demo test setup lint clean
+.PHONY: demo test check lint setup clean
 
 demo: setup
 	tools/demo.sh
 
-test: setup
-	$(PYTHON) -m ruff check .
-	$(PYTHON) -m mypy
+test: setup lint
 	$(PYTHON) -m pytest
+
+check: setup lint
+	$(PYTHON) -m pytest -q -n auto -m "not slow" tests/unit
 
 lint: setup
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
+	clang-format-15 --dry-run --Werror $(NATIVE_SOURCES)
 	$(PYTHON) -m mypy
-	clang-format-15 --dry-run --Werror $$(git ls-files '*.c' '*.h' '*.cpp' '*.cl')
+	.venv/bin/lint-imports --no-logo
 
 setup:
 	tools/setup.sh

@@ -62,8 +62,7 @@ class Neighbours {
       int cx = Index(p[i].x), cy = Index(p[i].y), cz = Index(p[i].z);
       for (int dx = -1; dx <= 1; dx++)
         for (int dy = -1; dy <= 1; dy++)
-          for (int dz = -1; dz <= 1; dz++)
-            Collect(p, i, cell[Cell(cx + dx, cy + dy, cz + dz)]);
+          for (int dz = -1; dz <= 1; dz++) Collect(p, i, cell[Cell(cx + dx, cy + dy, cz + dz)]);
     }
     built_at_ = p;
   }

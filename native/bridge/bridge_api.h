@@ -114,14 +114,13 @@ typedef struct xp_cut_row {
 /* How many rows each table of a stream has, and how the stream ends. */
 typedef struct xp_counts {
   uint64_t texts; /* bytes */
-  uint64_t metas, programs, kernels, gpu_blocks, launches, completes, stamps, vectors,
-      vector_pairs, grids, grid_runs, launch_grids, copies, resources, lanes, device_ldvs,
-      windows;
+  uint64_t metas, programs, kernels, gpu_blocks, launches, completes, stamps, vectors, vector_pairs,
+      grids, grid_runs, launch_grids, copies, resources, lanes, device_ldvs, windows;
   uint64_t images, cpu_blocks, threads, bbvs, bbv_pairs, cuts, ldvs, ldv_pairs;
   uint64_t chunks, bytes, unknown_records;
   uint64_t version;
-  uint64_t ended;            /* 1: the last record is END */
-  uint64_t end_a, end_b;     /* END's two numbers */
+  uint64_t ended;        /* 1: the last record is END */
+  uint64_t end_a, end_b; /* END's two numbers */
 } xp_counts;
 
 /* Where a stream's rows go; every array has exactly the rows that xp_counts said. */
@@ -205,8 +204,8 @@ void xp_stream_close(xp_stream_reader *reader);
 /* Block identities: see the section "Identity" of xpuprof/trace_format.h. */
 uint64_t xp_identity_cpu(const uint8_t *build_id, size_t build_id_size, uint64_t offset,
                          uint64_t instructions);
-uint64_t xp_identity_gpu(const uint8_t program_hash[16], const uint8_t *kernel,
-                         size_t kernel_size, uint64_t block);
+uint64_t xp_identity_gpu(const uint8_t program_hash[16], const uint8_t *kernel, size_t kernel_size,
+                         uint64_t block);
 
 /* The writer of native/runtime, for imports and for tests that drive it without an engine. */
 typedef struct xp_stream_writer xp_stream_writer;

@@ -34,7 +34,7 @@ def test_pin_tools_compile_against_a_kit(tmp_path: Path) -> None:
 def test_gtpin_tool_fits_the_documented_interface(tmp_path: Path) -> None:
     """GIVEN declarations of what GTPin's documentation shows WHEN compiled THEN the tool's types
     fit. This is no proof that it compiles with a kit."""
-    includes = [f"-I{ROOT}/native/{p}" for p in ("include", "cuda")]
+    includes = [f"-I{ROOT}/native/{p}" for p in ("include", "gpu/cuda")]
     interface = f"-I{ROOT}/tests/native/gtpin_interface"
     source = str(ROOT / "native" / "gpu" / "gtpin" / "tool.cpp")
     subprocess.run(

@@ -283,8 +283,10 @@ int main(int argc, char **argv) {
   setvbuf(stdout, nullptr, _IOLBF, 0); /* what _exit would lose */
   unfinished = argc > 1 ? atoi(argv[1]) : 0;
   CUfunction helper = make("helper", {"IADD3 R0, R1, R2 ;", "@P0 BRA 0x30 ;", "NOP ;", "RET ;"});
-  CUfunction other = make("other", {"LDS R0, [R2] ;", "FADD R0, R1, R2 ;", "STS [R2], R0 ;", "RET ;"});
-  CUfunction plain = make("plain", {"LDG.E R1, [R2] ;", "STG.E [R2], R1 ;", "RED.E.ADD [R2], R1 ;", "EXIT ;"});
+  CUfunction other =
+      make("other", {"LDS R0, [R2] ;", "FADD R0, R1, R2 ;", "STS [R2], R0 ;", "RET ;"});
+  CUfunction plain =
+      make("plain", {"LDG.E R1, [R2] ;", "STG.E [R2], R1 ;", "RED.E.ADD [R2], R1 ;", "EXIT ;"});
   CUfunction branchy = make(
       "branchy",
       {"@P0 BRA 0x20 ;", "IADD3 R0, R1, R2 ;", "BSYNC B0 ;", "CALL.REL.NOINC 0x500 ;", "EXIT ;"},

@@ -1,8 +1,6 @@
 // Kernels of known control flow: tests/native/test_clinst_counts.py models each by hand.
 
-kernel void straight(global int *out) {
-  out[get_global_id(0)] = 3 * get_global_id(0);
-}
+kernel void straight(global int *out) { out[get_global_id(0)] = 3 * get_global_id(0); }
 
 kernel void guard(global const int *in, global int *out, int n) {
   int i = get_global_id(0);
@@ -66,9 +64,7 @@ int triple(int x, global int *out) {
   return 3 * x;
 }
 
-int twice_triple(int x, global int *out) {
-  return triple(x, out) + triple(x + 1, out);
-}
+int twice_triple(int x, global int *out) { return triple(x, out) + triple(x + 1, out); }
 
 kernel void callee(global const int *in, global int *out) {
   int i = get_global_id(0);
@@ -153,7 +149,11 @@ kernel void grid(global const int *in, global int *out) {
 }
 
 // More counters than are reduced at a time.
-#define STEP(n) if (in[i + n] & 1) atomic_add(&out[i], n); else atomic_sub(&out[i + 1], 2 * n);
+#define STEP(n)             \
+  if (in[i + n] & 1)        \
+    atomic_add(&out[i], n); \
+  else                      \
+    atomic_sub(&out[i + 1], 2 * n);
 kernel void many(global const int *in, global int *out) {
   int i = get_global_id(0);
   STEP(1) STEP(2) STEP(3) STEP(4) STEP(5) STEP(6) STEP(7) STEP(8) STEP(9) STEP(10) STEP(11)

@@ -102,11 +102,20 @@ kernel void endless(global const int *in, global int *out) {
 kernel void unreachable(global const int *in, global int *out) {
   int i = get_global_id(0);
   switch (in[i] & 3) {
-    case 0: out[i] = 1; break;
-    case 1: out[i] = 5; break;
-    case 2: atomic_inc(&out[i]); break;
-    case 3: out[i] = 7; break;
-    default: __builtin_unreachable();
+    case 0:
+      out[i] = 1;
+      break;
+    case 1:
+      out[i] = 5;
+      break;
+    case 2:
+      atomic_inc(&out[i]);
+      break;
+    case 3:
+      out[i] = 7;
+      break;
+    default:
+      __builtin_unreachable();
   }
 }
 

@@ -7,8 +7,8 @@
 
 #include <map>
 
-#include "protocol/access_area.h"
 #include "mix.h"
+#include "protocol/access_area.h"
 #include "signature.h"
 
 namespace clinst {

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "launches/launches.hpp"
 #include "api/layer.hpp"
+#include "launches/launches.hpp"
 #include "memory/stack_memory.hpp"
 
 namespace layer {

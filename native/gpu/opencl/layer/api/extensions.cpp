@@ -1,10 +1,10 @@
 // Functions that an application gets by name: those that matter to us are given in our own form.
 #include <cstring>
 
-#include "launches/command_buffers.hpp"
-#include "programs/kernels.hpp"
-#include "memory/stack_memory.hpp"
 #include "api/transfers.hpp"
+#include "launches/command_buffers.hpp"
+#include "memory/stack_memory.hpp"
+#include "programs/kernels.hpp"
 
 namespace layer {
 

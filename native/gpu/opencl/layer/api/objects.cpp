@@ -5,8 +5,8 @@
 #include <cstring>
 #include <set>
 
-#include "launches/launches.hpp"
 #include "api/runtimes.hpp"
+#include "launches/launches.hpp"
 
 namespace layer {
 

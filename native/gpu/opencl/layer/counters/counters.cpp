@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "protocol/clinst_protocol.h"
 #include "api/runtimes.hpp"
+#include "protocol/clinst_protocol.h"
 
 namespace layer {
 

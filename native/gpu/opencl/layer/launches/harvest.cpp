@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "protocol/clinst_protocol.h"
 #include "api/clock.hpp"
+#include "protocol/clinst_protocol.h"
 
 namespace layer {
 

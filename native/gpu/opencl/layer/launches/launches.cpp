@@ -8,8 +8,8 @@
 #include <new>
 #include <utility>
 
-#include "programs/origins.hpp"
 #include "api/runtimes.hpp"
+#include "programs/origins.hpp"
 #include "xpuprof/kernel_spec.hpp"
 
 namespace layer {

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <utility>
 
-#include "protocol/clinst_protocol.h"
 #include "launches/harvest.hpp"
+#include "protocol/clinst_protocol.h"
 
 namespace layer {
 

@@ -4,9 +4,9 @@
 #define XPUPROF_OPENCL_PLAN_HPP
 
 #include "counters/counters.hpp"
-#include "programs/kernels.hpp"
-#include "memory/stack_memory.hpp"
 #include "counters/warps.hpp"
+#include "memory/stack_memory.hpp"
+#include "programs/kernels.hpp"
 
 namespace layer {
 

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "protocol/access_area.h"
 #include "counters/warps.hpp"
+#include "protocol/access_area.h"
 
 namespace layer {
 

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <deque>
 
-#include "protocol/clinst_protocol.h"
 #include "memory/access_order.hpp"
+#include "protocol/clinst_protocol.h"
 #include "stack_distance.h"
 
 namespace layer {

@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "memory/access_area.hpp"
 #include "counters/counters.hpp"
+#include "memory/access_area.hpp"
 #include "programs/kernels.hpp"
 
 namespace layer {

@@ -10,8 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "protocol/clinst_protocol.h"
 #include "programs/wire.hpp"
+#include "protocol/clinst_protocol.h"
 #include "xpuprof/trace_format.h"
 
 namespace layer {

@@ -12,9 +12,9 @@
 #include <map>
 #include <mutex>
 
-#include "protocol/clinst_protocol.h"
 #include "programs/content_hash.hpp"
 #include "programs/wire.hpp"
+#include "protocol/clinst_protocol.h"
 
 namespace layer {
 

@@ -4,11 +4,11 @@
 
 #include <cstring>
 
-#include "protocol/clinst_protocol.h"
 #include "api/callbacks.hpp"
+#include "api/runtimes.hpp"
 #include "programs/content_hash.hpp"
 #include "programs/origins.hpp"
-#include "api/runtimes.hpp"
+#include "protocol/clinst_protocol.h"
 #include "xpuprof/trace_format.h"
 
 namespace layer {

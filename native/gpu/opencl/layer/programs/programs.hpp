@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "programs/clinst_client.hpp"
-#include "counters/host_counts.hpp"
 #include "api/objects.hpp"
+#include "counters/host_counts.hpp"
+#include "programs/clinst_client.hpp"
 
 namespace layer {
 
