@@ -2,54 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 
 import click
 
+from xpuprof.cli.group import CommandGroup
 from xpuprof.errors import XpuprofError
 from xpuprof.version import __version__
 
-# In the order of work; `--help` lists them so.
-COMMANDS = [
-    "run",
-    "profile",
-    "time",
-    "select",
-    "validate",
-    "info",
-    "check",
-    "doctor",
-    "compare",
-    "estimate",
-    "transfer",
-    "export",
-    "import",
-    "report",
-]
 
-
-class _Group(click.Group):
-    """Imports a command's module only when it is used: start-up stays short."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for name in COMMANDS if self.get_command(ctx, name)]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module = "import_" if cmd_name == "import" else cmd_name
-        try:
-            command = importlib.import_module(f"xpuprof.cli.{module}").command
-        except ModuleNotFoundError as error:
-            if error.name == f"xpuprof.cli.{module}":
-                return None
-            raise
-        assert isinstance(command, click.Command)
-        return command
-
-
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="xpuprof")
 def cli() -> None:
     """Find the few weighted slices that stand for a whole CPU-GPU program.

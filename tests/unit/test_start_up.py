@@ -1,0 +1,42 @@
+"""What starting the command line may import."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import xpuprof.cli
+from xpuprof.cli.group import COMMANDS
+
+HEAVY = {"numpy", "pandas", "scipy", "sklearn", "distributed", "xpuprof._bridge", "xpuprof._select"}
+SCRIPT = Path(sys.executable).with_name("xpuprof")
+
+
+def imported(*arguments: str, **environment: str) -> set[str]:
+    """The heavy packages that a command line imported."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", SCRIPT, *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+        check=True,
+    )
+    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    assert len(lines) > 20, done.stderr
+    return HEAVY & {line.rpartition("|")[2].strip() for line in lines}
+
+
+def test_every_command_is_listed_and_found() -> None:
+    """GIVEN the table of commands THEN it names the modules that hold one, and no other file."""
+    files = Path(xpuprof.cli.__file__).parent.glob("[!_]*.py")
+    assert set(COMMANDS) == {file.stem.rstrip("_") for file in files} - {"group", "options"}
+
+
+def test_help_and_completion_are_light() -> None:
+    """GIVEN --help, --version or a completion THEN no numerical library is loaded."""
+    assert imported("--help") == set()
+    assert imported("--version") == set()
+    words = {"_XPUPROF_COMPLETE": "bash_complete", "COMP_WORDS": "xpuprof ", "COMP_CWORD": "1"}
+    assert imported(**words) == set()

@@ -1,0 +1,59 @@
+"""The group of commands. Help and completion read the table below; a command's module is imported
+only when that command runs, so start-up stays short."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+COMMANDS = {
+    "run": "Profile, time, select and validate in one go.",
+    "profile": "Record the block vectors of every slice.",
+    "time": "Time every slice in native runs.",
+    "select": "Choose representatives of a recorded or imported run.",
+    "validate": "Check a selection against native runs on this machine.",
+    "info": "Summarize a run directory.",
+    "check": "Verify that a run directory is complete and consistent.",
+    "doctor": "List engines, what is missing, and how to get it.",
+    "compare": "Compare the errors of every sampling method.",
+    "estimate": "Estimate whole-run metrics from simulated regions.",
+    "transfer": "Test one selection on several machines.",
+    "export": "Write a selection for a simulator or another tool.",
+    "import": "Convert another tool's profile into a run directory.",
+    "report": "Show a finished run as a table, JSON, picture or page.",
+}
+"""One line of help for each command, in the order of work."""
+
+
+class CommandGroup(click.Group):
+    """Lists commands from the table, and imports `xpuprof.cli.<command>` on use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = "import_" if cmd_name == "import" else cmd_name
+        command = importlib.import_module(f"xpuprof.cli.{module}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem  # only when a shell asks
+
+        own = [
+            CompletionItem(name, help=text)
+            for name, text in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return own + click.Command.shell_complete(self, ctx, incomplete)
