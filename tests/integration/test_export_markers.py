@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support.command import xpuprof
-from tests.support.layered import PROGRAMS, engine
+from tests.support.compile import opencl_program
+from tests.support.probes import require_cpu, require_opencl
+from tests.support.run import run_text, xpuprof
 from xpuprof.engines.cpu.valgrind import Valgrind
 
 pytestmark = [pytest.mark.opencl, pytest.mark.valgrind, pytest.mark.slow]
@@ -24,11 +24,9 @@ BASE = 0x555555554000
 def test_markers_fire_between_the_right_launches(tmp_path: Path) -> None:
     """GIVEN regions by address WHEN the program runs in a debugger THEN each begins after as many
     launches as its slice's number says."""
-    engine()
-    if not Valgrind().probe().available:
-        pytest.skip("engine valgrind cannot be used")
-    subprocess.run(["cc", "-O1", "-pie", "-fPIE", str(PROGRAMS / "steps.c"), "-o",
-                    str(tmp_path / "app"), "-lOpenCL"], check=True)  # fmt: skip
+    require_opencl()
+    require_cpu(Valgrind())
+    opencl_program("steps", tmp_path, "-pie", "-fPIE").rename(tmp_path / "app")
     done = xpuprof("run", "--repeat", "1", "-q", "-o", "run", "--", "./app", "9", cwd=tmp_path)
     assert done.returncode == 0, done.stderr.decode()
     done = xpuprof("export", "run", "--format", "looppoint", "-o", "points", "--image-base",
@@ -51,10 +49,8 @@ def launches_before(folder: Path, pc: int, count: int) -> int:
                 "break clEnqueueNDRangeKernel", "ignore 2 1000000", "continue",
                 "info breakpoints", "kill"]  # fmt: skip
     arguments = [word for command in commands for word in ("-ex", command)]
-    shown = subprocess.run(
-        ["gdb", "-q", "-nx", "-batch", *arguments, "--args", "./app", "9"],
-        cwd=folder, capture_output=True, text=True, timeout=100, check=False,
-    ).stdout  # fmt: skip
+    command = ["gdb", "-q", "-nx", "-batch", *arguments, "--args", "./app", "9"]
+    shown = run_text(command, cwd=folder).stdout
     assert "hit Breakpoint 1," in shown, shown
     listed = shown[shown.rindex("Num ") :]
     second = re.search(r"clEnqueueNDRangeKernel[^\n]*\n(?:\s+breakpoint already hit (\d+) time)?",

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tests.support.command import ROOT, xpuprof
+from tests.support.paths import ROOT
+from tests.support.run import xpuprof
 from xpuprof.cli import cli
 from xpuprof.clustering.executors import DaskFarm
 from xpuprof.errors import UsageError, XpuprofError

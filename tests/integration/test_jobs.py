@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -17,8 +16,12 @@ import numpy as np
 import pytest
 
 import xpuprof as package
-from tests.support.command import last_json, xpuprof
-from tests.support.layered import PROGRAMS, engine, warp_atomics
+from tests.support.compile import opencl_program, symbols
+from tests.support.layered import warp_atomics
+from tests.support.paths import OPENCL_PROGRAMS as PROGRAMS
+from tests.support.probes import needs_valgrind, require_opencl, require_programs
+from tests.support.run import last_json, xpuprof
+from tests.support.run import run as run_command
 from xpuprof.engines.cpu.dynamorio import DynamoRio
 from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.selection.file import read_selection
@@ -35,21 +38,11 @@ MPI = {
 }
 MPIRUN = ("mpirun", "-n", "2")
 
-_valgrind = Valgrind().probe()
-needs_valgrind = pytest.mark.skipif(
-    not _valgrind.available, reason=f"valgrind engine: {', '.join(_valgrind.missing)}"
-)
-
 
 def build(name: str, compiler: str, folder: Path) -> Path:
     """A program of programs/."""
-    engine()
-    program = folder / name
-    flags = ["-O1", "-Wall", "-Wextra", "-Werror", "-no-pie", f"-I{package.include()}"]
-    libraries = ["-lOpenCL", "-lpthread"]
-    command = [compiler, *flags, str(PROGRAMS / f"{name}.c"), "-o", str(program), *libraries]
-    subprocess.run(command, check=True)
-    return program
+    require_opencl()
+    return opencl_program(name, folder, "-no-pie", f"-I{package.include()}", compiler=compiler)
 
 
 @pytest.fixture(scope="module")
@@ -61,9 +54,7 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The MPI program `ranks`."""
-    for needed in ("mpicc", "mpirun"):
-        if not shutil.which(needed):
-            pytest.skip(f"needs {needed} (Debian: openmpi-bin, libopenmpi-dev)")
+    require_programs("mpicc", "mpirun", package="openmpi-bin, libopenmpi-dev")
     return build("ranks", "mpicc", tmp_path_factory.mktemp("ranks"))
 
 
@@ -103,8 +94,7 @@ def assert_works(process: Process, who: int, steps: int) -> None:
 
 def assert_spins(process: Process, who: int, launches: Sequence[int], program: Path) -> None:
     """The two threads' loops in the slices that end with these launches of work.h's `who`."""
-    table = subprocess.run(["nm", str(program)], capture_output=True, text=True, check=True).stdout
-    address = next(int(s.split()[0], 16) for s in table.splitlines() if s.endswith(" spin_loop"))
+    address = symbols(program)["spin_loop"]
     cpu = process.cpu
     assert cpu is not None and cpu.block_image is not None and cpu.block_offset is not None
     image = [Path(path).name for path in process.images["path"]].index(program.name)
@@ -162,9 +152,9 @@ def test_python_workers(tmp_path: Path, method: str) -> None:
     """GIVEN Python's multiprocessing, by each start method THEN every worker has its part, exact,
     and the program prints what it prints natively."""
     pytest.importorskip("pyopencl")
-    engine()
+    require_opencl()
     command = [sys.executable, str(PROGRAMS / "workers.py"), method, "2", "5"]
-    native = subprocess.run(command, capture_output=True, check=True).stdout
+    native = run_command(command, check=True).stdout
     done = xpuprof("profile", "--cpu", "none", "-o", tmp_path / "run", "--", *command)
     assert done.stdout == native
     run = Run.open(tmp_path / "run")
@@ -275,9 +265,7 @@ def test_ranks_that_are_profiled_one_by_one(ranks: Path, tmp_path: Path) -> None
     them, and it holds for the job as a whole."""
     inside = [sys.executable, "-m", "xpuprof", "profile", "--cpu", "none", "-o", tmp_path / "p"]
     command = [*MPIRUN, *inside, "--", ranks, "12"]
-    done = subprocess.run(
-        list(map(str, command)), env=os.environ | MPI, capture_output=True, timeout=120
-    )
+    done = run_command(command, environment=os.environ | MPI, timeout=120)
     assert done.returncode == 0, done.stderr
     folders = [tmp_path / f"p-rank{rank}" for rank in (1, 0)]
     assert xpuprof("select", *folders, "-o", tmp_path / "job").returncode == 0
@@ -302,9 +290,7 @@ def test_run_within_a_job_is_refused(tmp_path: Path) -> None:
 
 def test_the_jobs_exit_code_and_output(ranks: Path, tmp_path: Path) -> None:
     """GIVEN ranks that end with an exit code THEN ours is the launcher's, and output the same."""
-    native = subprocess.run(
-        [*MPIRUN, str(ranks), "4", "7"], env=os.environ | MPI, capture_output=True, timeout=60
-    )
+    native = run_command([*MPIRUN, ranks, "4", "7"], environment=os.environ | MPI)
     done = xpuprof(
         *("profile", "--cpu", "none", "-q", "-o", tmp_path / "run", "--", *MPIRUN, ranks, "4", "7"),
         environment=os.environ | MPI,
@@ -388,7 +374,7 @@ def test_the_window_of_every_python_worker(tmp_path: Path, method: str) -> None:
     """GIVEN Python's multiprocessing WHEN windowed THEN each worker has its own second and third
     launch."""
     pytest.importorskip("pyopencl")
-    engine()
+    require_opencl()
     command = (sys.executable, PROGRAMS / "workers.py", method, "2", "4")
     job = profiled(tmp_path / "run", *command, options=("--window", "2-3"))
     assert len(job.processes) == 2
@@ -438,9 +424,7 @@ def test_ranks_go_on_behind_their_window(ranks: Path, tmp_path: Path) -> None:
     """GIVEN --after-window end WHEN mpirun started the processes THEN they go on, since mpirun
     would kill those whose window has not come, and the run says so; without ranks they end."""
     options = ("--window", "1-2", "--after-window", "end")
-    native = subprocess.run(
-        [*MPIRUN, str(ranks), "6"], env=os.environ | MPI, capture_output=True, timeout=60
-    )
+    native = run_command([*MPIRUN, ranks, "6"], environment=os.environ | MPI)
     done = xpuprof(
         *("profile", "--cpu", "none", *options, "-o", tmp_path / "run", "--", *MPIRUN, ranks, "6"),
         environment=os.environ | MPI,
@@ -460,7 +444,7 @@ def test_a_rank_that_is_killed(ranks: Path, tmp_path: Path, signal: str) -> None
     """GIVEN a rank that is killed or crashes behind its third launch THEN the job ends as it does
     natively, the run is partial, what was collected stays, and it can be selected from."""
     command = [*MPIRUN, str(ranks), "6", signal]
-    native = subprocess.run(command, env=os.environ | MPI, capture_output=True, timeout=60)
+    native = run_command(command, environment=os.environ | MPI)
     done = xpuprof(
         *("profile", "--cpu", "none", "--json", "-o", tmp_path / "run", "--", *command),
         environment=os.environ | MPI,

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import ROOT, compile_c, last_json, xpuprof
+from tests.support.compile import compile_text
+from tests.support.paths import ROOT
+from tests.support.run import last_json, xpuprof
 
 ENDINGS = """
 #include <signal.h>
@@ -31,7 +33,7 @@ int main(int argc, char **argv) {
 @pytest.fixture(scope="module")
 def endings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program that ends as its argument says."""
-    return compile_c(ENDINGS, tmp_path_factory.mktemp("endings") / "endings")
+    return compile_text(ENDINGS, tmp_path_factory.mktemp("endings") / "endings")
 
 
 @pytest.mark.parametrize("how", ["0", "1", "42", "255", "segv", "abort"])
@@ -217,7 +219,7 @@ def test_unknown_engine_is_one_sentence(endings: Path, tmp_path: Path) -> None:
 
 def test_program_that_forks(tmp_path: Path) -> None:
     """GIVEN a program whose child outlives nothing WHEN profiled THEN the parent's run is whole."""
-    fork = compile_c(
+    fork = compile_text(
         "#include <stdio.h>\n#include <sys/wait.h>\n#include <unistd.h>\n"
         'int main() { if (!fork()) { puts("child"); return 3; } int s; wait(&s);'
         ' printf("parent saw %d\\n", WEXITSTATUS(s)); return 0; }',

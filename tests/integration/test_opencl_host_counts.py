@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.layered import PROGRAMS, layered, natively, warp_atomics
+from tests.support.layered import layered, natively, warp_atomics
+from tests.support.paths import OPENCL_PROGRAMS as PROGRAMS
 from xpuprof.engines.gpu.opencl import RUNTIME_ENV, _intel_runtime
 from xpuprof.errors import EngineError
 

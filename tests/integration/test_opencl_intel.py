@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -18,9 +17,9 @@ from tests.integration.test_opencl_layer import (
     sub_group_of,
     warps_model,
 )
-from tests.support.layered import PROGRAMS, layered, natively, warp_atomics
-from xpuprof.engines.gpu.opencl import RUNTIME_ENV, _intel_runtime
-from xpuprof.errors import EngineError
+from tests.support.compile import opencl_program
+from tests.support.layered import layered, natively, warp_atomics
+from tests.support.probes import require_intel
 
 pytestmark = [pytest.mark.opencl, pytest.mark.intel]
 
@@ -28,20 +27,13 @@ pytestmark = [pytest.mark.opencl, pytest.mark.intel]
 @pytest.fixture(autouse=True)
 def intel(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intel's runtime, or skip."""
-    try:
-        _intel_runtime()
-    except EngineError:
-        pytest.skip("Intel's runtime is not installed (extra intel-opencl)")
-    monkeypatch.setenv(RUNTIME_ENV, "intel")
+    require_intel(monkeypatch)
 
 
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program `opencl_cases`."""
-    target = tmp_path_factory.mktemp("cases") / "opencl_cases"
-    flags = ["-O1", "-Wno-deprecated-declarations", "-lOpenCL", "-lpthread"]
-    subprocess.run(["cc", PROGRAMS / "opencl_cases.c", "-o", target, *flags], check=True)
-    return target
+    return opencl_program("opencl_cases", tmp_path_factory.mktemp("cases"))
 
 
 @pytest.mark.parametrize("case", LAUNCHES)

@@ -7,7 +7,6 @@ import itertools
 import os
 import re
 import socket
-import subprocess
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.support.layered import PROGRAMS, Ran, environment, layered, natively, run, warp_atomics
+from tests.support.compile import opencl_program
+from tests.support.layered import Ran, environment, layered, natively, run, warp_atomics
 from xpuprof.engines.base import Mode, Timer
 from xpuprof.trace.clock import tsc
 from xpuprof.trace.tables import Process
@@ -28,11 +28,7 @@ WARP = 32
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program `opencl_cases`."""
-    target = tmp_path_factory.mktemp("cases") / "opencl_cases"
-    source = PROGRAMS / "opencl_cases.c"
-    flags = ["-O1", "-Wall", "-Wextra", "-Wno-deprecated-declarations"]
-    subprocess.run(["cc", *flags, source, "-o", target, "-lOpenCL", "-lpthread"], check=True)
-    return target
+    return opencl_program("opencl_cases", tmp_path_factory.mktemp("cases"))
 
 
 # Launches of every case that the runtime accepts.

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,7 +13,9 @@ import pytest
 
 from tests.integration.programs import access_patterns as patterns
 from tests.integration.test_opencl_layer import sub_group_of
-from tests.support.layered import PROGRAMS, Ran, layered, run
+from tests.support.compile import opencl_program
+from tests.support.layered import Ran, layered, run
+from tests.support.paths import OPENCL_PROGRAMS as PROGRAMS
 from xpuprof.trace.tables import DeviceDistances
 
 COLD, BUCKETS, WARP, LINE = 63, 64, 32, 64
@@ -266,9 +267,7 @@ def test_not_recorded_unless_asked_for(tmp_path: Path) -> None:
 def replays(tmp_path_factory: pytest.TempPathFactory) -> list[str | Path]:
     """The program `access_replays` and the kernels that it runs."""
     folder = tmp_path_factory.mktemp("replays")
-    flags = ["-O1", "-Wno-deprecated-declarations", "-lOpenCL", "-lpthread"]
-    program = folder / "access_replays"
-    subprocess.run(["cc", PROGRAMS / "access_replays.c", "-o", program, *flags], check=True)
+    program = opencl_program("access_replays", folder)
     (folder / "kernels.cl").write_text(patterns.SOURCE)
     return [program, folder / "kernels.cl"]
 

@@ -3,13 +3,13 @@ the same, and every launch is counted."""
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.integration.test_opencl_layer import same
-from tests.support.layered import PROGRAMS, layered, natively
+from tests.support.compile import opencl_program
+from tests.support.layered import layered, natively
 
 pytestmark = pytest.mark.opencl
 ROUNDS = 80
@@ -21,11 +21,7 @@ REASON = "instrumenting the launch failed (out of memory)"
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program `out_of_memory`."""
-    target = tmp_path_factory.mktemp("memory") / "out_of_memory"
-    flags = ["-O1", "-Wall", "-Wextra", "-Wno-deprecated-declarations", "-rdynamic"]
-    source = PROGRAMS / "out_of_memory.c"
-    subprocess.run(["cc", *flags, source, "-o", target, "-lOpenCL", "-lpthread"], check=True)
-    return target
+    return opencl_program("out_of_memory", tmp_path_factory.mktemp("memory"), "-rdynamic")
 
 
 @pytest.mark.parametrize("case", LAUNCHES)

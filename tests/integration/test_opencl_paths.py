@@ -3,7 +3,6 @@ launch is seen and instrumented, and each warp is exact."""
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,9 +12,11 @@ import numpy.typing as npt
 import pytest
 
 from tests.integration.test_opencl_layer import ON_DEVICE, TRIPS, same, sub_group_of, warps_model
-from tests.support.layered import PROGRAMS, Ran, layered, natively, warp_atomics
-from xpuprof.engines.gpu.opencl import RUNTIME_ENV, _intel_runtime
-from xpuprof.errors import EngineError
+from tests.support.compile import opencl_program
+from tests.support.layered import Ran, layered, natively, warp_atomics
+from tests.support.probes import require_intel
+from tests.support.run import output
+from xpuprof.engines.gpu.opencl import RUNTIME_ENV
 from xpuprof.trace.tables import Process
 
 pytestmark = pytest.mark.opencl
@@ -33,21 +34,14 @@ kernel void trips(global const int *n, global int *sink) {
 def runtime(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Each runtime in turn, or skip."""
     if request.param == "intel":
-        try:
-            _intel_runtime()
-        except EngineError:
-            pytest.skip("Intel's runtime is not installed (extra intel-opencl)")
-        monkeypatch.setenv(RUNTIME_ENV, "intel")
+        require_intel(monkeypatch)
     return str(request.param)
 
 
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program `opencl_paths`."""
-    target = tmp_path_factory.mktemp("paths") / "opencl_paths"
-    flags = ["-O1", "-Wall", "-Wextra", "-Wno-deprecated-declarations", "-lOpenCL", "-lpthread"]
-    subprocess.run(["cc", PROGRAMS / "opencl_paths.c", "-o", target, *flags], check=True)
-    return target
+    return opencl_program("opencl_paths", tmp_path_factory.mktemp("paths"))
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +54,9 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     made = {}
     for case, times in (("il", "__spirv_SpecConstant(7,2)"), ("module", "1")):
         made[case] = folder / f"{case}.bc"
-        subprocess.run([*clang, f"-DTIMES={times}", "-o", made[case]], check=True)
+        output([*clang, f"-DTIMES={times}", "-o", made[case]])
     spirv = folder / "il.spv"
-    subprocess.run(["llvm-spirv-15", made["il"], "-o", spirv], check=True)
+    output(["llvm-spirv-15", made["il"], "-o", spirv])
     return made | {"il": spirv}
 
 

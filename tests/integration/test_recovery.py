@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support.command import xpuprof
+from tests.support.compile import opencl_program
+from tests.support.probes import require_cpu, require_opencl
+from tests.support.run import xpuprof
 from xpuprof.engines.cpu.valgrind import Valgrind
-from xpuprof.engines.gpu.opencl import OpenCl
 from xpuprof.selection.file import read_selection
-
-SOURCE = Path(__file__).parent / "programs" / "phases.c"
 
 pytestmark = [
     pytest.mark.opencl,
     pytest.mark.valgrind,
-    pytest.mark.skipif(
-        not (OpenCl().probe().available and Valgrind().probe().available),
-        reason="needs the engines opencl and valgrind; see xpuprof doctor",
-    ),
 ]
 
 
 @pytest.fixture(scope="module")
 def profiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program's profile."""
+    require_opencl()
+    require_cpu(Valgrind())
     folder = tmp_path_factory.mktemp("phases")
-    subprocess.run(["cc", "-O1", str(SOURCE), "-o", str(folder / "phases"), "-lOpenCL"], check=True)
+    opencl_program("phases", folder)
     done = xpuprof("profile", "-q", "-o", folder / "run", "--", folder / "phases")
     assert done.returncode == 0, done.stderr.decode()
     return folder / "run"

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.support.command import last_json, xpuprof
-from tests.support.layered import PROGRAMS, engine
+from tests.support.compile import opencl_program
+from tests.support.probes import require_opencl
+from tests.support.run import last_json, xpuprof
+from tests.support.run import run as run_command
 from xpuprof.selection.file import read_selection
 
 
@@ -23,12 +24,10 @@ def phases(count: int) -> list[int]:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A profile with stack distances, CPU vectors left out."""
-    engine()
+    require_opencl()
     folder = tmp_path_factory.mktemp("reach")
-    compiled = folder / "reach"
-    source = PROGRAMS / "reach.c"
-    subprocess.run(["cc", "-O1", source, "-o", compiled, "-lOpenCL"], check=True)
-    native = subprocess.run([compiled, "16", "8192", "6"], capture_output=True, check=True)
+    compiled = opencl_program("reach", folder)
+    native = run_command([compiled, "16", "8192", "6"], check=True)
     done = xpuprof("profile", "--cpu", "none", "--memory", "-o", folder / "run", "--", compiled,
                    "16", "8192", "6")  # fmt: skip
     assert (done.returncode, done.stdout) == (0, native.stdout)

@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support.command import last_json, xpuprof
-from tests.support.layered import PROGRAMS, engine
+from tests.support.compile import opencl_program
+from tests.support.probes import require_opencl
+from tests.support.run import last_json, xpuprof
 
 pytestmark = pytest.mark.opencl
 
 
 def build(target: Path, *flags: str) -> Path:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(
-        ["cc", "-O1", "-Wall", "-Werror", "-Wl,--build-id", *flags, str(PROGRAMS / "steps.c"),
-         "-o", str(target), "-lOpenCL"],
-        check=True,
-    )  # fmt: skip
-    return target
+    made = opencl_program("steps", target.parent, "-Wl,--build-id", *flags)
+    return made.rename(target)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program `app`, and `run`, its run of 6 steps with one representative a kernel."""
-    engine()
+    require_opencl()
     made = tmp_path_factory.mktemp("validate")
     build(made / "app")
     done = xpuprof("run", "--cpu", "none", "--repeat", "1", "-o", "run", "--json",

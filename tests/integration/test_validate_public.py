@@ -9,7 +9,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.support.command import ROOT, xpuprof
+from tests.support.paths import ROOT
+from tests.support.run import xpuprof
 from xpuprof.selection.file import write_selection
 from xpuprof.selection.identity import program_identity
 from xpuprof.validation.align import align

@@ -3,7 +3,6 @@ per thread and per warp; what is outside is a boundary with its name, and nothin
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -13,9 +12,12 @@ import numpy as np
 import pytest
 
 import xpuprof as package
-from tests.support.command import ROOT, last_json
-from tests.support.command import xpuprof as command
-from tests.support.layered import PROGRAMS, engine, warp_atomics
+from tests.support.compile import opencl_program, symbols
+from tests.support.layered import warp_atomics
+from tests.support.paths import ROOT
+from tests.support.probes import require_cpu, require_opencl
+from tests.support.run import last_json, run
+from tests.support.run import xpuprof as command
 from xpuprof.engines.cpu.dynamorio import DynamoRio
 from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.trace.check import check_run
@@ -35,9 +37,7 @@ _cpu = {"engine": "valgrind"}
 )
 def cpu(request: pytest.FixtureRequest) -> None:
     """The CPU engine that profiles."""
-    probe = request.param.probe()
-    if not probe.available:
-        pytest.skip(f"{request.param.name}: {', '.join(probe.missing)}")
+    require_cpu(request.param)
     _cpu["engine"] = request.param.name
 
 
@@ -54,14 +54,10 @@ TABLE = tuple[str, int, int, int]
 
 def build(folder: Path, language: str) -> Path:
     """programs/windows.c, whose work is known, with the markers of either language."""
-    engine()
-    program = folder / "windows"
-    command = ["cc", "-x", "c"] if language == "c" else ["c++", "-x", "c++", "-std=c++17"]
-    flags = ["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{package.include()}"]
-    libraries = ["-lOpenCL", "-lpthread"]
-    source = str(PROGRAMS / "windows.c")
-    subprocess.run([*command, *flags, source, "-o", str(program), *libraries], check=True)
-    return program
+    require_opencl()
+    compiler, dialect = ("cc", ["-x", "c"]) if language == "c" else ("c++", ["-x", "c++"])
+    flags = ["-g", "-pedantic", f"-I{package.include()}", *dialect]
+    return opencl_program("windows", folder, *flags, compiler=compiler)
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +78,7 @@ def profiled(folder: Path, *arguments: str | Path) -> Process:
 
 def executions(process: Process, program: Path, symbol: str) -> list[dict[int, int]]:
     """A slice's executions of the block that starts at a symbol, by thread."""
-    names = subprocess.run(["nm", "-C", program], check=True, capture_output=True, text=True).stdout
-    words = (line.split(maxsplit=2) for line in names.splitlines())
-    offset = next(int(word[0], 16) for word in words if word[-1] in (symbol, f"{symbol}()"))
+    offset = symbols(program)[symbol]
     assert process.cpu is not None and process.cpu.block_offset is not None
     assert process.cpu.block_image is not None
     images = process.images.index[process.images["path"] == str(program)]
@@ -122,12 +116,12 @@ def warps(process: Process) -> dict[tuple[str, int], list[tuple[int, tuple[tuple
     for launch in np.flatnonzero(gpu.launch_grid >= 0):
         grid = int(gpu.launch_grid[launch])
         runs = []
-        for run in range(int(gpu.grid_start[grid]), int(gpu.grid_start[grid + 1])):
-            v = int(gpu.run_vector[run])
+        for row in range(int(gpu.grid_start[grid]), int(gpu.grid_start[grid + 1])):
+            v = int(gpu.run_vector[row])
             of = slice(int(gpu.vector_start[v]), int(gpu.vector_start[v + 1]))
             identity = gpu.blocks.identity[gpu.block[of]].tolist()
             pairs = tuple(zip(identity, gpu.count[of].tolist(), strict=True))
-            runs.append((int(gpu.run_length[run]), pairs))
+            runs.append((int(gpu.run_length[row]), pairs))
         row = process.launches.iloc[int(launch)]
         found[str(row["kernel"]), int(row["call"])] = runs
     return found
@@ -244,7 +238,7 @@ def test_python_marker(tmp_path: Path) -> None:
         "    sum(range(10))\n"
         "print(any(m in sys.modules for m in ('numpy', 'ctypes', 'click')))\n"
     )
-    native = subprocess.run([sys.executable, program], capture_output=True, check=True)
+    native = run([sys.executable, program], check=True)
     assert native.stdout == b"False\n"
     options = ("--gpu", "none", "--window", "@solve")
     process = profiled(tmp_path / "run", *options, "--", sys.executable, program)
@@ -262,7 +256,7 @@ PARTICLES = ROOT / "build" / "examples" / "particles"
 @pytest.fixture(scope="module")
 def whole(cpu: None, tmp_path_factory: pytest.TempPathFactory) -> Process:
     """An unwindowed profile of the example."""
-    engine()
+    require_opencl()
     if not PARTICLES.exists():
         pytest.skip("examples are not built: tools/build-examples.sh")
     return profiled(tmp_path_factory.mktemp("whole") / "run", "--", PARTICLES, "30", "500")

@@ -7,7 +7,6 @@ every warp is compared, never a total.
 
 from __future__ import annotations
 
-import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 
 from tests.support.clinst import INTEL, POCL, Device, Kernel, instrument, warps_of_group
+from tests.support.run import output
 
 KERNELS = Path(__file__).parent / "kernels" / "control_flow.cl"
 pytestmark = pytest.mark.opencl
@@ -395,17 +395,17 @@ def instrumented(request, device, tmp_path_factory):
         source = folder / "program.bc"
         front = ["clang-15", "-target", "spir64", "-x", "cl", "-cl-std=CL1.2", "-c", "-emit-llvm"]
         how = ["-O2", "-Xclang", "-disable-llvm-passes", "-Xclang", "-no-opaque-pointers"]
-        subprocess.run([*front, *how, KERNELS, "-o", source], check=True)
+        output([*front, *how, KERNELS, "-o", source])
     if request.param.endswith("spirv"):
         spirv = folder / "program.spv"
-        subprocess.run(["llvm-spirv-15", source, "-o", spirv], check=True)
+        output(["llvm-spirv-15", source, "-o", spirv])
         source = spirv
     to = "spirv" if request.param == "through spirv" else "bitcode"
     made = instrument(source, folder, to=to)
     module = made.module
     if to == "spirv":
         back = folder / "back.bc"
-        subprocess.run(["llvm-spirv-15", "-r", folder / "out.spirv", "-o", back], check=True)
+        output(["llvm-spirv-15", "-r", folder / "out.spirv", "-o", back])
         module = back.read_bytes()
     # The runtime compiles for every local size: all of them from source, two from the others.
     launches = 4 if request.param == "source" else 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support.clinst import WARP, Device, instrument, program
+from tests.support.run import run_text
 
 KERNELS = Path(__file__).parent / "kernels" / "features.cl"
 pytestmark = pytest.mark.opencl
@@ -165,9 +165,7 @@ def test_linked_programs(device, tmp_path):
 def refused(tmp_path: Path, text: str, *arguments: str) -> str:
     """The one line that the instrumenter says about a program."""
     (path,) = write(tmp_path, program=text)
-    done = subprocess.run(
-        [program(), "--compile", path, "--no-cache", *arguments], capture_output=True, text=True
-    )
+    done = run_text([program(), "--compile", path, "--no-cache", *arguments])
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done
     return done.stderr
 
@@ -181,10 +179,10 @@ def test_programs_that_cannot_be_instrumented(tmp_path):
     assert "--no-such" in refused(tmp_path, kernel, "--options", "--no-such")
     broken = tmp_path / "broken.bc"
     broken.write_bytes(b"BC\xc0\xde" + b"nonsense" * 9)
-    done = subprocess.run([program(), "--compile", broken], capture_output=True, text=True)
+    done = run_text([program(), "--compile", broken])
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done
     broken.write_bytes(b"\x03\x02\x23\x07" + b"nonsense" * 9)
-    done = subprocess.run([program(), "--compile", broken], capture_output=True, text=True)
+    done = run_text([program(), "--compile", broken])
     assert done.returncode == 2 and "gave up on this program" in done.stderr, done
 
 
@@ -205,9 +203,7 @@ def test_spirv_is_valid(device, tmp_path):
     assert functions and not functions & exported
     if not shutil.which("spirv-val"):
         pytest.skip("spirv-val is not installed (spirv-tools)")
-    done = subprocess.run(
+    done = run_text(
         ["spirv-val", "--target-env", "opencl2.2", tmp_path / "out.spirv"],
-        capture_output=True,
-        text=True,
     )
     assert done.returncode == 0, done.stderr

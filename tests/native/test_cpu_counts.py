@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cpu_programs import address_of, build, every_engine, profile
+from tests.support.compile import symbols
+from tests.support.cpu_programs import build, every_engine, profile
 from xpuprof.engines.base import CpuEngine
 
 pytestmark = every_engine
@@ -40,10 +41,10 @@ def test_every_instruction_of_a_program(engine: CpuEngine, tmp_path: Path) -> No
     also where a translator would merge `a && b` into one block; lackey counts the same."""
     program = build("cpu_exact", "-nostdlib", "-static", "-no-pie")
     part = profile(engine, [program], tmp_path / "p").only
-    base = address_of(program, "_start") & ~0xFFF
+    base = symbols(program)["_start"] & ~0xFFF
     counts: dict[str, int] = {}
     for name in ("second", "taken", "over"):
-        offset = address_of(program, name) - 0x400000
+        offset = symbols(program)[name] - 0x400000
         counts[name] = sum(n for key, n in part.counts().items() if key[3] == offset)
     assert base == 0x401000
     assert counts == {"second": 500, "taken": 250, "over": 1}

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cpu_programs import build, needs_dynamorio, needs_valgrind, profile
+from tests.support.cpu_programs import build, profile
+from tests.support.probes import needs_dynamorio, needs_valgrind
 from xpuprof.engines.base import CpuOptions
 from xpuprof.engines.cpu.dynamorio import DynamoRio
 from xpuprof.engines.cpu.valgrind import Valgrind

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cpu_programs import Profile, build, command, every_engine, profile
+from tests.support.run import run_text
 from xpuprof.engines.base import CpuEngine, CpuOptions
 
 pytestmark = every_engine
@@ -20,7 +21,7 @@ pytestmark = every_engine
 def test_ends_as_it_does_natively(engine: CpuEngine, tmp_path: Path, how: str) -> None:
     """THEN exit code or signal, stdout and stderr are the native ones, and the trace is whole."""
     program = build("cpu_endings")
-    native = subprocess.run([program, how], capture_output=True, text=True)
+    native = run_text([program, how])
     done = profile(engine, [program, how], tmp_path / "p")
     assert done.process.returncode == native.returncode
     assert (done.process.stdout, done.process.stderr) == (native.stdout, native.stderr)

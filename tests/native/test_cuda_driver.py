@@ -15,7 +15,10 @@ from typing import Any
 import pytest
 
 import xpuprof
-from tests.support.cuda_parts import NATIVE, build
+from tests.support.cuda_parts import build
+from tests.support.paths import BUILT as NATIVE
+from tests.support.probes import require_cpu
+from tests.support.run import xpuprof_text
 from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.engines.cuda_driver import Outcome, carries, driver
 from xpuprof.engines.gpu.cuda import Cuda
@@ -28,8 +31,7 @@ pytestmark = [pytest.mark.cuda, pytest.mark.valgrind]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The stand-in, its program and the cubin."""
-    if not Valgrind().probe().available:
-        pytest.skip("engine valgrind is not usable here; see xpuprof doctor")
+    require_cpu(Valgrind())
     place = tmp_path_factory.mktemp("fake_cuda")
     build(place)
     return place
@@ -57,8 +59,7 @@ def probed(cpu: Valgrind | None = None) -> tuple[Outcome, bool]:
 def profile(folder: Path, out: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """`xpuprof profile` of the stand-in's program, which launches once and ends with 42."""
     program = [str(folder / "program"), str(folder / "k.cubin"), "exit42"]
-    command = [sys.executable, "-m", "xpuprof", "profile", "-o", str(out), *options, "--", *program]
-    return subprocess.run(command, capture_output=True, text=True)
+    return xpuprof_text("profile", "-o", out, *options, "--", *program)
 
 
 def manifest(out: Path) -> dict[str, Any]:
@@ -96,12 +97,7 @@ def test_a_driver_that_valgrind_cannot_carry(
     named = profile(stand_in, tmp_path / "named", "--gpu", "cuda", "--cpu", "valgrind")
     assert (named.returncode, named.stdout) == (2, "")
     assert words in named.stderr and not (tmp_path / "named").exists()
-    shown = subprocess.run(
-        [sys.executable, "-m", "xpuprof", "info", str(tmp_path / "run")],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    shown = xpuprof_text("info", tmp_path / "run", check=True)
     assert sentence in shown.stdout
 
 

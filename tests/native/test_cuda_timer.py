@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -19,6 +17,8 @@ import pytest
 
 import xpuprof
 from tests.support.cuda_parts import SOURCES, Recorded, build, nvcc, record
+from tests.support.probes import require_cpu
+from tests.support.run import xpuprof_text
 from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.trace.check import check_run
 
@@ -245,18 +245,13 @@ def test_without_a_run_directory_nothing_is_recorded(folder: Path, tmp_path: Pat
 def test_the_engine_in_a_whole_run(folder: Path, tmp_path: Path, cpu: str) -> None:
     """GIVEN the stand-in's two devices WHEN `xpuprof run` uses engine cuda THEN profile and timer
     see the same 50 launches, and CPU vectors are cut at each of them."""
-    if cpu == "valgrind" and not Valgrind().probe().available:
-        pytest.skip("engine valgrind is not usable here; see xpuprof doctor")
+    if cpu == "valgrind":
+        require_cpu(Valgrind())
     out = tmp_path / "run"
     options = ["--gpu", "cuda", "--cpu", cpu, "--repeat", "1", "--json", "-o", str(out)]
     program = [str(folder / "program"), str(folder / "k.cubin"), "dense", "50"]
     fake = {"LD_LIBRARY_PATH": str(folder), "XPUPROF_CUPTI": str(folder / "libcuda.so.1")}
-    done = subprocess.run(
-        [sys.executable, "-m", "xpuprof", "run", *options, "--", *program],
-        env=os.environ | fake,
-        capture_output=True,
-        text=True,
-    )
+    done = xpuprof_text("run", *options, "--", *program, environment=os.environ | fake)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["slices"] == 51
@@ -322,19 +317,13 @@ def test_the_program_ends_behind_its_window(
 def test_a_run_that_ends_behind_its_window(folder: Path, tmp_path: Path) -> None:
     """GIVEN engine cuda and a CPU engine WHEN `xpuprof run` ends the program behind its window
     THEN the run is complete, and has the window's slices alone."""
-    if not Valgrind().probe().available:
-        pytest.skip("engine valgrind is not usable here; see xpuprof doctor")
+    require_cpu(Valgrind())
     out = tmp_path / "run"
     options = ["--window", "1@cudaProfilerApi", "--after-window", "end", "--gpu", "cuda"]
     options += ["--cpu", "valgrind", "--repeat", "1", "--json", "-o", str(out)]
     program = [str(folder / "program"), str(folder / "k.cubin"), "profiler"]
     fake = {"LD_LIBRARY_PATH": str(folder), "XPUPROF_CUPTI": str(folder / "libcuda.so.1")}
-    done = subprocess.run(
-        [sys.executable, "-m", "xpuprof", "run", *options, "--", *program],
-        env=os.environ | fake,
-        capture_output=True,
-        text=True,
-    )
+    done = xpuprof_text("run", *options, "--", *program, environment=os.environ | fake)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout.splitlines()[-1])
     assert result["status"] == "complete", done.stderr

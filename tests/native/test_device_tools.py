@@ -14,6 +14,7 @@ import pytest
 
 from tests.native.test_nvbit_host import program, record_run  # noqa: F401 (a fixture)
 from tests.support.cuda_parts import build
+from tests.support.run import output, run_text, xpuprof
 from xpuprof.engines.gpu.cuda import Cuda
 
 pytestmark = [pytest.mark.cuda, pytest.mark.slow]
@@ -23,13 +24,12 @@ TOOLS = Path(__file__).parents[2] / "tools" / "device"
 
 def tool(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Runs a tool."""
-    command = [sys.executable, str(TOOLS / name), *(str(argument) for argument in arguments)]
-    return subprocess.run(command, capture_output=True, text=True)
+    return run_text([sys.executable, TOOLS / name, *arguments])
 
 
 def test_the_script_is_sound_bash() -> None:
     """GIVEN the script WHEN bash reads it without running THEN it has no syntax error."""
-    subprocess.run(["bash", "-n", str(TOOLS / "nvidia_checks.sh")], check=True)
+    output(["bash", "-n", TOOLS / "nvidia_checks.sh"])
 
 
 def test_exactness_is_judged(program: Path, tmp_path: Path) -> None:  # noqa: F811
@@ -61,10 +61,9 @@ def test_coverage_is_judged(tmp_path: Path) -> None:
         "XDG_CACHE_HOME": str(tmp_path),
     }
     options = ["--gpu", Cuda.name, "--cpu", "none", "--repeat", "1", "-q", "-o", "run"]
-    command = [sys.executable, "-m", "xpuprof", "run", *options, "--"]
-    ours = [str(tmp_path / "program"), str(tmp_path / "k.cubin"), "dense", "30"]
+    ours = [tmp_path / "program", tmp_path / "k.cubin", "dense", "30"]
     environment = os.environ | stand_in
-    subprocess.run([*command, *ours], cwd=tmp_path, env=environment, check=True)
+    xpuprof("run", *options, "--", *ours, cwd=tmp_path, environment=environment, check=True)
     done = tool("nvidia_coverage.py", tmp_path / "run", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert "same kernel in the same place: 30 of 30; same program hash: 30 of 30" in done.stdout

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cpu_programs import Profile, build, needs_dynamorio, profile
+from tests.support.cpu_programs import Profile, build, profile
+from tests.support.probes import needs_dynamorio
+from tests.support.run import output, run_text
 from xpuprof.engines.base import CpuOptions
 from xpuprof.engines.cpu.dynamorio import DynamoRio
 from xpuprof.engines.cpu.valgrind import Valgrind
@@ -34,7 +36,7 @@ def test_kit_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_instruction_sets_are_kept(tmp_path: Path) -> None:
     """THEN the program sees the processor that it sees natively."""
     program = build("cpu_cases")
-    native = subprocess.run([program, "isa"], capture_output=True, text=True).stdout
+    native = output([program, "isa"])
     done = profile(DynamoRio(), [program, "isa"], tmp_path / "p")
     assert done.process.stdout == native
     assert done.only.stream.meta()["hidden_isa"] == ""
@@ -45,7 +47,7 @@ def test_generated_code(tmp_path: Path) -> None:
     """GIVEN generated code that changes where a hot loop leads to, and forks while threads generate
     code THEN the program goes on as natively."""
     program = build("cpu_generated")
-    native = subprocess.run([str(program)], capture_output=True, text=True, check=True)
+    native = run_text([program], check=True)
     done = profile(DynamoRio(), [program], tmp_path / "p")
     assert (done.process.stdout, done.process.returncode) == (native.stdout, 0)
     assert native.stdout.endswith("0 failed\n")
@@ -103,7 +105,7 @@ def test_folder_with_blanks(tmp_path: Path) -> None:
 
 def command(*arguments: object) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "xpuprof", *(str(argument) for argument in arguments)]
-    return subprocess.run(line, capture_output=True, text=True)
+    return run_text(line)
 
 
 @needs_dynamorio

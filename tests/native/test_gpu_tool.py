@@ -6,13 +6,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import xpuprof
+from tests.support.compile import compile_text
 from tests.support.cuda_parts import build
+from tests.support.run import xpuprof_text
 from xpuprof.engines.cpu.pin import Pin
 from xpuprof.engines.cpu.valgrind import Valgrind
 
@@ -38,12 +39,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tools as NAME.so, and a program that ends with 7."""
     folder = tmp_path_factory.mktemp("tools")
     for name, code in TOOLS.items():
-        (folder / f"{name}.c").write_text(NOTE + code)
-        command = ["gcc", "-shared", "-fPIC", str(folder / f"{name}.c")]
-        subprocess.run([*command, "-o", str(folder / f"{name}.so")], check=True)
-    (folder / "program.c").write_text(PROGRAM)
-    command = ["gcc", str(folder / "program.c"), "-o", str(folder / "program")]
-    subprocess.run(command, check=True)
+        compile_text(NOTE + code, folder / f"{name}.so", "-shared", "-fPIC")
+    compile_text(PROGRAM, folder / "program")
     return folder
 
 
@@ -53,12 +50,8 @@ def run(
     """`xpuprof COMMAND`, and what the tool noted."""
     notes = out.parent / "notes"
     notes.unlink(missing_ok=True)
-    done = subprocess.run(
-        [sys.executable, "-m", "xpuprof", command, "-q", "-o", str(out), *arguments],
-        env={**os.environ, "TOOL_NOTES": str(notes), **more},
-        capture_output=True,
-        text=True,
-    )
+    environment = {**os.environ, "TOOL_NOTES": str(notes), **more}
+    done = xpuprof_text(command, "-q", "-o", out, *arguments, environment=environment)
     return done, notes.read_text().split() if notes.exists() else []
 
 

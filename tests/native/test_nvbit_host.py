@@ -4,7 +4,6 @@ fake_nvbit/fake_nvbit.cpp). Needs a kit's headers (NVBIT_ROOT), no GPU."""
 from __future__ import annotations
 
 import os
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +11,10 @@ import numpy as np
 import pytest
 
 import xpuprof
-from tests.support.cuda_parts import NATIVE, cuda_include
+from tests.support.cuda_parts import cuda_include
+from tests.support.paths import BUILT as NATIVE
+from tests.support.paths import ROOT
+from tests.support.run import output, run_text
 from xpuprof.methods import pka, sieve
 from xpuprof.methods.profile import from_process
 from xpuprof.trace.check import check_run
@@ -22,7 +24,6 @@ from xpuprof.trace.streams import EVENTS, Stream, read_stream
 
 pytestmark = [pytest.mark.cuda, pytest.mark.slow]
 
-ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 
 
@@ -38,12 +39,12 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parts = ["tool.cu", "functions.cpp", "buffers.cpp", "classes.cpp", "sass.cpp"]
     sources = [str(HERE / "fake_nvbit" / "fake_nvbit.cpp"), *(str(tool / part) for part in parts)]
     sources.append(str(ROOT / "native" / "gpu" / "cuda" / "cubin.cpp"))
-    folders = [f"-I{ROOT}/native/{part}" for part in ("nvbit", "cuda", "include")]
+    folders = [f"-I{ROOT}/native/{part}" for part in ("gpu/nvbit", "gpu/cuda", "include")]
     system = ["-isystem", f"{kit}/core", "-isystem", str(include)]
     host = [f"-D__{word}__=" for word in ("device", "noinline", "global")]
     link = ["-x", "none", str(runtime), f"-Wl,-rpath,{NATIVE}", "-lpthread", "-o", str(out)]
     command = ["g++", "-std=c++17", "-O1", "-w", *host, "-x", "c++", *sources, *folders, *system]
-    subprocess.run([*command, *link], check=True)
+    output([*command, *link])
     return out
 
 
@@ -60,14 +61,8 @@ class Ran:
 def run(program: Path, out: Path, in_flight: int, **environment: str) -> Ran:
     """Runs it; `in_flight` of the last launches are never over before they are waited for."""
     out.mkdir()
-    done = subprocess.run(
-        [str(program), str(in_flight)],
-        env={**os.environ, "XPUPROF_DIR": str(out), "XPUPROF_MODE": "profile", **environment},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
+    settings = {**os.environ, "XPUPROF_DIR": str(out), "XPUPROF_MODE": "profile", **environment}
+    done = run_text([program, in_flight], environment=settings, check=True)
     expected, lanes = [], []
     for line in done.stdout.splitlines():
         name, warps, lane_instructions, *counts = line.split()

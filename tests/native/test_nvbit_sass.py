@@ -11,18 +11,19 @@ import functools
 import re
 import shutil
 import struct
-import subprocess
 import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.support.compile import compile_files
 from tests.support.cuda_parts import nvcc
+from tests.support.paths import HEADERS, ROOT
+from tests.support.run import output, run_text
 
 pytestmark = pytest.mark.cuda
 
-ROOT = Path(__file__).parents[2]
 SOURCES = Path(__file__).parent / "nvbit"
 INT, FP, LOADG, STOREG, LOADL, STOREL, PRIVATE, ATOMIC, BARRIER, BRANCH, SPECIAL, OTHER = range(12)
 ENDS = {"BRA", "BRX", "JMP", "JMX", "CALL", "RET", "EXIT", "BSYNC", "WARPSYNC", "BREAK", "BPT"}
@@ -70,15 +71,13 @@ LINE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(.*?;)", re.M)
 def listing(cubin: Path) -> dict[str, set[int]]:
     """Offsets of each function that a branch or a call refers to, from the symbolic listing.
     nvdisasm also puts labels that nothing refers to, before each EXIT."""
-    shown = subprocess.run(
-        [nvdisasm(), "-c", str(cubin)], capture_output=True, text=True, check=True
-    )
-    referred = set(re.findall(r"`\(([^)\s]+)\)", shown.stdout))
-    for table in re.findall(r'BRANCH_TARGETS ([^"]+)"', shown.stdout):
+    shown = output([nvdisasm(), "-c", cubin])
+    referred = set(re.findall(r"`\(([^)\s]+)\)", shown))
+    for table in re.findall(r'BRANCH_TARGETS ([^"]+)"', shown):
         referred |= set(table.split(","))
     labels: dict[str, set[int]] = {}
     function, pending = "", False
-    for line in shown.stdout.splitlines():
+    for line in shown.splitlines():
         if match := re.match(r"^\.text\.(\S+):", line):
             function = match[1]
             labels[function] = set()
@@ -102,9 +101,7 @@ def functions(folder: Path, arch: str) -> dict[str, Code]:
     for name, machine_code in sections(cubin.read_bytes()).items():
         raw = folder / "raw"
         raw.write_bytes(machine_code)
-        command = [nvdisasm(), "-b", f"SM{arch}", str(raw)]
-        shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        lines = LINE.findall(shown)
+        lines = LINE.findall(output([nvdisasm(), "-b", f"SM{arch}", raw]))
         result[name] = Code([int(a, 16) for a, _ in lines], [t for _, t in lines], labels[name])
     return result
 
@@ -113,28 +110,18 @@ def functions(folder: Path, arch: str) -> dict[str, Code]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the helper programs and cubins lie."""
     place = tmp_path_factory.mktemp("sass")
-    compiler = [
-        "g++",
-        "-std=c++17",
-        "-O1",
-        f"-I{ROOT}/native/gpu/nvbit",
-        f"-I{ROOT}/native/include",
-    ]
+    tool = ROOT / "native" / "gpu" / "nvbit"
     for name, part in (("sass_blocks", "sass"), ("classes", "classes")):
-        sources = [
-            str(SOURCES / f"{name}.cpp"),
-            str(ROOT / "native" / "gpu" / "nvbit" / f"{part}.cpp"),
-        ]
-        subprocess.run([*compiler, *sources, "-o", str(place / name)], check=True)
+        sources = [SOURCES / f"{name}.cpp", tool / f"{part}.cpp"]
+        compile_files(sources, place / name, f"-I{tool}", f"-I{HEADERS}", compiler="g++")
     return place
 
 
 def blocks(folder: Path, code: Code) -> list[list[int]]:
     """first, instructions, mix of every block."""
     lines = "".join(f"{o:x} {t}\n" for o, t in zip(code.offsets, code.texts, strict=True))
-    program = [str(folder / "sass_blocks")]
-    done = subprocess.run(program, input=lines, capture_output=True, text=True, check=True)
-    return [[int(word) for word in line.split()] for line in done.stdout.splitlines()]
+    found = output([folder / "sass_blocks"], stdin=lines)
+    return [[int(word) for word in line.split()] for line in found.splitlines()]
 
 
 def opcode(text: str) -> str:
@@ -208,5 +195,5 @@ def test_few_instructions_are_of_no_class(folder: Path, arch: str) -> None:
 def test_warp_classes_match_a_plain_model(folder: Path) -> None:
     """GIVEN random rows WHEN classed by hash in passes THEN classes and runs are those of a plain
     model, and a vector that is one count off is noticed."""
-    done = subprocess.run([str(folder / "classes")], capture_output=True, text=True)
+    done = run_text([folder / "classes"])
     assert done.returncode == 0, done.stdout

@@ -5,13 +5,13 @@ that is plain C++: block identity."""
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-GPP = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror"]
+from tests.support.compile import compile_files
+from tests.support.paths import ROOT
+from tests.support.run import output
 
 
 @pytest.mark.slow
@@ -27,7 +27,7 @@ def test_pin_tools_compile_against_a_kit(tmp_path: Path) -> None:
         f"PIN_ROOT={kit}",
         "TARGET=intel64",
     ]
-    subprocess.run([*command, f"OBJDIR={tmp_path}/", "objects"], check=True)
+    output([*command, f"OBJDIR={tmp_path}/", "objects"])
     assert (tmp_path / "profiler.o").exists() and (tmp_path / "probe.o").exists()
 
 
@@ -35,11 +35,9 @@ def test_gtpin_tool_fits_the_documented_interface(tmp_path: Path) -> None:
     """GIVEN declarations of what GTPin's documentation shows WHEN compiled THEN the tool's types
     fit. This is no proof that it compiles with a kit."""
     includes = [f"-I{ROOT}/native/{p}" for p in ("include", "gpu/cuda")]
-    interface = f"-I{ROOT}/tests/native/gtpin_interface"
-    source = str(ROOT / "native" / "gpu" / "gtpin" / "tool.cpp")
-    subprocess.run(
-        [*GPP, *includes, interface, "-c", source, "-o", str(tmp_path / "tool.o")], check=True
-    )
+    includes.append(f"-I{ROOT}/tests/native/gtpin_interface")
+    source = ROOT / "native" / "gpu" / "gtpin" / "tool.cpp"
+    compile_files([source], tmp_path / "tool.o", *includes, "-c", compiler="g++")
 
 
 def test_identity_of_an_image(tmp_path: Path) -> None:
@@ -50,15 +48,14 @@ def test_identity_of_an_image(tmp_path: Path) -> None:
         "int main(int, char **argv) { puts(build_id_of(argv[1]).c_str()); }\n"
     )
     pin = ROOT / "native" / "cpu" / "pin"
-    program = tmp_path / "identity"
-    sources = [str(tmp_path / "main.cpp"), str(pin / "identity.cpp"), f"-I{pin}"]
-    subprocess.run([*GPP, *sources, "-Wl,--build-id=sha1", "-o", str(program)], check=True)
+    sources = [tmp_path / "main.cpp", pin / "identity.cpp"]
+    flags = [f"-I{pin}", "-Wl,--build-id=sha1"]
+    program = compile_files(sources, tmp_path / "identity", *flags, compiler="g++")
 
     def named(path: Path) -> str:
-        done = subprocess.run([str(program), str(path)], capture_output=True, text=True, check=True)
-        return done.stdout.strip()
+        return output([program, path]).strip()
 
-    shown = subprocess.run(["readelf", "-n", str(program)], capture_output=True, text=True).stdout
+    shown = output(["readelf", "-n", program])
     assert named(program) == shown.split("Build ID:")[1].split()[0]
     plain = tmp_path / "plain"
     plain.write_bytes(b"no image" * 10000)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cpu_programs import build, needs_valgrind, profile
+from tests.support.cpu_programs import build, profile
+from tests.support.probes import needs_valgrind
 from xpuprof.engines.cpu.valgrind import Valgrind
 
 pytestmark = [needs_valgrind, pytest.mark.valgrind]

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.support.cpu_programs import build, needs_valgrind, profile
+from tests.support.cpu_programs import build, profile
+from tests.support.probes import needs_valgrind
 from xpuprof.engines.base import CpuOptions
 from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.trace.reader import LDV_BUCKETS, read_process

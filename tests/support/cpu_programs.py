@@ -6,30 +6,20 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from tempfile import mkdtemp
 
 import pytest
 
+from tests.support.compile import compile_files, symbols
+from tests.support.paths import BUILT, HEADERS, NATIVE_TESTS
+from tests.support.probes import needs_dynamorio, needs_valgrind
+from tests.support.run import run_text
 from xpuprof.engines.base import CpuEngine, CpuOptions
 from xpuprof.engines.cpu.dynamorio import DynamoRio
 from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.trace.reader import process_folders
 from xpuprof.trace.streams import CPU, Stream, read_stream
-
-PROGRAMS = Path(__file__).parents[1] / "native" / "programs"
-HEADERS = Path(__file__).parents[2] / "native" / "include"
-RUNTIME = Path(str(files("xpuprof") / "_native"))
-
-
-def _needs(engine: CpuEngine) -> pytest.MarkDecorator:
-    probe = engine.probe()
-    reason = f"{engine.name} engine: {', '.join(probe.missing)}"
-    return pytest.mark.skipif(not probe.available, reason=reason)
-
-
-needs_valgrind, needs_dynamorio = _needs(Valgrind()), _needs(DynamoRio())
 
 every_engine = pytest.mark.parametrize(
     "engine",
@@ -44,21 +34,10 @@ every_engine = pytest.mark.parametrize(
 def build(name: str, *flags: str) -> Path:
     """The program of `programs/<name>.c`, compiled once a session."""
     program = Path(mkdtemp(prefix="xpuprof-cpu-")) / name
-    command = ["gcc", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{HEADERS}", *flags]
-    command += ["-o", str(program), str(PROGRAMS / f"{name}.c")]
-    if "-nostdlib" not in flags:
-        command += [f"-L{RUNTIME}", "-lxpuprof_rt", "-lpthread", f"-Wl,-rpath,{RUNTIME}"]
-    subprocess.run(command, check=True)
-    return program
-
-
-@cache
-def address_of(program: Path, symbol: str) -> int:
-    """Address as linked, from the symbol table."""
-    table = subprocess.run(["nm", str(program)], check=True, capture_output=True, text=True).stdout
-    return next(
-        int(line.split()[0], 16) for line in table.splitlines() if line.split()[-1] == symbol
-    )
+    ours = (f"-L{BUILT}", "-lxpuprof_rt", "-lpthread", f"-Wl,-rpath,{BUILT}")
+    more = () if "-nostdlib" in flags else ours
+    source = NATIVE_TESTS / "programs" / f"{name}.c"
+    return compile_files([source], program, f"-I{HEADERS}", *flags, *more)
 
 
 @dataclass(frozen=True)
@@ -87,7 +66,7 @@ class Part:
 
     def executions(self, program: Path, symbol: str) -> dict[tuple[int, int], int]:
         """By (slice, thread): how often the blocks that start at a symbol were executed."""
-        offset, result = address_of(program, symbol), dict[tuple[int, int], int]()
+        offset, result = symbols(program)[symbol], dict[tuple[int, int], int]()
         for (piece, thread, image, at, _), count in self.counts().items():
             if image == program.name and at == offset:
                 result[piece, thread] = result.get((piece, thread), 0) + count
@@ -133,5 +112,4 @@ def profile(
 ) -> Profile:
     """Runs `argv` under the engine; `folder` is the execution's."""
     line, environment = command(engine, argv, folder, options)
-    process = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=120)
-    return Profile(process, folder)
+    return Profile(run_text(line, environment=environment), folder)

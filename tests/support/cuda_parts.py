@@ -8,17 +8,16 @@ import shutil
 import subprocess
 import sysconfig
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
+from tests.support.paths import BUILT, NATIVE_TESTS
+from tests.support.run import output, run_text
 from xpuprof.trace.streams import EVENTS, Stream, read_stream
 
-HERE = Path(__file__).parents[1] / "native"
-SOURCES = HERE / "fake_cuda"
-NATIVE = Path(str(files("xpuprof") / "_native"))
-TIMER = NATIVE / "libxpuprof_cuda.so"
+SOURCES = NATIVE_TESTS / "fake_cuda"
+TIMER = BUILT / "libxpuprof_cuda.so"
 
 
 def cuda_include() -> Path | None:
@@ -34,7 +33,7 @@ def nvcc(*arguments: str) -> None:
     program = shutil.which("nvcc")
     if program is None:
         pytest.skip("nvcc is not on PATH; install the CUDA toolkit's compiler")
-    subprocess.run([program, *arguments], check=True, timeout=300)
+    output([program, *arguments])
 
 
 def build(folder: Path) -> None:
@@ -48,9 +47,9 @@ def build(folder: Path) -> None:
     compiler = ["g++", "-std=c++17", "-O1", "-w", "-isystem", str(include)]
     fake = str(folder / "libcuda.so.1")
     source = [str(SOURCES / "fake_cuda.cpp"), "-Wl,-soname,libcuda.so.1"]
-    subprocess.run([*compiler, "-shared", "-fPIC", *source, "-o", fake], check=True)
+    output([*compiler, "-shared", "-fPIC", *source, "-o", fake])
     program = [str(SOURCES / "program.cpp"), fake, "-o", str(folder / "program")]
-    subprocess.run([*compiler, *program, "-lpthread"], check=True)
+    output([*compiler, *program, "-lpthread"])
 
 
 @dataclass(frozen=True)
@@ -108,8 +107,7 @@ def triple(words: object) -> tuple[int, int, int]:
 
 def readable(mangled: str) -> str:
     """The demangled name."""
-    done = subprocess.run(["c++filt", mangled], capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+    return output(["c++filt", mangled]).strip()
 
 
 def record(
@@ -128,6 +126,6 @@ def record(
     }
     out.mkdir(parents=True, exist_ok=True)
     command = [str(folder / "program"), str(folder / "k.cubin"), *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    done = run_text(command, environment=environment)
     found = list(out.glob("*/events.xpt"))
     return Recorded(done, read_stream(found[0], EVENTS) if found else None)

@@ -8,41 +8,26 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 
-from xpuprof.engines.base import GpuOptions, Mode, Probe, Timer
-from xpuprof.engines.gpu.opencl import RUNTIME_ENV, OpenCl
+from tests.support.probes import require_opencl
+from tests.support.run import run as run_command
+from xpuprof.engines.base import GpuOptions, Mode, Timer
 from xpuprof.trace.reader import process_folders, read_process
 from xpuprof.trace.tables import GpuVectors, Process
 
-PROGRAMS = Path(__file__).parents[1] / "integration" / "programs"
 MIX_ATOMIC = 7  # enum xp_mix
-
-
-@cache
-def _probe(runtime: str) -> Probe:
-    return OpenCl().probe()
-
-
-def engine() -> OpenCl:
-    """The engine, or skip."""
-    found = _probe(os.environ.get(RUNTIME_ENV, ""))
-    if not found.available:
-        pytest.skip(f"engine opencl: {', '.join(found.missing)}")
-    return OpenCl()
 
 
 @contextmanager
 def environment(mode: Mode, timer: Timer, folder: Path) -> Iterator[dict[str, str]]:
     """What a program needs to run under the layer, its instrumenter included."""
     folder.mkdir()
-    added = engine().environment(mode, timer, folder, GpuOptions())
-    with engine().start_services(mode, folder, GpuOptions()) as more:
+    added = require_opencl().environment(mode, timer, folder, GpuOptions())
+    with require_opencl().start_services(mode, folder, GpuOptions()) as more:
         yield dict(os.environ) | added | more
 
 
@@ -61,14 +46,13 @@ class Ran:
 
 def run(command: Sequence[str | Path], env: Mapping[str, str] | None = None) -> Ran:
     """One run without the layer, or with an environment of ours."""
-    done = subprocess.run(command, capture_output=True, env=env, timeout=120, check=False)
-    return Ran(done, [])
+    return Ran(run_command(command, environment=env), [])
 
 
 def natively(command: Sequence[str | Path], extra: Mapping[str, str] | None = None) -> Ran:
     """One run without the layer, on the runtime that layered runs get."""
     with tempfile.TemporaryDirectory() as folder:
-        added = engine().environment("time", "async", Path(folder), GpuOptions())
+        added = require_opencl().environment("time", "async", Path(folder), GpuOptions())
         del added["OPENCL_LAYERS"], added["XPUPROF_DIR"]
         return run(command, dict(os.environ) | added | dict(extra or {}))
 

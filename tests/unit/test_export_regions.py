@@ -8,7 +8,6 @@ import json
 import random
 import re
 import shutil
-import subprocess
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.support.compile import compile_text, symbols
 from tests.support.runs_made_up import made_up_run, select_by_kernel
 from xpuprof.errors import InputError
 from xpuprof.formats.exporters import looppoint, pinpoints, zsim
@@ -47,16 +47,7 @@ class MadeUp:
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program linked at a fixed address."""
-    folder = tmp_path_factory.mktemp("program")
-    (folder / "app.c").write_text(SOURCE)
-    subprocess.run(["cc", "-O0", "-no-pie", "-o", folder / "app", folder / "app.c"], check=True)
-    return folder / "app"
-
-
-def symbols(program: Path) -> dict[str, int]:
-    listed = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
-    return {line.split()[2]: int(line.split()[0], 16) for line in listed.splitlines()
-            if len(line.split()) == 3}  # fmt: skip
+    return compile_text(SOURCE, tmp_path_factory.mktemp("program") / "app", "-O0", "-no-pie")
 
 
 @pytest.fixture(params=[1, 2, 3])

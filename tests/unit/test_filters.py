@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.compile import compile_text
+from tests.support.paths import HEADERS
 from xpuprof.engines import choose
 from xpuprof.engines.base import CpuOptions, Probe
 from xpuprof.engines.cpu.pin import Pin
@@ -29,8 +30,6 @@ from xpuprof.engines.gpu.cuda import Cuda
 from xpuprof.engines.gpu.gtpin import Gtpin
 from xpuprof.engines.gpu.opencl import OpenCl
 from xpuprof.errors import EngineError, UsageError, XpuprofError
-
-HEADERS = Path(__file__).parents[2] / "native" / "include"
 
 # Reads lines: the specification, then `kernel launch call` lines up to an empty one.
 NATIVE = r"""
@@ -59,9 +58,8 @@ int main() {
 @pytest.fixture(scope="module")
 def native(tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Popen[str]]:
     """A program around kernel_spec.hpp that answers as often as it is asked."""
-    program = tmp_path_factory.mktemp("spec") / "spec"
-    command = ["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", f"-I{HEADERS}", "-x", "c++", "-"]
-    subprocess.run([*command, "-o", str(program)], input=NATIVE.encode(), check=True)
+    target = tmp_path_factory.mktemp("spec") / "spec"
+    program = compile_text(NATIVE, target, f"-I{HEADERS}", compiler="c++")
     pipe = subprocess.PIPE
     with subprocess.Popen([program], stdin=pipe, stdout=pipe, text=True) as running:
         yield running

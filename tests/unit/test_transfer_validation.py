@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.support.compile import compile_text
 from tests.support.runs_made_up import made_up_run, select_by_kernel
 from xpuprof.errors import InputError, MissingRegionError, UsageError
 from xpuprof.selection.file import parse_selection, selection_text
@@ -253,16 +254,12 @@ def test_a_sequence_that_contradicts_the_labels_is_refused() -> None:
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
 def test_images_are_compared_by_build_id(tmp_path: Path) -> None:
-    import subprocess
-
-    (tmp_path / "m.c").write_text("int main(void) { return N; }\n")
-    programs = []
-    for n in (1, 2):
-        (tmp_path / str(n)).mkdir()
-        programs.append(tmp_path / str(n) / "app")
-        subprocess.run(
-            ["cc", "-Wl,--build-id", f"-DN={n}", "-o", programs[-1], tmp_path / "m.c"], check=True
+    programs = [
+        compile_text(
+            "int main(void) { return N; }", tmp_path / n / "app", "-Wl,--build-id", f"-DN={n}"
         )
+        for n in "12"
+    ]
     identities = [build_id(p) for p in programs]
     assert len(identities[0]) == 40
     assert identities[0] != identities[1]

@@ -1,0 +1,16 @@
+"""Where things lie, said once."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = ROOT / "tests"
+HEADERS = ROOT / "native" / "include"
+OPENCL_PROGRAMS = TESTS / "integration" / "programs"
+NATIVE_TESTS = TESTS / "native"
+BUILT = Path(str(files("xpuprof") / "_native"))
+"""The native parts as installed."""
+PUBLIC_DATA = ROOT.parent / "shared" / "data"
+"""Public kernel profiles; tests that read them skip where the folder is absent."""

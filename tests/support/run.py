@@ -1,0 +1,89 @@
+"""Runs commands; xpuprof as a user does, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+TIMEOUT = 300.0
+"""Seconds; what hangs fails."""
+
+
+def run(
+    command: Sequence[object],
+    *,
+    environment: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    stdin: bytes | int | None = None,
+    check: bool = False,
+    timeout: float = TIMEOUT,
+) -> subprocess.CompletedProcess[bytes]:
+    """One command with its output; `stdin` is what it reads, or a descriptor."""
+    given = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
+    return subprocess.run(
+        list(map(str, command)),
+        capture_output=True,
+        env=environment,
+        cwd=cwd,
+        timeout=timeout,
+        check=check,
+        **given,  # type: ignore[call-overload]
+    )
+
+
+def run_text(
+    command: Sequence[object],
+    *,
+    environment: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    stdin: str | None = None,
+    check: bool = False,
+    timeout: float = TIMEOUT,
+) -> subprocess.CompletedProcess[str]:
+    """As `run`, for output that is text."""
+    return subprocess.run(
+        list(map(str, command)),
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=cwd,
+        input=stdin,
+        timeout=timeout,
+        check=check,
+    )
+
+
+def output(command: Sequence[object], **how: Any) -> str:
+    """The text that a command prints; it must succeed."""
+    return run_text(command, check=True, **how).stdout
+
+
+def python(code: str, *arguments: object, **how: Any) -> str:
+    """What a piece of Python prints in an interpreter of its own."""
+    return output([sys.executable, "-c", code, *arguments], **how)
+
+
+def xpuprof_line(*arguments: object) -> list[str]:
+    """The command line that starts xpuprof, for tests that need the process itself."""
+    return [sys.executable, "-m", "xpuprof", *map(str, arguments)]
+
+
+def xpuprof(*arguments: str | Path, **how: Any) -> subprocess.CompletedProcess[bytes]:
+    """One command; never raises for its exit code. `how`: as `run`."""
+    return run(xpuprof_line(*arguments), **how)
+
+
+def xpuprof_text(*arguments: str | Path, **how: Any) -> subprocess.CompletedProcess[str]:
+    """As `xpuprof`, for output that is text."""
+    return run_text(xpuprof_line(*arguments), **how)
+
+
+def last_json(done: subprocess.CompletedProcess[bytes]) -> dict[str, Any]:
+    """The object that a command with --json printed behind the program's own output."""
+    value = json.loads(done.stdout.splitlines()[-1])
+    assert isinstance(value, dict)
+    return value
