@@ -7,6 +7,7 @@ import itertools
 import os
 import re
 import socket
+import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -279,6 +280,31 @@ def test_binaries_from_a_programs_own_cache(cases: Path, tmp_path: Path) -> None
         kept.write_bytes(kept.read_bytes()[:-1])  # damaged: as if it were not there
     damaged = layered([cases, "program_cache"], tmp_path / "d", extra=folders)
     assert not damaged.process.launches["instrumented"].any()
+
+
+def test_origins_that_others_may_write_are_not_believed(cases: Path, tmp_path: Path) -> None:
+    """GIVEN what a binary was made of, in a folder open to all THEN it is as if unknown."""
+    folders = {"PROGRAM_CACHE": str(tmp_path / "own"), "XDG_CACHE_HOME": str(tmp_path / "home")}
+    layered([cases, "program_cache"], tmp_path / "a", extra=folders)
+    kept = tmp_path / "home" / "xpuprof" / "origins"
+    assert len(list(kept.iterdir())) == 1
+    kept.chmod(0o1777)
+    ran = layered([cases, "program_cache"], tmp_path / "b", extra=folders)
+    assert ran.process.launches["reason"].tolist() == REASONS["foreign_binary"]
+    assert "other users may write" in ran.process.meta["origins_refused"]
+
+
+def test_long_temporary_folder(
+    cases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN a TMPDIR longer than a socket's address THEN every launch is counted."""
+    folder = tmp_path / ("t" * 120)
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    ran = layered([cases, "shapes"], tmp_path / "p")
+    assert ran.process.launches["instrumented"].all()
+    assert not list(folder.iterdir())
 
 
 def test_child_of_a_process_that_builds(cases: Path, tmp_path: Path) -> None:

@@ -9,7 +9,9 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -99,17 +101,27 @@ def wait_for(what: object, seconds: float = 10) -> bool:
     return False
 
 
+@contextmanager
+def serving(path: Path, cache_home: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A running service; what it says goes to the log."""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache_home)}
+    with log.open("ab") as said:
+        process = subprocess.Popen(
+            [program(), "--serve", path], env=environment, stderr=said, cwd=path.parent
+        )
+    assert wait_for(path.exists)
+    yield process
+    process.terminate()
+    assert process.wait(10) == 0
+    assert not path.exists()
+
+
 @pytest.fixture
 def server(tmp_path):
     """A running service with a cache of its own: (socket, process, cache folder)."""
     path = tmp_path / "socket"
-    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    process = subprocess.Popen([program(), "--serve", path], env=environment)
-    assert wait_for(path.exists)
-    yield path, process, tmp_path / "cache" / "xpuprof" / "clinst"
-    process.terminate()
-    assert process.wait(10) == 0
-    assert not path.exists()
+    with serving(path, tmp_path / "cache", tmp_path / "log") as process:
+        yield path, process, tmp_path / "cache" / "xpuprof" / "clinst"
 
 
 def test_a_program_is_instrumented(server):
@@ -180,6 +192,49 @@ def test_results_are_cached_and_bad_entries_ignored(server):
         assert entry.read_bytes() == good
 
 
+def other_owner(path: Path) -> None:
+    if os.geteuid():
+        pytest.skip("only root can give a file away")
+    os.chown(path, 12345, 12345)
+
+
+def behind_a_link(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to("elsewhere")
+
+
+PREPARED = {
+    "ours": ("", lambda path: None, ""),
+    "entry of another user": ("entry", other_owner, "belongs to user 12345"),
+    "entry open to all": ("entry", lambda path: path.chmod(0o666), "other users may write"),
+    "entry behind a link": ("entry", behind_a_link, "is a symbolic link"),
+    "folder of another user": ("clinst", other_owner, "belongs to user 12345"),
+    "folder open to all": ("clinst", lambda path: path.chmod(0o1777), "other users may write"),
+    "folder open to the group": ("xpuprof", lambda path: path.chmod(0o770), "other users may"),
+    "folder behind a link": ("xpuprof", behind_a_link, "is a symbolic link"),
+}
+
+
+@pytest.mark.parametrize("case", PREPARED)
+def test_only_a_cache_of_our_own_is_believed(tmp_path, case):
+    """GIVEN a valid entry with false counts THEN it answers only where nobody else can have put it
+    there; the log says what was refused."""
+    path, log, folder = tmp_path / "socket", tmp_path / "log", tmp_path / "cache/xpuprof/clinst"
+    with serving(path, tmp_path / "cache", log):
+        right = ask(path, request(PROGRAM))
+        (entry,) = folder.iterdir()
+        assert entry.stat().st_mode & 0o777 == 0o600 and folder.stat().st_mode & 0o777 == 0o700
+        ask(path, request(PROGRAM.replace(b"void k", b"void other")))
+        (other,) = set(folder.iterdir()) - {entry}
+        entry.write_bytes(other.read_bytes())
+    which, prepare, refusal = PREPARED[case]
+    prepare({"": entry, "entry": entry, "clinst": folder, "xpuprof": folder.parent}[which])
+    with serving(path, tmp_path / "cache", log):
+        answer = ask(path, request(PROGRAM))
+    assert (answer == right) == bool(refusal)
+    assert refusal in log.read_text() and bool(log.read_text()) == bool(refusal)
+
+
 @pytest.mark.parametrize("relative", [False, True])
 def test_a_changed_include_is_seen(server, tmp_path, relative):
     path, _, _ = server
@@ -219,3 +274,14 @@ def test_a_socket_that_cannot_be_made(tmp_path):
     )
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert "cannot listen on" in done.stderr
+
+
+def test_a_socket_below_a_long_path(tmp_path):
+    """GIVEN a socket whose path no address can hold THEN it is served, and gone at the end."""
+    folder = tmp_path / ("long" * 40)
+    folder.mkdir()
+    with serving(folder / "socket", tmp_path / "cache", tmp_path / "log"):
+        handle = os.open(folder, os.O_PATH)
+        answer = ask(Path(f"/proc/self/fd/{handle}/socket"), request(PROGRAM))
+        os.close(handle)
+    assert Response(answer).status == 0

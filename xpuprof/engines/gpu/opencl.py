@@ -183,7 +183,7 @@ class OpenCl:
 
 @contextmanager
 def _instrumenter(execution_dir: Path) -> Iterator[dict[str, str]]:
-    # Not in the run directory: the path of a UNIX socket is at most 107 bytes long.
+    # Not in the run directory: some file systems have no sockets.
     with tempfile.TemporaryDirectory(prefix="xpuprof-") as folder:
         path = Path(folder) / "clinst"
         with (execution_dir / "clinst.log").open("wb") as log:
@@ -212,11 +212,17 @@ def _instrumenter(execution_dir: Path) -> Iterator[dict[str, str]]:
 
 def _wait_until_it_listens(process: subprocess.Popen[bytes], path: Path) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
-    while process.poll() is None and time.monotonic() < deadline:
-        with socket.socket(socket.AF_UNIX) as trial:
-            try:
-                trial.connect(str(path))
-            except OSError:
-                time.sleep(0.01)
-            else:
-                return
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    # Through the descriptor: a socket's address holds 107 bytes, a TMPDIR may be longer.
+    address = f"/proc/self/fd/{folder}/{path.name}"
+    try:
+        while process.poll() is None and time.monotonic() < deadline:
+            with socket.socket(socket.AF_UNIX) as trial:
+                try:
+                    trial.connect(address)
+                except OSError:
+                    time.sleep(0.01)
+                else:
+                    return
+    finally:
+        os.close(folder)

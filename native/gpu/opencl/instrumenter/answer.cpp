@@ -1,13 +1,11 @@
 #include "answer.h"
 
-#include "cache.h"
 #include "compile.h"
 
 namespace clinst {
 
-std::string answer(const std::string &bytes) {
+std::string answer(const std::string &bytes, Cache &cache) {
   Request request = decode_request(bytes);
-  Cache cache;
   bool cached = !(request.flags & CLINST_NO_CACHE);
   if (cached) {
     if (auto found = cache.find(bytes)) return *found;

@@ -3,10 +3,12 @@
 
 #include <string>
 
+#include "cache.h"
+
 namespace clinst {
 
 // A program that cannot be instrumented is a response with a message. Throws Failure only when
 // the bytes are no request.
-std::string answer(const std::string &request);
+std::string answer(const std::string &request, Cache &cache);
 
 }  // namespace clinst

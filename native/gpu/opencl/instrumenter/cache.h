@@ -3,25 +3,27 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "compile.h"
+#include "common/private_folder.hpp"
 
 namespace clinst {
 
 class Cache {
  public:
-  // In ${XDG_CACHE_HOME:-~/.cache}/xpuprof/clinst; without a home there is no cache.
+  // In ${XDG_CACHE_HOME:-~/.cache}/xpuprof/clinst. What is not trusted is noted on stderr.
   Cache();
 
   // The stored response of an equal request, whose included files are as they were.
-  std::optional<std::string> find(const std::string &request) const;
-  // Failure to write is silent: the next run compiles again.
+  std::optional<std::string> find(const std::string &request);
   void keep(const std::string &request, const std::string &response,
             const std::vector<std::string> &included) const;
 
  private:
-  std::string path_of(const std::string &request) const;
-  std::string folder_, version_;
+  void note_refusal() const;
+  std::string name_of(const std::string &request) const;
+  common::PrivateFolder folder_;
+  std::string version_;
 };
 
 }  // namespace clinst

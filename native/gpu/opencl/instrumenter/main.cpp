@@ -85,7 +85,9 @@ int compile_files() {
     part.options = options;
     request.parts.push_back(std::move(part));
   }
-  clinst::Response response = clinst::decode_response(clinst::answer(clinst::encode(request)));
+  clinst::Cache cache;
+  clinst::Response response =
+      clinst::decode_response(clinst::answer(clinst::encode(request), cache));
   if (response.status) return fail(response.message);
   if (!output.empty()) {
     std::ofstream file(output, std::ios::binary);

@@ -3,21 +3,22 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstring>
 
 #include "answer.h"
+#include "common/unix_address.hpp"
 #include "crash.h"
 #include "request.h"
 
 namespace clinst {
 namespace {
 
-char socket_file[sizeof(sockaddr_un::sun_path)];
+char socket_file[PATH_MAX];
 
 void end(int) {
   unlink(socket_file);
@@ -58,12 +59,12 @@ std::string refusal(const std::string &why) {
   return encode(response);
 }
 
-void talk(int peer) {
+void talk(int peer, Cache &cache) {
   std::string request;
   on_crash(peer, refusal(kCrashed), 1);
   try {
     if (!receive(peer, request)) return;
-    send(peer, answer(request));
+    send(peer, answer(request, cache));
   } catch (const Failure &failure) {  // the request is not one of ours
     send(peer, refusal(failure.what()));
   }
@@ -78,18 +79,13 @@ void end_with_parent() {
 // The socket gets its name only when it listens: whoever sees the file can connect.
 int listen_on(const std::string &path) {
   const std::string draft = path + ".new";
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  if (draft.size() >= sizeof address.sun_path) {
-    errno = ENAMETOOLONG;
-    return -1;
-  }
-  strcpy(address.sun_path, draft.c_str());
+  const common::UnixAddress address(draft);
+  if (path.size() >= sizeof socket_file || !address.good()) return -1;
   int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (listener < 0) return -1;
   unlink(draft.c_str());
-  if (bind(listener, reinterpret_cast<sockaddr *>(&address), sizeof address) ||
-      listen(listener, SOMAXCONN) || rename(draft.c_str(), path.c_str())) {
+  if (bind(listener, address.get(), address.size) || listen(listener, SOMAXCONN) ||
+      rename(draft.c_str(), path.c_str())) {
     close(listener);
     return -1;
   }
@@ -111,6 +107,7 @@ int serve(const std::string &path) {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGCHLD, SIG_IGN);  // children are reaped by the kernel
   end_with_parent();
+  Cache cache;
   for (;;) {
     int peer = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
     if (peer < 0) continue;
@@ -119,7 +116,7 @@ int serve(const std::string &path) {
       signal(SIGCHLD, SIG_DFL);  // the compiler's exit status matters
       prctl(PR_SET_PDEATHSIG, SIGTERM);
       close(listener);
-      talk(peer);
+      talk(peer, cache);
       _exit(0);
     }
     close(peer);

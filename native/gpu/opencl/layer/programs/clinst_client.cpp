@@ -2,7 +2,6 @@
 
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "common/unix_address.hpp"
 #include "programs/wire.hpp"
 #include "protocol/clinst_protocol.h"
 #include "xpuprof/trace_format.h"
@@ -22,18 +22,15 @@ constexpr int patience_s = 300;  // a large program under a busy machine takes i
 
 class Socket {
  public:
-  explicit Socket(const char *path) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    if (std::strlen(path) >= sizeof address.sun_path) return;
-    std::strcpy(address.sun_path, path);
+  explicit Socket(const std::string &path) {
+    const common::UnixAddress address(path);
+    if (!address.good()) return;
     fd_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     timeval patience{patience_s, 0};
     setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     int error;
-    while ((error = connect(fd_, reinterpret_cast<sockaddr *>(&address), sizeof address)) < 0 &&
-           errno == EINTR) {
+    while ((error = connect(fd_, address.get(), address.size)) < 0 && errno == EINTR) {
     }
     connected_ = error == 0;
   }

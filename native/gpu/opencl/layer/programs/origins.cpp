@@ -1,17 +1,12 @@
 #include "programs/origins.hpp"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <mutex>
+#include <optional>
 
+#include "common/private_folder.hpp"
 #include "programs/content_hash.hpp"
 #include "programs/wire.hpp"
 #include "protocol/clinst_protocol.h"
@@ -34,27 +29,16 @@ std::string hash_of(const std::string &bytes) {
   return std::string(reinterpret_cast<char *>(key), sizeof key);
 }
 
-// Empty: there is no place for it.
-std::string folder() {
-  const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
-  if (cache && *cache) return std::string(cache) + "/xpuprof/origins";
-  return home && *home ? std::string(home) + "/.cache/xpuprof/origins" : "";
-}
+constexpr char folder[] = "origins";
 
-bool make_folders(const std::string &path) {
-  for (size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1))
-    mkdir(path.substr(0, at).c_str(), 0777);
-  return mkdir(path.c_str(), 0777) == 0 || errno == EEXIST;
-}
-
-std::string path_of(const std::string &key) {
-  std::string place = folder(), name;
+std::string name_of(const std::string &key) {
+  std::string name;
   char digits[3];
   for (char byte : key) {
     std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned char>(byte));
     name += digits;
   }
-  return place.empty() ? "" : place + "/" + name;
+  return name;
 }
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
@@ -89,27 +73,23 @@ bool is_whole(const Origin &origin) {
 }
 
 void write(const std::string &key, const Origin &origin) {
-  const std::string path = path_of(key), draft = path + "." + std::to_string(getpid());
-  if (path.empty() || !is_whole(origin) || !make_folders(folder())) return;
+  if (!is_whole(origin)) return;
   Message message;
   message.u32(file_magic);
   add_parts(&message, origin.parts);
   message.bytes(origin.options);
   message.bytes(origin.text);
   message.bytes(std::string(reinterpret_cast<const char *>(origin.hash), sizeof origin.hash));
-  std::ofstream file(draft, std::ios::binary);
-  file << hash_of(message.data()) << message.data();
-  file.close();
-  // By rename, so that a reader sees a whole entry or none.
-  if (!file || std::rename(draft.c_str(), path.c_str()) != 0) std::remove(draft.c_str());
+  common::PrivateFolder(folder).write(name_of(key), hash_of(message.data()) + message.data());
 }
 
 std::shared_ptr<const Origin> read(const std::string &key) {
-  std::ifstream file(path_of(key), std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  if (!file || bytes.size() < key.size()) return nullptr;
-  const std::string data = bytes.substr(key.size());
-  if (hash_of(data) != bytes.substr(0, key.size())) return nullptr;
+  common::PrivateFolder place(folder);
+  const std::optional<std::string> bytes = place.read(name_of(key));
+  if (!place.refusal().empty()) xpu_meta("origins_refused", place.refusal().c_str());
+  if (!bytes || bytes->size() < key.size()) return nullptr;
+  const std::string data = bytes->substr(key.size());
+  if (hash_of(data) != bytes->substr(0, key.size())) return nullptr;
   Reader reader(data);
   auto origin = std::make_shared<Origin>();
   bool known = reader.number<uint32_t>() == file_magic;

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/private_folder.hpp"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+namespace common {
+namespace {
+
+constexpr mode_t only_us = 0700, others_write = S_IWGRP | S_IWOTH;
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd(fd) {}
+  ~Descriptor() {
+    if (fd >= 0) close(fd);
+  }
+  const int fd;
+};
+
+// What makes an opened file or folder untrustworthy, or empty.
+std::string distrust(int fd, const std::string &name, mode_t type) {
+  struct stat status;
+  if (fstat(fd, &status) != 0) return name + " cannot be examined";
+  if ((status.st_mode & S_IFMT) != type) return name + " is of another type";
+  if (status.st_uid != geteuid())
+    return name + " belongs to user " + std::to_string(status.st_uid) + ", not to user " +
+           std::to_string(geteuid());
+  if (status.st_mode & others_write)
+    return "other users may write to " + name + " (chmod go-w, after a look at what is in it)";
+  return "";
+}
+
+bool read_all(int fd, std::string *content) {
+  char buffer[1 << 16];
+  for (;;) {
+    ssize_t n = ::read(fd, buffer, sizeof buffer);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return n == 0;
+    content->append(buffer, static_cast<size_t>(n));
+  }
+}
+
+bool write_all(int fd, const std::string &content) {
+  for (size_t at = 0; at < content.size();) {
+    ssize_t n = ::write(fd, content.data() + at, content.size() - at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    at += static_cast<size_t>(n);
+  }
+  return true;
+}
+
+// Beyond the limit a write would kill the program (SIGXFSZ).
+bool fits_limit(size_t size) {
+  rlimit limit;
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && size <= limit.rlim_cur;
+}
+
+// Nobody can tell it beforehand. Empty: the system has no random numbers.
+std::string draft_of(const std::string &file) {
+  unsigned long long number;
+  if (getrandom(&number, sizeof number, 0) != sizeof number) return "";
+  char digits[32];
+  std::snprintf(digits, sizeof digits, ".%016llx", number);
+  return file + digits;
+}
+
+std::string cache_home() {
+  const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
+  if (cache && *cache == '/') return cache;
+  return home && *home == '/' ? std::string(home) + "/.cache" : "";
+}
+
+}  // namespace
+
+PrivateFolder::PrivateFolder(const std::string &name) {
+  std::string path = cache_home();
+  if (path.empty()) return;
+  std::error_code ignored;
+  std::filesystem::create_directories(path, ignored);
+  fd_ = open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);  // where it lies is the user's choice
+  for (const std::string &part : {std::string("xpuprof"), name}) {
+    if (fd_ < 0) return;
+    path += "/" + part;
+    enter(part, path);
+  }
+}
+
+// Steps into a folder of the present one; stays outside (-1) when it is not trusted.
+void PrivateFolder::enter(const std::string &part, const std::string &path) {
+  mkdirat(fd_, part.c_str(), only_us);
+  const int inner = openat(fd_, part.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (inner >= 0) refusal_ = distrust(inner, path, S_IFDIR);
+  if (inner < 0 && errno == ENOTDIR) refusal_ = path + " is a symbolic link or not a folder";
+  close(fd_);
+  fd_ = inner;
+  if (inner < 0 || refusal_.empty()) return;
+  close(inner);
+  fd_ = -1;
+}
+
+PrivateFolder::~PrivateFolder() {
+  if (fd_ >= 0) close(fd_);
+}
+
+std::optional<std::string> PrivateFolder::read(const std::string &file) {
+  if (fd_ < 0) return std::nullopt;
+  Descriptor from(openat(fd_, file.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  refusal_ = from.fd < 0 ? errno == ELOOP ? file + " is a symbolic link" : ""
+                         : distrust(from.fd, file, S_IFREG);
+  std::string content;
+  if (from.fd < 0 || !refusal_.empty() || !read_all(from.fd, &content)) return std::nullopt;
+  return content;
+}
+
+void PrivateFolder::write(const std::string &file, const std::string &content) const {
+  const std::string draft = draft_of(file);
+  if (fd_ < 0 || draft.empty() || !fits_limit(content.size())) return;
+  Descriptor to(openat(fd_, draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                       S_IRUSR | S_IWUSR));
+  if (to.fd < 0) return;
+  if (!write_all(to.fd, content) || renameat(fd_, draft.c_str(), fd_, file.c_str()) != 0)
+    unlinkat(fd_, draft.c_str(), 0);
+}
+
+}  // namespace common
