@@ -23,7 +23,8 @@ def _opencl(runtime: str) -> Probe:
 
 @cache
 def _cpu(name: str) -> Probe:
-    return {"valgrind": Valgrind, "dynamorio": DynamoRio}[name]().probe()
+    engines: dict[str, CpuEngine] = {"valgrind": Valgrind(), "dynamorio": DynamoRio()}
+    return engines[name].probe()
 
 
 def require_opencl() -> OpenCl:

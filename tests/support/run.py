@@ -23,16 +23,17 @@ def run(
     timeout: float = TIMEOUT,
 ) -> subprocess.CompletedProcess[bytes]:
     """One command with its output; `stdin` is what it reads, or a descriptor."""
-    given = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
-    return subprocess.run(
+    given: dict[str, Any] = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
+    done: subprocess.CompletedProcess[bytes] = subprocess.run(
         list(map(str, command)),
         capture_output=True,
         env=environment,
         cwd=cwd,
         timeout=timeout,
         check=check,
-        **given,  # type: ignore[call-overload]
+        **given,
     )
+    return done
 
 
 def run_text(

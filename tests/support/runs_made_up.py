@@ -15,7 +15,7 @@ from xpuprof.validation.timed import Timed
 
 def slice_table(launches: Sequence[str], program: str = "aa") -> pd.DataFrame:
     """`k/64` is a launch of kernel k over 64 work-items; program exit is added."""
-    rows = []
+    rows: list[dict[str, object]] = []
     calls: dict[str, int] = {}
     for launch in [*launches, EXIT_KERNEL]:
         kernel, _, grid = launch.partition("/")
