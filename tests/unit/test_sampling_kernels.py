@@ -252,8 +252,31 @@ def test_pkp_waits_for_the_wave() -> None:
 
 def test_pkp_a_launch_below_a_wave_ignores_it() -> None:
     ipc, finished = series(100_000, 10)
-    found = pkp.project_series(ipc, finished, blocks=10, wave=400)
+    found = pkp.project_series(ipc, finished, blocks=10, wave=400, total=float(ipc.sum()))
     assert found.cycle < 10_000
+
+
+def test_pkp_below_a_wave_projects_the_remaining_instructions() -> None:
+    """GIVEN blocks that all finish together WHEN stable before any has THEN the kernel's
+    instructions over the rolling IPC give its length."""
+    ipc, _ = series(100_000, 10)
+    finished = np.zeros(100_000, dtype=np.int64)
+    found = pkp.project_series(ipc, finished, blocks=10, wave=400, total=float(ipc.sum()))
+    assert found.cycle < 10_000
+    assert found.cycles == pytest.approx(100_000, rel=0.05)  # the window holds some warm-up
+    assert found.instructions == pytest.approx(ipc.sum())
+
+
+def test_pkp_refuses_what_nothing_tells() -> None:
+    """GIVEN no finished block and no number of instructions THEN it says what is missing."""
+    ipc, _ = series(100_000, 10)
+    with pytest.raises(InputError, match="none of the 10 thread blocks had finished"):
+        pkp.project_series(ipc, np.zeros(100_000, dtype=np.int64), blocks=10, wave=400)
+    with pytest.raises(InputError, match="rolling IPC projects nothing"):
+        online = pkp.PrincipalKernelProjection(blocks=2, wave=9, total=100.0, n=5)
+        for _ in range(9):
+            online.step(0.0, 0)
+        online.project()
 
 
 def test_pkp_unstable_ipc_is_simulated_to_the_end() -> None:

@@ -31,18 +31,24 @@ class PrincipalKernelProjection:
     """The online form, which a simulator calls once a cycle.
 
     `blocks`: thread blocks of the launch; `wave`: thread blocks that fill the GPU at the kernel's
-    highest occupancy. The kernel is stable at the first cycle at which the standard deviation of
-    the last `n` IPC values is below `s` and the wave during which that happened has finished. A
-    launch smaller than a wave ignores the condition of waves.
+    highest occupancy; `total`: instructions of the whole kernel where a profile knows them. The
+    kernel is stable at the first cycle at which the standard deviation of the last `n` IPC values
+    is below `s` and the wave during which that happened has finished. A launch smaller than a wave
+    ignores the condition of waves.
     """
 
-    def __init__(self, *, blocks: int, wave: int, n: int = WINDOW, s: float = S) -> None:
+    def __init__(
+        self, *, blocks: int, wave: int, total: float | None = None, n: int = WINDOW, s: float = S
+    ) -> None:
         if blocks < 1 or wave < 1:
             raise InputError(f"blocks and wave are at least 1, not {blocks} and {wave}")
+        if total is not None and not total > 0.0:
+            raise InputError(f"the kernel's instructions must be more than 0, not {total:g}")
         if n < 2 or s <= 0.0:
             raise InputError(f"n must be at least 2 and s above 0, not {n} and {s:g}")
         self._blocks = blocks
         self._wave = wave
+        self._total = total
         self._n = n
         self._s = s
         self._ring = np.zeros(n)
@@ -96,17 +102,39 @@ class PrincipalKernelProjection:
         return self.finished >= self._goal
 
     def project(self) -> Projection:
-        """Whole-kernel figures, linear in the unfinished thread blocks, at the rolling IPC.
+        """Whole-kernel figures.
 
-        Finished blocks took the cycles so far; with none finished yet (a launch below a wave) the
-        blocks under way are taken to be as far as their number of cycles says: unknown, so the
-        cycles so far stand. InputError before the first cycle.
+        From a wave on as in the paper: cycles grow linearly with the unfinished thread blocks, at
+        the rolling IPC. Below a wave all blocks run side by side, so the number that has finished
+        says little of how far the others are: there the remaining instructions over the rolling
+        IPC give the remaining cycles, where `total` is known. InputError before the first cycle,
+        and when neither a finished block nor `total` says how much is left.
         """
         if not self.cycle:
             raise InputError("no cycle was simulated, so there is nothing to project")
-        share = self._blocks / self.finished if self.finished else 1.0
-        rest = self.cycle * (share - 1.0)
+        if self.finished >= self._blocks:
+            rest = 0.0
+        elif self._total is not None and (self._blocks < self._wave or not self.finished):
+            rest = self._remaining(self._total)
+        elif self.finished:
+            rest = self.cycle * (self._blocks / self.finished - 1.0)
+        else:
+            raise InputError(
+                f"none of the {self._blocks} thread blocks had finished by cycle {self.cycle}, so "
+                "nothing says how much is left; give the kernel's instructions (total), or "
+                "simulate until a block has finished"
+            )
         return Projection(self.cycle, self.cycle + rest, self.instructions + rest * self.mean)
+
+    def _remaining(self, total: float) -> float:
+        """Cycles that the rest of the kernel's instructions takes at the rolling IPC."""
+        left = max(total - self.instructions, 0.0)
+        if left and not self.mean:
+            raise InputError(
+                f"no instruction retired in the {self._n} cycles before cycle {self.cycle}, so the "
+                "rolling IPC projects nothing; simulate on"
+            )
+        return left / self.mean if left else 0.0
 
 
 def project_series(
@@ -115,6 +143,7 @@ def project_series(
     *,
     blocks: int,
     wave: int,
+    total: float | None = None,
     n: int = WINDOW,
     s: float = S,
 ) -> Projection:
@@ -128,7 +157,7 @@ def project_series(
             f"the series of IPC and of finished blocks have {len(ipc)} and {len(finished)} cycles; "
             "they must be equally long and not empty"
         )
-    online = PrincipalKernelProjection(blocks=blocks, wave=wave, n=n, s=s)
+    online = PrincipalKernelProjection(blocks=blocks, wave=wave, total=total, n=n, s=s)
     for value, done in zip(ipc.tolist(), finished.tolist(), strict=True):
         if online.step(value, done):
             break
