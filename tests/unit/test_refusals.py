@@ -80,7 +80,10 @@ def refused(
         ("select R --force --method sieve --target-error 0.02", "--target-error is for xpu-point"),
         ("select R --force --method random --per-cluster 2", "--per-cluster is for xpu-point"),
         ("select R --force --method sieve --no-ends", "--ends/--no-ends is for xpu-point"),
-        ("select R --force --method gpu-point --cpu-weight 0.3", "--cpu-weight is for xpu-point:"),
+        (
+            "select R --force --method gpu-point --cpu-weight 0.3",
+            "--cpu-weight is for xpu-point; gpu-point takes",
+        ),
         ("select R -o file/x", "cannot make the folder file/x: Not a directory"),
         ("export R --format sqlite -o file/x.db", "cannot write file/x.db: "),
         ("export R --format sqlite -o folder.db --force", "folder.db is a directory"),

@@ -10,7 +10,7 @@ from xpuprof.cli import options
 from xpuprof.clustering.executors import open_farm
 from xpuprof.errors import UsageError
 from xpuprof.formats.output import refuse_existing, replacing
-from xpuprof.methods.registry import function_of, names
+from xpuprof.methods.registry import find, names
 from xpuprof.report.picture import SUFFIXES
 
 
@@ -73,7 +73,7 @@ def command(
     """
     chosen = [name.strip() for name in methods.split(",")] if methods is not None else names()
     for name in chosen:
-        function_of(name)
+        find(name)
     if plot:
         if plot.suffix not in SUFFIXES:
             raise UsageError(f"{plot} has no known suffix; use .png, .svg or .pdf")

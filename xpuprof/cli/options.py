@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -14,7 +15,8 @@ from xpuprof.engines.base import CpuOptions
 from xpuprof.engines.filters import Scope, settings_text
 from xpuprof.errors import UsageError
 from xpuprof.launch.ranks import own_rank
-from xpuprof.methods.registry import DEFAULT, names
+from xpuprof.methods import registry
+from xpuprof.methods.declaration import Option
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,9 +45,10 @@ seed = click.option(
 )
 method = click.option(
     "--method",
-    default=DEFAULT,
+    default=registry.default(),
     show_default=True,
-    help=f"How slices are chosen: {', '.join(names())}.",
+    metavar="NAME",
+    help=f"How slices are chosen: {', '.join(registry.names())}.",
 )
 processes = click.option(
     "--processes",
@@ -71,12 +74,67 @@ repeat = click.option(
 )
 
 
-memory_weight = click.option(
-    "--memory-weight",
-    type=float,
-    metavar="W",
-    help="Share of stack distances beside block vectors, 0 to 1 [0.25 in a run with --memory].",
+def _method_option(option: Option) -> Callable[[F], F]:
+    if "/" in option.flags[0]:
+        return click.option(*option.flags, option.name, default=None, help=option.help)
+    return click.option(
+        *option.flags, option.name, type=option.type, metavar=option.metavar, help=option.help
+    )
+
+
+memory_weight = next(
+    _method_option(option)
+    for option in registry.flagged_options()
+    if option.name == "memory_weight"
 )
+
+
+def _assigned(
+    context: click.Context, option: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str]:
+    pairs = [value.partition("=") for value in values]
+    for name, sign, _ in pairs:
+        if not (name and sign):
+            raise UsageError(f"--set takes NAME=VALUE, not {name + sign!r}")
+    return {name: value for name, _, value in pairs}
+
+
+def method_options(function: F) -> F:
+    """Every option of a method. The command receives those with a flag of their own, as far as they
+    were given, as `flagged`, and those of --set as `named`."""
+    declared = registry.flagged_options()
+
+    @functools.wraps(function)
+    def with_options(*args: Any, **given: Any) -> Any:
+        values = {option.name: given.pop(option.name) for option in declared}
+        flagged = {name: value for name, value in values.items() if value is not None}
+        return function(*args, flagged=flagged, **given)
+
+    result: Any = click.option(
+        "--set",
+        "named",
+        multiple=True,
+        callback=_assigned,
+        metavar="NAME=VALUE",
+        help="Any option of the method by its name, as they are listed below.",
+    )(with_options)
+    for option in reversed(declared):
+        result = _method_option(option)(result)
+    return cast("F", result)
+
+
+def methods_listed() -> str:
+    """The methods with their sentences and the names of their own options, for a help text."""
+    lines = ["\b\nMethods:"]
+    for method in registry.built_in().values():
+        lines += textwrap.wrap(
+            method.help, 96, initial_indent=f"  {method.name:<10} ", subsequent_indent=" " * 13
+        )
+        own = [option for option in method.options if not option.flags]
+        lines += [f"{'':<13}{option.name}: {option.help}" for option in own]
+    # Those of other packages are imported, and then described, when they are used.
+    lines += [f"  {name:<10} of {package}" for name, package in registry.registered().items()]
+    return "\n".join(lines)
 
 
 def workers(function: F) -> F:

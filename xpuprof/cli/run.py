@@ -20,7 +20,7 @@ from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
 from xpuprof.launch.streams import Input
 from xpuprof.launch.supervise import Ending, end_after, end_like, exit_doubts
-from xpuprof.methods.registry import function_of, takes_process
+from xpuprof.methods.registry import find
 from xpuprof.report.evaluate import evaluate
 from xpuprof.report.result import as_json as result_json
 from xpuprof.report.result import as_text, warnings
@@ -86,7 +86,7 @@ def command(
     found = engines(able(cpu, wanted), gpu, lambda text: options.note(text, quiet))
     tool = load_beside(gpu_tool, found.cpu, found.gpu) if gpu_tool else None
     program = Program(resolved, found.cpu, found.gpu, cpu_options, scope, fallbacks=found.fallbacks)
-    function_of(method)  # an unknown one is said now, not after the runs
+    find(method)  # an unknown one is said now, not after the runs
     settings = _signature(method, memory_weight, cpu_options.memory)
     folder = options.run_folder(output, argv)
     writer = create_run(folder, force=force, argv=list(argv), seed=seed, extra=program.extra)
@@ -134,7 +134,7 @@ def _signature(method: str, memory_weight: float | None, recorded: bool) -> dict
     """Options of the signature; what is wrong with them is said before anything runs."""
     if memory_weight is None:
         return {}
-    if not takes_process(method):
+    if not find(method).clusters:
         raise UsageError(f"--memory-weight is for clustering methods; {method} has no signature")
     if not 0.0 <= memory_weight <= 1.0:
         raise UsageError(f"--memory-weight must lie between 0 and 1, not {memory_weight:g}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from xpuprof.formats.exporters.simpoint import (
     write_simpoints,
 )
 from xpuprof.methods import simpoint
-from xpuprof.methods.registry import by_command_line
+from xpuprof.methods.registry import find, from_command_line
 from xpuprof.report import chosen as report
 from xpuprof.selection import parts
 from xpuprof.selection.file import write_selection
@@ -42,7 +42,7 @@ PLAN = ("dim", "warp_buckets", "cpu_weight", "memory_weight")
 """Options that say how several runs are projected."""
 
 
-@click.command(name="select")
+@click.command(name="select", epilog=options.methods_listed())
 @click.argument(
     "sources", metavar="RUN...|FILE.bb", type=click.Path(path_type=Path), nargs=-1, required=True
 )
@@ -56,45 +56,14 @@ PLAN = ("dim", "warp_buckets", "cpu_weight", "memory_weight")
 @click.option("--force", is_flag=True, help="Replace an existing selection.")
 @options.method
 @options.processes
-@click.option("--maxk", "--maxK", "-maxK", type=int, help="Most clusters to try [default: 20].")
-@click.option(
-    "-k",
-    type=int,
-    help="This many clusters, start and exit included, if the slices differ enough; no BIC rule.",
-)
-@click.option(
-    "--dim", "-dim", type=int, help="Dimensions to project to [default: 64 a part; .bb: 15]."
-)
+@options.method_options
 @options.seed
-@click.option("--per-cluster", metavar="N|auto", help="Representatives a cluster [auto; .bb: 1].")
-@click.option(
-    "--coverage", "--coveragePct", "-coveragePct", type=float, help="Share of the run to stand for."
-)
-@click.option("--early", type=float, help="Prefer early slices, this much farther off (0: ties).")
-@click.option("--warp-buckets", type=int, help="Cells of the warp axis [default: 32].")
-@click.option("--cpu-weight", type=float, help="Weight of the CPU part, 0 to 1 [default: 0.5].")
-@options.memory_weight
-@click.option(
-    "--target-error",
-    type=float,
-    help="Error to stay below, e.g. 0.02; needs times. May divide clusters.",
-)
-@click.option("--budget", type=float, metavar="SECONDS", help="Representatives' time; needs times.")
-@click.option(
-    "--bic-threshold", "--bicThreshold", "-bicThreshold", type=float, help="Of the BIC rule [0.9]."
-)
-@click.option(
-    "--restarts", "--numInitSeeds", "-numInitSeeds", type=int, help="Clusterings a k [by size]."
-)
 @click.option(
     "--fixed-length",
     "--fixedLength",
     "-fixedLength",
     type=click.Choice(["on", "off"]),
     help=".bb: off, when slices are to count by their length [on].",
-)
-@click.option(
-    "--ends/--no-ends", default=None, help="First and last slice stand for themselves [ends]."
 )
 @options.workers
 @click.option(
@@ -121,7 +90,8 @@ def command(as_json: bool, quiet: bool, **given: Any) -> None:
 
     \b
     xpuprof select RUN
-    xpuprof select RUN --method gpu-point --maxk 30 --per-cluster 1 --force
+    xpuprof select RUN --method NAME --set OPTION=VALUE --force
+    xpuprof select RUN --maxk 30 --per-cluster 1
     xpuprof select RUN --target-error 0.02        as many as that needs (timed runs)
     xpuprof select RUN --processes each           one for each process (mpirun, children)
     xpuprof select PROFILE --times TIMES           profile and time in folders of their own
@@ -154,8 +124,8 @@ def command(as_json: bool, quiet: bool, **given: Any) -> None:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What the user asked for. `settings` are the options of the method, as far as they were given;
-    seconds count from `begin`, a time of `time.perf_counter`."""
+    """What the user asked for. `flagged` and `named` are options of the method, as far as they were
+    given; seconds count from `begin`, a time of `time.perf_counter`."""
 
     sources: tuple[Path, ...]
     output: Path | None
@@ -168,7 +138,9 @@ class _Asked:
     inputs: tuple[Path, ...]
     timed: tuple[Path, ...]
     stability: bool
-    settings: dict[str, Any]
+    fixed_length: str | None
+    flagged: dict[str, Any]
+    named: dict[str, str]
     begin: float
 
     @property
@@ -183,22 +155,10 @@ class _Asked:
 
 
 def _asked(given: dict[str, Any]) -> _Asked:
-    """The options, of which those that _Asked has no field for are the method's. Raises UsageError
-    where they contradict the sources."""
-    begin = time.perf_counter()
-    own = {field.name for field in fields(_Asked)}
-    settings = {n: value for n, value in given.items() if n not in own and value is not None}
-    asked = _Asked(
-        **{name: value for name, value in given.items() if name in own},
-        settings=settings,
-        begin=begin,
-    )
-    if "per_cluster" in settings:
-        settings["per_cluster"] = _per_cluster(settings["per_cluster"])
-    if "fixed_length" in settings:
-        if not is_frequency_file(asked.source):
-            raise UsageError("--fixed-length is for .bb files: a run's slices have their lengths")
-        settings["fixed_length"] = settings["fixed_length"] == "on"
+    """The options. Raises UsageError where they contradict the sources."""
+    asked = _Asked(**given, begin=time.perf_counter())
+    if asked.fixed_length and not is_frequency_file(asked.source):
+        raise UsageError("--fixed-length is for .bb files: a run's slices have their lengths")
     if asked.timed and is_frequency_file(asked.source):
         raise UsageError("--times is for run directories; a .bb file has no launches to time")
     if asked.inputs and (len(asked.sources) > 1 or is_frequency_file(asked.source)):
@@ -215,7 +175,8 @@ def _from_frequency_file(asked: _Asked) -> report.Chosen:
         vectors.value,
         seed=asked.seed,
         marker=INTERVAL,
-        **asked.settings,
+        fixed_length=asked.fixed_length != "off",
+        **asked.flagged,
     )
     result = asked.chosen(selection)
     if asked.output is not None:
@@ -239,7 +200,7 @@ def _from_run(asked: _Asked) -> report.Chosen:
 
     run = Run.open(asked.source)
     method, seed = asked.method, asked.seed
-    settings = by_command_line(method, asked.settings)
+    settings = from_command_line(find(method), asked.flagged, asked.named)
     joined = _joined(run, asked.timed)
     selection = select_run(
         run,
@@ -272,7 +233,7 @@ def _from_run(asked: _Asked) -> report.Chosen:
         if asked.stability
         else (),
     )
-    result = report.with_times(result, times, metric, asked.settings.get("target_error"))
+    result = report.with_times(result, times, metric, asked.flagged.get("target_error"))
     folder = _folder(asked.output or asked.source)
     write_selection(selection, folder / "selection.json", asked.force)
     if asked.processes == "each":
@@ -293,9 +254,9 @@ def _from_runs(asked: _Asked) -> report.Chosen:
         raise UsageError("--processes each is of one run; select from each of the runs by itself")
     if asked.output is None:
         raise UsageError("several runs need a folder for their selection: -o DIR")
-    if method not in ("xpu-point", "gpu-point"):
-        raise UsageError(f"{method} selects from one run; for several take xpu-point or gpu-point")
-    given = by_command_line(method, asked.settings)
+    if not find(method).clusters:
+        raise UsageError(f"{method} selects from one run; for several take a method that clusters")
+    given = from_command_line(find(method), asked.flagged, asked.named)
     plan = {name: value for name, value in given.items() if name in PLAN}
     others = {name: value for name, value in given.items() if name not in PLAN}
     if method == "gpu-point":
@@ -309,7 +270,7 @@ def _from_runs(asked: _Asked) -> report.Chosen:
         selection = select_runs(paths, plan_of, settings, farm, method, times)
     write_selection(selection, _folder(asked.output) / "selection.json", asked.force)
     moved = (
-        runs_stability(paths, method, seed=asked.seed, times=times, **asked.settings)
+        runs_stability(paths, method, seed=asked.seed, times=times, **asked.flagged)
         if asked.stability
         else ()
     )
@@ -335,10 +296,10 @@ def _joined(
 
 def _other_k(asked: _Asked, selection: Selection) -> list[str]:
     """That there are not as many clusters as were asked for, and why."""
-    wanted, found = asked.settings.get("k"), selection.k
+    wanted, found = asked.flagged.get("k"), selection.k
     if wanted is None or asked.processes == "each":
         return []
-    if found < wanted and "coverage" not in asked.settings:
+    if found < wanted and "coverage" not in asked.flagged:
         return [f"-k {wanted} gave {found} clusters: no more of the slices differ"]
     if found > wanted:
         return [
@@ -354,11 +315,3 @@ def _folder(path: Path) -> Path:
     except OSError as error:
         raise UsageError(f"cannot make the folder {path}: {error.strerror}") from error
     return path
-
-
-def _per_cluster(text: str) -> int | None:
-    if text == "auto":
-        return None
-    if not text.isdigit():
-        raise UsageError(f"--per-cluster takes a number or auto, not {text!r}")
-    return int(text)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from xpuprof.clustering.one_dimension import Sorted, two_means
 from xpuprof.estimation import stratified
 from xpuprof.estimation.stratified import single_size
+from xpuprof.methods.declaration import CONFIDENCE, EPSILON, Method, Need, Option
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.methods.stem_root import Part, split_groups
 from xpuprof.selection.selection import Selection
@@ -70,3 +71,18 @@ def cluster(data: Sorted, epsilon: float, z: float, threshold: int) -> list[Part
             cut = two_means(data, low, high)
             pending.extend([(cut, high), (low, cut)])
     return parts
+
+
+METHOD = Method(
+    name="allegro",
+    help="Two-means on times of equal kernels until each group is homogeneous (MLArchSys 2024).",
+    select=select,
+    needs=(Need.TIMES,),
+    options=(
+        EPSILON,
+        Option("m_Th", int, 50, "Largest sample of a group that is not divided further."),
+        CONFIDENCE,
+    ),
+    bound="epsilon",
+    by_times=True,
+)

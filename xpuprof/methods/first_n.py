@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from xpuprof.errors import InputError
+from xpuprof.methods.declaration import Method, Option
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.selection import Selection
 
@@ -46,3 +47,14 @@ def select(
         scores={"basis": "the first N slices have no theory of their error"},
         summary=profile.summary(),
     )
+
+
+METHOD = Method(
+    name="first-n",
+    help="The first slices: the common practice of simulating a program's beginning.",
+    select=select,
+    options=(
+        Option("n", int, None, "How many slices [a tenth of all]."),
+        Option("instructions", float, None, "Slices of the first so many device instructions."),
+    ),
+)

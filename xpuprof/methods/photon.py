@@ -14,6 +14,7 @@ from scipy.spatial import cKDTree
 
 from xpuprof.errors import InputError
 from xpuprof.methods import one_each
+from xpuprof.methods.declaration import Method, Need, Option
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.selection import Selection
 
@@ -271,3 +272,12 @@ class WarpStability:
         """Mean execution time of the window's warps: the prediction for those to come."""
         count = min(self._count, self.window)
         return float((self._retire[:count] - self._issue[:count]).mean()) if count else 0.0
+
+
+METHOD = Method(
+    name="photon",
+    help="Each kernel that resembles no earlier one, by its device block vector (MICRO 2023).",
+    select=select,
+    needs=(Need.VECTORS,),
+    options=(Option("similarity", float, 0.95, "Least overlap of two alike vectors, 0 to 1."),),
+)

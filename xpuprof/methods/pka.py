@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from xpuprof.errors import InputError
 from xpuprof.methods import one_each
+from xpuprof.methods.declaration import TARGET, Method, Need, Option
 from xpuprof.methods.profile import BLOCK, GRID, NeedsError, SliceProfile
 from xpuprof.selection.selection import Selection
 
@@ -250,3 +251,20 @@ def _thread_blocks(profile: SliceProfile) -> F64:
             / np.maximum(profile.slices[group].to_numpy(np.float64), 1.0)
         )
     return blocks
+
+
+METHOD = Method(
+    name="pka",
+    help="Principal components and k-means over counters of Table 2 (MICRO 2021).",
+    select=select,
+    needs=(Need.TIMES, Need.COUNTERS),
+    options=(
+        TARGET,
+        Option("max_k", int, 20, "Most groups to try."),
+        Option("choice", str, "first", "Representative of a group: first, centre or random."),
+        Option("variance", float, 0.9995, "Share that the principal components keep."),
+        Option("detailed", int, None, "Kernels that are profiled in detail [all]."),
+        Option("classifier", str, "sgd", "What maps the other kernels: sgd, gnb or mlp."),
+    ),
+    bound="target",
+)

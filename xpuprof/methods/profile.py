@@ -17,6 +17,7 @@ import pandas as pd
 from scipy import sparse
 
 from xpuprof.errors import InputError
+from xpuprof.methods.declaration import Need
 from xpuprof.selection.selection import NO_KERNELS, Marker, Representative
 from xpuprof.trace.tables import Process
 
@@ -29,19 +30,6 @@ COLUMNS = ("kernel", "call")
 """What the slice table must have; see `trace.tables.Process.slices` for the others."""
 GRID = ("gx", "gy", "gz")
 BLOCK = ("lx", "ly", "lz")
-
-INSTRUCTIONS_HELP = (
-    "instruction counts: record the program with `xpuprof profile`, or import an Nsight Compute or "
-    "nvprof CSV that has them"
-)
-VECTORS_HELP = (
-    "basic-block vectors: record the program with `xpuprof profile`, or import a SimPoint .bb file "
-    "or a run of the reference implementation"
-)
-TIMES_HELP = (
-    "slice times: run `xpuprof time`, or import an Nsight Systems, Kineto, nvprof or Nsight "
-    "Compute profile"
-)
 
 
 class NeedsError(InputError):
@@ -98,7 +86,7 @@ class SliceProfile:
     def require_times(self, method: str) -> F64:
         """Slice times in seconds; NeedsError when the profile has none."""
         if self.times is None:
-            raise NeedsError(f"{method} needs {TIMES_HELP}")
+            raise NeedsError(f"{method} needs {Need.TIMES.value}")
         return self.times
 
     def require_instructions(self, method: str) -> F64:
@@ -111,14 +99,14 @@ class SliceProfile:
             counts = self.slices["gpu_instructions"].to_numpy(np.float64)
             if counts.any():
                 return counts
-        raise NeedsError(f"{method} needs {INSTRUCTIONS_HELP}")
+        raise NeedsError(f"{method} needs {Need.INSTRUCTIONS.value}")
 
     def require_gpu_vectors(self, method: str) -> sparse.csr_matrix:
         """Instruction-weighted device block vectors, slices x blocks; NeedsError without them."""
         self.require_every_launch(method)
         matrix = self.gpu_vectors() if self.gpu_vectors else None
         if matrix is None or not matrix.nnz:
-            raise NeedsError(f"{method} needs device {VECTORS_HELP}")
+            raise NeedsError(f"{method} needs device {Need.VECTORS.value}")
         return matrix
 
     def require_every_launch(self, method: str) -> None:
@@ -126,7 +114,7 @@ class SliceProfile:
         if "left_out" in self.slices and (number := int(self.slices["left_out"].sum())):
             raise NeedsError(
                 f"{method} needs counts of every launch, and --kernels left {number} out: record "
-                "the program without it, or take xpu-point or a method by times"
+                "the program without it, or take a method that clusters vectors or one by times"
             )
 
     def checked(self, metric: str) -> F64:

@@ -8,6 +8,7 @@ import numpy as np
 from xpuprof.errors import InputError
 from xpuprof.estimation import stratified
 from xpuprof.estimation.stratified import Strata
+from xpuprof.methods.declaration import CONFIDENCE, Method, Option
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.selection import Selection
 
@@ -46,3 +47,16 @@ def select(
         basis=BASIS,
         confidence=confidence,
     )
+
+
+METHOD = Method(
+    name="random",
+    help="Slices drawn uniformly, the baseline of the others.",
+    select=select,
+    options=(
+        Option("fraction", float, 0.01, "Share of the slices, at least 30 of them."),
+        Option("n", int, None, "How many slices, in place of a share."),
+        CONFIDENCE,
+    ),
+    by_times=True,
+)

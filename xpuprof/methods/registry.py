@@ -1,122 +1,208 @@
-"""The methods by name. A method's module is imported when the method is used."""
+"""The methods by name: every file of this package that ends in a declaration, and what other
+packages register under the entry point `xpuprof.methods`."""
 
 from __future__ import annotations
 
+import ast
+import builtins
 import importlib
-import importlib.util
-import inspect
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xpuprof.errors import UsageError
-from xpuprof.selection.selection import Selection
+from xpuprof.methods import declaration
+from xpuprof.methods.declaration import Method, Need, Option
 
 if TYPE_CHECKING:
+    from xpuprof.selection.selection import Selection
     from xpuprof.trace.tables import Process
 
-DEFAULT = "xpu-point"
-
-_BY_VECTORS = {"xpu-point": "xpu_point", "gpu-point": "gpu_point"}
-"""Methods that cluster a recorded process's block vectors."""
-
-_BY_PROFILE = {
-    "pka": "pka",
-    "sieve": "sieve",
-    "photon": "photon",
-    "tbpoint": "tbpoint",
-    "stem-root": "stem_root",
-    "allegro": "allegro",
-    "xpu-stem": "xpu_stem",
-    "random": "random_",
-    "first-n": "first_n",
-}
-"""Methods that read a `SliceProfile`, recorded or imported."""
+GROUP = "xpuprof.methods"
+MARK = "\nMETHOD = "
 
 
-def names() -> list[str]:
-    """Every method of this installation."""
-    return [name for name in (*_BY_VECTORS, *_BY_PROFILE) if _present(name)]
+@dataclass(frozen=True)
+class _Imported:
+    """A function of a method's file, which is imported when the function is called."""
+
+    module: str
+    name: str
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return getattr(importlib.import_module(self.module), self.name)(*args, **options)
 
 
-def select(method: str, process: Process, *, seed: int, **options: Any) -> Selection:
-    """Select representatives of a recorded process by `method`.
+class _Names(dict[str, Any]):
+    """What a declaration may name: the words of `declaration`, builtins, its file's functions."""
+
+    def __init__(self, module: str) -> None:
+        super().__init__(vars(declaration))
+        self._module = module
+
+    def __missing__(self, name: str) -> Any:
+        if hasattr(builtins, name):
+            raise KeyError(name)
+        return _Imported(self._module, name)
+
+
+@cache
+def built_in() -> dict[str, Method]:
+    """The methods of this package, the default one first.
+
+    Their files are read, not imported: algorithms need numpy and scipy, whose import would make up
+    most of a help text's time.
+    """
+    found: list[Method] = []
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        if MARK in source:
+            stated = ast.parse(source[source.rindex(MARK) + len(MARK) :].strip(), mode="eval")
+            names = _Names(f"{__package__}.{path.stem}")
+            found.append(eval(compile(stated, str(path), "eval"), {}, names))
+    found.sort(key=lambda method: (not method.default, method.name))
+    return {method.name: method for method in found}
+
+
+@cache
+def _registered() -> dict[str, metadata.EntryPoint]:
+    """What other packages register; imported when the method is used."""
+    return {entry.name: entry for entry in metadata.entry_points(group=GROUP)}
+
+
+def select(name: str, process: Process, *, seed: int, **options: Any) -> Selection:
+    """Select representatives of a recorded process by the method `name`.
 
     `options` are the method's own; `times` (float64[slices] or float64[repeats, slices], seconds)
     serves them all. Raises UsageError for an unknown method or option, InputError (NeedsError) when
     the method needs what the recording lacks.
     """
-    function = function_of(method)
-    if method in _BY_VECTORS:
-        chosen: Selection = function(process, seed=seed, **options)
-        return chosen
+    method = find(name)
+    if method.clusters:
+        return method.select(process, seed=seed, **options)
     from xpuprof.estimation.typical_times import typical_times
     from xpuprof.methods.profile import from_process
 
     times = options.pop("times", None)
     mean = None if times is None else typical_times(times)
-    check_options(method, function, options)
-    selected: Selection = function(from_process(process, mean), seed=seed, **options)
-    return selected
+    check_options(method, options)
+    return method.select(from_process(process, mean), seed=seed, **options)
 
 
-def function_of(method: str) -> Any:
-    """The method's `select`; its first argument is a Process for xpu-point and gpu-point, else a
-    SliceProfile. Raises UsageError for a name that is not known."""
-    module = _BY_VECTORS.get(method) or _BY_PROFILE.get(method)
-    if module is None or not _present(method):
-        raise UsageError(f"no method {method!r}; choose one of: {', '.join(names())}")
-    return importlib.import_module(f"xpuprof.methods.{module}").select
+def registered() -> dict[str, str]:
+    """Methods of other packages, and the packages."""
+    return {
+        name: _package(entry) for name, entry in _registered().items() if name not in built_in()
+    }
 
 
-def takes_process(method: str) -> bool:
-    """Whether the method clusters a recorded process's vectors (else it reads a SliceProfile)."""
-    return method in _BY_VECTORS
+def names() -> list[str]:
+    """Every method of this installation, the default one first."""
+    return [*built_in(), *registered()]
 
 
-_BOUNDS = {
-    "xpu-stem": "epsilon",
-    "stem-root": "epsilon",
-    "allegro": "epsilon",
-    "pka": "target",
-    "tbpoint": "target",
-}
-"""Which of a method's own options `--target-error` sets."""
+def default() -> str:
+    """The method that is taken when none is named."""
+    return next(iter(built_in()))
 
 
-def by_command_line(method: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of `select` that were given, by the names that the method has for them.
-
-    Raises UsageError for one that the method does not have, or an unknown method.
-    """
-    function_of(method)
-    if takes_process(method):
-        if method == "gpu-point" and "cpu_weight" in given:
-            raise UsageError("--cpu-weight is for xpu-point: gpu-point clusters the GPU part alone")
-        return dict(given)
-    own = {"target_error": _BOUNDS[method]} if method in _BOUNDS else {}
-    for name in given:
-        if name not in own:
-            spelled = {"k": "-k", "ends": "--ends/--no-ends"}.get(
-                name, f"--{name.replace('_', '-')}"
-            )
-            also = "--target-error and " if own else ""
-            raise UsageError(
-                f"{spelled} is for {' and '.join(_BY_VECTORS)}; {method} takes {also}--seed"
-            )
-    return {own[name]: value for name, value in given.items()}
-
-
-def _present(method: str) -> bool:
-    module = _BY_VECTORS.get(method) or _BY_PROFILE[method]
-    return importlib.util.find_spec(f"xpuprof.methods.{module}") is not None
+def find(name: str) -> Method:
+    """The declaration of a method. Raises UsageError for a name that is not known, or what another
+    package registered under it and is no method."""
+    if name in built_in():
+        return built_in()[name]
+    if name not in _registered():
+        raise UsageError(f"no method {name!r}; choose one of: {', '.join(names())}")
+    entry = _registered()[name]
+    try:
+        found = entry.load()
+    except Exception as error:  # whatever the other package raises is its method's refusal
+        raise UsageError(
+            f"the method {name} of {_package(entry)} cannot be loaded ({error}); update or remove "
+            "that package"
+        ) from error
+    if not isinstance(found, Method):
+        raise UsageError(
+            f"{entry.value} of {_package(entry)} is no xpuprof Method; update or remove that "
+            "package"
+        )
+    return found
 
 
-def check_options(method: str, function: Any, options: dict[str, Any]) -> None:
+def _package(entry: metadata.EntryPoint) -> str:
+    return entry.dist.name if entry.dist else entry.module
+
+
+def chooses_by_times(name: str) -> bool:
+    """Whether the method chooses by measured times, or by chance; not for an unknown one."""
+    return name in names() and find(name).by_times
+
+
+def by_measured_times() -> list[str]:
+    """Names of this package's methods that choose by measured times and have an error bound."""
+    return [
+        method.name
+        for method in built_in().values()
+        if method.by_times and method.bound and Need.TIMES in method.needs
+    ]
+
+
+def flagged_options() -> list[Option]:
+    """Options of this package's methods with a spelling of their own on the command line."""
+    every = [option for method in built_in().values() for option in method.options]
+    return list({option.name: option for option in every if option.flags}.values())
+
+
+def check_options(method: Method, options: Mapping[str, Any]) -> None:
     """Raises UsageError for an option that the method does not have."""
-    parameters = list(inspect.signature(function).parameters)
-    known = [name for name in parameters if name not in ("profile", "seed")]
+    known = [option.name for option in method.options]
     for name in options:
         if name not in known:
             raise UsageError(
-                f"{method} has no option {name!r}; it has: {', '.join(known) or 'none'}"
+                f"{method.name} has no option {name!r}; it has: {', '.join(known) or 'none'}"
             )
+
+
+def from_command_line(
+    method: Method, flagged: Mapping[str, Any], named: Mapping[str, str]
+) -> dict[str, Any]:
+    """The method's options from those with a flag of their own and from `--set NAME=VALUE`.
+
+    Raises UsageError for one that the method does not have, or that is given twice.
+    """
+    options: dict[str, Any] = {}
+    for name, value in flagged.items():
+        if name == "target_error" and method.bound:
+            options[method.bound] = value
+        elif (own := method.option(name)) is not None and own.flags:
+            options[name] = value
+        else:
+            raise UsageError(_refusal(method, name))
+    check_options(method, named)
+    for name, text in named.items():
+        own = method.option(name)
+        assert own is not None
+        if name in options:
+            raise UsageError(f"{name} is given twice; give it once")
+        options[name] = own.parse(text)
+    return options
+
+
+def _refusal(method: Method, name: str) -> str:
+    flag = next(option.flags[0] for option in flagged_options() if option.name == name)
+    takers = [
+        other.name
+        for other in built_in().values()
+        if ((own := other.option(name)) and own.flags) or (name == "target_error" and other.bound)
+    ]
+    takes = [option.flags[0] for option in method.options if option.flags]
+    takes += ["--target-error"] if method.bound and "--target-error" not in takes else []
+    takes += ["--set"] if method.options else []
+    return f"{flag} is for {_list(takers)}; {method.name} takes {_list([*takes, '--seed'])}"
+
+
+def _list(names: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

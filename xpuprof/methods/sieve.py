@@ -15,6 +15,7 @@ from scipy.ndimage import gaussian_filter1d
 from xpuprof.clustering.one_dimension import Sorted, compress, two_means
 from xpuprof.errors import InputError
 from xpuprof.methods import one_each
+from xpuprof.methods.declaration import Method, Need, Option
 from xpuprof.methods.profile import BLOCK, SliceProfile
 from xpuprof.selection.selection import Selection
 
@@ -142,3 +143,12 @@ def _cta_sizes(profile: SliceProfile) -> I64:
         if column in profile.slices:
             size *= np.maximum(profile.slices[column].to_numpy(np.int64), 1)
     return size
+
+
+METHOD = Method(
+    name="sieve",
+    help="Strata of equal kernels with similar instruction counts (ISPASS 2023).",
+    select=select,
+    needs=(Need.INSTRUCTIONS,),
+    options=(Option("theta", float, 0.4, "Coefficient of variation that a stratum stays below."),),
+)

@@ -16,6 +16,7 @@ from xpuprof.clustering.one_dimension import Sorted, compress, k_means
 from xpuprof.errors import InputError
 from xpuprof.estimation import stratified
 from xpuprof.estimation.stratified import Strata, joint_sizes, single_size
+from xpuprof.methods.declaration import CONFIDENCE, EPSILON, Method, Need, Option
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.selection import Selection
 
@@ -126,3 +127,19 @@ def split_groups(
         at += count
     start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     return Strata(order, start, np.array(means), np.array(sigmas)), np.array(wanted)
+
+
+METHOD = Method(
+    name="stem-root",
+    help="Hierarchical clusters of kernel times with a statistical error bound (MICRO 2025).",
+    select=select,
+    needs=(Need.TIMES,),
+    options=(
+        EPSILON,
+        CONFIDENCE,
+        Option("k", int, 2, "Clusters of one split."),
+        Option("sizes", str, "split", "Sample sizes: split (the authors') or joint (fewest)."),
+    ),
+    bound="epsilon",
+    by_times=True,
+)

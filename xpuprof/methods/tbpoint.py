@@ -15,6 +15,7 @@ import numpy.typing as npt
 from scipy.cluster.hierarchy import fcluster, linkage
 
 from xpuprof.methods import one_each
+from xpuprof.methods.declaration import TARGET, Method, Need
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.selection import Selection
 
@@ -126,3 +127,13 @@ def _nearest(labels: I64, points: F64) -> I64:
     distance = ((points - mean[labels]) ** 2).sum(axis=1)
     order = np.lexsort((np.arange(len(labels)), distance, labels))
     return order[np.flatnonzero(np.diff(labels[order], prepend=-1))]
+
+
+METHOD = Method(
+    name="tbpoint",
+    help="Hierarchical clusters of launches by their instruction counts (IPDPS 2014).",
+    select=select,
+    needs=(Need.TIMES, Need.INSTRUCTIONS),
+    options=(TARGET,),
+    bound="target",
+)

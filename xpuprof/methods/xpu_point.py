@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof.clustering.cluster import Choice, Known, Options, choose, parameters, with_options
+from xpuprof.methods.declaration import CLUSTERING, CPU_WEIGHT, Method, Need
 from xpuprof.selection.selection import Marker, Representative, Selection
 from xpuprof.signature import matrix
 
@@ -110,3 +111,16 @@ def representatives(
         )
         for i, row in enumerate(picks.slice.tolist())
     )
+
+
+METHOD = Method(
+    name="xpu-point",
+    help="Clusters of CPU and device block vectors, each represented by its slices nearest to the "
+    "centroid.",
+    select=select,
+    needs=(Need.VECTORS,),
+    options=(*CLUSTERING, CPU_WEIGHT),
+    bound="target_error",
+    clusters=True,
+    default=True,
+)

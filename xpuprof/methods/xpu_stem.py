@@ -30,6 +30,7 @@ import numpy.typing as npt
 from xpuprof.clustering.one_dimension import Sorted, two_means
 from xpuprof.errors import InputError
 from xpuprof.estimation import stratified
+from xpuprof.methods.declaration import CONFIDENCE, EPSILON, Method, Need, Option
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.selection import Selection
 
@@ -405,3 +406,18 @@ def _search(strata: Callable[[float], list[Leaf]], root: Node, limit: float) -> 
 
 def _time(parts: list[Leaf]) -> float:
     return sum(part.size * part.node.mean for part in parts)
+
+
+METHOD = Method(
+    name="xpu-stem",
+    help="The least measured time for an error bound, over strata of all slices at once.",
+    select=select,
+    needs=(Need.TIMES,),
+    options=(
+        EPSILON,
+        CONFIDENCE,
+        Option("rho", float, 0.03, "Variation of one group's times against the others'."),
+    ),
+    bound="epsilon",
+    by_times=True,
+)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof.errors import TraceError
+from xpuprof.methods.registry import by_measured_times, chooses_by_times
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.processes import job_of
 from xpuprof.trace.slice_times import slice_times
@@ -18,8 +19,6 @@ F64 = npt.NDArray[np.float64]
 LARGE = 0.1
 """Share of the time (as `phase_share`) from which on phases are worth a sentence: below it they
 change a projection by less than clusters differ among themselves."""
-BY_TIMES = ("stem-root", "xpu-stem", "allegro", "random")
-"""Methods that choose by measured times, or by chance: their intervals know of every phase."""
 
 
 def unseen_phases(
@@ -27,7 +26,7 @@ def unseen_phases(
 ) -> list[str]:
     """A sentence with the remedy, where clusters of device vectors alone stand for slices of which
     CPU phases are a large share; none otherwise. `profiled`: the processes of the profile."""
-    if selection.method in BY_TIMES or any(process.cpu is not None for process in profiled):
+    if chooses_by_times(selection.method) or any(process.cpu is not None for process in profiled):
         return []
     if len(selection.representatives) == selection.slices:
         return []  # every slice stands for itself
@@ -38,7 +37,7 @@ def unseen_phases(
         f"{share:.0%} of the time between the end of the first kernel and that of the last are "
         "phases on the CPU between kernels, and without CPU vectors nothing tells the slices that "
         "have them from those that do not: profile with a CPU engine (--cpu auto), or choose by "
-        "measured times (select --method xpu-stem)"
+        f"measured times (select --method with one of {', '.join(by_measured_times())})"
     ]
 
 

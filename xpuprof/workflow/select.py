@@ -18,7 +18,7 @@ from xpuprof.estimation.typical_times import typical_times
 from xpuprof.methods import job as joint
 from xpuprof.methods import xpu_point
 from xpuprof.methods.profile import from_processes
-from xpuprof.methods.registry import check_options, function_of, select, takes_process
+from xpuprof.methods.registry import check_options, find, select
 from xpuprof.selection import parts
 from xpuprof.selection.identity import program_identity
 from xpuprof.selection.selection import Selection
@@ -96,7 +96,7 @@ def select_over(
     """One selection over all processes of a job; clusters are shared between them."""
     if not job.several:
         return _select_one(job.processes[0], method, seed, times, options)
-    if takes_process(method):
+    if find(method).clusters:
         of_plan = {n: v for n, v in options.items() if n in xpu_point.SIGNATURE_OPTIONS}
         if method == "gpu-point":
             of_plan["cpu_weight"] = 0.0
@@ -108,12 +108,11 @@ def select_over(
             method=method,
             known=_known(times),
         )
-    function = function_of(method)
-    check_options(method, function, options)
+    found = find(method)
+    check_options(found, options)
     typical = None if times is None else typical_times(times)
     profile = from_processes(job.slices, job.processes, typical)
-    chosen: Selection = function(profile, seed=seed, **options)
-    return chosen
+    return found.select(profile, seed=seed, **options)
 
 
 def _select_one(
@@ -347,7 +346,7 @@ def _stability(
     known: Known | None,
     options: dict[str, Any],
 ) -> list[Stability]:
-    if not takes_process(method):
+    if not find(method).clusters:
         raise UsageError(f"--stability is for clustering methods; {method} draws its samples")
     make, settings = xpu_point.prepare(processes, method, options)
     return [

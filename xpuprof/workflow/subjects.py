@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,18 +10,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from xpuprof.errors import UsageError
 from xpuprof.estimation.typical_times import typical_times
-from xpuprof.methods import simpoint
+from xpuprof.methods import registry, simpoint
+from xpuprof.methods.declaration import Need
 from xpuprof.methods.profile import (
-    VECTORS_HELP,
     NeedsError,
     SliceProfile,
     Vectors,
     from_process,
     from_processes,
 )
-from xpuprof.methods.registry import function_of, takes_process
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.imported import VECTORS, ImportedSlices
 from xpuprof.trace.processes import Job, keys_of_table
@@ -93,11 +90,7 @@ def imported_times(path: Path) -> tuple[str, F64 | None]:
 
 def select_imported(run: Run, method: str, *, seed: int, **options: Any) -> Selection:
     """Select from an imported run. Raises UsageError for options that the method does not have."""
-    if not takes_process(method):
-        known = [n for n in inspect.signature(function_of(method)).parameters if n != "profile"]
-        unknown = [name for name in options if name not in known]
-        if unknown:
-            raise UsageError(f"{method} has no option {unknown[0]!r}; it has: {', '.join(known)}")
+    registry.check_options(registry.find(method), options)
     subject = Subject(run.path, imported_profile(run.path))
     chosen = apply(subject, method, seed=seed, **options)
     keys = keys_of_table(subject.profile.slices)
@@ -113,11 +106,10 @@ def apply(subject: Subject, method: str, *, seed: int, **options: Any) -> Select
     Options that the method does not have are left out, so that one set can serve several methods.
     Raises NeedsError with the reason when the profile lacks what the method needs.
     """
-    function = function_of(method)
-    if not takes_process(method):
-        known = inspect.signature(function).parameters
-        own = {name: value for name, value in options.items() if name in known}
-        return function(subject.profile, seed=seed, **own)  # type: ignore[no-any-return]
+    found = registry.find(method)
+    if not found.clusters:
+        own = {option: value for option, value in options.items() if found.option(option)}
+        return found.select(subject.profile, seed=seed, **own)
     if subject.job is None:
         return _by_imported_vectors(subject.profile, method, seed)
     # How many runs there were decides, too, how representatives are picked.
@@ -130,7 +122,7 @@ def _by_imported_vectors(profile: SliceProfile, method: str, seed: int) -> Selec
     parts = [profile.gpu_vectors] if method == "gpu-point" else _both(profile)
     matrices = [matrix for part in parts if part and (matrix := part()) is not None]
     if not matrices:
-        raise NeedsError(f"{method} needs {VECTORS_HELP}")
+        raise NeedsError(f"{method} needs {Need.VECTORS.value}")
     # Each side by itself adds up to one, as XPU-Point scales its parts (section IV).
     matrix = sparse.hstack([m / max(float(m.sum()), 1.0) for m in matrices]).tocsr()
     chosen, _ = simpoint.select(

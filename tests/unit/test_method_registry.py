@@ -1,0 +1,157 @@
+"""What methods declare, and methods of other packages."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.support import traces
+from xpuprof.errors import UsageError
+from xpuprof.methods import registry
+from xpuprof.methods.declaration import Need
+from xpuprof.methods.profile import NeedsError, SliceProfile
+from xpuprof.selection.file import read_selection
+from xpuprof.trace.run import create_run
+
+MODULES = {
+    name: importlib.import_module(method.select.module)  # type: ignore[attr-defined]
+    for name, method in registry.built_in().items()
+}
+
+
+@pytest.mark.parametrize("name", registry.built_in())
+def test_a_declaration_read_is_the_declaration_imported(name: str) -> None:
+    """The registry reads declarations without importing their files; both say the same."""
+    read, imported = registry.built_in()[name], MODULES[name].METHOD
+    same = [f for f in vars(read) if f != "select" and getattr(read, f) == getattr(imported, f)]
+    assert len(same) == len(vars(read)) - 1
+    assert MODULES[name].select is imported.select
+    assert imported.help.endswith(".") and imported.help.count(". ") == 0
+
+
+@pytest.mark.parametrize("name", [n for n, m in registry.built_in().items() if not m.clusters])
+def test_declared_options_are_the_functions(name: str) -> None:
+    """Every declared option is a keyword of the function, with the declared default."""
+    method = MODULES[name].METHOD
+    keywords = inspect.signature(method.select).parameters
+    for option in method.options:
+        assert keywords[option.name].default == option.default
+
+
+@pytest.mark.parametrize("name", [n for n, m in registry.built_in().items() if m.needs])
+def test_declared_needs_are_true(name: str) -> None:
+    """On a profile of names alone a method refuses, and names one of the needs it declares."""
+    bare = SliceProfile(pd.DataFrame({"kernel": ["a", "b"] * 20, "call": np.arange(40)}))
+    method = registry.find(name)
+    if method.clusters:
+        pytest.skip("reads processes")
+    if method.needs == (Need.TIMES, Need.COUNTERS):
+        bare = SliceProfile(bare.slices, np.ones(40))
+    with pytest.raises(NeedsError, match=f"{name} needs ") as refused:
+        method.select(bare, seed=1)
+    assert any(str(need).split()[-1] in str(refused.value) for need in method.needs)
+
+
+PLUGIN = """
+import numpy as np
+from xpuprof.methods.declaration import Method, Option
+from xpuprof.selection.selection import Selection
+
+def select(profile, *, seed, every=10):
+    rows = np.arange(0, len(profile), every)
+    ones = np.ones(len(rows))
+    clusters = np.zeros(len(rows), dtype=np.int64)
+    return Selection("every-nth", {"every": every}, seed,
+                     profile.representatives(rows, clusters, ones * every, ones / len(rows)),
+                     np.zeros(len(profile), dtype=np.int32), summary=profile.summary())
+
+METHOD = Method("every-nth", "Every nth slice.", select,
+                options=(Option("every", int, 10, "Distance of two slices."),))
+"""
+
+
+def install(folder: Path, module: str, source: str, entry: str) -> None:
+    """A distribution as an installer leaves it."""
+    (folder / f"{module}.py").write_text(source)
+    info = folder / f"{module}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[xpuprof.methods]\n{entry}\n")
+
+
+def recorded(path: Path) -> Path:
+    """The made-up program, profiled."""
+    writer = create_run(path, argv=["./app"])
+    traces.add_execution(writer, "profile", "profile", traces.events(), traces.cpu())
+    writer.finish("complete", "")
+    return path
+
+
+def call(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """The command line with the distributions of `folder`."""
+    path = os.pathsep.join(map(str, (folder, Path(__file__).parents[2])))
+    return subprocess.run(
+        [sys.executable, "-m", "xpuprof", *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": path}, text=True, capture_output=True, timeout=60,
+    )  # fmt: skip
+
+
+def test_a_method_of_another_package(tmp_path: Path) -> None:
+    """GIVEN a distribution that registers a method WHEN it is named THEN the command line selects
+    by it, takes its declared options, and refuses others in a sentence."""
+    install(tmp_path, "others", PLUGIN, "every-nth = others:METHOD")
+    run = recorded(tmp_path / "R")
+    assert "every-nth" in call(tmp_path, "select", "--help").stdout
+    done = call(tmp_path, "select", run, "--method", "every-nth", "--set", "every=2")
+    assert done.returncode == 0, done.stderr
+    chosen = read_selection(run / "selection.json")
+    assert chosen.method == "every-nth" and chosen.parameters == {"every": 2}
+    assert [r.slice for r in chosen.representatives] == list(range(0, chosen.slices, 2))
+    refused = call(tmp_path, "select", run, "--method", "every-nth", "--set", "all=2")
+    assert refused.returncode == 2 and "has no option 'all'; it has: every" in refused.stderr
+
+
+def test_a_broken_method_of_another_package_is_named(tmp_path: Path) -> None:
+    """The message says which package to mend."""
+    install(tmp_path, "broken", "raise OSError('no library')", "magic = broken:METHOD")
+    run = recorded(tmp_path / "R")
+    refused = call(tmp_path, "select", run, "--method", "magic")
+    assert refused.returncode == 2 and "of broken cannot be loaded" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_options_of_the_command_line() -> None:
+    """--target-error is the method's own bound; --set takes any option, once, of its type."""
+    stem, ours = registry.find("stem-root"), registry.find(registry.default())
+    assert registry.from_command_line(stem, {"target_error": 0.02}, {"k": "3"}) == {
+        "epsilon": 0.02, "k": 3,
+    }  # fmt: skip
+    assert registry.from_command_line(ours, {}, {"ends": "off"}) == {"ends": False}
+    for flagged, named, said in (
+        ({"k": 3}, {}, "-k is for xpu-point and gpu-point; stem-root takes --target-error"),
+        ({"target_error": 0.1}, {"epsilon": "0.2"}, "given twice"),
+        ({}, {"dim": "3"}, "has no option 'dim'"),
+        ({}, {"k": "two"}, "whole number"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            registry.from_command_line(stem, flagged, named)
+
+
+@pytest.mark.parametrize("arguments", [("--help",)])
+def test_help_imports_nothing_heavy(arguments: tuple[str, ...]) -> None:
+    """Help comes at once: no numpy, scipy, pandas or scikit-learn."""
+    code = (
+        "import sys\nfrom xpuprof.cli import cli\n"
+        f"cli.main({list(arguments)!r}, standalone_mode=False)\n"
+        "print(sorted({'numpy', 'scipy', 'pandas', 'sklearn'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, timeout=60)
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr

@@ -1,0 +1,185 @@
+"""What a sampling method declares. Imports nothing heavy, as help texts are built from it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from xpuprof.errors import UsageError
+
+if TYPE_CHECKING:
+    from xpuprof.selection.selection import Selection
+
+
+class Need(enum.Enum):
+    """What a method must know of the slices; the value says where it comes from."""
+
+    VECTORS = (
+        "basic-block vectors: record the program with `xpuprof profile`, or import a SimPoint .bb "
+        "file or a run of the reference implementation"
+    )
+    INSTRUCTIONS = (
+        "instruction counts: record the program with `xpuprof profile`, or import an Nsight "
+        "Compute or nvprof CSV that has them"
+    )
+    TIMES = (
+        "slice times: run `xpuprof time`, or import an Nsight Systems, Kineto, nvprof or Nsight "
+        "Compute profile"
+    )
+    COUNTERS = "hardware counters: import an Nsight Compute or nvprof CSV that has them"
+
+    def __str__(self) -> str:
+        return self.value.partition(":")[0]
+
+
+def on_or_off(text: str) -> bool:
+    """A switch as `--set` takes it."""
+    return {"on": True, "off": False}[text]
+
+
+def count_or_auto(text: str) -> int | None:
+    """A number, None for `auto`."""
+    if text != "auto" and not text.isdigit():
+        raise UsageError(f"--per-cluster takes a number or auto, not {text!r}")
+    return None if text == "auto" else int(text)
+
+
+@dataclass(frozen=True)
+class Option:
+    """A keyword of a method's function. `flags`: its own spellings on the command line; an option
+    without any is given with --set NAME=VALUE."""
+
+    name: str
+    type: Callable[[str], object]
+    default: object
+    help: str
+    flags: tuple[str, ...] = ()
+    metavar: str | None = None
+
+    def parse(self, text: str) -> object:
+        """The value of `--set name=text`. Raises UsageError for a text of another type."""
+        try:
+            return self.type(text)
+        except (KeyError, ValueError):
+            kinds = {int: "a whole number", float: "a number", on_or_off: "on or off"}
+            raise UsageError(f"{self.name} takes {kinds[self.type]}, not {text!r}") from None
+
+
+@dataclass(frozen=True)
+class Method:
+    """A sampling method; its file ends in `METHOD = Method(...)`.
+
+    `select` takes a `SliceProfile`, `seed` and the `options` as keywords, and gives a `Selection`.
+    """
+
+    name: str
+    help: str
+    """One sentence."""
+    select: Callable[..., Selection]
+    needs: tuple[Need, ...] = ()
+    options: tuple[Option, ...] = ()
+    bound: str = ""
+    """The option that bounds the error, which --target-error sets; empty without one."""
+    by_times: bool = False
+    """Chooses by measured times or by chance, so its interval covers phases that vectors miss."""
+    clusters: bool = False
+    """Clusters block vectors, which may lie in several runs and on several workers."""
+    default: bool = False
+
+    def option(self, name: str) -> Option | None:
+        """The option of that name."""
+        return next((option for option in self.options if option.name == name), None)
+
+
+EPSILON = Option("epsilon", float, 0.05, "Error bound, a fraction.")
+CONFIDENCE = Option("confidence", float, 0.95, "Confidence of bound and interval.")
+TARGET = Option("target", float, 0.05, "Profiled error to stay below, a fraction.")
+
+CPU_WEIGHT = Option(
+    "cpu_weight", float, 0.5, "Weight of the CPU part, 0 to 1 [default: 0.5].", ("--cpu-weight",)
+)
+CLUSTERING = (
+    Option("maxk", int, 20, "Most clusters to try [default: 20].", ("--maxk", "--maxK", "-maxK")),
+    Option(
+        "k",
+        int,
+        None,
+        "This many clusters, start and exit included, if the slices differ enough; no BIC rule.",
+        ("-k",),
+    ),
+    Option(
+        "dim",
+        int,
+        64,
+        "Dimensions to project to [default: 64 a part; .bb: 15].",
+        ("--dim", "-dim"),
+    ),
+    Option(
+        "per_cluster",
+        count_or_auto,
+        None,
+        "Representatives a cluster [auto; .bb: 1].",
+        ("--per-cluster",),
+        "N|auto",
+    ),
+    Option(
+        "coverage",
+        float,
+        1.0,
+        "Share of the run to stand for.",
+        ("--coverage", "--coveragePct", "-coveragePct"),
+    ),
+    Option(
+        "early", float, None, "Prefer early slices, this much farther off (0: ties).", ("--early",)
+    ),
+    Option("warp_buckets", int, 32, "Cells of the warp axis [default: 32].", ("--warp-buckets",)),
+    Option(
+        "memory_weight",
+        float,
+        None,
+        "Share of stack distances beside block vectors, 0 to 1 [0.25 in a run with --memory].",
+        ("--memory-weight",),
+        "W",
+    ),
+    Option("length_weight", float, 4.0, "Weight of a slice's length beside its mix."),
+    Option(
+        "target_error",
+        float,
+        None,
+        "Error to stay below, e.g. 0.02; needs times. May divide clusters.",
+        ("--target-error",),
+    ),
+    Option(
+        "budget",
+        float,
+        None,
+        "Representatives' time; needs times.",
+        ("--budget",),
+        "SECONDS",
+    ),
+    Option(
+        "bic_threshold",
+        float,
+        0.9,
+        "Of the BIC rule [0.9].",
+        ("--bic-threshold", "--bicThreshold", "-bicThreshold"),
+    ),
+    Option(
+        "restarts",
+        int,
+        None,
+        "Clusterings a k [by size].",
+        ("--restarts", "--numInitSeeds", "-numInitSeeds"),
+    ),
+    Option(
+        "ends",
+        on_or_off,
+        True,
+        "First and last slice stand for themselves [ends].",
+        ("--ends/--no-ends",),
+    ),
+)
+"""Options of every method that clusters block vectors: how they are projected, clustered and
+represented."""
