@@ -202,7 +202,7 @@ def test_the_timer_measures_the_same_window(marked: Path, tmp_path: Path, timer:
     assert (done.returncode, result["slices"]) == (EXIT_CODE, STEPS + 1)
     assert check_run(folder).violations == []
     execution = Run.open(folder).times[0]
-    assert 0.0 < result["seconds"][0] < execution.record["wall_s"]
+    assert 0.0 < result["seconds"][0] < execution.record.wall_s
 
 
 def test_run_and_validate_are_about_the_window(marked: Path, tmp_path: Path) -> None:

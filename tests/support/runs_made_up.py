@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from xpuprof.selection.selection import EXIT_KERNEL, Marker, Representative, Selection
+from xpuprof.selection.selection import Marker, Representative, Selection
+from xpuprof.trace.coordinates import EXIT_KERNEL
 from xpuprof.trace.sequence import launch_sequence
 from xpuprof.validation.timed import Timed
 

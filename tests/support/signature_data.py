@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from xpuprof.trace.records import ProcessMeta
 from xpuprof.trace.tables import Blocks, CpuVectors, GpuVectors, Process
 
 
@@ -52,7 +53,17 @@ def process_of(
     slices["gpu_instructions"] = _gpu_total(gpu_vectors, launches + 1)
     empty = pd.DataFrame()
     return Process(
-        "p", {}, table, slices, empty, cpu_vectors, gpu_vectors, empty, empty, empty, True
+        "p",
+        ProcessMeta(),
+        table,
+        slices,
+        empty,
+        cpu_vectors,
+        gpu_vectors,
+        empty,
+        empty,
+        empty,
+        True,
     )
 
 

@@ -22,6 +22,7 @@ from xpuprof.errors import InputError
 from xpuprof.formats.exporters import looppoint, pinpoints, zsim
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.elf import entry_offset, fini_offset, function_offsets, lowest_address
+from xpuprof.trace.records import ProcessMeta
 from xpuprof.trace.tables import Blocks, CpuVectors, Process
 
 SOURCE = """
@@ -72,7 +73,7 @@ def made_up(request: pytest.FixtureRequest, program: Path) -> MadeUp:
     run = made_up_run(launches)
     process = Process(
         name="h-1",
-        meta={},
+        meta=ProcessMeta(),
         launches=pd.DataFrame(),
         slices=run.slices,
         kernels=pd.DataFrame(),

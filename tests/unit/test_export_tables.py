@@ -37,7 +37,7 @@ def test_timed_run_is_opened_for_transfer(run: Path) -> None:
     timed = open_timed(run)
     assert timed.times.shape == (2, 4)
     execution = Run.open(run).times[0]
-    hz = execution.record["tsc_hz"]
+    hz = execution.record.tsc_hz
     assert timed.mean.sum() == pytest.approx((traces.END - traces.START) / hz)
 
 
@@ -84,7 +84,7 @@ def test_chrome_trace(run: Path, tmp_path: Path) -> None:
     times = slice_times(execution, main_process(execution))
     assert [e["dur"] for e in slices] == pytest.approx(times * 1e6, abs=0.002)
     queue = next(v for t, v in tracks.items() if named[t] == "queue 7")
-    hz = execution.record["tsc_hz"]
+    hz = execution.record.tsc_hz
     assert [e["dur"] for e in queue] == pytest.approx([100 / hz * 1e6] * 3, abs=0.001)
     assert [e["name"] for e in queue] == ["a", "b", "a"]
     assert sum(e["ph"] == "i" for e in document["traceEvents"]) == 3

@@ -12,6 +12,7 @@ from tests.support.signature_data import process_of
 from xpuprof.errors import TraceError
 from xpuprof.trace.processes import Key, job_of, labels_of, matched
 from xpuprof.trace.reader import tables
+from xpuprof.trace.records import ExecutionRecord, process_meta
 from xpuprof.trace.tables import Execution, Process
 
 
@@ -20,13 +21,13 @@ def process(kinds: list[int], name: str = "vm-1", **meta: str) -> Process:
     made = process_of(kinds) if kinds else tables("p", "time", True, None, None)
     stamps = made.launches.assign(tsc_run=0, tsc_complete=0, dev_end=0)
     copies = pd.DataFrame({"tsc_end": np.array([], np.int64)})
-    return replace(made, name=name, meta=meta, launches=stamps, copies=copies)
+    return replace(made, name=name, meta=process_meta(meta, name), launches=stamps, copies=copies)
 
 
 def execution(*processes: Process) -> Execution:
     """An execution of one second, of a clock of 1 kHz."""
-    record = {"tsc_start": 1000, "tsc_end": 2000, "tsc_hz": 1000.0}
-    return Execution("time-0", "time", record, list(processes))
+    record = ExecutionRecord("time-0", "time", tsc_start=1000, tsc_end=2000, tsc_hz=1000.0)
+    return Execution(record, list(processes))
 
 
 def key(digest: str, rank: int | None = None) -> Key:

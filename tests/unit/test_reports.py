@@ -113,7 +113,7 @@ def test_select_tells_measured_time_and_error(tmp_path: Path) -> None:
         assert word in done.stdout
     assert "validate" in done.stderr and "-- ./app 'a b'" in done.stderr
     result = json.loads(call("select", run, "--force", "--json").stdout)
-    hz = Run.open(run).times[0].record["tsc_hz"]
+    hz = Run.open(run).times[0].record.tsc_hz
     assert result["measured_s"] == pytest.approx((traces.END - traces.START) / hz)
     assert result["sampling_error"] == pytest.approx(
         abs(1 - result["projected_s"] / result["measured_s"])

@@ -10,7 +10,7 @@ from scipy import sparse
 from xpuprof.errors import InputError
 from xpuprof.methods import photon, pka, pkp, sieve, tbpoint
 from xpuprof.methods.profile import NeedsError, SliceProfile
-from xpuprof.selection.selection import EXIT_KERNEL
+from xpuprof.trace.coordinates import EXIT_KERNEL
 
 
 def projected(selection, times: np.ndarray) -> float:  # type: ignore[no-untyped-def]

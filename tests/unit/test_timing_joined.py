@@ -41,7 +41,7 @@ def test_folders_are_repeats_of_one_program(tmp_path: Path) -> None:
     first, second = timed(tmp_path / "a"), timed(tmp_path / "b", later=50_000)
     found = join(wanted(tmp_path / "p"), [first, second])
     assert found.times.shape == (2, 4) and len(found.runs) == 2
-    hz = found.runs[0].record["tsc_hz"]
+    hz = found.runs[0].record.tsc_hz
     assert found.times.sum(axis=1) * hz == pytest.approx([99_000, 149_000])
     assert found.doubts == ()
 
@@ -51,7 +51,7 @@ def test_ranks_are_found_by_their_number(tmp_path: Path) -> None:
     folders = [timed(tmp_path / "t1", 1, later=50_000), timed(tmp_path / "t0", 0)]
     found = join(wanted(tmp_path / "p", ranks=2), folders)
     assert found.times.shape == (1, 8)
-    ticks = found.times[0] * found.runs[0].record["tsc_hz"]
+    ticks = found.times[0] * found.runs[0].record.tsc_hz
     assert np.array([ticks[:4].sum(), ticks[4:].sum()]) == pytest.approx([99_000, 149_000])
 
 

@@ -87,7 +87,7 @@ def test_a_dead_supervisor_makes_the_run_partial(tmp_path: Path) -> None:
     run = Run.open(path)
     assert (run.status, run.reason) == ("partial", "its supervisor is gone")
     assert run.profile is not None
-    assert run.profile.record["status"] == "partial"
+    assert run.profile.record.status == "partial"
 
 
 def test_a_process_that_took_the_number_over_is_not_the_supervisor(tmp_path: Path) -> None:

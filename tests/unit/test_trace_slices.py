@@ -32,7 +32,7 @@ def timer_run(path: Path, rows: list[tuple[int, int, int]], **result: object) ->
 
 
 def ticks(execution: Execution) -> list[int]:
-    marks = boundaries(main_process(execution), traces.START, execution.record["tsc_end"])
+    marks = boundaries(main_process(execution), traces.START, execution.record.tsc_end)
     return [int(n) for n in np.diff(marks)]
 
 
@@ -68,7 +68,7 @@ def test_times_are_never_negative_and_add_up(
     times = slice_times(execution, main_process(execution))
     assert times.dtype == np.float64
     assert len(times) == len(rows) + 1
-    whole = (traces.END - traces.START) / execution.record["tsc_hz"]
+    whole = (traces.END - traces.START) / execution.record.tsc_hz
     assert times.sum() == pytest.approx(whole, rel=1e-12)
 
 
@@ -76,7 +76,7 @@ def test_a_run_that_was_killed_has_times_of_finished_slices(tmp_path: Path) -> N
     rows = [(2000, 0, 2500), (3000, 0, 3500)]
     execution = timer_run(tmp_path / "r", rows, status="partial", tsc_end=None)
     times = slice_times(execution, main_process(execution))
-    assert (times * execution.record["tsc_hz"]).round().tolist() == [1500, 1000]
+    assert (times * execution.record.tsc_hz).round().tolist() == [1500, 1000]
 
 
 def test_without_a_start_there_are_no_times(tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ from xpuprof.clustering.cluster import Options
 from xpuprof.errors import InputError
 from xpuprof.methods.job import Plan
 from xpuprof.trace.check import check_run
+from xpuprof.trace.coordinates import WINDOW_END_KERNEL
 from xpuprof.trace.run import Run, create_run
 from xpuprof.trace.slice_times import slice_times
 from xpuprof.trace.tables import Process
-from xpuprof.trace.window import WINDOW_END
 from xpuprof.workflow.select import select_run, select_runs
 
 S = traces.START
@@ -72,7 +72,7 @@ def process_of(run: Run) -> Process:
 
 def ticks(run: Run) -> list[int]:
     assert run.profile is not None
-    times = slice_times(run.profile, process_of(run)) * run.profile.record["tsc_hz"]
+    times = slice_times(run.profile, process_of(run)) * run.profile.record.tsc_hz
     return np.round(times).astype(int).tolist()
 
 
@@ -125,7 +125,7 @@ def test_window_by_marker(tmp_path: Path) -> None:
     run = write(tmp_path / "run", events("@m", windows, {1, 2, 3}), cpu({1, 2, 3, 4}))
     process = process_of(run)
     assert process.slices["slice"].tolist() == [1, 2, 3, 4]
-    assert process.slices["kernel"].tolist() == ["b", "a", "b", WINDOW_END]
+    assert process.slices["kernel"].tolist() == ["b", "a", "b", WINDOW_END_KERNEL]
     assert process.slices["call"].tolist() == [1, 2, 2, 1]
     assert process.slices["gx"].tolist() == [64, 64, 64, 0]
     assert process.gpu is not None and process.gpu.launch_grid.tolist() == [1, 0, 1, -1]
@@ -143,7 +143,7 @@ def test_kernels_that_outlast_their_window(tmp_path: Path) -> None:
         2: [w(2, False, S + 2_050, "m")],
     }
     run = write(tmp_path / "run", events("1@m", windows, {1}), cpu({1, 2}))
-    assert process_of(run).slices["kernel"].tolist() == ["b", WINDOW_END]
+    assert process_of(run).slices["kernel"].tolist() == ["b", WINDOW_END_KERNEL]
     assert ticks(run) == [1_000, 0]
 
 
@@ -209,5 +209,5 @@ def test_selection_remembers_the_window(tmp_path: Path) -> None:
     chosen = select_run(run, "xpu-point", seed=1)
     assert chosen.slices == 3 and chosen.window == "2-4"
     assert {r.slice + 1 for r in chosen.representatives} == {
-        chosen.launch_number(r) for r in chosen.representatives
+        chosen.launch_ending(r) for r in chosen.representatives
     }

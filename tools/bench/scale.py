@@ -32,6 +32,7 @@ from xpuprof.clustering.cluster import Options, cluster
 from xpuprof.clustering.executors import DaskFarm, Farm, Here
 from xpuprof.methods import job
 from xpuprof.selection.selection import Selection
+from xpuprof.trace.records import ProcessMeta
 from xpuprof.trace.tables import Blocks, CpuVectors, GpuVectors, Process
 
 RANK = 100_000
@@ -81,7 +82,17 @@ class Generated:
         slices = slices.assign(kernel="k", program="", **dict.fromkeys(columns, 1))
         none = pd.DataFrame()
         return Process(
-            self.name, {}, launches, slices, none, cpu, gpu, none, none, none, complete=True
+            self.name,
+            ProcessMeta(),
+            launches,
+            slices,
+            none,
+            cpu,
+            gpu,
+            none,
+            none,
+            none,
+            complete=True,
         )
 
 

@@ -15,7 +15,8 @@ from xpuprof.cli import options
 from xpuprof.errors import InputError, UsageError
 from xpuprof.selection import parts
 from xpuprof.selection.file import read_selection
-from xpuprof.selection.selection import EXIT_KERNEL, Selection
+from xpuprof.selection.selection import Selection
+from xpuprof.trace.coordinates import EXIT_KERNEL
 from xpuprof.trace.processes import job_of, keys_of, matched
 from xpuprof.trace.run import Run
 from xpuprof.trace.tables import Execution, Process
@@ -159,7 +160,7 @@ def _targets(
 ) -> list[tuple[Source, Path]]:
     """What is written where: one file, or of several processes one for each that has regions."""
     whole = source.selection_if_any if name in PER_PROCESS else None
-    if whole is None or len(parts.slices_by_process(whole)) == 1:
+    if whole is None or len(whole.layout.lengths) == 1:
         return [(source, output)]
     if settings.kernelslist:
         raise UsageError(

@@ -22,6 +22,7 @@ from xpuprof.errors import InputError
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.selection import Selection
+from xpuprof.trace.coordinates import JobRow
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -185,7 +186,7 @@ def select(
     )
 
 
-def estimate(selection: Selection, values: Mapping[int, float], confidence: float) -> Estimate:
+def estimate(selection: Selection, values: Mapping[JobRow, float], confidence: float) -> Estimate:
     """Projected total with its interval, from the representatives' values alone.
 
     `values[slice]` is the metric of a measured slice. The variance is Eq. 4's with the largest of

@@ -21,7 +21,7 @@ def finish(writer: RunWriter, folder: Path) -> Run:
         run = Run.open(folder)
         executions = run.executions
         for execution in executions:
-            reason = reason or str(execution.record.get("reason", ""))
+            reason = reason or execution.record.reason
             if not reason and execution.role == "profile":
                 reason = _no_process(run, execution) or _silence(execution)
             reason = reason or _other_ending(run, executions[0], execution)
@@ -38,7 +38,7 @@ def _other_ending(run: Run, first: Execution, execution: Execution) -> str:
     """That an execution has another exit code than the first; empty: the same, or ended by us."""
     if run.manifest.get("settings", {}).get("after_window") == "end":
         return ""
-    codes = [e.record.get("exit_code") for e in (first, execution)]
+    codes = [e.record.exit_code for e in (first, execution)]
     if None in codes or codes[0] == codes[1]:
         return ""
     return (
@@ -62,9 +62,12 @@ def _unclosed(execution: Execution) -> str:
 
 def _failure(execution: Execution, process: Process) -> str:
     """What the device side said of itself; empty: nothing."""
-    for key, what in (("gpu_engine_failed", "GPU engine"), ("gpu_tool_failed", "GPU tool")):
+    record = execution.record
+    for key, what, name in (
+        ("gpu_engine_failed", "GPU engine", record.gpu_engine),
+        ("gpu_tool_failed", "GPU tool", record.gpu_tool),
+    ):
         if why := process.meta.get(key):
-            name = execution.record.get(key.removesuffix("_failed"), "")
             return f"{what} {name} failed in process {process.name} of {execution.name}: {why}"
     return ""
 
@@ -79,7 +82,7 @@ def _no_process(run: Run, execution: Execution) -> str:
 
 def _silence(execution: Execution) -> str:
     """That the CPU engine has left no vectors: it failed, and the program ran without it."""
-    engine = str(execution.record.get("cpu_engine", "none"))
+    engine = execution.record.cpu_engine
     if engine == "none" or any("cpu_engine" in process.meta for process in execution.processes):
         return ""
     return f"CPU engine {engine} wrote nothing in {execution.name}; see the logs in its folder"

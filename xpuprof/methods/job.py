@@ -32,6 +32,7 @@ from xpuprof.selection.selection import Marker, Representative, Selection
 from xpuprof.signature import matrix
 from xpuprof.signature.kernels import merge
 from xpuprof.signature.matrix import Part, Scale, inner_slices
+from xpuprof.trace.coordinates import JobRow
 
 if TYPE_CHECKING:
     from xpuprof.trace.tables import Process
@@ -122,7 +123,7 @@ def select_job(
     markers = _markers_of(farm, sources, wanted)
     representatives = tuple(
         Representative(
-            slice=int(row),
+            slice=JobRow(int(row)),
             end=markers[run][int(row - starts[run])],
             start=markers[run].get(int(row - starts[run]) - 1),
             cluster=int(choice.picks.cluster[i]),

@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from xpuprof.errors import InputError
 from xpuprof.methods.profile import SliceProfile
-from xpuprof.selection.selection import NO_KERNELS, Selection
+from xpuprof.selection.selection import Selection
+from xpuprof.trace.coordinates import NO_KERNELS
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]

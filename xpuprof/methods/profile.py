@@ -18,7 +18,8 @@ from scipy import sparse
 
 from xpuprof.errors import InputError
 from xpuprof.methods.declaration import Need
-from xpuprof.selection.selection import NO_KERNELS, Marker, Representative
+from xpuprof.selection.selection import Marker, Representative
+from xpuprof.trace.coordinates import NO_KERNELS, JobRow
 from xpuprof.trace.tables import Process
 
 F64 = npt.NDArray[np.float64]
@@ -201,7 +202,7 @@ class SliceProfile:
         first = (rows == 0) | (process != before)
         return tuple(
             Representative(
-                slice=int(rows[i]),
+                slice=JobRow(int(rows[i])),
                 end=ends[i],
                 start=None if first[i] else starts[i],
                 cluster=int(clusters[pick]),
@@ -353,7 +354,7 @@ def _mix(process: Process) -> dict[str, F64]:
 def _divergence(process: Process) -> dict[str, F64]:
     """Share of a warp's work-items that execute its instructions, of every launch; nothing when
     an instrumented launch does not tell."""
-    launches, warp_size = process.launches, int(process.meta.get("warp_size") or 0)
+    launches, warp_size = process.launches, process.meta.warp_size
     lanes = launches["lane_instructions"].to_numpy(np.float64)
     executed = process.slices["gpu_instructions"].to_numpy(np.float64)[: len(launches)]
     if not warp_size or not lanes.any() or (executed[lanes == 0.0] > 0.0).any():

@@ -23,7 +23,8 @@ from xpuprof.report.text import (
     shorten,
     table,
 )
-from xpuprof.selection.selection import NO_KERNELS, Selection
+from xpuprof.selection.selection import Selection
+from xpuprof.trace.coordinates import NO_KERNELS
 
 F64 = npt.NDArray[np.float64]
 

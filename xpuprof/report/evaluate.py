@@ -26,7 +26,7 @@ def evaluate(run: Run, selection: Selection) -> Result:
     like = job.keys if job.several else ()
     times = [job_of(execution, like).times() for execution in run.times]
     for execution, one in zip(run.times, times, strict=True):
-        if killed := execution.record.get("signal"):
+        if killed := execution.record.signal:
             raise InputError(
                 f"{execution.name} was ended by signal {killed}, so it has no time to compare "
                 f"with; record the program anew, or choose without it: xpuprof select {run.path}"
@@ -42,11 +42,11 @@ def evaluate(run: Run, selection: Selection) -> Result:
         folder=run.path,
         status=run.status,
         reason=run.reason,
-        exit_code=int(run.profile.record.get("exit_code", 0)),
+        exit_code=run.profile.record.exit_code or 0,
         job=job,
         selection=selection,
         times=stacked,
         estimate=estimate(selection, stacked),
         shares=shares_of(job.keys if job.several else (), selection, stacked),
-        walls=[float(execution.record.get("wall_s") or 0.0) for execution in run.times],
+        walls=[execution.record.wall_s or 0.0 for execution in run.times],
     )

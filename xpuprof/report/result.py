@@ -25,7 +25,8 @@ from xpuprof.report.text import (
     shorten,
     table,
 )
-from xpuprof.selection.selection import EXIT_KERNEL, NO_KERNELS, Selection
+from xpuprof.selection.selection import Selection
+from xpuprof.trace.coordinates import EXIT_KERNEL, NO_KERNELS
 from xpuprof.trace.processes import Job
 from xpuprof.trace.summary import NO_LAUNCH, NO_LAUNCH_YET, memory_summary, reasons_of
 from xpuprof.trace.tables import Execution, Process
@@ -78,7 +79,7 @@ def as_json(result: Result) -> dict[str, Any]:
         "exit_code": result.exit_code,
         "slices": selection.slices,
         "window": window_facts(job.processes),
-        "settings": result.execution.record.get("filters", {}),
+        "settings": result.execution.record.filters,
         "method": selection.method,
         "k": selection.k,
         "representatives": [
@@ -103,14 +104,14 @@ def as_json(result: Result) -> dict[str, Any]:
         "processes": [share.as_json() for share in result.shares],
         "slowest": slowest(result.shares),
         "launches": launches_json(job),
-        "fallbacks": list(result.execution.record.get("fallbacks", [])),
+        "fallbacks": list(result.execution.record.fallbacks),
         "cpu": {
-            "engine": result.execution.record.get("cpu_engine", "none"),
+            "engine": result.execution.record.cpu_engine,
             "instructions": int(slices["cpu_instructions"].sum()),
             "threads": sum(len(process.threads) for process in job.processes),
         },
         "gpu": {
-            "engine": result.execution.record.get("gpu_engine", "none"),
+            "engine": result.execution.record.gpu_engine,
             "instructions": int(slices["gpu_instructions"].sum()),
             "warps": int(slices["warps"].sum()),
         },
@@ -202,7 +203,7 @@ def warnings(job: Job) -> list[str]:
         found.append(
             f"launches by calls newer than xpuprof are not seen: {', '.join(sorted(unknown))}"
         )
-    filters = job.execution.record.get("filters", {})
+    filters = job.execution.record.filters
     chosen = left_out(job)
     if chosen and chosen == int(job.launches["inside"].sum()):
         found.append(
@@ -216,7 +217,7 @@ def warnings(job: Job) -> list[str]:
         )
     counted = sum(int(process.slices["cpu_instructions"].sum()) for process in job.processes)
     narrowed = [name for name in OF_CODE if name in filters]
-    if narrowed and not counted and job.execution.record.get("cpu_engine", "none") != "none":
+    if narrowed and not counted and job.execution.record.cpu_engine != "none":
         asked = "; ".join(f"{name.replace('_', ' ')} {_listed(filters[name])}" for name in narrowed)
         found.append(
             f"the CPU engine counted nothing: no code that ran passes its filters ({asked})"
@@ -274,7 +275,7 @@ def as_text(result: Result) -> str:
         number_of(selection.slices, "slice")
         + (f" of {len(result.shares)} processes" if result.shares else "")
         + f", {number_of(selection.k, 'cluster')}, method {selection.method}; "
-        f"CPU by {record.get('cpu_engine', 'none')}, GPU by {record.get('gpu_engine', 'none')}, "
+        f"CPU by {record.cpu_engine}, GPU by {record.gpu_engine}, "
         f"{count(instrumented)} of {count(seen)} launches instrumented",
         "",
         table(headers, rows, "rllrrrrr" if result.shares else "rlrrrrr"),
@@ -328,9 +329,9 @@ def _more(hidden: int) -> list[str]:
 
 def no_launch(execution: Execution) -> str:
     """Why an execution has one slice only."""
-    if execution.record.get("gpu_engine", "none") == "none":
+    if execution.record.gpu_engine == "none":
         return "No GPU engine watched the program: the whole run is one slice."
-    if execution.record.get("signal") or not all(p.complete for p in execution.processes):
+    if execution.record.signal or not all(p.complete for p in execution.processes):
         return NO_LAUNCH_YET
     return NO_LAUNCH
 
@@ -363,4 +364,4 @@ def _summary(result: Result) -> list[str]:
         lines.append("Every slice is its own representative, so the error is 0 by construction.")
     if not len(result.job.launches):
         lines.append(no_launch(result.execution))
-    return [*lines, *result.execution.record.get("fallbacks", [])]
+    return [*lines, *result.execution.record.fallbacks]

@@ -14,7 +14,7 @@ from xpuprof.report.text import (
     shorten,
     table,
 )
-from xpuprof.selection.selection import EXIT_KERNEL, NO_KERNELS
+from xpuprof.trace.coordinates import EXIT_KERNEL, NO_KERNELS
 from xpuprof.validation.regions import RegionTime
 from xpuprof.validation.transfer import Row
 from xpuprof.validation.validate import Validation

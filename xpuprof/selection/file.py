@@ -20,6 +20,7 @@ import numpy as np
 
 from xpuprof.errors import InputError, UsageError
 from xpuprof.selection.selection import Marker, Representative, Selection
+from xpuprof.trace.coordinates import JobRow
 from xpuprof.trace.run_lengths import decode_runs, encode_runs
 
 FORMAT = "xpuprof-selection"
@@ -264,7 +265,7 @@ def _from_document(document: Mapping[str, Any]) -> Selection:
 
 def _representative(r: Mapping[str, Any]) -> Representative:
     return Representative(
-        slice=_integer(r["slice"], "slice"),
+        slice=JobRow(_integer(r["slice"], "slice")),
         end=_marker(r["end"]),
         start=None if r["start"] is None else _marker(r["start"]),
         cluster=_integer(r["cluster"], "cluster"),

@@ -15,28 +15,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.errors import InputError
 from xpuprof.selection.file import write_selection
 from xpuprof.selection.selection import Selection
+from xpuprof.trace.coordinates import JobLayout, JobRow, WindowRow
 from xpuprof.trace.run_lengths import decode_runs, encode_runs
 
 EACH = "each"
 """`parameters["processes"]` of a selection that was made a process at a time."""
-
-
-def slices_by_process(selection: Selection) -> list[int]:
-    """How many slices each process of the selection has; raises InputError when they do not add up
-    to the selection's."""
-    processes = selection.identity.get("processes")
-    if not processes:
-        return [selection.slices]
-    lengths = [int(process["slices"]) for process in processes]
-    if sum(lengths) != selection.slices or min(lengths) < 1:
-        raise InputError(
-            f"the selection names {selection.slices} slices but its processes have "
-            f"{sum(lengths)}: make it again with `xpuprof select RUN`"
-        )
-    return lengths
 
 
 def write_parts(selection: Selection, folder: Path, force: bool = False) -> None:
@@ -50,15 +35,15 @@ def write_parts(selection: Selection, folder: Path, force: bool = False) -> None
 def joined(parts: Sequence[Selection]) -> Selection:
     """One selection from one a process, in order. Clusters stay apart; a representative's weight
     becomes its share of the whole job. `identity` is left to the caller."""
-    slices = sum(part.slices for part in parts)
+    layout = JobLayout(tuple(part.slices for part in parts))
     representatives, labels = [], []
-    first, cluster = 0, 0
+    cluster = 0
     for number, part in enumerate(parts):
-        share = part.slices / slices
+        share = part.slices / layout.slices
         representatives += [
             replace(
                 r,
-                slice=first + r.slice,
+                slice=layout.job_row(number, WindowRow(r.slice)),
                 cluster=cluster + r.cluster,
                 weight=r.weight * share,
                 process=number,
@@ -66,7 +51,6 @@ def joined(parts: Sequence[Selection]) -> Selection:
             for r in part.representatives
         ]
         labels.append(np.where(part.labels >= 0, part.labels + cluster, -1))
-        first += part.slices
         cluster += int(part.labels.max()) + 1
     return Selection(
         method=parts[0].method,
@@ -74,7 +58,7 @@ def joined(parts: Sequence[Selection]) -> Selection:
         seed=parts[0].seed,
         representatives=tuple(representatives),
         labels=np.concatenate(labels).astype(np.int32),
-        covered=float(sum(part.covered * part.slices for part in parts)) / slices,
+        covered=float(sum(part.covered * part.slices for part in parts)) / layout.slices,
         scores={
             "clusters": sum(part.k for part in parts),
             **({"basis": parts[0].no_interval} if parts[0].no_interval else {}),
@@ -87,19 +71,21 @@ def part(selection: Selection, number: int) -> Selection:
     """The selection's share of one process, whose slices it numbers from 0; it may be without
     representatives. Where clusters are shared its multipliers are still the job's. Its
     `summary["regions_before"]` are the representatives of the processes before it."""
-    lengths = slices_by_process(selection)
-    first, size = sum(lengths[:number]), lengths[number]
-    own = [r for r in selection.representatives if first <= r.slice < first + size]
-    labels: npt.NDArray[np.int32] = selection.labels[first : first + size]
+    layout = selection.layout
+    own = [r for r in selection.representatives if layout.holds(number, r.slice)]
+    labels: npt.NDArray[np.int32] = layout.split(selection.labels)[number]
     shift, scale = 0, 1.0
     if selection.parameters.get("processes") == EACH:
-        shift, scale = int(labels[labels >= 0].min(initial=0)), selection.slices / size
+        shift, scale = (
+            int(labels[labels >= 0].min(initial=0)),
+            selection.slices / layout.lengths[number],
+        )
     return replace(
         selection,
         representatives=tuple(
             replace(
                 r,
-                slice=r.slice - first,
+                slice=JobRow(layout.window_row(number, r.slice)),
                 cluster=r.cluster - shift,
                 weight=r.weight * scale,
                 process=0,
@@ -108,8 +94,10 @@ def part(selection: Selection, number: int) -> Selection:
         ),
         labels=np.where(labels >= 0, labels - shift, -1).astype(np.int32),
         covered=float(np.mean(labels >= 0)),
-        identity=_identity(selection.identity, number, first, size),
-        summary={"regions_before": sum(r.slice < first for r in selection.representatives)},
+        identity=_identity(selection.identity, number, layout),
+        summary={
+            "regions_before": sum(r.slice < layout.first(number) for r in selection.representatives)
+        },
     )
 
 
@@ -119,13 +107,13 @@ def first_region(selection: Selection) -> int:
     return int(selection.summary.get("regions_before", 0)) + 1
 
 
-def _identity(identity: Mapping[str, Any], number: int, first: int, size: int) -> dict[str, Any]:
+def _identity(identity: Mapping[str, Any], number: int, layout: JobLayout) -> dict[str, Any]:
     """That of one process; `of` says of how many."""
     own = dict(identity)
     processes = identity.get("processes") or [{}]
     own["processes"], own["of"] = [processes[number]], len(processes)
     if sequence := identity.get("sequence"):
-        codes = decode_runs(sequence["order"])[first : first + size]
+        codes = layout.split(decode_runs(sequence["order"]))[number]
         used, order = np.unique(codes, return_inverse=True)
         own["sequence"] = {
             "digest": processes[number].get("digest", ""),

@@ -12,12 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-EXIT_KERNEL = "SYS_exit"
-"""Name of the marker that ends the last slice (program exit)."""
-WINDOW_END_KERNEL = "xpuprof_window_end"
-"""Name of the marker where a marker call of the program closed the profile's window."""
-NO_KERNELS = {EXIT_KERNEL: "program exit", WINDOW_END_KERNEL: "window's end"}
-"""Markers that are no launches, in words."""
+from xpuprof.errors import InputError
+from xpuprof.trace.coordinates import JobLayout, JobRow, LaunchIndex, Stretches, launch_ending
 
 
 @dataclass(frozen=True)
@@ -43,7 +39,7 @@ class Representative:
     a method that samples with replacement drew the slice; the multiplier includes it.
     """
 
-    slice: int
+    slice: JobRow
     end: Marker
     start: Marker | None
     """None: the slice starts with the program."""
@@ -95,14 +91,24 @@ class Selection:
         """The time that the selection was made by: `time`, or that of an imported profile."""
         return str(self.identity.get("metric", "time"))
 
-    def launch_number(self, representative: Representative) -> int:
-        """The launch, from 0 in the whole process, that ends the representative."""
-        before = representative.slice
-        for first, end in self.identity.get("window", {}).get("rows", ()):
-            if before < end - first:
-                return int(first) + before
-            before -= end - first
-        return before
+    @property
+    def layout(self) -> JobLayout:
+        """How the slices are shared by processes. Raises InputError when those that the selection
+        names do not add up to its slices."""
+        processes = self.identity.get("processes")
+        lengths = tuple(int(p["slices"]) for p in processes or [{"slices": self.slices}])
+        if sum(lengths) != self.slices or (processes and min(lengths) < 1):
+            raise InputError(
+                f"the selection names {self.slices} slices but its processes have {sum(lengths)}: "
+                "make it again with `xpuprof select RUN`"
+            )
+        return JobLayout(lengths)
+
+    def launch_ending(self, representative: Representative) -> LaunchIndex:
+        """The launch of the process that ends the representative."""
+        row = self.layout.window_row(representative.process, representative.slice)
+        stretches = Stretches.from_json(self.identity.get("window", {}).get("rows", ()))
+        return launch_ending(stretches.process_row(row))
 
     @property
     def k(self) -> int:

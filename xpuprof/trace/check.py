@@ -17,6 +17,7 @@ import numpy.typing as npt
 from xpuprof.errors import TraceError
 from xpuprof.trace.boundaries import boundaries, slice_ticks
 from xpuprof.trace.reader import process_folders, read_execution, tables
+from xpuprof.trace.records import ExecutionRecord, process_meta
 from xpuprof.trace.run import Run
 from xpuprof.trace.streams import CPU, EVENTS, FILES, Stream, StreamError, read_stream
 from xpuprof.trace.tables import Process
@@ -91,8 +92,7 @@ class Report:
 class Part:
     """One process's streams while they are checked."""
 
-    execution: dict[str, Any]
-    """Its entry in the manifest."""
+    execution: ExecutionRecord
     name: str
     run_complete: bool
     events: Stream | None
@@ -104,7 +104,7 @@ class Part:
         """A violation in this process."""
         return Violation(
             invariant,
-            str(self.execution["name"]),
+            self.execution.name,
             self.name,
             message,
             None if slice is None else int(slice),
@@ -121,7 +121,7 @@ def check_run(path: Path) -> Report:
     report = Report(path, run.status, run.reason)
     for entry in run.manifest["executions"]:
         record = run.record(entry)
-        folder = path / record["name"]
+        folder = path / record.name
         report.checked["executions"] += 1
         whole = True
         for part in process_folders(folder) if folder.is_dir() else []:
@@ -136,7 +136,7 @@ def check_run(path: Path) -> Report:
     return report
 
 
-def _check_process(folder: Path, record: dict[str, Any], complete: bool, report: Report) -> bool:
+def _check_process(folder: Path, record: ExecutionRecord, complete: bool, report: Report) -> bool:
     """False when a stream cannot be decoded, so that tables cannot be made."""
     streams: dict[int, Stream | None] = {EVENTS: None, CPU: None}
     report.checked["processes"] += 1
@@ -150,7 +150,7 @@ def _check_process(folder: Path, record: dict[str, Any], complete: bool, report:
             if not error.violates:
                 raise
             report.violations.append(
-                Violation(error.violates, str(record["name"]), folder.name, str(error))
+                Violation(error.violates, record.name, folder.name, str(error))
             )
             return False
     part = Part(record, folder.name, complete, streams[EVENTS], streams[CPU])
@@ -166,26 +166,26 @@ def _check_process(folder: Path, record: dict[str, Any], complete: bool, report:
     return not any(v.invariant in ("launch-numbers", "slice-ids") for v in found)
 
 
-def _check_presence(folder: Path, record: dict[str, Any], status: str) -> Iterator[Violation]:
+def _check_presence(folder: Path, record: ExecutionRecord, status: str) -> Iterator[Violation]:
     """streams-present: in a complete run every CPU engine left its stream."""
-    if status != "complete" or record.get("cpu_engine", "none") == "none":
+    if status != "complete" or record.cpu_engine == "none":
         return
     parts = process_folders(folder) if folder.is_dir() else []
     if not any((part / FILES[CPU]).exists() for part in parts):
         yield Violation(
             "streams-present",
-            str(record["name"]),
+            record.name,
             "",
-            f"the CPU engine {record['cpu_engine']} recorded, but there is no {FILES[CPU]}",
+            f"the CPU engine {record.cpu_engine} recorded, but there is no {FILES[CPU]}",
         )
 
 
 def _check_times(
-    folder: Path, record: dict[str, Any], status: str, report: Report
+    folder: Path, record: ExecutionRecord, status: str, report: Report
 ) -> Iterator[Violation]:
     """slice-times, over the tables that consumers see."""
     execution = read_execution(folder, record, status)
-    start, end = (int(record.get(key) or 0) for key in ("tsc_start", "tsc_end"))
+    start, end = record.tsc_start, record.tsc_end
     for shown in execution.processes:
         report.checked["slices"] += len(shown.slices)
         yield from _window(shown, execution.name, start, end)
@@ -264,7 +264,7 @@ def _closed(part: Part) -> Iterator[Violation]:
 
 def _left_whole(part: Part) -> bool:
     try:
-        return tables(part.name, str(part.execution["role"]), True, part.events, part.cpu).complete
+        return tables(part.name, part.execution.role, True, part.events, part.cpu).complete
     except TraceError:
         return False
 
@@ -287,7 +287,7 @@ def _launches(part: Part) -> Iterator[Violation]:
 
 
 def _launch_counts(part: Part) -> Iterator[Violation]:
-    if part.events is None or part.execution["role"] != "profile":
+    if part.events is None or part.execution.role != "profile":
         return
     launches, pairs = part.events["launches"], part.events["launch_grids"]
     times = np.bincount(pairs["launch"].astype(np.int64), minlength=len(launches))
@@ -347,8 +347,8 @@ def _stamps(part: Part) -> Iterator[Violation]:
 def _within(
     part: Part, tsc: npt.NDArray[np.uint64], slices: npt.NDArray[Any]
 ) -> Iterator[Violation]:
-    start, end = (part.execution.get(key) for key in ("tsc_start", "tsc_end"))
-    if not start or not end or not part.name.endswith(f"-{part.execution.get('pid')}"):
+    start, end = part.execution.tsc_start, part.execution.tsc_end
+    if not start or not end or not part.name.endswith(f"-{part.execution.pid}"):
         return  # a child may outlive the program
     wrong = (tsc < np.uint64(start)) | (tsc > np.uint64(end))
     for i in _first(wrong):
@@ -479,7 +479,7 @@ def _lanes(part: Part) -> Iterator[Violation]:
     """Between 1 and warp size work-items a warp instruction."""
     assert part.events is not None
     lanes, grids, launch_grids = (part.events[name] for name in ("lanes", "grids", "launch_grids"))
-    warp_size = int(part.events.meta().get("warp_size") or 0)
+    warp_size = process_meta(part.events.meta(), part.name).warp_size
     if not len(lanes) or not warp_size:
         return
     grid_of = dict(zip(launch_grids["launch"].tolist(), launch_grids["grid"].tolist(), strict=True))

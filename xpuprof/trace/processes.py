@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from xpuprof.errors import TraceError
+from xpuprof.trace.coordinates import JobLayout
 from xpuprof.trace.sequence import launch_sequence
 from xpuprof.trace.slice_times import main_process, slice_times
 from xpuprof.trace.tables import Execution, Process
@@ -59,6 +60,11 @@ def keys_of_table(slices: pd.DataFrame) -> tuple[Key, ...]:
     )
 
 
+def layout_of(keys: Iterable[Key]) -> JobLayout:
+    """How the slices of a job are shared by its processes."""
+    return JobLayout(tuple(key.slices for key in keys))
+
+
 @dataclass(frozen=True, eq=False)
 class Job:
     """The working processes of an execution, in order. One is the usual case; its slices then span
@@ -80,6 +86,11 @@ class Job:
             Key(label, p.rank, launch_sequence(p.slices)["digest"], len(p.slices))
             for label, p in zip(labels, self.processes, strict=True)
         )
+
+    @property
+    def layout(self) -> JobLayout:
+        """How the slices are shared by the processes."""
+        return JobLayout(tuple(len(process.slices) for process in self.processes))
 
     @cached_property
     def slices(self) -> pd.DataFrame:
@@ -164,10 +175,8 @@ def labels_of(ranks: Sequence[int | None]) -> list[str]:
 def _place(process: Process) -> tuple[int, str, list[tuple[int, int]]]:
     """Order of the job: by rank, then by creation in the process tree (parents first, then by the
     start of the branch, which the kernel counts in ticks, then by number)."""
-    ancestry = (entry.split(":") for entry in process.meta.get("ancestry", "").split())
-    path = [(int(start), int(pid)) for pid, start in ancestry]
     rank = -1 if process.rank is None else process.rank
-    return rank, process.meta.get("host", ""), path[::-1]
+    return rank, process.meta.get("host", ""), list(process.meta.ancestry[::-1])
 
 
 def named(keys: Iterable[Key]) -> str:

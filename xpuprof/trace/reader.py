@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from xpuprof.errors import TraceError
+from xpuprof.trace.coordinates import EXIT_KERNEL
+from xpuprof.trace.records import ExecutionRecord, ProcessMeta, process_meta
 from xpuprof.trace.streams import CPU, DTYPES, EVENTS, FILES, Stream, read_stream
 from xpuprof.trace.tables import (
     Blocks,
@@ -24,8 +26,6 @@ from xpuprof.trace.tables import (
 )
 from xpuprof.trace.window import clip, find_window
 
-EXIT = "SYS_exit"
-"""Kernel name of the slice that ends with the program (selection.selection.EXIT_KERNEL)."""
 LDV_BUCKETS = 64
 """XP_LDV_BUCKETS of trace_format.h; the last one holds first touches."""
 _INSTRUMENTED, _LEFT_OUT, _OUTSIDE = 1, 2, 4  # enum xp_launch_flag
@@ -34,21 +34,18 @@ _AXES = ("x", "y", "z")
 _SIZES = (("g", "global"), ("l", "local"), ("o", "offset"))
 
 
-def read_execution(folder: Path, record: dict[str, Any], run_status: str) -> Execution:
-    """Decodes one execution; `record` is its entry of the manifest.
+def read_execution(folder: Path, record: ExecutionRecord, run_status: str) -> Execution:
+    """Decodes one execution.
 
     Of an execution that did not end in order, only finished slices are given. Raises TraceError.
     """
     if not folder.is_dir():
         raise TraceError(f"{folder} is missing from its run; copy the run directory again")
-    status = record.get("status", "")
-    if status == "running" and run_status != "running":
-        record = {**record, "status": "partial", "reason": record.get("reason") or "it never ended"}
-    complete = record.get("status") == "complete"
-    processes = [
-        read_process(part, record["role"], complete) for part in process_folders(folder)
-    ] or [_bare_process(record, complete)]
-    return Execution(record["name"], record["role"], record, processes)
+    if record.status == "running" and run_status != "running":
+        record = replace(record, status="partial", reason=record.reason or "it never ended")
+    complete = record.status == "complete"
+    processes = [read_process(part, record.role, complete) for part in process_folders(folder)]
+    return Execution(record, processes or [_bare_process(record, complete)])
 
 
 def process_folders(folder: Path) -> list[Path]:
@@ -103,7 +100,7 @@ def tables(
     window = find_window(events, ~launches["inside"].to_numpy())
     process = Process(
         name=name,
-        meta=_meta(events, cpu),
+        meta=_meta(name, events, cpu),
         launches=launches,
         slices=_slices(launches, finished, events, cpu, grids),
         kernels=kernels,
@@ -126,15 +123,16 @@ def _all_known(launches: pd.DataFrame, grids: npt.NDArray[np.int64], role: str) 
     return bool(((launches["tsc_complete"] != 0) | (launches["dev_end"] != 0)).all())
 
 
-def _bare_process(record: Mapping[str, Any], complete: bool) -> Process:
+def _bare_process(record: ExecutionRecord, complete: bool) -> Process:
     """The program's process when nothing in it wrote a stream: no device, no CPU engine."""
-    return tables(f"{record.get('pid') or 'program'}", record["role"], complete, None, None)
+    return tables(f"{record.pid or 'program'}", record.role, complete, None, None)
 
 
-def _meta(events: Stream | None, cpu: Stream | None) -> dict[str, str]:
+def _meta(name: str, events: Stream | None, cpu: Stream | None) -> ProcessMeta:
     """META of events.xpt, and of cpu.xpt with `cpu_` before the key."""
-    meta = events.meta() if events else {}
-    return meta | {f"cpu_{key}": value for key, value in (cpu.meta() if cpu else {}).items()}
+    texts = events.meta() if events else {}
+    texts |= {f"cpu_{key}": value for key, value in (cpu.meta() if cpu else {}).items()}
+    return process_meta(texts, name)
 
 
 # ---- launches ------------------------------------------------------------------------------------
@@ -305,7 +303,7 @@ def _slices(
     return pd.DataFrame(
         {
             "slice": np.arange(finished),
-            "kernel": column("kernel", EXIT),
+            "kernel": column("kernel", EXIT_KERNEL),
             "call": column("call", 1),
             "program": column("program", ""),
             **{

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from xpuprof.errors import TraceError, UsageError
 from xpuprof.trace.clock import Reading, source, tsc_hz, tsc_invariant
 from xpuprof.trace.machine import environment, machine
+from xpuprof.trace.records import ExecutionRecord, execution_record, is_quantity
 from xpuprof.version import __version__
 
 if TYPE_CHECKING:  # numpy and pandas are loaded when tables are asked for
@@ -222,8 +223,8 @@ def _check(folder: Path, manifest: object) -> None:
     if (
         manifest.get("status") not in ("running", "complete", "partial")
         or not isinstance(clock, dict)
-        or not isinstance(clock.get("tsc_hz"), (int, float))
-        or not clock["tsc_hz"] > 0
+        or not is_quantity(clock.get("tsc_hz"))
+        or not clock["tsc_hz"]
         or not isinstance(manifest.get("machine"), dict)
         or not isinstance(executions, list)
         or not all(_is_execution(record) for record in executions)
@@ -307,9 +308,14 @@ class Run:
         """The timer's executions, in order."""
         return self._of_role("time")
 
-    def record(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """An execution's entry of the manifest, with the run's `tsc_hz`."""
-        return {**record, "tsc_hz": float(self.manifest["clock"]["tsc_hz"])}
+    def record(self, entry: Mapping[str, Any]) -> ExecutionRecord:
+        """An execution's entry of the manifest. Raises TraceError for a wrong value."""
+        return execution_record(entry, self.tsc_hz, self.path / MANIFEST)
+
+    @property
+    def tsc_hz(self) -> float:
+        """Ticks a second."""
+        return float(self.manifest["clock"]["tsc_hz"])
 
     def _of_role(self, role: str) -> list[Execution]:
         return self._decode(r for r in self.manifest["executions"] if r["role"] == role)

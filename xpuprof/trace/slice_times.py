@@ -25,7 +25,7 @@ def slice_times(
     life of the process, and where a window was asked for to the time in it. Raises TraceError when
     the execution has no stamp of its start."""
     start, end = _extent(execution, process, own)
-    return slice_ticks(process, start, end) / float(execution.record["tsc_hz"])
+    return slice_ticks(process, start, end) / execution.record.tsc_hz
 
 
 def slice_spans(
@@ -45,23 +45,23 @@ def _extent(execution: Execution, process: Process, own: bool) -> tuple[int, int
     the last that was recorded of it). Raises TraceError when the execution has no stamp of its
     start.
     """
-    start = int(execution.record.get("tsc_start") or process.meta.get("tsc_load") or 0)
+    start = execution.record.tsc_start or process.meta.tsc_load
     if not start:
         raise TraceError(
             f"{execution.name} has no stamp of its start, so its slices have no times; run "
             "xpuprof time again"
         )
-    end = execution.record.get("tsc_end") or None
+    end = execution.record.tsc_end or None
     if own:
-        return _life(process, start, end, float(execution.record["tsc_hz"]))
+        return _life(process, start, end, execution.record.tsc_hz)
     return start, end
 
 
 def _life(process: Process, start: int, end: int | None, hz: float) -> tuple[int, int | None]:
     """Ticks at which a process began and ended, within [start, end]."""
-    loaded, age = (int(process.meta.get(key) or 0) for key in ("tsc_load", "age_ns"))
+    loaded, age = process.meta.tsc_load, process.meta.age_ns
     began = loaded - int(age * hz / 1e9) if loaded and age else start
-    ended = int(process.meta.get("tsc_exit") or 0) or _last_stamp(process) or end
+    ended = process.meta.tsc_exit or _last_stamp(process) or end
     if ended is not None and end is not None:
         ended = min(ended, end)
     return max(began, start), ended

@@ -11,11 +11,12 @@ from typing import Any
 import pandas as pd
 
 from xpuprof.signals import signal_name
+from xpuprof.trace.coordinates import WINDOW_END_KERNEL
 from xpuprof.trace.reader import process_folders
 from xpuprof.trace.run import Run
 from xpuprof.trace.streams import FILES
 from xpuprof.trace.tables import Execution, Process
-from xpuprof.trace.window import WINDOW_END, window_facts
+from xpuprof.trace.window import window_facts
 
 NO_LAUNCH = "The program launched no kernel: the whole run is one slice."
 NO_LAUNCH_YET = "The program was ended before it launched a kernel: the whole run is one slice."
@@ -86,7 +87,7 @@ def _described(execution: Execution, processes: list[Process]) -> dict[str, Any]
         "processes": [process.name for process in processes],
         "memory": memory_summary(processes),
         "cpu": {
-            "engine": execution.record.get("cpu_engine", "none"),
+            "engine": execution.record.cpu_engine,
             "version": meta.get("cpu_engine_version", ""),
             "hidden_isa": meta.get("cpu_hidden_isa", ""),
             "instructions": int(slices["cpu_instructions"].sum()),
@@ -95,10 +96,10 @@ def _described(execution: Execution, processes: list[Process]) -> dict[str, Any]
             "blocks": sum(len(vectors.blocks.identity) for vectors in cpu),
         },
         "gpu": {
-            "engine": execution.record.get("gpu_engine", "none"),
+            "engine": execution.record.gpu_engine,
             "version": meta.get("engine_version", ""),
             "count_unit": meta.get("count_unit", ""),
-            "warp_size": int(meta.get("warp_size") or 0),
+            "warp_size": meta.warp_size,
             "instructions": int(slices["gpu_instructions"].sum()),
             "warps": int(slices["warps"].sum()),
             "blocks": sum(len(vectors.blocks.identity) for vectors in gpu),
@@ -137,7 +138,7 @@ def memory_summary(processes: Sequence[Process]) -> dict[str, Any]:
 def _kernels(processes: list[Process]) -> list[dict[str, Any]]:
     """By share of the device's instructions, then by calls."""
     ends = pd.concat([p.slices.iloc[: len(p.launches)] for p in processes], ignore_index=True)
-    ends = ends[ends["kernel"] != WINDOW_END]  # ends with no kernel
+    ends = ends[ends["kernel"] != WINDOW_END_KERNEL]  # ends with no kernel
     total = max(int(ends["gpu_instructions"].sum()), 1)
     rows = [
         {
@@ -162,22 +163,19 @@ def reasons_of(launches: pd.DataFrame) -> dict[str, int]:
 
 def _execution(run: Path, execution: Execution) -> dict[str, Any]:
     record = execution.record
-    keys = (
-        "status",
-        "reason",
-        "exit_code",
-        "signal",
-        "wall_s",
-        "cpu_engine",
-        "gpu_engine",
-        "timer",
-        "fallbacks",
-    )
     return {
         "name": execution.name,
         "role": execution.role,
-        **{key: record.get(key) for key in keys},
-        "signal_name": signal_name(record["signal"]) if record.get("signal") else None,
+        "status": record.status,
+        "reason": record.reason,
+        "exit_code": record.exit_code,
+        "signal": record.signal,
+        "wall_s": record.wall_s,
+        "cpu_engine": record.cpu_engine,
+        "gpu_engine": record.gpu_engine,
+        "timer": record.timer,
+        "fallbacks": list(record.fallbacks),
+        "signal_name": signal_name(record.signal) if record.signal else None,
         "processes": [
             {
                 "name": process.name,

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+
+from xpuprof.trace.coordinates import ProcessRows
+from xpuprof.trace.records import ExecutionRecord, ProcessMeta
 
 U64 = npt.NDArray[np.uint64]
 U32 = npt.NDArray[np.uint32]
@@ -112,7 +114,7 @@ class Window:
     """
 
     spec: str
-    rows: npt.NDArray[np.int64]
+    rows: ProcessRows
     inside: npt.NDArray[np.bool_]
     openings: npt.NDArray[np.int64]
     stamps: npt.NDArray[np.int64]
@@ -142,7 +144,7 @@ class Process:
     """
 
     name: str
-    meta: dict[str, str]
+    meta: ProcessMeta
     launches: pd.DataFrame
     slices: pd.DataFrame
     kernels: pd.DataFrame
@@ -163,17 +165,23 @@ class Process:
     @property
     def rank(self) -> int | None:
         """The rank that a launcher (mpirun, srun, torchrun) gave the process."""
-        text = self.meta.get("rank") or self.meta.get("cpu_rank")
-        return int(text) if text else None
+        return self.meta.rank
 
 
 @dataclass(frozen=True)
 class Execution:
     """One execution of the program: `profile` or a timer run. Times are TSC ticks."""
 
-    name: str
-    role: str
-    """profile | time."""
-    record: dict[str, Any]
+    record: ExecutionRecord
     """Its entry in the manifest: exit code, tsc_start, tsc_end, engines, timer mode."""
     processes: list[Process]
+
+    @property
+    def name(self) -> str:
+        """Of its folder in the run directory."""
+        return self.record.name
+
+    @property
+    def role(self) -> str:
+        """profile | first | time."""
+        return self.record.role

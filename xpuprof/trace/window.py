@@ -14,14 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from xpuprof.trace.coordinates import WINDOW_END_KERNEL, ProcessRows, rows_in_window
 from xpuprof.trace.streams import Stream
 from xpuprof.trace.tables import CpuVectors, DeviceDistances, Process, StackDistances, Window
 
 I64 = npt.NDArray[np.int64]
-
-WINDOW_END = "xpuprof_window_end"
-"""Kernel name of a slice that ends where a marker closed the window (selection.selection has it
-too); its call is the number of the closing."""
 
 
 def find_window(events: Stream | None, outside: npt.NDArray[np.bool_]) -> Window | None:
@@ -38,7 +35,7 @@ def find_window(events: Stream | None, outside: npt.NDArray[np.bool_]) -> Window
     wanted = inside.copy()
     if "@" in spec:
         wanted[openings[:, 1]] = True  # what lies between the last kernel and the closing
-    rows = np.flatnonzero(wanted)
+    rows = ProcessRows(np.flatnonzero(wanted))
     return Window(spec, rows, inside[rows], openings, stamps)
 
 
@@ -67,14 +64,14 @@ def _openings(events: Stream, launches: int) -> tuple[I64, I64]:
 
 def clip(process: Process, window: Window) -> Process:
     """The process with the slices of the window alone."""
-    rows = window.rows[window.rows < len(process.slices)]
+    rows = ProcessRows(window.rows[window.rows < len(process.slices)])
     tails = np.flatnonzero(~window.inside[: len(rows)])
     slices = process.slices.iloc[rows].reset_index(drop=True)
-    slices.loc[tails, "kernel"] = WINDOW_END
+    slices.loc[tails, "kernel"] = WINDOW_END_KERNEL
     slices.loc[tails, "call"] = np.arange(1, len(tails) + 1)
     slices.loc[tails, "program"] = ""
     slices.loc[tails, ["gx", "gy", "gz", "lx", "ly", "lz"]] = 0
-    launched = rows[rows < len(process.launches)]
+    launched = ProcessRows(rows[rows < len(process.launches)])
     gpu = process.gpu
     return replace(
         process,
@@ -109,8 +106,8 @@ def window_facts(processes: Sequence[Process]) -> dict[str, Any] | None:
     }
 
 
-def _cpu(cpu: CpuVectors, rows: I64) -> CpuVectors:
-    """Vectors of the given slices, which are numbered anew."""
+def _cpu(cpu: CpuVectors, rows: ProcessRows) -> CpuVectors:
+    """Vectors of the given slices, by their rows in the window."""
     sizes: I64 = np.diff(cpu.slice_start).astype(np.int64)
     wanted = np.zeros(len(sizes), bool)
     wanted[rows] = True
@@ -125,20 +122,13 @@ def _cpu(cpu: CpuVectors, rows: I64) -> CpuVectors:
     )
 
 
-def _numbered(numbers: npt.NDArray[np.uint32], rows: I64) -> tuple[I64, npt.NDArray[np.bool_]]:
-    """Place of each number in `rows`, and whether it is there."""
-    at = np.searchsorted(rows, numbers)
-    found = np.isin(numbers, rows)
-    return at[found].astype(np.int64), found
-
-
-def _distances(distances: StackDistances, rows: I64) -> StackDistances:
-    at, keep = _numbered(distances.slice, rows)
+def _distances(distances: StackDistances, rows: ProcessRows) -> StackDistances:
+    at, keep = rows_in_window(distances.slice, rows)
     return StackDistances(at.astype(np.uint32), distances.thread[keep], distances.count[keep])
 
 
-def _device_distances(distances: DeviceDistances, launched: I64) -> DeviceDistances:
-    at, keep = _numbered(distances.launch, launched)
+def _device_distances(distances: DeviceDistances, launched: ProcessRows) -> DeviceDistances:
+    at, keep = rows_in_window(distances.launch, launched)
     columns = {name: values[keep] for name, values in vars(distances).items()}
     return DeviceDistances(**{**columns, "launch": at.astype(np.uint32)})
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from xpuprof.trace.coordinates import JobRows, OtherRows
 from xpuprof.trace.sequence import KIND_COLUMNS, with_kind_columns
 
 I64 = npt.NDArray[np.int64]
@@ -33,7 +34,7 @@ class Alignment:
     `level[i]` indexes LEVELS (-1 unmatched); `slices_b` is the number of slices of B.
     """
 
-    match: I64
+    match: OtherRows
     level: npt.NDArray[np.int8]
     slices_b: int
 
@@ -43,16 +44,16 @@ class Alignment:
         return len(self.match) == self.slices_b and bool((self.level == 0).all())
 
     @property
-    def unmatched_a(self) -> I64:
+    def unmatched_a(self) -> JobRows:
         """Slices of A that B lacks."""
-        return np.flatnonzero(self.match < 0)
+        return JobRows(np.flatnonzero(self.match < 0))
 
     @property
-    def unmatched_b(self) -> I64:
+    def unmatched_b(self) -> OtherRows:
         """Slices of B that A lacks."""
         taken = np.zeros(self.slices_b, dtype=bool)
         taken[self.match[self.match >= 0]] = True
-        return np.flatnonzero(~taken)
+        return OtherRows(np.flatnonzero(~taken))
 
 
 def align(a: pd.DataFrame, b: pd.DataFrame) -> Alignment:
@@ -83,7 +84,7 @@ def align(a: pd.DataFrame, b: pd.DataFrame) -> Alignment:
             rows = pairs[:, 0] + start_a
             match[rows] = pairs[:, 1] + start_b
             level[rows] = number
-    return Alignment(match, level, size_b)
+    return Alignment(OtherRows(match), level, size_b)
 
 
 def _operators(ranges: pd.Series[str]) -> npt.NDArray[np.int64]:

@@ -48,7 +48,7 @@ def phase_share(timer_runs: Sequence[Execution]) -> float:
     that knows the device's stamps."""
     shares = []
     for execution in timer_runs:
-        job, hz = job_of(execution), float(execution.record["tsc_hz"])
+        job, hz = job_of(execution), execution.record.tsc_hz
         try:
             times = [slice_times(execution, p, own=job.several) for p in job.processes]
         except TraceError:

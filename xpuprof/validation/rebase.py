@@ -14,19 +14,20 @@ import numpy.typing as npt
 import pandas as pd
 
 from xpuprof.errors import InputError
-from xpuprof.selection.selection import (
+from xpuprof.selection.selection import Marker, Representative, Selection
+from xpuprof.trace.coordinates import (
     EXIT_KERNEL,
     NO_KERNELS,
     WINDOW_END_KERNEL,
-    Marker,
-    Representative,
-    Selection,
+    JobRow,
+    OtherRow,
+    OtherRows,
+    as_own,
 )
 from xpuprof.trace.sequence import sequence_slices, with_kind_columns
 from xpuprof.validation.align import LEVELS, Alignment, align
 
 I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +46,8 @@ class Transplant:
     selection: Selection
     missing: tuple[Representative, ...]
     stand_ins: tuple[Representative, ...]
-    attributed: I64
-    unknown: I64
+    attributed: OtherRows
+    unknown: OtherRows
     gone: float
     differences: tuple[str, ...]
     same: bool
@@ -80,7 +81,7 @@ def transplant(selection: Selection, slices: pd.DataFrame, name: str) -> Transpl
             selection, (), (), _none(), _none(), 0.0, tuple(differences), not differences
         )
     labels, attributed, unknown = _labels(selection, alignment, slices)
-    rows = {r.slice: int(alignment.match[r.slice]) for r in selection.representatives}
+    rows = {r.slice: OtherRow(int(alignment.match[r.slice])) for r in selection.representatives}
     missing = tuple(r for r in selection.representatives if rows[r.slice] < 0)
     stand_ins = _stand_ins(selection, rows, labels)
     moved = _move(selection, rows | stand_ins, slices, labels, len(unknown))
@@ -95,8 +96,8 @@ def _anything_common(selection: Selection, alignment: Alignment) -> bool:
     return not kernels or bool((alignment.match[kernels] >= 0).any())
 
 
-def _none() -> I64:
-    return np.empty(0, dtype=np.int64)
+def _none() -> OtherRows:
+    return OtherRows(np.empty(0, dtype=np.int64))
 
 
 def _align(original: pd.DataFrame, slices: pd.DataFrame) -> Alignment:
@@ -112,7 +113,7 @@ def _align(original: pd.DataFrame, slices: pd.DataFrame) -> Alignment:
             own = align(original.iloc[rows], slices.iloc[there])
             match[rows] = np.where(own.match >= 0, there[own.match], -1)
             level[rows] = own.level
-    return Alignment(match, level, len(slices))
+    return Alignment(OtherRows(match), level, len(slices))
 
 
 def _by_markers(selection: Selection, slices: pd.DataFrame) -> Alignment:
@@ -124,7 +125,7 @@ def _by_markers(selection: Selection, slices: pd.DataFrame) -> Alignment:
         match[:] = np.arange(size)
     for r in selection.representatives:
         match[r.slice] = rows.get((r.process, r.end.kernel, r.end.call), -1)
-    return Alignment(match, np.where(match >= 0, 0, -1).astype(np.int8), len(slices))
+    return Alignment(OtherRows(match), np.where(match >= 0, 0, -1).astype(np.int8), len(slices))
 
 
 def marker_rows(slices: pd.DataFrame) -> Mapping[tuple[int, str, int], int]:
@@ -185,7 +186,7 @@ def _size(triple: tuple[int, int, int]) -> str:
 
 def _labels(
     selection: Selection, alignment: Alignment, slices: pd.DataFrame
-) -> tuple[I32, I64, I64]:
+) -> tuple[I32, OtherRows, OtherRows]:
     """Labels of the other run's slices; rows attributed by kernel; rows of unknown kernels."""
     labels = np.full(alignment.slices_b, -1, dtype=np.int32)
     matched = alignment.match >= 0
@@ -206,26 +207,29 @@ def _labels(
             known[alone] = starts.iloc[0]
     unknown = known.isna().to_numpy()
     result = known.fillna(-1).to_numpy().astype(np.int32)
-    return result, extra[~unknown[extra]], extra[unknown[extra]]
+    return result, OtherRows(extra[~unknown[extra]]), OtherRows(extra[unknown[extra]])
 
 
-def _stand_ins(selection: Selection, rows: Mapping[int, int], labels: I32) -> dict[int, int]:
+def _stand_ins(
+    selection: Selection, rows: Mapping[JobRow, OtherRow], labels: I32
+) -> dict[JobRow, OtherRow]:
     """For each cluster without any representative left, its nearest slice in the other run, by the
     slice of its first representative."""
     left = {r.cluster for r in selection.representatives if rows[r.slice] >= 0}
-    result: dict[int, int] = {}
+    result: dict[JobRow, OtherRow] = {}
     for r in selection.representatives:
         members = np.flatnonzero(labels == r.cluster) if r.cluster not in left else _none()
         if len(members):
             expected = r.slice * len(labels) / selection.slices
-            result[r.slice] = int(members[np.argmin(np.abs(members - expected))])
+            nearest = np.argmin(np.abs(members - expected))
+            result[r.slice] = OtherRow(int(members[nearest]))
             left.add(r.cluster)
     return result
 
 
 def _move(
     selection: Selection,
-    rows: Mapping[int, int],
+    rows: Mapping[JobRow, OtherRow],
     slices: pd.DataFrame,
     labels: I32,
     unknown: int,
@@ -250,7 +254,7 @@ def _move(
     moved = tuple(
         replace(
             r,
-            slice=row,
+            slice=as_own(row),
             end=replace(r.end, kernel=kernel[row], call=int(call[row])),
             start=(
                 Marker(kernel[row - 1], int(call[row - 1]))

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from xpuprof.errors import MissingRegionError, UsageError
-from xpuprof.selection.selection import NO_KERNELS, Selection
+from xpuprof.selection.selection import Selection
+from xpuprof.trace.coordinates import NO_KERNELS
 from xpuprof.validation.rebase import describe, marker_rows, transplant
 from xpuprof.validation.timed import Timed, arranged
 

@@ -21,6 +21,7 @@ from xpuprof.trace.processes import (
     keys_of,
     keys_of_table,
     labels_of,
+    layout_of,
     matched,
     named,
 )
@@ -121,8 +122,8 @@ def arranged(timed: Timed, selection: Selection) -> Timed:
             f"{named(found)}; run the whole job, with as many processes as were profiled"
             + (f": {command}" if command else "")
         )
-    ends = np.cumsum([key.slices for key in found])
-    rows = [np.arange(ends[place] - found[place].slices, ends[place]) for _, place in order]
+    layout = layout_of(found)
+    rows = [layout.rows(place) for _, place in order]
     every = np.concatenate(rows)
     numbers = np.repeat([number for number, _ in order], [len(part) for part in rows])
     slices = timed.slices.iloc[every].reset_index(drop=True).assign(process=numbers)

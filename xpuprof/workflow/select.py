@@ -22,6 +22,7 @@ from xpuprof.methods.registry import check_options, find, select
 from xpuprof.selection import parts
 from xpuprof.selection.identity import program_identity
 from xpuprof.selection.selection import Selection
+from xpuprof.trace.coordinates import Stretches
 from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.processes import Job, Key, job_of, labels_of
 from xpuprof.trace.run import Run
@@ -126,19 +127,13 @@ def _select_each(
     job: Job, method: str, seed: int, times: F64 | None, options: dict[str, Any]
 ) -> Selection:
     """One selection a process, put together."""
-    own = [None] * len(job.processes) if times is None else _by_process(job, times)
+    own = [None] * len(job.processes) if times is None else job.layout.split(times, axis=1)
     return parts.joined(
         [
             _select_one(process, method, seed, part, options)
             for process, part in zip(job.processes, own, strict=True)
         ]
     )
-
-
-def _by_process(job: Job, times: F64) -> list[F64]:
-    """Times of the job's slices, float64[repeats, slices], process by process."""
-    ends = np.cumsum([len(process.slices) for process in job.processes])
-    return np.split(times, ends[:-1], axis=1)
 
 
 def _known(times: F64 | None) -> Known | None:
@@ -155,14 +150,8 @@ def _identity(job: Job, run: Run) -> dict[str, Any]:
     if window := job.processes[0].window:
         identity["window"] = {"spec": window.spec}
         if not job.several:
-            identity["window"]["rows"] = _stretches(window.rows)
+            identity["window"]["rows"] = Stretches.of(window.rows).as_json()
     return identity
-
-
-def _stretches(rows: np.ndarray[Any, np.dtype[np.int64]]) -> list[list[int]]:
-    """Ascending numbers as [first, end) pairs."""
-    parts = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
-    return [[int(part[0]), int(part[-1]) + 1] for part in parts if len(part)]
 
 
 @dataclass(frozen=True)
@@ -276,7 +265,7 @@ def _times_of(path: str) -> list[tuple[int | None, F64]] | None:
     times = run_times(run, len(job.slices))
     if times is None:
         return None
-    parts = _by_process(job, times)
+    parts = job.layout.split(times, axis=1)
     return [(key.rank, part) for key, part in zip(job.keys, parts, strict=True)]
 
 
@@ -320,7 +309,7 @@ def run_stability(
     job = profiled_job(run)
     if not (job.several and processes == "each"):
         return _stability(job.processes, method, seed, _known(times), options)
-    own = [None] * len(job.processes) if times is None else _by_process(job, times)
+    own = [None] * len(job.processes) if times is None else job.layout.split(times, axis=1)
     return [
         replace(one, kind=f"{one.kind}, {key.label}")
         for process, key, part in zip(job.processes, job.keys, own, strict=True)

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from xpuprof.formats.output import replacing
 from xpuprof.selection.parts import part
-from xpuprof.selection.selection import NO_KERNELS, Selection
+from xpuprof.selection.selection import Selection
+from xpuprof.trace.coordinates import NO_KERNELS
 from xpuprof.trace.processes import job_of
 from xpuprof.trace.slice_times import slice_spans
 from xpuprof.trace.tables import Execution, Process
@@ -67,8 +68,8 @@ def _tracks(
     spans: npt.NDArray[np.int64],
 ) -> Iterator[dict[str, Any]]:
     """The events of one process, whose slices begin and end at `spans` (ticks)."""
-    scale = 1e6 / float(execution.record["tsc_hz"])
-    origin = int(execution.record.get("tsc_start") or process.meta.get("tsc_load") or 0)
+    scale = 1e6 / execution.record.tsc_hz
+    origin = execution.record.tsc_start or process.meta.tsc_load
     time = (spans - origin) * scale
     yield _name("process_name", _PID, 0, f"{process.name} ({execution.name})")
     yield _name("thread_name", _PID, _SLICES, "slices")

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from xpuprof.errors import TraceError
-from xpuprof.selection.parts import slices_by_process
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.processes import job_of
+from xpuprof.trace.records import ExecutionRecord
 from xpuprof.trace.run import Run
 from xpuprof.trace.slice_times import slice_times
 from xpuprof.trace.tables import CpuVectors, DeviceDistances, Execution, GpuVectors, Process
@@ -23,7 +23,7 @@ from xpuprof.trace.tables import CpuVectors, DeviceDistances, Execution, GpuVect
 
 def every_table(run: Run, selection: Selection | None) -> Iterator[tuple[str, pd.DataFrame]]:
     """(name, rows) pairs; a name comes once an execution and process, rows carry both."""
-    yield "executions", pd.DataFrame([e.record for e in run.executions]).astype(str)
+    yield "executions", pd.DataFrame([_record(e.record) for e in run.executions]).astype(str)
     for execution in run.executions:
         several = job_of(execution).several
         for process in execution.processes:
@@ -32,6 +32,11 @@ def every_table(run: Run, selection: Selection | None) -> Iterator[tuple[str, pd
                     yield name, frame.assign(execution=execution.name, process=process.name)
     if selection is not None:
         yield from _selection_tables(selection)
+
+
+def _record(record: ExecutionRecord) -> dict[str, object]:
+    lists = {"filters": dict(record.filters), "fallbacks": list(record.fallbacks)}
+    return {"status": record.status, "reason": record.reason} | vars(record) | lists
 
 
 def _process_tables(
@@ -156,7 +161,7 @@ def _selection_tables(selection: Selection) -> Iterator[tuple[str, pd.DataFrame]
         pd.DataFrame(
             {
                 "slice": np.arange(selection.slices),
-                "process": np.repeat(labels, slices_by_process(selection)),
+                "process": np.repeat(labels, selection.layout.lengths),
                 "cluster": selection.labels,
             }
         ),

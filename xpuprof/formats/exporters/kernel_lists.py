@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from xpuprof.errors import InputError
 from xpuprof.selection.parts import first_region
-from xpuprof.selection.selection import NO_KERNELS, Representative, Selection
+from xpuprof.selection.selection import Representative, Selection
+from xpuprof.trace.coordinates import NO_KERNELS
 
 
 def launched(selection: Selection) -> list[tuple[int, Representative]]:
@@ -26,7 +27,7 @@ def launched(selection: Selection) -> list[tuple[int, Representative]]:
             "launches it cannot number; select from a run of one process, or without --window"
         )
     found = [
-        (selection.launch_number(r), r)
+        (selection.launch_ending(r), r)
         for r in selection.representatives
         if r.end.kernel not in NO_KERNELS
     ]

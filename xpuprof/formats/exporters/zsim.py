@@ -24,7 +24,7 @@ def write(selection: Selection, process: Process, file: Path, force: bool = Fals
     Raises InputError when the run has no CPU vectors, or a region has no CPU instructions.
     """
     starts = instruction_starts(process)
-    place = {r.slice: i for i, r in enumerate(selection.representatives)}
+    place = {int(r.slice): i for i, r in enumerate(selection.representatives)}
     stretches = ranges(sorted(place))
     lengths: list[int] = []
     at = 0

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof.errors import InputError
-from xpuprof.selection.selection import EXIT_KERNEL
+from xpuprof.trace.coordinates import EXIT_KERNEL
 from xpuprof.trace.imported import ImportWriter
 
 NS = 1e-9

@@ -18,7 +18,8 @@ from typing import Any
 
 from xpuprof.errors import InputError
 from xpuprof.formats.simulator_results import accelsim_log, gem5_stats
-from xpuprof.selection.selection import NO_KERNELS, Selection
+from xpuprof.selection.selection import Selection
+from xpuprof.trace.coordinates import NO_KERNELS, LaunchIndex
 
 Metrics = dict[str, float]
 Found = tuple["int | None", Metrics]
@@ -112,15 +113,16 @@ def _from_accelsim(file: str, text: str, selection: Selection) -> list[Found]:
             "each and estimate process by process"
         )
     if all(number is not None for number in numbered):
-        by_slice = {selection.launch_number(selection.representatives[i]): i for i in with_kernel}
+        by_launch = {selection.launch_ending(selection.representatives[i]): i for i in with_kernel}
         places = []
         for kernel in kernels:
             assert kernel.launch is not None
-            if kernel.launch - 1 not in by_slice:
+            launch = LaunchIndex(kernel.launch - 1)
+            if launch not in by_launch:
                 raise InputError(
                     f"{file}: kernel {kernel.launch} ({kernel.name}) is no region of the selection"
                 )
-            places.append(by_slice[kernel.launch - 1])
+            places.append(by_launch[launch])
     elif len(kernels) == len(with_kernel):
         places = with_kernel
     else:

@@ -1,0 +1,154 @@
+"""What the number of a slice means, and every conversion from one meaning to another.
+
+    LaunchIndex  a launch of a process, from 0, in a window or not
+    ProcessRow   a slice of a process, from 0: launch i ends row i, the last row ends with the exit
+    WindowRow    a row of `Process.slices`: the slices in the process's window, from 0; without a
+                 window the same number as its ProcessRow
+    JobRow       a row of `Job.slices` and of a Selection: the WindowRows of the job's processes one
+                 after the other
+    OtherRow     a JobRow of another run, which a selection is compared with (validation/)
+
+Arrays of them are int64. All are counted from 0; people see calls, launches and regions from 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NewType, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+I64 = npt.NDArray[np.int64]
+
+LaunchIndex = NewType("LaunchIndex", int)
+ProcessRow = NewType("ProcessRow", int)
+WindowRow = NewType("WindowRow", int)
+JobRow = NewType("JobRow", int)
+OtherRow = NewType("OtherRow", int)
+
+ProcessRows = NewType("ProcessRows", npt.NDArray[np.int64])
+WindowRows = NewType("WindowRows", npt.NDArray[np.int64])
+JobRows = NewType("JobRows", npt.NDArray[np.int64])
+OtherRows = NewType("OtherRows", npt.NDArray[np.int64])
+"""One a JobRow; -1 where the other run has none."""
+
+EXIT_KERNEL = "SYS_exit"
+"""`kernel` of the slice that ends with the program."""
+WINDOW_END_KERNEL = "xpuprof_window_end"
+"""`kernel` of a slice that ends where a marker call of the program closed the window; its call is
+the number of the closing."""
+NO_KERNELS = {EXIT_KERNEL: "program exit", WINDOW_END_KERNEL: "window's end"}
+"""Slice ends that are no launches, in words."""
+
+_Array = TypeVar("_Array", bound=npt.NDArray[Any])
+
+
+# ---- launch and slice of a process ---------------------------------------------------------------
+
+
+def launch_ending(row: ProcessRow) -> LaunchIndex:
+    """The launch that ends the slice. The slice must not end with the exit or with a window."""
+    return LaunchIndex(row)
+
+
+def ended_by(launch: LaunchIndex) -> ProcessRow:
+    """The slice that the launch ends."""
+    return ProcessRow(launch)
+
+
+# ---- window and process --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """Slices of a process that a window holds, as ascending [first, end) pairs of ProcessRow: what
+    a selection keeps of its window. Without any, the window is the whole process."""
+
+    pairs: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def of(cls, rows: ProcessRows) -> Stretches:
+        """From ascending rows."""
+        parts = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
+        return cls(tuple((int(part[0]), int(part[-1]) + 1) for part in parts if len(part)))
+
+    @classmethod
+    def from_json(cls, pairs: Iterable[Sequence[int]]) -> Stretches:
+        """From lists of two numbers."""
+        return cls(tuple((int(first), int(end)) for first, end in pairs))
+
+    def as_json(self) -> list[list[int]]:
+        """Lists of two numbers."""
+        return [list(pair) for pair in self.pairs]
+
+    def process_row(self, row: WindowRow) -> ProcessRow:
+        """The slice of the process."""
+        left = int(row)
+        for first, end in self.pairs:
+            if left < end - first:
+                return ProcessRow(first + left)
+            left -= end - first
+        return ProcessRow(left)
+
+
+def rows_in_window(
+    wanted: npt.NDArray[Any], rows: ProcessRows
+) -> tuple[WindowRows, npt.NDArray[np.bool_]]:
+    """Rows of the process in its window, whose rows are `rows`: the WindowRow of those that lie in
+    it, and which of `wanted` do."""
+    found = np.isin(wanted, rows)
+    return WindowRows(np.searchsorted(rows, wanted[found]).astype(np.int64)), found
+
+
+# ---- another run ---------------------------------------------------------------------------------
+
+
+def as_own(row: OtherRow) -> JobRow:
+    """A row of the other run, for a selection that has been moved to that run."""
+    return JobRow(row)
+
+
+# ---- process and job -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class JobLayout:
+    """How many slices each process of a job has, in order."""
+
+    lengths: tuple[int, ...]
+
+    @property
+    def slices(self) -> int:
+        """Of all processes."""
+        return sum(self.lengths)
+
+    def first(self, process: int) -> JobRow:
+        """The first row of a process."""
+        return JobRow(sum(self.lengths[:process]))
+
+    def job_row(self, process: int, row: WindowRow) -> JobRow:
+        """The job's row of a process's row."""
+        return JobRow(self.first(process) + row)
+
+    def window_row(self, process: int, row: JobRow) -> WindowRow:
+        """The process's row of the job's row."""
+        return WindowRow(row - self.first(process))
+
+    def holds(self, process: int, row: JobRow) -> bool:
+        """Whether the job's row is one of the process."""
+        return 0 <= self.window_row(process, row) < self.lengths[process]
+
+    def split(self, values: _Array, axis: int = 0) -> list[_Array]:
+        """What there is one of a row, process by process."""
+        return np.split(values, np.cumsum(self.lengths)[:-1], axis=axis)  # type: ignore[return-value]
+
+    def rows(self, process: int) -> JobRows:
+        """All rows of a process."""
+        first = self.first(process)
+        return JobRows(np.arange(first, first + self.lengths[process]))
+
+    def owners(self) -> I64:
+        """The process of every row."""
+        return np.repeat(np.arange(len(self.lengths)), self.lengths)

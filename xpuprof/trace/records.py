@@ -1,0 +1,209 @@
+"""Checked values of what is text in a run directory: the manifest's entries, a stream's META.
+
+Nothing in a file is believed. A value is parsed here, once; a wrong one is a TraceError that names
+file, place and remedy, and the rest of the package trusts what it gets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from xpuprof.errors import TraceError
+
+LARGEST = (1 << 63) - 1
+"""Of numbers in a manifest or META record: ticks and sizes go into int64 columns."""
+_LARGEST_WARP = 1 << 16
+_LARGEST_RANK = (1 << 31) - 1
+
+
+# ---- the manifest --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ExecutionRecord:
+    """One execution's entry in the manifest (docs/run-directory.md)."""
+
+    name: str
+    role: str
+    """profile | first | time."""
+    status: str = ""
+    """running | complete | partial."""
+    reason: str = ""
+    """Why it is not complete, else empty."""
+    cpu_engine: str = "none"
+    gpu_engine: str = "none"
+    timer: str = ""
+    filters: Mapping[str, object] = field(default_factory=dict)
+    gpu_tool: str = ""
+    fallbacks: tuple[str, ...] = ()
+    """Why better engines were not taken, one sentence each."""
+    pid: int | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    tsc_start: int = 0
+    """Ticks; 0: not known, as `tsc_end`."""
+    tsc_end: int = 0
+    wall_s: float | None = None
+    tsc_hz: float = 0.0
+    """Ticks a second, of the whole run."""
+
+
+def execution_record(entry: Mapping[str, object], tsc_hz: float, manifest: Path) -> ExecutionRecord:
+    """Parses an entry of the manifest's `executions`. Raises TraceError for a wrong value."""
+    values = _Values(entry, f"{manifest}: execution {entry.get('name')!r}")
+    return ExecutionRecord(
+        name=values.text("name"),
+        role=values.text("role"),
+        status=values.text("status"),
+        reason=values.text("reason"),
+        cpu_engine=values.text("cpu_engine") or "none",
+        gpu_engine=values.text("gpu_engine") or "none",
+        timer=values.text("timer"),
+        filters=values.mapping("filters"),
+        gpu_tool=values.text("gpu_tool"),
+        fallbacks=values.texts("fallbacks"),
+        pid=values.number("pid"),
+        exit_code=values.code("exit_code"),
+        signal=values.number("signal"),
+        tsc_start=values.number("tsc_start") or 0,
+        tsc_end=values.number("tsc_end") or 0,
+        wall_s=values.seconds("wall_s"),
+        tsc_hz=tsc_hz,
+    )
+
+
+class _Values:
+    """The values of a JSON object, each checked when it is taken; null counts as missing."""
+
+    def __init__(self, entry: Mapping[str, object], where: str) -> None:
+        self._entry = entry
+        self._where = where
+
+    def text(self, key: str) -> str:
+        return str(self._taken(key, lambda v: isinstance(v, str), "text") or "")
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        def right(value: object) -> bool:
+            return isinstance(value, list) and all(isinstance(v, str) for v in value)
+
+        found: Any = self._taken(key, right, "a list of texts")
+        return tuple(found or ())
+
+    def mapping(self, key: str) -> Mapping[str, object]:
+        found: Any = self._taken(key, lambda v: isinstance(v, dict), "an object")
+        return dict(found or {})
+
+    def number(self, key: str) -> int | None:
+        found: Any = self._taken(key, is_natural, f"an integer from 0 to {LARGEST}")
+        return found if found is None else int(found)
+
+    def code(self, key: str) -> int | None:
+        def right(value: object) -> bool:
+            return type(value) is int and -256 < value < 256  # negative: ended by a signal
+
+        found: Any = self._taken(key, right, "an exit code")
+        return found if found is None else int(found)
+
+    def seconds(self, key: str) -> float | None:
+        found: Any = self._taken(key, is_quantity, "a number of seconds")
+        return found if found is None else float(found)
+
+    def _taken(self, key: str, right: Callable[[object], bool], kind: str) -> object:
+        value = self._entry.get(key)
+        if value is not None and not right(value):
+            raise TraceError(
+                f"{self._where} has {key} {shortened(value)}, which is not {kind}; copy the run "
+                "directory again, or record it again"
+            )
+        return value
+
+
+def is_natural(value: object) -> bool:
+    """Whether it is an integer that fits an int64 column; JSON's true and false are none."""
+    return type(value) is int and 0 <= value <= LARGEST
+
+
+def is_quantity(value: object) -> bool:
+    """Whether it is a finite number, not negative."""
+    return is_natural(value) or (isinstance(value, float) and value >= 0.0 and isfinite(value))
+
+
+def shortened(value: object) -> str:
+    """A value of a file for a sentence."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:60] + "..."
+
+
+# ---- META records --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ProcessMeta(Mapping[str, str]):
+    """META of a process: `texts` as recorded, those of cpu.xpt with `cpu_` before the key, and
+    checked values of those that are used as numbers. trace_format.h lists the keys."""
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+    rank: int | None = None
+    """That a launcher (mpirun, srun, torchrun) gave the process."""
+    ancestry: tuple[tuple[int, int], ...] = ()
+    """(start in clock ticks since boot, pid) of the process and its ancestors, nearest first."""
+    warp_size: int = 0
+    """0: each kernel has its own, or it is not known."""
+    tsc_load: int = 0
+    """Ticks; 0: not known, as `tsc_exit`."""
+    tsc_exit: int = 0
+    age_ns: int = 0
+    """Of the process at `tsc_load`."""
+
+    def __getitem__(self, key: str) -> str:
+        return self.texts[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.texts)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+def process_meta(texts: Mapping[str, str], part: str) -> ProcessMeta:
+    """Parses the META records of the process whose folder is `part`. Raises TraceError."""
+
+    def number(key: str, largest: int = LARGEST) -> int:
+        text = texts.get(key, "")
+        if text and not (_NUMBER.fullmatch(text) and int(text) <= largest):
+            raise _wrong_meta(part, key, text, f"a number from 0 to {largest}")
+        return int(text or 0)
+
+    rank = next((key for key in ("rank", "cpu_rank") if texts.get(key)), None)
+    return ProcessMeta(
+        texts,
+        None if rank is None else number(rank, _LARGEST_RANK),
+        _ancestry(texts.get("ancestry", ""), part),
+        number("warp_size", _LARGEST_WARP),
+        number("tsc_load"),
+        number("tsc_exit"),
+        number("age_ns"),
+    )
+
+
+_NUMBER = re.compile(r"[0-9]{1,19}")
+_ANCESTOR = re.compile(r"([0-9]{1,19}):([0-9]{1,19})")
+
+
+def _ancestry(text: str, part: str) -> tuple[tuple[int, int], ...]:
+    found = [_ANCESTOR.fullmatch(entry) for entry in text.split()]
+    if None in found:
+        raise _wrong_meta(part, "ancestry", text, "a list of pid:start")
+    return tuple((int(entry[2]), int(entry[1])) for entry in found if entry)
+
+
+def _wrong_meta(part: str, key: str, text: str, kind: str) -> TraceError:
+    return TraceError(
+        f"process {part}: META {key} is {shortened(text)}, which is not {kind}; copy the run "
+        "directory again, or record it again"
+    )
