@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from xpuprof.selection.selection import Marker, Representative, Selection
-from xpuprof.trace.coordinates import EXIT_KERNEL
+from xpuprof.trace.coordinates import EXIT_KERNEL, JobRow
 from xpuprof.trace.sequence import launch_sequence
 from xpuprof.validation.timed import Timed
 
@@ -60,7 +60,7 @@ def select_by_kernel(run: Timed, **fields: Any) -> Selection:
         size = int((labels == cluster).sum())
         representatives.append(
             Representative(
-                row,
+                JobRow(row),
                 marker(run.slices, row),
                 None if row == 0 else marker(run.slices, row - 1),
                 cluster,
