@@ -3,7 +3,7 @@
 PYTHON := .venv/bin/python
 NATIVE_SOURCES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' '*.cl' '*.cu')
 
-.PHONY: demo test check lint setup clean
+.PHONY: demo test check lint sanitize setup clean
 
 demo: setup
 	tools/demo.sh
@@ -20,6 +20,10 @@ lint: setup
 	clang-format-15 --dry-run --Werror $(NATIVE_SOURCES)
 	$(PYTHON) -m mypy
 	.venv/bin/lint-imports --no-logo
+
+# The native readers and the clustering code under AddressSanitizer and UBSan.
+sanitize: setup
+	tools/fuzz/native.sh 8
 
 setup:
 	tools/setup.sh

@@ -503,6 +503,7 @@ static int cpu_record(xp_decoder *d, record *r) {
 /* ---- chunks --------------------------------------------------------------------------------- */
 
 int xp_decode_chunk(xp_decoder *d, const uint8_t *data, uint64_t size, uint64_t file_offset) {
+  if (!size) return 0; /* `data` may be NULL */
   record chunk = {.p = data, .end = data + size};
   while (chunk.p < chunk.end) {
     uint64_t offset = file_offset + (uint64_t)(chunk.p - data);

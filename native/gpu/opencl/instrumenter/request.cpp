@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "request.h"
 
 #include <cstring>
@@ -31,10 +32,12 @@ class Reader {
     at_ += length;
     return bytes_.substr(at_ - length, length);
   }
-  // A count of things that take at least `smallest` bytes each.
+  // A count of things that take at least `smallest` bytes each: nothing is allocated before that
+  // many are there.
   uint32_t count(uint64_t smallest) {
     auto n = number<uint32_t>();
     if (n * smallest > kLongest) throw Failure("a count in a message is beyond reason");
+    need(n * smallest);
     return n;
   }
 

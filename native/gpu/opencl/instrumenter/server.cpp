@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server.h"
 
 #include <signal.h>
@@ -5,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
@@ -25,15 +27,16 @@ void end(int) {
   _exit(0);
 }
 
+// Memory is taken for what arrives, not for what a length promises.
 bool receive(int peer, std::string &bytes) {
+  std::string buffer(1 << 20, 0);
   while (uint64_t missing = missing_of_request(bytes)) {
-    size_t had = bytes.size();
-    bytes.resize(had + missing);
-    for (size_t at = had; at < bytes.size();) {
-      ssize_t n = read(peer, &bytes[at], bytes.size() - at);
+    while (missing) {
+      ssize_t n = read(peer, buffer.data(), std::min<uint64_t>(missing, buffer.size()));
       if (n < 0 && errno == EINTR) continue;
       if (n <= 0) return false;
-      at += n;
+      bytes.append(buffer, 0, n);
+      missing -= n;
     }
   }
   return true;

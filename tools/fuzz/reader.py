@@ -1,6 +1,6 @@
 """Fuzzes the reader with damaged copies of real traces.
 
-    tools/fuzz_reader.py [RUN ...] [--seconds 60] [--seed 1] [--keep FOLDER]
+    tools/fuzz/reader.py [RUN ...] [--seconds 60] [--seed 1] [--keep FOLDER]
 
 Every stream of the runs (or of a small one made up here) is damaged in a random way: bits flipped,
 bytes cut out or copied elsewhere, lengths changed, the end cut off; half of the time checksums are
@@ -42,13 +42,13 @@ def corpus(runs: list[Path]) -> Corpus:
         for kind, name in FILES.items():
             found += [(kind, path.read_bytes()) for path in sorted(run.rglob(name))]
     if not found:
-        raise SystemExit("fuzz_reader: no stream to damage; name a run directory")
+        raise SystemExit("reader.py: no stream to damage; name a run directory")
     return found
 
 
 def small_run() -> Corpus:
     """The streams that the unit tests make up."""
-    sys.path.insert(0, str(Path(__file__).parents[1]))
+    sys.path.insert(0, str(Path(__file__).parents[2]))
     from tests.support import traces
 
     with tempfile.TemporaryDirectory() as folder:

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the first inputs of the native fuzzers: `corpus.py FOLDER`, a folder a target in it.
+
+Streams hold every kind of record; messages are those of the tests."""
+
+from __future__ import annotations
+
+import struct
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.support import traces
+from xpuprof.trace.streams import FILES
+
+MAGIC = b"XPI1"
+
+
+def streams() -> list[bytes]:
+    """Streams of the tests' small runs; the byte in front is for the target `stream`."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = traces.write_run(Path(folder) / "run", traces.events(5), traces.cpu(6))
+        return [
+            bytes([first]) + path.read_bytes()
+            for number, name in enumerate(FILES.values())
+            for path in sorted(run.rglob(name))
+            for first in (number, 2 + number)
+        ]
+
+
+def empty_chunk() -> bytes:
+    """A stream whose only chunk is sealed and holds no record."""
+    return struct.pack("<4sHHIIQQQ", b"XPT1", 1, 1, 2, 0, 0, 0, 0)
+
+
+def text(data: bytes) -> bytes:
+    return struct.pack("<Q", len(data)) + data
+
+
+def request() -> bytes:
+    """A request of one program with a header and a constant (clinst_protocol.h)."""
+    part = struct.pack("<I", 0) + text(b"kernel void k() {}") + text(b"-DN=7")
+    part += struct.pack("<I", 1) + text(b"n.h") + text(b"#define N 3")
+    part += struct.pack("<II", 1, 5) + text(b"\0\0\0\0")
+    return MAGIC + struct.pack("<II", 0, 0) + text(b"version=120\n") + struct.pack("<I", 1) + part
+
+
+def response() -> bytes:
+    """A response with one kernel: a block, a probe, an expression, an access."""
+    kernel = text(b"k") + struct.pack("<II", 2, 1) + struct.pack("<I12H", 9, *range(12))
+    kernel += struct.pack("<II", 1, 0) + struct.pack("<Iii", 1, 0, 1)
+    kernel += struct.pack("<I5IQ", 1, 0, 32, 0, 0, 0, 7) + struct.pack("<I3I", 1, 0, 0, 32)
+    kernel += struct.pack("<IIIII", 1, 3, 0, 1, 0)
+    return MAGIC + struct.pack("<I", 0) + text(b"") + text(b"BC") + struct.pack("<I", 1) + kernel
+
+
+def pairs(*values: float) -> bytes:
+    return b"".join(struct.pack("<Bd", number % 7, value) for number, value in enumerate(values))
+
+
+CORPUS: dict[str, list[bytes]] = {
+    "stream": [*streams(), b"\0" + empty_chunk()],
+    "writer": [b"\2\3abc\0\0\2\5hello", b"\xff\x40" + bytes(64) + b"\0\0\2\1x"],
+    "frequency": [b"T:1:100 :2:1.5 :3:1e6\n# said\nT\nT :7:0\n", b"T:18446744073709551615:1"],
+    "clustering": [pairs(*range(64)), pairs(*[1.0, 0.0, float("inf"), -1e308] * 8)],
+    "kernel_spec": [b"gemm.*\0gemm", b"2-8@k{1,2},-4,7-\0k1", b"[[:alpha:]]+(a|b)*\0ab"],
+    # The third promises 2^25 blocks that do not follow.
+    "request": [request(), response(), response().replace(b"k\2\0\0\0\1", b"k\2\0\0\0\0\0\0\2")],
+    "answer": [response(), request()],
+}
+
+
+def main(folder: Path) -> None:
+    for target, inputs in CORPUS.items():
+        (folder / target).mkdir(parents=True, exist_ok=True)
+        for number, data in enumerate(inputs):
+            (folder / target / f"first-{number}").write_bytes(data)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layer's parser of the instrumenter's answers, and of the origins that it keeps.
+#include <cstdint>
+#include <cstdlib>
+
+#include "programs/clinst_answer.hpp"
+#include "programs/wire.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  const std::string bytes(reinterpret_cast<const char *>(data), size);
+  const layer::Instrumented answer = layer::decode_answer(bytes);
+  for (const auto &[name, kernel] : answer.kernels)
+    if (answer.reason.empty() && kernel.formulas.size() != kernel.blocks.size()) std::abort();
+  layer::Reader reader(bytes);
+  layer::take_parts(&reader);
+  return 0;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A file in memory, for readers that take a path. */
+#ifndef XPUPROF_FUZZ_SCRATCH_FILE_H
+#define XPUPROF_FUZZ_SCRATCH_FILE_H
+
+#include <stddef.h>
+
+/* Path of the process's one scratch file, which then holds these bytes. */
+const char *scratch_file(const void *data, size_t size);
+
+#endif
