@@ -1,5 +1,6 @@
 /* Walks over the chunks of a stream file. The file is read, not mapped: a stream that is still
  * being written is cut to size when it is closed, and a mapping of the lost tail would kill us. */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -69,14 +70,16 @@ static int keep_chunk(xp_stream_reader *s, chunk_place chunk, xp_error *error) {
 static int only_zeros(xp_stream_reader *s, uint64_t offset, xp_error *error) {
   uint8_t block[4096];
   uint64_t at = offset + HEADER;
-  while (at < s->file_size) {
+  for (;;) {
+    off_t data = lseek(s->fd, (off_t)at, SEEK_DATA); /* the rest is mostly a hole */
+    if (data >= 0) at = (uint64_t)data;
+    if (at >= s->file_size || (data < 0 && errno == ENXIO)) return 0;
     uint64_t size = s->file_size - at < sizeof block ? s->file_size - at : sizeof block;
     if (read_at(s, block, size, at, error) < 0) return -1;
     for (uint64_t i = 0; i < size; i++)
       if (block[i]) return xp_fail(error, XP_E_CHUNK, offset, 0, 0);
     at += size;
   }
-  return 0;
 }
 
 /* A chunk that is open in the middle of a stream has a damaged state. */

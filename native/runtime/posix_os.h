@@ -1,13 +1,10 @@
-/* xp_os for ordinary processes, and where a process's part of a run lies. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the runtime tells of its process. */
 #ifndef XPUPROF_POSIX_OS_H
 #define XPUPROF_POSIX_OS_H
 
-#include "writer.h"
-
-extern const xp_os posix_os;
-
-/* `<dir>/<part>/<file>`; makes the folder. 0 when it does not fit or cannot be made. */
-int posix_part_path(char *path, size_t room, const char *dir, const char *part, const char *file);
+#include <stddef.h>
+#include <stdint.h>
 
 /* This process and its ancestors, nearest first, as `pid:start` separated by blanks; `start` is in
  * clock ticks since boot. Siblings' order of creation, which repeats where numbers do not. */

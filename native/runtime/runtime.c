@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The boundary bus: implements boundary.h. Records every event in events.xpt, tells the CPU
  * engines, and stays silent (and harmless) when there is nothing to record to. */
 #define _GNU_SOURCE
@@ -8,8 +9,14 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-#include <valgrind/valgrind.h>
 #include <x86intrin.h>
+
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#else /* then there is no Valgrind tool either */
+#define VALGRIND_DO_CLIENT_REQUEST_STMT(request, a, b, c, d, e) \
+  ((void)(request), (void)(a), (void)(b))
+#endif
 
 #include "grid_table.h"
 #include "posix_os.h"
@@ -20,9 +27,9 @@
 
 static struct {
   int lock;
-  int ready;        /* configuration was read */
-  xp_writer events; /* fd -1 while nothing is recorded */
-  int process;      /* pid that `events` belongs to */
+  int ready; /* configuration was read */
+  xp_writer events;
+  int process; /* pid that `events` belongs to */
   uint64_t launches, instrumented;
   uint32_t programs, kernels;
   uint32_t *kernel_blocks; /* per kernel: number of blocks */
@@ -37,7 +44,7 @@ static struct {
   int rank_goes_on; /* --after-window end was asked for, and is not for ranks */
   xpu_harvest harvest;
   int ending; /* the window has passed, and the program is to be ended */
-} bus = {.events = {.fd = -1}};
+} bus;
 
 /* A spin lock: no libc state, safe wherever a device runtime calls us from. */
 static void lock(void) {
@@ -46,12 +53,23 @@ static void lock(void) {
 
 static void unlock(void) { __atomic_store_n(&bus.lock, 0, __ATOMIC_RELEASE); }
 
-static int raw_clock;
+/* Read before the program runs, which may clear or overwrite its environment. */
+static struct {
+  const char *directory, *mode, *timer, *window, *rank; /* NULL: not set */
+  int raw_clock;
+} settings;
+
+static const char *kept(const char *text) { return text ? strdup(text) : 0; }
 
 __attribute__((constructor)) static void read_settings(void) {
   const char *clock = getenv(XPU_ENV_CLOCK);
-  raw_clock = clock && !strcmp(clock, "monotonic_raw");
-  window_read(&bus.window, getenv(XPU_ENV_WINDOW), getenv(XPU_ENV_AFTER_WINDOW));
+  settings.raw_clock = clock && !strcmp(clock, "monotonic_raw");
+  settings.directory = kept(getenv(XPU_ENV_DIR));
+  settings.mode = kept(getenv(XPU_ENV_MODE));
+  settings.timer = kept(getenv(XPU_ENV_TIMER));
+  settings.window = kept(getenv(XPU_ENV_WINDOW));
+  settings.rank = kept(xp_rank(getenv));
+  window_read(&bus.window, settings.window, getenv(XPU_ENV_AFTER_WINDOW));
   bus.rank_goes_on = bus.window.ends_program && xp_is_mpi_rank(getenv);
   if (bus.rank_goes_on) bus.window.ends_program = 0;
   bus.excluded = !window_process_matches(getenv(XPU_ENV_PROCESSES));
@@ -59,7 +77,7 @@ __attribute__((constructor)) static void read_settings(void) {
 
 uint64_t xpu_tsc(void) {
   unsigned aux;
-  if (!raw_clock) return __rdtscp(&aux);
+  if (!settings.raw_clock) return __rdtscp(&aux);
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC_RAW, &now);
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
@@ -81,11 +99,7 @@ static xp_body body(size_t room) {
 }
 
 static void put(uint8_t tag, const xp_body *record, uint64_t slice) {
-  if (record->overflow) { /* out of memory: better no trace than a wrong one */
-    xp_writer_abandon(&bus.events);
-    return;
-  }
-  xp_writer_put(&bus.events, tag, record->data, record->size, slice);
+  xp_writer_put(&bus.events, tag, record, slice);
 }
 
 static void put_meta(const char *key, const char *value) {
@@ -132,32 +146,28 @@ static void put_window(const char *marker) {
 }
 
 static void open_stream(void) {
-  char path[4096], host[256] = "host", part[XP_PART_NAME_MAX], ancestry[1024];
-  const char *rank = xp_rank(getenv);
-  const char *dir = getenv(XPU_ENV_DIR), *mode = getenv(XPU_ENV_MODE),
-             *timer = getenv(XPU_ENV_TIMER);
+  char host[256] = "host", ancestry[1024];
   static int fork_handler;
   bus.ready = 1;
-  if (!dir || !*dir || bus.excluded) return;
+  if (!settings.directory || !*settings.directory || bus.excluded) return;
   if (!fork_handler) fork_handler = !pthread_atfork(0, 0, after_fork_in_child);
-  gethostname(host, sizeof host - 1);
-  xp_part_name(part, host, rank, (unsigned)getpid());
-  if (!posix_part_path(path, sizeof path, dir, part, "events.xpt")) return;
-  if (xp_writer_open(&bus.events, &posix_os, path, XP_STREAM_EVENTS) < 0) return;
+  if (xp_writer_open(&bus.events, &xp_linux, settings.directory, settings.rank, XP_STREAM_EVENTS))
+    return;
   reset_tables();
   bus.process = getpid();
   put_meta_number("pid", (uint64_t)getpid());
   put_meta_number("ppid", (uint64_t)getppid());
+  gethostname(host, sizeof host - 1);
   put_meta("host", host);
-  if (rank) put_meta("rank", rank);
+  if (settings.rank) put_meta("rank", settings.rank);
   posix_ancestry(ancestry, sizeof ancestry);
   put_meta("ancestry", ancestry);
-  put_meta("mode", mode ? mode : "profile");
-  put_meta("timer", timer ? timer : "");
+  put_meta("mode", settings.mode ? settings.mode : "profile");
+  put_meta("timer", settings.timer ? settings.timer : "");
   put_meta_number("tsc_load", xpu_tsc());
   put_meta_number("age_ns", posix_age());
   if (!bus.window.given) return;
-  put_meta("window", getenv(XPU_ENV_WINDOW));
+  put_meta("window", settings.window);
   if (bus.rank_goes_on) put_meta("went_on", "a rank is not ended behind its window");
   put_window("");
 }
@@ -169,7 +179,7 @@ static int recording(void) {
     open_stream();
     xpu_api_leave();
   }
-  return bus.events.fd >= 0;
+  return bus.events.is_open;
 }
 
 enum { EXIT_PATIENCE_MS = 2000 };
@@ -180,7 +190,7 @@ __attribute__((destructor)) static void close_stream(void) {
     if (tries == EXIT_PATIENCE_MS) return;
     nanosleep(&(struct timespec){0, 1000000}, 0);
   }
-  if (bus.events.fd >= 0) {
+  if (bus.events.is_open) {
     put_meta_number("tsc_exit", xpu_tsc());
     xp_body record = body(2 * XP_VARINT_MAX);
     xp_put_varint(&record, bus.launches);

@@ -1,4 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "writer.h"
+
+#include <asm/unistd.h>
+
+#include "system_call.h"
+#include "xpuprof/part.h"
 
 /* A chunk is large enough that mapping it is rare, small enough that a short run stays small. */
 enum { CHUNK_ROOM = 256 * 1024, PAGE = 4096 };
@@ -90,36 +96,88 @@ void xp_put_str(xp_body *body, const char *text) {
 
 /* ---- chunks --------------------------------------------------------------------------------- */
 
-static void fail(xp_writer *w) {
-  if (w->window) w->os->unmap(w->window, w->window_size);
-  if (w->fd >= 0) w->os->close(w->fd);
-  w->window = 0;
-  w->fd = -1;
+/* What the kernel's error means to the user. */
+static const char *reason_of(int error) {
+  switch (-error) {
+    case 1:
+    case 13:
+    case 30: /* EPERM, EACCES, EROFS */
+      return "the process may not write into the run directory";
+    case 2:
+    case 20: /* ENOENT, ENOTDIR */
+      return "the process cannot reach the run directory";
+    case 12: /* ENOMEM */
+      return "there is no memory for its trace";
+    case 14:
+    case 28:
+    case 122: /* EFAULT of a page without room, ENOSPC, EDQUOT */
+      return "the disk of the run directory is full, or the run has ended";
+    case 17: /* EEXIST */
+      return "it executed another program, and the trace of the one before is kept";
+    case 24:
+    case 23: /* EMFILE, ENFILE */
+      return "the process has no descriptor left to open its trace with";
+    case 27: /* EFBIG */
+      return "its trace has reached the limit on file sizes";
+    default:
+      return "its trace cannot be written";
+  }
 }
 
-int xp_writer_open(xp_writer *w, const xp_os *os, const char *path, uint16_t stream) {
+void xp_writer_fail(xp_writer *w, const char *reason) {
+  uint64_t size = w->chunk_offset;
+  if (!w->is_open) return;
+  if (w->chunk) size += sizeof *w->chunk + w->chunk->length;
+  w->is_open = 0;
+  w->chunk = 0;
+  xp_file_cut(&w->file, size);
+  if (w->directory) xp_report_failure(w->directory, reason);
+}
+
+int xp_writer_create(xp_writer *w, const xp_os *os, const char *path, uint16_t stream) {
   crc_prepare();
-  w->os = os;
   w->stream = stream;
   w->chunk_offset = 0;
-  w->window = 0;
-  w->fd = os->create(path);
-  return w->fd;
+  w->chunk = 0;
+  w->directory = 0;
+  int error = xp_file_create(&w->file, os, path, CHUNK_ROOM);
+  w->is_open = !error;
+  return error;
 }
 
-static void open_chunk(xp_writer *w, uint64_t record) {
-  uint64_t start = w->chunk_offset & ~(uint64_t)(PAGE - 1);
-  uint64_t head = w->chunk_offset - start + sizeof(struct xp_chunk_header);
-  uint64_t need = head + (record > CHUNK_ROOM ? record : CHUNK_ROOM);
-  uint64_t size = (need + PAGE - 1) & ~(uint64_t)(PAGE - 1);
-  if (w->os->resize(w->fd, start + size) < 0 ||
-      !(w->window = (uint8_t *)w->os->map(w->fd, start, size))) {
-    fail(w);
-    return;
+/* The host's name is the second of six fields of 65 bytes. */
+static void part_of_process(char part[XP_PART_NAME_MAX], const char *rank) {
+  char names[6 * 65] = {0};
+  xp_system_call(__NR_uname, (long)names, 0, 0, 0);
+  xp_part_name(part, names + 65, rank, (unsigned)xp_system_call(__NR_getpid, 0, 0, 0, 0));
+}
+
+int xp_writer_open(xp_writer *w, const xp_os *os, const char *directory, const char *rank,
+                   uint16_t stream) {
+  char folder[XP_PATH_MAX], path[XP_PATH_MAX], part[XP_PART_NAME_MAX];
+  enum { NAME_TOO_LONG = 36 };
+  part_of_process(part, rank);
+  int error = -NAME_TOO_LONG;
+  w->is_open = 0;
+  if (xp_path_join(folder, directory, part) &&
+      xp_path_join(path, folder, stream == XP_STREAM_CPU ? "cpu.xpt" : "events.xpt")) {
+    xp_system_call(__NR_mkdir, (long)folder, 0777, 0, 0); /* by now another stream may have */
+    error = xp_writer_create(w, os, path, stream);
   }
-  w->window_size = size;
-  w->chunk = (struct xp_chunk_header *)(w->window + (w->chunk_offset - start));
-  w->end = w->window + head;
+  if (error) xp_report_failure(directory, reason_of(error));
+  w->directory = directory;
+  return error;
+}
+
+static int open_chunk(xp_writer *w, uint64_t record) {
+  uint64_t start = w->chunk_offset & ~(uint64_t)(PAGE - 1);
+  uint64_t head = w->chunk_offset - start + sizeof *w->chunk;
+  uint64_t need = head + (record > CHUNK_ROOM - PAGE ? record : CHUNK_ROOM - PAGE);
+  uint64_t size = (need + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+  int error = xp_file_slide(&w->file, start, size);
+  if (error) return error;
+  w->chunk = (struct xp_chunk_header *)(w->file.window + (w->chunk_offset - start));
+  w->end = w->file.window + head;
   w->room = size - head;
   w->chunk->stream = w->stream;
   w->chunk->version = XP_VERSION_CURRENT;
@@ -128,55 +186,62 @@ static void open_chunk(xp_writer *w, uint64_t record) {
   /* The magic makes the chunk visible; it comes last. */
   __atomic_store_n(&w->chunk->length, 0, __ATOMIC_RELEASE);
   __atomic_store_n(&w->chunk->magic, XP_MAGIC, __ATOMIC_RELEASE);
+  return 0;
 }
 
 void xp_writer_seal(xp_writer *w) {
-  if (w->fd < 0 || !w->window) return;
+  if (!w->is_open || !w->chunk) return;
   w->chunk->crc32c = xp_crc32c(w->chunk + 1, w->chunk->length);
   __atomic_store_n(&w->chunk->state, XP_CHUNK_SEALED, __ATOMIC_RELEASE);
-  uint64_t size = sizeof(struct xp_chunk_header) + w->chunk->length;
+  uint64_t size = sizeof *w->chunk + w->chunk->length;
   w->chunk_offset += (size + 7) & ~(uint64_t)7;
-  w->os->unmap(w->window, w->window_size);
-  w->window = 0;
+  w->chunk = 0;
 }
 
-void xp_writer_put(xp_writer *w, uint8_t tag, const void *body, uint64_t size, uint64_t slice) {
-  if (w->fd < 0) return;
-  uint64_t record = 1 + XP_VARINT_MAX + size;
-  if (w->window && w->room < record) xp_writer_seal(w);
-  if (!w->window) {
-    open_chunk(w, record);
-    if (!w->window) return;
-  }
+static void append(xp_writer *w, uint8_t tag, const xp_body *body) {
   uint8_t *p = w->end;
   *p++ = tag;
-  p += encode_varint(p, size);
-  copy(p, (const uint8_t *)body, size);
-  p += size;
+  p += encode_varint(p, body->size);
+  copy(p, body->data, body->size);
+  p += body->size;
+  w->room -= (uint64_t)(p - w->end);
+  w->end = p;
+}
+
+void xp_writer_put(xp_writer *w, uint8_t tag, const xp_body *body, uint64_t slice) {
+  if (!w->is_open) return;
+  if (body->overflow) { /* better no trace than a wrong one */
+    xp_writer_fail(w, "there is no memory for a record of its trace");
+    return;
+  }
+  uint64_t record = 1 + XP_VARINT_MAX + body->size;
+  if (w->chunk && w->room < record) xp_writer_seal(w);
+  int error = w->chunk ? 0 : open_chunk(w, record);
+  if (error) {
+    xp_writer_fail(w, reason_of(error));
+    return;
+  }
+  append(w, tag, body);
   if (slice != XP_NO_SLICE) {
     if (w->chunk->last_slice == 0 && w->chunk->first_slice == 0) w->chunk->first_slice = slice;
     if (slice < w->chunk->first_slice) w->chunk->first_slice = slice;
     if (slice > w->chunk->last_slice) w->chunk->last_slice = slice;
   }
-  w->room -= (uint64_t)(p - w->end);
-  w->end = p;
   /* x86 keeps the order of stores: whoever sees the length sees the record. */
-  __atomic_store_n(&w->chunk->length, (uint64_t)(p - (uint8_t *)(w->chunk + 1)), __ATOMIC_RELEASE);
+  __atomic_store_n(&w->chunk->length, (uint64_t)(w->end - (uint8_t *)(w->chunk + 1)),
+                   __ATOMIC_RELEASE);
 }
 
 void xp_writer_close(xp_writer *w) {
-  if (w->fd < 0) return;
+  if (!w->is_open) return;
   xp_writer_seal(w);
-  if (w->fd < 0) return;
-  w->os->resize(w->fd, w->chunk_offset);
-  w->os->close(w->fd);
-  w->fd = -1;
+  w->is_open = 0;
+  xp_file_cut(&w->file, w->chunk_offset);
 }
 
 void xp_writer_abandon(xp_writer *w) {
-  if (w->fd < 0) return;
-  if (w->window) w->os->unmap(w->window, w->window_size);
-  w->os->close(w->fd);
-  w->window = 0;
-  w->fd = -1;
+  if (!w->is_open) return;
+  w->is_open = 0;
+  w->chunk = 0;
+  xp_file_unmap(&w->file);
 }

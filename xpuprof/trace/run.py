@@ -6,12 +6,14 @@ or the new one, never a part.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import platform
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,6 +123,9 @@ class RunWriter:
 
     def end_execution(self, name: str, result: Mapping[str, Any]) -> None:
         """Joins how the execution ended: status, reason, exit code, signal, pid, stamps."""
+        for stream in (self.path / name).glob("*/*.xpt"):
+            with suppress(OSError):
+                _cut_hole(stream)
         for record in self.manifest["executions"]:
             if record["name"] == name:
                 record |= result
@@ -142,6 +147,18 @@ class RunWriter:
             file.flush()
             os.fsync(file.fileno())
         os.replace(new, self.path / MANIFEST)
+
+
+def _cut_hole(path: Path) -> None:
+    """Cuts the hole behind a stream's data, which its writer leaves when it is killed or cannot
+    reach the file any more. A writer that is still at work keeps what it has mapped."""
+    with path.open("r+b") as file:
+        hole = file.seek(0, os.SEEK_HOLE)
+        try:
+            file.seek(hole, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # no data behind it
+                file.truncate(hole)
 
 
 def _make_way(folder: Path, force: bool) -> None:

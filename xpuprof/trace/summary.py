@@ -193,9 +193,14 @@ def _execution(run: Path, execution: Execution) -> dict[str, Any]:
     }
 
 
+def _on_disk(status: os.stat_result) -> int:
+    """Bytes of a file; a stream under way ends in a hole."""
+    return min(status.st_size, status.st_blocks * 512)
+
+
 def _stream_bytes(folder: Path) -> int:
     return sum(
-        (part / file).stat().st_size
+        _on_disk((part / file).stat())
         for part in process_folders(folder)
         for file in FILES.values()
         if (part / file).exists()
@@ -209,7 +214,7 @@ def _bytes(run: Path) -> dict[str, Any]:
     for folder, _, files in os.walk(run):
         for file in files:
             with contextlib.suppress(OSError):  # a run under way replaces its manifest
-                size = os.lstat(os.path.join(folder, file)).st_size
+                size = _on_disk(os.lstat(os.path.join(folder, file)))
                 total += size
                 if file in sizes:
                     sizes[file] += size

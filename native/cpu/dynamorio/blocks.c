@@ -42,7 +42,7 @@ static uint32_t intern(const block *b) {
   for (; table[at]; at = (at + 1) & (table_room - 1))
     if (same(&blocks[table[at] - 1], b)) return table[at] - 1;
   if (n_blocks == MAX_BLOCKS) {
-    stream_give_up("more than 4 million basic blocks: the trace ends here");
+    stream_give_up("it has more than 4 million basic blocks");
     return NO_BLOCK;
   }
   blocks[n_blocks] = *b;

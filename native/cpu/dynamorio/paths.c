@@ -38,7 +38,7 @@ uint32_t path_with(uint32_t before, uint32_t block) {
   size_t at = place_of(&p);
   if (table[at]) return table[at] - 1;
   if (n_paths == MAX_PATHS) {
-    stream_give_up("more than 2 million paths through traces: the trace ends here");
+    stream_give_up("it has more than 2 million paths through traces");
     return NO_PATH;
   }
   paths[n_paths] = p;

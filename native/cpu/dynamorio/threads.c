@@ -193,7 +193,7 @@ void thread_starts(void *drcontext) {
     system_ids[t->number] = (int)dr_get_thread_id(drcontext);
     if (option_counts_thread(t->number)) t->counters = reserve(sizeof *t->counters);
     if (option_counts_thread(t->number) && !t->counters)
-      stream_give_up("no memory for a thread's counters: the trace ends here");
+      stream_give_up("there is no memory for a thread's counters");
   }
   threads = t;
   dr_set_tls_field(drcontext, t);

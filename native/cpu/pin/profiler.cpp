@@ -121,7 +121,7 @@ bool block_id(BBL bbl, uint32_t *id) {
     return true;
   }
   if (blocks.size() == MOST_BLOCKS) {
-    stream.abandon(); /* better no vectors than wrong ones */
+    stream.fail("it has too many basic blocks"); /* better no vectors than wrong ones */
     return false;
   }
   *id = static_cast<uint32_t>(blocks.size());
@@ -328,7 +328,7 @@ void thread_starts(THREADID id, CONTEXT *context, INT32, void *) {
     thread->counts = reserve_counters();
     thread->cut = reserve_counters();
     thread->number = static_cast<uint32_t>(counted.size());
-    if (!thread->counts || !thread->cut) stream.abandon();
+    if (!thread->counts || !thread->cut) stream.fail("there is no memory for its counters");
     stream.put(XP_CPU_THREAD, Record().varint(thread->number).varint(thread->system_id));
     counted.push_back(thread);
   }
@@ -372,7 +372,8 @@ int main(int argc, char **argv) {
   PIN_InitLock(&lock);
   counters_register = PIN_ClaimToolRegister();
   dummy = reserve_counters();
-  if (!REG_valid(counters_register) || !dummy || !stream.open(folder)) return usage();
+  if (!REG_valid(counters_register) || !dummy) return usage();
+  stream.open(folder); /* if it cannot be, the program runs on without vectors */
   stream.meta("pid", std::to_string(PIN_GetPid()));
   stream.meta("engine", "pin");
   stream.meta("engine_version", PIN_Version());

@@ -24,15 +24,16 @@ class Record {
 
 class CpuStream {
  public:
-  bool open(const std::string &execution_folder); /* XPUPROF_DIR */
+  void open(const std::string &execution_folder); /* XPUPROF_DIR */
   void put(uint8_t tag, const Record &record, uint64_t slice = XP_NO_SLICE);
   void put_bytes(uint8_t tag, const std::vector<uint8_t> &body, uint64_t slice);
   void meta(const std::string &key, const std::string &value);
   void close() { xp_writer_close(&writer_); }
   void abandon() { xp_writer_abandon(&writer_); } /* in a forked child */
-  bool is_open() const { return writer_.fd >= 0; }
+  void fail(const char *reason) { xp_writer_fail(&writer_, reason); }
 
  private:
+  std::string directory_;
   xp_writer writer_ = {};
 };
 

@@ -54,9 +54,7 @@ static UInt intern(const block *b) {
   for (; table[at]; at = (at + 1) & (table_room - 1))
     if (same(&blocks[table[at] - 1], b)) return table[at] - 1;
   if (n_blocks == MAX_BLOCKS) {
-    VG_(umsg)("xpuprof: more than %d basic blocks: the trace ends here\n", MAX_BLOCKS);
-    stream_forget(); /* better no further slices than wrong ones */
-    options.directory = NULL;
+    stream_give_up("it has more than 4 million basic blocks");
     return NO_BLOCK;
   }
   blocks[n_blocks] = *b;

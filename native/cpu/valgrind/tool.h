@@ -119,7 +119,8 @@ Bool stream_is_open(void);
 void stream_open(void); /* no-op when open, or without a folder */
 void stream_put(UChar tag, const xp_body *record, ULong slice);
 void stream_close(void);
-void stream_forget(void); /* in a forked child */
+void stream_forget(void);                 /* in a forked child */
+void stream_give_up(const HChar *reason); /* better no further slices than wrong ones */
 xp_body stream_body(SizeT room);
 void log_drop_empty(void); /* removes this process's log when there is nothing in it */
 
