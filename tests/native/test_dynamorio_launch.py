@@ -123,7 +123,7 @@ def test_auto_prefers_it_where_it_can(tmp_path: Path) -> None:
         assert execution["cpu_engine"] == engine
     refused = command("profile", "--cpu", "dynamorio", "--memory", "-o", tmp_path / "c", "--", "ls")
     assert refused.returncode == 2
-    assert "has no --memory" in refused.stderr
+    assert "does not support --memory" in refused.stderr
     assert not (tmp_path / "c").exists()
 
 

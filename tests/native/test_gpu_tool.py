@@ -106,7 +106,7 @@ def test_a_cuda_tool_is_injected_by_the_driver(made: Path, tmp_path: Path) -> No
     assert (done.returncode, notes) == (42, ["injected"]), done.stderr
     done, notes = run(tmp_path / "b", "profile", *tool, "--gpu", "cuda", "--", *program, **stand_in)
     assert (done.returncode, notes, done.stdout) == (2, [], "")
-    assert "one a process" in done.stderr and "--gpu none" in done.stderr
+    assert "cannot share a process" in done.stderr and "--gpu none" in done.stderr
     other = ["--gpu-tool", str(made / "plain.so"), "--cpu", "none", "--gpu", "cuda"]
     done, notes = run(tmp_path / "c", "profile", *other, "--", *program, **stand_in)
     assert (done.returncode, notes) == (42, ["loaded"])
@@ -130,7 +130,7 @@ def test_what_is_no_tool_is_refused(made: Path, tmp_path: Path) -> None:
     (tmp_path / "text.so").write_text("no library")
     cases = {
         "absent.so": "does not exist",
-        str(tmp_path / "text.so"): "no 64-bit shared library",
+        str(tmp_path / "text.so"): "not a readable 64-bit shared library",
         str(tmp_path): "does not exist",
     }
     for path, words in cases.items():

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from xpuprof.engines import native
 from xpuprof.engines.base import GpuOptions
 from xpuprof.engines.gpu import opencl
 from xpuprof.errors import EngineError
@@ -30,7 +31,7 @@ def test_no_platform(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_missing_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """GIVEN an installation without native parts THEN profile and time refuse, with the remedy."""
-    monkeypatch.setattr(opencl, "native_file", lambda name: tmp_path / name)
+    monkeypatch.setattr(native, "native_file", lambda name: tmp_path / name)
     with pytest.raises(EngineError, match="opencl-headers"):
         opencl.OpenCl().environment("time", "async", tmp_path, GpuOptions())
 

@@ -3,6 +3,7 @@ understands what is not."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Iterator
 
@@ -13,23 +14,22 @@ from hypothesis import strategies as st
 from tests.support.compile import compile_text
 from tests.support.paths import HEADERS
 from xpuprof.engines import choose
-from xpuprof.engines.base import CpuOptions, Probe
+from xpuprof.engines.base import Probe
+from xpuprof.engines.cpu.dynamorio import DynamoRio
 from xpuprof.engines.cpu.pin import Pin
 from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.engines.filters import (
-    Scope,
+    Filters,
     check_engines,
     check_kernels,
     check_window,
-    of_cpu_engine,
-    settings_text,
     starts_closed,
+    wanted_of_cpu_engine,
 )
-from xpuprof.engines.filters import settings as in_effect
 from xpuprof.engines.gpu.cuda import Cuda
 from xpuprof.engines.gpu.gtpin import Gtpin
 from xpuprof.engines.gpu.opencl import OpenCl
-from xpuprof.errors import EngineError, UsageError, XpuprofError
+from xpuprof.errors import EngineError, TraceError, UsageError, XpuprofError
 
 # Reads lines: the specification, then `kernel launch call` lines up to an empty one.
 NATIVE = r"""
@@ -173,61 +173,89 @@ def test_which_windows_start_closed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cpu", "gpu", "options", "scope", "sentence"),
+    ("cpu", "gpu", "filters", "sentence"),
     [
-        (None, OpenCl(), CpuOptions(routines=("f",)), Scope(), "--routine says"),
-        (None, None, CpuOptions(), Scope(kernels="1"), "--kernels says"),
-        (None, None, CpuOptions(), Scope(window="2-3"), "counts kernel launches"),
-        (Pin(), None, CpuOptions(threads=(1,)), Scope(), "pin has no --thread"),
-        (Pin(), OpenCl(), CpuOptions(), Scope(window="2-3"), "pin has no --window"),
-        (Pin(), None, CpuOptions(), Scope(processes=("a",)), "pin has no --process"),
-        (None, Cuda(), CpuOptions(), Scope(kernels="a"), "cuda has no --kernels"),
-        (None, Gtpin(), CpuOptions(), Scope(window="2"), "gtpin has no --window"),
-        (None, None, CpuOptions(), Scope(processes=("",)), "--process takes"),
+        (None, OpenCl(), Filters(routines=("f",)), "--routine filters"),
+        (None, None, Filters(kernels="1"), "--kernels chooses"),
+        (None, None, Filters(window="2-3"), "counts kernel launches"),
+        (Pin(), None, Filters(threads=(1,)), "pin does not support --thread"),
+        (Pin(), OpenCl(), Filters(window="2-3"), "pin does not support --window"),
+        (Pin(), None, Filters(processes=("a",)), "pin does not support --process"),
+        (None, Cuda(), Filters(kernels="a"), "cuda does not support --kernels"),
+        (None, Gtpin(), Filters(window="2"), "gtpin does not support --window"),
+        (None, Gtpin(), Filters(window="1@a", after_window="end"), "gtpin does not support"),
+        (None, None, Filters(processes=("",)), "--process takes"),
+        (None, Cuda(), Filters(memory=True), "--memory filters"),
     ],
 )
 def test_options_nobody_honours(
-    cpu: Pin | None, gpu: OpenCl | None, options: CpuOptions, scope: Scope, sentence: str
+    cpu: Pin | None, gpu: OpenCl | None, filters: Filters, sentence: str
 ) -> None:
     """GIVEN an option that an engine lacks THEN it is an error, not ignored."""
     with pytest.raises(XpuprofError, match=sentence) as caught:
-        check_engines(cpu, gpu, options, scope)
+        check_engines(cpu, gpu, filters)
     assert isinstance(caught.value, (UsageError, EngineError))
 
 
 def test_a_marker_window_needs_no_gpu_engine() -> None:
     """GIVEN no GPU engine THEN a window by marker is still possible."""
-    check_engines(Valgrind(), None, CpuOptions(), Scope(window="2@solve", after_window="end"))
+    check_engines(Valgrind(), None, Filters(window="2@solve", after_window="end"))
 
 
 def test_auto_takes_an_engine_that_can(monkeypatch: pytest.MonkeyPatch) -> None:
     """GIVEN a better CPU engine without windows WHEN one is asked for THEN auto takes the next."""
-    ready = Probe("x", True)
-    monkeypatch.setattr(choose, "CPU_ENGINES", {"pin": "Pin", "valgrind": "Valgrind"})
-    monkeypatch.setattr(Pin, "probe", lambda self: ready)
-    monkeypatch.setattr(Valgrind, "probe", lambda self: ready)
-    wanted = of_cpu_engine(CpuOptions(), Scope(window="2-3", processes=("a",)))
-    assert wanted == ["--window", "--process"]
-    assert choose.able("auto", wanted) == "valgrind"
-    assert choose.able("auto", ["--main-image-only"]) == "pin"
-    assert choose.able("pin", wanted) == "pin"  # named: refused afterwards
-    assert choose.able("auto", []) == "auto"
+    for kind in (Pin, Valgrind):
+        monkeypatch.setattr(kind, "probe", lambda self: Probe(self.name, True))
+    monkeypatch.setattr(DynamoRio, "probe", lambda self: Probe(self.name, False))
+    filters = Filters(window="2-3", processes=("a",))
+    assert wanted_of_cpu_engine(filters) == ["--window", "--process"]
+    assert choose.able("auto", filters) == "valgrind"
+    assert choose.able("auto", Filters(main_image_only=True)) == "pin"
+    assert choose.able("pin", filters) == "pin"  # named: refused afterwards
+    assert choose.able("auto", Filters()) == "auto"
 
 
 def test_settings_are_told() -> None:
-    """GIVEN filters THEN the manifest has those that leave something out, and a sentence."""
-    scope = Scope("2-8@gemm.*", "@solve", "continue", ("app*",))
-    found = in_effect(scope, CpuOptions(exclude_images=("libc*",), threads=(0, 2)))
-    assert found == {
+    """GIVEN filters THEN the manifest has those that leave something out, and a sentence; WHEN they
+    are read back THEN they are the same."""
+    filters = Filters(
+        kernels="2-8@gemm.*",
+        window="@solve",
+        processes=("app*",),
+        exclude_images=("libc*",),
+        threads=(0, 2),
+    )
+    record = filters.record()
+    assert record == {
         "kernels": "2-8@gemm.*",
         "window": "@solve",
         "after_window": "continue",
-        "processes": ("app*",),
+        "processes": ["app*"],
         "exclude_images": ["libc*"],
         "threads": [0, 2],
     }
-    text = settings_text(found)
+    text = filters.text()
     for part in ("2-8@gemm.*", "@solve", "app*", "not images libc*", "threads 0, 2"):
         assert part in text
-    assert in_effect(Scope(), CpuOptions()) == {}
-    assert settings_text({}) == ""
+    assert Filters.read(json.loads(json.dumps(record))) == filters
+    assert Filters().record() == {}
+    assert Filters().text() == ""
+    assert Filters.read({"of a later version": 1}) == Filters()
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"window": 3},
+        {"after_window": "stop"},
+        {"threads": ["0"]},
+        {"threads": [True]},
+        {"routines": "f"},
+        {"memory": 1},
+        {"processes": [None]},
+    ],
+)
+def test_damaged_settings(record: dict[str, object]) -> None:
+    """GIVEN a manifest whose filters have another type THEN one sentence names the filter."""
+    with pytest.raises(TraceError, match=f"the filter '{next(iter(record))}'"):
+        Filters.read(record)

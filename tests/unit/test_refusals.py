@@ -137,7 +137,7 @@ CHROME = "export R -o out.json --format chrome"
         (f"{NVBIT} --image-base 0x1000", "--image-base is for pinpoints and looppoint"),
         (f"{NVBIT} --kernelslist file", "--kernelslist is for accelsim"),
         ("time --warmup 2 -o T -- true", "--warmup is of regions; name them with --regions"),
-        ("profile --routine= -o T -- true", "--routine is empty; leave it away"),
+        ("profile --routine= -o T -- true", "--routine is empty; omit it or give a value"),
         ("profile --include-image= -o T -- true", "--include-image is empty"),
         ("compare R --methods=", "no method ''; choose one of"),
     ],

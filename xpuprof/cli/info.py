@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from xpuprof.cli import options
-from xpuprof.engines.filters import settings_text
+from xpuprof.engines.filters import Filters
 from xpuprof.report.memory import missing_distances
 from xpuprof.report.text import (
     count,
@@ -68,7 +68,7 @@ def _head(summary: dict[str, Any]) -> list[str]:
         del rows[4:]
     if left := launches["left_out"]:
         rows[-1] = ("launches", f"{rows[-1][1]}, {count(left)} left out by --kernels")
-    if settings := settings_text(summary["settings"]):
+    if settings := Filters.read(summary["settings"]).text():
         rows.insert(3, ("settings", settings))
     if window := summary["window"]:
         rows.insert(4, ("window", _window(window, summary["slices"])))

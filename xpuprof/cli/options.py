@@ -11,8 +11,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from xpuprof.engines.base import CpuOptions
-from xpuprof.engines.filters import Scope, settings_text
+from xpuprof.engines.filters import Filters
 from xpuprof.errors import UsageError
 from xpuprof.launch.ranks import own_rank
 from xpuprof.methods import registry
@@ -169,7 +168,7 @@ gpu_tool = click.option(
 def _given(_: click.Context, option: click.Parameter, value: str | None) -> str:
     """An empty specification is a shell variable that was not set, rather than a wish."""
     if value == "":
-        raise UsageError(f"{option.opts[0]} is empty; leave it away, or say what it is to choose")
+        raise UsageError(f"{option.opts[0]} is empty; omit it or give a value")
     return value or ""
 
 
@@ -179,112 +178,93 @@ def _each_given(
     return tuple(_given(context, option, value) for value in values)
 
 
-def filters(function: F) -> F:
-    """What the CPU engine counts; the command receives it as `cpu_options`."""
-
-    @functools.wraps(function)
-    def with_filters(
-        *args: Any,
-        include_image: tuple[str, ...],
-        exclude_image: tuple[str, ...],
-        main_image_only: bool,
-        routine: tuple[str, ...],
-        thread: tuple[int, ...],
-        memory: bool,
-        **others: Any,
-    ) -> Any:
-        chosen = CpuOptions(include_image, exclude_image, main_image_only, routine, thread, memory)
-        return function(*args, cpu_options=chosen, **others)
-
-    result: Any = with_filters
-    glob = functools.partial(
-        click.option, multiple=True, metavar="GLOB", callback=_each_given, type=str
-    )
-    for option in reversed(
-        (
-            glob("--include-image", help="Count these images only."),
-            glob("--exclude-image", help="Never count these images."),
-            click.option(
-                "--main-image-only", is_flag=True, help="Count the program's own code only."
-            ),
-            glob("--routine", help="Count these routines only."),
-            click.option(
-                "--thread",
-                multiple=True,
-                type=click.IntRange(0),
-                metavar="N",
-                help="Count these threads only, 0 is the main one.",
-            ),
-            click.option(
-                "--memory",
-                is_flag=True,
-                help="LRU stack distances of data accesses, CPU and device, too (slow).",
-            ),
-        )
-    ):
-        result = option(result)
-    return cast("F", result)
-
-
-_kernels = click.option(
-    "--kernels",
-    callback=_given,
-    metavar="SPEC",
-    help="Instrument these launches only: 2-8@gemm.*,100- (docs/filters.md).",
+_glob = functools.partial(click.option, multiple=True, metavar="GLOB", callback=_each_given)
+_CODE = (
+    _glob("--include-image", "filter_include_images", help="Count these images only."),
+    _glob("--exclude-image", "filter_exclude_images", help="Never count these images."),
+    click.option(
+        "--main-image-only",
+        "filter_main_image_only",
+        is_flag=True,
+        help="Count the program's own code only.",
+    ),
+    _glob("--routine", "filter_routines", help="Count these routines only."),
+    click.option(
+        "--thread",
+        "filter_threads",
+        multiple=True,
+        type=click.IntRange(0),
+        metavar="N",
+        help="Count these threads only; 0 is the main thread.",
+    ),
+    click.option(
+        "--memory",
+        "filter_memory",
+        is_flag=True,
+        help="Also record LRU stack distances of data accesses, CPU and device (slow).",
+    ),
+    click.option(
+        "--kernels",
+        "filter_kernels",
+        callback=_given,
+        metavar="SPEC",
+        help="Instrument these launches only: 2-8@gemm.*,100- (docs/filters.md).",
+    ),
 )
-_window = (
+_WINDOW = (
     click.option(
         "--window",
+        "filter_window",
         callback=_given,
         metavar="RANGE|[RANGE]@MARKER",
         help="Profile this part only: launches (100-200), or what a marker encloses (@solve).",
     ),
     click.option(
         "--after-window",
+        "filter_after_window",
         type=click.Choice(["continue", "end"]),
         default="continue",
         show_default=True,
-        help="Then the program goes on natively, or is ended (exit code 0).",
+        help="After the window, let the program continue natively, or end it (exit code 0).",
     ),
     click.option(
         "--process",
-        "programs",
+        "filter_processes",
         multiple=True,
         metavar="GLOB",
-        help="Only processes of these programs, of those that the program starts.",
+        help="Count only these programs among those that the program starts.",
     ),
 )
+_PREFIX = "filter_"
+"""Of the arguments' names, which end as the fields: a command may have an argument `processes`."""
 
 
-def scope(with_kernels: bool) -> Callable[[F], F]:
-    """--window, --after-window, --process and, where launches are instrumented, --kernels; the
-    command receives them as `scope`."""
+def _filtered(chosen: Sequence[Callable[[F], F]]) -> Callable[[F], F]:
+    """A decorator: these options of filters, which the command receives as `filters`."""
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
-        def with_scope(
-            *args: Any,
-            window: str,
-            after_window: Any,
-            programs: tuple[str, ...],
-            **others: Any,
-        ) -> Any:
-            spec = others.pop("kernels") if with_kernels else ""
-            asked = Scope(spec, window, after_window, programs)
-            return function(*args, scope=asked, **others)
+        def with_filters(**given: Any) -> Any:
+            names = [name for name in given if name.startswith(_PREFIX)]
+            own = {name.removeprefix(_PREFIX): given.pop(name) for name in names}
+            return function(filters=Filters(**own), **given)
 
-        result: Any = with_scope
-        for option in reversed((*((_kernels,) if with_kernels else ()), *_window)):
+        result: Any = with_filters
+        for option in reversed(chosen):
             result = option(result)
         return cast("F", result)
 
     return decorate
 
 
-def note_settings(settings: dict[str, Any], quiet: bool) -> None:
-    """Echoes filters and window where something is left out."""
-    if text := settings_text(settings):
-        note(text, quiet)
+filters = _filtered((*_CODE, *_WINDOW))
+window = _filtered(_WINDOW)
+"""What native runs honour, too."""
+
+
+def recorded(filters: Filters) -> dict[str, object]:
+    """What a manifest says of the filters: nothing where everything counts."""
+    return {"settings": filters.record()} if filters.record() else {}
 
 
 def run_folder(output: Path | None, argv: Sequence[str]) -> Path:
@@ -309,7 +289,7 @@ def refuse_within_job(executions: str) -> None:
 
 def note(text: str, quiet: bool) -> None:
     """A note to the user, on stderr."""
-    if not quiet:
+    if text and not quiet:
         click.echo(f"xpuprof: {text}", err=True)
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import click
 
 from xpuprof.cli import options
-from xpuprof.engines.base import CpuOptions
-from xpuprof.engines.choose import able, engines, without_distances
-from xpuprof.engines.filters import Scope, of_cpu_engine
+from xpuprof.engines.choose import choose
+from xpuprof.engines.filters import Filters
 from xpuprof.engines.gpu_tool import gpu_tool as load_beside
 from xpuprof.launch.execute import Program, profile
 from xpuprof.launch.finish import finish
@@ -27,7 +26,6 @@ from xpuprof.trace.window import window_facts
 @options.force
 @options.engines
 @options.filters
-@options.scope(with_kernels=True)
 @options.gpu_tool
 @options.as_json
 @options.quiet
@@ -37,8 +35,7 @@ def command(
     force: bool,
     cpu: str,
     gpu: str,
-    cpu_options: CpuOptions,
-    scope: Scope,
+    filters: Filters,
     gpu_tool: str | None,
     as_json: bool,
     quiet: bool,
@@ -56,17 +53,13 @@ def command(
     mpirun -n 2 xpuprof profile -o P -- ./app  one run a rank: P-rank0, P-rank1
     """
     resolved = resolve(argv)
-    wanted = of_cpu_engine(cpu_options, scope)
-    chosen = engines(able(cpu, wanted), gpu, lambda text: options.note(text, quiet))
+    chosen = choose(cpu, gpu, filters, lambda text: options.note(text, quiet))
     tool = load_beside(gpu_tool, chosen.cpu, chosen.gpu) if gpu_tool else None
-    program = Program(
-        resolved, chosen.cpu, chosen.gpu, cpu_options, scope, tool, fallbacks=chosen.fallbacks
-    )
+    program = Program(resolved, chosen.cpu, chosen.gpu, filters, tool, fallbacks=chosen.fallbacks)
     folder = options.run_folder(output, argv)
-    writer = create_run(folder, force=force, argv=list(argv), extra=program.extra)
-    options.note_settings(program.settings, quiet)
-    silent = without_distances(chosen.gpu) if cpu_options.memory else []
-    for sentence in [*chosen.notes, *silent]:
+    writer = create_run(folder, force=force, argv=list(argv), extra=options.recorded(filters))
+    options.note(filters.text(), quiet)
+    for sentence in chosen.notes:
         options.note(sentence, quiet)
     ending = profile(writer, program, Input(), user=True)
     run = finish(writer, folder)

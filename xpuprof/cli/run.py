@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from xpuprof.cli import options
-from xpuprof.engines.base import CpuOptions, Timer
-from xpuprof.engines.choose import able, engines, without_distances
-from xpuprof.engines.filters import Scope, of_cpu_engine
+from xpuprof.engines.base import Timer
+from xpuprof.engines.choose import choose
+from xpuprof.engines.filters import Filters
 from xpuprof.engines.gpu_tool import gpu_tool as load_beside
 from xpuprof.errors import UsageError
 from xpuprof.launch.execute import Program, first, profile, time
@@ -37,7 +37,6 @@ from xpuprof.workflow.select import Processes, select_run
 @options.force
 @options.engines
 @options.filters
-@options.scope(with_kernels=True)
 @options.gpu_tool
 @options.timer
 @options.repeat
@@ -53,8 +52,7 @@ def command(
     force: bool,
     cpu: str,
     gpu: str,
-    cpu_options: CpuOptions,
-    scope: Scope,
+    filters: Filters,
     gpu_tool: str | None,
     timer: Timer,
     repeat: int,
@@ -82,17 +80,17 @@ def command(
     """
     options.refuse_within_job("run executes it several times")
     resolved = resolve(argv)
-    wanted = of_cpu_engine(cpu_options, scope)
-    found = engines(able(cpu, wanted), gpu, lambda text: options.note(text, quiet))
+    found = choose(cpu, gpu, filters, lambda text: options.note(text, quiet))
     tool = load_beside(gpu_tool, found.cpu, found.gpu) if gpu_tool else None
-    program = Program(resolved, found.cpu, found.gpu, cpu_options, scope, fallbacks=found.fallbacks)
+    program = Program(resolved, found.cpu, found.gpu, filters, fallbacks=found.fallbacks)
     find(method)  # an unknown one is said now, not after the runs
-    settings = _signature(method, memory_weight, cpu_options.memory)
+    settings = _signature(method, memory_weight, filters.memory)
     folder = options.run_folder(output, argv)
-    writer = create_run(folder, force=force, argv=list(argv), seed=seed, extra=program.extra)
-    options.note_settings(program.settings, quiet)
-    silent = without_distances(found.gpu) if cpu_options.memory else []
-    for sentence in [*found.notes, *silent]:
+    writer = create_run(
+        folder, force=force, argv=list(argv), seed=seed, extra=options.recorded(filters)
+    )
+    options.note(filters.text(), quiet)
+    for sentence in found.notes:
         options.note(sentence, quiet)
     source = Input()
 

@@ -11,7 +11,7 @@ import numpy as np
 from xpuprof.cli import options
 from xpuprof.engines.base import Timer
 from xpuprof.engines.choose import gpu_engine
-from xpuprof.engines.filters import Scope
+from xpuprof.engines.filters import Filters
 from xpuprof.engines.gpu_tool import gpu_tool as load_beside
 from xpuprof.errors import UsageError
 from xpuprof.estimation.typical_times import typical_times
@@ -35,7 +35,7 @@ from xpuprof.validation.timed import from_executions
 @click.option(
     "--gpu", default="auto", show_default=True, metavar="ENGINE", help="GPU engine, or none."
 )
-@options.scope(with_kernels=False)
+@options.window
 @options.gpu_tool
 @options.timer
 @options.repeat
@@ -66,7 +66,7 @@ def command(
     output: Path | None,
     force: bool,
     gpu: str,
-    scope: Scope,
+    filters: Filters,
     gpu_tool: str | None,
     timer: Timer,
     repeat: int,
@@ -96,10 +96,10 @@ def command(
     resolved = resolve(argv)
     engine = gpu_engine(gpu)
     tool = load_beside(gpu_tool, None, engine) if gpu_tool else None
-    program = Program(resolved, None, engine, scope=scope, gpu_tool=tool)
+    program = Program(resolved, None, engine, filters=filters, gpu_tool=tool)
     folder = options.run_folder(output, argv)
-    writer = create_run(folder, force=force, argv=list(argv), extra=program.extra)
-    options.note_settings(program.settings, quiet)
+    writer = create_run(folder, force=force, argv=list(argv), extra=options.recorded(filters))
+    options.note(filters.text(), quiet)
     source = Input()
     ending = last = time(writer, program, source, timer, 0, user=True, again=repeat > 1)
     for i in range(1, repeat):

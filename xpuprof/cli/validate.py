@@ -10,7 +10,7 @@ import click
 from xpuprof.cli import options
 from xpuprof.engines.base import Timer
 from xpuprof.engines.choose import gpu_engine
-from xpuprof.engines.filters import Scope
+from xpuprof.engines.filters import Filters
 from xpuprof.errors import UsageError
 from xpuprof.launch.execute import Program, first, time
 from xpuprof.launch.finish import finish
@@ -19,7 +19,6 @@ from xpuprof.launch.streams import Input
 from xpuprof.launch.supervise import Ending, end_after, end_like
 from xpuprof.report.validation import validation_text
 from xpuprof.selection.file import read_selection
-from xpuprof.selection.selection import Selection
 from xpuprof.trace.run import Run, create_run
 from xpuprof.validation.timed import from_executions
 from xpuprof.validation.validate import as_json as validation_json
@@ -82,8 +81,13 @@ def command(
     options.refuse_within_job("validate executes it several times")
     resolved = resolve(argv)
     differences = [*image_differences(chosen, resolved[0]), *input_differences(chosen)]
-    program = Program(resolved, None, gpu_engine(gpu), scope=_scope(chosen))
-    options.note_settings(program.settings, quiet)
+    program = Program(
+        resolved,
+        None,
+        gpu_engine(gpu),
+        filters=Filters.read(chosen.identity.get("settings", {})).of_timer_runs(),
+    )
+    options.note(program.filters.text(), quiet)
     with tempfile.TemporaryDirectory(prefix="xpuprof-validate-") as scratch:
         folder = output or Path(scratch) / "run"
         run, ending = _execute(program, folder, force, argv, timer, repeat)
@@ -103,16 +107,6 @@ def command(
     return end_like(ending)
 
 
-def _scope(selection: Selection) -> Scope:
-    """The window that the selection is about, in the processes that it is about."""
-    asked = selection.identity.get("settings", {})
-    return Scope(
-        window=asked.get("window", ""),
-        after_window=asked.get("after_window", "continue"),
-        processes=tuple(asked.get("processes", ())),
-    )
-
-
 def _execute(
     program: Program, folder: Path, force: bool, argv: tuple[str, ...], timer: Timer, repeat: int
 ) -> tuple[Run, Ending]:
@@ -121,7 +115,9 @@ def _execute(
         raise UsageError(
             "no GPU engine can be used here, so no kernel would be seen; xpuprof doctor tells why"
         )
-    writer = create_run(folder, force=force, argv=list(argv), extra=program.extra)
+    writer = create_run(
+        folder, force=force, argv=list(argv), extra=options.recorded(program.filters)
+    )
     source = Input()
     ending = last = first(writer, program, source)
     for i in range(repeat):

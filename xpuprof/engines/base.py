@@ -1,13 +1,18 @@
-"""What every engine offers to the launcher. An engine is one file in this folder; it knows what it
-needs on this machine, and what it adds to the launch of the user's program."""
+"""What every engine offers to the launcher, and how it is declared.
+
+An engine is one file of `cpu/` or `gpu/` that ends in `ENGINE = Engine(...)`. It knows what it
+needs on this machine, and what it adds to the launch of the user's program.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import ClassVar, Generic, Literal, TypeVar
+
+from xpuprof.errors import EngineError
 
 Mode = Literal["profile", "time"]
 Timer = Literal["sync", "async"]
@@ -20,7 +25,7 @@ class Probe:
     engine: str
     available: bool
     missing: tuple[str, ...] = ()
-    """What is not there, one phrase each; empty when available."""
+    """What is missing, one phrase each; empty when available."""
     advice: str = ""
     """One sentence: how to get what is missing."""
     details: dict[str, str] = field(default_factory=dict)
@@ -61,42 +66,83 @@ class GpuOptions:
     """Also record LRU stack distances of accesses to global memory, by launch (slow)."""
 
 
-class CpuEngine(Protocol):
+class _Named:
+    """What engines of both sides have in common."""
+
+    side: ClassVar[Literal["CPU", "GPU"]]
+    name: ClassVar[str]
+    honours: ClassVar[frozenset[str]] = frozenset()
+    """Options of filters and windows that the engine supports, as the user writes them."""
+
+    def probe(self) -> Probe:
+        """What this machine offers to the engine. Never raises."""
+        raise NotImplementedError
+
+    def usable(self) -> Probe:
+        """The probe of an engine that can be used here. Raises EngineError with the remedy."""
+        probe = self.probe()
+        if not probe.available:
+            missing = ", ".join(probe.missing)
+            remedy = f". To get it: {probe.advice}" if probe.advice else ""
+            raise EngineError(f"{self.side} engine {self.name} lacks {missing}{remedy}")
+        return probe
+
+
+class CpuEngine(_Named):
     """Counts the CPU's basic blocks, cut at every boundary; writes cpu.xpt."""
 
-    name: str
-    honours: frozenset[str]
-    """Options of filters and windows that it can do, as the user writes them."""
-
-    def probe(self) -> Probe: ...
+    side = "CPU"
 
     def wrap(
         self, argv: Sequence[str], options: CpuOptions, execution_dir: Path
     ) -> tuple[list[str], dict[str, str]]:
         """The command line that runs `argv` under the engine, and what it adds to the environment.
 
+        The calling process starts the program: engines know the root process by its parent.
         Raises EngineError when the engine cannot be used here."""
-        ...
+        raise NotImplementedError
 
 
-class GpuEngine(Protocol):
+class GpuEngine(_Named):
     """Sees every launch; counts the device's basic blocks (profile) or stamps (time)."""
 
-    name: str
-    honours: frozenset[str]
-    """As a CPU engine's."""
-
-    def probe(self) -> Probe: ...
+    side = "GPU"
+    in_cuda_driver: ClassVar[bool] = False
+    """Whether the engine is loaded by NVIDIA's driver, which takes one tool a process."""
+    rivals: ClassVar[tuple[str, ...]] = ()
+    """Functions that a GPU tool of others exports which cannot share a process with the engine."""
 
     def environment(
         self, mode: Mode, timer: Timer, execution_dir: Path, options: GpuOptions
     ) -> dict[str, str]:
         """What the launch adds to the program's environment. Raises EngineError."""
-        ...
+        raise NotImplementedError
 
     def start_services(
         self, mode: Mode, execution_dir: Path, options: GpuOptions
     ) -> AbstractContextManager[dict[str, str]]:
-        """Helper processes (the OpenCL instrumenter) that live as long as the context; it gives
-        what they add to the program's environment."""
-        ...
+        """Helper processes that live as long as the context, which gives what they add to the
+        program's environment. Most engines have none."""
+        return nullcontext({})
+
+
+E = TypeVar("E", bound=_Named)
+
+
+@dataclass(frozen=True)
+class Engine(Generic[E]):
+    """The declaration of an engine, which the registry finds."""
+
+    kind: type[E]
+    """Makes the engine; has its name and what it honours."""
+    preference: int
+    """`auto` tries the engines of a side in this order, smallest first."""
+    help: str
+    """One line for `xpuprof doctor`."""
+    suggested: bool = False
+    """Whether `auto`, when a side has no usable engine, tells how to get this one."""
+
+    @property
+    def name(self) -> str:
+        """What --cpu and --gpu take."""
+        return self.kind.name

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import import_module
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar
 
-from xpuprof.engines.base import CpuEngine, GpuEngine, Probe
-from xpuprof.engines.cuda_driver import CUDA_ENGINES, Driver, Outcome, carries, driver
+from xpuprof.engines.base import CpuEngine, Engine, GpuEngine, Probe
+from xpuprof.engines.cuda_driver import Driver, Outcome, carries, driver
+from xpuprof.engines.filters import MEMORY, Filters, wanted_of_cpu_engine
+from xpuprof.engines.registry import engine, engines
 from xpuprof.errors import EngineError
 
-Engine = CpuEngine | GpuEngine
+E = TypeVar("E", CpuEngine, GpuEngine)
 
-# In the order in which `auto` prefers them. The class of an engine bears its module's name.
-CPU_ENGINES = {"dynamorio": "DynamoRio", "pin": "Pin", "valgrind": "Valgrind"}
-GPU_ENGINES = {"nvbit": "Nvbit", "cuda": "Cuda", "opencl": "OpenCl", "gtpin": "Gtpin"}
+
+@dataclass(frozen=True)
+class Engines:
+    """The engines of a run. `fallbacks`: why engines that cannot carry the CUDA driver were passed
+    over, one sentence each; `notes`: these, why a side has none, and what is not recorded."""
+
+    cpu: CpuEngine | None
+    gpu: GpuEngine | None
+    fallbacks: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class CudaOutcome(NamedTuple):
@@ -26,77 +34,18 @@ class CudaOutcome(NamedTuple):
     outcome: Outcome
 
 
-def _load(name: str, classes: dict[str, str]) -> Engine | None:
-    path = f"xpuprof.engines.{'cpu' if classes is CPU_ENGINES else 'gpu'}.{name}"
-    try:
-        module = import_module(path)
-    except ModuleNotFoundError as error:
-        if error.name == path:
-            return None
-        raise
-    return cast("Engine", getattr(module, classes[name])())
-
-
-def _candidates(side: str, name: str, classes: dict[str, str]) -> Iterator[Engine]:
-    """The engines that may be used, best first. Raises EngineError for a named one that cannot."""
-    if name == "none":
-        return
-    if name == "auto":
-        for candidate in classes:
-            engine = _load(candidate, classes)
-            if engine and engine.probe().available:
-                yield engine
-        return
-    engine = _load(name, classes) if name in classes else None
-    if engine is None:
-        raise EngineError(
-            f"there is no {side} engine {name}; choose auto, none, {', '.join(classes)}"
-        )
-    probe = engine.probe()
-    if not probe.available:
-        raise EngineError(
-            f"engine {name} cannot be used: {', '.join(probe.missing)}. {probe.advice}"
-        )
-    yield engine
-
-
-def able(cpu: str, wanted: Collection[str]) -> str:
-    """The CPU engine for these options: `auto` is then the best of those that honour them all."""
-    if cpu != "auto" or not wanted:
-        return cpu
-    found = (e.name for e in _candidates("CPU", cpu, CPU_ENGINES) if e.honours.issuperset(wanted))
-    return next(found, cpu)
-
-
-def without_distances(gpu: GpuEngine | None) -> list[str]:
-    """What --memory leaves empty on the device's side, as a sentence."""
-    if gpu is None or "--memory" in gpu.honours:
-        return []
-    return [f"GPU engine {gpu.name} records no stack distances: --memory is of the CPU alone"]
-
-
 def gpu_engine(name: str) -> GpuEngine | None:
     """The GPU engine of that name, for runs without a CPU engine; None for `none` or when `auto`
     finds nothing.
 
     Raises EngineError: unknown name, or what is missing and how to get it.
     """
-    return cast("GpuEngine | None", next(_candidates("GPU", name, GPU_ENGINES), None))
+    return next(_candidates(GpuEngine, name), None)
 
 
-@dataclass(frozen=True)
-class Engines:
-    """The engines of a profile. `fallbacks`: what had to be passed over because it cannot carry
-    the CUDA driver, one sentence each; `notes`: these, and why a side stays empty."""
-
-    cpu: CpuEngine | None
-    gpu: GpuEngine | None
-    fallbacks: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-def engines(cpu: str, gpu: str, say: Callable[[str], None]) -> Engines:
-    """The engines of those names, which can run together here; `say` is told of what takes long.
+def choose(cpu: str, gpu: str, filters: Filters, say: Callable[[str], None]) -> Engines:
+    """The engines of those names, which can run together here and, where `auto` has a choice,
+    honour the filters; `say` is told before anything slow.
 
     Raises EngineError: unknown name, or what is missing and how to get it, or that a named engine
     does not carry this machine's CUDA driver.
@@ -104,60 +53,43 @@ def engines(cpu: str, gpu: str, say: Callable[[str], None]) -> Engines:
     known: list[Driver] = []  # asked for once, and only when a CUDA engine may be used
 
     def outcome(cpu_engine: CpuEngine | None, gpu_engine: GpuEngine) -> Outcome | None:
-        if gpu_engine.name not in CUDA_ENGINES:
+        if not gpu_engine.in_cuda_driver:
             return None
         if not known and (found := driver()):
             known.append(found)
         return carries(cpu_engine, gpu_engine, known[0], say) if known else None
 
-    chosen_gpu, refused = _carried(
-        "GPU", gpu, GPU_ENGINES, lambda engine: outcome(None, cast("GpuEngine", engine))
-    )
-    device = cast("GpuEngine | None", chosen_gpu)
-    chosen_cpu, more = _carried(
-        "CPU",
-        cpu,
-        CPU_ENGINES,
-        lambda engine: outcome(cast("CpuEngine", engine), device) if device else None,
+    device, refused = _carried(GpuEngine, gpu, lambda engine: outcome(None, engine))
+    name = able(cpu, filters)
+    host, more = _carried(
+        CpuEngine, name, lambda engine: outcome(engine, device) if device else None
     )
     fallbacks = (*refused, *more)
-    empty = [
-        *([] if refused else _passed_over("GPU", gpu, device, "opencl", GPU_ENGINES)),
-        *([] if more else _passed_over("CPU", cpu, chosen_cpu, "valgrind", CPU_ENGINES)),
+    notes = [
+        *fallbacks,
+        *([] if refused else _none_usable(GpuEngine, gpu, device)),
+        *([] if more else _none_usable(CpuEngine, name, host)),
     ]
-    return Engines(cast("CpuEngine | None", chosen_cpu), device, fallbacks, (*fallbacks, *empty))
+    if filters.memory and device and not device.honours >= MEMORY:
+        notes.append(
+            f"GPU engine {device.name} records no stack distances; only the CPU's are kept"
+        )
+    return Engines(host, device, fallbacks, tuple(notes))
 
 
-def _carried(
-    side: str,
-    name: str,
-    classes: dict[str, str],
-    outcome_of: Callable[[Engine], Outcome | None],
-) -> tuple[Engine | None, list[str]]:
-    """The first engine under which CUDA programs run, and why those before it were not taken."""
-    refused: list[str] = []
-    for engine in _candidates(side, name, classes):
-        outcome = outcome_of(engine)
-        if outcome is None or not outcome.fault:
-            return engine, [f"{sentence}; {engine.name} is used instead" for sentence in refused]
-        sentence = f"{side} engine {engine.name} does not carry the CUDA driver here ({outcome})"
-        if name != "auto":
-            raise EngineError(f"{sentence}; use --{side.lower()} auto, or none")
-        refused.append(sentence)
-    return None, [f"{sentence}; the {side} side stays empty" for sentence in refused]
+def able(cpu: str, filters: Filters) -> str:
+    """The CPU engine for these filters: `auto` becomes the best engine that honours them all."""
+    wanted = wanted_of_cpu_engine(filters)
+    if cpu != "auto" or not wanted:
+        return cpu
+    found = (e.name for e in _candidates(CpuEngine, cpu) if e.honours.issuperset(wanted))
+    return next(found, cpu)
 
 
-def _passed_over(
-    side: str, name: str, engine: Engine | None, usual: str, classes: dict[str, str]
-) -> list[str]:
-    """Why `auto` found no engine for a side; empty when it found one."""
-    if name != "auto" or engine is not None or not (candidate := _load(usual, classes)):
-        return []
-    probe = candidate.probe()
-    return [
-        f"no {side} engine can be used here, so the {side} side stays empty: "
-        f"{', '.join(probe.missing)} missing; {probe.advice or 'see xpuprof doctor'}"
-    ]
+def probes() -> list[tuple[Engine[Any], Probe]]:
+    """Every engine and its probe, for `doctor`."""
+    every: list[Engine[Any]] = [*engines(CpuEngine), *engines(GpuEngine)]
+    return [(declared, declared.kind().probe()) for declared in every]
 
 
 def cuda_outcomes(say: Callable[[str], None]) -> tuple[Driver | None, list[CudaOutcome]]:
@@ -165,25 +97,53 @@ def cuda_outcomes(say: Callable[[str], None]) -> tuple[Driver | None, list[CudaO
     found = driver()
     if found is None or not found.devices:
         return found, []
-    gpus = [e for n in CUDA_ENGINES if (e := _load(n, GPU_ENGINES)) and e.probe().available]
-    cpus = [e for n in CPU_ENGINES if (e := _load(n, CPU_ENGINES)) and e.probe().available]
+    gpus = [engine for engine in _candidates(GpuEngine, "auto") if engine.in_cuda_driver]
+    hosts: list[CpuEngine | None] = [None, *_candidates(CpuEngine, "auto")]
     return found, [
-        CudaOutcome(
-            cpu.name if cpu else "none",
-            gpu.name,
-            carries(cast("CpuEngine | None", cpu), cast("GpuEngine", gpu), found, say),
-        )
+        CudaOutcome(cpu.name if cpu else "none", gpu.name, carries(cpu, gpu, found, say))
         for gpu in gpus
-        for cpu in (None, *cpus)
+        for cpu in hosts
     ]
 
 
-def probes() -> list[tuple[str, Probe]]:
-    """What every engine finds on this machine, for `doctor`."""
-    found = []
-    for side, classes in (("CPU", CPU_ENGINES), ("GPU", GPU_ENGINES)):
-        for name in classes:
-            engine = _load(name, classes)
-            if engine is not None:
-                found.append((side, engine.probe()))
-    return found
+def _candidates(side: type[E], name: str) -> Iterator[E]:
+    """The engines that may be used, best first. Raises EngineError for a named one that cannot."""
+    if name == "none":
+        return
+    if name == "auto":
+        for declared in engines(side):
+            candidate = declared.kind()
+            if candidate.probe().available:
+                yield candidate
+        return
+    named = engine(side, name).kind()
+    named.usable()
+    yield named
+
+
+def _carried(
+    side: type[E], name: str, outcome_of: Callable[[E], Outcome | None]
+) -> tuple[E | None, list[str]]:
+    """The first engine under which CUDA programs run, and why those before it were not taken."""
+    refused: list[str] = []
+    for candidate in _candidates(side, name):
+        outcome = outcome_of(candidate)
+        if outcome is None or not outcome.fault:
+            return candidate, [f"{why}; {candidate.name} is used instead" for why in refused]
+        why = f"{side.side} engine {candidate.name} does not carry the CUDA driver here ({outcome})"
+        if name != "auto":
+            raise EngineError(f"{why}; use --{side.side.lower()} auto, or none")
+        refused.append(why)
+    return None, [f"{why}; the run has no {side.side} engine" for why in refused]
+
+
+def _none_usable(side: type[E], name: str, found: E | None) -> list[str]:
+    """Why `auto` found no engine for a side, and how to get one; empty when it found one."""
+    if name != "auto" or found is not None:
+        return []
+    suggested = next(declared for declared in engines(side) if declared.suggested)
+    probe = suggested.kind().probe()
+    return [
+        f"the run has no {side.side} engine, since none is usable here; {suggested.name} lacks "
+        f"{', '.join(probe.missing)}: {probe.advice or 'see xpuprof doctor'}"
+    ]

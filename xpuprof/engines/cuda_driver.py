@@ -25,11 +25,10 @@ from xpuprof.engines.base import CpuEngine, CpuOptions, GpuEngine, GpuOptions
 from xpuprof.engines.native import native_file
 from xpuprof.errors import TraceError, UsageError
 from xpuprof.signals import signal_name
-from xpuprof.trace.streams import CPU, EVENTS, FILES, read_stream
 
 HELPER = "xpuprof-cuda-probe"
-CUDA_ENGINES = ("nvbit", "cuda")
-"""GPU engines that live in this driver, best first."""
+CUDA_TOOL = ("InitializeInjection", "nvbit_at_init", "nvbit_at_cuda_event")
+"""What the CUDA driver calls in a tool, and what NVBit calls."""
 ENV_LIMIT = "XPUPROF_PROBE_SECONDS"
 DEFAULT_LIMIT = 120.0
 """Seconds. The driver starts in under a second natively, in tens of seconds when translated."""
@@ -167,6 +166,8 @@ def _fault(code: int, printed: bytes) -> str:
 
 def _not_recorded(folder: Path, cpu: CpuEngine | None) -> str:
     """What the engines' streams lack of the one launch; empty: nothing."""
+    from xpuprof.trace.streams import CPU, EVENTS, FILES, read_stream  # numpy, for a probe only
+
     for kind, wanted in ((EVENTS, True), (CPU, cpu is not None)):
         found = list(folder.glob(f"*/{FILES[kind]}"))
         if not wanted:

@@ -1,4 +1,5 @@
-"""What the user may ask for with --kernels, --window and --process: checked before anything starts.
+"""What the user may ask for with filters and windows (--kernels, --window, --process, --routine,
+...): checked before anything starts.
 
 The meaning is native: kernel_spec.hpp, runtime/window.c. docs/filters.md tells it.
 """
@@ -7,32 +8,55 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
-from xpuprof.engines.base import CpuEngine, CpuOptions, GpuEngine
-from xpuprof.errors import EngineError, UsageError
+from xpuprof.engines.base import CpuEngine, CpuOptions, GpuEngine, GpuOptions
+from xpuprof.errors import EngineError, TraceError, UsageError
 
 ENV_KERNELS, ENV_WINDOW = "XPUPROF_KERNELS", "XPUPROF_WINDOW"
 ENV_AFTER_WINDOW, ENV_PROCESSES = "XPUPROF_AFTER_WINDOW", "XPUPROF_PROCESSES"
+VARIABLES = (ENV_KERNELS, ENV_WINDOW, ENV_AFTER_WINDOW, ENV_PROCESSES)
 _LONGEST_NUMBER = 18
 _LONGEST_MARKER = 255
 _RANGE = re.compile(r"(\d+)(?:(-)(\d*))?|-(\d+)")
 
+# What an engine honours, as the user writes it.
+IMAGES = frozenset({"--include-image", "--exclude-image", "--main-image-only"})
+CODE = IMAGES | {"--routine", "--thread"}
+PROCESS = frozenset({"--process"})
+SCOPE = PROCESS | {"--window"}
+AFTER_WINDOW = frozenset({"--after-window end"})
+KERNELS = frozenset({"--kernels"})
+MEMORY = frozenset({"--memory"})
+
 
 @dataclass(frozen=True)
-class Scope:
-    """Which part of the program is in the profile; the same in every execution of a run."""
+class Filters:
+    """Which part of the program is profiled; the default is everything. Window and processes are
+    the same in every execution of a run."""
 
     kernels: str = ""
     """Launches that are instrumented (`2-8@gemm.*,100-`); empty: all."""
     window: str = ""
     """Launches (`100-200`) or openings of a marker (`2-4@step`); empty: the whole program."""
     after_window: Literal["continue", "end"] = "continue"
-    """What becomes of the program when its window has passed for good."""
+    """Whether the program goes on or is ended when its window has closed for good."""
     processes: tuple[str, ...] = ()
     """Globs on programs; empty: all processes."""
+    include_images: tuple[str, ...] = ()
+    """Globs on the images whose CPU code counts; empty: all."""
+    exclude_images: tuple[str, ...] = ()
+    """Globs on images whose CPU code does not count; wins over `include_images`."""
+    main_image_only: bool = False
+    """Count CPU code of the program's own executable only."""
+    routines: tuple[str, ...] = ()
+    """Globs on the routines whose CPU code counts; empty: all."""
+    threads: tuple[int, ...] = ()
+    """Logical CPU threads that count, 0 is the main thread; empty: all."""
+    memory: bool = False
+    """Also record LRU stack distances of data accesses, on CPU and device (slow)."""
 
     def check(self) -> None:
         """Raises UsageError, one sentence, for what cannot be understood."""
@@ -42,8 +66,12 @@ class Scope:
             if not glob or "\n" in glob:
                 raise UsageError(f"--process takes a glob on a program's name, not {glob!r}")
 
+    def of_timer_runs(self) -> Filters:
+        """The part that native runs honour: window and processes."""
+        return Filters(window=self.window, after_window=self.after_window, processes=self.processes)
+
     def environment(self) -> dict[str, str]:
-        """What it adds to the program's environment (boundary.h)."""
+        """What they add to the program's environment (boundary.h)."""
         values = {
             ENV_KERNELS: self.kernels,
             ENV_WINDOW: self.window,
@@ -52,103 +80,136 @@ class Scope:
         }
         return {name: value for name, value in values.items() if value}
 
+    def cpu_options(self) -> CpuOptions:
+        """What the CPU engine is asked for."""
+        return CpuOptions(
+            self.include_images,
+            self.exclude_images,
+            self.main_image_only,
+            self.routines,
+            self.threads,
+            self.memory,
+            window=self.window,
+            processes=self.processes,
+        )
 
-def settings(scope: Scope, cpu: CpuOptions | None = None) -> dict[str, Any]:
-    """What differs from counting everything, by option, for the manifest."""
-    found: dict[str, Any] = {k: v for k, v in asdict(scope).items() if v}
-    if not scope.window:
-        found.pop("after_window")
-    for field in fields(cpu) if cpu else ():
-        value = getattr(cpu, field.name)
-        if value != field.default:
-            found[field.name] = list(value) if isinstance(value, tuple) else value
-    return found
+    def gpu_options(self) -> GpuOptions:
+        """What the GPU engine is asked for."""
+        return GpuOptions(self.kernels, self.memory)
+
+    def record(self) -> dict[str, object]:
+        """What differs from counting everything, for manifests and selections."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        left = {name: value for name, value in found.items() if value}
+        if not self.window:
+            left.pop("after_window")
+        return {n: list(v) if isinstance(v, tuple) else v for n, v in left.items()}
+
+    @classmethod
+    def read(cls, record: Mapping[str, object]) -> Filters:
+        """The filters of a `record()`. Raises TraceError when it is damaged."""
+        defaults = asdict(EVERYTHING)
+        kept = {n: _checked(n, v, defaults[n]) for n, v in record.items() if n in defaults}
+        return replace(EVERYTHING, **kept)
+
+    def text(self) -> str:
+        """One line for people; empty when nothing is left out."""
+        titles = {name: title for name, (_, title) in _FIELDS.items()}
+        if self.after_window == "continue":
+            titles.pop("after_window")
+        record = self.record()
+        return "; ".join(
+            title.format(_listed(record[name])) for name, title in titles.items() if name in record
+        )
 
 
-_TITLES = {
-    "kernels": "launches {} are instrumented",
-    "window": "the profile is of the window {}",
-    "after_window": "behind the window the program is ended",
-    "processes": "processes {}",
-    "include_images": "images {}",
-    "exclude_images": "not images {}",
-    "main_image_only": "the program's own image only",
-    "routines": "routines {}",
-    "threads": "CPU threads {}",
-    "memory": "with stack distances of data accesses",
+EVERYTHING = Filters()
+"""Leaves nothing out."""
+
+
+def _listed(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _checked(name: str, value: object, default: object) -> Any:
+    """A value from a file, of the type that its field has."""
+    if isinstance(default, tuple) and isinstance(value, list):
+        kind = int if name == "threads" else str
+        if all(type(item) is kind for item in value):
+            return tuple(value)
+    elif type(value) is type(default) and (name != "after_window" or value in _ENDS):
+        return value
+    raise TraceError(f"the filter {name!r} of the run is damaged ({value!r}); record the run again")
+
+
+_ENDS = ("continue", "end")
+
+_FIELDS = {
+    "kernels": ("--kernels", "launches {} are instrumented"),
+    "window": ("--window", "the profile covers the window {}"),
+    "after_window": ("--after-window end", "the program is ended after the window"),
+    "processes": ("--process", "processes {}"),
+    "include_images": ("--include-image", "images {}"),
+    "exclude_images": ("--exclude-image", "not images {}"),
+    "main_image_only": ("--main-image-only", "the program's own image only"),
+    "routines": ("--routine", "routines {}"),
+    "threads": ("--thread", "CPU threads {}"),
+    "memory": ("--memory", "with stack distances of data accesses"),
 }
+"""The option of each filter, and how it is told."""
 
-
-def settings_text(found: dict[str, Any]) -> str:
-    """The same as one line for people; empty when nothing is left out."""
-    parts = []
-    for name, title in _TITLES.items():
-        if name not in found or (name, found[name]) == ("after_window", "continue"):
-            continue
-        value = found[name]
-        text = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-        parts.append(title.format(text))
-    return "; ".join(parts)
+_OF_GPU_ENGINE = ("kernels", "window", "after_window", "processes")
+_OF_CPU_ENGINE = tuple(name for name in _FIELDS if name not in ("kernels", "after_window"))
 
 
 # ---- which engine can do what --------------------------------------------------------------------
 
-_OPTIONS = {
-    "include_images": "--include-image",
-    "exclude_images": "--exclude-image",
-    "main_image_only": "--main-image-only",
-    "routines": "--routine",
-    "threads": "--thread",
-    "memory": "--memory",
-}
 
-
-def of_cpu_engine(cpu_options: CpuOptions, scope: Scope) -> list[str]:
+def wanted_of_cpu_engine(filters: Filters) -> list[str]:
     """The options in effect that a CPU engine has to honour."""
-    asked = settings(scope, cpu_options)
-    both = {"window": "--window", "processes": "--process"}
-    return [option for name, option in (_OPTIONS | both).items() if name in asked]
+    return _in_effect(filters, _OF_CPU_ENGINE)
 
 
-def check_engines(
-    cpu: CpuEngine | None, gpu: GpuEngine | None, cpu_options: CpuOptions, scope: Scope
-) -> None:
+def _in_effect(filters: Filters, names: tuple[str, ...]) -> list[str]:
+    record = filters.record()
+    if filters.after_window == "continue":
+        record.pop("after_window", None)
+    return [_FIELDS[name][0] for name in names if name in record]
+
+
+def check_engines(cpu: CpuEngine | None, gpu: GpuEngine | None, filters: Filters) -> None:
     """Raises UsageError or EngineError for an option that no engine of the run could honour."""
-    scope.check()
-    every = of_cpu_engine(cpu_options, scope)
-    of_both = [option for option in every if option in ("--window", "--process")]
-    of_cpu = [option for option in every if option not in of_both]
-    if cpu is None and gpu is not None and "--memory" in gpu.honours and of_cpu == ["--memory"]:
-        of_cpu = []  # then of the device's accesses alone
-    if cpu is None and of_cpu:
+    filters.check()
+    of_cpu_alone = [o for o in wanted_of_cpu_engine(filters) if o not in SCOPE]
+    if cpu is None and gpu is not None and gpu.honours >= MEMORY and of_cpu_alone == [*MEMORY]:
+        of_cpu_alone = []  # then of the device's accesses alone
+    if cpu is None and of_cpu_alone:
         raise UsageError(
-            f"{of_cpu[0]} says what the CPU engine counts, and this run has none; "
-            "choose one with --cpu, or leave it away"
+            f"{of_cpu_alone[0]} filters what the CPU engine counts, and this run has none; "
+            "choose one with --cpu, or omit the option"
         )
-    if gpu is None and scope.kernels:
+    if gpu is None and filters.kernels:
         raise UsageError(
-            "--kernels says which launches the GPU engine instruments, and this run has none; "
-            "choose one with --gpu, or leave it away"
+            "--kernels chooses the launches that the GPU engine instruments, and this run has "
+            "none; choose one with --gpu, or omit the option"
         )
-    if gpu is None and scope.window and "@" not in scope.window:
+    if gpu is None and filters.window and "@" not in filters.window:
         raise UsageError(
-            f"--window {scope.window} counts kernel launches, which nothing sees without a GPU "
-            "engine; choose one with --gpu, or mark the window in the program (--window @NAME)"
+            f"--window {filters.window} counts kernel launches, which only a GPU engine sees; "
+            "choose one with --gpu, or mark the window in the program (--window @NAME)"
         )
     if cpu is not None:
-        _refuse("CPU", cpu.name, cpu.honours, every)
+        _refuse(cpu, wanted_of_cpu_engine(filters))
     if gpu is not None:
-        ends = ["--after-window end"] if scope.after_window == "end" else []
-        kernels = ["--kernels"] if scope.kernels else []
-        _refuse("GPU", gpu.name, gpu.honours, [*kernels, *of_both, *ends])
+        _refuse(gpu, _in_effect(filters, _OF_GPU_ENGINE))
 
 
-def _refuse(side: str, engine: str, honours: frozenset[str], asked: Sequence[str]) -> None:
+def _refuse(engine: CpuEngine | GpuEngine, asked: list[str]) -> None:
     for option in asked:
-        if option not in honours:
+        if option not in engine.honours:
             raise EngineError(
-                f"{side} engine {engine} has no {option}; leave it away, or choose another engine "
-                f"with --{side.lower()}"
+                f"{engine.side} engine {engine.name} does not support {option}; omit it, or choose "
+                f"another engine with --{engine.side.lower()}"
             )
 
 
@@ -159,21 +220,20 @@ def check_window(spec: str, after: str = "continue") -> None:
     """Raises UsageError unless `spec` is RANGE, @MARKER or RANGE@MARKER (or empty)."""
     text, at, marker = spec.partition("@")
     if after == "end" and not spec:
-        raise UsageError("--after-window end needs a window: give one with --window")
+        raise UsageError("--after-window end requires --window")
     if not spec:
         return
     if (text or not at) and not _is_range(text):
         raise UsageError(
-            f"--window {spec}: {text!r} is no range of numbers from 1; write N-M, N-, -M or N for "
-            "launches, @NAME or N-M@NAME for a marker"
+            f"--window {spec}: {_why_not(text)}; write N-M, N-, -M or N for launches, @NAME or "
+            "N-M@NAME for a marker"
         )
     if at and (not marker or len(marker) > _LONGEST_MARKER or "\n" in marker):
-        raise UsageError(f"--window {spec}: name the marker behind @, as in --window @solve")
+        raise UsageError(f"--window {spec}: name the marker after @, as in --window @solve")
     if after == "end" and not _has_end(text):
         better = f"a last opening, as in --window 1@{marker}" if at else "a last launch"
         raise UsageError(
-            f"--after-window end: the window {spec} has no end before the program's; give it "
-            f"{better}"
+            f"--after-window end: the window {spec} lasts until the program ends; give it {better}"
         )
 
 
@@ -189,11 +249,11 @@ def check_kernels(spec: str) -> None:
         if only_range or at:
             if not _is_range(text):
                 raise UsageError(
-                    f"--kernels: {text!r} in {term!r} is no range of numbers from 1; write N, N-M, "
-                    "N- or -M, a name, or a range, @ and a name"
+                    f"--kernels {term}: {_why_not(text)}; write N, N-M, N- or -M, a name, or a "
+                    "range, @ and a name"
                 )
             if not only_range and not name:
-                raise UsageError(f"--kernels: {term!r} names no kernel behind @")
+                raise UsageError(f"--kernels {term}: name the kernel after @, or omit @")
         if name:
             _check_regex(name)
 
@@ -239,15 +299,22 @@ def starts_closed(window: str) -> bool:
 
 
 def _is_range(text: str) -> bool:
+    return not _why_not(text)
+
+
+def _why_not(text: str) -> str:
+    """What is wrong with a range; empty when it is valid."""
     found = _RANGE.fullmatch(text) if text.isascii() else None
     if found is None:
-        return False
+        return f"invalid range {text!r}"
     first, dash, last, upto = found.groups()
     if max(len(part or "") for part in (first, last, upto)) > _LONGEST_NUMBER:
-        return False
+        return f"invalid range {text}: the number has over {_LONGEST_NUMBER} digits"
     low = int(first or 1)
     high = int(upto or last or (first if not dash else 10**_LONGEST_NUMBER))
-    return 1 <= low <= high
+    if low < 1 or high < 1:
+        return f"invalid range {text}: numbers start at 1"
+    return f"invalid range {text}: start exceeds end" if low > high else ""
 
 
 def _has_end(text: str) -> bool:
@@ -271,7 +338,7 @@ def _check_regex(name: str) -> None:
             except (re.error, Warning, OverflowError) as error:
                 problem = str(error)
     if problem:
-        raise UsageError(f"--kernels: {name!r} is not a regular expression that works: {problem}")
+        raise UsageError(f"--kernels: {name!r} is not a valid regular expression: {problem}")
 
 
 def _strange(name: str) -> str:
@@ -297,7 +364,7 @@ def _strange(name: str) -> str:
         elif rest[0] == "{":
             count = _COUNT.match(rest)
             if count is None:
-                return "{ that is no count; put a backslash before it"
+                return "{ without a count; put a backslash before it"
             at += count.end() - 1
             rest = name[at:]
         elif rest[0] == "}":

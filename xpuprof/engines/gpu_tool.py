@@ -10,16 +10,13 @@ from pathlib import Path
 
 from xpuprof.engines.base import CpuEngine, CpuOptions, GpuEngine
 from xpuprof.engines.cpu.pin import Pin, probed
-from xpuprof.engines.cuda_driver import CUDA_ENGINES
+from xpuprof.engines.cuda_driver import CUDA_TOOL
 from xpuprof.engines.native import native_file
 from xpuprof.errors import EngineError, UsageError
 from xpuprof.trace.elf import exported, is_shared_object
 
 PRELOAD = "libxpuprof_gputool.so"
 BY_PIN = "pin:"
-CUDA_TOOL = ("InitializeInjection", "nvbit_at_init", "nvbit_at_cuda_event")
-"""What the CUDA driver calls in a tool, and what NVBit calls."""
-GTPIN_TOOL = "GTPin_Entry"
 
 
 @dataclass(frozen=True)
@@ -60,26 +57,21 @@ def gpu_tool(text: str, cpu: CpuEngine | None, gpu: GpuEngine | None) -> GpuTool
     by_pin = text.startswith(BY_PIN)
     path = Path(text.removeprefix(BY_PIN))
     if not path.is_file():
-        raise UsageError(f"the GPU tool {path} does not exist; check the path behind --gpu-tool")
+        raise UsageError(f"the GPU tool {path} does not exist; check the path after --gpu-tool")
     if not os.access(path, os.R_OK) or not is_shared_object(path):
-        raise UsageError(f"the GPU tool {path} is no 64-bit shared library that can be read")
+        raise UsageError(f"the GPU tool {path} is not a readable 64-bit shared library")
     names = exported(path)
-    for_cuda = any(name in names for name in CUDA_TOOL)
-    if gpu is not None and gpu.name in CUDA_ENGINES and for_cuda:
+    if gpu is not None and any(name in names for name in gpu.rivals):
         raise EngineError(
-            f"{path.name} is a CUDA tool, of which the driver takes one a process, and engine "
-            f"{gpu.name} is one; add --gpu none"
-        )
-    if gpu is not None and gpu.name == "gtpin" and GTPIN_TOOL in names:
-        raise EngineError(
-            f"{path.name} is a GTPin tool, of which there is one a process, and engine gtpin is "
-            "one; add --gpu none"
+            f"{path.name} and GPU engine {gpu.name} cannot share a process, which takes one tool "
+            "of their kind; add --gpu none"
         )
     if by_pin and cpu is not None and cpu.name != Pin.name:
         raise EngineError(
             f"Pin cannot load {path.name} while CPU engine {cpu.name} runs the program; add "
-            "--cpu pin or --cpu none, or leave `pin:` away"
+            f"--cpu pin or --cpu none, or omit `{BY_PIN}`"
         )
     if by_pin and cpu is None:
-        probed([], path)  # says now that there is no kit
+        probed([], path)  # raises now when there is no kit
+    for_cuda = any(name in names for name in CUDA_TOOL)
     return GpuTool(path.resolve(), for_cuda and not by_pin, by_pin)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
+
+from xpuprof.engines.base import Probe
 
 
 def native_file(name: str) -> Path:
@@ -11,3 +15,31 @@ def native_file(name: str) -> Path:
 
     Ask for files, not for folders: an editable installation spreads a folder over two places."""
     return Path(str(files("xpuprof") / "_native" / name))
+
+
+def unbuilt(*names: str) -> tuple[str, ...]:
+    """Which of these native files were not built, one phrase each, for a probe."""
+    return tuple(f"{name} (not built)" for name in names if not native_file(name).is_file())
+
+
+def kit_probe(
+    engine: str,
+    kit: str,
+    version: str,
+    tool: Path,
+    advice: str,
+    missing: Sequence[str],
+    files: dict[str, str],
+) -> Probe:
+    """The probe of an engine whose kit and tool were found.
+
+    The tool works with the version of the kit that it was built with, which it carries in its text
+    as `+kit-1.2.3`. `missing`: files that the kit lacks; `files`: those found.
+    """
+    found = re.search(rb"\+%b-([^\0]+)" % kit.lower().encode(), tool.read_bytes())
+    built_with = found[1].decode() if found else ""
+    lacking = list(missing)
+    if version != built_with:
+        lacking.append(f"a tool built with {kit} {version} (ours: {built_with or 'unknown'})")
+    details = {"version": version, "built_with": built_with, **files}
+    return Probe(engine, not lacking, tuple(lacking), advice if lacking else "", details)

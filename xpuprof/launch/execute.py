@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from xpuprof.engines.base import CpuEngine, CpuOptions, GpuEngine, GpuOptions, Mode, Timer
-from xpuprof.engines.filters import (
-    ENV_AFTER_WINDOW,
-    ENV_KERNELS,
-    ENV_PROCESSES,
-    ENV_WINDOW,
-    Scope,
-    check_engines,
-    settings,
-)
+from xpuprof.engines.base import CpuEngine, GpuEngine, Mode, Timer
+from xpuprof.engines.filters import EVERYTHING, VARIABLES, Filters, check_engines
 from xpuprof.engines.gpu_tool import GpuTool
 from xpuprof.engines.native import native_file
 from xpuprof.launch.streams import Input, streams
@@ -39,24 +30,13 @@ class Program:
     argv: list[str]
     cpu: CpuEngine | None
     gpu: GpuEngine | None
-    cpu_options: CpuOptions = field(default_factory=CpuOptions)
-    scope: Scope = field(default_factory=Scope)
+    filters: Filters = EVERYTHING
     gpu_tool: GpuTool | None = None
     fallbacks: tuple[str, ...] = ()
     """Why better engines were not taken, one sentence each; kept in the manifest."""
 
     def __post_init__(self) -> None:
-        check_engines(self.cpu, self.gpu, self.cpu_options, self.scope)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Filters and window in effect, as the manifest keeps them; empty: everything counts."""
-        return settings(self.scope, self.cpu_options)
-
-    @property
-    def extra(self) -> dict[str, Any]:
-        """What the manifest says of them."""
-        return {"settings": self.settings} if self.settings else {}
+        check_engines(self.cpu, self.gpu, self.filters)
 
 
 def profile(
@@ -104,7 +84,7 @@ def _execute(
     mode: Mode = "profile" if role == "profile" else "time"
     cpu = program.cpu if mode == "profile" else None
     tool = program.gpu_tool
-    cpu_options = tool.cpu_options(program.cpu_options) if tool else program.cpu_options
+    filters = program.filters if mode == "profile" else program.filters.of_timer_runs()
     folder = writer.begin_execution(
         {
             "name": name,
@@ -112,7 +92,7 @@ def _execute(
             "cpu_engine": cpu.name if cpu else "none",
             "gpu_engine": program.gpu.name if program.gpu else "none",
             "timer": timer if mode == "time" else "",
-            "filters": program.settings if mode == "profile" else settings(program.scope),
+            "filters": filters.record(),
             "gpu_tool": str(tool.path) if tool else "",
             "fallbacks": list(program.fallbacks) if mode == "profile" else [],
         }
@@ -123,9 +103,8 @@ def _execute(
             environment = _environment(stack, program, mode, timer, folder)
             argv = program.argv
             if cpu:
-                scope = program.scope
-                options = replace(cpu_options, window=scope.window, processes=scope.processes)
-                argv, more = cpu.wrap(argv, options, folder)
+                options = filters.cpu_options()
+                argv, more = cpu.wrap(argv, tool.cpu_options(options) if tool else options, folder)
                 environment |= more
             if tool:
                 argv, more = tool.load(argv, environment, cpu)
@@ -140,16 +119,16 @@ def _execute(
 def _environment(
     stack: ExitStack, program: Program, mode: Mode, timer: Timer, folder: Path
 ) -> dict[str, str]:
-    outer = (ENV_KERNELS, ENV_WINDOW, ENV_AFTER_WINDOW, ENV_PROCESSES)  # of an xpuprof around us
-    environment = {k: v for k, v in os.environ.items() if k not in outer}
-    environment |= program.scope.environment()
+    # Without the filters of an xpuprof around us.
+    environment = {k: v for k, v in os.environ.items() if k not in VARIABLES}
+    environment |= program.filters.environment()
     environment[_ENV_DIR] = str(folder.resolve())
     environment[_ENV_MODE] = mode
     environment[_ENV_TIMER] = timer if mode == "time" else ""
     environment[ENV_CLOCK] = source_of_stamps()
     environment[_ENV_RUNTIME] = str(native_file(RUNTIME))
     gpu = program.gpu
-    options = GpuOptions(program.scope.kernels, program.cpu_options.memory)
+    options = program.filters.gpu_options()
     if gpu:
         environment |= gpu.environment(mode, timer, folder, options)
         environment |= stack.enter_context(gpu.start_services(mode, folder, options))

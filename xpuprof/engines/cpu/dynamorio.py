@@ -11,11 +11,10 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from xpuprof.engines.base import CpuOptions, Probe
-from xpuprof.engines.filters import cpu_settings
-from xpuprof.engines.native import native_file
+from xpuprof.engines.base import CpuEngine, CpuOptions, Engine, Probe
+from xpuprof.engines.filters import CODE, SCOPE, cpu_settings
+from xpuprof.engines.native import kit_probe, native_file, unbuilt
 from xpuprof.errors import EngineError
-from xpuprof.trace import clock
 
 CLIENT = "libxpuprof_dynamorio.so"
 OPTIONS_FILE = "dynamorio.options"
@@ -36,27 +35,11 @@ def _kit_version(kit: Path) -> str:
     return found[1] if found else ""
 
 
-def _built_with(client: Path) -> str:
-    """The version of the kit that the client was built with, which it carries in its text."""
-    found = re.search(rb"\+dynamorio-([0-9.]+)", client.read_bytes())
-    return found[1].decode() if found else ""
-
-
-class DynamoRio:
+class DynamoRio(CpuEngine):
     """Exact per-thread vectors; threads run in parallel, and every instruction set is kept."""
 
     name = "dynamorio"
-    honours = frozenset(
-        {
-            "--include-image",
-            "--exclude-image",
-            "--main-image-only",
-            "--routine",
-            "--thread",
-            "--process",
-            "--window",
-        }
-    )
+    honours = CODE | SCOPE
 
     def probe(self) -> Probe:
         client, home = native_file(CLIENT), os.environ.get("DYNAMORIO_HOME", "")
@@ -66,34 +49,24 @@ class DynamoRio:
         missing = tuple(f"{home}/{file}" for file in KIT_FILES if not (Path(home) / file).is_file())
         if missing:
             return Probe(self.name, False, missing, ADVICE_KIT)
-        if not client.is_file():
-            return Probe(self.name, False, (f"{CLIENT} (it was not built)",), ADVICE_BUILD)
-        details = {
-            "kit": home,
-            "version": _kit_version(Path(home)),
-            "built_with": _built_with(client),
-            "client": str(client),
-        }
-        if details["version"] != details["built_with"]:
-            missing = (
-                f"a client for DynamoRIO {details['version']} (ours is built with "
-                f"{details['built_with'] or 'another one'})",
-            )
-        return Probe(self.name, not missing, missing, ADVICE_BUILD if missing else "", details)
+        if missing := unbuilt(CLIENT):
+            return Probe(self.name, False, missing, ADVICE_BUILD)
+        return kit_probe(
+            self.name,
+            "DynamoRIO",
+            _kit_version(Path(home)),
+            client,
+            ADVICE_BUILD,
+            missing=(),
+            files={"kit": home, "client": str(client)},
+        )
 
     def wrap(
         self, argv: Sequence[str], options: CpuOptions, execution_dir: Path
     ) -> tuple[list[str], dict[str, str]]:
-        """Command line and environment that run `argv` under the client.
+        from xpuprof.trace import clock  # loads the bridge, which help and probes need not
 
-        The calling process must be the one that starts the program: the client knows the root
-        process by its parent. Raises EngineError when the engine cannot be used here, or is asked
-        for what it does not have."""
-        probe = self.probe()
-        if not probe.available:
-            raise EngineError(
-                f"CPU engine dynamorio: {', '.join(probe.missing)} is missing; {probe.advice}"
-            )
+        probe = self.usable()
         folder = execution_dir.resolve()
         lines = [
             f"dir={folder}",
@@ -104,7 +77,7 @@ class DynamoRio:
         ]
         for line in lines:
             if "\n" in line:
-                raise EngineError(f"engine dynamorio: {line!r} holds a line break; leave it out")
+                raise EngineError(f"engine dynamorio takes no line breaks: {line!r}; remove it")
         (folder / OPTIONS_FILE).write_text("".join(f"{line}\n" for line in lines))
         command = [*_repeatable_addresses(), f"{probe.details['kit']}/bin64/drrun", "-quiet"]
         command += ["-c", probe.details["client"]]
@@ -144,3 +117,10 @@ def _interpreted(argv: Sequence[str]) -> list[str]:
             return command
         command = [*interpreter, path, *command[1:]]
     return command
+
+
+ENGINE = Engine(
+    DynamoRio,
+    preference=10,
+    help="in-process and parallel; needs a DynamoRIO kit",
+)

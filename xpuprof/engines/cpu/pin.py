@@ -8,8 +8,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from xpuprof.engines.base import CpuOptions, Probe
-from xpuprof.engines.native import native_file
+from xpuprof.engines.base import CpuEngine, CpuOptions, Engine, Probe
+from xpuprof.engines.filters import IMAGES
+from xpuprof.engines.native import native_file, unbuilt
 from xpuprof.errors import EngineError
 
 TOOL, PROBE_TOOL = "xpuprof_pin.so", "xpuprof_probe.so"
@@ -39,18 +40,17 @@ def probed(argv: Sequence[str], gpu_tool: Path) -> list[str]:
     return [str(launcher), "-probe", *tool, "--", *argv]
 
 
-class Pin:
-    """Exact per-thread vectors in parallel. Routine and thread filters are not among its
-    options."""
+class Pin(CpuEngine):
+    """Exact per-thread vectors in parallel; filters by image only."""
 
     name = "pin"
-    honours = frozenset({"--include-image", "--exclude-image", "--main-image-only"})
+    honours = IMAGES
 
     def probe(self) -> Probe:
         details = {"state": STATE}
         launcher = _launcher()
-        if not native_file(TOOL).is_file():
-            return Probe(self.name, False, (f"{TOOL} (it was not built)",), ADVICE_BUILD, details)
+        if missing := unbuilt(TOOL):
+            return Probe(self.name, False, missing, ADVICE_BUILD, details)
         if launcher is None:
             return Probe(self.name, False, ("a Pin kit (PIN_ROOT)",), ADVICE_KIT, details)
         details |= {"pin": str(launcher), "tool": str(native_file(TOOL))}
@@ -59,13 +59,7 @@ class Pin:
     def wrap(
         self, argv: Sequence[str], options: CpuOptions, execution_dir: Path
     ) -> tuple[list[str], dict[str, str]]:
-        """The command line that runs `argv` under the tool. Raises EngineError when it cannot be
-        used, or when asked for a filter that it does not have."""
-        probe = self.probe()
-        if not probe.available:
-            raise EngineError(
-                f"CPU engine pin: {', '.join(probe.missing)} is missing; {probe.advice}"
-            )
+        probe = self.usable()
         filters: list[str] = []
         for pattern in options.include_images:
             filters += ["-include_image", pattern]
@@ -77,3 +71,6 @@ class Pin:
             filters += ["-gpu_tool", options.gpu_tool]
         command = [probe.details["pin"], "-follow_execv", "-t", probe.details["tool"], *filters]
         return [*command, "--", *argv], {}
+
+
+ENGINE = Engine(Pin, preference=20, help="in-process and parallel; needs Intel's Pin kit")

@@ -9,12 +9,11 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from xpuprof.engines.base import CpuOptions, Probe
-from xpuprof.engines.filters import cpu_settings
-from xpuprof.engines.native import native_file
-from xpuprof.errors import EngineError
+from xpuprof.engines.base import CpuEngine, CpuOptions, Engine, Probe
+from xpuprof.engines.filters import CODE, MEMORY, SCOPE, cpu_settings
+from xpuprof.engines.native import kit_probe, native_file, unbuilt
 
-TOOL = "xpuprof-amd64-linux"
+TOOL = "valgrind/xpuprof-amd64-linux"
 STOCK_FILES = ("default.supp", "vgpreload_core-amd64-linux.so")
 ADVICE = (
     "install valgrind (Debian, Ubuntu: `apt-get install valgrind`; "
@@ -24,10 +23,6 @@ ADVICE = (
 
 # Threads that may exist at one time; Valgrind's default is 500.
 MAX_THREADS = 4000
-
-
-def _library_folder() -> Path:
-    return native_file(f"valgrind/{TOOL}").parent
 
 
 def _launcher() -> str | None:
@@ -44,67 +39,34 @@ def _version(valgrind: str) -> str:
     return done.stdout.strip().removeprefix("valgrind-")
 
 
-def _built_with(tool: Path) -> str:
-    """The version of the Valgrind that the tool was linked against, which the tool carries in its
-    text."""
-    marker = b"+valgrind-"
-    content = tool.read_bytes()
-    at = content.find(marker)
-    return content[at + len(marker) : content.find(b"\0", at)].decode() if at >= 0 else ""
-
-
-class Valgrind:
+class Valgrind(CpuEngine):
     """Exact per-thread vectors; single-threaded programs run 3 to 4 times slower, threads take
     turns."""
 
     name = "valgrind"
-    honours = frozenset(
-        {
-            "--include-image",
-            "--exclude-image",
-            "--main-image-only",
-            "--routine",
-            "--thread",
-            "--memory",
-            "--process",
-            "--window",
-        }
-    )
+    honours = CODE | SCOPE | MEMORY
 
     def probe(self) -> Probe:
-        valgrind, folder = _launcher(), _library_folder()
+        valgrind, tool = _launcher(), native_file(TOOL)
+        absent = [name for name in STOCK_FILES if not (tool.parent / name).is_file()]
         if valgrind is None:
             return Probe(self.name, False, ("the program `valgrind`",), ADVICE)
-        if not (folder / TOOL).is_file():
-            return Probe(self.name, False, ("our Valgrind tool (it was not built)",), ADVICE)
-        missing = tuple(
-            f"Valgrind's file {name}" for name in STOCK_FILES if not (folder / name).is_file()
+        if missing := unbuilt(TOOL):
+            return Probe(self.name, False, missing, ADVICE)
+        return kit_probe(
+            self.name,
+            "Valgrind",
+            _version(valgrind),
+            tool,
+            ADVICE,
+            missing=[f"Valgrind's file {name}" for name in absent],
+            files={"valgrind": valgrind, "tool": str(tool)},
         )
-        details = {
-            "valgrind": valgrind,
-            "version": _version(valgrind),
-            "built_with": _built_with(folder / TOOL),
-            "tool": str(folder / TOOL),
-        }
-        if details["version"] != details["built_with"]:
-            missing += (
-                f"a tool for valgrind {details['version']} (ours is built for "
-                f"{details['built_with'] or 'another one'})",
-            )
-        return Probe(self.name, not missing, missing, ADVICE if missing else "", details)
 
     def wrap(
         self, argv: Sequence[str], options: CpuOptions, execution_dir: Path
     ) -> tuple[list[str], dict[str, str]]:
-        """Command line and environment that run `argv` under the tool.
-
-        The calling process must be the one that starts the program: the tool knows the root
-        process by its parent. Raises EngineError when the engine cannot be used here."""
-        probe = self.probe()
-        if not probe.available:
-            raise EngineError(
-                f"CPU engine valgrind: {', '.join(probe.missing)} is missing; {probe.advice}"
-            )
+        probe = self.usable()
         folder = execution_dir.resolve()
         command = [
             probe.details["valgrind"],
@@ -122,7 +84,7 @@ class Valgrind:
             *(f"--{name}={value}" for name, value in cpu_settings(options)),
         ]
         environment = {
-            "VALGRIND_LIB": str(_library_folder()),
+            "VALGRIND_LIB": str(native_file(TOOL).parent),
             "HWLOC_COMPONENTS": _without_x86(os.environ.get("HWLOC_COMPONENTS", "")),
         }
         return [*command, "--", *argv], environment
@@ -134,3 +96,11 @@ def _without_x86(components: str) -> str:
     if "x86" in components:
         return components
     return f"{components},-x86" if components else "-x86"
+
+
+ENGINE = Engine(
+    Valgrind,
+    preference=30,
+    help="exact, slower; installs from the distribution",
+    suggested=True,
+)

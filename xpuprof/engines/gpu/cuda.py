@@ -6,14 +6,12 @@ from __future__ import annotations
 
 import os
 import sysconfig
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from xpuprof.engines.base import GpuOptions, Mode, Probe, Timer
-from xpuprof.engines.cuda_driver import driver
-from xpuprof.engines.native import native_file
-from xpuprof.errors import EngineError
+from xpuprof.engines.base import Engine, GpuEngine, GpuOptions, Mode, Probe, Timer
+from xpuprof.engines.cuda_driver import CUDA_TOOL, driver
+from xpuprof.engines.filters import AFTER_WINDOW, SCOPE
+from xpuprof.engines.native import native_file, unbuilt
 
 LIBRARY = "libxpuprof_cuda.so"
 STATE = (
@@ -44,17 +42,19 @@ def cupti_library() -> Path | None:
     return next(found, None)
 
 
-class Cuda:
+class Cuda(GpuEngine):
     """Every kernel launch of the CUDA driver, with the device's times. Adds no synchronisation in
     timer mode async."""
 
     name = "cuda"
-    honours = frozenset({"--after-window end", "--process", "--window"})
+    honours = SCOPE | AFTER_WINDOW
+    in_cuda_driver = True
+    rivals = CUDA_TOOL
 
     def probe(self) -> Probe:
         library = native_file(LIBRARY)
-        if not library.is_file():
-            return Probe(self.name, False, (f"{LIBRARY} (it was not built)",), ADVICE_BUILD)
+        if missing := unbuilt(LIBRARY):
+            return Probe(self.name, False, missing, ADVICE_BUILD)
         details = {"library": str(library), "state": STATE}
         cupti = cupti_library()
         if cupti is None:
@@ -71,19 +71,11 @@ class Cuda:
         self, mode: Mode, timer: Timer, execution_dir: Path, options: GpuOptions
     ) -> dict[str, str]:
         """What makes the driver load the timer. Raises EngineError when it cannot be used here."""
-        probe = self.probe()
-        if not probe.available:
-            raise EngineError(
-                f"GPU engine cuda: {', '.join(probe.missing)} is missing; {probe.advice}"
-            )
+        probe = self.usable()
         return {
             "CUDA_INJECTION64_PATH": probe.details["library"],
             "XPUPROF_CUPTI": probe.details["cupti"],
         }
 
-    @contextmanager
-    def start_services(
-        self, mode: Mode, execution_dir: Path, options: GpuOptions
-    ) -> Iterator[dict[str, str]]:
-        """There are none."""
-        yield {}
+
+ENGINE = Engine(Cuda, preference=20, help="NVIDIA: launches and times by CUPTI; counts no blocks")

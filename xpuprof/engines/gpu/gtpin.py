@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from xpuprof.engines.base import GpuOptions, Mode, Probe, Timer
-from xpuprof.engines.native import native_file
-from xpuprof.errors import EngineError
+from xpuprof.engines.base import Engine, GpuEngine, GpuOptions, Mode, Probe, Timer
+from xpuprof.engines.filters import PROCESS
+from xpuprof.engines.native import native_file, unbuilt
 
 LIBRARY = "libxpuprof_gtpin.so"
 STATE = (
@@ -31,18 +29,19 @@ def _kit() -> Path | None:
     return None
 
 
-class Gtpin:
+class Gtpin(GpuEngine):
     """One counter a block and hardware thread bucket, read once a launch; stamps from GTPin's
     callbacks in timer runs."""
 
     name = "gtpin"
-    honours = frozenset({"--process"})
+    honours = PROCESS
+    rivals = ("GTPin_Entry",)
 
     def probe(self) -> Probe:
         library = native_file(LIBRARY)
         details = {"state": STATE}
-        if not library.is_file():
-            return Probe(self.name, False, (f"{LIBRARY} (not built)",), ADVICE_BUILD, details)
+        if missing := unbuilt(LIBRARY):
+            return Probe(self.name, False, missing, ADVICE_BUILD, details)
         kit = _kit()
         if kit is None:
             return Probe(self.name, False, ("a GTPin kit (GTPIN_ROOT)",), ADVICE_KIT, details)
@@ -53,11 +52,7 @@ class Gtpin:
         self, mode: Mode, timer: Timer, execution_dir: Path, options: GpuOptions
     ) -> dict[str, str]:
         """What makes Intel's runtimes load GTPin and our tool. Raises EngineError."""
-        probe = self.probe()
-        if not probe.available:
-            raise EngineError(
-                f"GPU engine gtpin: {', '.join(probe.missing)} is missing; {probe.advice}"
-            )
+        probe = self.usable()
         libraries = f"{probe.details['kit']}/Lib/intel64"
         path = ":".join(filter(None, [libraries, os.environ.get("LD_LIBRARY_PATH")]))
         preload = ":".join(filter(None, [os.environ.get("LD_PRELOAD"), probe.details["library"]]))
@@ -68,9 +63,5 @@ class Gtpin:
             "ZET_ENABLE_PROGRAM_INSTRUMENTATION": "1",
         }
 
-    @contextmanager
-    def start_services(
-        self, mode: Mode, execution_dir: Path, options: GpuOptions
-    ) -> Iterator[dict[str, str]]:
-        """There are none."""
-        yield {}
+
+ENGINE = Engine(Gtpin, preference=40, help="Intel GPUs; needs a GTPin kit")

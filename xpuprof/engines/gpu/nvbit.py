@@ -6,15 +6,13 @@ from __future__ import annotations
 import os
 import shutil
 import sysconfig
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from xpuprof.engines.base import GpuOptions, Mode, Probe, Timer
-from xpuprof.engines.cuda_driver import driver
+from xpuprof.engines.base import Engine, GpuEngine, GpuOptions, Mode, Probe, Timer
+from xpuprof.engines.cuda_driver import CUDA_TOOL, driver
+from xpuprof.engines.filters import AFTER_WINDOW, KERNELS, SCOPE
 from xpuprof.engines.gpu.cuda import ADVICE_DRIVER, Cuda
-from xpuprof.engines.native import native_file
-from xpuprof.errors import EngineError
+from xpuprof.engines.native import native_file, unbuilt
 
 LIBRARY = "libxpuprof_nvbit.so"
 STATE = (
@@ -36,17 +34,19 @@ def nvdisasm() -> Path | None:
     return next((Path(c) for c in candidates if c and Path(c).is_file()), None)
 
 
-class Nvbit:
+class Nvbit(GpuEngine):
     """Counters in device memory, one a (warp, block), read once a launch. `profile` only; the
     engine's timer is CUPTI's."""
 
     name = "nvbit"
-    honours = frozenset({"--after-window end", "--kernels", "--process", "--window"})
+    honours = SCOPE | AFTER_WINDOW | KERNELS
+    in_cuda_driver = True
+    rivals = CUDA_TOOL
 
     def probe(self) -> Probe:
         library = native_file(LIBRARY)
-        if not library.is_file():
-            return Probe(self.name, False, (f"{LIBRARY} (it was not built)",), ADVICE_BUILD)
+        if missing := unbuilt(LIBRARY):
+            return Probe(self.name, False, missing, ADVICE_BUILD)
         details = {
             "library": str(library),
             "state": STATE,
@@ -71,20 +71,12 @@ class Nvbit:
         """What makes the driver load the tool, or the timer. Raises EngineError."""
         if mode == "time":
             return Cuda().environment(mode, timer, execution_dir, options)
-        probe = self.probe()
-        if not probe.available:
-            raise EngineError(
-                f"GPU engine nvbit: {', '.join(probe.missing)} is missing; {probe.advice}"
-            )
+        probe = self.usable()
         return {
             "CUDA_INJECTION64_PATH": probe.details["library"],
             "XPUPROF_NVDISASM": probe.details["nvdisasm"],
             "XPUPROF_KERNELS": options.kernels,
         }
 
-    @contextmanager
-    def start_services(
-        self, mode: Mode, execution_dir: Path, options: GpuOptions
-    ) -> Iterator[dict[str, str]]:
-        """There are none."""
-        yield {}
+
+ENGINE = Engine(Nvbit, preference=10, help="NVIDIA: exact SASS block vectors; needs an NVBit kit")

@@ -15,8 +15,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import metadata
 from pathlib import Path
 
-from xpuprof.engines.base import GpuOptions, Mode, Probe, Timer
-from xpuprof.engines.native import native_file
+from xpuprof.engines.base import Engine, GpuEngine, GpuOptions, Mode, Probe, Timer
+from xpuprof.engines.filters import AFTER_WINDOW, KERNELS, MEMORY, SCOPE
+from xpuprof.engines.native import native_file, unbuilt
 from xpuprof.errors import EngineError
 
 LAYER = "libxpuprof_opencl.so"
@@ -124,18 +125,14 @@ def _platforms() -> list[tuple[str, str, list[str]]] | None:
     return None if found is None else [(name, version, devices) for name, version, devices in found]
 
 
-class OpenCl:
+class OpenCl(GpuEngine):
     """Exact per-warp vectors on OpenCL's CPU devices; stamps of every launch on any device."""
 
     name = "opencl"
-    honours = frozenset({"--kernels", "--memory", "--process", "--window", "--after-window end"})
+    honours = SCOPE | AFTER_WINDOW | KERNELS | MEMORY
 
     def probe(self) -> Probe:
-        missing = [
-            f"{name} (it was not built)"
-            for name in (LAYER, INSTRUMENTER)
-            if not native_file(name).is_file()
-        ]
+        missing = list(unbuilt(LAYER, INSTRUMENTER))
         advice = LAYER_ADVICE if missing else ""
         try:
             platforms = _platforms()
@@ -160,9 +157,8 @@ class OpenCl:
         pyopencl's cache is switched off: it holds native binaries, which cannot be instrumented.
         Raises EngineError when a needed part is not there."""
         needed = (LAYER, INSTRUMENTER) if mode == "profile" else (LAYER,)
-        for name in needed:
-            if not native_file(name).is_file():
-                raise EngineError(f"GPU engine opencl: {name} was not built; {LAYER_ADVICE}")
+        if missing := unbuilt(*needed):
+            raise EngineError(f"GPU engine opencl lacks {', '.join(missing)}; {LAYER_ADVICE}")
         layers = [str(native_file(LAYER)), *filter(None, [os.environ.get("OPENCL_LAYERS")])]
         return {
             "OPENCL_LAYERS": ":".join(layers),
@@ -226,3 +222,11 @@ def _wait_until_it_listens(process: subprocess.Popen[bytes], path: Path) -> None
                     return
     finally:
         os.close(folder)
+
+
+ENGINE = Engine(
+    OpenCl,
+    preference=30,
+    help="any OpenCL or SYCL program, by recompiling its kernels",
+    suggested=True,
+)

@@ -1,0 +1,45 @@
+"""What this machine can do: engines, the CUDA driver under them, the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import xpuprof
+from xpuprof.engines.base import Engine, Probe
+from xpuprof.engines.choose import CudaOutcome, cuda_outcomes, probes
+from xpuprof.engines.cuda_driver import Driver
+from xpuprof.engines.registry import faults
+from xpuprof.trace import clock
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What `diagnose` found."""
+
+    engines: tuple[tuple[Engine[Any], Probe], ...]
+    """In the order of `auto`."""
+    faults: tuple[str, ...]
+    """Engines of other packages that cannot be loaded, one sentence each."""
+    driver: Driver | None
+    outcomes: tuple[CudaOutcome, ...]
+    """Which engines carry the CUDA driver."""
+    tsc_hz: float
+    tsc_invariant: bool
+    include: str
+    """The folder to compile with (-I) for `xpuprof/marker.h`."""
+
+
+def diagnose(*, say: Callable[[str], None] = lambda text: None) -> Diagnosis:
+    """Probe every engine. `say` is told before anything slow."""
+    driver, outcomes = cuda_outcomes(say)
+    return Diagnosis(
+        tuple(probes()),
+        tuple(faults()),
+        driver,
+        tuple(outcomes),
+        clock.tsc_hz(),
+        clock.tsc_invariant(),
+        xpuprof.include(),
+    )
