@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import xpuprof
+from tests.support.run import xpuprof
 from xpuprof.engines.base import CpuEngine, Engine, GpuEngine
 from xpuprof.engines.registry import engine, engines
 from xpuprof.errors import EngineError
