@@ -28,7 +28,7 @@ def test_root_separates_the_peaks() -> None:
     for cluster in range(selection.labels.max() + 1):
         own = times[selection.labels == cluster]
         assert own.max() / own.min() < 1.2
-    assert selection.scores["error_bound"] <= 0.05
+    assert selection.design.error_bound <= 0.05
 
 
 def test_root_leaves_one_narrow_peak_alone() -> None:
@@ -54,15 +54,15 @@ def test_joint_sizes_measure_less_than_sizes_by_split() -> None:
     frame = pd.DataFrame({"kernel": names, "call": np.arange(4000)})
     profile = SliceProfile(frame, times)
     split, joint = (stem_root.select(profile, sizes=how) for how in ("split", "joint"))
-    assert sum(joint.scores["strata"]["draws"]) < sum(split.scores["strata"]["draws"])
-    assert joint.scores["error_bound"] <= 0.05
+    assert sum(joint.design.strata.draws) < sum(split.design.strata.draws)
+    assert joint.design.error_bound <= 0.05
     with pytest.raises(InputError, match="split or joint"):
         stem_root.select(profile, sizes="other")
 
 
 def test_more_clusters_a_split() -> None:
     selection = stem_root.select(three_peaks(), k=3)
-    assert selection.scores["error_bound"] <= 0.05
+    assert selection.design.error_bound <= 0.05
     with pytest.raises(InputError, match="at least 2"):
         stem_root.select(three_peaks(), k=1)
 
@@ -73,9 +73,9 @@ def test_allegro_algorithm_1() -> None:
     # (1.96 x 2 / (0.05 x 10))^2 = 61.47
     assert allegro.m_min(10.0, 2.0, 0.05, 1.96) == 62
     selection = allegro.select(three_peaks())
-    strata = selection.scores["strata"]
-    assert all(30 <= m <= 50 for m in strata["draws"])
-    assert not strata["replacement"]
+    strata = selection.design.strata
+    assert all(30 <= m <= 50 for m in strata.draws)
+    assert not selection.design.replacement
     frame = pd.DataFrame({"kernel": ["k"] * 80, "call": np.arange(80), "gx": [1, 2] * 40})
     by_grid = allegro.select(SliceProfile(frame, np.ones(80)))
     assert by_grid.k == 2
@@ -85,7 +85,7 @@ def test_allegro_takes_small_groups_whole() -> None:
     frame = pd.DataFrame({"kernel": ["k"] * 5, "call": np.arange(5)})
     selection = allegro.select(SliceProfile(frame, np.array([1.0, 2.0, 3.0, 4.0, 5.0])))
     assert sum(r.multiplier for r in selection.representatives) == pytest.approx(5)
-    assert selection.scores["error_bound"] == 0.0
+    assert selection.design.error_bound == 0.0
 
 
 def test_xpu_stem_meets_the_bound_for_less_time_than_stem_root() -> None:
@@ -95,11 +95,11 @@ def test_xpu_stem_meets_the_bound_for_less_time_than_stem_root() -> None:
     profile = SliceProfile(pd.DataFrame({"kernel": names, "call": np.arange(5000)}), times)
 
     def planned(selection) -> float:  # type: ignore[no-untyped-def]
-        strata = selection.scores["strata"]
-        return float(np.dot(strata["draws"], strata["mean"]))
+        strata = selection.design.strata
+        return float(np.dot(strata.draws, strata.mean))
 
     ours, theirs = xpu_stem.select(profile), stem_root.select(profile, sizes="joint")
-    assert ours.scores["error_bound"] <= 0.05
+    assert ours.design.error_bound <= 0.05
     assert planned(ours) < 0.5 * planned(theirs)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,18 +13,15 @@ from hypothesis import strategies as st
 
 from xpuprof.clustering.one_dimension import compress, k_means, two_means
 from xpuprof.errors import InputError
-from xpuprof.estimation import stratified
-from xpuprof.estimation.stratified import (
-    Strata,
-    draw,
-    error_bound,
-    from_labels,
-    joint_sizes,
-    single_size,
-    z_score,
-)
+from xpuprof.estimation.allocation import fewest
+from xpuprof.estimation.estimate import Estimate
+from xpuprof.estimation.intervals import estimate
+from xpuprof.estimation.quantiles import freedom_of_sum, student, z_score
+from xpuprof.estimation.stratified import Partition, draw, error_bound, from_labels
 from xpuprof.methods import allegro, random_, stem_root, xpu_stem
 from xpuprof.methods.profile import SliceProfile
+from xpuprof.methods.stem_root import joint_sizes, single_size
+from xpuprof.selection.selection import Marker, Representative, Selection
 
 
 def profile_of(times: np.ndarray, kernels: list[str] | None = None) -> SliceProfile:
@@ -33,6 +33,28 @@ def profile_of(times: np.ndarray, kernels: list[str] | None = None) -> SliceProf
 
 def test_z_score() -> None:
     assert z_score(0.95) == pytest.approx(1.959964, abs=1e-6)
+
+
+def test_student_and_its_degrees_of_freedom() -> None:
+    """Table values; a known variance has infinitely many degrees, and the sum at least one."""
+    assert student(0.95, 4.0) == pytest.approx(2.776445, abs=1e-6)
+    assert student(0.95, math.inf) == z_score(0.95)
+    assert freedom_of_sum(np.array([2.0, 2.0]), np.array([3.0, 3.0])) == pytest.approx(6.0)
+    assert freedom_of_sum(np.array([2.0, 2.0]), np.array([3.0, math.inf])) == pytest.approx(12.0)
+    assert freedom_of_sum(np.array([2.0, 0.0]), np.array([math.inf, 5.0])) == math.inf
+
+
+def test_one_allocation_with_and_without_replacement() -> None:
+    """As many slices as there are make the finite-population factor vanish."""
+    size, spread, cost = np.array([10**7, 10**7]), np.array([1.0, 3.0]), np.array([1.0, 4.0])
+    variance = (0.05 * 5e7 / 1.96) ** 2
+    assert fewest(size, spread, cost, variance).tolist() == (
+        fewest(size, spread, cost, variance, replacement=True).tolist()
+    )
+    small = np.array([20, 20])
+    # The second is taken whole; of the first, 400 / m - 20 <= 9 from m = 14 on.
+    assert fewest(small, spread, cost, 9.0).tolist() == [14, 20]
+    assert (fewest(small, spread, cost, 9.0, replacement=True) > 20).all()
 
 
 def test_equation_3() -> None:
@@ -79,7 +101,7 @@ def test_theorem_3_1_the_union_of_bounded_sets_is_bounded() -> None:
         ]
     )
     start = np.concatenate([[0], np.cumsum(size)])
-    strata = Strata(np.arange(size.sum()), start, mean, sigma)
+    strata = Partition(np.arange(size.sum()), start, mean, sigma)
     assert error_bound(strata, sizes, z, replacement=True) <= 0.05
 
 
@@ -144,37 +166,13 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("method", [stem_root, allegro, xpu_stem], ids=lambda m: m.__name__[17:])
-def test_intervals_hold_the_truth_as_often_as_they_say(method, shape) -> None:  # type: ignore[no-untyped-def]
-    """2,000 seeds; 95 % nominal, less three standard errors of the simulation."""
-    times = SHAPES[shape](np.random.default_rng(5))
-    profile = profile_of(times, [f"k{i % 3}" for i in range(len(times))])
-    truth = float(times.sum())
-    # The strata do not depend on the seed, so one selection's are drawn from many times.
-    selection = method.select(profile, seed=0)
-    strata = selection.scores["strata"]
-    sizes, replacement = np.array(strata["draws"]), strata["replacement"]
-    exact = from_labels(selection.labels, times)
-    held = errors = 0.0
-    for seed in range(2000):
-        rows, owner, draws = draw(
-            exact, sizes, np.random.default_rng(seed), replacement=replacement
-        )
-        again = stratified_selection(selection, rows, owner, draws, exact, sizes)
-        estimate = stratified.estimate(again, dict(zip(rows, times[rows], strict=True)), 0.95)
-        assert estimate.low is not None and estimate.high is not None
-        held += estimate.low - 1e-12 <= truth <= estimate.high + 1e-12
-        errors += abs(estimate.value / truth - 1)
-    assert held / 2000 >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / 2000)
-    assert errors / 2000 <= 0.05
-
-
-def stratified_selection(selection, rows, owner, draws, strata, sizes):  # type: ignore[no-untyped-def]
-    from dataclasses import replace
-
-    from xpuprof.selection.selection import Marker, Representative
-
+def redrawn(selection: Selection, strata: Partition, seed: int) -> Selection:
+    """The selection with other draws from its strata."""
+    planned = selection.design.strata
+    assert planned is not None
+    sizes = np.array(planned.draws)
+    rng = np.random.default_rng(seed)
+    rows, owner, draws = draw(strata, sizes, rng, replacement=selection.design.replacement)
     multiplier = strata.size[owner] * draws / sizes[owner]
     representatives = tuple(
         Representative(int(r), Marker("k", 1), None, int(o), float(m), 0.0, int(d))
@@ -183,17 +181,74 @@ def stratified_selection(selection, rows, owner, draws, strata, sizes):  # type:
     return replace(selection, representatives=representatives)
 
 
+def from_representatives(selection: Selection, times: np.ndarray) -> Estimate:
+    """The estimate by one who knows the representatives' times alone."""
+    known = np.full(len(times), np.nan)
+    rows = [r.slice for r in selection.representatives]
+    known[rows] = times[rows]
+    return estimate(selection, known)
+
+
+TRIALS = 2000
+AT_LEAST = 0.95 - 3 * np.sqrt(0.95 * 0.05 / TRIALS)
+"""95 % nominal, less three standard errors of the simulation."""
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("method", [stem_root, allegro, xpu_stem], ids=lambda m: m.__name__[17:])
+def test_intervals_hold_the_truth_as_often_as_they_say(method, shape) -> None:  # type: ignore[no-untyped-def]
+    """From the representatives alone, and from the times of all slices."""
+    times = SHAPES[shape](np.random.default_rng(5))
+    profile = profile_of(times, [f"k{i % 3}" for i in range(len(times))])
+    truth = float(times.sum())
+    # The strata do not depend on the seed, so one selection's are drawn from many times.
+    selection = method.select(profile, seed=0)
+    exact = from_labels(selection.labels, times)
+    with_all = estimate(selection, times)  # whose width follows from the design, not the draw
+    assert with_all.high is not None
+    half = with_all.high - with_all.value
+    held = held_by_all = errors = 0.0
+    for seed in range(TRIALS):
+        sampled = from_representatives(redrawn(selection, exact, seed), times)
+        assert sampled.low is not None and sampled.high is not None
+        held += sampled.low - 1e-12 <= truth <= sampled.high + 1e-12
+        held_by_all += abs(sampled.value - truth) <= half + 1e-12
+        errors += abs(sampled.value / truth - 1)
+    assert held / TRIALS >= AT_LEAST
+    assert held_by_all / TRIALS >= AT_LEAST
+    assert errors / TRIALS <= 0.05
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("draws", [5, 40])
+@pytest.mark.parametrize("replacement", [True, False])
+def test_known_times_give_the_width_of_the_draws(shape, draws, replacement) -> None:  # type: ignore[no-untyped-def]
+    """The half-width is what 95 % of the draws keep, neither less nor more: few draws and many,
+    with replacement and without."""
+    times = SHAPES[shape](np.random.default_rng(6))
+    selection = random_.select(profile_of(times), seed=0, n=draws)
+    selection = replace(selection, design=replace(selection.design, replacement=replacement))
+    exact = from_labels(selection.labels, times)
+    answer = estimate(selection, times)
+    assert answer.high is not None
+    half, held = answer.high - answer.value, 0.0
+    for seed in range(TRIALS):
+        again = redrawn(selection, exact, seed)
+        value = sum(times[r.slice] * r.multiplier for r in again.representatives)
+        held += abs(value - times.sum()) <= half + 1e-12
+    assert held / TRIALS >= AT_LEAST
+    assert shape == "constant" or held / TRIALS <= 0.975
+
+
 def test_random_interval_covers_a_normal_population() -> None:
     times = np.random.default_rng(1).normal(10, 1, 2000)
     profile = profile_of(times)
     held = 0
-    for seed in range(400):
-        selection = random_.select(profile, seed=seed, n=30)
-        values = {r.slice: float(times[r.slice]) for r in selection.representatives}
-        estimate = stratified.estimate(selection, values, 0.95)
-        assert estimate.low is not None and estimate.high is not None
-        held += estimate.low <= times.sum() <= estimate.high
-    assert held >= 0.91 * 400
+    for seed in range(TRIALS):
+        answer = from_representatives(random_.select(profile, seed=seed, n=30), times)
+        assert answer.low is not None and answer.high is not None
+        held += answer.low <= times.sum() <= answer.high
+    assert held / TRIALS >= AT_LEAST
 
 
 def test_no_interval_begins_below_what_was_measured() -> None:
@@ -203,13 +258,11 @@ def test_no_interval_begins_below_what_was_measured() -> None:
     times[7] = 1e6
     chosen = random_.select(profile_of(times), seed=1, n=30)
     assert 7 not in {r.slice for r in chosen.representatives}
-    values = {r.slice: float(times[r.slice]) for r in chosen.representatives}
-    answer = stratified.estimate(chosen, values, 0.95)
+    answer = from_representatives(chosen, times)
     assert answer.low is not None and answer.high is not None
     assert answer.low == pytest.approx(30.0)
     assert answer.high > 2 * answer.value
-    negative = {r: -value for r, value in values.items()}
-    assert stratified.estimate(chosen, negative, 0.95).low < -2000.0  # type: ignore[operator]
+    assert from_representatives(chosen, -times).low < -2000.0  # type: ignore[operator]
 
 
 def test_same_seed_same_selection_other_seed_other_draws() -> None:

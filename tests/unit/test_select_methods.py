@@ -162,7 +162,7 @@ def test_sample_sizes_meet_the_target_at_least_cost():
     spread = np.array([0.0, 0.3, 0.01, 0.002])
     cost = np.array([5.0, 1.0, 1.0, 0.01])
     total, z, target = float(size @ cost), 1.96, 0.01
-    m = needed(size, spread, cost, total, target, z)
+    m = needed(size, spread, cost, total, target)
 
     def bound(m):
         return z * np.sqrt(np.sum(size**2 * spread**2 / m * (1 - m / size))) / total

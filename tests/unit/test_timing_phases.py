@@ -9,13 +9,17 @@ import pytest
 
 from tests.support.runs_made_up import made_up_run, select_by_kernel
 from tests.unit.test_trace_slices import timer_run
+from xpuprof.selection.design import Design, Strata
 from xpuprof.selection.selection import Selection
 from xpuprof.validation.phases import phase_share, unseen_phases
 
 
-def chosen(method: str) -> Selection:
-    """A selection by `method`, of which slices stand for others."""
-    return replace(select_by_kernel(made_up_run(["k/64"] * 20)), method=method)
+def chosen(design: Design) -> Selection:
+    """A selection of this design, of which slices stand for others."""
+    return replace(select_by_kernel(made_up_run(["k/64"] * 20)), design=design)
+
+
+DRAWN = Design("random", "draws", Strata((21,), (3,), (1.0,), (0.1,)))
 
 
 def rows(gaps: list[int]) -> list[tuple[int, int, int]]:
@@ -33,19 +37,19 @@ def test_phases_are_what_exceeds_the_usual_gap(tmp_path: Path) -> None:
     gaps = [7000, *[100] * 8, 1000, *[100] * 9, 1000]
     execution = timer_run(tmp_path / "r", rows(gaps))
     assert phase_share([execution]) == pytest.approx(2 * 900 / (17 * 105 + 2 * 1005))
-    (sentence,) = unseen_phases(execution.processes, [execution], chosen("xpu-point"))
+    (sentence,) = unseen_phases(execution.processes, [execution], chosen(Design()))
     assert sentence.startswith(
         "47% of the time between the end of the first kernel and that of the"
     )
     assert sentence.endswith("--method with one of allegro, stem-root, xpu-stem)")
-    assert unseen_phases(execution.processes, [execution], chosen("xpu-stem")) == []
+    assert unseen_phases(execution.processes, [execution], chosen(DRAWN)) == []
 
 
 def test_even_gaps_are_no_phases(tmp_path: Path) -> None:
     """GIVEN the same gap before every kernel, however long THEN clusters lose nothing by it."""
     execution = timer_run(tmp_path / "r", rows([3000] * 20))
     assert phase_share([execution]) == 0.0
-    assert unseen_phases(execution.processes, [execution], chosen("xpu-point")) == []
+    assert unseen_phases(execution.processes, [execution], chosen(Design())) == []
 
 
 def test_without_stamps_of_the_device_nothing_is_said(tmp_path: Path) -> None:

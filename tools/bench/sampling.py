@@ -23,8 +23,9 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from xpuprof.estimation import stratified
 from xpuprof.estimation.estimate import Estimate
+from xpuprof.estimation.intervals import estimate
+from xpuprof.estimation.stratified import draw, from_labels
 from xpuprof.formats.importers import kineto, nsys, nvprof
 from xpuprof.methods import allegro, photon, random_, sieve, stem_root, xpu_stem
 from xpuprof.methods.profile import SliceProfile
@@ -260,7 +261,7 @@ def transplant(selection: Selection, target: np.ndarray, known: np.ndarray) -> f
     # A stratum none of whose drawn slices has a counterpart: the others' ratio of there to here.
     lost = (drawn == 0) & (size > 0)
     if lost.any():
-        here = np.array(selection.scores["strata"]["mean"])
+        here = np.array(selection.design.strata.mean)
         ok = drawn > 0
         ratio = float((size[ok] * mean[ok]).sum() / (size[ok] * here[ok]).sum())
         mean[lost] = here[lost] * ratio
@@ -287,12 +288,12 @@ def coverage(draws: int) -> None:
             selection = module.select(profile, seed=0)
             held, widths, errors = [], [], []
             for seed in range(draws):
-                estimate = redrawn(selection, times, seed)
-                assert estimate.low is not None and estimate.high is not None
+                answer = redrawn(selection, times, seed)
+                assert answer.low is not None and answer.high is not None
                 slack = 1e-9 * truth
-                held.append(estimate.low - slack <= truth <= estimate.high + slack)
-                widths.append((estimate.high - estimate.low) / 2 / truth)
-                errors.append(abs(estimate.value / truth - 1))
+                held.append(answer.low - slack <= truth <= answer.high + slack)
+                widths.append((answer.high - answer.low) / 2 / truth)
+                errors.append(abs(answer.value / truth - 1))
             print(
                 f"| {name} | {method} | {100 * np.mean(held):.1f} % "
                 f"| {100 * np.mean(widths):.2f} % | {100 * np.mean(errors):.2f} % |",
@@ -301,22 +302,21 @@ def coverage(draws: int) -> None:
 
 
 def redrawn(selection: Selection, times: np.ndarray, seed: int) -> Estimate:
-    """The estimate from another draw out of the selection's strata."""
-    strata = stratified.from_labels(selection.labels, times)
-    sizes = np.array(selection.scores["strata"]["draws"])
-    rows, owner, count = stratified.draw(
-        strata,
-        sizes,
-        np.random.default_rng(seed),
-        replacement=selection.scores["strata"]["replacement"],
+    """The estimate from another draw out of the selection's strata, of which nothing else is
+    known."""
+    strata = from_labels(selection.labels, times)
+    sizes = np.array(selection.design.strata.draws)
+    rows, owner, count = draw(
+        strata, sizes, np.random.default_rng(seed), replacement=selection.design.replacement
     )
     multiplier = strata.size[owner] * count / sizes[owner]
     representatives = tuple(
         Representative(int(row), Marker("k", 1), None, int(own), float(m), 0.0, int(n))
         for row, own, m, n in zip(rows, owner, multiplier, count, strict=True)
     )
-    values = dict(zip(rows.tolist(), times[rows].tolist(), strict=True))
-    return stratified.estimate(replace(selection, representatives=representatives), values, 0.95)
+    known = np.full(len(times), np.nan)
+    known[rows] = times[rows]
+    return estimate(replace(selection, representatives=representatives), known)
 
 
 def distributions(count: int = 4000) -> dict[str, np.ndarray]:

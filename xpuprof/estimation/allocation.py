@@ -12,6 +12,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from xpuprof.errors import InputError
+from xpuprof.estimation.quantiles import z_score
+
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
@@ -20,9 +23,7 @@ ASSUMED_SPREAD = 0.10
 """Coefficient of variation of slice times within a cluster, when it is not measured, of programs
 with few slices: what slices of like vectors show on a quiet machine."""
 AUTO_ERROR = 0.05
-"""Error that `auto` asks for at Z standard errors when no target was given."""
-Z = 1.959963984540054
-"""97.5 % quantile of the normal distribution: two-sided 95 %."""
+"""Error that `auto` asks for at 95 % when no target was given."""
 
 
 def assumed_spread(slices: int) -> float:
@@ -32,38 +33,51 @@ def assumed_spread(slices: int) -> float:
     grows with the fourth root of their number, which makes the representatives needed for
     AUTO_ERROR the square root of the slices.
     """
-    return max(ASSUMED_SPREAD, AUTO_ERROR / Z * math.sqrt(math.sqrt(slices)))
+    return max(ASSUMED_SPREAD, AUTO_ERROR / z_score() * math.sqrt(math.sqrt(slices)))
 
 
-def moments(labels: I32, times: F64, clusters: int) -> tuple[I64, F64, F64]:
-    """(size, mean, standard deviation with n - 1) of the times in each cluster."""
+def check_bound(epsilon: float) -> None:
+    """InputError unless the error bound is a positive fraction."""
+    if not 0.0 < epsilon < 1.0:
+        raise InputError(f"the error bound must lie between 0 and 1 (0.05 is 5 %), not {epsilon:g}")
+
+
+def moments(labels: I32, times: F64, clusters: int, lost_freedom: int = 1) -> tuple[I64, F64, F64]:
+    """(size, mean, standard deviation) of the times in each cluster; the deviation is the sample's
+    (n - 1), with `lost_freedom` 0 the population's."""
     size = np.bincount(labels, minlength=clusters)
     mean = np.bincount(labels, times, clusters) / np.maximum(size, 1)
     square = np.bincount(labels, (times - mean[labels]) ** 2, clusters)
-    return size, mean, np.sqrt(square / np.maximum(size - 1, 1))
+    return size, mean, np.sqrt(square / np.maximum(size - lost_freedom, 1))
 
 
-def needed(size: I64, spread: F64, cost: F64, total: float, target: float, z: float = Z) -> I64:
-    """Fewest representatives (by cost) a cluster, int64[k], so that z standard errors of the
-    projected total stay below `target` x `total`.
+def fewest(size: I64, spread: F64, cost: F64, variance: float, *, replacement: bool = False) -> I64:
+    """Least cost for a given variance of the projected total: representatives a cluster, int64[k].
 
-    `spread` is s, `cost` the mean cost of a slice of the cluster. Every cluster gets at least 1 and
-    at most all of its slices.
+    Neyman's allocation with costs, m proportional to N s / sqrt(a). `spread` is s, `cost` the mean
+    cost a of a slice of the cluster. Every cluster gets at least 1 and, without replacement, at
+    most all of its slices; with replacement the variance is sum N^2 s^2 / m.
     """
     size_f = size.astype(np.float64)
     root_cost = np.sqrt(np.maximum(cost, cost[cost > 0.0].min() if np.any(cost > 0.0) else 1.0))
-    full = np.zeros(len(size), dtype=bool)
-    allowed = (target * total / z) ** 2 + float(np.sum(size_f * spread**2))
+    weight = size_f * spread
+    whole = np.zeros(len(size), dtype=bool)
     # A cluster that is taken whole leaves the others more room: repeat until none is added.
     while True:
-        rest = ~full
-        room = allowed - float(np.sum(size_f[full] * spread[full] ** 2))
-        scale = float(np.sum(size_f[rest] * spread[rest] * root_cost[rest])) / max(room, 1e-300)
-        wanted = np.ceil(scale * size_f * spread / root_cost - 1e-9)
+        rest = ~whole
+        spared = 0.0 if replacement else float(np.dot(size_f[rest], spread[rest] ** 2))
+        room = max(variance + spared, 1e-300)
+        scale = float(np.sum(weight[rest] * root_cost[rest])) / room
+        wanted = np.maximum(np.ceil(scale * weight / root_cost - 1e-9), 1.0)
         over = rest & (wanted >= size_f) & (spread > 0.0)
-        full |= over
-        if not over.any():
-            return np.where(full, size, np.clip(wanted, 1, size_f).astype(np.int64))
+        if replacement or not over.any():
+            return np.where(whole, size, wanted).astype(np.int64)
+        whole |= over
+
+
+def needed(size: I64, spread: F64, cost: F64, total: float, target: float) -> I64:
+    """`fewest` so that the projected total is within `target`, a fraction, of `total` at 95 %."""
+    return fewest(size, spread, cost, (target * total / z_score()) ** 2)
 
 
 def affordable(size: I64, spread: F64, cost: F64, budget: float) -> I64:
@@ -85,7 +99,7 @@ def affordable(size: I64, spread: F64, cost: F64, budget: float) -> I64:
     return best
 
 
-def split_off_extremes(labels: I32, times: F64, target: float, z: float = Z) -> I32:
+def split_off_extremes(labels: I32, times: F64, target: float) -> I32:
     """Give slices whose time is far from their cluster's a cluster of their own, where that lowers
     the number of representatives needed in all.
 
@@ -101,7 +115,7 @@ def split_off_extremes(labels: I32, times: F64, target: float, z: float = Z) -> 
         members = np.flatnonzero(labels == cluster)
         far = np.abs(times[members] - np.median(times[members]))
         order = members[np.argsort(-far, kind="stable")]
-        best, fewest = 0, int(needed(size, spread, mean, total, target, z).sum()) + alone
+        best, fewest = 0, int(needed(size, spread, mean, total, target).sum()) + alone
         whole = (size[cluster], mean[cluster], spread[cluster])
         kept = whole
         for take in _steps(len(members)):
@@ -109,7 +123,7 @@ def split_off_extremes(labels: I32, times: F64, target: float, z: float = Z) -> 
             deviation = float(rest.std(ddof=1)) if len(rest) > 1 else 0.0
             size[cluster], mean[cluster], spread[cluster] = len(rest), rest.mean(), deviation
             # A slice that stands for itself is one representative and has no spread.
-            count = int(needed(size, spread, mean, total, target, z).sum()) + alone + take
+            count = int(needed(size, spread, mean, total, target).sum()) + alone + take
             if count < fewest:
                 best, fewest = take, count
                 kept = (size[cluster], mean[cluster], spread[cluster])

@@ -1,114 +1,100 @@
-"""Projected time of a whole run from a cluster selection, with its interval.
+"""Projected totals of a whole run with their intervals: the one place that computes them.
 
-Stratified sampling (Cochran, Sampling Techniques, chapter 5): cluster c has N slices, m of them are
-measured, the projected total is sum over clusters of N x mean. When every slice was timed, how far
-a choice of m slices out of N can lie from the truth is known: it is drawn, many times, and the
-interval holds the stated share of the draws. When only the representatives are known, the spread
-within a cluster comes from its own representatives.
+The theory is stratified sampling (Cochran, Sampling Techniques, chapter 5): cluster c has N slices,
+m of them are measured, the projected total is the sum over clusters of N x mean. What the interval
+follows from is the selection's `Design` and what is known:
+
+- Every slice was timed: how far a choice of representatives can lie from the truth is known. It is
+  made DRAWS times as the design has it, and the interval holds the stated share of the draws.
+- Only the representatives were measured: the spread within a cluster is estimated from them, and
+  from the spread that the draws were planned by.
+
+docs/intervals.md gives the reasons.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from xpuprof.errors import InputError
 from xpuprof.estimation.estimate import Estimate
+from xpuprof.estimation.projection import project
+from xpuprof.estimation.quantiles import CONFIDENCE, freedom_of_sum, student, z_score
+from xpuprof.estimation.redrawing import DRAWS, errors_of_total
 from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN, typical_times
+from xpuprof.selection.design import Design
 from xpuprof.selection.selection import Selection
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
 
-DRAWS = 4000
+REDRAWN = "spread of the measured times within the clusters, by drawing other representatives"
+TOO_FEW = (
+    "no interval: each cluster has one representative and the other slices' times are not known; "
+    "select with several a cluster, or time the whole run"
+)
 
 
 def estimate(
     selection: Selection,
-    slice_times: F64,
-    confidence: float = 0.95,
+    values: F64,
+    confidence: float = CONFIDENCE,
     *,
     other_runs: bool = False,
 ) -> Estimate:
     """Projected total of the run.
 
-    `slice_times`: float64[repeats, slices] (or one repeat: float64[slices]), any unit of an
-    extensive metric; NaN where a slice was not measured. Each slice enters with its typical time
-    over the repeats (`typical_times`). The interval is for the sum of the typical times of these
-    runs, what measuring every slice would have given: it covers the choice of representatives, and
-    its low end is never below what the representatives took themselves. With `other_runs` it is for
-    the total of any one later run, too (a prediction interval; two repeats at least), and so for
-    what is typical of them. A method that has no theory of its error gets no interval. Raises
-    InputError when a representative was not measured.
+    `values`: float64[repeats, slices] (or one repeat: float64[slices]), any unit of an extensive
+    metric, measured where the selection was made or on another machine; NaN where a slice was not
+    measured. Each slice enters with its typical value over the repeats (`typical_times`). The
+    interval is for the sum of the typical values of these runs, what measuring every slice would
+    have given: it covers the choice of representatives, and its low end is never below what the
+    representatives took themselves. With `other_runs` it is for the total of any one later run, too
+    (a prediction interval; two repeats at least), and so for what is typical of them. A method that
+    has no theory of its error gets no interval. Raises InputError when a representative was not
+    measured.
     """
-    if not 0.0 < confidence < 1.0:
-        raise InputError(f"the confidence must lie between 0 and 1, not {confidence:g}")
-    times = np.atleast_2d(np.asarray(slice_times, dtype=np.float64))
+    z_score(confidence)  # refuses a confidence that is none
+    times = np.atleast_2d(np.asarray(values, dtype=np.float64))
     if times.shape[1] != selection.slices:
         raise InputError(
             f"{times.shape[1]} slice times for a selection of {selection.slices} slices: "
             "they are of different runs"
         )
-    chosen = np.array([r.slice for r in selection.representatives], dtype=np.int64)
-    multiplier = np.array([r.multiplier for r in selection.representatives])
     mean = typical_times(times)
-    if not np.isfinite(mean[chosen]).all():
-        missing = int(chosen[~np.isfinite(mean[chosen])][0])
+    measured = mean[_rows(selection)]
+    if not np.isfinite(measured).all():
+        missing = int(_rows(selection)[~np.isfinite(measured)][0])
         raise InputError(f"slice {missing} is a representative, but its time was not measured")
-    value = float(np.dot(mean[chosen], multiplier))
-    if selection.no_interval:
-        return Estimate(value, None, None, None, selection.no_interval)
-    if np.isfinite(mean[selection.labels >= 0]).all():
+    value = project(selection, mean)
+    design = selection.design
+    if design.no_interval:
+        return Estimate(value, None, None, None, design.no_interval)
+    all_known = bool(np.isfinite(mean[selection.labels >= 0]).all())
+    if all_known:
         half, basis = _known_spread(selection, mean, confidence)
     else:
-        answer = _sampled_spread(selection, mean[chosen], confidence)
-        if answer is None:
-            return Estimate(
-                value, None, None, None,
-                "no interval: each cluster has one representative and the other slices' times are "
-                "not known; select with several a cluster, or time the whole run",
-            )  # fmt: skip
-        half, basis = answer
-    floor = floor_of(mean[chosen])
+        sampled = _sampled_spread(selection, measured, confidence)
+        if sampled is None:
+            return Estimate(value, None, None, None, TOO_FEW)
+        half, basis = sampled
+    floor = _floor(measured)
     if other_runs:
         half = math.hypot(half, _next_run(selection, times, confidence))
         floor = min(floor, 0.0)  # a later run may take less than this one's representatives did
         basis += f"; runs differ: Student's t over {len(times)} repeats, for one more run"
-    # What measures all of it adds up to itself but for rounding.
-    low = min(max(value - half, floor), value)
-    return Estimate(value, low, value + half, confidence, basis)
-
-
-def floor_of(measured: F64) -> float:
-    """Least that the whole can be, of which `measured` are parts: their sum, unless a metric has
-    negative values, which bound nothing."""
-    return -math.inf if (measured < 0.0).any() else float(measured.sum())
-
-
-def one_run_error(selection: Selection, times: F64, confidence: float = 0.95) -> float:
-    """How far the projection from the representatives of one later run alone may lie from that
-    run's total, a fraction of it. `times`: float64[repeats, slices], two repeats at least.
-
-    The larger of two estimates. The repeats' own errors, each of its representatives against its
-    total, vary about their mean; one more lies within t s sqrt(1 + 1 / n) of it. And the mean
-    half-width of the single repeats' intervals, which also counts in disturbances that have hit
-    other slices so far.
-    """
-    multiplier = np.array([r.multiplier for r in selection.representatives])
-    chosen = [r.slice for r in selection.representatives]
-    totals = times.sum(axis=1)
-    errors = times[:, chosen] @ multiplier / totals - 1.0
-    runs = len(errors)
-    quantile = _student(confidence, runs - 1) * math.sqrt(1.0 + 1.0 / runs)
-    seen = abs(float(errors.mean())) + quantile * float(errors.std(ddof=1))
-    halves = [_known_spread(selection, run, confidence)[0] for run in times]
-    return max(seen, float(np.mean(halves / totals)))
+    # Planned sigmas are scaled by the estimate, so the error is relative to the truth.
+    relative = design.how == "random" and not all_known and not other_runs
+    return _bounded(value, half, floor, confidence, basis, relative=relative)
 
 
 def estimate_part(
-    selection: Selection, slice_times: F64, rows: slice, confidence: float = 0.95
+    selection: Selection, values: F64, rows: slice, confidence: float = CONFIDENCE
 ) -> Estimate:
     """Projected total of the slices `rows` alone (one process of a job): each of them costs what
     the representatives of its cluster cost in the mean, wherever these lie.
@@ -118,45 +104,275 @@ def estimate_part(
     slices must have been timed; slices that are not covered are taken to be like the part's others,
     and the interval covers by how much they are not.
     """
-    mean = typical_times(slice_times)
+    mean = typical_times(values)
     inside = selection.labels[rows]
-    own = mean[rows]
-    rng = np.random.default_rng(selection.seed)
-    value, drawn = 0.0, np.zeros(DRAWS)
-    for cluster, count in _counts(selection).items():
-        n = int(np.count_nonzero(inside == cluster))
-        if not n:
-            continue
-        chosen = [r for r in selection.representatives if r.cluster == cluster]
-        weight = np.array([r.multiplier for r in chosen])
-        value += n * float(np.average(mean[[r.slice for r in chosen]], weights=weight))
-        times = mean[selection.labels == cluster]
-        error = _errors_of_means(times, count, rng) if len(times) > count else 0.0
-        drawn += n * (error + times.mean())
     covered = float(np.mean(inside >= 0))
     if not covered:
-        return Estimate(value, None, None, None, "no interval: nothing of it is covered")
-    value /= covered
-    if selection.no_interval:
-        return Estimate(value, None, None, None, selection.no_interval)
-    half = _quantile(drawn / covered - own.sum(), confidence)
-    basis = "spread of the measured times within the clusters, by drawing other representatives"
+        return Estimate(0.0, None, None, None, "no interval: nothing of it is covered")
+    value = _projected_part(selection, mean, inside) / covered
+    if selection.design.no_interval:
+        return Estimate(value, None, None, None, selection.design.no_interval)
+    half = _quantile(_errors(selection, mean, rows, 1.0 / covered), confidence)
     here = [r.slice for r in selection.representatives if rows.start <= r.slice < rows.stop]
-    low = min(max(value - half, floor_of(mean[here])), value)
-    return Estimate(value, low, value + half, confidence, basis)
+    return _bounded(value, half, _floor(mean[here]), confidence, REDRAWN)
 
 
-def _quantile(error: F64, confidence: float) -> float:
+def estimate_ratio(
+    selection: Selection, numerator: F64, denominator: F64, confidence: float = CONFIDENCE
+) -> Estimate:
+    """The ratio of two projected totals, from the representatives' values in their order; the
+    denominator's is positive.
+
+    By linearisation (Cochran, section 6.4): the error is that of the projected residuals over the
+    projected denominator. Residuals spread about 0 whatever the metric, so neither a planned sigma
+    nor another cluster's says anything of theirs: every cluster needs two representatives.
+    """
+    multiplier = _multipliers(selection)
+    total = float(np.dot(denominator, multiplier))
+    value = float(np.dot(numerator, multiplier)) / total
+    samples = _samples(selection, numerator - value * denominator)
+    if (samples.open & (samples.draws < 2.0)).any():
+        basis = "no interval: a ratio needs two representatives of every cluster to have one"
+        return Estimate(value, None, None, None, basis)
+    half = _half(samples, samples.variance, samples.freedom, confidence) / total
+    basis = "linearised ratio; spread among the representatives of each cluster"
+    floor = 0.0 if (numerator >= 0.0).all() else -math.inf
+    return _bounded(value, half, floor, confidence, basis)
+
+
+def one_run_error(selection: Selection, times: F64, confidence: float = CONFIDENCE) -> float:
+    """How far the projection from the representatives of one later run alone may lie from that
+    run's total, a fraction of it. `times`: float64[repeats, slices], two repeats at least.
+
+    The larger of two estimates. The repeats' own errors, each of its representatives against its
+    total, vary about their mean; one more lies within t s sqrt(1 + 1 / n) of it. And the mean
+    half-width of the single repeats' intervals, which also counts in disturbances that have hit
+    other slices so far.
+    """
+    totals = times.sum(axis=1)
+    errors = times[:, _rows(selection)] @ _multipliers(selection) / totals - 1.0
+    runs = len(errors)
+    quantile = student(confidence, runs - 1) * math.sqrt(1.0 + 1.0 / runs)
+    seen = abs(float(errors.mean())) + quantile * float(errors.std(ddof=1))
+    halves = [_known_spread(selection, run, confidence)[0] for run in times]
+    return max(seen, float(np.mean(halves / totals)))
+
+
+def _bounded(
+    value: float,
+    half: float,
+    floor: float,
+    confidence: float,
+    basis: str,
+    *,
+    relative: bool = False,
+) -> Estimate:
+    """An estimate with its interval, which does not begin below `floor`.
+
+    With w = half / value, `relative` solves |value - truth| <= w truth for the truth.
+    """
+    low, high = value - half, value + half
+    if relative and 0.0 < half < value:
+        low, high = value / (1.0 + half / value), value / (1.0 - half / value)
+    # What measures all of it adds up to itself but for rounding.
+    return Estimate(value, min(max(low, floor), value), high, confidence, basis)
+
+
+def _floor(measured: F64) -> float:
+    """Least that the whole can be, of which `measured` are parts: their sum, unless a metric has
+    negative values, which bound nothing."""
+    return -math.inf if (measured < 0.0).any() else float(measured.sum())
+
+
+def _rows(selection: Selection) -> I64:
+    return np.array([r.slice for r in selection.representatives], dtype=np.int64)
+
+
+def _multipliers(selection: Selection) -> F64:
+    return np.array([r.multiplier for r in selection.representatives])
+
+
+# ---- every slice's time is known ---------------------------------------------------------------
+
+
+def _known_spread(selection: Selection, mean: F64, confidence: float) -> tuple[float, str]:
+    """Half-width when every slice of the covered clusters was timed. Where the slices that are not
+    covered were timed, too, it counts by how much they are not like the others."""
+    covered = selection.labels >= 0
+    scale = float(_multipliers(selection).sum()) / np.count_nonzero(covered)
+    half = _quantile(_errors(selection, mean, slice(None), scale), confidence)
+    if covered.all():
+        return half, REDRAWN
+    return half, REDRAWN + (
+        ", and what the slices that are left out really took"
+        if np.isfinite(mean).all()
+        else f"; holds for the {selection.covered:.1%} of slices that are covered"
+    )
+
+
+def _errors(selection: Selection, mean: F64, rows: slice, scale: float) -> F64:
+    """Errors of the projected total of the slices `rows`, float64[DRAWS]: a slice of a cluster
+    costs the mean of its representatives, all of it times `scale` for what is not covered."""
+    rng = np.random.default_rng(selection.seed)
+    inside, own = selection.labels[rows], mean[rows]
+    covered = inside >= 0
+    members = _members(selection.labels)
+    part = np.bincount(inside[covered], minlength=len(members))
+    errors, expected = np.zeros(DRAWS), 0.0
+    for cluster, draws in _draws(selection).items():
+        values = mean[members[cluster]]
+        share = scale * float(part[cluster]) / len(values)
+        if share:
+            errors += share * errors_of_total(selection.design, values, draws, rng)
+            expected += share * float(values.sum())
+    # Known only in part, the whole is compared with nothing that was left out.
+    truth = own if np.isfinite(own).all() else scale * own[covered]
+    return errors + (expected - float(truth.sum()))
+
+
+def _members(labels: I32) -> list[I64]:
+    """Slices of each label, in the order of the run."""
+    order = np.argsort(labels, kind="stable")
+    return np.split(order, np.searchsorted(labels[order], np.arange(int(labels.max()) + 1)))[1:]
+
+
+def _draws(selection: Selection) -> dict[int, int]:
+    """How often each cluster was drawn from."""
+    draws: dict[int, int] = {}
+    for r in selection.representatives:
+        draws[r.cluster] = draws.get(r.cluster, 0) + r.draws
+    return draws
+
+
+def _quantile(errors: F64, confidence: float) -> float:
     """The half-width that holds the share `confidence` of the drawn errors."""
     rank = min(math.ceil(confidence * (DRAWS + 1)), DRAWS) - 1
-    return float(np.sort(np.abs(error))[rank])
+    return float(np.sort(np.abs(errors))[rank])
 
 
-def _student(confidence: float, freedom: float) -> float:
-    """Two-sided quantile of Student's t."""
-    from scipy import special  # its import takes longer than the rest
+def _projected_part(selection: Selection, mean: F64, inside: I32) -> float:
+    clusters = int(selection.labels.max()) + 1
+    part = np.bincount(inside[inside >= 0], minlength=clusters)
+    owner, multiplier = [r.cluster for r in selection.representatives], _multipliers(selection)
+    stands_for = np.bincount(owner, multiplier, clusters)
+    projected = np.bincount(owner, multiplier * mean[_rows(selection)], clusters)
+    own = stands_for > 0.0
+    return float(np.dot(part[own], projected[own] / stands_for[own]))
 
-    return float(special.stdtrit(freedom, 0.5 + confidence / 2.0))
+
+# ---- only the representatives' values are known -------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Samples:
+    """The measured values of each cluster that has representatives; columns of equal length.
+
+    `size` slices, `draws` of them chosen (one that was drawn twice counts twice), whose mean is
+    `mean` and whose standard deviation squared `variance` (0 of one draw); `stands_for`: the sum of
+    the multipliers; `correction`: the finite-population factor.
+    """
+
+    cluster: I64
+    size: F64
+    draws: F64
+    mean: F64
+    variance: F64
+    stands_for: F64
+    correction: F64
+
+    @property
+    def open(self) -> npt.NDArray[np.bool_]:
+        """Whether the cluster has slices that were not measured."""
+        return self.correction * (self.size - 1.0) > 0.0
+
+    @property
+    def freedom(self) -> F64:
+        """Degrees of freedom of `variance`, 1 at least."""
+        return np.maximum(self.draws - 1.0, 1.0)
+
+
+def _samples(selection: Selection, measured: F64) -> _Samples:
+    """`measured`: values of the representatives, in their order."""
+    owner = np.array([r.cluster for r in selection.representatives])
+    often = np.array([r.draws for r in selection.representatives], dtype=np.float64)
+    cluster, index = np.unique(owner, return_inverse=True)
+    size = np.bincount(selection.labels[selection.labels >= 0])[cluster].astype(np.float64)
+    draws = np.bincount(index, often).astype(np.float64)
+    mean = np.bincount(index, often * measured) / draws
+    square = np.bincount(index, often * (measured - mean[index]) ** 2)
+    return _Samples(
+        cluster=cluster,
+        size=size,
+        draws=draws,
+        mean=mean,
+        variance=square / np.maximum(draws - 1.0, 1.0),
+        stands_for=np.bincount(index, _multipliers(selection)).astype(np.float64),
+        correction=(
+            np.ones(len(size))
+            if selection.design.replacement
+            else 1.0 - np.minimum(draws / size, 1.0)
+        ),
+    )
+
+
+def _half(
+    samples: _Samples, variance: F64, freedom: F64, confidence: float, least: float = 0.0
+) -> float:
+    """Half-width of the projected total, the sum over clusters, of each of which a slice has the
+    given variance, known to so many degrees of freedom; its quantile is `least` at least."""
+    terms = samples.stands_for**2 * variance / samples.draws * samples.correction
+    total = float(terms.sum())
+    if total == 0.0:
+        return 0.0
+    return max(student(confidence, freedom_of_sum(terms, freedom)), least) * math.sqrt(total)
+
+
+def _sampled_spread(
+    selection: Selection, measured: F64, confidence: float
+) -> tuple[float, str] | None:
+    """Half-width and what it rests on; None where nothing tells the spread."""
+    samples, design = _samples(selection, measured), selection.design
+    if design.strata is not None:
+        variance, freedom = _of_strata(samples, design)
+        own = design.quantile if design.confidence == confidence else None
+        return _half(samples, variance, freedom, confidence, own or 0.0), design.basis
+    lone = samples.open & (samples.draws < 2.0)
+    several = samples.draws > 1.0
+    pooled = float((samples.draws[several] - 1.0).sum())
+    if lone.any() and not pooled:
+        return None
+    variance, freedom = samples.variance.copy(), samples.freedom
+    if lone.any():  # borrows the others' coefficient of variation
+        with np.errstate(divide="ignore", invalid="ignore"):
+            relative = np.where(samples.mean > 0.0, variance / samples.mean**2, 0.0)
+        share = float(np.dot(relative[several], samples.draws[several] - 1.0)) / pooled
+        variance[lone] = share * samples.mean[lone] ** 2
+        freedom = np.where(several, freedom, pooled)
+    half = _half(samples, variance, freedom, confidence)
+    basis = "spread among the representatives of each cluster"
+    return half, basis if half else "the representatives of each cluster agree"
+
+
+def _of_strata(samples: _Samples, design: Design) -> tuple[F64, F64]:
+    """Variance of each stratum's slices, and its degrees of freedom.
+
+    The largest of three sigmas: the profile's, scaled as the totals are; the profile's coefficient
+    of variation times the measured mean (STEM+ROOT's proxy, section 3.2); and, from two draws on,
+    the sample's, which sees what the profiled times cannot (another metric, another machine).
+    """
+    assert design.strata is not None
+    mean = np.asarray(design.strata.mean)[samples.cluster]
+    sigma = np.asarray(design.strata.sigma)[samples.cluster]
+    total = float(np.dot(samples.stands_for, samples.mean))
+    planned_total = float(np.dot(samples.size, mean))
+    scaled = sigma * (total / planned_total if planned_total > 0.0 else 0.0)
+    proxy = np.divide(sigma, mean, out=np.zeros(len(mean)), where=mean > 0.0) * samples.mean
+    planned = np.maximum(scaled, proxy) ** 2
+    known = (planned >= samples.variance) | (samples.draws < 2.0)
+    return np.maximum(planned, samples.variance), np.where(known, math.inf, samples.freedom)
+
+
+# ---- later runs --------------------------------------------------------------------------------
 
 
 def _next_run(selection: Selection, times: F64, confidence: float) -> float:
@@ -172,95 +388,12 @@ def _next_run(selection: Selection, times: F64, confidence: float) -> float:
     if runs < 2:
         raise InputError("how far runs differ shows from two runs on: repeat the timer run")
     rows = np.flatnonzero(selection.labels >= 0)
-    weight = np.full(len(rows), _scale(selection))
+    weight = np.full(len(rows), float(_multipliers(selection).sum()) / len(rows))
     if not np.isfinite(times[:, rows]).all():
-        rows = np.array([r.slice for r in selection.representatives])
-        weight = np.array([r.multiplier for r in selection.representatives])
+        rows, weight = _rows(selection), _multipliers(selection)
     label = selection.labels[rows]
     start, end = label == selection.labels[0], label == selection.labels[-1]
     parts = (start, end & ~start, ~(start | end))
     spread = sum(float((times[:, rows[p]] @ weight[p]).std(ddof=1)) for p in parts)
     centre = math.pi / (2 * runs) if runs >= ENOUGH_FOR_MEDIAN else 1.0 / runs
-    return _student(confidence, runs - 1) * spread * math.sqrt(1.0 + centre)
-
-
-def _known_spread(selection: Selection, mean: F64, confidence: float) -> tuple[float, str]:
-    """Every slice of the covered clusters was timed: the error of a random choice of
-    representatives is drawn DRAWS times, and the half-width is its quantile. Where the slices that
-    are not covered were timed, too, the error counts by how much they are not like the others."""
-    rng = np.random.default_rng(selection.seed)
-    labels = selection.labels
-    scale = _scale(selection)
-    covered = labels >= 0
-    all_known = bool(np.isfinite(mean).all())
-    error = np.zeros(DRAWS)
-    if all_known and not covered.all():
-        error += scale * float(mean[covered].sum()) - float(mean.sum())
-    for cluster, count in _counts(selection).items():
-        times = mean[labels == cluster]
-        if len(times) <= count or np.ptp(times) == 0.0:
-            continue
-        error += scale * len(times) * _errors_of_means(times, count, rng)
-    half = _quantile(error, confidence)
-    basis = "spread of the measured times within the clusters, by drawing other representatives"
-    if not covered.all():
-        basis += (
-            ", and what the slices that are left out really took"
-            if all_known
-            else f"; holds for the {selection.covered:.1%} of slices that are covered"
-        )
-    return half, basis
-
-
-def _errors_of_means(times: F64, count: int, rng: np.random.Generator) -> F64:
-    """Mean of `count` of the times, drawn one from each of `count` runs of equal size as the
-    representatives are, less the mean of all; DRAWS of them."""
-    cuts = np.arange(count + 1) * len(times) // count
-    width = np.diff(cuts)
-    drawn = np.zeros(DRAWS)
-    for begin, size in zip(cuts.tolist(), width.tolist(), strict=False):
-        drawn += size * times[begin + (rng.random(DRAWS) * size).astype(np.int64)]
-    return drawn / len(times) - float(times.mean())
-
-
-def _sampled_spread(
-    selection: Selection, measured: F64, confidence: float
-) -> tuple[float, str] | None:
-    """Only representatives were timed: their own variance, Student's t at Satterthwaite's degrees
-    of freedom; a lone representative borrows the pooled coefficient of variation."""
-    owner = np.array([r.cluster for r in selection.representatives])
-    clusters, index, count = np.unique(owner, return_inverse=True, return_counts=True)
-    size = np.array([np.count_nonzero(selection.labels == c) for c in clusters], dtype=np.float64)
-    centre = np.bincount(index, measured) / count
-    square = np.bincount(index, (measured - centre[index]) ** 2)
-    several = count > 1
-    freedom = float(np.sum(count[several] - 1))
-    lone = (count == 1) & (size > 1)
-    if not freedom and lone.any():
-        return None
-    with np.errstate(divide="ignore", invalid="ignore"):
-        variance = np.where(several, square / np.maximum(count - 1, 1), 0.0)
-        relative = np.where(centre > 0.0, square / centre**2, 0.0)
-    if freedom:
-        variance[lone] = float(relative[several].sum()) / freedom * centre[lone] ** 2
-    terms = _scale(selection) ** 2 * size**2 * variance / count * (1.0 - count / size)
-    total = float(terms.sum())
-    if total == 0.0:
-        return 0.0, "the representatives of each cluster agree"
-    degrees = np.where(several, count - 1.0, max(freedom, 1.0))
-    weight = float(np.sum(terms**2 / degrees))
-    quantile = _student(confidence, max(total**2 / weight, 1.0))
-    return quantile * math.sqrt(total), "spread among the representatives of each cluster"
-
-
-def _counts(selection: Selection) -> dict[int, int]:
-    counts: dict[int, int] = {}
-    for representative in selection.representatives:
-        counts[representative.cluster] = counts.get(representative.cluster, 0) + 1
-    return counts
-
-
-def _scale(selection: Selection) -> float:
-    """By how much the multipliers were raised for what is not covered."""
-    covered = np.count_nonzero(selection.labels >= 0)
-    return sum(r.multiplier for r in selection.representatives) / covered
+    return student(confidence, runs - 1) * spread * math.sqrt(1.0 + centre)

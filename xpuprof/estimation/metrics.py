@@ -8,7 +8,6 @@ cycles, or their harmonic mean weighted by instructions.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,15 +15,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from xpuprof.errors import InputError, UsageError
-from xpuprof.estimation import intervals, stratified
 from xpuprof.estimation.estimate import Estimate
+from xpuprof.estimation.intervals import estimate, estimate_ratio
 from xpuprof.selection.selection import Selection
 
 F64 = npt.NDArray[np.float64]
-CONFIDENCE = 0.95
 
 _RATE = re.compile(
     r"(^|[._ ])(ipc|cpi|mpki|occupancy|l\d_bw|bw|efficiency|fraction|pct|stdev|mean|per)($|[._: ])"
@@ -100,14 +97,9 @@ def is_rate(name: str) -> bool:
 
 def extensive(selection: Selection, values: F64) -> Estimate:
     """Projected total of an extensive metric from the representatives' values, in their order."""
-    if "strata" in selection.scores:
-        by_slice = {
-            r.slice: float(v) for r, v in zip(selection.representatives, values, strict=True)
-        }
-        return stratified.estimate(selection, by_slice, CONFIDENCE)
     everything = np.full(selection.slices, np.nan)
     everything[[r.slice for r in selection.representatives]] = values
-    return intervals.estimate(selection, everything, CONFIDENCE)
+    return estimate(selection, everything)
 
 
 def _rate(selection: Selection, name: str, columns: Mapping[str, F64], weight: str | None) -> Whole:
@@ -116,15 +108,7 @@ def _rate(selection: Selection, name: str, columns: Mapping[str, F64], weight: s
     total = float(np.dot(denominator, multiplier))
     if (denominator < 0).any() or total <= 0.0:
         raise InputError(f"{name} cannot be averaged: its weights ({kind}) are negative or all 0")
-    value = float(np.dot(numerator, multiplier)) / total
-    half = _ratio_half(selection, numerator - value * denominator, total)
-    if half is None:
-        basis = "no interval: a ratio needs two representatives of every cluster to have one"
-        return Whole(name, kind, Estimate(value, None, None, None, basis))
-    basis = "linearised ratio; spread among the representatives of each cluster"
-    least = 0.0 if (numerator >= 0.0).all() else -math.inf
-    low = max(value - half, least)
-    return Whole(name, kind, Estimate(value, low, value + half, CONFIDENCE, basis))
+    return Whole(name, kind, estimate_ratio(selection, numerator, denominator))
 
 
 def _ratio(name: str, columns: Mapping[str, F64], weight: str | None) -> tuple[F64, F64, str]:
@@ -156,29 +140,3 @@ def _first(columns: Mapping[str, F64], names: Sequence[str]) -> str | None:
     """The first metric of one of the names, alone or behind the last dot."""
     by_name = {column.lower().rsplit(".", 1)[-1]: column for column in reversed(list(columns))}
     return next((by_name[name] for name in names if name in by_name), None)
-
-
-def _ratio_half(selection: Selection, residual: F64, total: float) -> float | None:
-    """Half-width of a ratio by linearisation (Cochran, Sampling Techniques, section 6.4): that of
-    the projected residuals over the projected denominator. None when a cluster of several slices
-    has but one representative."""
-    variance = freedom = 0.0
-    for cluster in sorted({r.cluster for r in selection.representatives}):
-        rows = [i for i, r in enumerate(selection.representatives) if r.cluster == cluster]
-        draws = np.array([selection.representatives[i].draws for i in rows], dtype=np.float64)
-        size = float(np.count_nonzero(selection.labels == cluster))
-        stands_for = sum(selection.representatives[i].multiplier for i in rows)
-        count = float(draws.sum())
-        if size <= len(rows):
-            continue
-        if count < 2:
-            return None
-        mean = float(np.dot(draws, residual[rows])) / count
-        square = float(np.dot(draws, (residual[rows] - mean) ** 2)) / (count - 1)
-        term = stands_for**2 * square / count * (1.0 - min(len(rows) / size, 1.0))
-        variance += term
-        freedom += term**2 / (count - 1)
-    if variance == 0.0:
-        return 0.0
-    quantile = float(stats.t.ppf(0.5 + CONFIDENCE / 2.0, max(variance**2 / freedom, 1.0)))
-    return quantile * math.sqrt(variance) / total

@@ -8,6 +8,8 @@ import numpy.typing as npt
 from xpuprof.errors import InputError
 from xpuprof.selection.selection import Selection
 
+F64 = npt.NDArray[np.float64]
+
 
 def project(selection: Selection, values: npt.NDArray[np.float64]) -> float:
     """P_proj = sum P_i x multiplier_i over the representatives.
@@ -24,6 +26,18 @@ def sampling_error(projected: float, measured: float) -> float:
     return abs(1.0 - projected / measured)
 
 
-def speedup(selection: Selection) -> float:
-    """num_slices / N, the serial reduction in work by the number of slices."""
-    return selection.slices / len({(r.process, r.slice) for r in selection.representatives})
+def slice_reduction(selection: Selection) -> float:
+    """Slices of the run for each slice to measure (XPU-Point's speedup, section VI)."""
+    return selection.slices / len(chosen_slices(selection))
+
+
+def time_speedup(selection: Selection, times: F64) -> float:
+    """Measured time of the run over that of the representatives, each measured once however often
+    it was drawn. `times`: float64[slices]."""
+    own = float(times[chosen_slices(selection)].sum())
+    return float(times.sum()) / own if own else float("inf")
+
+
+def chosen_slices(selection: Selection) -> npt.NDArray[np.int64]:
+    """The slices to measure, each once, in order."""
+    return np.unique([r.slice for r in selection.representatives])

@@ -7,11 +7,12 @@ Chung, Na, Kim: "Allegro: GPU Simulation Acceleration for Machine Learning Workl
 from __future__ import annotations
 
 from xpuprof.clustering.one_dimension import Sorted, two_means
-from xpuprof.estimation import stratified
-from xpuprof.estimation.stratified import single_size
+from xpuprof.estimation.allocation import check_bound
+from xpuprof.estimation.quantiles import z_score
+from xpuprof.methods import drawn
 from xpuprof.methods.declaration import CONFIDENCE, EPSILON, Method, Need, Option
 from xpuprof.methods.profile import SliceProfile
-from xpuprof.methods.stem_root import Part, split_groups
+from xpuprof.methods.stem_root import Part, single_size, split_groups
 from xpuprof.selection.selection import Selection
 
 CLT_MINIMUM = 30
@@ -34,12 +35,12 @@ def select(
     `epsilon`: error bound, a fraction (default 0.05). Raises NeedsError without times.
     """
     times = profile.require_times("allegro")
-    stratified.check_bound(epsilon)
-    z = stratified.z_score(confidence)
+    check_bound(epsilon)
+    z = z_score(confidence)
     strata, sizes = split_groups(
         profile.groups(grid=True), times, lambda data: cluster(data, epsilon, z, m_Th)
     )
-    return stratified.select(
+    return drawn.select(
         profile,
         strata,
         sizes,

@@ -8,6 +8,7 @@ import numpy as np
 from xpuprof.errors import InputError
 from xpuprof.methods.declaration import Method, Option
 from xpuprof.methods.profile import SliceProfile
+from xpuprof.selection.design import Design
 from xpuprof.selection.selection import Selection
 
 
@@ -44,7 +45,7 @@ def select(
             np.full(n, 1.0 / n),
         ),
         labels=np.zeros(count, dtype=np.int32),
-        scores={"basis": "the first N slices have no theory of their error"},
+        design=Design.picked("the first N slices have no theory of their error"),
         summary=profile.summary(),
     )
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from xpuprof.errors import InputError
 from xpuprof.methods.profile import SliceProfile
+from xpuprof.selection.design import Design
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.coordinates import NO_KERNELS
 
@@ -113,6 +114,7 @@ def select(
             np.concatenate([size, ones]) / len(profile),
         ),
         labels=full,
-        scores={"basis": basis, **(scores or {})},
+        design=Design.picked(basis),
+        scores=scores or {},
         summary=profile.summary(),
     )

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from xpuprof.errors import InputError
-from xpuprof.estimation import stratified
-from xpuprof.estimation.stratified import Strata
+from xpuprof.estimation.stratified import Partition
+from xpuprof.methods import drawn
 from xpuprof.methods.declaration import CONFIDENCE, Method, Option
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.selection import Selection
@@ -33,10 +33,10 @@ def select(
         raise InputError(f"the number of samples must be at least 1, not {n}")
     count = len(profile)
     times = profile.times if profile.times is not None else np.ones(count)
-    strata = Strata(
+    strata = Partition(
         np.arange(count), np.array([0, count]), np.array([times.mean()]), np.array([times.std()])
     )
-    return stratified.select(
+    return drawn.select(
         profile,
         strata,
         np.array([n]),

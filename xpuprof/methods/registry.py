@@ -136,11 +136,6 @@ def _package(entry: metadata.EntryPoint) -> str:
     return entry.dist.name if entry.dist else entry.module
 
 
-def chooses_by_times(name: str) -> bool:
-    """Whether the method chooses by measured times, or by chance; not for an unknown one."""
-    return name in names() and find(name).by_times
-
-
 def by_measured_times() -> list[str]:
     """Names of this package's methods that choose by measured times and have an error bound."""
     return [

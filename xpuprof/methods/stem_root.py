@@ -14,13 +14,16 @@ import numpy.typing as npt
 
 from xpuprof.clustering.one_dimension import Sorted, compress, k_means
 from xpuprof.errors import InputError
-from xpuprof.estimation import stratified
-from xpuprof.estimation.stratified import Strata, joint_sizes, single_size
+from xpuprof.estimation.allocation import check_bound, fewest
+from xpuprof.estimation.quantiles import z_score
+from xpuprof.estimation.stratified import Partition, Rows
+from xpuprof.methods import drawn
 from xpuprof.methods.declaration import CONFIDENCE, EPSILON, Method, Need, Option
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.selection import Selection
 
 F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
 Part = tuple[int, int, int]
 """A cluster of one group's distinct times, [low, high), and its sample size."""
 Split = Callable[[Sorted], list[Part]]
@@ -46,17 +49,17 @@ def select(
     bound up. Slices are drawn with replacement (section 3.5). Raises NeedsError without times.
     """
     times = profile.require_times("stem-root")
-    stratified.check_bound(epsilon)
+    check_bound(epsilon)
     if k < 2:
         raise InputError(f"k is the number of clusters of a split and at least 2, not {k}")
     if sizes not in ("split", "joint"):
         raise InputError(f"sizes is split or joint, not {sizes!r}")
-    z = stratified.z_score(confidence)
+    z = z_score(confidence)
     groups = profile.groups(grid=False)
     strata, wanted = split_groups(groups, times, lambda data: root(data, epsilon, z, k))
     if sizes == "joint":
         wanted = joint_sizes(strata.size, strata.mean, strata.sigma, epsilon, z)
-    return stratified.select(
+    return drawn.select(
         profile,
         strata,
         wanted,
@@ -67,6 +70,25 @@ def select(
         basis=BASIS,
         confidence=confidence,
     )
+
+
+def joint_sizes(size: I64, mean: F64, sigma: F64, epsilon: float, z: float) -> I64:
+    """Eq. 6, the KKT solution of Problem 1, as int64[strata], each at least 1.
+
+    Least measured time sum m_i mu_i such that sum N_i^2 sigma_i^2 / m_i <= (epsilon T / z)^2, where
+    T = sum N_i mu_i: m_i = ceil(sum_j sqrt(a_j b_j) / c * sqrt(b_i / a_i)) with a_i = mu_i,
+    b_i = N_i^2 sigma_i^2, c = (epsilon T / z)^2. (The paper prints sqrt(sum a_j b_j); its own
+    derivation, section 8.1, and the constraint give the sum of the square roots.)
+    """
+    allowed = (epsilon * float(np.dot(size, mean)) / z) ** 2
+    return fewest(size, sigma, mean, allowed, replacement=True)
+
+
+def single_size(mean: float, sigma: float, epsilon: float, z: float) -> int:
+    """Eq. 3 (Allegro, Theorem 2 without its floor), Eq. 6 of one stratum:
+    m = ceil((z sigma / (epsilon mu))^2), at least 1."""
+    (size,) = joint_sizes(np.ones(1, np.int64), np.array([mean]), np.array([sigma]), epsilon, z)
+    return int(size)
 
 
 def root(data: Sorted, epsilon: float, z: float, k: int = 2) -> list[Part]:
@@ -96,14 +118,14 @@ def root(data: Sorted, epsilon: float, z: float, k: int = 2) -> list[Part]:
 
 def split_groups(
     groups: npt.NDArray[np.int32], times: F64, split: Split
-) -> tuple[Strata, npt.NDArray[np.int64]]:
+) -> tuple[Partition, npt.NDArray[np.int64]]:
     """Strata made by splitting each group's times, and their sample sizes.
 
     Memory: the order (4 bytes a slice up to 2^31) and one group's sorted times at a time.
     """
     narrow = groups.astype(np.int16) if groups.max() < 2**15 else groups
     # A stable sort of 16-bit keys is numpy's radix sort: linear.
-    order: stratified.Rows = np.argsort(narrow, kind="stable")
+    order: Rows = np.argsort(narrow, kind="stable")
     if len(groups) < 2**31:
         order = order.astype(np.int32)
     counts = np.bincount(groups)
@@ -126,7 +148,7 @@ def split_groups(
             wanted.append(m)
         at += count
     start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    return Strata(order, start, np.array(means), np.array(sigmas)), np.array(wanted)
+    return Partition(order, start, np.array(means), np.array(sigmas)), np.array(wanted)
 
 
 METHOD = Method(

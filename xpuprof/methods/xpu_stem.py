@@ -29,7 +29,11 @@ import numpy.typing as npt
 
 from xpuprof.clustering.one_dimension import Sorted, two_means
 from xpuprof.errors import InputError
-from xpuprof.estimation import stratified
+from xpuprof.estimation.allocation import check_bound
+from xpuprof.estimation.quantiles import z_score
+from xpuprof.estimation.redrawing import DRAWS, random_errors
+from xpuprof.estimation.stratified import from_labels
+from xpuprof.methods import drawn
 from xpuprof.methods.declaration import CONFIDENCE, EPSILON, Method, Need, Option
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.selection import Selection
@@ -41,9 +45,6 @@ I32 = npt.NDArray[np.int32]
 RHO = 0.03
 STEPS = 40
 """Bisections of lambda's logarithm: far below rounding of sizes."""
-DRAWS = 4000
-"""Simulated draws: the 95 % quantile is then known to about 2 % of itself."""
-MANY = 30
 TRIES = 8
 BOUNDARIES = 256
 """Candidate cuts of the dynamic programme: its table has their square."""
@@ -68,19 +69,19 @@ def select(
     profiled times. Raises NeedsError without times.
     """
     times = profile.require_times("xpu-stem")
-    stratified.check_bound(epsilon)
+    check_bound(epsilon)
     if rho < 0.0:
         raise InputError(f"rho is a coefficient of variation and not negative, not {rho:g}")
-    z = stratified.z_score(confidence)
+    z = z_score(confidence)
     groups = profile.clusters(seed) if profile.clusters else profile.groups(grid=True)
     pool, pair = distinct(groups, times)
     leaves, bound, quantile = within(pool, epsilon, confidence, z, rho)
     stratum = np.empty(len(pool.values), dtype=np.int32)
     for number, part in enumerate(leaves):
         stratum[part.node.own] = number
-    return stratified.select(
+    return drawn.select(
         profile,
-        stratified.from_labels(stratum[pair], times),
+        from_labels(stratum[pair], times),
         np.array([part.size for part in leaves]),
         method="xpu-stem",
         parameters={"epsilon": epsilon, "confidence": confidence, "rho": rho},
@@ -88,7 +89,7 @@ def select(
         replacement=False,
         basis=BASIS,
         confidence=confidence,
-        scores={"error_bound": bound, "quantile": quantile},
+        simulated=(bound, quantile),
     )
 
 
@@ -116,26 +117,14 @@ def within(
 
 
 def simulate(leaves: list[Leaf]) -> F64:
-    """DRAWS errors of the estimated total, in the unit of the times.
-
-    Draws are with replacement, shrunk by the finite-population factor, which has the variance of
-    drawing without; a stratum of many samples is drawn from the normal distribution.
-    """
+    """DRAWS errors of the estimated total, in the unit of the times."""
     rng = np.random.default_rng(0)
     error = np.zeros(DRAWS)
     for part in leaves:
-        node, size = part.node, part.size
-        if size >= node.number or node.variance == 0.0:
-            continue
-        shrink = math.sqrt((node.number - size) / (node.number - 1))
-        if size >= MANY:
-            mean = rng.normal(0.0, math.sqrt(node.variance / size), DRAWS)
-        else:
-            share = np.cumsum(node.pool.counts[node.own]) / node.number
-            picked = np.searchsorted(share, rng.random((DRAWS, size)), side="right")
-            picked = np.minimum(picked, len(share) - 1)
-            mean = node.pool.values[node.own][picked].mean(axis=1) - node.mean
-        error += node.number * shrink * mean
+        pool, own = part.node.pool, part.node.own
+        error += random_errors(
+            pool.values[own], part.size, rng, replacement=False, counts=pool.counts[own]
+        )
     return error
 
 

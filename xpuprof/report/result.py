@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof.estimation.estimate import Estimate
-from xpuprof.estimation.projection import sampling_error, speedup
+from xpuprof.estimation.projection import sampling_error, slice_reduction
 from xpuprof.estimation.shares import Share, slowest
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.report.memory import missing_distances
@@ -99,7 +99,7 @@ def as_json(result: Result) -> dict[str, Any]:
         "interval_s": [result.estimate.low, result.estimate.high],
         "confidence": result.estimate.confidence,
         "sampling_error": sampling_error(result.estimate.value, result.measured),
-        "speedup": speedup(selection),
+        "speedup": slice_reduction(selection),
         "wall_s": list(result.walls),
         "processes": [share.as_json() for share in result.shares],
         "slowest": slowest(result.shares),
@@ -358,7 +358,7 @@ def _summary(result: Result) -> list[str]:
         f"measured        {seconds(measured)}   ({_of_runs(runs, of)})",
         f"projected       {seconds(estimate.value)}{spread}",
         f"sampling error  {percent(sampling_error(estimate.value, measured))}",
-        f"speedup         {speedup(selection):.1f}x   {SPEEDUP_IS}",
+        f"speedup         {slice_reduction(selection):.1f}x   {SPEEDUP_IS}",
     ]
     if len(selection.representatives) == selection.slices:
         lines.append("Every slice is its own representative, so the error is 0 by construction.")

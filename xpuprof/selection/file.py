@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from xpuprof.errors import InputError, UsageError
+from xpuprof.selection.design import NEAREST, Design, Strata
 from xpuprof.selection.selection import Marker, Representative, Selection
 from xpuprof.trace.coordinates import JobRow
 from xpuprof.trace.run_lengths import decode_runs, encode_runs
@@ -27,6 +28,7 @@ FORMAT = "xpuprof-selection"
 
 VERSIONS = {
     1: "first-light: markers, multipliers, run-length coded labels, SHA-256 of the content",
+    2: "design: how slices were chosen is a value of its own; version 1 has it among the scores",
 }
 """Every version ever written, with its name and a sentence. All of them are read."""
 
@@ -107,6 +109,7 @@ def selection_document(selection: Selection) -> dict[str, Any]:
         "covered": _plain(float(selection.covered), "covered"),
         "representatives": [_representative_document(r) for r in selection.representatives],
         "labels": encode_runs(selection.labels),
+        "design": _design_document(selection.design),
     }
     for key in ("scores", "identity", "machine", "summary"):
         document[key] = _plain(getattr(selection, key), key)
@@ -172,6 +175,16 @@ def _marker_document(m: Marker) -> dict[str, Any]:
         "block": [int(n) for n in m.block],
         "program": m.program,
     }
+
+
+def _design_document(design: Design) -> dict[str, Any]:
+    """What the design states; what it does not state is left out."""
+    stated = {key: value for key, value in vars(design).items() if value is not None}
+    if design.strata is None:
+        del stated["replacement"]
+    else:
+        stated["strata"] = dict(vars(design.strata))
+    return {key: _plain(value, f"design.{key}") for key, value in stated.items()}
 
 
 def _plain(value: Any, where: str) -> Any:
@@ -252,6 +265,12 @@ def _from_document(document: Mapping[str, Any]) -> Selection:
     for key, value in {**mappings, "parameters": document["parameters"]}.items():
         if not isinstance(value, dict):
             raise TypeError(f"{key} is no object")
+    if document["version"] == 1:
+        stated, mappings["scores"] = _design_of_scores(mappings["scores"])
+    else:
+        stated = document["design"]
+        if not isinstance(stated, dict):
+            raise TypeError("design is no object")
     return Selection(
         method=_string(document["method"], "method"),
         parameters=document["parameters"],
@@ -259,7 +278,47 @@ def _from_document(document: Mapping[str, Any]) -> Selection:
         representatives=tuple(_representative(r) for r in document["representatives"]),
         labels=labels,
         covered=_number(document["covered"], "covered"),
+        design=_design(stated),
         **mappings,
+    )
+
+
+def _design_of_scores(scores: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The design that a file of version 1 has among its scores, and the other scores."""
+    of_design = ("basis", "strata", "error_bound", "confidence", "quantile")
+    stated = {key: scores[key] for key in of_design if key in scores}
+    if "strata" in stated:
+        strata = dict(stated["strata"])
+        stated |= {"how": "random", "replacement": strata.pop("replacement"), "strata": strata}
+    elif "basis" in stated:
+        stated = {"how": "picked", "basis": stated["basis"]}
+    else:
+        stated = {"how": "nearest", "basis": NEAREST}
+    others = {key: value for key, value in scores.items() if key not in stated}
+    return stated, others
+
+
+def _design(stated: Mapping[str, Any]) -> Design:
+    strata = stated.get("strata")
+    numbers = {
+        key: None if stated.get(key) is None else _number(stated[key], key)
+        for key in ("error_bound", "confidence", "quantile")
+    }
+    return Design(
+        how=stated["how"],
+        basis=_string(stated["basis"], "basis"),
+        strata=None if strata is None else _strata(strata),
+        replacement=strata is not None and _flag(stated["replacement"], "replacement"),
+        **numbers,
+    )
+
+
+def _strata(columns: Mapping[str, Any]) -> Strata:
+    return Strata(
+        size=tuple(_integer(n, "size") for n in columns["size"]),
+        draws=tuple(_integer(n, "draws") for n in columns["draws"]),
+        mean=tuple(_number(x, "mean") for x in columns["mean"]),
+        sigma=tuple(_number(x, "sigma") for x in columns["sigma"]),
     )
 
 
@@ -298,6 +357,12 @@ def _number(value: Any, name: str) -> float:
     return float(value)
 
 
+def _flag(value: Any, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} is neither true nor false")
+    return value
+
+
 def _string(value: Any, name: str) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} is no text")
@@ -315,10 +380,16 @@ def _inconsistency(selection: Selection) -> str:
         return "no representatives"
     if not 0.0 < selection.covered <= 1.0 + 1e-9:
         return f"covered share {selection.covered}"
+    clusters = set(np.unique(selection.labels[selection.labels >= 0]).tolist())
+    strata = selection.design.strata
+    if strata is not None and max(clusters, default=0) >= len(strata):
+        return f"cluster {max(clusters)} of {len(strata)} strata"
     seen: set[tuple[int, int]] = set()
     for r in selection.representatives:
         if not 0 <= r.slice < selection.slices:
             return f"representative slice {r.slice} of {selection.slices} slices"
+        if r.cluster not in clusters:
+            return f"slice {r.slice} represents cluster {r.cluster}, which has no slice"
         if (r.process, r.slice) in seen:
             return f"slice {r.slice} is chosen twice"
         if r.multiplier <= 0 or r.weight < 0 or r.draws < 1 or r.end.call < 1:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from xpuprof.selection import design
 from xpuprof.selection.file import write_selection
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.coordinates import JobLayout, JobRow, WindowRow
@@ -59,10 +60,8 @@ def joined(parts: Sequence[Selection]) -> Selection:
         representatives=tuple(representatives),
         labels=np.concatenate(labels).astype(np.int32),
         covered=float(sum(part.covered * part.slices for part in parts)) / layout.slices,
-        scores={
-            "clusters": sum(part.k for part in parts),
-            **({"basis": parts[0].no_interval} if parts[0].no_interval else {}),
-        },
+        design=design.joined([part.design for part in parts]),
+        scores={"clusters": sum(part.k for part in parts)},
         summary=_added_up([part.summary for part in parts]),
     )
 
@@ -74,12 +73,11 @@ def part(selection: Selection, number: int) -> Selection:
     layout = selection.layout
     own = [r for r in selection.representatives if layout.holds(number, r.slice)]
     labels: npt.NDArray[np.int32] = layout.split(selection.labels)[number]
-    shift, scale = 0, 1.0
+    shift, scale, chosen = 0, 1.0, selection.design
     if selection.parameters.get("processes") == EACH:
-        shift, scale = (
-            int(labels[labels >= 0].min(initial=0)),
-            selection.slices / layout.lengths[number],
-        )
+        shift = int(labels[labels >= 0].min())
+        scale = selection.slices / layout.lengths[number]
+        chosen = chosen.between(shift, int(labels.max()) + 1)
     return replace(
         selection,
         representatives=tuple(
@@ -94,6 +92,7 @@ def part(selection: Selection, number: int) -> Selection:
         ),
         labels=np.where(labels >= 0, labels - shift, -1).astype(np.int32),
         covered=float(np.mean(labels >= 0)),
+        design=chosen,
         identity=_identity(selection.identity, number, layout),
         summary={
             "regions_before": sum(r.slice < layout.first(number) for r in selection.representatives)

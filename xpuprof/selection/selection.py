@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof.errors import InputError
+from xpuprof.selection.design import Design
 from xpuprof.trace.coordinates import JobLayout, JobRow, LaunchIndex, Stretches, launch_ending
 
 
@@ -61,8 +62,10 @@ class Selection:
     representatives: tuple[Representative, ...]
     labels: npt.NDArray[np.int32]
     covered: float = 1.0
+    design: Design = field(default_factory=Design)
+    """How the slices were chosen; the interval follows from it."""
     scores: Mapping[str, Any] = field(default_factory=dict)
-    """What the method computed on the way (BIC by k, predicted error bound, ...)."""
+    """What the method computed on the way (BIC by k, errors by setting, ...)."""
     identity: Mapping[str, Any] = field(default_factory=dict)
     """The program: images' build-ids, device program hashes, arguments."""
     machine: Mapping[str, Any] = field(default_factory=dict)
@@ -78,13 +81,6 @@ class Selection:
     def window(self) -> str:
         """The window of the program that the selection is about; empty: all of it."""
         return str(self.identity.get("window", {}).get("spec", ""))
-
-    @property
-    def no_interval(self) -> str:
-        """Why the method has no interval: it picks no random slice of a cluster, and states no
-        theory of its own. Empty for the others."""
-        scores = self.scores
-        return str(scores["basis"]) if "basis" in scores and "strata" not in scores else ""
 
     @property
     def metric(self) -> str:

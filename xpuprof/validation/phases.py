@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof.errors import TraceError
-from xpuprof.methods.registry import by_measured_times, chooses_by_times
+from xpuprof.methods.registry import by_measured_times
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.processes import job_of
 from xpuprof.trace.slice_times import slice_times
@@ -26,7 +26,8 @@ def unseen_phases(
 ) -> list[str]:
     """A sentence with the remedy, where clusters of device vectors alone stand for slices of which
     CPU phases are a large share; none otherwise. `profiled`: the processes of the profile."""
-    if chooses_by_times(selection.method) or any(process.cpu is not None for process in profiled):
+    # Random draws do not rest on vectors: their interval counts every phase.
+    if selection.design.how == "random" or any(process.cpu is not None for process in profiled):
         return []
     if len(selection.representatives) == selection.slices:
         return []  # every slice stands for itself

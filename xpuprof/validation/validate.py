@@ -14,7 +14,7 @@ import pandas as pd
 from xpuprof.errors import InputError, MissingRegionError
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.intervals import estimate
-from xpuprof.estimation.projection import sampling_error, speedup
+from xpuprof.estimation.projection import sampling_error, slice_reduction
 from xpuprof.estimation.shares import Share, shares_of, slowest
 from xpuprof.selection.identity import hash_inputs
 from xpuprof.selection.selection import Representative, Selection
@@ -63,7 +63,7 @@ class Validation:
     @property
     def speedup(self) -> float:
         """num_slices / N."""
-        return speedup(self.selection)
+        return slice_reduction(self.selection)
 
 
 def validate(

@@ -10,11 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof.errors import InputError
-from xpuprof.estimation import intervals, stratified
-from xpuprof.estimation.estimate import Estimate
-from xpuprof.estimation.projection import sampling_error
+from xpuprof.estimation import intervals
+from xpuprof.estimation.projection import chosen_slices, sampling_error, time_speedup
 from xpuprof.methods.profile import NeedsError
-from xpuprof.selection.selection import Selection
 from xpuprof.workflow.subjects import Subject, apply, open_subject
 
 F64 = npt.NDArray[np.float64]
@@ -190,7 +188,7 @@ def _row(
     seed: int,
     options: dict[str, float],
 ) -> Row:
-    truth, whole = float(values.sum()), float(cost.sum())
+    truth = float(values.sum())
     errors: list[float] = []
     speedups: list[float] = []
     samples: list[int] = []
@@ -203,15 +201,13 @@ def _row(
         begin = time.perf_counter()
         selection = apply(subject, method, seed=seed + draw, **options)
         spent.append(time.perf_counter() - begin)
-        estimate = estimated(selection, values, options["confidence"])
+        estimate = intervals.estimate(selection, values, options["confidence"])
         errors.append(sampling_error(estimate.value, truth))
-        measured = np.unique([r.slice for r in selection.representatives])
-        used = float(cost[measured].sum())
-        speedups.append(whole / used if used else float("inf"))
-        samples.append(len(measured))
+        speedups.append(time_speedup(selection, cost))
+        samples.append(len(chosen_slices(selection)))
         basis = estimate.basis
-        if "error_bound" in selection.scores:
-            bounds.append(float(selection.scores["error_bound"]))
+        if selection.design.error_bound is not None:
+            bounds.append(selection.design.error_bound)
         if estimate.low is not None and estimate.high is not None and estimate.value:
             ends.append((estimate.low / estimate.value - 1.0, estimate.high / estimate.value - 1.0))
             # An estimate that is exact but for rounding holds the truth.
@@ -232,12 +228,3 @@ def _row(
         bound=float(np.mean(bounds)) if bounds else None,
         basis=basis,
     )
-
-
-def estimated(selection: Selection, values: F64, confidence: float) -> Estimate:
-    """The estimate by the representatives' values, with the interval of the method's theory."""
-    if "strata" in selection.scores or "basis" in selection.scores:
-        known = {r.slice: float(values[r.slice]) for r in selection.representatives}
-        return stratified.estimate(selection, known, confidence)
-    # A clustering states its interval from its clusters' spread.
-    return intervals.estimate(selection, values, confidence)

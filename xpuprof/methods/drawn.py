@@ -1,0 +1,66 @@
+"""Selections of slices drawn at random from strata: shared by stem-root, allegro, random and
+xpu-stem, which differ in how they make the strata."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof.estimation.quantiles import z_score
+from xpuprof.estimation.stratified import Partition, draw, error_bound
+from xpuprof.methods.profile import SliceProfile
+from xpuprof.selection.design import Design
+from xpuprof.selection.selection import Selection
+
+I64 = npt.NDArray[np.int64]
+
+
+def select(
+    profile: SliceProfile,
+    strata: Partition,
+    sizes: I64,
+    *,
+    method: str,
+    parameters: Mapping[str, Any],
+    seed: int,
+    replacement: bool,
+    basis: str,
+    confidence: float,
+    simulated: tuple[float, float] | None = None,
+) -> Selection:
+    """Draw `sizes[i]` slices of stratum i and give each the multiplier N_i draws / m_i.
+
+    `simulated`: the error bound and its quantile, where the method found them by drawing; else the
+    bound is that of the central limit theorem.
+    """
+    if not replacement:
+        sizes = np.minimum(sizes, strata.size)
+    rng = np.random.default_rng(seed)
+    rows, owner, draws = draw(strata, sizes, rng, replacement=replacement)
+    multiplier = strata.size[owner] * draws / sizes[owner]
+    bound, quantile = simulated or (
+        error_bound(strata, sizes, z_score(confidence), replacement=replacement),
+        None,
+    )
+    return Selection(
+        method=method,
+        parameters=dict(parameters),
+        seed=seed,
+        representatives=profile.representatives(
+            rows, owner, multiplier, multiplier / len(profile), draws
+        ),
+        labels=strata.labels(),
+        design=Design(
+            how="random",
+            basis=basis,
+            strata=strata.with_draws(sizes),
+            replacement=replacement,
+            error_bound=bound,
+            confidence=confidence,
+            quantile=quantile,
+        ),
+        summary=profile.summary(),
+    )

@@ -1,0 +1,97 @@
+"""How the slices of a selection were chosen: what the interval of its projection follows from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+How = Literal["random", "nearest", "picked"]
+
+NEAREST = "clusters of like slices, each represented by those nearest to its centroid"
+
+
+@dataclass(frozen=True)
+class Strata:
+    """Columns of equal length, one row a stratum. The notation is that of STEM+ROOT, section 3.3.
+
+    `size` (N_i) slices, `draws` (m_i) of them drawn; `mean` and `sigma` (population standard
+    deviation) are those of the profiled times, in seconds, that the draws were planned by.
+    """
+
+    size: tuple[int, ...]
+    draws: tuple[int, ...]
+    mean: tuple[float, ...]
+    sigma: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len({len(self.size), len(self.draws), len(self.mean), len(self.sigma)}) != 1:
+            raise ValueError("the strata's columns differ in length")
+        if not self.size or min(self.size) < 1 or min(self.draws) < 1:
+            raise ValueError("a stratum has no slice or no draw")
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+    def between(self, first: int, end: int) -> Strata:
+        """The strata from `first` up to, not including, `end`."""
+        rows = slice(first, end)
+        return Strata(self.size[rows], self.draws[rows], self.mean[rows], self.sigma[rows])
+
+
+@dataclass(frozen=True)
+class Design:
+    """How the representatives were chosen.
+
+    - `random`: drawn from `strata`, with or without `replacement`; stratum i is cluster i. The
+      method states `error_bound`, a fraction of the total at `confidence`, and `quantile` where it
+      simulated its own in place of the normal one.
+    - `nearest`: each cluster's slices, in the order of the run, are cut into as many parts of equal
+      size as it has representatives; of each part the slice nearest to the centroid.
+    - `picked`: one member a cluster by a rule that chance has no part in, so no theory gives an
+      interval; `basis` is the reason.
+
+    `basis` names the theory in one sentence.
+    """
+
+    how: How = "nearest"
+    basis: str = NEAREST
+    strata: Strata | None = None
+    replacement: bool = False
+    error_bound: float | None = None
+    confidence: float | None = None
+    quantile: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.how not in ("random", "nearest", "picked"):
+            raise ValueError(f"the design {self.how!r} is not known")
+        if (self.how == "random") != (self.strata is not None):
+            raise ValueError("random draws have strata, other designs have none")
+
+    @classmethod
+    def picked(cls, reason: str) -> Design:
+        """One member a cluster, without an interval for this reason."""
+        return cls("picked", reason)
+
+    @property
+    def no_interval(self) -> str:
+        """Why there is no interval; empty where there is one."""
+        return self.basis if self.how == "picked" else ""
+
+    def between(self, first: int, end: int) -> Design:
+        """Of the clusters from `first` up to `end` alone, which makes no promise of its own."""
+        strata = None if self.strata is None else self.strata.between(first, end)
+        return replace(self, strata=strata, error_bound=None, confidence=None, quantile=None)
+
+
+def joined(designs: list[Design]) -> Design:
+    """One design of several of a kind, their clusters numbered on from one to the next. A bound
+    that each one states is none that all keep together."""
+    first = designs[0]
+    strata = [design.strata for design in designs if design.strata is not None]
+    together = Strata(
+        size=tuple(n for one in strata for n in one.size),
+        draws=tuple(n for one in strata for n in one.draws),
+        mean=tuple(x for one in strata for x in one.mean),
+        sigma=tuple(x for one in strata for x in one.sigma),
+    ) if strata else None  # fmt: skip
+    return Design(first.how, first.basis, together, first.replacement)
