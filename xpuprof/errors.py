@@ -14,6 +14,10 @@ class UsageError(XpuprofError):
     """The command line or an argument is not usable."""
 
 
+class OutputError(XpuprofError):
+    """What we write cannot be written: the disk is full, a limit was reached."""
+
+
 class TraceError(XpuprofError):
     """A run directory is missing, foreign, too new, or damaged."""
 

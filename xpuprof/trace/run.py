@@ -7,18 +7,21 @@ or the new one, never a part.
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import platform
+import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xpuprof.errors import TraceError, UsageError
+from xpuprof.errors import OutputError, TraceError, UsageError
 from xpuprof.trace.clock import Reading, source, tsc_hz, tsc_invariant
 from xpuprof.trace.machine import environment, machine
 from xpuprof.trace.records import ExecutionRecord, execution_record, is_quantity
@@ -32,6 +35,14 @@ VERSION = 1
 """Newest manifest version; 1: executions, clock, machine as docs/run-directory.md has them."""
 OLDEST_VERSION = 1
 MANIFEST = "manifest.json"
+DRAFT = MANIFEST + ".new"
+LOCK_TRIES = 100
+RESERVE = ".reserve"
+"""A file as large as a manifest may grow, given up when the disk is full: the run's end is told."""
+RESERVED_BYTES = 1 << 16
+
+ENV_REDACT = "XPUPROF_REDACT"
+REDACTED = "(redacted)"
 
 
 # ---- writing -------------------------------------------------------------------------------------
@@ -48,38 +59,66 @@ def create_run(
     """Makes the run directory `path` with a manifest of status `running`.
 
     `extra` joins the manifest (an import names its source there). An empty folder is taken as it
-    is. Raises UsageError when something is there: it is only replaced with `force`, and only when
-    it is a run directory that nobody is writing to.
+    is, and one that holds nothing but our drafts. Raises UsageError when something else is there:
+    it is only replaced with `force`, and only when it is a run directory that nobody is writing to.
+    Of several that want one folder at a time, one gets it.
     """
     folder = Path(path)
-    _make_way(folder, force)
+    writer = RunWriter(
+        folder,
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "status": "running",
+            "reason": "",
+            "supervisor": os.getpid(),
+            "supervisor_started": _started(os.getpid()),
+            "argv": redacted(argv),
+            "cwd": os.getcwd(),
+            "environment": environment(),
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "xpuprof": __version__,
+            "machine": machine(),
+            "clock": {"tsc_hz": tsc_hz(), "tsc_invariant": tsc_invariant(), "source": source()},
+            "seed": seed,
+            **(extra or {}),
+            "executions": [],
+        },
+    )
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.absolute().parent.mkdir(parents=True, exist_ok=True)
+        with _locked(folder.absolute().parent):
+            _make_way(folder, force)
+            writer.claim()
     except OSError as error:
         raise UsageError(
             f"{folder} cannot be made ({error.strerror}); name another folder with -o"
         ) from None
-    manifest = {
-        "format": FORMAT,
-        "version": VERSION,
-        "status": "running",
-        "reason": "",
-        "supervisor": os.getpid(),
-        "supervisor_started": _started(os.getpid()),
-        "argv": list(argv),
-        "cwd": os.getcwd(),
-        "environment": environment(),
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "xpuprof": __version__,
-        "machine": machine(),
-        "clock": {"tsc_hz": tsc_hz(), "tsc_invariant": tsc_invariant(), "source": source()},
-        "seed": seed,
-        **(extra or {}),
-        "executions": [],
-    }
-    writer = RunWriter(folder, manifest)
-    writer.save()
     return writer
+
+
+@contextmanager
+def _locked(parent: Path) -> Iterator[None]:
+    """Keeps others of us from making run directories in `parent`. File systems without locks, and
+    users who hold the lock themselves, are served without it: a manifest is claimed once in any
+    case."""
+    try:
+        descriptor = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        yield
+        return
+    try:
+        for _ in range(LOCK_TRIES):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(0.02)
+            except OSError:
+                break
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def resume_run(path: str | Path) -> RunWriter:
@@ -110,14 +149,36 @@ class RunWriter:
         self.manifest = manifest
         self._began = Reading.now()
 
+    def claim(self) -> None:
+        """Makes the folder, and the manifest in it where there is none.
+
+        Raises OSError, and UsageError when another of us has the folder; leaves nothing behind."""
+        made = not self.path.exists()
+        self.path.mkdir(exist_ok=True)
+        draft = self.path / f"{DRAFT}.{os.getpid()}"
+        try:
+            self._write(draft)
+            _link_new(draft, self.path / MANIFEST)
+        except (OSError, UsageError):
+            draft.unlink(missing_ok=True)
+            if made:
+                with suppress(OSError):
+                    self.path.rmdir()
+            raise
+
     def begin_execution(self, record: Mapping[str, Any]) -> Path:
         """Adds an execution of status `running`; gives its new folder.
 
         `record` has name, role, cpu_engine, gpu_engine, timer, and what else is to be kept.
         """
         folder = self.path / str(record["name"])
-        folder.mkdir()
         self.manifest["executions"].append({"status": "running", "reason": "", **record})
+        try:
+            folder.mkdir()
+            with open(self.path / RESERVE, "wb") as reserve:
+                os.posix_fallocate(reserve.fileno(), 0, RESERVED_BYTES)
+        except OSError as error:
+            raise self._refused(error) from None
         self.save()
         return folder
 
@@ -137,16 +198,56 @@ class RunWriter:
             self.manifest["clock"]["tsc_hz"] = self._began.hz()
         self.manifest |= {"status": status, "reason": reason}
         self.save()
+        (self.path / RESERVE).unlink(missing_ok=True)
 
     def save(self) -> None:
-        """Replaces the manifest."""
+        """Replaces the manifest. Raises OutputError when that cannot be done."""
+        draft = self.path / DRAFT
+        try:
+            try:
+                self._write(draft)
+            except OSError:
+                (self.path / RESERVE).unlink()
+                self._write(draft)
+            os.replace(draft, self.path / MANIFEST)
+        except OSError as error:
+            raise self._refused(error) from None
+
+    def _write(self, path: Path) -> None:
+        """Only the owner reads it: a command line may hold secrets. What is not UTF-8 in it is
+        written as JSON escapes of lone surrogates, which give the same bytes back."""
         text = json.dumps(self.manifest, indent=1, ensure_ascii=False) + "\n"
-        new = self.path / (MANIFEST + ".new")
-        with open(new, "w", encoding="utf-8") as file:
-            file.write(text)
+        path.unlink(missing_ok=True)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(text.encode("utf-8", "backslashreplace"))
             file.flush()
             os.fsync(file.fileno())
-        os.replace(new, self.path / MANIFEST)
+
+    def _refused(self, error: OSError) -> OutputError:
+        return OutputError(
+            f"the run in {self.path} cannot be recorded any further ({error.strerror}); make room, "
+            "or name another folder with -o"
+        )
+
+
+def redacted(argv: Sequence[str]) -> list[str]:
+    """The command line as it may be kept: with XPUPROF_REDACT, without its arguments."""
+    if os.environ.get(ENV_REDACT, "") in ("", "0"):
+        return list(argv)
+    return [*argv[:1], *[REDACTED] * len(argv[1:])]
+
+
+def _link_new(draft: Path, target: Path) -> None:
+    """Renames `draft` to `target`. Raises UsageError when another of us was faster."""
+    try:
+        os.link(draft, target)
+        draft.unlink()
+    except OSError:  # the target is there, or the file system has no hard links
+        if target.exists():
+            raise UsageError(
+                f"another run has just taken {target.parent}; name another folder with -o"
+            ) from None
+        os.rename(draft, target)
 
 
 def _cut_hole(path: Path) -> None:
@@ -169,7 +270,10 @@ def _make_way(folder: Path, force: bool) -> None:
         raise UsageError(f"{folder} is a link to nothing; remove it or name another folder with -o")
     if not folder.is_dir():
         raise UsageError(f"{folder} is a file; name a folder with -o")
-    if not any(folder.iterdir()):
+    entries = list(folder.iterdir())
+    if all(_is_draft(entry) for entry in entries):
+        for entry in entries:
+            entry.unlink()
         return
     if not force:
         raise UsageError(f"{folder} already exists; name another folder with -o, or add --force")
@@ -191,6 +295,13 @@ def _make_way(folder: Path, force: bool) -> None:
     aside = tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.absolute().parent)
     os.rename(folder, os.path.join(aside, folder.name))
     shutil.rmtree(aside)
+
+
+def _is_draft(entry: Path) -> bool:
+    """Is it what a run leaves that could not write its first manifest?"""
+    named = re.fullmatch(rf"{re.escape(DRAFT)}(\.\d+)?", entry.name)
+    empty = entry.name == MANIFEST and entry.is_file() and entry.stat().st_size == 0
+    return bool(named) or empty
 
 
 # ---- reading -------------------------------------------------------------------------------------
