@@ -1,35 +1,24 @@
-"""Starts one execution of the user's program and waits for its end. Signals that reach us are
-passed on; exit code or signal are reported as they were."""
+"""Starts one execution of the user's program and waits for its end. The program gets every signal
+that it would get without us, once; exit code or signal are reported as they were."""
 
 from __future__ import annotations
 
 import os
 import resource
 import signal
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from types import FrameType
 
 from xpuprof.errors import UsageError
+from xpuprof.launch.forward import Forwarder
 from xpuprof.launch.streams import Streams
 from xpuprof.trace.clock import tsc
 
 # Python ignores these at start-up; the program must find them as usual.
 _TO_DEFAULT = [signal.SIGPIPE, signal.SIGXFSZ]
-
-_PASSED_ON = [
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGQUIT,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-    signal.SIGWINCH,
-    signal.SIGCONT,
-]
-
-_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 @dataclass(frozen=True)
@@ -59,60 +48,28 @@ def run(argv: Sequence[str], environment: Mapping[str, str], streams: Streams) -
         for target, descriptor in enumerate((streams.stdin, streams.stdout, streams.stderr))
         if descriptor is not None
     ]
-    began = time.monotonic()
-    tsc_start = tsc()
-    try:
-        pid = os.posix_spawn(
-            argv[0], list(argv), dict(environment), file_actions=actions, setsigdef=_TO_DEFAULT
-        )
-    except OSError as error:
-        raise UsageError(
-            f"{argv[0]} cannot be started: {error.strerror}; try it without xpuprof first"
-        ) from None
-    with _passing_on(pid) as stops:
-        _, status = os.waitpid(pid, 0)
-    tsc_end = tsc()
+
+    def start() -> int:
+        try:
+            return os.posix_spawn(
+                argv[0], list(argv), dict(environment), file_actions=actions, setsigdef=_TO_DEFAULT
+            )
+        except OSError as error:
+            raise UsageError(
+                f"{argv[0]} cannot be started: {error.strerror}; try it without xpuprof first"
+            ) from None
+
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    with Forwarder() if in_main_thread else nullcontext() as signals:
+        began = time.monotonic()
+        tsc_start = tsc()
+        pid = start()
+        status = signals.wait(pid) if signals else os.waitpid(pid, 0)[1]
+        tsc_end = tsc()
+        wall = time.monotonic() - began
     killed = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
     code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -1
-    wall = time.monotonic() - began
-    return Ending(pid, code, killed, tsc_start, tsc_end, wall, stops[0] if stops else None)
-
-
-@contextmanager
-def _passing_on(pid: int) -> Iterator[list[int]]:
-    """Passes signals on to the program while it runs; gives those that asked us to stop. An
-    interrupt from the terminal reaches the program by itself (same process group), so it is only
-    passed on when it cannot have."""
-    stops: list[int] = []
-
-    def pass_on(number: int, _: FrameType | None) -> None:
-        if number in _STOPS:
-            stops.append(number)
-        if number == signal.SIGINT and from_terminal:
-            return
-        with suppress(ProcessLookupError):
-            os.kill(pid, number)
-
-    from_terminal = _in_foreground()
-    before = {number: signal.signal(number, pass_on) for number in (*_PASSED_ON, signal.SIGINT)}
-    try:
-        yield stops
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _in_foreground() -> bool:
-    try:
-        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
-    except OSError:
-        return False
-    try:
-        return os.tcgetpgrp(terminal) == os.getpgrp()
-    except OSError:
-        return False
-    finally:
-        os.close(terminal)
+    return Ending(pid, code, killed, tsc_start, tsc_end, wall, signals.stop if signals else None)
 
 
 def end_like(ending: Ending) -> int:
