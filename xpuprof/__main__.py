@@ -1,5 +1,20 @@
-"""python -m xpuprof"""
+"""The command `xpuprof`, also as `python -m xpuprof`."""
 
-from xpuprof.cli import main
+import signal
+from typing import NoReturn
 
-main()
+# An interrupt during the imports below ends the process like any other program, without a
+# traceback; `ends.prepare` catches it once there is something to put in order.
+if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def main() -> NoReturn:
+    """Entry point."""
+    from xpuprof.cli import main as command
+
+    command()
+
+
+if __name__ == "__main__":
+    main()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from typing import NoReturn
 
 import click
 
+from xpuprof.cli import ends
 from xpuprof.cli.group import CommandGroup
-from xpuprof.errors import XpuprofError
 from xpuprof.version import __version__
 
 
@@ -22,16 +24,22 @@ def cli() -> None:
     """
 
 
-def main() -> None:
-    """Entry point. The one place that prints our errors: one sentence, no traceback."""
+def main() -> NoReturn:
+    """Entry point. What goes wrong is said in one sentence; once the user's program has run, we end
+    as it did."""
+    ends.prepare()
+    with ends.guarded():
+        if "_XPUPROF_COMPLETE" in os.environ:
+            cli.main()
+        status = _run(sys.argv[1:])
+        ends.flush()
+        ends.leave(status)
+
+
+def _run(arguments: list[str]) -> int:
     try:
-        status = cli.main(standalone_mode=False)
-    except click.exceptions.Abort:
-        sys.exit(130)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(2)
-    except XpuprofError as error:
-        click.echo(f"xpuprof: {error}", err=True)
-        sys.exit(error.exit_code)
-    sys.exit(status if isinstance(status, int) else 0)
+        with cli.make_context("xpuprof", arguments) as context:
+            status = cli.invoke(context)
+    except click.exceptions.Exit as request:  # --help, --version
+        return request.exit_code
+    return status if isinstance(status, int) else 0

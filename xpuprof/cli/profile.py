@@ -10,11 +10,11 @@ from xpuprof.cli import options
 from xpuprof.engines.choose import choose
 from xpuprof.engines.filters import Filters
 from xpuprof.engines.gpu_tool import gpu_tool as load_beside
+from xpuprof.launch.ending import end_like, exit_doubts
 from xpuprof.launch.execute import Program, profile
 from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
 from xpuprof.launch.streams import Input
-from xpuprof.launch.supervise import end_like, exit_doubts
 from xpuprof.report.result import launches_json, warnings, window_sentences
 from xpuprof.trace.processes import job_of
 from xpuprof.trace.run import create_run

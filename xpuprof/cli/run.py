@@ -15,11 +15,11 @@ from xpuprof.engines.choose import choose
 from xpuprof.engines.filters import Filters
 from xpuprof.engines.gpu_tool import gpu_tool as load_beside
 from xpuprof.errors import UsageError
+from xpuprof.launch.ending import Ending, end_after, end_like, exit_doubts
 from xpuprof.launch.execute import Program, first, profile, time
 from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
 from xpuprof.launch.streams import Input
-from xpuprof.launch.supervise import Ending, end_after, end_like, exit_doubts
 from xpuprof.methods.registry import find
 from xpuprof.report.evaluate import evaluate
 from xpuprof.report.result import as_json as result_json

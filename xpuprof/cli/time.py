@@ -15,11 +15,11 @@ from xpuprof.engines.filters import Filters
 from xpuprof.engines.gpu_tool import gpu_tool as load_beside
 from xpuprof.errors import UsageError
 from xpuprof.estimation.typical_times import typical_times
+from xpuprof.launch.ending import end_after, end_like
 from xpuprof.launch.execute import Program, time
 from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
 from xpuprof.launch.streams import Input
-from xpuprof.launch.supervise import end_after, end_like
 from xpuprof.report.text import number_of, of_runs, seconds
 from xpuprof.report.validation import regions_text
 from xpuprof.selection.file import read_selection

@@ -12,11 +12,11 @@ from xpuprof.engines.base import Timer
 from xpuprof.engines.choose import gpu_engine
 from xpuprof.engines.filters import Filters
 from xpuprof.errors import UsageError
+from xpuprof.launch.ending import Ending, end_after, end_like
 from xpuprof.launch.execute import Program, first, time
 from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
 from xpuprof.launch.streams import Input
-from xpuprof.launch.supervise import Ending, end_after, end_like
 from xpuprof.report.validation import validation_text
 from xpuprof.selection.file import read_selection
 from xpuprof.trace.run import Run, create_run

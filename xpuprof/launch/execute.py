@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +12,11 @@ from xpuprof.engines.base import CpuEngine, GpuEngine, Mode, Timer
 from xpuprof.engines.filters import EVERYTHING, VARIABLES, Filters, check_engines
 from xpuprof.engines.gpu_tool import GpuTool
 from xpuprof.engines.native import native_file
+from xpuprof.errors import OutputError
+from xpuprof.launch.ending import Ending, remember
+from xpuprof.launch.losses import losses
 from xpuprof.launch.streams import Input, streams
-from xpuprof.launch.supervise import Ending, run
+from xpuprof.launch.supervise import run
 from xpuprof.trace.clock import ENV_CLOCK
 from xpuprof.trace.clock import source as source_of_stamps
 from xpuprof.trace.run import RunWriter
@@ -98,9 +102,11 @@ def _execute(
         }
     )
     ending: Ending | None = None
+    lost: list[str] = []
     try:
         with ExitStack() as stack:
-            environment = _environment(stack, program, mode, timer, folder)
+            signs = stack.enter_context(losses(folder))
+            environment = _environment(stack, program, mode, timer, folder) | signs.environment
             argv = program.argv
             if cpu:
                 options = filters.cpu_options()
@@ -111,8 +117,15 @@ def _execute(
                 environment |= more
             ours = stack.enter_context(streams(source, folder, user, again))
             ending = run(argv, environment, ours)
+            if user:
+                remember(ending)
+            lost = signs.sentences()
+    except OSError as error:
+        raise OutputError(f"{folder} cannot be written ({error.strerror}); make room") from None
     finally:
-        writer.end_execution(name, _result(ending))
+        writer.end_execution(name, _result(ending, lost))
+        if ending is None:
+            writer.finish("partial", "the program could not be started")
     return ending
 
 
@@ -135,13 +148,14 @@ def _environment(
     return environment
 
 
-def _result(ending: Ending | None) -> dict[str, object]:
+def _result(ending: Ending | None, lost: Sequence[str]) -> dict[str, object]:
     if ending is None:
         return {"status": "partial", "reason": "the program could not be started"}
-    killed = f"the program was ended by signal {ending.signal}" if ending.signal else ""
+    killed = [f"the program was ended by signal {ending.signal}"] if ending.signal else []
+    reasons = [*killed, *lost]
     return {
-        "status": "partial" if killed else "complete",
-        "reason": killed,
+        "status": "partial" if reasons else "complete",
+        "reason": "; ".join(reasons),
         "pid": ending.pid,
         "exit_code": ending.exit_code,
         "signal": ending.signal,

@@ -30,6 +30,9 @@ def finish(writer: RunWriter, folder: Path) -> Run:
             reason = reason or _unclosed(execution)
     except TraceError as error:
         reason = str(error)
+    except BaseException:  # an interrupt: what is known of the run is kept
+        writer.finish("partial", reason or "xpuprof was stopped while it finished the run")
+        raise
     writer.finish("partial" if reason else "complete", reason)
     return Run.open(folder)
 

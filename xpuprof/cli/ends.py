@@ -1,0 +1,110 @@
+"""How a command ends, whatever happens to it: by an exit code or a signal, never with a traceback
+for what a user or a machine can cause."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import NoReturn
+
+import click
+
+from xpuprof.errors import OutputError, XpuprofError
+from xpuprof.launch.ending import end_by, end_like, remembered
+
+_interrupted = False
+
+
+def prepare() -> None:
+    """Readies this process for a command: streams that are closed or cannot show every letter, and
+    an interrupt that may come at any time."""
+    for descriptor in range(3):  # else a file of ours would become the program's stream
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    codecs.register_error("xpuprof", _as_given)
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="xpuprof")
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _interrupt)
+
+
+def _as_given(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Bytes of names that are not text come out as they came in, other letters as `?`."""
+    assert isinstance(error, UnicodeEncodeError)
+    part = error.object[error.start : error.end]
+    shown = b"".join(
+        bytes([ord(letter) - 0xDC00]) if "\udc80" <= letter <= "\udcff" else b"?" for letter in part
+    )
+    return shown, error.end
+
+
+def _interrupt(number: int, frame: object) -> NoReturn:
+    global _interrupted
+    _interrupted = True
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Turns every error into a sentence and the end that belongs to it."""
+    try:
+        yield
+    except SystemExit:
+        raise
+    except BaseException as error:
+        if _interrupted or isinstance(error, KeyboardInterrupt | click.exceptions.Abort):
+            end_by(signal.SIGINT)
+        leave(_explain(error))
+
+
+def flush() -> None:
+    """Raises OSError when what was printed cannot be written."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def leave(status: int) -> NoReturn:
+    """Ends with this exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):  # else Python would try again, and end with 120
+            with suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    sys.exit(status)
+
+
+def _explain(error: BaseException) -> int:
+    """Says what went wrong; gives the exit code. Once the user's program has run, that is the
+    program's, unless it succeeded and we have to say that its run is not what was asked for."""
+    ending = remembered()
+    if isinstance(error, BrokenPipeError) and not ending:
+        end_by(signal.SIGPIPE)  # as in `xpuprof info RUN | head`
+    with suppress(OSError, ValueError):  # stderr may be what fails
+        if isinstance(error, click.ClickException):
+            error.show()
+        elif isinstance(error, XpuprofError | OSError):
+            click.echo(f"xpuprof: {_sentence(error)}", err=True)
+        else:
+            traceback.print_exception(error)
+    if ending and (isinstance(error, OSError | OutputError) or ending.exit_code != 0):
+        return end_like(ending)
+    return getattr(error, "exit_code", 2 if isinstance(error, OSError) else 1)
+
+
+def _sentence(error: XpuprofError | OSError) -> str:
+    if isinstance(error, XpuprofError):
+        return str(error)
+    why = error.strerror or str(error)
+    if error.filename is None:
+        return f"the output cannot be written: {why}"
+    return f"{os.fsdecode(error.filename)}: {why}"

@@ -1,0 +1,73 @@
+"""How the user's program ended, and how we end after it."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+from dataclasses import dataclass
+from typing import NoReturn
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How the program ended: `exit_code`, or -1 and the `signal` that killed it. Stamps are ticks
+    just before it was started and just after it was waited for. `stop` is the signal by which we
+    were asked to stop meanwhile, whatever the program made of it."""
+
+    pid: int
+    exit_code: int
+    signal: int | None
+    tsc_start: int
+    tsc_end: int
+    wall_s: float
+    stop: int | None = None
+
+    @property
+    def undisturbed(self) -> bool:
+        """The program came to its own end, and nobody asked us to stop meanwhile."""
+        return self.signal is None and self.stop is None
+
+
+_of_user: Ending | None = None
+
+
+def remember(ending: Ending) -> None:
+    """This was the user's execution: whatever fails from here on, we end as it did."""
+    global _of_user
+    _of_user = ending
+
+
+def remembered() -> Ending | None:
+    """The ending of the user's execution; None before it has ended."""
+    return _of_user
+
+
+def end_like(ending: Ending) -> int:
+    """Our own exit code after the program's; does not return when a signal killed it."""
+    return ending.exit_code if ending.signal is None else end_by(ending.signal)
+
+
+def exit_doubts(ending: Ending) -> list[str]:
+    """That the program reported a failure, as a sentence; none otherwise, or when it was killed."""
+    if ending.exit_code <= 0:
+        return []
+    return [f"the program ended with exit code {ending.exit_code}; is it the run you meant?"]
+
+
+def end_after(first: Ending, last: Ending) -> int:
+    """Our own exit code after several executions, the first of which was the user's: that one's,
+    unless we were asked to stop in a later one; then we end by the signal that asked."""
+    if last is first or last.stop is None:
+        return end_like(first)
+    return end_by(last.stop)
+
+
+def end_by(number: int) -> NoReturn:
+    """Ends this process by a signal, as a shell would see it."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the program left its core, if any
+    if number != signal.SIGKILL:
+        signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
+    os.kill(os.getpid(), number)
+    os._exit(128 + number)  # a signal whose default is to do nothing

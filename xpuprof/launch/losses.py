@@ -1,0 +1,107 @@
+"""What an execution could not record, told by those who know: the libraries in the program's
+processes leave a line each time they cannot write, and processes may outlive the program."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ENV_FAILURES = "XPUPROF_FAILURES"
+"""boundary.h: abstract name of the socket that takes failures which the folder cannot take."""
+FOLDER = "failures"
+LINE_MAX = 256
+GRACE_S = 1.0
+"""How long processes may take to end behind the program before they count as outliving it."""
+
+
+class Losses:
+    """Takes the lines `pid reason` of one execution: files in its folder `failures`, and datagrams
+    of processes that have no access to that folder (another user, another root, a full disk)."""
+
+    def __init__(self, folder: Path, receiver: socket.socket | None) -> None:
+        self._execution = folder
+        self._folder = folder / FOLDER
+        self._receiver = receiver
+        self.environment = {ENV_FAILURES: receiver.getsockname()[1:].decode()} if receiver else {}
+
+    def sentences(self) -> list[str]:
+        """What was lost, one sentence each. Call it when the program has ended."""
+        lines = [*self._written(), *self._received()]
+        told = [
+            f"process {pid} could not record: {reason}"
+            for pid, _, reason in (line.partition(" ") for line in dict.fromkeys(lines))
+        ]
+        alive = _wait_for_end(self._execution)
+        if alive:
+            more = f" and {len(alive) - 3} more" if len(alive) > 3 else ""
+            told.append(
+                f"{', '.join(alive[:3])}{more} outlived the program; what they did then is not "
+                "recorded"
+            )
+        return told
+
+    def _written(self) -> Iterator[str]:
+        # Any process may write here: nothing but short lines in plain files is taken.
+        for path in sorted(self._folder.iterdir()) if self._folder.is_dir() else []:
+            try:
+                descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            except OSError:
+                continue
+            with open(descriptor, "rb") as file:
+                yield from map(_printable, file.read(16 * LINE_MAX).splitlines()[:16])
+
+    def _received(self) -> Iterator[str]:
+        while self._receiver:
+            try:
+                yield _printable(self._receiver.recv(LINE_MAX))
+            except BlockingIOError:
+                return
+
+
+@contextmanager
+def losses(folder: Path) -> Iterator[Losses]:
+    """Opens folder and socket for an execution that is about to be started."""
+    failures = folder / FOLDER
+    failures.mkdir()
+    failures.chmod(0o1777)  # for processes that go on as another user
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+        receiver.setblocking(False)
+        receiver.bind(f"\0xpuprof-{os.getpid()}-{secrets.token_hex(8)}")
+        try:
+            yield Losses(folder, receiver)
+        finally:
+            if not any(failures.iterdir()):
+                failures.rmdir()
+
+
+def _printable(line: bytes) -> str:
+    text = line[:LINE_MAX].decode("ascii", "replace").strip()
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def _wait_for_end(folder: Path) -> list[str]:
+    """Processes of the execution that are still alive, after some patience: `process 12 (name)`."""
+    deadline = time.monotonic() + GRACE_S
+    while (alive := _alive(folder)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return alive
+
+
+def _alive(folder: Path) -> list[str]:
+    sign = b"XPUPROF_DIR=" + os.fsencode(folder.resolve())
+    found = []
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                environment = Path(entry.path, "environ").read_bytes()
+                if sign in environment.split(b"\0"):
+                    name = Path(entry.path, "comm").read_text(errors="replace").strip()
+                    found.append(f"process {entry.name} ({name})")
+            except OSError:  # gone, or another user's
+                continue
+    return found
