@@ -22,6 +22,7 @@ ENDINGS = """
 #include <string.h>
 #include <stdio.h>
 int main(int argc, char **argv) {
+  if (argc < 2) return 99;
   printf("to stdout\\n"); fprintf(stderr, "to stderr\\n"); fflush(stdout);
   if (!strcmp(argv[1], "segv")) { volatile int *p = 0; *p = 1; }
   if (!strcmp(argv[1], "abort")) abort();
