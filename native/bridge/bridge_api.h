@@ -1,8 +1,9 @@
 /* What the bridge offers to Python. cffi parses this file as it stands and the C sources include
  * it, so it holds declarations alone: no preprocessor line. Types come from <stdint.h>/<stddef.h>.
  *
- * Tables are arrays of rows that numpy maps with a structured dtype of the same layout; long lists
- * (pairs of a vector, runs of a grid) are one array a column. */
+ * Python takes layouts and names of structs and enums from here and from trace_format.h, through
+ * cffi (build_bridge.py, xpuprof/trace/layout.py). Tables are arrays of rows; long lists (pairs of
+ * a vector, runs of a grid) are one array a column. */
 
 /* A text in the stream's text array: `size` bytes of UTF-8 (not checked) from `at`. */
 typedef struct xp_text {
@@ -111,11 +112,12 @@ typedef struct xp_cut_row {
   uint64_t slice, tsc, instructions;
 } xp_cut_row;
 
-/* How many rows each table of a stream has, and how the stream ends. */
+/* How many rows each table of a stream has, and how the stream ends. The length of an array of
+ * xp_arrays has the array's name; the columns of a list, `<list>_<column>`, have `<list>_pairs`. */
 typedef struct xp_counts {
   uint64_t texts; /* bytes */
   uint64_t metas, programs, kernels, gpu_blocks, launches, completes, stamps, vectors, vector_pairs,
-      grids, grid_runs, launch_grids, copies, resources, lanes, device_ldvs, windows;
+      grids, run_pairs, launch_grids, copies, resources, lanes, device_ldvs, windows;
   uint64_t images, cpu_blocks, threads, bbvs, bbv_pairs, cuts, ldvs, ldv_pairs;
   uint64_t chunks, bytes, unknown_records;
   uint64_t version;

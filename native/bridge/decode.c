@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+_Static_assert(sizeof((xp_gpu_block_row){0}.mix) == XP_MIX_COUNT * sizeof(uint16_t),
+               "cffi needs the number of classes as a literal");
+
 /* A record's body while it is read. The first failure sticks; reads after it give 0. */
 typedef struct record {
   const uint8_t *p, *end;
@@ -262,18 +265,18 @@ static void grid_runs(xp_decoder *d, record *r, const xp_grid_row *grid) {
     uint64_t vector = known_id(r, d->rows.vectors);
     if (!r->fault && d->out->vectors[vector].kernel != grid->kernel)
       fault(r, XP_E_UNKNOWN, vector); /* a vector of another kernel */
-    d->out->run_vector[d->rows.grid_runs] = (uint32_t)vector;
-    d->out->run_length[d->rows.grid_runs++] = varint(r);
+    d->out->run_vector[d->rows.run_pairs] = (uint32_t)vector;
+    d->out->run_length[d->rows.run_pairs++] = varint(r);
   }
 }
 
 static void grid_vector(xp_decoder *d, record *r) {
-  xp_grid_row row = {.first_run = d->rows.grid_runs};
+  xp_grid_row row = {.first_run = d->rows.run_pairs};
   dense_id(r, d->rows.grids);
   row.kernel = known_id(r, d->rows.kernels);
   row.warps = varint(r);
   row.n_runs = list_length(r, 2);
-  if (skip_list(d, r, &d->rows.grid_runs, d->room.grid_runs, row.n_runs)) {
+  if (skip_list(d, r, &d->rows.run_pairs, d->room.run_pairs, row.n_runs)) {
     r->p = r->end;
   } else {
     grid_runs(d, r, &row);

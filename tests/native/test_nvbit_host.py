@@ -19,8 +19,9 @@ from xpuprof.methods import pka, sieve
 from xpuprof.methods.profile import from_process
 from xpuprof.trace.check import check_run
 from xpuprof.trace.clock import tsc
+from xpuprof.trace.layout import EVENTS
 from xpuprof.trace.run import create_run
-from xpuprof.trace.streams import EVENTS, Stream, read_stream
+from xpuprof.trace.streams import Stream, read_stream
 
 pytestmark = [pytest.mark.cuda, pytest.mark.slow]
 

@@ -12,7 +12,8 @@ from tests.support.cpu_programs import build, profile
 from tests.support.probes import needs_valgrind
 from xpuprof.engines.base import CpuOptions
 from xpuprof.engines.cpu.valgrind import Valgrind
-from xpuprof.trace.reader import LDV_BUCKETS, read_process
+from xpuprof.trace.layout import LDV_BUCKETS
+from xpuprof.trace.reader import read_process
 from xpuprof.trace.tables import StackDistances
 
 pytestmark = [needs_valgrind, pytest.mark.valgrind]

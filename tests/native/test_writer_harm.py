@@ -12,9 +12,10 @@ from tests.support.cpu_programs import build, command, every_engine
 from tests.support.run import run_text
 from xpuprof.engines.base import CpuEngine
 from xpuprof.errors import TraceError
+from xpuprof.trace.layout import CPU, EVENTS
 from xpuprof.trace.reader import process_folders
 from xpuprof.trace.run import create_run
-from xpuprof.trace.streams import CPU, EVENTS, Stream, StreamWriter, read_stream, varints
+from xpuprof.trace.streams import Stream, StreamWriter, read_stream, varints
 
 HARMLESS = ["close-range", "close-each", "dup-over", "chdir", "chroot", "setuid", "file-size"]
 HARMLESS += ["memory", "descriptors", "clear", "none"]

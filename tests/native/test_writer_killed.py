@@ -11,15 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xpuprof.trace.streams import (
-    CPU,
-    StreamWriter,
-    read_stream,
-    text,
-    u64,
-    varint,
-    varints,
-)
+from xpuprof.trace.layout import CPU
+from xpuprof.trace.streams import StreamWriter, read_stream, text, u64, varint, varints
 
 
 def write_for_ever(path: Path, told: int) -> None:

@@ -18,8 +18,9 @@ from tests.support.run import run_text
 from xpuprof.engines.base import CpuEngine, CpuOptions
 from xpuprof.engines.cpu.dynamorio import DynamoRio
 from xpuprof.engines.cpu.valgrind import Valgrind
+from xpuprof.trace.layout import CPU
 from xpuprof.trace.reader import process_folders
-from xpuprof.trace.streams import CPU, Stream, read_stream
+from xpuprof.trace.streams import Stream, read_stream
 
 every_engine = pytest.mark.parametrize(
     "engine",

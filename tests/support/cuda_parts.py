@@ -14,7 +14,8 @@ import pytest
 
 from tests.support.paths import BUILT, NATIVE_TESTS
 from tests.support.run import output, run_text
-from xpuprof.trace.streams import EVENTS, Stream, read_stream
+from xpuprof.trace.layout import EVENTS
+from xpuprof.trace.streams import Stream, read_stream
 
 SOURCES = NATIVE_TESTS / "fake_cuda"
 TIMER = BUILT / "libxpuprof_cuda.so"

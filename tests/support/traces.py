@@ -9,17 +9,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from xpuprof.trace.layout import CPU, EVENTS
 from xpuprof.trace.run import RunWriter, create_run
-from xpuprof.trace.streams import (
-    CPU,
-    EVENTS,
-    FILES,
-    StreamWriter,
-    text,
-    u64,
-    varint,
-    varints,
-)
+from xpuprof.trace.streams import FILES, StreamWriter, text, u64, varint, varints
 
 Record = tuple[int, bytes, int | None]
 SEAL: Record = (0, b"", None)

@@ -17,16 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from xpuprof.trace.streams import (
-    CPU,
-    EVENTS,
-    FILES,
-    StreamWriter,
-    text,
-    u64,
-    varint,
-    varints,
-)
+from xpuprof.trace.layout import CPU, EVENTS
+from xpuprof.trace.streams import FILES, StreamWriter, text, u64, varint, varints
 
 CPU_BLOCKS, GPU_BLOCKS = 1000, 100
 INSTRUCTIONS = 3
@@ -34,7 +26,7 @@ INSTRUCTIONS = 3
 READ = """
 import json, resource, sys, time
 from pathlib import Path
-from xpuprof.trace.reader import read_process
+from xpuprof.trace.reader import (read_process)
 def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 before, start = peak(), time.perf_counter()
 process = read_process(Path(sys.argv[1]), "profile", True)

@@ -25,9 +25,10 @@ from xpuprof._bridge import lib
 
 from xpuprof.errors import TraceError
 from xpuprof.trace.check import check_run
+from xpuprof.trace.layout import CPU, EVENTS
 from xpuprof.trace.reader import tables
 from xpuprof.trace.run import create_run
-from xpuprof.trace.streams import CPU, EVENTS, FILES, read_stream
+from xpuprof.trace.streams import FILES, read_stream
 
 HEADER = struct.Struct("<IHHIIQQQ")
 BATCH = 200

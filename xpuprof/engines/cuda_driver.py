@@ -166,7 +166,8 @@ def _fault(code: int, printed: bytes) -> str:
 
 def _not_recorded(folder: Path, cpu: CpuEngine | None) -> str:
     """What the engines' streams lack of the one launch; empty: nothing."""
-    from xpuprof.trace.streams import CPU, EVENTS, FILES, read_stream  # numpy, for a probe only
+    from xpuprof.trace.layout import CPU, EVENTS  # numpy, for a probe only
+    from xpuprof.trace.streams import FILES, read_stream
 
     for kind, wanted in ((EVENTS, True), (CPU, cpu is not None)):
         found = list(folder.glob(f"*/{FILES[kind]}"))

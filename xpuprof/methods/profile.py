@@ -20,6 +20,7 @@ from xpuprof.errors import InputError
 from xpuprof.methods.declaration import Need
 from xpuprof.selection.selection import Marker, Representative
 from xpuprof.trace.coordinates import NO_KERNELS, JobRow
+from xpuprof.trace.layout import MIX
 from xpuprof.trace.tables import Process
 
 F64 = npt.NDArray[np.float64]
@@ -246,14 +247,14 @@ def _check_values(profile: str, metric: str, values: F64, count: int) -> None:
 
 
 MIX_METRICS = {
-    "global_loads": 2,
-    "global_stores": 3,
-    "shared_loads": 4,
-    "shared_stores": 5,
-    "private_accesses": 6,
-    "atomics": 7,
+    "global_loads": "LOAD_GLOBAL",
+    "global_stores": "STORE_GLOBAL",
+    "shared_loads": "LOAD_LOCAL",
+    "shared_stores": "STORE_LOCAL",
+    "private_accesses": "PRIVATE",
+    "atomics": "ATOMIC",
 }
-"""Metrics of a recorded run from its instruction classes (XP_MIX_* of trace_format.h)."""
+"""Metrics of a recorded run, and the instruction class that each counts (layout.MIX)."""
 
 
 def from_process(process: Process, times: F64 | None = None, name: str = "run") -> SliceProfile:
@@ -343,8 +344,8 @@ def _mix(process: Process) -> dict[str, F64]:
         return {}
     launched = np.flatnonzero(process.gpu.launch_grid >= 0)
     result = {}
-    for metric, place in MIX_METRICS.items():
-        per_grid = np.asarray(counts @ process.gpu.mix[:, place].astype(np.float64)).ravel()
+    for metric, kind in MIX_METRICS.items():
+        per_grid = np.asarray(counts @ process.gpu.mix[:, MIX[kind]].astype(np.float64)).ravel()
         values = np.zeros(len(process.slices))
         values[launched] = per_grid[process.gpu.launch_grid[launched]]
         result[metric] = values

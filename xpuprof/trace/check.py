@@ -16,10 +16,11 @@ import numpy.typing as npt
 
 from xpuprof.errors import TraceError
 from xpuprof.trace.boundaries import boundaries, slice_ticks
+from xpuprof.trace.layout import CPU, EVENTS, LAUNCH_FLAGS
 from xpuprof.trace.reader import process_folders, read_execution, tables
 from xpuprof.trace.records import ExecutionRecord, process_meta
 from xpuprof.trace.run import Run
-from xpuprof.trace.streams import CPU, EVENTS, FILES, Stream, StreamError, read_stream
+from xpuprof.trace.streams import FILES, Stream, StreamError, read_stream
 from xpuprof.trace.tables import Process
 
 INVARIANTS = {
@@ -277,7 +278,7 @@ def _launches(part: Part) -> Iterator[Violation]:
     for i in _first(wrong)[:1]:
         yield part.violation("launch-numbers", f"launch {i} has number {rows['launch'][i]}", i)
     if part.events.ended:
-        counted = (len(rows), int((rows["flags"] & 1).sum()))
+        counted = (len(rows), int((rows["flags"] & LAUNCH_FLAGS["INSTRUMENTED"]).sum()))
         if counted != part.events.end:
             yield part.violation(
                 "launch-totals",
@@ -291,7 +292,7 @@ def _launch_counts(part: Part) -> Iterator[Violation]:
         return
     launches, pairs = part.events["launches"], part.events["launch_grids"]
     times = np.bincount(pairs["launch"].astype(np.int64), minlength=len(launches))
-    instrumented = (launches["flags"] & 1) != 0
+    instrumented = (launches["flags"] & LAUNCH_FLAGS["INSTRUMENTED"]) != 0
     wrong = (times > 1) | ((times == 1) & ~instrumented)
     if part.events.ended:
         wrong |= (times == 0) & instrumented
@@ -504,7 +505,8 @@ def _distances(part: Part) -> Iterator[Violation]:
     if part.events is None:
         return
     rows, launches = part.events["device_ldvs"], part.events["launches"]
-    bare = (launches["flags"][rows["launch"].astype(np.int64)] & 1) == 0
+    flags = launches["flags"][rows["launch"].astype(np.int64)]
+    bare = (flags & LAUNCH_FLAGS["INSTRUMENTED"]) == 0
     yield from _one_each(part, rows["launch"], rows["launch"], bare)
     whole = rows["recorded_groups"] == rows["groups"]
     wrong = np.where(

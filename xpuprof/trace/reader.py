@@ -13,8 +13,9 @@ import pandas as pd
 
 from xpuprof.errors import TraceError
 from xpuprof.trace.coordinates import EXIT_KERNEL
+from xpuprof.trace.layout import CPU, EVENTS, LAUNCH_FLAGS, LDV_BUCKETS, LDV_FLAGS, TABLES
 from xpuprof.trace.records import ExecutionRecord, ProcessMeta, process_meta
-from xpuprof.trace.streams import CPU, DTYPES, EVENTS, FILES, Stream, read_stream
+from xpuprof.trace.streams import FILES, Stream, read_stream
 from xpuprof.trace.tables import (
     Blocks,
     CpuVectors,
@@ -26,10 +27,6 @@ from xpuprof.trace.tables import (
 )
 from xpuprof.trace.window import clip, find_window
 
-LDV_BUCKETS = 64
-"""XP_LDV_BUCKETS of trace_format.h; the last one holds first touches."""
-_INSTRUMENTED, _LEFT_OUT, _OUTSIDE = 1, 2, 4  # enum xp_launch_flag
-_LDV_BEYOND, _LDV_FORGOT = 1, 2  # enum xp_ldv_flag
 _AXES = ("x", "y", "z")
 _SIZES = (("g", "global"), ("l", "local"), ("o", "offset"))
 
@@ -177,7 +174,7 @@ def _nth(codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def _launches(events: Stream | None, kernels: pd.DataFrame, name: str) -> pd.DataFrame:
-    rows = events["launches"] if events else np.empty(0, DTYPES["launch"])
+    rows = events["launches"] if events else np.empty(0, TABLES["launches"].dtype)
     numbers = rows["launch"].astype(np.int64)
     if not np.array_equal(numbers, np.arange(len(rows))):
         raise TraceError(
@@ -210,9 +207,9 @@ def _launches(events: Stream | None, kernels: pd.DataFrame, name: str) -> pd.Dat
             "dev_end": end,
             **_resources(events, len(rows)),
             "lane_instructions": _lanes(events, len(rows)),
-            "instrumented": (rows["flags"] & _INSTRUMENTED) != 0,
-            "left_out": (rows["flags"] & _LEFT_OUT) != 0,
-            "inside": (rows["flags"] & _OUTSIDE) == 0,
+            "instrumented": (rows["flags"] & LAUNCH_FLAGS["INSTRUMENTED"]) != 0,
+            "left_out": (rows["flags"] & LAUNCH_FLAGS["LEFT_OUT"]) != 0,
+            "inside": (rows["flags"] & LAUNCH_FLAGS["OUTSIDE"]) == 0,
             "reason": _objects(events.texts(rows["reason"]) if events else []),
         }
     )
@@ -393,8 +390,8 @@ def _device_distances(events: Stream, launches: int) -> DeviceDistances | None:
         recorded=np.ascontiguousarray(rows["recorded"]),
         groups=np.ascontiguousarray(rows["groups"]),
         recorded_groups=np.ascontiguousarray(rows["recorded_groups"]),
-        beyond=(rows["flags"] & _LDV_BEYOND) != 0,
-        forgot=(rows["flags"] & _LDV_FORGOT) != 0,
+        beyond=(rows["flags"] & LDV_FLAGS["BEYOND"]) != 0,
+        forgot=(rows["flags"] & LDV_FLAGS["FORGOT"]) != 0,
     )
 
 
@@ -452,7 +449,7 @@ def _threads(cpu: Stream | None) -> pd.DataFrame:
 
 
 def _copies(events: Stream | None) -> pd.DataFrame:
-    rows = events["copies"] if events else np.empty(0, DTYPES["copy"])
+    rows = events["copies"] if events else np.empty(0, TABLES["copies"].dtype)
     return pd.DataFrame(
         {name: rows[name] for name in ("direction", "bytes", "tsc_start", "tsc_end", "queue")}
     )

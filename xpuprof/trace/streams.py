@@ -1,7 +1,7 @@
 """One stream file (events.xpt, cpu.xpt) as numpy arrays, through the bridge; and its writer.
 
-Rows are structured arrays whose dtypes have the layout of the bridge's structs; the meaning of
-every column is in native/include/xpuprof/trace_format.h.
+Rows are structured arrays with the layout of the bridge's structs (layout.py); the meaning of every
+column is in native/include/xpuprof/trace_format.h.
 """
 
 from __future__ import annotations
@@ -19,158 +19,9 @@ import numpy.typing as npt
 
 from xpuprof._bridge import ffi, lib
 from xpuprof.errors import TraceError
+from xpuprof.trace.layout import CPU, EVENTS, TABLES, TAGS
 
-EVENTS, CPU = 1, 2
-"""enum xp_stream."""
 FILES = {EVENTS: "events.xpt", CPU: "cpu.xpt"}
-
-_TEXT = [("at", "<u8"), ("size", "<u8")]
-
-DTYPES: dict[str, np.dtype[Any]] = {
-    name: np.dtype(fields)  # type: ignore[call-overload]
-    for name, fields in {
-        "meta": [("key", _TEXT), ("value", _TEXT)],
-        "program": [("hash", "u1", 16), ("kind", "<u8"), ("origin", _TEXT)],
-        "kernel": [
-            ("first_block", "<u8"),
-            ("n_blocks", "<u4"),
-            ("program", "<u4"),
-            ("name", _TEXT),
-            ("reason", _TEXT),
-        ],
-        "gpu_block": [
-            ("identity", "<u8"),
-            ("instructions", "<u4"),
-            ("kernel", "<u4"),
-            ("mix", "<u2", 12),
-        ],
-        "launch": [
-            ("launch", "<u8"),
-            ("tsc_run", "<u8"),
-            ("global", "<u8", 3),
-            ("local", "<u8", 3),
-            ("offset", "<u8", 3),
-            ("kernel", "<u4"),
-            ("dimensions", "<u4"),
-            ("queue", "<u4"),
-            ("device", "<u4"),
-            ("thread", "<u4"),
-            ("flags", "<u4"),
-            ("reason", _TEXT),
-        ],
-        "complete": [
-            ("launch", "<u8"),
-            ("tsc_host", "<u8"),
-            ("dev_start", "<u8"),
-            ("dev_end", "<u8"),
-        ],
-        "stamp": [("which", "<u8"), ("tsc", "<u8")],
-        "vector": [("first_pair", "<u8"), ("n_pairs", "<u4"), ("kernel", "<u4")],
-        "grid": [
-            ("warps", "<u8"),
-            ("instructions", "<u8"),
-            ("first_run", "<u8"),
-            ("n_runs", "<u8"),
-            ("kernel", "<u8"),
-        ],
-        "launch_grid": [("launch", "<u8"), ("grid", "<u8")],
-        "copy": [
-            ("bytes", "<u8"),
-            ("tsc_start", "<u8"),
-            ("tsc_end", "<u8"),
-            ("queue", "<u4"),
-            ("direction", "<u4"),
-        ],
-        "resource": [
-            ("launch", "<u8"),
-            ("registers", "<u4"),
-            ("local_static", "<u4"),
-            ("local_dynamic", "<u4"),
-            ("private_bytes", "<u4"),
-        ],
-        "lanes": [("launch", "<u8"), ("instructions", "<u8")],
-        "device_ldv": [
-            ("launch", "<u8"),
-            ("accesses", "<u8"),
-            ("recorded", "<u8"),
-            ("groups", "<u8"),
-            ("recorded_groups", "<u8"),
-            ("first_pair", "<u8"),
-            ("n_pairs", "<u8"),
-            ("flags", "<u8"),
-        ],
-        "window": [("launch", "<u8"), ("open", "<u8"), ("tsc", "<u8"), ("marker", _TEXT)],
-        "image": [("build_id", _TEXT), ("path", _TEXT)],
-        "cpu_block": [
-            ("identity", "<u8"),
-            ("offset", "<u8"),
-            ("image", "<u4"),
-            ("instructions", "<u4"),
-        ],
-        "thread": [("system_id", "<u8")],
-        "bbv": [
-            ("slice", "<u8"),
-            ("instructions", "<u8"),
-            ("first_pair", "<u8"),
-            ("n_pairs", "<u8"),
-            ("thread", "<u8"),
-        ],
-        "ldv": [
-            ("slice", "<u8"),
-            ("first_pair", "<u8"),
-            ("n_pairs", "<u8"),
-            ("thread", "<u8"),
-        ],
-        "cut": [("slice", "<u8"), ("tsc", "<u8"), ("instructions", "<u8")],
-    }.items()
-}
-"""numpy dtype of each struct xp_<name>_row."""
-
-# xp_arrays field -> (field of xp_counts that has its length, dtype)
-_ARRAYS: dict[str, tuple[str, np.dtype[Any]]] = {
-    "texts": ("texts", np.dtype("u1")),
-    "metas": ("metas", DTYPES["meta"]),
-    "programs": ("programs", DTYPES["program"]),
-    "kernels": ("kernels", DTYPES["kernel"]),
-    "gpu_blocks": ("gpu_blocks", DTYPES["gpu_block"]),
-    "launches": ("launches", DTYPES["launch"]),
-    "completes": ("completes", DTYPES["complete"]),
-    "stamps": ("stamps", DTYPES["stamp"]),
-    "vectors": ("vectors", DTYPES["vector"]),
-    "vector_block": ("vector_pairs", np.dtype("<u4")),
-    "vector_count": ("vector_pairs", np.dtype("<u8")),
-    "grids": ("grids", DTYPES["grid"]),
-    "run_vector": ("grid_runs", np.dtype("<u4")),
-    "run_length": ("grid_runs", np.dtype("<u8")),
-    "launch_grids": ("launch_grids", DTYPES["launch_grid"]),
-    "copies": ("copies", DTYPES["copy"]),
-    "resources": ("resources", DTYPES["resource"]),
-    "lanes": ("lanes", DTYPES["lanes"]),
-    "device_ldvs": ("device_ldvs", DTYPES["device_ldv"]),
-    "windows": ("windows", DTYPES["window"]),
-    "images": ("images", DTYPES["image"]),
-    "cpu_blocks": ("cpu_blocks", DTYPES["cpu_block"]),
-    "threads": ("threads", DTYPES["thread"]),
-    "bbvs": ("bbvs", DTYPES["bbv"]),
-    "bbv_block": ("bbv_pairs", np.dtype("<u4")),
-    "bbv_count": ("bbv_pairs", np.dtype("<u8")),
-    "cuts": ("cuts", DTYPES["cut"]),
-    "ldvs": ("ldvs", DTYPES["ldv"]),
-    "ldv_bucket": ("ldv_pairs", np.dtype("<u4")),
-    "ldv_count": ("ldv_pairs", np.dtype("<u8")),
-}
-
-_POINTERS = {name: field.type for name, field in ffi.typeof("xp_arrays").fields}
-
-_EVENT_TAGS = (
-    "META PROGRAM KERNEL LAUNCH COMPLETE STAMP WARP_VECTOR GRID_VECTOR LAUNCH_GRID COPY RESOURCES"
-    " LANES WINDOW LDV"
-)
-_CPU_TAGS = "META IMAGE BLOCK THREAD BBV CUT LDV"
-_TAGS = {
-    stream: {15: "END", **dict(enumerate(names.split(), start=1))}
-    for stream, names in ((EVENTS, _EVENT_TAGS), (CPU, _CPU_TAGS))
-}
 
 
 class StreamError(TraceError):
@@ -258,12 +109,12 @@ def _allocate(counts: Any) -> tuple[dict[str, npt.NDArray[Any]], Any, list[Any]]
     """Arrays of exactly the rows counted, the struct that points at them, and its buffers."""
     rows: dict[str, npt.NDArray[Any]] = {}
     arrays, keep = ffi.new("xp_arrays *"), []
-    for name, (length, dtype) in _ARRAYS.items():
-        rows[name] = np.empty(int(getattr(counts, length)), dtype)
+    for name, table in TABLES.items():
+        rows[name] = np.empty(int(getattr(counts, table.length)), table.dtype)
         if rows[name].size:
             buffer = ffi.from_buffer(rows[name].view(np.uint8), require_writable=True)
             keep.append(buffer)
-            setattr(arrays, name, ffi.cast(_POINTERS[name], buffer))
+            setattr(arrays, name, ffi.cast(table.pointer, buffer))
     return rows, arrays, keep
 
 
@@ -305,7 +156,7 @@ def _explain(path: Path, stream: int, error: Any) -> StreamError:
         offset=offset,
         a=a,
         b=int(error.b),
-        tag=_TAGS[stream].get(a, "unknown"),
+        tag=next((name for name, tag in TAGS[stream].items() if tag == a), "unknown"),
         why=os.strerror(a) if code in (lib.XP_E_OPEN, lib.XP_E_READ) else "",
     )
     return StreamError(message, code, offset)

@@ -13,8 +13,8 @@
   TABLE(vector_block, vector_pairs) \
   TABLE(vector_count, vector_pairs) \
   TABLE(grids, grids)               \
-  TABLE(run_vector, grid_runs)      \
-  TABLE(run_length, grid_runs)      \
+  TABLE(run_vector, run_pairs)      \
+  TABLE(run_length, run_pairs)      \
   TABLE(launch_grids, launch_grids) \
   TABLE(copies, copies)             \
   TABLE(resources, resources)       \
