@@ -12,7 +12,6 @@ from tests.integration.test_opencl_layer import (
     ON_DEVICE,
     REASONS,
     expect,
-    expect_replays,
     same,
     sub_group_of,
     warps_model,
@@ -58,11 +57,6 @@ def test_profile(cases: Path, tmp_path: Path, case: str) -> None:
 def test_warps_against_the_model(cases: Path, tmp_path: Path, case: str) -> None:
     """GIVEN launches of all shapes, ways to a program THEN each warp is exact."""
     expect(layered([cases, case], tmp_path / "p"))
-
-
-def test_warps_of_replayed_launches(cases: Path, tmp_path: Path) -> None:
-    """GIVEN a command buffer that is replayed THEN each warp of each replay is exact."""
-    expect_replays(layered([cases, "command_buffer"], tmp_path / "p").process)
 
 
 def test_chosen_local_size_is_the_runtimes(cases: Path, tmp_path: Path) -> None:

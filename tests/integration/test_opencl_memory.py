@@ -13,7 +13,6 @@ import pytest
 
 from tests.integration.programs import access_patterns as patterns
 from tests.integration.test_opencl_layer import sub_group_of
-from tests.support.compile import opencl_program
 from tests.support.layered import Ran, layered, run
 from tests.support.paths import OPENCL_PROGRAMS as PROGRAMS
 from xpuprof.trace.tables import DeviceDistances
@@ -261,53 +260,6 @@ def test_not_recorded_unless_asked_for(tmp_path: Path) -> None:
     """THEN an ordinary profile has no distances."""
     command = [sys.executable, PROGRAMS / "access_patterns.py", tmp_path / "out.npz"]
     assert layered(command, tmp_path / "profile").process.device_distances is None
-
-
-@pytest.fixture(scope="module")
-def replays(tmp_path_factory: pytest.TempPathFactory) -> list[str | Path]:
-    """The program `access_replays` and the kernels that it runs."""
-    folder = tmp_path_factory.mktemp("replays")
-    program = opencl_program("access_replays", folder)
-    (folder / "kernels.cl").write_text(patterns.SOURCE)
-    return [program, folder / "kernels.cl"]
-
-
-@KEPT
-@pytest.mark.parametrize("held", [[], ["held"]], ids=["", "held"])
-def test_replays_of_a_command_buffer(
-    replays: list[str | Path], tmp_path: Path, kept: Mapping[str, str], held: list[str]
-) -> None:
-    """GIVEN launches of a command buffer THEN each replay's vector is the model's. Of replays that
-    our host cannot wait for, since the program may hold something back, it is, or the vector says
-    that nothing was recorded."""
-    extra = {"XPUPROF_MEMORY": str(1 << 26)} | kept
-    ran = layered([*replays, *held], tmp_path / "p", extra=extra)
-    if ran.done.stdout.startswith(b"no "):
-        pytest.skip("the device has no command buffers")
-    stencil, diverge = (("stencil", "AC", (2048,), (64,)), ("diverge", "AC", (640,), (80,)))
-    launches = [*[stencil, diverge] * 3, stencil, *[stencil, diverge] * (3 if held else 0)]
-    found, warps = found_in(ran, len(launches)), sub_groups(ran)
-    told = found.recorded == found.accesses
-    assert found.recorded[~told].tolist() == [0] * (~told).sum()
-    assert told[:7].all() and told[-2:].all()
-    assert told.all() or (held and b"at once" in ran.done.stdout)
-    stack = Stack()
-    for row, (kernel, buffers, size, local) in enumerate(launches):
-        groups = range(groups_of(size, local) if told[row] else 0)
-        expected = stack.histogram(touched(kernel, buffers, size, local, groups, warps[row]))
-        assert found.count[row].tolist() == expected.tolist(), (row, kernel)
-
-
-def test_command_buffer_of_many_launches(replays: list[str | Path], tmp_path: Path) -> None:
-    """GIVEN more launches in a command buffer than there is room for THEN all are counted; those
-    that found no room say that nothing was recorded."""
-    ran = layered([*replays, "many"], tmp_path / "p", extra={"XPUPROF_MEMORY": str(1 << 30)})
-    if ran.done.stdout.startswith(b"no "):
-        pytest.skip("the device has no command buffers")
-    found = found_in(ran, 41)
-    assert (found.recorded[:20] == found.accesses[:20]).all() and found.accesses.all()
-    assert found.recorded[39] == 0  # the last command
-    assert found.recorded[40] == found.accesses[40]  # the launch behind the replay
 
 
 IMAGES = [("plane", (32, 16), (8, 4)), ("scaled", (32, 16), (16, 2))]

@@ -111,19 +111,6 @@ def test_paths(
     assert counted == [warps.tolist() for warps in WARPS[case](once_of(process))]
 
 
-@pytest.mark.parametrize("counters", ["shared", "device", "kernel"])
-def test_replays_whose_counts_the_launch_tells(
-    paths: Path, runtime: str, tmp_path: Path, counters: str
-) -> None:
-    """GIVEN a command buffer with loops of an argument's length THEN each replay is exact."""
-    extra = {"XPUPROF_OPENCL_COUNTERS": counters}
-    process = ran_both_ways([paths, "replays"], tmp_path / "p", extra).process
-    assert process.gpu is not None
-    once = once_of(process, [5 + (i < 100) for i in range(640)])
-    counted = [warp_atomics(process.gpu, n).tolist() for n in process.launches["launch"]]
-    assert counted == [once.tolist()] * 3
-
-
 def test_sub_groups(paths: Path, runtime: str, tmp_path: Path) -> None:
     """GIVEN operations over sub-groups THEN they give what they give natively."""
     assert len(ran_both_ways([paths, "sub_groups"], tmp_path / "p", {}).process.launches) == 2

@@ -334,46 +334,6 @@ static void devices_at_once(void) {
   (void)from;
 }
 
-/* A command buffer of a launch whose counts follow from its arguments. */
-static void replays(void) {
-#define FUNCTION(name) \
-  name##_fn name = (name##_fn)clGetExtensionFunctionAddressForPlatform(platform, #name)
-  FUNCTION(clCreateCommandBufferKHR);
-  FUNCTION(clCommandNDRangeKernelKHR);
-  FUNCTION(clFinalizeCommandBufferKHR);
-  FUNCTION(clEnqueueCommandBufferKHR);
-  FUNCTION(clReleaseCommandBufferKHR);
-  cl_int error;
-  int n = 5;
-  size_t global = 640, local = 64;
-  if (!clCreateCommandBufferKHR) {
-    printf("no command buffers\n");
-    return;
-  }
-  cl_program own = build(
-      "kernel void rounds(global int *sink, int n) {\n"
-      "  int i = get_global_id(0);\n"
-      "  for (int k = 0; k < n; k++) atomic_inc(&sink[i & 7]);\n"
-      "  if (i < 100) atomic_inc(&sink[i & 7]);\n"
-      "}\n",
-      "");
-  cl_kernel kernel = kernel_of(own, "rounds");
-  must(clSetKernelArg(kernel, 0, sizeof sink, &sink), "argument 0");
-  must(clSetKernelArg(kernel, 1, sizeof n, &n), "argument 1");
-  cl_command_buffer_khr buffer = clCreateCommandBufferKHR(1, &queue, NULL, &error);
-  must(error, "command buffer");
-  must(clCommandNDRangeKernelKHR(buffer, NULL, NULL, kernel, 1, NULL, &global, &local, 0, NULL,
-                                 NULL, NULL),
-       "record");
-  must(clFinalizeCommandBufferKHR(buffer), "finalize");
-  for (int i = 0; i < 3; i++) {
-    must(clEnqueueCommandBufferKHR(0, NULL, buffer, 0, NULL, NULL), "enqueue");
-    must(clFinish(queue), "finish");
-  }
-  clReleaseCommandBufferKHR(buffer);
-  show_sink("replays");
-}
-
 /* What a program can ask about its objects, after launches: ours must not show. */
 static void questions(void) {
   cl_kernel kernel = trips_kernel();
@@ -415,7 +375,6 @@ static const struct one_case CASES[] = {{"il", il},
                                         {"sub_groups", sub_groups},
                                         {"variables", variables},
                                         {"devices", devices_at_once},
-                                        {"replays", replays},
                                         {"questions", questions}};
 
 int main(int argc, char **argv) {

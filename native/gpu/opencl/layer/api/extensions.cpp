@@ -130,7 +130,7 @@ const Entry entries[] = {
     {"clCreateCommandBufferKHR", wrap_in<create_command_buffer>},
     {"clRetainCommandBufferKHR", wrap_in<retain_command_buffer>},
     {"clReleaseCommandBufferKHR", wrap_in<release_command_buffer>},
-    {"clCommandNDRangeKernelKHR", wrap_in<record_kernel>},
+    {"clCommandNDRangeKernelKHR", wrap_in<command_kernel>},
     {"clEnqueueCommandBufferKHR", wrap_in<enqueue_command_buffer>},
     {"clEnqueueMemcpyINTEL", wrap_in<copy_usm>},
     {"clHostMemAllocINTEL", wrap_in<allocate_usm>},

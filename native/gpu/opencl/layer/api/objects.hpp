@@ -41,9 +41,8 @@ const Device &device_of(cl_device_id handle);
 // The handles name new (sub-)devices from now on.
 void forget_devices(const cl_device_id *handles, cl_uint n);
 
-// Areas of recorded commands live long: they would keep a pool of launches from starting anew.
-// Those that accesses are recorded in are big, and made ready by the host.
-enum class PoolUse { launches, recorded, accesses, recorded_accesses };
+// Areas that accesses are recorded in are big, and made ready by the host.
+enum class PoolUse { launches, accesses };
 
 struct Context {
   cl_context handle;

@@ -214,12 +214,6 @@ bool CounterArea::arrived(const std::vector<Part> &parts) {
   return ended_reading();
 }
 
-void CounterArea::forget() {
-  if (reading_) next.clReleaseEvent(std::exchange(reading_, nullptr));
-  here_ = coming_ = 0;
-  parts_coming_ = lost_ = false;
-}
-
 CounterPool::CounterPool(cl_context context, const Device &device, bool zeros)
     : context_(context), zeros_(zeros) {
   if (device.shares_memory) return;

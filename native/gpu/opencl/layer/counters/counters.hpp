@@ -39,8 +39,6 @@ class CounterArea {
   bool arrived(size_t words);
   // The same for parts that lie behind them, all at once.
   bool arrived(const std::vector<Part> &parts);
-  // The device is about to write the area anew.
-  void forget();
   cl_event under_way() const { return reading_; }  // the copy that is not known to have ended
   const uint64_t *data() const;                    // as far as it has arrived
   uint64_t *data();

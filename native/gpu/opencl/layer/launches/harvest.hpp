@@ -8,8 +8,6 @@
 
 namespace layer {
 
-struct RecordedLaunch;
-
 // A launch whose end we have not seen yet.
 struct Pending {
   uint64_t launch = 0;
@@ -19,7 +17,6 @@ struct Pending {
   std::shared_ptr<Queue> queue;
   Plan plan;
   Room room;
-  std::shared_ptr<RecordedLaunch> recorded;  // of a command buffer: its area is in use until then
 };
 
 // One lock over enqueueing and recording: the order of slices is the order of enqueueing.

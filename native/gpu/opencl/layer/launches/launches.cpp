@@ -48,7 +48,7 @@ cl_int launch(cl_command_queue queue_handle, cl_kernel kernel_handle, const Rang
   Pending record;
   record.queue = queue;
   record.plan = reason ? bare_plan(kernel.get(), reason)
-                       : make_plan(*queue, kernel.get(), range, PoolUse::launches, &record.room);
+                       : make_plan(*queue, kernel.get(), range, &record.room);
   Plan &plan = record.plan;
   uint64_t tsc = xpu_tsc();
   bool shadow = plan.kernel != kernel_handle;

@@ -32,7 +32,7 @@ static std::shared_ptr<CounterPool> pool_of(const Queue &queue, PoolUse use) {
   auto &slot = queue.context->pools[{queue.device->handle, use}];
   if (!slot)
     slot = std::make_shared<CounterPool>(queue.context->handle, *queue.device,
-                                         use == PoolUse::launches || use == PoolUse::recorded);
+                                         use == PoolUse::launches);
   return slot;
 }
 
@@ -53,7 +53,9 @@ static CounterArea find_area(const Queue &queue, size_t words, PoolUse use) {
   return area ? std::move(area) : pool->allocate(words, hard_limit);
 }
 
-std::shared_ptr<CounterArea> find_room(const Queue &queue, size_t words, PoolUse use) {
+// Waits a little for room; never for ever, since what we wait for may wait for the application.
+// NULL: there is none.
+static std::shared_ptr<CounterArea> find_room(const Queue &queue, size_t words, PoolUse use) {
   CounterArea area = find_area(queue, words, use);
   return area ? std::make_shared<CounterArea>(std::move(area)) : nullptr;
 }
@@ -79,12 +81,12 @@ uint64_t words_left(const Plan &plan, const Kernel &kernel, const Device &device
 
 // Where the counters of all work-items do not fit into local memory, the kernel is made anew with
 // fewer at a time, down to none. By powers of two, so that this happens a few times at most.
-void fit_local_memory(Plan *plan, const Queue &queue, Kernel *kernel, PoolUse use) {
+void fit_local_memory(Plan *plan, const Queue &queue, Kernel *kernel) {
   uint64_t left = words_left(*plan, *kernel, *queue.device);
   if (plan->variant->info->scratch_probes <= left) return;
   uint32_t words = most_local_words;
   while (words > left) words /= 2;
-  plan->variant = thrifty_variant_of(kernel, *queue.device, words, use == PoolUse::recorded);
+  plan->variant = thrifty_variant_of(kernel, *queue.device, words);
 }
 
 cl_int set_our_arguments(Variant *variant, const CounterArea &area, uint64_t items) {
@@ -106,16 +108,11 @@ cl_int set_our_arguments(Variant *variant, const CounterArea &area, uint64_t ite
 
 // Room for the launch's counters and its accesses; where there is none for these, the launch is
 // counted all the same and its vector says that nothing was recorded.
-Room find_room_to_record(const Plan &plan, const Queue &queue, Kernel *kernel, PoolUse use) {
-  bool kept = use == PoolUse::recorded;
-  const std::pair<RoomShare, PoolUse> ways[] = {
-      {kept ? RoomShare::recorded : RoomShare::all,
-       kept ? PoolUse::recorded_accesses : PoolUse::accesses},
-      {RoomShare::none, use}};
-  for (const auto &[share, pool] : ways) {
+Room find_room_to_record(const Plan &plan, const Queue &queue, Kernel *kernel) {
+  for (PoolUse pool : {PoolUse::accesses, PoolUse::launches}) {
     Room room;
     room.recording = plan_recording(kernel, *plan.variant, plan.geometry, plan.local_known,
-                                    *queue.device, plan.words, share);
+                                    *queue.device, plan.words, pool == PoolUse::accesses);
     room.area = find_room(queue, room.recording->words, pool);
     if (room.area && prepare_recording(room.recording.get(), room.area)) return room;
   }
@@ -123,11 +120,10 @@ Room find_room_to_record(const Plan &plan, const Queue &queue, Kernel *kernel, P
 }
 
 // Decides whether the shadow runs, and prepares it. A reason means that it does not.
-std::string prepare_shadow(Plan *plan, Room *room, const Queue &queue, Kernel *kernel,
-                           PoolUse use) {
+std::string prepare_shadow(Plan *plan, Room *room, const Queue &queue, Kernel *kernel) {
   std::string missing = ensure_shadow(kernel, *queue.device, plan->variant.get());
   if (missing.empty()) {
-    fit_local_memory(plan, queue, kernel, use);
+    fit_local_memory(plan, queue, kernel);
     missing = ensure_shadow(kernel, *queue.device, plan->variant.get());
   }
   if (!missing.empty()) return missing;
@@ -141,9 +137,9 @@ std::string prepare_shadow(Plan *plan, Room *room, const Queue &queue, Kernel *k
   if (warps > hard_limit / 8 / (info.n_probes + 1)) return "the counters need too much memory";
   plan->words = CLINST_HEADER_WORDS + warps * info.n_probes;
   if (info.has_accesses())
-    *room = find_room_to_record(*plan, queue, kernel, use);
+    *room = find_room_to_record(*plan, queue, kernel);
   else
-    room->area = find_room(queue, plan->words, use);
+    room->area = find_room(queue, plan->words, PoolUse::launches);
   if (!room->area) return "the counters need too much memory";
   cl_int error = set_our_arguments(&variant, *room->area, items_a_group(*plan, *queue.device));
   if (error != CL_SUCCESS)
@@ -186,13 +182,11 @@ std::shared_ptr<const WarpClasses> counts_told(Kernel *kernel, const Range &rang
   return plan.variant->host->find(facts);
 }
 
-}  // namespace
-
-Plan plain_plan(const Queue &queue, Kernel *kernel, const Range &range, PoolUse use) {
+// Which kernel the launch is of and how its work-items fall into groups; runs nothing of ours.
+Plan plain_plan(const Queue &queue, Kernel *kernel, const Range &range) {
   Plan plan;
   plan.kernel = kernel->handle;
-  plan.variant = use == PoolUse::recorded ? own_variant_of(kernel, *queue.device)
-                                          : variant_of(kernel, *queue.device);
+  plan.variant = variant_of(kernel, *queue.device);
   plan.reason = plan.variant->reason;
   if (!plan.variant->info) return plan;
   plan.local_known = find_local(queue, *kernel, range, plan.local);
@@ -211,6 +205,8 @@ Plan plain_plan(const Queue &queue, Kernel *kernel, const Range &range, PoolUse 
   return plan;
 }
 
+}  // namespace
+
 Plan bare_plan(Kernel *kernel, const char *reason) {
   Plan plan;
   plan.kernel = kernel->handle;
@@ -219,10 +215,10 @@ Plan bare_plan(Kernel *kernel, const char *reason) {
   return plan;
 }
 
-Plan make_plan(const Queue &queue, Kernel *kernel, const Range &range, PoolUse use, Room *room) {
-  Plan plan = plain_plan(queue, kernel, range, use);
+Plan make_plan(const Queue &queue, Kernel *kernel, const Range &range, Room *room) {
+  Plan plan = plain_plan(queue, kernel, range);
   if (!plan.variant->info || plan.derived) return plan;
-  plan.reason = prepare_shadow(&plan, room, queue, kernel, use);
+  plan.reason = prepare_shadow(&plan, room, queue, kernel);
   if (!plan.reason.empty()) *room = Room();
   return plan;
 }

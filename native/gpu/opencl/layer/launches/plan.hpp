@@ -22,7 +22,6 @@ struct Range {
 // A launch of nothing: the driver's answer is the application's.
 bool is_empty(const Range &range);
 
-// What is the same for every replay of a launch.
 struct Plan {
   std::shared_ptr<Variant> variant;
   cl_kernel kernel = nullptr;
@@ -45,16 +44,10 @@ struct Room {
   std::shared_ptr<Recording> recording;  // of its accesses
 };
 
-// Waits a little for room; never for ever, since what we wait for may wait for the application.
-// NULL: there is none.
-std::shared_ptr<CounterArea> find_room(const Queue &queue, size_t words, PoolUse use);
-
-// Which kernel the launch is of and how its work-items fall into groups; runs nothing of ours.
-Plan plain_plan(const Queue &queue, Kernel *kernel, const Range &range, PoolUse use);
 // For a launch that is not to be instrumented.
 Plan bare_plan(Kernel *kernel, const char *reason);
 // With what the launch needs to count for itself, where its sizes and arguments do not tell.
-Plan make_plan(const Queue &queue, Kernel *kernel, const Range &range, PoolUse use, Room *room);
+Plan make_plan(const Queue &queue, Kernel *kernel, const Range &range, Room *room);
 
 }  // namespace layer
 #endif

@@ -199,20 +199,18 @@ void take_in(xp_stack *stack, uint64_t launch, const RecordedAccesses &accesses)
   xpu_ldv ldv{};
   ldv.accesses = accesses.accesses;
   ldv.groups = accesses.geometry.n_groups();
-  if (!recording->spoiled) {
-    const uint64_t *records = recording->area->data() + recording->at;
-    ldv.accesses += copied(records);
-    AccessOrder order(records, recording->layout, accesses.geometry);
-    Lines lines(*recording, records);
-    std::vector<uint64_t> touched;
-    order.each_step([&](const std::vector<AccessEntry> &step) {
-      touched.clear();
-      for (const AccessEntry &access : step) lines.add(access, &touched);
-      for (uint64_t line : touched) count[xp_stack_touch(stack, line)]++;
-    });
-    ldv.recorded = order.recorded();
-    ldv.recorded_groups = order.recorded_groups();
-  }
+  const uint64_t *records = recording->area->data() + recording->at;
+  ldv.accesses += copied(records);
+  AccessOrder order(records, recording->layout, accesses.geometry);
+  Lines lines(*recording, records);
+  std::vector<uint64_t> touched;
+  order.each_step([&](const std::vector<AccessEntry> &step) {
+    touched.clear();
+    for (const AccessEntry &access : step) lines.add(access, &touched);
+    for (uint64_t line : touched) count[xp_stack_touch(stack, line)]++;
+  });
+  ldv.recorded = order.recorded();
+  ldv.recorded_groups = order.recorded_groups();
   if (stack->failed) return;  // memory ran out: better no vector than a wrong one
   ldv.flags = (accesses.beyond ? XP_LDV_BEYOND : 0) | (stack->forgot ? XP_LDV_FORGOT : 0);
   ldv.count = count;
@@ -255,18 +253,13 @@ void allocated(const void *memory, size_t size) {
   known_allocations = changed;
 }
 
-static std::shared_ptr<const Allocations> allocations_now() {
-  std::lock_guard<std::mutex> guard(identity_lock);
-  return known_allocations;
-}
-
 std::shared_ptr<Recording> plan_recording(Kernel *kernel, const Variant &variant,
                                           const Geometry &geometry, bool local_known,
-                                          const Device &device, uint64_t at, RoomShare share) {
+                                          const Device &device, uint64_t at, bool with_room) {
   auto recording = std::make_shared<Recording>();
   const std::vector<uint32_t> &pointers = variant.info->pointers;
   uint64_t most_items = variant.max_work_group ? variant.max_work_group : device.max_work_group;
-  uint64_t room = share == RoomShare::none ? 0 : room_on(device) / static_cast<uint64_t>(share);
+  uint64_t room = with_room ? room_on(device) : 0;
   recording->at = at;
   recording->layout = AccessLayout::of(geometry, local_known, most_items, pointers.size(),
                                        room > at ? room - at : 0);
@@ -276,13 +269,9 @@ std::shared_ptr<Recording> plan_recording(Kernel *kernel, const Variant &variant
   for (uint32_t index : pointers)
     recording->memory.push_back(
         index < kernel->arguments.size() ? memory_of(kernel->arguments[index]) : MemoryArgument{});
-  recording->allocations = allocations_now();
+  std::lock_guard<std::mutex> identities(identity_lock);
+  recording->allocations = known_allocations;
   return recording;
-}
-
-static bool lay_out(const Recording &recording) {
-  recording.layout.prepare(recording.area->data() + recording.at);
-  return recording.area->send({recording.at, recording.layout.chunks_at});
 }
 
 bool prepare_recording(Recording *recording, std::shared_ptr<CounterArea> area) {
@@ -292,19 +281,11 @@ bool prepare_recording(Recording *recording, std::shared_ptr<CounterArea> area) 
   if (!area->send({0, words})) return false;
   area->skip(CLINST_PREFACE_WORDS);
   recording->area = std::move(area);
-  return lay_out(*recording);
-}
-
-std::shared_ptr<Recording> record_again(const Recording &before, bool free) {
-  auto recording = std::make_shared<Recording>(before);
-  recording->allocations = allocations_now();
-  if (free) recording->area->forget();
-  recording->spoiled = !free || !lay_out(*recording);
-  return recording;
+  recording->layout.prepare(recording->area->data() + recording->at);
+  return recording->area->send({recording->at, recording->layout.chunks_at});
 }
 
 bool records_arrived(Recording *recording) {
-  if (recording->spoiled) return true;
   CounterArea &area = *recording->area;
   const AccessLayout &layout = recording->layout;
   if (!area.arrived(recording->at + layout.chunks_at)) return false;

@@ -35,7 +35,6 @@ struct Recording {
   uint64_t at = 0;     // where the records lie behind the launch's header
   uint64_t words = 0;  // to be allocated in all: preface, header, counters, records
   std::shared_ptr<CounterArea> area;
-  bool spoiled = false;  // another launch wrote there before this one's were read
 };
 
 // A finished launch: what it recorded, and how many accesses its work-items made.
@@ -46,21 +45,15 @@ struct RecordedAccesses {
   bool beyond = false;  // some could not be recorded
 };
 
-// The part of the room for one launch that a launch gets: a command buffer's keeps it.
-enum class RoomShare : uint64_t { none = 0, all = 1, recorded = 8 };
-
-// `at`: words of the launch's header and counters, which the records stand behind.
+// `at`: words of the launch's header and counters, which the records stand behind. Without room
+// nothing is recorded, and the launch's vector says so.
 std::shared_ptr<Recording> plan_recording(Kernel *kernel, const Variant &variant,
                                           const Geometry &geometry, bool local_known,
-                                          const Device &device, uint64_t at, RoomShare share);
+                                          const Device &device, uint64_t at, bool with_room);
 
 // Makes the launch's area, of Recording::words, ready; it then begins with the header. False: the
 // device refused.
 bool prepare_recording(Recording *recording, std::shared_ptr<CounterArea> area);
-
-// For another launch with the same area. `free`: what that holds is of no use any more; else the
-// launch records nothing.
-std::shared_ptr<Recording> record_again(const Recording &before, bool free);
 
 // Of a finished launch whose counters are on the host: whether the records are. Asked until it is.
 bool records_arrived(Recording *recording);

@@ -147,7 +147,7 @@ static std::shared_ptr<Variant> new_variant(Kernel *kernel, const Device &device
   if (mode == Mode::profile)
     describe_shadow(kernel, device, variant.get());
   else
-    variant->reason = "timed, not instrumented";
+    variant->reason = timed_only;
   // Where the launch does not tell the counts, the shadow will run.
   const InstrumentedKernel *info = variant->info;
   if (info && !variant->host && (info->n_probes || info->has_accesses()))
@@ -169,15 +169,9 @@ std::shared_ptr<Variant> variant_of(Kernel *kernel, const Device &device) {
   return variant;
 }
 
-std::shared_ptr<Variant> own_variant_of(Kernel *kernel, const Device &device) {
-  std::lock_guard<std::mutex> guard(kernel->lock);
-  return new_variant(kernel, device);
-}
-
 std::shared_ptr<Variant> thrifty_variant_of(Kernel *kernel, const Device &device,
-                                            uint32_t local_words, bool own) {
+                                            uint32_t local_words) {
   std::lock_guard<std::mutex> guard(kernel->lock);
-  if (own) return new_variant(kernel, device, local_words);
   std::shared_ptr<Variant> &variant = kernel->variants[device.handle];
   if (!variant || variant->local_words > local_words)
     variant = new_variant(kernel, device, local_words);

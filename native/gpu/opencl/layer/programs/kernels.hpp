@@ -51,19 +51,18 @@ struct Kernel {
   std::map<std::string, std::shared_ptr<Variant>> bare;  // by reason
 };
 
+// The reason of every launch of a timed run.
+constexpr const char *timed_only = "timed, not instrumented";
+
 // Knows kernels of unseen origin too.
 std::shared_ptr<Kernel> kernel_of(cl_kernel handle);
 
 // The kernel on the device; makes and registers it when it is first launched there.
 std::shared_ptr<Variant> variant_of(Kernel *kernel, const Device &device);
-// For a command of a command buffer: keeps the arguments that are set now. (PoCL 3.1 does not copy
-// what a recorded command is given.)
-std::shared_ptr<Variant> own_variant_of(Kernel *kernel, const Device &device);
-
-// Either of them for work-groups that leave so little local memory to each work-item; stays the
-// kernel's one on the device. The counts and the identity are the same.
+// The same for work-groups that leave so little local memory to each work-item; stays the kernel's
+// one on the device. The counts and the identity are the same.
 std::shared_ptr<Variant> thrifty_variant_of(Kernel *kernel, const Device &device,
-                                            uint32_t local_words, bool own);
+                                            uint32_t local_words);
 
 // The kernel as the application has it, for a launch that is not to be instrumented.
 std::shared_ptr<Variant> bare_variant_of(Kernel *kernel, const char *reason);
