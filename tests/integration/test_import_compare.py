@@ -16,7 +16,7 @@ from tests.support.run import xpuprof
 from xpuprof.cli import cli
 from xpuprof.clustering.executors import DaskFarm
 from xpuprof.errors import UsageError, XpuprofError
-from xpuprof.formats.importers.importing import import_one
+from xpuprof.workflow.imports import import_one
 
 DATA = ROOT.parent / "shared" / "data"
 NSYS = sorted((DATA / "nsys").glob("*.sqlite"))

@@ -13,13 +13,14 @@ import pytest
 
 from xpuprof.errors import InputError, TraceError, UsageError
 from xpuprof.formats.importers import kineto, ncu, nsys, nvprof, tabular, xpupoint
-from xpuprof.formats.importers.detect import detect
+from xpuprof.formats.registry import recognised
+from xpuprof.inputs import Source
 from xpuprof.trace.imported import ImportedSlices, ImportWriter
 
 
 def imported(load, source: Path, folder: Path) -> ImportedSlices:  # type: ignore[no-untyped-def]
     with ImportWriter(folder) as writer:
-        load(source, writer)
+        load(Source(source), writer)
     return ImportedSlices(folder)
 
 
@@ -106,7 +107,7 @@ def test_nsys_innermost_range(tmp_path: Path) -> None:
 def test_nsys_bad_sources(tmp_path: Path) -> None:
     text = tmp_path / "a.sqlite"
     text.write_text("SQLite format 3\0 but not really" * 40)
-    with pytest.raises(InputError, match="not a readable Nsight Systems export"):
+    with pytest.raises(InputError, match="not a readable SQLite export"):
         imported(nsys.load, text, tmp_path / "r1")
     other = tmp_path / "b.sqlite"
     sqlite3.connect(other).execute("CREATE TABLE t (x)").connection.close()
@@ -118,7 +119,7 @@ def test_nsys_bad_sources(tmp_path: Path) -> None:
     body = bytearray(damaged.read_bytes())
     body[4096:] = b"\xff" * (len(body) - 4096)
     damaged.write_bytes(body)
-    with pytest.raises(InputError, match="not a readable Nsight Systems export"):
+    with pytest.raises(InputError, match="not a readable SQLite export"):
         imported(nsys.load, damaged, tmp_path / "r4")
 
 
@@ -148,7 +149,7 @@ def test_kineto(tmp_path: Path, packed: bool, bare: bool) -> None:
     text = json.dumps(document, indent=2).encode()
     source = tmp_path / ("t.json.gz" if packed else "t.json")
     source.write_bytes(gzip.compress(text) if packed else text)
-    assert detect(source) == "kineto"
+    assert recognised(Source(source)).name == "kineto"
     run = imported(kineto.load, source, tmp_path / "run")
     table = run.table()
     assert table["kernel"].tolist() == ["early", "gemm", "SYS_exit"]
@@ -177,7 +178,10 @@ def test_kineto_windows_do_not_matter(tmp_path: Path, monkeypatch) -> None:  # t
         ('{"traceEvents": [{"ph": "X"} {]}', "damaged"),
         ('{"other": []}', "no list `traceEvents`"),
         ('{"traceEvents": []}', "no device kernel"),
-        ('{"traceEvents": [{"ph": "X", "name": "k", "ts": "soon", "dur": 1}]}', "no number 'ts'"),
+        (
+            '{"traceEvents": [{"ph": "X", "name": "k", "ts": "soon", "dur": 1}]}',
+            "event 1 .* has no valid 'ts'",
+        ),
     ],
 )
 def test_kineto_bad_sources(tmp_path: Path, text: str, sentence: str) -> None:
@@ -215,7 +219,7 @@ DETAILS = """"ID","Process ID","Kernel Name","Context","Stream","Block Size","Gr
 def test_ncu_raw(tmp_path: Path) -> None:
     source = tmp_path / "n.csv"
     source.write_text(RAW)
-    assert detect(source) == "ncu"
+    assert recognised(Source(source)).name == "ncu"
     run = imported(ncu.load, source, tmp_path / "run")
     table = run.table()
     assert table["kernel"].tolist() == ["add(int *)", "mul"]
@@ -229,7 +233,7 @@ def test_ncu_raw(tmp_path: Path) -> None:
 def test_ncu_details_with_units_that_differ(tmp_path: Path) -> None:
     source = tmp_path / "n.csv"
     source.write_text(DETAILS)
-    assert detect(source) == "ncu"
+    assert recognised(Source(source)).name == "ncu"
     run = imported(ncu.load, source, tmp_path / "run")
     np.testing.assert_allclose(run.column("gpu_time"), [5.5e-6, 1.5e-3])
     assert run.column("L1/TEX Hit Rate").tolist() == [40, 50]
@@ -238,7 +242,7 @@ def test_ncu_details_with_units_that_differ(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (RAW.replace('"usecond"', '"cycle"'), "no unit of time"),
+        (RAW.replace('"usecond"', '"cycle"'), "not a unit of time"),
         (RAW.replace("gpu__time_duration.sum", "other"), "neither gpu__time_duration"),
         (RAW[:-20], "cut short"),
         (DETAILS.rsplit("\n", 2)[0], "lacks 'L1/TEX Hit Rate'"),
@@ -268,7 +272,7 @@ ms,us,,,,,,,,,,
 def test_nvprof(tmp_path: Path) -> None:
     source = tmp_path / "n.csv"
     source.write_text(NVPROF)
-    assert detect(source) == "nvprof"
+    assert recognised(Source(source)).name == "nvprof"
     run = imported(nvprof.load, source, tmp_path / "run")
     assert run.table()["gx"].tolist() == [128, 256]
     np.testing.assert_allclose(run.column("gpu_time"), [10e-6, 20.5e-6])
@@ -279,7 +283,7 @@ def test_nvprof(tmp_path: Path) -> None:
     ("text", "sentence"),
     [
         (NVPROF.replace("20.5", "20.5ms"), "mixed units"),
-        (NVPROF.replace("ms,us", "ms,fortnight"), "no unit of time"),
+        (NVPROF.replace("ms,us", "ms,fortnight"), "not a unit of time"),
         (NVPROF.replace('"Duration"', '"Length"'), "no column Name and Duration"),
         ("\n".join(NVPROF.splitlines()[:5]), "no kernel launch"),
     ],
@@ -297,7 +301,7 @@ def test_nvprof_bad_sources(tmp_path: Path, text: str, sentence: str) -> None:
 def test_table_with_a_map(tmp_path: Path) -> None:
     source = tmp_path / "t.csv"
     source.write_text("op;took;misses;note\na;5;10;x\nb;7;20;y\na;9;30;z\n")
-    assert detect(source) == "csv"
+    assert recognised(Source(source)).name == "csv"
     columns = tabular.parse_map(("kernel=op", "time=took:ms"))
     run = imported(lambda s, w: tabular.load(s, w, columns), source, tmp_path / "run")
     assert run.table()["call"].tolist() == [1, 1, 2]
@@ -317,7 +321,7 @@ def test_table_without_a_map_takes_common_names_and_their_unit(tmp_path: Path) -
     [
         ("a,b\n1,2\n", "--map kernel="),
         ("kernel,time\nk,1\nk,2ms\n", "not a number; give all durations in one unit"),
-        ("kernel,time\nk,1,7\n", "line 2: 3 fields"),
+        ("kernel,time\nk,1,7\n", "3 fields in line 2"),
         ("kernel,time\n", "no row below"),
     ],
 )
@@ -372,7 +376,7 @@ def reference(folder: Path) -> Path:
 
 def test_xpupoint(tmp_path: Path) -> None:
     source = reference(tmp_path / "ref")
-    assert detect(source) == "xpupoint"
+    assert recognised(Source(source)).name == "xpupoint"
     run = imported(xpupoint.load, source, tmp_path / "run")
     assert run.table()["kernel"].tolist() == ["void k<int, 2>(x)", "b", "SYS_exit"]
     assert run.column("cpu_instructions").tolist() == [300, 0, 8]
@@ -441,15 +445,15 @@ def test_detect_says_how_to_export_a_report(tmp_path: Path) -> None:
         source = tmp_path / name
         source.write_bytes(b"\x01\x02binary")
         with pytest.raises(InputError, match=command):
-            detect(source)
+            recognised(Source(source))
     with pytest.raises(InputError, match="does not exist"):
-        detect(tmp_path / "none")
+        recognised(Source(tmp_path / "none"))
     (tmp_path / "empty").write_bytes(b"")
     with pytest.raises(InputError, match="is empty"):
-        detect(tmp_path / "empty")
+        recognised(Source(tmp_path / "empty"))
     (tmp_path / "text").write_text("hello world\n")
     with pytest.raises(InputError, match="none of the formats"):
-        detect(tmp_path / "text")
+        recognised(Source(tmp_path / "text"))
 
 
 def test_parquet(tmp_path: Path) -> None:
@@ -459,7 +463,7 @@ def test_parquet(tmp_path: Path) -> None:
     source = tmp_path / "t.parquet"
     frame = pd.DataFrame({"kernel": ["a", "b"], "duration_us": [5.0, 6.5], "misses": [1, 2]})
     frame.to_parquet(source)
-    assert detect(source) == "csv"
+    assert recognised(Source(source)).name == "csv"
     run = imported(tabular.load, source, tmp_path / "run")
     np.testing.assert_allclose(run.column("gpu_time"), [5e-6, 6.5e-6])
     assert run.metrics == ["gpu_time", "misses"]

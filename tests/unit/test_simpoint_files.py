@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from xpuprof.errors import InputError, UsageError
-from xpuprof.formats.exporters.simpoint import read_frequency_file, write_simpoints
+from xpuprof.formats.exporters.simpoint import write_simpoints
+from xpuprof.formats.frequency import read_frequency_file
 from xpuprof.methods import simpoint
 
 
@@ -74,10 +75,10 @@ def test_bad_files_are_named_with_the_line(tmp_path, text, named):
 
 def test_missing_and_truncated(tmp_path):
     """Unreadable files are an InputError, too."""
-    with pytest.raises(InputError, match="cannot read"):
+    with pytest.raises(InputError, match="cannot be read"):
         read_frequency_file(tmp_path / "none.bb")
     (tmp_path / "cut.bb.gz").write_bytes(gzip.compress(b"T:1:10\n" * 1000)[:-20])
-    with pytest.raises(InputError, match="cannot read"):
+    with pytest.raises(InputError, match="cannot be read"):
         read_frequency_file(tmp_path / "cut.bb.gz")
 
 

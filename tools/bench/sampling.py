@@ -26,7 +26,8 @@ from scipy import sparse
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.intervals import estimate
 from xpuprof.estimation.stratified import draw, from_labels
-from xpuprof.formats.importers import kineto, nsys, nvprof
+from xpuprof.formats.registry import recognised
+from xpuprof.inputs import Source
 from xpuprof.methods import allegro, photon, random_, sieve, stem_root, xpu_stem
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.methods.registry import names
@@ -35,7 +36,7 @@ from xpuprof.trace.imported import ImportWriter
 from xpuprof.workflow.compare import compare
 from xpuprof.workflow.subjects import Subject, imported_profile
 
-FORMATS = {"nsys": nsys.load, "kineto": kineto.load, "metrics": nvprof.load}
+FOLDERS = ("nsys", "kineto", "metrics")
 PAIRS = (("qwen_h100", "qwen_mi300x"), ("owlv2_h100", "owlv2_mi300x"))
 KERNELS = ("calculate_temp", "kernel", "lud_perimeter")
 MACHINES = ("Tesla-K40", "Tesla-P100", "TitanX")
@@ -145,19 +146,19 @@ def with_vectors(slices: int) -> SliceProfile:
     return SliceProfile(frame, instructions * 1e-9, metrics, gpu_vectors=lambda: matrix)
 
 
-def sources(data: Path) -> list[tuple[str, Path, str]]:
-    """(set, file, folder) of every recording there."""
+def sources(data: Path) -> list[tuple[str, Path]]:
+    """(set, file) of every recording there."""
     return [
-        (path.name.split(".")[0], path, folder)
-        for folder in FORMATS
+        (path.name.split(".")[0], path)
+        for folder in FOLDERS
         for path in sorted((data / folder).glob("*"))
     ]
 
 
-def load(path: Path, folder: str, work: Path) -> Subject:
+def load(path: Path, work: Path) -> Subject:
     run = work / path.name.split(".")[0]
     with ImportWriter(run) as writer:
-        FORMATS[folder](path, writer)
+        recognised(source := Source(path)).load(source, writer)
     return Subject(run, imported_profile(run))
 
 
@@ -168,8 +169,8 @@ def table(data: Path, repeats: int) -> None:
     )
     print("|---|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as work:
-        for name, path, folder in sources(data):
-            subject = load(path, folder, Path(work))
+        for name, path in sources(data):
+            subject = load(path, Path(work))
             _, rows = compare(subject, names(), repeats=repeats)
             for row in rows:
                 if row.reason:
@@ -201,7 +202,7 @@ def cross(data: Path, repeats: int) -> None:
     print("|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as work:
         subjects = {
-            name: load(path, folder, Path(work)).profile for name, path, folder in sources(data)
+            name: load(path, Path(work)).profile for name, path in sources(data)
         }
     pairs = [p for pair in PAIRS for p in (pair, pair[::-1])]
     pairs += [

@@ -12,11 +12,11 @@ import click
 
 from xpuprof.cli import options
 from xpuprof.errors import UsageError
-from xpuprof.formats.exporters.simpoint import (
+from xpuprof.formats.exporters.simpoint import write_simpoints
+from xpuprof.formats.frequency import (
     INTERVAL,
     is_frequency_file,
     read_frequency_file,
-    write_simpoints,
 )
 from xpuprof.methods import simpoint
 from xpuprof.methods.registry import find, from_command_line

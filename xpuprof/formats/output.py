@@ -45,11 +45,14 @@ def replacing(path: Path, force: bool) -> Iterator[Path]:
 
 
 def refuse_existing(path: Path, force: bool) -> None:
-    """UsageError when `path` is a folder, or a file that is not to be replaced, or when it lies in
-    what is no folder."""
+    """UsageError when `path` is not a file, exists without `force`, or lies below a file."""
     above = next(parent for parent in path.absolute().parents if parent.exists())
     if not above.is_dir():
         raise UsageError(f"cannot write {path}: {above} is a file, not a folder; name another path")
+    if path.exists() and not (path.is_dir() or path.is_file()):
+        raise UsageError(
+            f"{path} is a device or a pipe, which an export would replace; name a file"
+        )
     if path.is_dir():
         raise UsageError(f"{path} is a directory: name a file")
     if path.exists() and not force:

@@ -9,11 +9,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xpuprof.errors import InputError
-from xpuprof.formats.exporters.kernel_lists import launched, ranges, weights_csv
+from xpuprof.formats.exporters.kernel_lists import kernel_range, launched, weights_csv
+from xpuprof.formats.format import Exporter, Needs
 from xpuprof.formats.output import write_files
-from xpuprof.selection.selection import Selection
+from xpuprof.inputs import read_text
+
+if TYPE_CHECKING:
+    from xpuprof.selection.selection import Selection
 
 _KERNEL = re.compile(r"kernel-(\d+)\D")
 
@@ -42,27 +47,18 @@ def write(
     )
 
 
-def kernel_range(numbers: list[int]) -> str:
-    """`2 5-8 10` for the tracer."""
-    return " ".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges(numbers))
-
-
 def _filter(path: Path, numbers: list[int]) -> list[str]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        why = "it is not text" if isinstance(error, UnicodeDecodeError) else error.strerror
-        raise InputError(
-            f"cannot read the kernel list {path}: {why}; name the kernelslist.g of the whole "
-            "traced run, or leave --kernelslist away"
-        ) from error
+    advice = "the kernelslist.g of the whole traced run, or omit --kernelslist"
+    lines = read_text(path, advice).splitlines()
     wanted, found = set(numbers), set()
     kept = []
     for line in lines:
         if line.startswith("kernel"):
             match = _KERNEL.match(line + "\n")
             if not match:
-                raise InputError(f"{path} is no kernel list: {line!r} names no kernel by number")
+                raise InputError(
+                    f"{path} is not a kernel list: {line[:80]!r} has no number; name {advice}"
+                )
             if int(match[1]) not in wanted:
                 continue
             found.add(int(match[1]))
@@ -75,3 +71,17 @@ def _filter(path: Path, numbers: list[int]) -> list[str]:
             f'with DYNAMIC_KERNEL_RANGE="{kernel_range(numbers)}"'
         )
     return kept
+
+
+FORMAT = Exporter(
+    name="accelsim",
+    help="OUT/kernelslist.g, weights.csv, tracer.env",
+    write=lambda source, out, options: write(
+        source.selection, out, options.force, options.kernelslist
+    ),
+    needs=Needs.SELECTION,
+    per_process=True,
+    kernels_only=True,
+    folder=True,
+    takes=frozenset({"kernelslist"}),
+)

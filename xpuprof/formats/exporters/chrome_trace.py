@@ -6,18 +6,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
+from xpuprof.formats.format import Exporter, Needs
 from xpuprof.formats.output import replacing
-from xpuprof.selection.parts import part
-from xpuprof.selection.selection import Selection
-from xpuprof.trace.coordinates import NO_KERNELS
-from xpuprof.trace.processes import job_of
-from xpuprof.trace.slice_times import slice_spans
-from xpuprof.trace.tables import Execution, Process
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from xpuprof.selection.selection import Selection
+    from xpuprof.trace.tables import Execution, Process
 
 _PID = 1
 _SLICES, _REPRESENTATIVES, _HOST, _QUEUES = 1, 2, 3, 10
@@ -51,6 +50,11 @@ def write(
 
 def events(execution: Execution, selection: Selection | None) -> Iterator[dict[str, Any]]:
     """The events of every process of the job: names of the tracks, then spans in order."""
+    # With the first trace: `--help` lists formats without numpy.
+    from xpuprof.selection.parts import part
+    from xpuprof.trace.processes import job_of
+    from xpuprof.trace.slice_times import slice_spans
+
     job = job_of(execution)
     for number, process in enumerate(job.processes):
         own = selection
@@ -68,6 +72,8 @@ def _tracks(
     spans: npt.NDArray[np.int64],
 ) -> Iterator[dict[str, Any]]:
     """The events of one process, whose slices begin and end at `spans` (ticks)."""
+    from xpuprof.trace.coordinates import NO_KERNELS
+
     scale = 1e6 / execution.record.tsc_hz
     origin = execution.record.tsc_start or process.meta.tsc_load
     time = (spans - origin) * scale
@@ -140,7 +146,7 @@ def _span(
         "pid": _PID,
         "tid": tid,
         "ts": round(float(start), 3),
-        "dur": round(max(float(np.subtract(end, start)), 0.0), 3),
+        "dur": round(max(float(end - start), 0.0), 3),
         "args": arguments,
     }
 
@@ -156,3 +162,14 @@ def _instant(tid: int, name: str, at: float, arguments: dict[str, Any]) -> dict[
         "ts": round(at, 3),
         "args": arguments,
     }
+
+
+FORMAT = Exporter(
+    name="chrome",
+    help="OUT, Chrome/Perfetto trace of the run",
+    write=lambda source, out, options: write(
+        source.timed, source.selection_if_any, out, options.force
+    ),
+    needs=Needs.RUN,
+    aliases=("perfetto",),
+)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from xpuprof.errors import InputError
-from xpuprof.selection.parts import first_region
-from xpuprof.selection.selection import Representative, Selection
-from xpuprof.trace.coordinates import NO_KERNELS
+
+if TYPE_CHECKING:
+    from xpuprof.selection.selection import Representative, Selection
 
 
 def launched(selection: Selection) -> list[tuple[int, Representative]]:
@@ -17,6 +18,9 @@ def launched(selection: Selection) -> list[tuple[int, Representative]]:
     InputError when no representative has one, and for selections over several processes, whose
     slices are numbered on (`parts.part` takes one of them out).
     """
+    # With the first selection: `--help` lists formats without numpy.
+    from xpuprof.trace.coordinates import NO_KERNELS
+
     if any(r.process for r in selection.representatives):
         raise InputError(
             "the selection spans several processes; export the selection of one process at a time"
@@ -47,13 +51,25 @@ def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
     return result
 
 
+def kernel_range(numbers: Iterable[int]) -> str:
+    """`2 5-8 10`, as Accel-Sim's tracer takes ranges of launches."""
+    return " ".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges(numbers))
+
+
+def regions_of(selection: Selection) -> dict[int, int]:
+    """Each representative's region, by its id(): its place in the selection, from 1."""
+    from xpuprof.selection.parts import first_region
+
+    return {id(r): i for i, r in enumerate(selection.representatives, first_region(selection))}
+
+
 def weights_csv(selection: Selection) -> str:
     """Beside every list: what each kernel of it stands for, in the list's order.
 
     Columns: region (place in the selection, from 1), launch (from 1), kernel, call, cluster,
     multiplier, weight. `xpuprof estimate` takes results by the same `region`.
     """
-    place = {id(r): i for i, r in enumerate(selection.representatives, first_region(selection))}
+    place = regions_of(selection)
     lines = ["region,launch,kernel,call,cluster,multiplier,weight"]
     for launch, r in launched(selection):
         name = '"' + r.end.kernel.replace('"', '""') + '"'

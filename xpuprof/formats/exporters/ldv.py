@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
 from xpuprof.errors import InputError
-from xpuprof.formats.exporters.simpoint import read_frequency_file
+from xpuprof.formats.format import Exporter, Needs
 from xpuprof.formats.output import write_files
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from xpuprof.trace.tables import Process
 
 MOST_BUCKETS = 66
@@ -31,6 +31,11 @@ class Distances:
 
 def read(source: Path) -> Distances:
     """Read a file. InputError when it is malformed or its buckets are not powers of two's."""
+    # With the first file: `--help` lists formats without numpy.
+    import numpy as np
+
+    from xpuprof.formats.frequency import read_frequency_file
+
     vectors = read_frequency_file(source)
     buckets = np.unique(vectors.dimension)
     if len(buckets) > MOST_BUCKETS:
@@ -43,8 +48,8 @@ def read(source: Path) -> Distances:
     metrics: dict[str, npt.NDArray[np.float64]] = {}
     for bucket in buckets.tolist():
         own = vectors.dimension == bucket
-        metrics[f"ldv_{bucket}"] = _sums(row[own], vectors.value[own], count)
-    metrics["memory_accesses"] = _sums(row, vectors.value, count)
+        metrics[f"ldv_{bucket}"] = np.bincount(row[own], vectors.value[own], count).astype(float)
+    metrics["memory_accesses"] = np.bincount(row, vectors.value, count).astype(float)
     return Distances(count, metrics)
 
 
@@ -70,7 +75,7 @@ def write(process: Process, base: Path, force: bool = False) -> list[Path]:
 
 def _text(rows: npt.NDArray[np.uint64]) -> str:
     lines = (
-        "T" + " ".join(f":{b + 1}:{row[b]}" for b in np.flatnonzero(row).tolist()) for row in rows
+        "T" + " ".join(f":{b + 1}:{row[b]}" for b in row.nonzero()[0].tolist()) for row in rows
     )
     return "\n".join(lines) + "\n"
 
@@ -78,12 +83,16 @@ def _text(rows: npt.NDArray[np.uint64]) -> str:
 def _by_slice(
     owner: npt.NDArray[np.uint32], count: npt.NDArray[np.uint64], slices: int
 ) -> npt.NDArray[np.uint64]:
+    import numpy as np
+
     result = np.zeros((slices, count.shape[1]), np.uint64)
     np.add.at(result, owner.astype(np.int64), count)
     return result
 
 
-def _sums(
-    row: npt.NDArray[np.int64], value: npt.NDArray[np.float64], count: int
-) -> npt.NDArray[np.float64]:
-    return np.bincount(row, value, count).astype(np.float64)
+FORMAT = Exporter(
+    name="ldv",
+    help="OUT.device.ldv and OUT.cpu.ldv, stack distances by slice",
+    write=lambda source, out, options: write(source.process, out, options.force),
+    needs=Needs.MEMORY,
+)

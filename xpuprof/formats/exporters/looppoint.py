@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from xpuprof.formats.exporters.cpu_regions import Point, Region, regions
+from xpuprof.formats.format import Exporter, Needs
 from xpuprof.formats.output import write_files
-from xpuprof.selection.selection import Selection
-from xpuprof.trace.tables import Process
+
+if TYPE_CHECKING:
+    from xpuprof.formats.exporters.cpu_regions import Point, Region
+    from xpuprof.selection.selection import Selection
+    from xpuprof.trace.tables import Process
 
 
 def write(
@@ -22,6 +25,9 @@ def write(
     image_base: int | None = None,
 ) -> list[Path]:
     """Write `file`; counts are over all threads from the program's start."""
+    # With the first selection: `--help` lists formats without numpy.
+    from xpuprof.formats.exporters.cpu_regions import regions
+
     found = regions(selection, process, warmup, image_base)
     document = {str(region.number): _region(region) for region in found}
     return write_files({file: json.dumps(document, indent=4) + "\n"}, force)
@@ -46,3 +52,15 @@ def _region(region: Region) -> dict[str, Any]:
 
 def _pair(point: Point) -> dict[str, int]:
     return {"pc": point.pc, "count": point.count}
+
+
+FORMAT = Exporter(
+    name="looppoint",
+    help="OUT, LoopPoint JSON for gem5",
+    write=lambda source, out, options: write(
+        source.selection, source.process, out, options.force, options.warmup, options.image_base
+    ),
+    needs=Needs.VECTORS,
+    per_process=True,
+    takes=frozenset({"warmup", "image_base"}),
+)

@@ -8,12 +8,14 @@ launch that was drawn several times stands there several times.
 from __future__ import annotations
 
 from pathlib import Path
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from xpuprof.formats.exporters.kernel_lists import launched, weights_csv
+from xpuprof.formats.format import Exporter, Needs
 from xpuprof.formats.output import write_files
-from xpuprof.selection.selection import Selection
+
+if TYPE_CHECKING:
+    from xpuprof.selection.selection import Selection
 
 
 def write(selection: Selection, file: Path, force: bool = False) -> list[Path]:
@@ -26,7 +28,17 @@ def write(selection: Selection, file: Path, force: bool = False) -> list[Path]:
         "A line a cluster: slices in it, samples, launches from 0.",
     ]
     for cluster, launches in clusters.items():
-        size = int(np.count_nonzero(selection.labels == cluster))
+        size = int((selection.labels == cluster).sum())
         lines.append(" ".join(str(n) for n in (size, len(launches), *launches)))
     weights = file.with_name(file.name + ".weights.csv")
     return write_files({file: "\n".join(lines) + "\n", weights: weights_csv(selection)}, force)
+
+
+FORMAT = Exporter(
+    name="macsim",
+    help="OUT, sampled kernels for MacSim's tracer",
+    write=lambda source, out, options: write(source.selection, out, options.force),
+    needs=Needs.SELECTION,
+    per_process=True,
+    kernels_only=True,
+)

@@ -11,18 +11,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from xpuprof.formats.exporters.accelsim import kernel_range
-from xpuprof.formats.exporters.kernel_lists import launched, weights_csv
+from xpuprof.formats.exporters.kernel_lists import kernel_range, launched, regions_of, weights_csv
+from xpuprof.formats.format import Exporter, Needs
 from xpuprof.formats.output import write_files
-from xpuprof.selection.parts import first_region
-from xpuprof.selection.selection import Selection
+
+if TYPE_CHECKING:
+    from xpuprof.selection.selection import Selection
 
 
 def write(selection: Selection, folder: Path, force: bool = False) -> list[Path]:
     """Write all.env (one run for all regions), region-<n>.env and weights.csv into `folder`."""
     chosen = launched(selection)
-    place = {id(r): i for i, r in enumerate(selection.representatives, first_region(selection))}
+    place = regions_of(selection)
     names = dict.fromkeys(_function(r.end.kernel) for _, r in chosen)
     texts = {
         folder / "all.env": (
@@ -50,3 +52,14 @@ def _function(name: str) -> str:
 
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
+
+
+FORMAT = Exporter(
+    name="nvbit",
+    help="OUT/all.env and region-N.env, kernel ranges of NVBit tools",
+    write=lambda source, out, options: write(source.selection, out, options.force),
+    needs=Needs.SELECTION,
+    per_process=True,
+    kernels_only=True,
+    folder=True,
+)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xpuprof.errors import UsageError
-from xpuprof.formats.exporters.every_table import every_table
+from xpuprof.formats.format import Exporter, Needs
 from xpuprof.formats.output import refuse_existing
-from xpuprof.selection.selection import Selection
-from xpuprof.trace.run import Run
+
+if TYPE_CHECKING:
+    from xpuprof.selection.selection import Selection
+    from xpuprof.trace.run import Run
 
 
 def write(run: Run, selection: Selection | None, folder: Path, force: bool = False) -> list[Path]:
@@ -23,6 +25,9 @@ def write(run: Run, selection: Selection | None, folder: Path, force: bool = Fal
         raise UsageError(
             "Parquet needs pyarrow: pip install xpuprof[parquet], or use --format sqlite"
         ) from error
+    # With the first run: `--help` lists formats without pandas.
+    from xpuprof.formats.exporters.every_table import every_table
+
     writers: dict[str, Any] = {}
     paths: dict[str, Path] = {}
     refuse_existing(folder / "slices.parquet", force)
@@ -48,3 +53,14 @@ def write(run: Run, selection: Selection | None, folder: Path, force: bool = Fal
 
 def _temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}")
+
+
+FORMAT = Exporter(
+    name="parquet",
+    help="OUT/<table>.parquet, every table",
+    write=lambda source, out, options: write(
+        source.run, source.selection_if_any, out, options.force
+    ),
+    needs=Needs.RUN,
+    folder=True,
+)

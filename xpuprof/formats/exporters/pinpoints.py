@@ -10,11 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
-from xpuprof.formats.exporters.cpu_regions import Point, Region, instruction_starts, regions
+from xpuprof.formats.format import Exporter, Needs
 from xpuprof.formats.output import write_files
-from xpuprof.selection.selection import Selection
-from xpuprof.trace.tables import Process
+
+if TYPE_CHECKING:
+    from xpuprof.formats.exporters.cpu_regions import Point, Region
+    from xpuprof.selection.selection import Selection
+    from xpuprof.trace.tables import Process
 
 COUNT_HEADER = (
     "comment,thread-id,region-id,simulation-region-start-icount,simulation-region-end-icount,"
@@ -36,6 +40,9 @@ def write(
     image_base: int | None = None,
 ) -> list[Path]:
     """Write `base`.icount.csv (instructions of thread 0) and `base`.pc.csv (all threads)."""
+    # With the first selection: `--help` lists formats without numpy.
+    from xpuprof.formats.exporters.cpu_regions import instruction_starts, regions
+
     found = regions(selection, process, warmup, image_base)
     starts = instruction_starts(process, thread=0)
     title = f"# Regions chosen by xpuprof, method {selection.method}, seed {selection.seed}"
@@ -104,3 +111,15 @@ def _comment(region: Region) -> str:
 def _point(point: Point) -> list[str]:
     name = PurePosixPath(point.image).name.replace(" ", "_").replace(",", "_")
     return [f"{point.pc:#x}", name, f"{point.offset:#x}", str(point.count)]
+
+
+FORMAT = Exporter(
+    name="pinpoints",
+    help="OUT.icount.csv and OUT.pc.csv, PinPoints regions",
+    write=lambda source, out, options: write(
+        source.selection, source.process, out, options.force, options.warmup, options.image_base
+    ),
+    needs=Needs.VECTORS,
+    per_process=True,
+    takes=frozenset({"warmup", "image_base"}),
+)

@@ -5,19 +5,24 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-
-import numpy as np
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from xpuprof.errors import UsageError
-from xpuprof.formats.exporters.every_table import every_table
+from xpuprof.formats.format import Exporter, Needs
 from xpuprof.formats.output import replacing
-from xpuprof.selection.selection import Selection
-from xpuprof.trace.run import Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from xpuprof.selection.selection import Selection
+    from xpuprof.trace.run import Run
 
 
 def write(run: Run, selection: Selection | None, file: Path, force: bool = False) -> list[Path]:
     """Write `file`, whole or not at all. UsageError when it exists and `force` is false."""
+    # With the first run: `--help` lists formats without pandas.
+    from xpuprof.formats.exporters.every_table import every_table
+
     try:
         with replacing(file, force) as new, closing(sqlite3.connect(new)) as database:
             for name, frame in every_table(run, selection):
@@ -30,5 +35,15 @@ def write(run: Run, selection: Selection | None, file: Path, force: bool = False
 
 def _plain(frame: pd.DataFrame) -> pd.DataFrame:
     """SQLite has no unsigned 64-bit integers; time stamps stay far below 2^63."""
-    unsigned = frame.select_dtypes(np.unsignedinteger).columns
-    return frame.astype(dict.fromkeys(unsigned, np.int64))
+    unsigned = [name for name, dtype in frame.dtypes.items() if dtype.kind == "u"]
+    return frame.astype(dict.fromkeys(unsigned, "int64"))
+
+
+FORMAT = Exporter(
+    name="sqlite",
+    help="OUT, every table",
+    write=lambda source, out, options: write(
+        source.run, source.selection_if_any, out, options.force
+    ),
+    needs=Needs.RUN,
+)

@@ -8,14 +8,16 @@ other are simulated as one stretch; weights.csv beside says what each stretch ho
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xpuprof.errors import InputError
-from xpuprof.formats.exporters.cpu_regions import instruction_starts
-from xpuprof.formats.exporters.kernel_lists import ranges
+from xpuprof.formats.exporters.kernel_lists import ranges, regions_of
+from xpuprof.formats.format import Exporter, Needs
 from xpuprof.formats.output import write_files
-from xpuprof.selection.parts import first_region
-from xpuprof.selection.selection import Selection
-from xpuprof.trace.tables import Process
+
+if TYPE_CHECKING:
+    from xpuprof.selection.selection import Selection
+    from xpuprof.trace.tables import Process
 
 
 def write(selection: Selection, process: Process, file: Path, force: bool = False) -> list[Path]:
@@ -23,9 +25,13 @@ def write(selection: Selection, process: Process, file: Path, force: bool = Fals
 
     Raises InputError when the run has no CPU vectors, or a region has no CPU instructions.
     """
+    # With the first selection: `--help` lists formats without numpy.
+    from xpuprof.formats.exporters.cpu_regions import instruction_starts
+
     starts = instruction_starts(process)
-    place = {int(r.slice): i for i, r in enumerate(selection.representatives)}
-    stretches = ranges(sorted(place))
+    region = regions_of(selection)
+    chosen = {int(r.slice): r for r in selection.representatives}
+    stretches = ranges(sorted(chosen))
     lengths: list[int] = []
     at = 0
     lines = ["stretch,region,slice,first_instruction,instructions,multiplier"]
@@ -36,9 +42,9 @@ def write(selection: Selection, process: Process, file: Path, force: bool = Fals
         lengths += [begin - at, end - begin]
         at = end
         for row in range(first, last + 1):
-            r = selection.representatives[place[row]]
+            r = chosen[row]
             lines.append(
-                f"{number},{place[row] + first_region(selection)},{row},{int(starts[row])},"
+                f"{number},{region[id(r)]},{row},{int(starts[row])},"
                 f"{int(starts[row + 1] - starts[row])},{r.multiplier!r}"
             )
     fast_forward = lengths[0] > 0
@@ -50,3 +56,12 @@ def write(selection: Selection, process: Process, file: Path, force: bool = Fals
     )
     weights = file.with_name(file.name + ".weights.csv")
     return write_files({file: text, weights: "\n".join(lines) + "\n"}, force)
+
+
+FORMAT = Exporter(
+    name="zsim",
+    help="OUT, ffiPoints for zsim",
+    write=lambda source, out, options: write(source.selection, source.process, out, options.force),
+    needs=Needs.VECTORS,
+    per_process=True,
+)

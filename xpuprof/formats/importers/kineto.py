@@ -7,77 +7,74 @@ range is the framework's operator that launched it, which is the same on every v
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
+from array import array
 from collections.abc import Iterator
-from pathlib import Path
-from typing import IO, Any
+from io import TextIOWrapper
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
+from xpuprof.formats.format import Head, Importer, Match
+from xpuprof.formats.importers.table import LARGEST, NAME_COST
+from xpuprof.inputs import Source, finite, whole
 
-from xpuprof.errors import InputError
-from xpuprof.formats.importers.timeline import Launches, Timeline
-from xpuprof.trace.imported import ImportWriter
+if TYPE_CHECKING:
+    from xpuprof.trace.imported import ImportWriter
 
 WINDOW = 1 << 20
-LONGEST_EVENT = 1 << 25
+LONGEST_EVENT = 1 << 23
+LONGEST_HEAD = 1 << 25
+"""Characters before the list of events."""
+EVENT_COST, KERNEL_COST, CALL_COST = 16, 200, 200
+"""Bytes that an event takes: one passed over (time, not space), a kernel, a call or operator."""
+LATEST = 1e18
+"""Microseconds: farther than any clock's origin."""
 _START = re.compile(r'"traceEvents"\s*:\s*\[')
+_BETWEEN = re.compile(r"[ \t\r\n,]*")
+_CALLS = ("cuda_runtime", "cuda_driver", "hip_runtime")
+_OPERATORS = ("cpu_op", "operator")
 US = 1e-6
 
 
-def load(source: Path, writer: ImportWriter) -> None:
+def load(source: Source, writer: ImportWriter) -> None:
     """Import a trace. InputError when it is not JSON, damaged, or holds no kernel.
 
     `range` of a slice is the operator (cpu_op) that launched its kernel and `range_call` which of
     that operator's calls, which is the same on machines whose kernels have other names.
     """
-    kernels: list[str] = []
-    times: list[tuple[float, float]] = []
-    places: list[tuple[int, int, int]] = []
-    shapes: list[tuple[int, ...]] = []
+    import numpy as np  # with the first trace: `--help` lists formats without it
+
+    from xpuprof.formats.importers.timeline import Launches, Timeline
+
+    kernels = _Kernels()
     operators = _Operators()
     first, last = float("inf"), float("-inf")
-    for event in events(source):
-        if event.get("ph") != "X":
-            continue
-        start, duration = _number(source, event, "ts"), _number(source, event, "dur")
-        first, last = min(first, start), max(last, start + duration)
-        kind = str(event.get("cat", "")).lower()
-        detail = event.get("args", {})
-        if kind in ("cuda_runtime", "cuda_driver", "hip_runtime"):
-            operators.launch(_thread(event), start, _integer(detail.get("correlation", -1)))
-        elif kind in ("cpu_op", "operator"):
-            operators.operator(_thread(event), start, duration, str(event.get("name", "")))
-        elif kind == "kernel":
-            kernels.append(str(event.get("name", "")))
-            times.append((start, duration))
-            places.append(
-                (
-                    _integer(detail.get("device", 0)),
-                    _integer(detail.get("stream", 0)),
-                    _integer(detail.get("correlation", -1)),
-                )
-            )
-            shapes.append((*_shape(detail.get("grid")), *_shape(detail.get("block"))))
-    if not kernels:
-        raise InputError(
-            f"{source} has no device kernel; record with ProfilerActivity.CUDA in `activities`"
-        )
-    stamp = np.array(times)
+    for event in checked_events(source):
+        first, last = min(first, event.start), max(last, event.start + event.duration)
+        if event.kind in _CALLS:
+            source.hold(CALL_COST)
+            operators.launch(event.thread, event.start, event.integer("correlation", -1))
+        elif event.kind in _OPERATORS:
+            source.hold(CALL_COST)
+            operators.operator(event.thread, event.start, event.duration, event.name)
+        elif event.kind == "kernel":
+            source.hold(KERNEL_COST)
+            kernels.add(event)
+    if not kernels.start:
+        source.refuse("has no device kernel; record with ProfilerActivity.CUDA in `activities`")
     # A trace's times have an arbitrary origin of 10^12 us; taking it off keeps nanoseconds exact.
-    begin = (stamp[:, 0] - first) * US
+    begin = (np.array(kernels.start) - first) * US
     order = np.argsort(begin, kind="stable")
-    place = np.array(places, dtype=np.int64)[order]
-    shape = np.array(shapes, dtype=np.int64)[order]
+    place = np.array(kernels.place, dtype=np.int64).reshape(-1, 3)[order]
+    shape = np.array(kernels.shape, dtype=np.int64).reshape(-1, 6)[order]
     around = operators.around(place[:, 2].tolist())
-    timeline = Timeline(writer)
+    timeline = Timeline(source, writer)
     timeline.begin(0.0)
     timeline.add(
         Launches(
-            kernel=[kernels[i] for i in order],
+            kernel=[kernels.name[i] for i in order],
             start=begin[order],
-            end=(begin + stamp[:, 1] * US)[order],
+            end=(begin + np.array(kernels.duration) * US)[order],
             device=place[:, 0].astype(np.int32),
             stream=place[:, 1].astype(np.int32),
             grid=shape[:, :3],
@@ -87,6 +84,26 @@ def load(source: Path, writer: ImportWriter) -> None:
         )
     )
     timeline.finish((last - first) * US)
+
+
+class _Kernels:
+    """Device kernels, a few numbers each. `place`: device, stream, correlation; `shape`: grid and
+    block."""
+
+    def __init__(self) -> None:
+        self.name: list[str] = []
+        self.start, self.duration = array("d"), array("d")
+        self.place, self.shape = array("q"), array("q")
+
+    def add(self, event: Event) -> None:
+        """One kernel."""
+        self.name.append(event.name)
+        self.start.append(event.start)
+        self.duration.append(event.duration)
+        self.place.extend(event.integer(key, 0) for key in ("device", "stream"))
+        self.place.append(event.integer("correlation", -1))
+        for key in ("grid", "block"):
+            self.shape.extend(event.shape(key))
 
 
 class _Operators:
@@ -131,84 +148,138 @@ class _Operators:
         return [found.get(correlation, ("", 0)) for correlation in correlations]
 
 
-def events(source: Path) -> Iterator[dict[str, Any]]:
-    """The trace events, one after the other; at most a window and one event are in memory."""
-    opener = gzip.open if source.suffix == ".gz" else open
-    try:
-        with opener(source, "rt", encoding="utf-8", errors="replace") as file:
-            yield from _decode(source, file)
-    except (OSError, EOFError) as error:
-        raise InputError(f"{source} cannot be read: {error}; copy or record it again") from error
+class Event:
+    """A complete event ("ph": "X") with values that can be trusted."""
+
+    def __init__(self, source: Source, number: int, names: dict[str, str], raw: dict[str, Any]):
+        self._source, self._number = source, number
+        self._raw = raw
+        self.kind = str(raw["cat"]).lower() if isinstance(raw.get("cat"), str) else ""
+        self.start, self.duration = self._time("ts"), self._time("dur")
+        self._arguments = raw.get("args", {})
+        if self.kind in (*_CALLS, "kernel") and not isinstance(self._arguments, dict):
+            self._refuse("args")
+        self._names = names
+
+    @property
+    def name(self) -> str:
+        """The name; equal names are one object."""
+        name = self._raw.get("name", "")
+        if not isinstance(name, str):
+            self._refuse("name")
+        if name not in self._names:
+            self._source.hold(NAME_COST + 4 * len(name))
+            # Half of a surrogate pair cannot be written anywhere.
+            self._names[name] = name.encode("utf-8", "replace").decode()
+        return self._names[name]
+
+    @property
+    def thread(self) -> str:
+        """Process and thread."""
+        found = (self._raw.get("pid"), self._raw.get("tid"))
+        if not all(isinstance(part, int | float | str | None) for part in found):
+            self._refuse("pid or tid")
+        return f"{found[0]}/{found[1]}"
+
+    def integer(self, key: str, default: int) -> int:
+        """A number of the event's arguments, -1 for what is not a number."""
+        value = self._arguments.get(key, default)
+        if not isinstance(value, int | float | str):
+            return -1
+        largest = (1 << 62) if key == "correlation" else LARGEST
+        number = whole(value, -largest, largest)
+        if number is None and (isinstance(value, int | float) or value.strip("+-").isdigit()):
+            self._refuse(key)
+        return -1 if number is None else number
+
+    def shape(self, key: str) -> tuple[int, int, int]:
+        """Grid or block; zeros when not recorded (roctracer leaves it out at times)."""
+        value = self._arguments.get(key)
+        if not isinstance(value, list) or len(value) != 3:
+            return (0, 0, 0)
+        x, y, z = (whole(size, 0, LARGEST) for size in value)
+        if x is None or y is None or z is None:
+            self._refuse(key)
+        return (x, y, z)
+
+    def _time(self, key: str) -> float:
+        value = finite(self._raw.get(key))
+        if value is None or abs(value) > LATEST:
+            self._refuse(key)
+        return value
+
+    def _refuse(self, key: str) -> NoReturn:
+        name = self._raw.get("name")
+        called = f" ({name[:80]!r})" if isinstance(name, str) else ""
+        self._source.refuse(
+            f"is damaged: event {self._number}{called} has no valid {key!r}; record or copy it "
+            "again"
+        )
 
 
-def _decode(source: Path, file: IO[str]) -> Iterator[dict[str, Any]]:
-    decoder = json.JSONDecoder()
-    buffer, at = _skip_head(source, file)
-    count = 0
-    while True:
-        while at < len(buffer) and buffer[at] in " \t\r\n,":
-            at += 1
-        if at < len(buffer) and buffer[at] == "]":
-            return
-        try:
-            event, at = decoder.raw_decode(buffer, at)
-        except ValueError:
-            more = file.read(WINDOW)
-            buffer, at = buffer[at:] + more, 0
-            if not more or len(buffer) > LONGEST_EVENT:
-                raise InputError(
-                    f"{source} is damaged or cut short: event {count + 1} is not JSON; "
-                    "record or copy it again"
-                ) from None
-            continue
-        count += 1
-        if isinstance(event, dict):
-            yield event
+def checked_events(source: Source) -> Iterator[Event]:
+    """The complete events, one after the other."""
+    names: dict[str, str] = {}
+    for number, raw in enumerate(events(source), start=1):
+        source.hold(EVENT_COST)
+        if raw.get("ph") == "X":
+            yield Event(source, number, names, raw)
 
 
-def _skip_head(source: Path, file: IO[str]) -> tuple[str, int]:
+def events(source: Source) -> Iterator[dict[str, Any]]:
+    """The trace events as they are; at most a window and one event are in memory."""
+    with source.text() as file:
+        decoder = json.JSONDecoder()
+        buffer, at = _skip_head(source, file)
+        count = 0
+        while True:
+            found = _BETWEEN.match(buffer, at)
+            at = found.end() if found else at
+            if at < len(buffer) and buffer[at] == "]":
+                return
+            try:
+                event, at = decoder.raw_decode(buffer, at)
+            except (ValueError, RecursionError) as error:
+                more = file.read(WINDOW)
+                buffer, at = buffer[at:] + more, 0
+                long = len(buffer) > LONGEST_EVENT or isinstance(error, RecursionError)
+                if not more or long:
+                    source.refuse(
+                        f"is damaged or cut short: event {count + 1} is not JSON; "
+                        "record or copy it again"
+                    )
+                continue
+            count += 1
+            if isinstance(event, dict):
+                yield event
+
+
+def _skip_head(source: Source, file: TextIOWrapper) -> tuple[str, int]:
     """Buffer and position after the opening bracket of the event list."""
     buffer = file.read(WINDOW)
     if buffer.lstrip()[:1] == "[":
         return buffer, buffer.index("[") + 1
-    if buffer.lstrip()[:1] == "{":
-        while True:
-            found = _START.search(buffer)
-            if found:
-                return buffer, found.end()
-            more = file.read(WINDOW)
-            if not more:
-                break
-            buffer += more
-    raise InputError(
-        f"{source} is not a Chrome trace: it has no list `traceEvents`; write one with "
-        "`profiler.export_chrome_trace(FILE)`"
-    )
+    found = _START.search(buffer)
+    while not found:
+        more = file.read(WINDOW)
+        if not more or len(buffer) > LONGEST_HEAD or buffer.lstrip()[:1] != "{":
+            source.refuse(
+                "is not a Chrome trace: it has no list `traceEvents`; write one with "
+                "`profiler.export_chrome_trace(FILE)`"
+            )
+        buffer += more
+        found = _START.search(buffer)
+    return buffer, found.end()
 
 
-def _number(source: Path, event: dict[str, Any], key: str) -> float:
-    try:
-        return float(event[key])
-    except (KeyError, TypeError, ValueError):
-        raise InputError(
-            f"{source}: event {event.get('name')!r} has no number {key!r}; the trace is "
-            "damaged: record or copy it again"
-        ) from None
+def _match(head: Head) -> Match:
+    return Match.YES if head.text.startswith(("{", "[")) else Match.NO
 
 
-def _thread(event: dict[str, Any]) -> str:
-    return f"{event.get('pid')}/{event.get('tid')}"
-
-
-def _shape(value: object) -> tuple[int, int, int]:
-    """Grid or block of an event; zeros when not recorded (roctracer leaves it out at times)."""
-    if isinstance(value, list) and len(value) == 3:
-        return (_integer(value[0]), _integer(value[1]), _integer(value[2]))
-    return (0, 0, 0)
-
-
-def _integer(value: object) -> int:
-    try:
-        return int(value)  # type: ignore[call-overload, no-any-return]
-    except (TypeError, ValueError):
-        return -1
+FORMAT = Importer(
+    name="kineto",
+    help="PyTorch profiler, Chrome trace (.json, .json.gz), CUDA and ROCm",
+    load=load,
+    match=_match,
+    aliases=("pytorch",),
+)

@@ -3,24 +3,27 @@
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from xpuprof.errors import InputError
+from xpuprof.formats.format import Head, Importer, Match
 from xpuprof.formats.importers.table import (
     SCALES,
     TIME_UNITS,
     Rows,
     index,
+    integer,
     number,
-    open_text,
+    rows,
     seconds,
     shape,
 )
-from xpuprof.trace.imported import ImportWriter
+from xpuprof.inputs import Source
+
+if TYPE_CHECKING:
+    from xpuprof.trace.imported import ImportWriter
 
 KERNEL = "Kernel Name"
 DURATIONS = ("gpu__time_duration.sum", "Duration", "gpu__time_duration.avg")
@@ -55,20 +58,18 @@ FIXED = frozenset(
 ADVICE = "profile with `ncu --csv --page raw --metrics ...` and pass what it prints"
 
 
-def load(source: Path, writer: ImportWriter) -> None:
+def load(source: Source, writer: ImportWriter) -> None:
     """Import a CSV. InputError when it is not Nsight Compute's, damaged, or holds no kernel."""
-    with open_text(source) as text:
-        table = csv.reader(_after_log(text))
+    with source.lines() as lines:
+        table = rows(source, _after_log(lines))
         header = next(table, [])
         columns = index(header)
         if KERNEL not in columns:
-            raise InputError(
-                f"{source} has no column {KERNEL!r}, so it is no Nsight Compute CSV; {ADVICE}"
-            )
+            source.refuse(f"has no column {KERNEL!r}, so it is not Nsight Compute's CSV; {ADVICE}")
         if "Metric Name" in columns:
-            _details(source, table, dict(columns), writer)
+            _details(source, table, header, columns, writer)
         else:
-            _raw(source, table, header, dict(columns), writer)
+            _raw(source, table, header, columns, writer)
 
 
 def _after_log(lines: Iterator[str]) -> Iterator[str]:
@@ -80,62 +81,76 @@ def _after_log(lines: Iterator[str]) -> Iterator[str]:
 
 
 def _raw(
-    source: Path,
+    source: Source,
     table: Iterator[list[str]],
     header: list[str],
-    columns: dict[str, int],
+    columns: Mapping[str, int],
     writer: ImportWriter,
 ) -> None:
     first = next(table, None)
     units = [""] * len(header)
-    if first and not first[columns.get("ID", columns[KERNEL])].strip():
+    if (
+        first
+        and len(first) == len(header)
+        and not first[columns.get("ID", columns[KERNEL])].strip()
+    ):
         units, first = first, None
     names = [name for name in columns if name and name not in FIXED]
     scale = {name: _scale(source, name, units[columns[name]]) for name in names}
-    rows = None
+    launches: Rows | None = None
     for row in chain([first] if first else [], table):
-        if len(row) != len(header):
-            raise InputError(
-                f"{source}: a row has {len(row)} fields, the header {len(header)}; the file is cut "
-                "short or was edited"
-            )
-        if rows is None:
+        _check_row(source, row, header)
+        if launches is None:
             # A column of text (a device's name) is no metric.
             names = [name for name in names if not math.isnan(number(row[columns[name]]))]
-            rows = Rows(writer, [*_times(source, names, writer), *names])
+            launches = Rows(source, writer, [*_times(source, names, writer), *names])
             writer.units |= {name: _base(units[columns[name]]) for name in names}
         values = [number(row[columns[name]]) * scale[name] for name in names]
-        _add(rows, row, columns, names, values)
-    _finish(source, rows)
+        _add(launches, row, columns, names, values)
+    _finish(source, launches)
+
+
+def _check_row(source: Source, row: list[str], header: list[str]) -> None:
+    if len(row) != len(header):
+        source.refuse(
+            f"has a row of {len(row)} fields below a header of {len(header)}; the file is cut "
+            "short or was edited"
+        )
 
 
 def _details(
-    source: Path, table: Iterator[list[str]], columns: dict[str, int], writer: ImportWriter
+    source: Source,
+    table: Iterator[list[str]],
+    header: list[str],
+    columns: Mapping[str, int],
+    writer: ImportWriter,
 ) -> None:
     """A launch is the run of rows with one ID; every launch has the first one's metrics."""
-    rows: Rows | None = None
+    for name in ("ID", "Metric Unit", "Metric Value"):
+        if name not in columns:
+            source.refuse(f"has no column {name!r}, so it is not Nsight Compute's CSV; {ADVICE}")
+    launches: Rows | None = None
     names: list[str] = []
     held: list[str] | None = None
     found: dict[str, float] = {}
 
     def close() -> None:
-        nonlocal rows, names
+        nonlocal launches, names
         if held is None:
             return
-        if rows is None:
+        if launches is None:
             names = [name for name, value in found.items() if not math.isnan(value)]
-            rows = Rows(writer, [*_times(source, names, writer), *names])
+            launches = Rows(source, writer, [*_times(source, names, writer), *names])
         missing = [name for name in names if name not in found]
         if missing:
-            raise InputError(
-                f"{source}: launch {held[columns['ID']]} lacks {missing[0]!r}, which others have; "
+            source.refuse(
+                f"lacks {missing[0]!r} for launch {held[columns['ID']]}, which others have; "
                 "profile all kernels with the same metrics"
             )
-        _add(rows, held, columns, names, [found[name] for name in names])
+        _add(launches, held, columns, names, [found[name] for name in names])
 
     for row in table:
-        if len(row) <= columns["Metric Value"]:
-            raise InputError(f"{source}: a row is cut short; copy the file again")
+        _check_row(source, row, header)
         if held is None or row[columns["ID"]] != held[columns["ID"]]:
             close()
             held, found = row, {}
@@ -146,43 +161,40 @@ def _details(
             found.setdefault(name, value)
             writer.units.setdefault(name, _base(unit))
     close()
-    _finish(source, rows)
+    _finish(source, launches)
 
 
-def _times(source: Path, names: list[str], writer: ImportWriter) -> list[str]:
+def _times(source: Source, names: list[str], writer: ImportWriter) -> list[str]:
     """The duration as `gpu_time` (without one, cycles serve as time: see the import's note)."""
     if any(name in names for name in DURATIONS):
         writer.units["gpu_time"] = "s"
         return ["gpu_time"]
     if not any(name in names for name in CYCLES):
-        raise InputError(
-            f"{source} has neither {DURATIONS[0]} nor {CYCLES[0]}; add one of them to --metrics"
-        )
+        source.refuse(f"has neither {DURATIONS[0]} nor {CYCLES[0]}; add one of them to --metrics")
     writer.units["cycles"] = "cycle"
     return ["cycles"]
 
 
 def _add(
-    rows: Rows, row: list[str], columns: dict[str, int], names: list[str], values: list[float]
+    launches: Rows,
+    row: list[str],
+    columns: Mapping[str, int],
+    names: list[str],
+    values: list[float],
 ) -> None:
-    source = next(name for name in (*DURATIONS, *CYCLES) if name in names)
-    duration = values[names.index(source)]
-    rows.add(
+    measured = next(name for name in (*DURATIONS, *CYCLES) if name in names)
+    duration = values[names.index(measured)]
+    launches.add(
         row[columns[KERNEL]],
         [duration, *values],
         shape(row[columns["Grid Size"]]) if "Grid Size" in columns else (1, 1, 1),
         shape(row[columns["Block Size"]]) if "Block Size" in columns else (1, 1, 1),
-        device=_integer(row, columns, "Device"),
-        stream=_integer(row, columns, "Stream"),
+        device=integer(row[columns["Device"]], 0) if "Device" in columns else 0,
+        stream=integer(row[columns["Stream"]], 0) if "Stream" in columns else 0,
     )
 
 
-def _integer(row: list[str], columns: dict[str, int], name: str) -> int:
-    value = number(row[columns[name]]) if name in columns else 0.0
-    return 0 if math.isnan(value) else int(value)
-
-
-def _scale(source: Path, name: str, unit: str) -> float:
+def _scale(source: Source, name: str, unit: str) -> float:
     """Factor to base units: seconds, bytes, instructions ... ("Kinst", "Mbyte", "usecond")."""
     unit = unit.strip()
     if name in DURATIONS:
@@ -203,7 +215,25 @@ def _base(unit: str) -> str:
     return unit
 
 
-def _finish(source: Path, rows: Rows | None) -> None:
-    if rows is None:
-        raise InputError(f"{source} holds no kernel launch; {ADVICE}")
-    rows.finish(source, ADVICE)
+def _finish(source: Source, launches: Rows | None) -> None:
+    if launches is None:
+        source.refuse(f"holds no kernel launch; {ADVICE}")
+    launches.finish(ADVICE)
+
+
+def _match(head: Head) -> Match:
+    text = head.text
+    return Match.YES if "==PROF==" in text or f'"{KERNEL}"' in text else Match.NO
+
+
+FORMAT = Importer(
+    name="ncu",
+    help="Nsight Compute: ncu --import R.ncu-rep --csv --page raw",
+    load=load,
+    match=_match,
+    reports={
+        ".ncu-rep": "an Nsight Compute report; export it first: "
+        "`ncu --import {} --csv --page raw > FILE.csv`"
+    },
+    aliases=("nsight-compute",),
+)

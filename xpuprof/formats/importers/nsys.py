@@ -7,18 +7,21 @@ run, with all its GPUs and streams on one timeline.
 
 from __future__ import annotations
 
-import sqlite3
+from array import array
 from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
+from xpuprof.formats.format import Head, Importer, Match
+from xpuprof.formats.importers.database import Column, Database
+from xpuprof.formats.importers.table import LARGEST, NAME_COST
+from xpuprof.inputs import Source
 
-from xpuprof.errors import InputError
-from xpuprof.formats.importers.timeline import NS, Launches, Timeline
-from xpuprof.trace.imported import ImportWriter
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from xpuprof.formats.importers.timeline import Launches
+    from xpuprof.trace.imported import ImportWriter
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
@@ -27,83 +30,103 @@ CHUNK = 100_000
 RANGE_EVENTS = "(59, 60, 70, 71)"
 """NvtxPushPopRange, NvtxStartEndRange, and both with a payload."""
 
+LATEST = 1 << 61
+KERNEL_COST = 128
+"""Bytes that a kernel takes in memory."""
+REMEDY = "`nsys export --type sqlite REPORT.nsys-rep`"
+NS = 1e-9
+
+_TIMES = (Column("start", -LATEST, LATEST), Column("end", -LATEST, LATEST))
+_SIZES = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
+_IDS = Column("globalPid", null=True), Column("correlationId", null=True)
+_KERNELS = (
+    *_TIMES,
+    *_IDS,
+    Column("demangledName"),
+    *(Column(name, 0, LARGEST) for name in ("deviceId", "streamId", *_SIZES)),
+)
+_CALLS = (*_TIMES, Column("globalTid"), Column("correlationId", null=True))
+_RANGES = (
+    Column("globalTid"),
+    Column("start", -LATEST, LATEST),
+    Column("end", -LATEST, LATEST, null=True),
+    Column("text", kind="text", null=True),
+    Column("textId", null=True),
+)
+_SPAN = tuple(Column(name, -LATEST, LATEST) for name in ("startTime", "stopTime", "duration"))
+
 _SHAPE = "k.gridX, k.gridY, k.gridZ, k.blockX, k.blockY, k.blockZ"
 
 
-def load(source: Path, writer: ImportWriter) -> None:
+def load(source: Source, writer: ImportWriter) -> None:
     """Import a recording. InputError when it is no export, damaged, or without kernels."""
-    uri = f"{source.resolve().as_uri()}?mode=ro&immutable=1"
-    try:
-        with closing(sqlite3.connect(uri, uri=True)) as database:
-            _load(source, database, writer)
-    except sqlite3.DatabaseError as error:
-        raise InputError(
-            f"{source} is not a readable Nsight Systems export ({error}); make it anew with "
-            "`nsys export --type sqlite REPORT.nsys-rep`"
-        ) from error
+    # With the first recording: `--help` lists formats without numpy.
+    from xpuprof.formats.importers.timeline import Timeline
+
+    with Database(source, REMEDY) as database:
+        if KERNELS not in database.tables:
+            source.refuse(
+                f"has no table {KERNELS}: no CUDA kernel was recorded "
+                "(`nsys profile --trace cuda`), or it is not an Nsight Systems export"
+            )
+        _check(database)
+        names = database.names("SELECT id, value FROM StringIds")
+        ranges = _Ranges(database, names)
+        writer.units |= {"api_time": "s", "queue_time": "s"}
+        writer.properties["devices"] = _devices(database)
+        timeline = Timeline(source, writer)
+        for process, first, last in _processes(source, database):
+            begin, end = _span(database, first, last)
+            timeline.begin(0.0)
+            for rows in _chunks(_kernels(database, process)):
+                timeline.add(_launches(rows, begin, names, ranges))
+            timeline.finish((end - begin) * NS)
 
 
-def _load(source: Path, database: sqlite3.Connection, writer: ImportWriter) -> None:
-    if KERNELS not in _tables(database):
-        raise InputError(
-            f"{source} has no table {KERNELS}: no CUDA kernel was recorded "
-            "(`nsys profile --trace cuda`), or it is not an Nsight Systems export"
-        )
-    names = dict(database.execute("SELECT id, value FROM StringIds"))
-    ranges = _Ranges(database, names)
-    writer.units |= {"api_time": "s", "queue_time": "s"}
-    writer.properties["devices"] = _devices(database)
-    timeline = Timeline(writer)
-    for process, first, last in _processes(source, database):
-        begin, end = _span(database, first, last)
-        timeline.begin(0.0)
-        for rows in _chunks(_kernels(database, process)):
-            timeline.add(_launches(rows, begin, names, ranges))
-        timeline.finish((end - begin) * NS)
+def _check(database: Database) -> None:
+    """Refuses values that are not of the columns' types; what is read afterwards can be trusted."""
+    database.check(KERNELS, _KERNELS)
+    database.check(RUNTIME, _CALLS)
+    database.check(NVTX, _RANGES, f"eventType IN {RANGE_EVENTS} AND end IS NOT NULL")
+    database.check("ANALYSIS_DETAILS", _SPAN)
+    database.check("StringIds", (Column("id"), Column("value", kind="text", null=True)))
 
 
-def _tables(database: sqlite3.Connection) -> set[str]:
-    return {row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type='table'")}
-
-
-def _columns(database: sqlite3.Connection, table: str) -> set[str]:
-    return {row[1] for row in database.execute(f"PRAGMA table_info({table})")}
-
-
-def _devices(database: sqlite3.Connection) -> list[str]:
-    if "TARGET_INFO_GPU" not in _tables(database):
+def _devices(database: Database) -> list[str]:
+    if "TARGET_INFO_GPU" not in database.tables:
         return []
-    return [str(row[0]) for row in database.execute("SELECT name FROM TARGET_INFO_GPU ORDER BY id")]
+    rows = database.rows("SELECT name FROM TARGET_INFO_GPU ORDER BY id LIMIT 1024")
+    return [str(row[0]) for row in rows]
 
 
-def _processes(source: Path, database: sqlite3.Connection) -> list[tuple[int | None, int, int]]:
+def _processes(source: Source, database: Database) -> list[tuple[int | None, int, int]]:
     """(global pid, first start, last end) of each process with kernels, ns; None: not recorded."""
-    group = "globalPid" if "globalPid" in _columns(database, KERNELS) else "NULL"
-    rows = database.execute(
-        f"SELECT {group}, min(start), max(end) FROM {KERNELS} GROUP BY 1 ORDER BY 2"
-    ).fetchall()
+    group = "globalPid" if "globalPid" in database.columns(KERNELS) else "NULL"
+    rows = list(
+        database.rows(f"SELECT {group}, min(start), max(end) FROM {KERNELS} GROUP BY 1 ORDER BY 2")
+    )
     if not rows:
-        raise InputError(f"{source} holds no kernel; record with `nsys profile --trace cuda`")
+        source.refuse("holds no kernel; record with `nsys profile --trace cuda`")
+    if len(rows) > 1 and any(row[0] is None for row in rows):
+        source.refuse(f"is damaged: some kernels name no process; make it again with {REMEDY}")
     return rows
 
 
-def _span(database: sqlite3.Connection, first: int, last: int) -> tuple[int, int]:
+def _span(database: Database, first: int, last: int) -> tuple[int, int]:
     """The recording's start and end in ns: of the analysis when that contains the kernels.
 
     (Some versions write the analysis in another clock than the events; the recording then starts
     with the clock's zero and ends with the last API call.)
     """
-    tables = _tables(database)
     begin, end = 0, last
-    if RUNTIME in tables:
-        begin, calls_end = database.execute(
-            f"SELECT coalesce(min(start), 0), coalesce(max(end), 0) FROM {RUNTIME}"
-        ).fetchone()
+    if RUNTIME in database.tables:
+        begin, calls_end = next(
+            database.rows(f"SELECT coalesce(min(start), 0), coalesce(max(end), 0) FROM {RUNTIME}")
+        )
         end = max(last, calls_end)
-    if "ANALYSIS_DETAILS" in tables:
-        row = database.execute(
-            "SELECT startTime, stopTime, duration FROM ANALYSIS_DETAILS"
-        ).fetchone()
+    if "ANALYSIS_DETAILS" in database.tables:
+        details = database.rows("SELECT startTime, stopTime, duration FROM ANALYSIS_DETAILS")
+        row = next(details, None)
         if row and row[0] <= first and last <= row[1]:
             begin, end = row[0], max(end, row[1])
         elif row and last <= row[2]:
@@ -111,7 +134,7 @@ def _span(database: sqlite3.Connection, first: int, last: int) -> tuple[int, int
     return min(begin, first), end
 
 
-def _kernels(database: sqlite3.Connection, process: int | None) -> sqlite3.Cursor:
+def _kernels(database: Database, process: int | None) -> Iterator[Any]:
     """Kernels of a process in order of their start, with the call that launched each.
 
     A process's runtime calls carry its id in the upper bits of the thread's (globalTid >> 24).
@@ -119,11 +142,11 @@ def _kernels(database: sqlite3.Connection, process: int | None) -> sqlite3.Curso
     own = "WHERE k.globalPid = ?" if process is not None else ""
     arguments = (process,) if process is not None else ()
     calls, join = "NULL, NULL", ""
-    if RUNTIME in _tables(database):
+    if RUNTIME in database.tables:
         calls = "r.start, r.end"
         same = "AND r.globalTid >> 24 = k.globalPid >> 24" if process is not None else ""
         join = f"LEFT JOIN {RUNTIME} r ON r.correlationId = k.correlationId {same}"
-    return database.execute(
+    return database.rows(
         "SELECT k.rowid, k.start, k.end, k.deviceId, k.streamId, k.demangledName, "
         f"{_SHAPE}, {calls} FROM {KERNELS} k {join} {own} "
         "ORDER BY k.start, k.correlationId, k.rowid",
@@ -131,20 +154,25 @@ def _kernels(database: sqlite3.Connection, process: int | None) -> sqlite3.Curso
     )
 
 
-def _chunks(cursor: sqlite3.Cursor) -> Iterator[list[Any]]:
+def _chunks(rows: Iterator[Any]) -> Iterator[list[Any]]:
     """Chunks of rows, a kernel once (of several calls with its correlation id the first counts)."""
-    previous = None
-    while rows := cursor.fetchmany(CHUNK):
-        kept = []
-        for row in rows:
-            if row[0] != previous:
-                kept.append(row)
-                previous = row[0]
-        if kept:
+    previous, kept = None, []
+    for row in rows:
+        if row[0] != previous:
+            kept.append(row)
+            previous = row[0]
+        if len(kept) >= CHUNK:
             yield kept
+            kept = []
+    if kept:
+        yield kept
 
 
 def _launches(rows: list[Any], origin: int, names: dict[int, str], ranges: _Ranges) -> Launches:
+    import numpy as np
+
+    from xpuprof.formats.importers.timeline import Launches
+
     rowid, begin, end, device, stream, name, *shape, api_start, api_end = zip(*rows, strict=True)
     start = np.array(begin, dtype=np.int64) - origin
     call_start = np.array([x if x is not None else 0 for x in api_start], dtype=np.int64)
@@ -167,7 +195,7 @@ def _launches(rows: list[Any], origin: int, names: dict[int, str], ranges: _Rang
 
 
 def _seconds(ns: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    return ns.astype(np.float64) * NS
+    return ns.astype(float) * NS
 
 
 class _Ranges:
@@ -176,33 +204,40 @@ class _Ranges:
     One sweep over calls and ranges, both sorted by thread and time, with a stack of open ranges.
     """
 
-    def __init__(self, database: sqlite3.Connection, names: dict[int, str]) -> None:
+    def __init__(self, database: Database, names: dict[int, str]) -> None:
         self._texts: list[str] = [""]
-        self._of: npt.NDArray[np.int32] = np.zeros(0, dtype=np.int32)
-        if {NVTX, RUNTIME} <= _tables(database):
+        self._rowids, self._of = array("q"), array("i")
+        if {NVTX, RUNTIME} <= database.tables:
             self._sweep(database, names)
 
     def __bool__(self) -> bool:
-        return bool(len(self._of))
+        return bool(self._rowids)
 
     def of(self, rowids: tuple[int, ...]) -> list[str]:
         """Text of the range of each kernel, "" outside any."""
-        return [self._texts[i] for i in self._of[list(rowids)]]
+        import numpy as np
 
-    def _sweep(self, database: sqlite3.Connection, names: dict[int, str]) -> None:
-        rows = database.execute(f"SELECT max(rowid) FROM {KERNELS}").fetchone()[0] or 0
-        self._of = np.zeros(rows + 1, dtype=np.int32)
+        places = np.searchsorted(np.frombuffer(self._rowids, np.int64), np.array(rowids))
+        return [self._texts[self._of[place]] for place in places.tolist()]
+
+    def _sweep(self, database: Database, names: dict[int, str]) -> None:
+        self._rowids.extend(
+            row[0] for row in database.rows(f"SELECT rowid FROM {KERNELS} ORDER BY rowid")
+        )
+        database.source.hold(KERNEL_COST * len(self._rowids))
+        self._of = array("i", bytes(4 * len(self._rowids)))
+        place = {rowid: i for i, rowid in enumerate(self._rowids)}
         codes: dict[str, int] = {"": 0}
-        spans = database.execute(
+        spans = database.rows(
             f"SELECT globalTid, start, end, text, textId FROM {NVTX} WHERE eventType IN "
             f"{RANGE_EVENTS} AND end IS NOT NULL ORDER BY globalTid, start"
         )
-        launches = database.execute(
+        launches = database.rows(
             f"SELECT r.globalTid, r.start, k.rowid FROM {KERNELS} k JOIN {RUNTIME} r "
             "ON r.correlationId = k.correlationId AND r.globalTid >> 24 = k.globalPid >> 24 "
             "ORDER BY r.globalTid, r.start"
         )
-        span = spans.fetchone()
+        span = next(spans, None)
         thread = None
         stack: list[tuple[int, int]] = []
         for tid, at, rowid in launches:
@@ -211,10 +246,28 @@ class _Ranges:
             while span and (span[0], span[1]) <= (tid, at):
                 if span[0] == tid and span[2] >= at:
                     text = span[3] if span[3] is not None else names.get(span[4], "")
+                    if text not in codes:
+                        database.source.hold(NAME_COST + 4 * len(text))
                     stack.append((span[2], codes.setdefault(text, len(codes))))
-                span = spans.fetchone()
+                span = next(spans, None)
             # Ranges of the start/end kind may overlap, so a closed one can lie under an open one.
             while stack and stack[-1][0] < at:
                 stack.pop()
-            self._of[rowid] = stack[-1][1] if stack else 0
+            self._of[place[rowid]] = stack[-1][1] if stack else 0
         self._texts = list(codes)
+
+
+def _match(head: Head) -> Match:
+    return Match.YES if head.data.startswith(b"SQLite format 3\0") else Match.NO
+
+
+_REPORT = "an Nsight Systems report; export it first: `nsys export --type sqlite {}`"
+
+FORMAT = Importer(
+    name="nsys",
+    help="Nsight Systems: nsys export --type sqlite REPORT.nsys-rep",
+    load=load,
+    match=_match,
+    reports={".nsys-rep": _REPORT, ".qdrep": _REPORT},
+    aliases=("nsight-systems",),
+)

@@ -6,15 +6,17 @@ Archives of such tables with R-style names (inst_executed, grid.x) are read too.
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from xpuprof.errors import InputError
-from xpuprof.formats.importers.table import Rows, index, number, open_text, seconds
-from xpuprof.trace.imported import ImportWriter
+from xpuprof.formats.format import Head, Importer, Match
+from xpuprof.formats.importers.table import Rows, index, integer, number, rows, seconds
+from xpuprof.inputs import Source
+
+if TYPE_CHECKING:
+    from xpuprof.trace.imported import ImportWriter
 
 NAME = ("Name", "Kernel", "name")
 DURATION = ("Duration", "duration")
@@ -43,16 +45,16 @@ FIXED = frozenset(
 ADVICE = "record it with `nvprof --csv --print-gpu-trace`"
 
 
-def load(source: Path, writer: ImportWriter) -> None:
+def load(source: Source, writer: ImportWriter) -> None:
     """Import a CSV. InputError when it is not nvprof's, in mixed units, or holds no kernel."""
-    with open_text(source) as text:
-        table = csv.reader(_after_log(text))
+    with source.lines() as lines:
+        table = rows(source, _after_log(lines))
         header = next(table, [])
-        columns = dict(index(header))
+        columns = index(header)
         name = next((c for c in NAME if c in columns), None)
         duration = next((c for c in DURATION if c in columns), None)
         if name is None or duration is None:
-            raise InputError(f"{source} has no column Name and Duration: {ADVICE}")
+            source.refuse(f"has no column Name and Duration: {ADVICE}")
         _rows(source, table, header, columns, columns[name], columns[duration], writer)
 
 
@@ -64,10 +66,10 @@ def _after_log(lines: Iterator[str]) -> Iterator[str]:
 
 
 def _rows(
-    source: Path,
+    source: Source,
     table: Iterator[list[str]],
     header: list[str],
-    columns: dict[str, int],
+    columns: Mapping[str, int],
     name: int,
     duration: int,
     writer: ImportWriter,
@@ -75,17 +77,17 @@ def _rows(
     first = next(table, None)
     # R's exports have no row of units and durations in seconds.
     unit = "s"
-    if first and math.isnan(number(first[duration])):
+    if first and len(first) == len(header) and math.isnan(number(first[duration])):
         unit, first = first[duration], None
     factor = seconds(source, unit)
     grid = _places(columns, GRID)
     block = _places(columns, BLOCK)
     metrics: list[str] | None = None
-    rows: Rows | None = None
+    launches: Rows | None = None
     for row in chain([first] if first else [], table):
         if len(row) != len(header):
-            raise InputError(
-                f"{source}: a row has {len(row)} fields, the header {len(header)}; the file is cut "
+            source.refuse(
+                f"has a row of {len(row)} fields below a header of {len(header)}; the file is cut "
                 "short or was edited"
             )
         # Copies and fills have no grid.
@@ -93,29 +95,30 @@ def _rows(
             continue
         time = number(row[duration]) * factor
         if math.isnan(time):
-            raise InputError(
-                f"{source}: duration {row[duration]!r} of {row[name]!r} is not a number in {unit}: "
-                "mixed units cannot be read; export with one unit (--normalized-time-unit)"
+            source.refuse(
+                f"has a duration {row[duration]!r} of {row[name]!r} that is not a number in "
+                f"{unit}: mixed units cannot be read; export with one unit "
+                "(--normalized-time-unit)"
             )
         if metrics is None:
             metrics = [
                 c for c in columns if c not in FIXED and not math.isnan(number(row[columns[c]]))
             ]
-            rows = Rows(writer, ["gpu_time", *metrics])
+            launches = Rows(source, writer, ["gpu_time", *metrics])
             writer.units["gpu_time"] = "s"
-        assert rows is not None
-        rows.add(
+        assert launches is not None
+        launches.add(
             row[name],
             [time, *(number(row[columns[metric]]) for metric in metrics)],
             _shape(row, grid),
             _shape(row, block),
         )
-    if rows is None:
-        raise InputError(f"{source} holds no kernel launch; {ADVICE}")
-    rows.finish(source, ADVICE)
+    if launches is None:
+        source.refuse(f"holds no kernel launch; {ADVICE}")
+    launches.finish(ADVICE)
 
 
-def _places(columns: dict[str, int], names: tuple[tuple[str, ...], ...]) -> list[int]:
+def _places(columns: Mapping[str, int], names: tuple[tuple[str, ...], ...]) -> list[int]:
     for spelling in names:
         places = [columns[name] for name in spelling if name in columns]
         if places:
@@ -124,5 +127,25 @@ def _places(columns: dict[str, int], names: tuple[tuple[str, ...], ...]) -> list
 
 
 def _shape(row: list[str], places: list[int]) -> tuple[int, int, int]:
-    sizes = [int(number(row[place])) for place in places] + [1] * (3 - len(places))
+    # A size that is not a number becomes -1, which Rows refuses.
+    sizes = [integer(row[place], -1) for place in places] + [1] * (3 - len(places))
     return (sizes[0], sizes[1], sizes[2])
+
+
+def _match(head: Head) -> Match:
+    lines = head.text.splitlines()[:50]
+    own = any(
+        (line.startswith("==") and "NVPROF" in line)
+        or line.startswith(('"Start"', '"Device","'))
+        or '"grid.x"' in line
+        for line in lines
+    )
+    return Match.YES if own else Match.NO
+
+
+FORMAT = Importer(
+    name="nvprof",
+    help="nvprof --csv --print-gpu-trace",
+    load=load,
+    match=_match,
+)

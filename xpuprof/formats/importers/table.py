@@ -7,19 +7,17 @@ no slice after the last kernel, and a row's duration is `gpu_time`.
 from __future__ import annotations
 
 import csv
-import gzip
-import io
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TextIO
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NoReturn
 
-import numpy as np
-import numpy.typing as npt
+from xpuprof.inputs import LONGEST_LINE, Source, finite
 
-from xpuprof.errors import InputError
-from xpuprof.trace.imported import ImportWriter
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from xpuprof.trace.imported import ImportWriter
 
 TIME_UNITS = {
     "s": 1.0,
@@ -39,71 +37,92 @@ TIME_UNITS = {
 SCALES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 GRID = ("gx", "gy", "gz")
 BLOCK = ("lx", "ly", "lz")
-CHUNK = 50_000
+CHUNK = 1 << 20
+"""Values that are held before they are written."""
+MOST_COLUMNS = 1 << 14
+NAME_COST = 256
+"""Bytes that a kernel's name takes beside its characters, in all lists of names."""
+LARGEST = (1 << 31) - 1
+"""Of a grid, a block, a device or a stream number."""
 
-csv.field_size_limit(1 << 24)
+csv.field_size_limit(LONGEST_LINE)
 
 
-@contextmanager
-def open_text(source: Path) -> Iterator[TextIO]:
-    """The source as text, decompressed. InputError when it cannot be read."""
+def rows(source: Source, lines: Iterable[str], separator: str = ",") -> Iterator[list[str]]:
+    """The rows of a CSV table. Raises InputError where it is none."""
+    taken = 0
+
+    def counted() -> Iterator[str]:
+        nonlocal taken
+        for line in lines:
+            taken += len(line)
+            if taken > LONGEST_LINE:  # a quote that is never closed
+                source.refuse(f"is not a CSV table: line {table.line_num} never ends; export again")
+            yield line
+
+    table = csv.reader(counted(), delimiter=separator)
     try:
-        with source.open("rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
-        with (
-            gzip.open(source, "rb") if packed else source.open("rb") as raw,
-            io.TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="") as text,
-        ):
-            yield text
-    except (OSError, EOFError) as error:
-        raise InputError(f"{source} cannot be read: {error}; copy it again") from error
+        for row in table:
+            taken = 0
+            if len(row) > MOST_COLUMNS:
+                source.refuse(
+                    f"has {len(row)} columns in line {table.line_num}, more than {MOST_COLUMNS}; "
+                    "export fewer metrics"
+                )
+            yield row
     except csv.Error as error:
-        raise InputError(f"{source} is not a CSV table: {error}; export it again") from error
+        source.refuse(f"is not a CSV table: line {table.line_num}: {error}; export it again")
 
 
 def number(text: str) -> float:
-    """A number as profilers print it: thousands separators, "%", "inf"; NaN when it is none."""
-    try:
-        return float(text)
-    except ValueError:
-        cleaned = text.replace(",", "").rstrip("%").strip()
-        try:
-            return float(cleaned)
-        except ValueError:
-            return math.nan
+    """A number as profilers print it: thousands separators, "%"; NaN when it is none or not
+    finite."""
+    value = finite(text)
+    if value is None:
+        value = finite(text.replace(",", "").rstrip("%").strip())
+    return math.nan if value is None else value
 
 
-def seconds(source: Path, unit: str) -> float:
+def integer(text: str, default: int) -> int:
+    """A number of a device, of a stream or of work-items; `default` where none is stated."""
+    value = number(text)
+    return default if math.isnan(value) else int(value)
+
+
+def seconds(source: Source, unit: str) -> float:
     """Factor from `unit` to seconds; InputError when it is not a unit of time."""
     factor = TIME_UNITS.get(unit.strip().lower())
     if factor is None:
-        raise InputError(
-            f"{source} gives durations in {unit!r}, which is no unit of time known here "
+        source.refuse(
+            f"gives durations in {unit!r}, which is not a unit of time known here "
             f"({', '.join(sorted(set(TIME_UNITS)))}); export it with --print-units base"
         )
     return factor
 
 
 def shape(text: str) -> tuple[int, int, int]:
-    """(x, y, z) of "(x, y, z)", "x y z" or "x"; ones are filled in."""
-    parts = text.strip().strip("()[]").replace(",", " ").split()
-    try:
-        sizes = [int(float(part)) for part in parts[:3]]
-    except ValueError:
-        sizes = []
-    sizes += [1] * (3 - len(sizes))
-    return (sizes[0], sizes[1], sizes[2])
+    """(x, y, z) of "(x, y, z)", "x y z" or "x"; missing sizes are 1."""
+    parts = text.strip().strip("()[]").replace(",", " ").split()[:3]
+    values = [finite(part) for part in parts]
+    sizes = [] if None in values else [int(value or 0) for value in values]
+    x, y, z = (*sizes, *[1] * (3 - len(sizes)))
+    return x, y, z
 
 
 class Rows:
-    """Collects launches and appends them to an ImportWriter in chunks.
+    """Collects launches, checks them, and appends them to an ImportWriter in chunks.
 
-    `metrics` names the columns of numbers; `time` is the one that holds the duration in seconds.
+    `metrics` names the columns of numbers; the first one is the duration where `timed`.
     """
 
-    def __init__(self, writer: ImportWriter, metrics: list[str]) -> None:
+    def __init__(
+        self, source: Source, writer: ImportWriter, metrics: list[str], timed: bool = True
+    ) -> None:
+        self._source = source
         self._writer = writer
         self._metrics = metrics
+        self._timed = timed
+        self._chunk = max(CHUNK // (len(metrics) + 10), 1)
         self._calls: dict[str, int] = {}
         self._kernels: list[str] = []
         self._call: list[int] = []
@@ -122,27 +141,37 @@ class Rows:
     ) -> None:
         """One launch; `values` in the order of `metrics`, `grid` in work-groups."""
         call = self._calls[kernel] = self._calls.get(kernel, 0) + 1
+        if call == 1:
+            self._source.hold(NAME_COST + 4 * len(kernel))
         self._kernels.append(kernel)
         self._call.append(call)
-        self._shapes.append((*(g * b for g, b in zip(grid, block, strict=True)), *block))
+        self._shapes.append((*grid, *block))
         self._places.append((device, stream))
         self._values.append(values)
-        if len(self._kernels) >= CHUNK:
+        if len(self._kernels) >= self._chunk:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is held."""
+        """Checks and writes what is held. Raises InputError for a launch that cannot be."""
+        import numpy as np  # with the first rows: `--help` lists formats without it
+
         if not self._kernels:
             return
-        sizes = np.array(self._shapes, dtype=np.int64)
-        places = np.array(self._places, dtype=np.int32)
+        sizes = self._integers(self._shapes)
+        places = self._integers(self._places)
         values = np.array(self._values, dtype=np.float64)
+        if self._timed:
+            bad = np.flatnonzero(~(values[:, 0] >= 0))
+            if len(bad):
+                self._refuse(int(bad[0]), "its duration is missing or negative")
+        # Work-items, as OpenCL and the recorded runs count.
+        sizes[:, :3] *= sizes[:, 3:]
         columns: dict[str, npt.NDArray[np.generic]] = {
             "kernel": self._writer.codes("kernel", self._kernels),
             "call": np.array(self._call, dtype=np.int32),
             "process": np.zeros(len(sizes), dtype=np.int32),
-            "device": places[:, 0],
-            "stream": places[:, 1],
+            "device": places[:, 0].astype(np.int32),
+            "stream": places[:, 1].astype(np.int32),
         }
         columns |= {name: sizes[:, i] for i, name in enumerate((*GRID, *BLOCK))}
         columns |= {name: values[:, i] for i, name in enumerate(self._metrics)}
@@ -150,11 +179,25 @@ class Rows:
         for held in (self._kernels, self._call, self._shapes, self._places, self._values):
             held.clear()
 
-    def finish(self, source: Path, advice: str) -> None:
-        """Write the rest. InputError when there was no launch at all."""
+    def finish(self, advice: str) -> None:
+        """Writes the rest. Raises InputError when there was no launch at all."""
         self.flush()
         if not self._writer.rows:
-            raise InputError(f"{source} holds no kernel launch; {advice}")
+            self._source.refuse(f"holds no kernel launch; {advice}")
+
+    def _integers(self, rows: Sequence[tuple[int, ...]]) -> npt.NDArray[np.int64]:
+        import numpy as np
+
+        for i, row in enumerate(rows):
+            if min(row) < 0 or max(row) > LARGEST:
+                self._refuse(i, f"a grid, block, device or stream number is not 0 to {LARGEST}")
+        return np.array(rows, dtype=np.int64)
+
+    def _refuse(self, row: int, reason: str) -> NoReturn:
+        self._source.refuse(
+            f"has a bad launch {self._writer.rows + row + 1} ({self._kernels[row][:80]!r}): "
+            f"{reason}; export it again"
+        )
 
 
 def index(header: list[str]) -> Mapping[str, int]:

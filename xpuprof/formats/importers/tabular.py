@@ -6,15 +6,18 @@ unit; every other column of numbers is a metric under its own name.
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from xpuprof.errors import InputError, UsageError
-from xpuprof.formats.importers.table import BLOCK, Rows, index, number, open_text, seconds
-from xpuprof.trace.imported import ImportWriter
+from xpuprof.errors import UsageError
+from xpuprof.formats.format import Head, Importer, Load, Match
+from xpuprof.formats.importers.table import BLOCK, Rows, index, integer, number, rows, seconds
+from xpuprof.inputs import LINE, Source
+
+if TYPE_CHECKING:
+    from xpuprof.trace.imported import ImportWriter
 
 FIELDS = ("kernel", "time", "gridx", "gridy", "gridz", *BLOCK, "device", "stream")
 """What a column can be mapped to; grid in work-groups."""
@@ -44,10 +47,13 @@ GUESSES: Mapping[str, tuple[str, ...]] = {
     "device": ("device", "Device", "deviceId", "gpu"),
     "stream": ("stream", "Stream", "Strm", "streamId"),
 }
+PARQUET = b"PAR1"
+PARQUET_ROWS = 4096
+"""Rows that are unpacked together."""
 MAP_HELP = "name the column with --map {field}=COLUMN"
 
 
-def parse_map(entries: tuple[str, ...]) -> dict[str, tuple[str, str]]:
+def parse_map(entries: Sequence[str]) -> dict[str, tuple[str, str]]:
     """{field: (column, unit)} of `FIELD=COLUMN[:UNIT]` entries. UsageError when malformed."""
     result = {}
     for entry in entries:
@@ -64,41 +70,39 @@ def parse_map(entries: tuple[str, ...]) -> dict[str, tuple[str, str]]:
 
 
 def load(
-    source: Path, writer: ImportWriter, columns: Mapping[str, tuple[str, str]] | None = None
+    source: Source, writer: ImportWriter, columns: Mapping[str, tuple[str, str]] | None = None
 ) -> None:
     """Import a table. InputError: no column for the kernel, mixed units, no row."""
     chosen = dict(columns or {})
-    if source.suffix in (".parquet", ".pq"):
-        header, rows = _parquet(source)
-        _load(source, header, rows, chosen, writer)
+    if source.path.suffix in (".parquet", ".pq") or source.head(len(PARQUET)) == PARQUET:
+        table = _parquet(source)
+        _load(source, next(table, []), table, chosen, writer)
         return
-    with open_text(source) as text:
-        first = text.readline()
+    with source.lines() as lines:
+        first = next(lines, "")
         mark = max(",;\t", key=first.count)
-        table = csv.reader(chain([first], text), delimiter=mark)
+        table = rows(source, chain([first], lines), mark)
         _load(source, next(table, []), table, chosen, writer)
 
 
-def _parquet(source: Path) -> tuple[list[str], Iterator[list[str]]]:
+def _parquet(source: Source) -> Iterator[list[str]]:
+    """The names of the columns, then the rows."""
     try:
+        import pyarrow
         import pyarrow.parquet as parquet
     except ImportError:
-        raise InputError(
-            f"{source} is a Parquet file, which needs pyarrow: pip install 'xpuprof[parquet]'"
-        ) from None
+        source.refuse("is a Parquet file, which needs pyarrow: pip install 'xpuprof[parquet]'")
     try:
-        file = parquet.ParquetFile(source)
-    except Exception as error:
-        raise InputError(
-            f"{source} is not a readable Parquet file: {error}; copy or write it again"
-        ) from error
-
-    def rows() -> Iterator[list[str]]:
-        for batch in file.iter_batches():
-            names = batch.to_pydict()
-            yield from ([_text(v) for v in row] for row in zip(*names.values(), strict=True))
-
-    return list(file.schema_arrow.names), rows()
+        file = parquet.ParquetFile(source.path)
+        names = list(file.schema_arrow.names)
+        source.unpacked(LINE * file.metadata.num_rows)
+        yield names
+        for batch in file.iter_batches(PARQUET_ROWS):
+            source.unpacked(batch.nbytes)
+            columns = batch.to_pydict()
+            yield from ([_text(v) for v in row] for row in zip(*columns.values(), strict=True))
+    except (OSError, ValueError, TypeError, MemoryError, pyarrow.ArrowException) as error:
+        source.refuse(f"is not a readable Parquet file: {error}; copy or write it again")
 
 
 def _text(value: object) -> str:
@@ -106,7 +110,7 @@ def _text(value: object) -> str:
 
 
 def _load(
-    source: Path,
+    source: Source,
     header: list[str],
     table: Iterator[list[str]],
     chosen: dict[str, tuple[str, str]],
@@ -119,9 +123,9 @@ def _load(
         if field in chosen:
             name, unit_given = chosen[field]
             if name not in columns:
-                raise InputError(
-                    f"{source} has no column {name!r}; take one of these for --map {field}=COLUMN: "
-                    f"{', '.join(columns) or 'none'}"
+                source.refuse(
+                    f"has no column {name!r}; take one of these for --map {field}=COLUMN: "
+                    f"{', '.join(columns)[:1000] or 'none'}"
                 )
             place[field] = columns[name]
             unit = unit_given or unit
@@ -130,9 +134,8 @@ def _load(
             if found is not None:
                 place[field] = columns[found]
     if "kernel" not in place:
-        raise InputError(
-            f"{source} has no column that looks like a kernel's name; "
-            + MAP_HELP.format(field="kernel")
+        source.refuse(
+            "has no column that looks like a kernel's name; " + MAP_HELP.format(field="kernel")
         )
     factor = 1.0
     if "time" in place:
@@ -142,7 +145,7 @@ def _load(
 
 
 def _rows(
-    source: Path,
+    source: Source,
     header: list[str],
     table: Iterator[list[str]],
     place: dict[str, int],
@@ -151,16 +154,16 @@ def _rows(
 ) -> None:
     taken = set(place.values())
     metrics: dict[str, int] = {}
-    rows: Rows | None = None
+    launches: Rows | None = None
     for line, row in enumerate(table, start=2):
         if not any(row):
             continue
         if len(row) != len(header):
-            raise InputError(
-                f"{source}, line {line}: {len(row)} fields, the header has {len(header)}; quote "
+            source.refuse(
+                f"has {len(row)} fields in line {line}, the header has {len(header)}; quote "
                 "fields that hold the separator, or export it again"
             )
-        if rows is None:
+        if launches is None:
             metrics = {
                 name: i
                 for i, name in enumerate(header)
@@ -168,11 +171,12 @@ def _rows(
             }
             # Our own names of times would clash with what an import measures itself.
             metrics = {n: i for n, i in metrics.items() if n not in ("gpu_time", "call", "process")}
-            rows = Rows(writer, [*(["gpu_time"] if "time" in place else []), *metrics])
+            timed = "time" in place
+            launches = Rows(source, writer, ["gpu_time"] * timed + [*metrics], timed)
         values = [number(row[i]) for i in metrics.values()]
         if "time" in place:
             values.insert(0, _time(source, line, row[place["time"]]) * factor)
-        rows.add(
+        launches.add(
             row[place["kernel"]],
             values,
             _sizes(row, place, ("gridx", "gridy", "gridz")),
@@ -180,12 +184,12 @@ def _rows(
             device=_one(row, place, "device", 0),
             stream=_one(row, place, "stream", 0),
         )
-    if rows is None:
-        raise InputError(f"{source} holds no row below its header; export it again")
-    rows.finish(source, "name another file")
+    if launches is None:
+        source.refuse("holds no row below its header; export it again")
+    launches.finish("name another file")
 
 
-def _factor(source: Path, name: str, unit: str) -> float:
+def _factor(source: Source, name: str, unit: str) -> float:
     """Seconds a unit of the duration column: given, or told by its name ("dur (ns)", "time_us")."""
     if unit:
         return seconds(source, unit)
@@ -196,12 +200,12 @@ def _factor(source: Path, name: str, unit: str) -> float:
     return seconds(source, known[-1]) if known else 1.0
 
 
-def _time(source: Path, line: int, text: str) -> float:
+def _time(source: Source, line: int, text: str) -> float:
     value = number(text)
     if math.isnan(value):
-        raise InputError(
-            f"{source}, line {line}: duration {text!r} is not a number; give all durations in "
-            "one unit, named as --map time=COLUMN:UNIT"
+        source.refuse(
+            f"has a duration {text!r} in line {line}, which is not a number; give all durations "
+            "in one unit, named as --map time=COLUMN:UNIT"
         )
     return value
 
@@ -212,7 +216,26 @@ def _sizes(row: list[str], place: dict[str, int], names: tuple[str, ...]) -> tup
 
 
 def _one(row: list[str], place: dict[str, int], name: str, default: int) -> int:
-    if name not in place:
-        return default
-    value = number(row[place[name]])
-    return default if math.isnan(value) else int(value)
+    return integer(row[place[name]], default) if name in place else default
+
+
+def _match(head: Head) -> Match:
+    first = head.text.partition("\n")[0]
+    other = first.startswith(("{", "[", "SQLite format 3\0", "T:"))
+    table = head.data.startswith(PARQUET) or any(mark in first for mark in ",;\t")
+    return Match.PERHAPS if table and not other else Match.NO
+
+
+def _with_map(entries: Sequence[str]) -> Load:
+    columns = parse_map(entries)
+    return lambda source, writer: load(source, writer, columns)
+
+
+FORMAT = Importer(
+    name="csv",
+    help="any table (CSV, Parquet) with --map kernel=NAME --map time=DURATION:us",
+    load=load,
+    match=_match,
+    mapped=_with_map,
+    aliases=("table", "parquet"),
+)

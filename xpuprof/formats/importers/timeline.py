@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.errors import InputError
+from xpuprof.formats.importers.table import NAME_COST
+from xpuprof.inputs import Source
 from xpuprof.trace.coordinates import EXIT_KERNEL
 from xpuprof.trace.imported import ImportWriter
 
-NS = 1e-9
 GRID = ("gx", "gy", "gz")
 BLOCK = ("lx", "ly", "lz")
 
@@ -45,7 +45,8 @@ class Launches:
 class Timeline:
     """Turns chunks of launches into slices of an ImportWriter, one process after the other."""
 
-    def __init__(self, writer: ImportWriter) -> None:
+    def __init__(self, source: Source, writer: ImportWriter) -> None:
+        self._source = source
         self._writer = writer
         self._calls: dict[str, int] = {}
         self._process = -1
@@ -64,9 +65,9 @@ class Timeline:
         """Append the slices that these launches end."""
         if (launches.end < launches.start).any():
             row = int(np.flatnonzero(launches.end < launches.start)[0])
-            raise InputError(
-                f"kernel {launches.kernel[row]!r} ends before it starts; the source is "
-                "damaged: export it again"
+            self._source.refuse(
+                f"is damaged: kernel {launches.kernel[row][:80]!r} ends before it starts; "
+                "export it again"
             )
         ends = np.maximum(np.maximum.accumulate(launches.end), self._boundary)
         before = np.concatenate([[self._boundary], ends[:-1]])
@@ -116,7 +117,9 @@ class Timeline:
         calls = np.empty(len(kernels), dtype=np.int32)
         known = self._calls
         for i, kernel in enumerate(kernels):
-            calls[i] = known[kernel] = known.get(kernel, 0) + 1
+            calls[i] = call = known[kernel] = known.get(kernel, 0) + 1
+            if call == 1:
+                self._source.hold(NAME_COST + 4 * len(kernel))
         return calls
 
     def _write(

@@ -11,69 +11,74 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-from scipy import sparse
+from xpuprof.formats.format import Head, Importer, Match
+from xpuprof.formats.importers.table import LARGEST
+from xpuprof.inputs import Source, finite, whole
 
-from xpuprof.errors import InputError
-from xpuprof.formats.importers.table import open_text
-from xpuprof.trace.imported import ImportWriter
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from scipy import sparse
+
+    from xpuprof.trace.imported import ImportWriter
 
 _SLICE = re.compile(r"#\s*Slice ending at kernel:\s*(?P<kernel>.*?)\s+call:\s*(?P<call>\d+)\s*$")
 _COMPLETE = re.compile(r"\s*\d+\s+OnComplete\s+.*\bTSC\s+(?P<tick>\d+)")
 _ENDS = re.compile(r"\s*GPU_(?P<what>Init|Fini)\s*:\s*TSC\s+(?P<tick>\d+)")
+MOST = (1 << 62) - 1
+"""Of a block's number, a count, a tick."""
+SLICE_COST, CELL_COST, TICK_COST = 512, 400, 64
+"""Bytes that a slice, a non-zero of the vectors and a time stamp take in memory."""
 Key = tuple[str, int]
 Entries = list[tuple[int, float]]
 
 
-def load(source: Path, writer: ImportWriter) -> None:
+def load(source: Source, writer: ImportWriter) -> None:
     """Import the folder. InputError when it has no vectors, is damaged or its parts disagree."""
-    cpu_files = sorted([*source.glob("T.*.bb"), *source.glob("T.*.bb.gz")])
-    gpu_file = next((f for f in (source / "thread.bbv", source / "global.bbv") if f.exists()), None)
+    folder = source.path
+    cpu_files = sorted([*folder.glob("T.*.bb"), *folder.glob("T.*.bb.gz")])
+    gpu_file = next((f for f in (folder / "thread.bbv", folder / "global.bbv") if f.exists()), None)
     if not cpu_files and gpu_file is None:
-        raise InputError(
-            f"{source} has neither T.<thread>.bb nor thread.bbv; name the folder that holds them"
-        )
+        source.refuse("has neither T.<thread>.bb nor thread.bbv; name the folder that holds them")
     order: dict[Key, int] = {}
     cpu: dict[tuple[int, int], float] = {}
     for file in cpu_files:
-        for key, line in vectors(file):
+        for key, line in vectors(part := source.part(file)):
             row = order.setdefault(key, len(order))
-            for block, value in entries(file, line):
+            for block, value in entries(part, line):
                 cpu[row, block] = cpu.get((row, block), 0.0) + value
     gpu: dict[tuple[int, tuple[str, int]], float] = {}
     warps: dict[int, int] = {}
     if gpu_file is not None:
         known = len(order)
-        for key, line in vectors(gpu_file):
+        for key, line in vectors(part := source.part(gpu_file)):
             row = order.setdefault(key, len(order))
             warps[row] = warps.get(row, 0) + line.lstrip().startswith("tid")
-            for block, value in entries(gpu_file, line):
+            for block, value in entries(part, line):
                 cell = (row, (key[0], block))
                 gpu[cell] = gpu.get(cell, 0.0) + value
         if cpu_files and len(order) > known:
-            raise InputError(
-                f"{gpu_file} has {len(order) - known} slices that no T.<thread>.bb has: "
-                "they are of different runs; take the files of one run"
+            part.refuse(
+                f"has {len(order) - known} slices that no T.<thread>.bb has: they come from "
+                "different runs; take the files of one run"
             )
     if not order:
-        raise InputError(
-            f"{source} holds no slice: no line `# Slice ending at kernel: ...`; record it again"
-        )
+        source.refuse("holds no slice: no line `# Slice ending at kernel: ...`; record it again")
     _write(source, writer, order, cpu, gpu, warps)
 
 
 def _write(
-    source: Path,
+    source: Source,
     writer: ImportWriter,
     order: dict[Key, int],
     cpu: dict[tuple[int, int], float],
     gpu: dict[tuple[int, tuple[str, int]], float],
     warps: dict[int, int],
 ) -> None:
+    import numpy as np  # with the first folder: `--help` lists formats without it
+
     count = len(order)
     columns: dict[str, npt.NDArray[Any]] = {
         "kernel": writer.codes("kernel", [kernel for kernel, _ in order]),
@@ -89,69 +94,102 @@ def _write(
     ticks = boundaries(source)
     if ticks is not None:
         if len(ticks) - 1 != count:
-            raise InputError(
-                f"the timer file in {source} has {len(ticks) - 1} slices, the vectors {count}: "
-                "they are of different runs; take the files of one, or leave the timer file away"
+            source.refuse(
+                f"has a timer file of {len(ticks) - 1} slices and vectors of {count}: they come "
+                "from different runs; take the files of one, or remove the timer file"
             )
         columns["cycles"] = np.diff(np.maximum.accumulate(ticks)).astype(np.float64)
         writer.units["cycles"] = "tick"
     writer.append(columns)
 
 
-def vectors(file: Path) -> Iterator[tuple[Key, str]]:
+def vectors(file: Source) -> Iterator[tuple[Key, str]]:
     """(slice's end, line) of every vector line; lines of other kinds are passed over."""
     key: Key | None = None
-    with open_text(file) as text:
-        for line in text:
+    with file.lines() as lines:
+        for line in lines:
             found = _SLICE.match(line)
             if found:
-                key = (found["kernel"], int(found["call"]))
+                call = whole(found["call"], 0, LARGEST)
+                if call is None:
+                    file.refuse(f"is damaged: call {found['call'][:40]}; copy it again")
+                file.hold(SLICE_COST)
+                key = (found["kernel"], call)
                 yield key, ""
             elif "T:" in line and not line.startswith(("#", "M:")):
                 if key is None:
-                    raise InputError(
-                        f"{file}: a vector before the first `# Slice ending at kernel`; the file's "
-                        "beginning is missing: copy it again"
+                    file.refuse(
+                        "has a vector before the first `# Slice ending at kernel`; its beginning "
+                        "is missing: copy it again"
                     )
                 yield key, line
 
 
-def entries(file: Path, line: str) -> Entries:
+def entries(file: Source, line: str) -> Entries:
     """(block, value) pairs of a vector line."""
     _, _, body = line.partition("T:")
     result: Entries = []
     for part in body.replace(" :", " ").split():
-        block, mark, value = part.partition(":")
-        try:
-            result.append((int(block), float(value)))
-        except ValueError:
-            raise InputError(f"{file}: {part!r} is not block:count; copy the file again") from None
-        if not mark:
-            raise InputError(f"{file}: {part!r} is not block:count; copy the file again")
+        block, _, value = part.partition(":")
+        number, count = whole(block, 0, MOST), finite(value)
+        if number is None or count is None or not 0 <= count <= MOST:
+            file.refuse(f"is damaged: {part[:80]!r} is not block:count; copy it again")
+        result.append((number, count))
+    file.hold(CELL_COST * len(result))
     return result
 
 
-def boundaries(source: Path) -> npt.NDArray[np.int64] | None:
+def boundaries(source: Source) -> npt.NDArray[np.int64] | None:
     """Ticks of start, every completion and the end, from the first timer file there; else None."""
-    for file in sorted(source.glob("*")):
-        if not file.is_file() or file.suffix in (".bb", ".bbv", ".gz", ".csv"):
+    import numpy as np
+
+    for path in sorted(source.path.glob("*")):
+        if not path.is_file() or path.suffix in (".bb", ".bbv", ".gz", ".csv"):
             continue
         ends: dict[str, int] = {}
         ticks: list[int] = []
-        with open_text(file) as text:
-            for line in text:
+        file = source.part(path)
+        with file.lines() as lines:
+            for line in lines:
                 if found := _COMPLETE.match(line):
-                    ticks.append(int(found["tick"]))
+                    ticks.append(_tick(file, found["tick"]))
                 elif found := _ENDS.match(line):
-                    ends[found["what"]] = int(found["tick"])
+                    ends[found["what"]] = _tick(file, found["tick"])
         if ticks and len(ends) == 2:
             return np.array([ends["Init"], *ticks, ends["Fini"]])
     return None
 
 
+def _tick(file: Source, text: str) -> int:
+    tick = whole(text, 0, MOST)
+    if tick is None:
+        file.refuse(f"is damaged: time stamp {text[:40]}; copy it again")
+    file.hold(TICK_COST)
+    return tick
+
+
 def _matrix(cells: Mapping[tuple[int, Any], float], count: int) -> sparse.csr_matrix:
+    import numpy as np
+    from scipy import sparse
+
     names = {block: i for i, block in enumerate(sorted({block for _, block in cells}))}
     rows = np.fromiter((row for row, _ in cells), np.int64, len(cells))
     columns = np.fromiter((names[block] for _, block in cells), np.int64, len(cells))
     values = np.fromiter(cells.values(), np.float64, len(cells))
     return sparse.csr_matrix((values, (rows, columns)), shape=(count, len(names)))
+
+
+def _match(head: Head) -> Match:
+    folder = head.path
+    own = folder.is_dir() and (
+        any(folder.glob("T.*.bb*")) or (folder / "thread.bbv").exists() or any(folder.glob("*.bb"))
+    )
+    return Match.YES if own else Match.NO
+
+
+FORMAT = Importer(
+    name="xpupoint",
+    help="the folder of vectors that the reference implementation writes",
+    load=load,
+    match=_match,
+)

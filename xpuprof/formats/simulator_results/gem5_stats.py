@@ -2,48 +2,75 @@
 
 from __future__ import annotations
 
-import math
+from typing import TYPE_CHECKING
 
-from xpuprof.errors import InputError
+from xpuprof.formats.format import Found, ResultReader
+from xpuprof.inputs import Source, finite
+
+if TYPE_CHECKING:
+    from xpuprof.selection.selection import Selection
 
 BEGIN = "---------- Begin Simulation Statistics ----------"
 END = "---------- End Simulation Statistics   ----------"
 
 _HOST = ("host", "simFreq", "finalTick", "final_tick", "sim_freq")
 """Of the simulating machine, or constants: nothing to project."""
+VALUE_COST = 200
+"""Bytes that a value takes in memory with its name."""
 
 
-def parse(file: str, text: str) -> list[dict[str, float]]:
+def parse(source: Source) -> list[dict[str, float]]:
     """The dumps in order; finite scalars only (a 0/0 rate prints `nan`, a vector its elements).
 
     Raises InputError for a dump that does not end (the simulation was killed).
     """
     dumps: list[dict[str, float]] = []
     current: dict[str, float] | None = None
-    for line in text.splitlines():
-        if line.startswith("---------- Begin"):
-            if current is not None:
-                break
-            current = {}
-        elif line.startswith("---------- End"):
-            if current is not None:
-                dumps.append(current)
-            current = None
-        elif current is not None:
-            _read(line, current)
+    with source.lines() as lines:
+        for line in lines:
+            if line.startswith("---------- Begin"):
+                if current is not None:
+                    break
+                current = {}
+            elif line.startswith("---------- End"):
+                if current is not None:
+                    dumps.append(current)
+                current = None
+            elif current is not None:
+                source.hold(VALUE_COST * _read(line, current))
     if current is not None:
-        raise InputError(f"{file}: dump {len(dumps) + 1} of the statistics does not end; was gem5 "
-                         "killed? simulate that region again")  # fmt: skip
+        source.refuse(
+            f"does not end dump {len(dumps) + 1} of the statistics; was gem5 killed? simulate "
+            "that region again"
+        )
     return dumps
 
 
-def _read(line: str, into: dict[str, float]) -> None:
+def _read(line: str, into: dict[str, float]) -> bool:
     fields = line.split("#", 1)[0].split()
     if len(fields) < 2 or fields[0].startswith(_HOST):
-        return
-    try:
-        value = float(fields[1])
-    except ValueError:
-        return
-    if math.isfinite(value):
+        return False
+    value = finite(fields[1])
+    if value is not None:
         into[fields[0]] = value
+    return value is not None
+
+
+def _read_regions(source: Source, selection: Selection) -> list[Found]:
+    dumps = parse(source)
+    if len(dumps) == len(selection.representatives):
+        return list(enumerate(dumps))
+    if len(dumps) != 1:
+        source.refuse(
+            f"has {len(dumps)} dumps of statistics for {len(selection.representatives)} regions; "
+            "dump once a region in their order, or name one file a region as --results REGION=FILE"
+        )
+    return [(None, dumps[0])]
+
+
+FORMAT = ResultReader(
+    name="gem5",
+    help="gem5's stats.txt",
+    read=_read_regions,
+    mark=BEGIN,
+)

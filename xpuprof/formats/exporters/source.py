@@ -1,0 +1,87 @@
+"""What is exported: a run directory with its selection, or a selection file alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from xpuprof.errors import InputError, UsageError
+from xpuprof.selection import parts
+from xpuprof.selection.file import read_selection
+from xpuprof.selection.selection import Selection
+from xpuprof.trace.coordinates import EXIT_KERNEL
+from xpuprof.trace.processes import job_of, keys_of, matched
+from xpuprof.trace.run import Run
+from xpuprof.trace.tables import Execution, Process
+
+
+@dataclass
+class ExportSource:
+    """`path`: the run directory or the selection file. `number`: of several processes, the one that
+    is exported. Each property raises an error in one sentence where the source lacks it."""
+
+    path: Path
+    selection_path: Path | None = None
+    number: int | None = None
+
+    @cached_property
+    def run(self) -> Run:
+        """The run directory."""
+        if self.path.is_file():
+            raise UsageError(
+                f"{self.path} is a selection alone; this format needs the run that it was made from"
+            )
+        return Run.open(self.path)
+
+    @cached_property
+    def selection(self) -> Selection:
+        """The one that was named, the file itself, or the run's own; of `number` its part."""
+        whole = read_selection(self._selection_file())
+        return whole if self.number is None else parts.part(whole, self.number)
+
+    @property
+    def selection_if_any(self) -> Selection | None:
+        """As `selection`; None for a run that has none."""
+        known = self.selection_path or self._selection_file().exists()
+        return self.selection if known else None
+
+    @property
+    def process(self) -> Process:
+        """The profiled process that the selection describes."""
+        if self.run.profile is None:
+            raise InputError(f"{self.path} holds no profile; make one with `xpuprof profile`")
+        job = job_of(self.run.profile)
+        place = matched(keys_of(self.selection.identity), job.keys) or [0]
+        if place[0] is None or (job.several and len(place) > 1):
+            raise InputError(
+                f"{self.path} has no such process as the selection's; export with the run that the "
+                "selection was made from"
+            )
+        return job.processes[place[0]]
+
+    @property
+    def timed(self) -> Execution:
+        """A timer run, else the profile."""
+        executions = [*self.run.times, *([self.run.profile] if self.run.profile else [])]
+        if not executions:
+            raise InputError(f"{self.path} holds no execution to show")
+        return executions[0]
+
+    def by_process(self, kernels_only: bool) -> list[tuple[str, ExportSource]]:
+        """(label, source) of each process that has regions (with a kernel, for `kernels_only`);
+        empty for a selection of one process."""
+        whole = self.selection_if_any
+        if whole is None or len(whole.layout.lengths) == 1:
+            return []
+        found = []
+        for number, process in enumerate(whole.identity["processes"]):
+            own = [r for r in whole.representatives if r.process == number]
+            if any(not kernels_only or r.end.kernel != EXIT_KERNEL for r in own):
+                found.append((str(process["label"]), replace(self, number=number)))
+        return found
+
+    def _selection_file(self) -> Path:
+        if self.selection_path:
+            return self.selection_path
+        return self.path if self.path.is_file() else self.path / "selection.json"

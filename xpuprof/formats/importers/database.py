@@ -1,0 +1,130 @@
+"""SQLite files of other tools: plain tables only, values of the stated types, bounded work."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import TracebackType
+from typing import Any
+
+from xpuprof.formats.importers.table import NAME_COST
+from xpuprof.inputs import LONGEST_LINE, Source
+
+STEP = 100_000
+"""Instructions of SQLite's machine between two looks at how many there were."""
+LEAST_WORK, WORK = 400_000_000, 100
+"""Instructions that a file may cost, and per byte of it; real recordings take up to about 10 a
+byte. A join of rows that all share one correlation id would take days."""
+SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column holds: integers from `low` to `high`, or text."""
+
+    name: str
+    low: int = SMALLEST
+    high: int = LARGEST
+    kind: str = "integer"
+    null: bool = False
+
+    @property
+    def condition(self) -> str:
+        """SQL that is true for a value as it should be."""
+        good = f"typeof({self.name}) = '{self.kind}'"
+        if self.kind == "integer" and (self.low, self.high) != (SMALLEST, LARGEST):
+            good += f" AND {self.name} BETWEEN {self.low} AND {self.high}"
+        return f"({good}{f' OR {self.name} IS NULL' if self.null else ''})"
+
+
+class Database:
+    """A SQLite file, open for reading. Every error is an InputError with `remedy`."""
+
+    def __init__(self, source: Source, remedy: str) -> None:
+        self.source = source
+        self._remedy = remedy
+        self._work = max(LEAST_WORK, WORK * source.size) // STEP
+
+    def __enter__(self) -> Database:
+        uri = f"{self.source.path.resolve().as_uri()}?mode=ro&immutable=1"
+        try:
+            self._connection = sqlite3.connect(uri, uri=True)
+        except sqlite3.Error as error:
+            self._refuse(error)
+        self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_LINE)
+        self._connection.text_factory = lambda data: data.decode("utf-8", "replace")
+        self._connection.set_progress_handler(self._is_too_much, STEP)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self._connection.close()
+
+    @cached_property
+    def tables(self) -> frozenset[str]:
+        """Names of the plain tables. Views and virtual tables may compute rows without end."""
+        rows = self.rows("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
+        return frozenset(n for n, sql in rows if n and sql and "VIRTUAL" not in sql.upper()[:20])
+
+    def columns(self, table: str) -> frozenset[str]:
+        """Names of a table's columns. Raises InputError when one is computed."""
+        rows = list(self.rows(f"PRAGMA table_xinfo({table})"))
+        if computed := [row[1] for row in rows if row[6]]:
+            self.source.refuse(f"computes column {computed[0]!r} of {table}; {self._advice}")
+        return frozenset(row[1] for row in rows)
+
+    def check(self, table: str, columns: Sequence[Column], where: str = "1") -> None:
+        """Refuses a table with a value that is not as stated; a missing table or a missing column
+        that may be null is fine."""
+        if table not in self.tables:
+            return
+        present = self.columns(table)
+        for column in columns:
+            if column.name not in present and not column.null:
+                self.source.refuse(f"has no column {column.name} in {table}; {self._advice}")
+        stated = [column for column in columns if column.name in present]
+        good = " AND ".join(column.condition for column in stated)
+        query = f"SELECT rowid FROM {table} WHERE {where} AND NOT ({good}) LIMIT 1"
+        for row in self.rows(query):
+            self._refuse_row(table, stated, row[0])
+
+    def _refuse_row(self, table: str, columns: Sequence[Column], rowid: int) -> None:
+        for column in columns:
+            query = f"SELECT {column.condition} FROM {table} WHERE rowid = {rowid}"
+            if not next(self.rows(query), (1,))[0]:
+                self.source.refuse(
+                    f"is damaged: {column.name} in row {rowid} of {table} is not a valid "
+                    f"{column.kind}; {self._advice}"
+                )
+
+    def names(self, query: str) -> dict[int, str]:
+        """{number: text} of a query for both; null becomes the empty text."""
+        found: dict[int, str] = {}
+        for number, text in self.rows(query):
+            self.source.hold(NAME_COST + len(text or ""))
+            found[number] = text or ""
+        return found
+
+    def rows(self, query: str, arguments: Sequence[object] = ()) -> Iterator[Any]:
+        """The rows of a query."""
+        try:
+            yield from self._connection.execute(query, arguments)
+        except (sqlite3.Error, OverflowError, MemoryError) as error:
+            self._refuse(error)
+
+    @property
+    def _advice(self) -> str:
+        return f"make it again with {self._remedy}"
+
+    def _is_too_much(self) -> bool:
+        self._work -= 1
+        return self._work < 0
+
+    def _refuse(self, error: Exception) -> None:
+        reason = str(error)
+        if self._work < 0:
+            reason = "its rows refer to each other too often, as in a damaged file"
+        self.source.refuse(f"is not a readable SQLite export ({reason}); {self._advice}")

@@ -1,0 +1,232 @@
+"""The door for files that others wrote: what comes through is checked, counted and limited.
+
+A reader takes bytes, lines, JSON or numbers from here and trusts them. Whatever is wrong with a
+file is an `InputError` that names the file, the place and the remedy.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import math
+import os
+import re
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO, NoReturn
+
+from xpuprof.errors import InputError, UsageError
+
+VARIABLE = "XPUPROF_INPUT_LIMIT"
+FLOOR = 512 << 20
+FACTOR = 64
+"""A file may unpack to FLOOR bytes, or to FACTOR times its size on disk where that is more (text of
+the profilers seen so far unpacks to 5 to 21 times). What is held of it has a limit of that size."""
+LINE = 32
+"""What a line of packed text counts beside its bytes: short lines cost time, not space."""
+LONGEST_LINE = 4 << 20
+"""Characters of a line, and of a CSV row that spans lines."""
+GZIP = b"\x1f\x8b"
+_SIZE = re.compile(r"(\d{1,6})([KMGT]?)", re.IGNORECASE)
+
+
+class Source:
+    """A file or folder that another tool wrote, and how much of it may be unpacked and held."""
+
+    def __init__(self, path: Path, advice: str = "check its path") -> None:
+        self.path = path
+        self._advice = advice
+        self.size = _size(path)
+        """Bytes on disk."""
+        self.limit = _limit(self.size)
+        self._unpacked = self._held = 0
+        self._piped: bytes | None = None
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def refuse(self, reason: str) -> NoReturn:
+        """Raises InputError: "<path> <reason>"."""
+        raise InputError(f"{self.path} {reason}")
+
+    def hold(self, size: int) -> None:
+        """Counts bytes that a reader keeps. Raises InputError beyond the limit."""
+        self._held += size
+        if self._held > self.limit:
+            self._refuse_size("takes more than {} of memory to read")
+
+    def part(self, path: Path) -> Source:
+        """A file of this folder, or beside this file; what it unpacks to counts separately."""
+        return Source(path)
+
+    def head(self, size: int) -> bytes:
+        """The first `size` bytes, unpacked."""
+        with self.binary() as file:
+            return file.read(size)
+
+    @contextmanager
+    def binary(self) -> Iterator[BinaryIO]:
+        """The bytes, unpacked where the file is packed by gzip."""
+        with self._opened() as file:
+            packed = file.read(2) == GZIP
+            file.seek(0)
+            raw = gzip.GzipFile(fileobj=file) if packed else file
+            with io.BufferedReader(_Guarded(self, raw, packed), 1 << 18) as guarded:  # type: ignore[type-var]
+                yield guarded
+
+    @contextmanager
+    def text(self) -> Iterator[io.TextIOWrapper]:
+        """The text, unpacked; bytes that are not UTF-8 become replacement characters."""
+        with (
+            self.binary() as file,
+            io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="") as text,
+        ):
+            yield text
+
+    @contextmanager
+    def lines(self) -> Iterator[Iterator[str]]:
+        """The text line by line, ends included. Raises InputError at a line that never ends."""
+        with self.text() as text:
+            yield self._lines(text)
+
+    def json(self) -> object:
+        """The file as JSON."""
+        with self.text() as text:
+            return parse_json(text.read(), self.path)
+
+    def unpacked(self, size: int) -> None:
+        """Counts bytes that a packed file gave. Raises InputError beyond the limit."""
+        self._unpacked += size
+        if self._unpacked > self.limit:
+            self._refuse_size("unpacks to more than {}")
+
+    def _opened(self) -> BinaryIO:
+        """The file; of a pipe, which can be read once only, what came out of it."""
+        if self._piped is None:
+            file = _open(self.path, self._advice)
+            if not stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+                return file
+            with file:
+                self._piped = file.read(FLOOR + 1)
+            self.unpacked(len(self._piped))
+        return io.BytesIO(self._piped)
+
+    def _lines(self, text: io.TextIOWrapper) -> Iterator[str]:
+        read = partial(text.readline, LONGEST_LINE)
+        for number, line in enumerate(iter(read, ""), start=1):
+            if len(line) == LONGEST_LINE and line[-1] not in "\r\n":
+                self.refuse(
+                    f"is not a text table: line {number} is longer than {LONGEST_LINE >> 20} M "
+                    "characters; export it again"
+                )
+            yield line
+
+    def _refuse_size(self, what: str) -> NoReturn:
+        self.refuse(
+            f"{what.format(f'{self.limit >> 20} MiB')}, so it is damaged or not a profile; if it "
+            f"is genuine, set {VARIABLE}, as in {VARIABLE}={max(self.limit >> 30, 1) * 4}G"
+        )
+
+
+class _Guarded(io.RawIOBase):
+    """Reads from a file and counts what was unpacked; InputError where reading fails."""
+
+    def __init__(self, source: Source, file: BinaryIO | gzip.GzipFile, packed: bool) -> None:
+        self._source, self._file, self._packed = source, file, packed
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        try:
+            data = self._file.read(len(buffer))
+        except (OSError, EOFError, zlib.error) as error:
+            self._source.refuse(f"cannot be read: {_reason(error)}; copy it again")
+        if self._packed:
+            self._source.unpacked(len(data) + LINE * (data.count(b"\n") + data.count(b"\r")))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def read_text(path: Path, what: str, most: int = FLOOR) -> str:
+    """A whole text file. Raises InputError when it cannot be read, is larger than `most` bytes or
+    not UTF-8; `what` names its kind and remedy, as in "a selection file: make one with ..."."""
+    try:
+        with _open(path, f"name {what}") as file:
+            data = file.read(most + 1)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {_reason(error)}; name {what}") from None
+    if len(data) > most:
+        raise InputError(f"{path} is larger than {most >> 20} MiB; name {what}")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not text; name {what}") from None
+
+
+def parse_json(text: str, name: object) -> object:
+    """Text as JSON; InputError when it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise InputError(f"{name} is not valid JSON ({reason}); write it again") from None
+
+
+def whole(value: object, low: int, high: int) -> int | None:
+    """An integer from `low` to `high` that a value of JSON or a text states; None for any other."""
+    try:
+        number = int(value)  # type: ignore[call-overload]
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if low <= number <= high else None
+
+
+def finite(value: object) -> float | None:
+    """A finite number that a value of JSON or a text states; None for any other."""
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _open(path: Path, advice: str) -> BinaryIO:
+    """A regular file or a pipe. Devices may have no end."""
+    try:
+        # Without O_NONBLOCK a named pipe that nobody writes to would stop us here for ever.
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {_reason(error)}; {advice}") from None
+    mode = os.fstat(handle).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+        os.close(handle)
+        raise InputError(f"{path} is a folder or a device, not a file; {advice}")
+    os.set_blocking(handle, True)
+    return os.fdopen(handle, "rb")
+
+
+def _size(path: Path) -> int:
+    try:
+        files = path.iterdir() if path.is_dir() else [path]
+        return sum(file.stat().st_size for file in files)
+    except (OSError, ValueError):
+        return 0
+
+
+def _limit(size: int) -> int:
+    if text := os.environ.get(VARIABLE):
+        found = _SIZE.fullmatch(text.strip())
+        if not found:
+            raise UsageError(f"{VARIABLE}={text} is not a size; give one such as 4G")
+        return int(found[1]) << 10 * " KMGT".index(found[2].upper() or " ")
+    return max(FLOOR, FACTOR * size)
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -1,0 +1,95 @@
+"""Selections and runs in the form that other tools read: what `xpuprof export` does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from xpuprof.errors import UsageError
+from xpuprof.formats.exporters.source import ExportSource
+from xpuprof.formats.format import Exporter, ExportOptions, Needs
+from xpuprof.formats.registry import all_exporters, named
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written, in which format."""
+
+    format: str
+    files: tuple[Path, ...]
+
+
+def export(
+    source: str | Path,
+    format: str,
+    output: str | Path,
+    *,
+    selection: str | Path | None = None,
+    warmup: int = 0,
+    image_base: int | None = None,
+    kernelslist: str | Path | None = None,
+    force: bool = False,
+) -> Exported:
+    """Writes a run directory or a selection file (`source`) to `output`, for another tool.
+
+    `selection` [RUN/selection.json]; `warmup` slices before each region; `image_base`: where a
+    position-independent program is loaded; `kernelslist`: Accel-Sim's list of the whole run. Of
+    several processes, each gets files of its own. Raises UsageError for an option that the format
+    does not take and for files that exist (`force`) or cannot be written, InputError or TraceError
+    for a source that lacks what the format needs.
+    """
+    exporter = named(all_exporters(), format)
+    lists = Path(kernelslist) if kernelslist else None
+    options = ExportOptions(force, warmup, image_base, lists)
+    _refuse_unused(exporter, options)
+    path = Path(source)
+    if not path.exists():
+        raise UsageError(f"{path} does not exist; check its path")
+    whole = ExportSource(path, Path(selection) if selection else None)
+    if exporter.needs is not Needs.SELECTION:
+        whole.run  # refuses a selection alone before anything is written  # noqa: B018
+    files: list[Path] = []
+    try:
+        for one, target in _targets(exporter, whole, Path(output), options):
+            files += exporter.write(one, target, options)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {output}: {error.strerror or error}; free space, or name another path"
+        ) from error
+    return Exported(exporter.name, tuple(files))
+
+
+def _targets(
+    exporter: Exporter, source: ExportSource, output: Path, options: ExportOptions
+) -> list[tuple[ExportSource, Path]]:
+    """What is written where: one file, or of several processes one for each that has regions."""
+    parts = source.by_process(exporter.kernels_only) if exporter.per_process else []
+    if not parts:
+        return [(source, output)]
+    if options.kernelslist:
+        raise UsageError(
+            "--kernelslist belongs to one process; select with --processes each and export the "
+            "selection of that process"
+        )
+    return [(part, _named(output, label, exporter.folder)) for label, part in parts]
+
+
+def _named(output: Path, label: str, folder: bool) -> Path:
+    """OUT/rank0 of a folder, app-rank0.json of app.json."""
+    if folder:
+        return output / label
+    stem, dot, suffix = output.name.partition(".")
+    return output.with_name(f"{stem}-{label}{dot}{suffix}")
+
+
+def _refuse_unused(exporter: Exporter, options: ExportOptions) -> None:
+    """UsageError for an option that the format does not take."""
+    unset = ExportOptions()
+    for option in ("warmup", "image_base", "kernelslist"):
+        given = getattr(options, option) != getattr(unset, option)
+        if given and option not in exporter.takes:
+            takers = [name for name, each in all_exporters().items() if option in each.takes]
+            raise UsageError(
+                f"--{option.replace('_', '-')} is for {' and '.join(takers)}; omit it with "
+                f"--format {exporter.name}"
+            )
