@@ -107,7 +107,7 @@ def test_nsys_innermost_range(tmp_path: Path) -> None:
 def test_nsys_bad_sources(tmp_path: Path) -> None:
     text = tmp_path / "a.sqlite"
     text.write_text("SQLite format 3\0 but not really" * 40)
-    with pytest.raises(InputError, match="not a readable SQLite export"):
+    with pytest.raises(InputError, match="not a readable Nsight Systems export"):
         imported(nsys.load, text, tmp_path / "r1")
     other = tmp_path / "b.sqlite"
     sqlite3.connect(other).execute("CREATE TABLE t (x)").connection.close()
@@ -119,7 +119,7 @@ def test_nsys_bad_sources(tmp_path: Path) -> None:
     body = bytearray(damaged.read_bytes())
     body[4096:] = b"\xff" * (len(body) - 4096)
     damaged.write_bytes(body)
-    with pytest.raises(InputError, match="not a readable SQLite export"):
+    with pytest.raises(InputError, match="not a readable Nsight Systems export"):
         imported(nsys.load, damaged, tmp_path / "r4")
 
 

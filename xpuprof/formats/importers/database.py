@@ -40,10 +40,11 @@ class Column:
 
 
 class Database:
-    """A SQLite file, open for reading. Every error is an InputError with `remedy`."""
+    """A SQLite file of a `kind`, open for reading. Every error is an InputError with `remedy`."""
 
-    def __init__(self, source: Source, remedy: str) -> None:
+    def __init__(self, source: Source, kind: str, remedy: str) -> None:
         self.source = source
+        self._kind = kind
         self._remedy = remedy
         self._work = max(LEAST_WORK, WORK * source.size) // STEP
 
@@ -127,4 +128,4 @@ class Database:
         reason = str(error)
         if self._work < 0:
             reason = "its rows refer to each other too often, as in a damaged file"
-        self.source.refuse(f"is not a readable SQLite export ({reason}); {self._advice}")
+        self.source.refuse(f"is not a readable {self._kind} ({reason}); {self._advice}")

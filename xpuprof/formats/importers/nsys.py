@@ -63,7 +63,7 @@ def load(source: Source, writer: ImportWriter) -> None:
     # With the first recording: `--help` lists formats without numpy.
     from xpuprof.formats.importers.timeline import Timeline
 
-    with Database(source, REMEDY) as database:
+    with Database(source, "Nsight Systems export", REMEDY) as database:
         if KERNELS not in database.tables:
             source.refuse(
                 f"has no table {KERNELS}: no CUDA kernel was recorded "
