@@ -201,9 +201,7 @@ def cross(data: Path, repeats: int) -> None:
     )
     print("|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as work:
-        subjects = {
-            name: load(path, Path(work)).profile for name, path in sources(data)
-        }
+        subjects = {name: load(path, Path(work)).profile for name, path in sources(data)}
     pairs = [p for pair in PAIRS for p in (pair, pair[::-1])]
     pairs += [
         (f"{kernel}-{a}", f"{kernel}-{b}")

@@ -95,7 +95,9 @@ def _read_regions(source: Source, selection: Selection) -> list[Found]:
             "each and estimate process by process"
         )
     if all(kernel.launch is not None for kernel in kernels):
-        by_launch = {selection.launch_ending(selection.representatives[i]): i for i in with_kernel}
+        by_launch = {
+            int(selection.launch_ending(selection.representatives[i])): i for i in with_kernel
+        }
         places = []
         for kernel in kernels:
             assert kernel.launch is not None

@@ -32,7 +32,7 @@ class Regions:
 
     def __init__(self, source: Source, selection: Selection) -> None:
         self._source, self._selection = source, selection
-        self._by_slice = {r.slice: i for i, r in enumerate(selection.representatives)}
+        self._by_slice = {int(r.slice): i for i, r in enumerate(selection.representatives)}
         self._by_marker: dict[tuple[str, int], list[int]] = {}
         for i, r in enumerate(selection.representatives):
             self._by_marker.setdefault((r.end.kernel, r.end.call), []).append(i)
