@@ -22,8 +22,8 @@ import time
 from pathlib import Path
 from statistics import median
 
-from xpuprof.report.evaluate import evaluate
 from xpuprof.trace.run import Run
+from xpuprof.workflow.evaluate import evaluate
 from xpuprof.workflow.select import select_run
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,6 @@ from xpuprof.cli import options
 from xpuprof.errors import InputError, UsageError
 from xpuprof.formats.output import replacing
 from xpuprof.report import chosen as chosen_report
-from xpuprof.report.evaluate import evaluate
 from xpuprof.report.page import write_page
 from xpuprof.report.picture import SUFFIXES, draw
 from xpuprof.report.result import as_json as result_json
@@ -20,6 +19,7 @@ from xpuprof.selection.file import read_selection
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.run import Run
+from xpuprof.workflow.evaluate import evaluate
 from xpuprof.workflow.subjects import imported_times
 
 

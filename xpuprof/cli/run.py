@@ -21,7 +21,6 @@ from xpuprof.launch.finish import finish
 from xpuprof.launch.program import resolve
 from xpuprof.launch.streams import Input
 from xpuprof.methods.registry import find
-from xpuprof.report.evaluate import evaluate
 from xpuprof.report.result import as_json as result_json
 from xpuprof.report.result import as_text, warnings
 from xpuprof.selection.file import write_selection
@@ -29,6 +28,7 @@ from xpuprof.selection.parts import write_parts
 from xpuprof.signals import signal_name
 from xpuprof.trace.run import Run, create_run
 from xpuprof.validation.phases import unseen_phases
+from xpuprof.workflow.evaluate import evaluate
 from xpuprof.workflow.select import Processes, select_run
 
 

@@ -8,7 +8,8 @@ import tempfile
 from pathlib import Path
 
 from xpuprof.report.picture import draw
-from xpuprof.report.result import Result, as_text
+from xpuprof.report.result import as_text
+from xpuprof.workflow.evaluate import Result
 
 _PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>{title}</title>

@@ -9,7 +9,7 @@ import numpy as np
 
 from xpuprof.errors import EngineError
 from xpuprof.estimation.typical_times import typical_times
-from xpuprof.report.result import Result
+from xpuprof.workflow.evaluate import Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

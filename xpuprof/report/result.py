@@ -4,8 +4,6 @@ trusted."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,47 +23,18 @@ from xpuprof.report.text import (
     shorten,
     table,
 )
-from xpuprof.selection.selection import Selection
 from xpuprof.trace.coordinates import EXIT_KERNEL, NO_KERNELS
 from xpuprof.trace.processes import Job
 from xpuprof.trace.summary import NO_LAUNCH, NO_LAUNCH_YET, memory_summary, reasons_of
 from xpuprof.trace.tables import Execution, Process
 from xpuprof.trace.window import window_facts
+from xpuprof.workflow.evaluate import Result
 
 OF_CODE = ("include_images", "exclude_images", "main_image_only", "routines", "threads")
 """Settings that say which of the CPU's code counts."""
 SPEEDUP_IS = "(slices in the run for each slice to measure)"
 SHOWN = 24
 """Rows of the table for people; the heaviest representatives are shown."""
-
-
-@dataclass(frozen=True)
-class Result:
-    """A profiled, timed and selected run. `times` is float64[repeats, slices], seconds; of several
-    processes the slices of all, so that times add up over processes."""
-
-    folder: Path
-    status: str
-    reason: str
-    exit_code: int
-    job: Job
-    selection: Selection
-    times: npt.NDArray[np.float64]
-    estimate: Estimate
-    shares: tuple[Share, ...] = ()
-    """Of several processes, each one's part."""
-    walls: Sequence[float] = ()
-    """Seconds that each timer run took, from its start to its end."""
-
-    @property
-    def execution(self) -> Execution:
-        """The profiled execution."""
-        return self.job.execution
-
-    @property
-    def measured(self) -> float:
-        """Native time of the whole program, seconds: that of the median run (of two, the mean)."""
-        return float(typical_times(self.times).sum())
 
 
 def as_json(result: Result) -> dict[str, Any]:

@@ -2,15 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
 import numpy as np
+import numpy.typing as npt
 
 from xpuprof.errors import InputError
+from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.intervals import estimate
-from xpuprof.estimation.shares import shares_of
-from xpuprof.report.result import Result
+from xpuprof.estimation.shares import Share, shares_of
+from xpuprof.estimation.typical_times import typical_times
 from xpuprof.selection.selection import Selection
-from xpuprof.trace.processes import job_of
+from xpuprof.trace.processes import Job, job_of
 from xpuprof.trace.run import Run
+from xpuprof.trace.tables import Execution
+
+
+@dataclass(frozen=True)
+class Result:
+    """A profiled, timed and selected run. `times` is float64[repeats, slices], seconds; of several
+    processes the slices of all, so that times add up over processes."""
+
+    folder: Path
+    status: str
+    reason: str
+    exit_code: int
+    job: Job
+    selection: Selection
+    times: npt.NDArray[np.float64]
+    estimate: Estimate
+    shares: tuple[Share, ...] = ()
+    """Of several processes, each one's part."""
+    walls: Sequence[float] = ()
+    """Seconds that each timer run took, from its start to its end."""
+
+    @property
+    def execution(self) -> Execution:
+        """The profiled execution."""
+        return self.job.execution
+
+    @property
+    def measured(self) -> float:
+        """Native time of the whole program, seconds: that of the median run (of two, the mean)."""
+        return float(typical_times(self.times).sum())
 
 
 def evaluate(run: Run, selection: Selection) -> Result:
