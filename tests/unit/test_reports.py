@@ -353,7 +353,7 @@ def test_check_tells_a_rule_as_a_rule(tmp_path: Path) -> None:
     """GIVEN a stream with another number of launches than it says THEN the rule that is broken
     reads as what is asked, not as what holds."""
     path = traces.write_run(tmp_path / "run", [*traces.events()[:-1], traces.end(4, 4)], None)
-    assert "launch-totals asks that: " in call("check", path).stderr
+    assert "launch-totals requires: " in call("check", path).stderr
 
 
 def test_a_jobs_selection_against_one_process() -> None:

@@ -7,11 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import xpuprof.cli
 from xpuprof.cli.group import COMMANDS
 
 HEAVY = {"numpy", "pandas", "scipy", "sklearn", "distributed", "xpuprof._bridge", "xpuprof._select"}
 SCRIPT = Path(sys.executable).with_name("xpuprof")
+LIGHT = ["run", "profile", "time", "validate", "info", "check", "doctor", "report"]
+"""Commands whose help must not wait for libraries that it does not need."""
 
 
 def imported(*arguments: str, **environment: str) -> set[str]:
@@ -31,7 +35,7 @@ def imported(*arguments: str, **environment: str) -> set[str]:
 def test_every_command_is_listed_and_found() -> None:
     """GIVEN the table of commands THEN it names the modules that hold one, and no other file."""
     files = Path(xpuprof.cli.__file__).parent.glob("[!_]*.py")
-    assert set(COMMANDS) == {file.stem.rstrip("_") for file in files} - {"group", "options"}
+    assert set(COMMANDS) == {file.stem.rstrip("_") for file in files} - {"ends", "group", "options"}
 
 
 def test_help_and_completion_are_light() -> None:
@@ -40,3 +44,9 @@ def test_help_and_completion_are_light() -> None:
     assert imported("--version") == set()
     words = {"_XPUPROF_COMPLETE": "bash_complete", "COMP_WORDS": "xpuprof ", "COMP_CWORD": "1"}
     assert imported(**words) == set()
+
+
+@pytest.mark.parametrize("command", LIGHT)
+def test_help_of_a_command_is_light(command: str) -> None:
+    """GIVEN a command's --help THEN no numerical library is loaded."""
+    assert imported(command, "--help") == set()

@@ -13,7 +13,6 @@ import click
 
 from xpuprof.engines.filters import Filters
 from xpuprof.errors import UsageError
-from xpuprof.launch.ranks import own_rank
 from xpuprof.methods import registry
 from xpuprof.methods.declaration import Option
 
@@ -262,35 +261,15 @@ window = _filtered(_WINDOW)
 """What native runs honour, too."""
 
 
-def recorded(filters: Filters) -> dict[str, object]:
-    """What a manifest says of the filters: nothing where everything counts."""
-    return {"settings": filters.record()} if filters.record() else {}
-
-
-def run_folder(output: Path | None, argv: Sequence[str]) -> Path:
-    """The run directory: the one that was named, or xpuprof-run-<program>. Where a launcher started
-    one of us for each rank, each has its own: -rank<rank> is added."""
-    folder = output or Path(f"xpuprof-run-{Path(argv[0]).name}" if argv else "xpuprof-run")
-    rank = own_rank()
-    return folder if rank is None else folder.with_name(f"{folder.name}-rank{rank}")
-
-
-def refuse_within_job(executions: str) -> None:
-    """For a command that executes the program several times. Raises UsageError where a launcher
-    started us for a rank: what it set up serves one execution (MPI_Init connects to it once)."""
-    rank = own_rank()
-    if rank is not None:
-        raise UsageError(
-            f"this is rank {rank} of a job, whose launcher serves one execution of the program, "
-            f"and {executions}; put xpuprof in front of the launcher, as in: xpuprof run -- "
-            "mpirun -n 2 ./app, or use profile and time --repeat 1 behind it"
-        )
-
-
 def note(text: str, quiet: bool) -> None:
     """A note to the user, on stderr."""
-    if text and not quiet:
+    if not quiet:
         click.echo(f"xpuprof: {text}", err=True)
+
+
+def notes(quiet: bool) -> Callable[[str], None]:
+    """What tells a workflow's notes."""
+    return lambda text: note(text, quiet)
 
 
 def print_json(value: object) -> None:

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import click
 
 from xpuprof.cli import options
 from xpuprof.engines.base import Timer
-from xpuprof.engines.choose import gpu_engine
-from xpuprof.engines.filters import Filters
-from xpuprof.errors import UsageError
-from xpuprof.launch.ending import Ending, end_after, end_like
-from xpuprof.launch.execute import Program, first, time
-from xpuprof.launch.finish import finish
-from xpuprof.launch.program import resolve
-from xpuprof.launch.streams import Input
-from xpuprof.report.validation import validation_text
-from xpuprof.selection.file import read_selection
-from xpuprof.trace.run import Run, create_run
-from xpuprof.validation.timed import from_executions
-from xpuprof.validation.validate import as_json as validation_json
-from xpuprof.validation.validate import image_differences, input_differences, validate
+from xpuprof.launch.ending import end_after
+from xpuprof.signals import signal_name
 
 
 class _Command(click.Command):
@@ -76,54 +63,31 @@ def command(
 
     Without -o the timer runs are not kept. The exit code is the program's otherwise.
     """
-    argv: tuple[str, ...] = context.meta["program"]
-    chosen = read_selection(selection)
-    options.refuse_within_job("validate executes it several times")
-    resolved = resolve(argv)
-    differences = [*image_differences(chosen, resolved[0]), *input_differences(chosen)]
-    program = Program(
-        resolved,
-        None,
-        gpu_engine(gpu),
-        filters=Filters.read(chosen.identity.get("settings", {})).of_timer_runs(),
+    # Loaded here, so that --help is quick.
+    from xpuprof.report.validation import validation_text
+    from xpuprof.validation.validate import as_json as validation_json
+    from xpuprof.workflow.validate import validate
+
+    done = validate(
+        selection,
+        context.meta["program"],
+        output=output,
+        force=force,
+        gpu=gpu,
+        timer=timer,
+        repeat=repeat,
+        allow_missing=allow_missing,
+        say=options.notes(quiet),
     )
-    options.note(program.filters.text(), quiet)
-    with tempfile.TemporaryDirectory(prefix="xpuprof-validate-") as scratch:
-        folder = output or Path(scratch) / "run"
-        run, ending = _execute(program, folder, force, argv, timer, repeat)
-        if not ending.undisturbed:
-            stopped = ending.signal or ending.stop
-            options.note(f"the program was ended by signal {stopped}: no result", quiet)
-            return end_like(ending)
-        timed = from_executions("this run", run.times, dict(run.manifest["machine"]))
-    result = validate(chosen, timed, allow_missing=allow_missing, differences=differences)
-    if as_json:
-        kept = {"run": str(output) if output else None, "exit_code": ending.exit_code}
-        options.print_json({"selection": str(selection), **kept, **validation_json(result)})
+    if done.validation is None:
+        stopped = signal_name(done.last.signal or done.last.stop or 0)
+        options.note(f"no result: the program was stopped by {stopped}", quiet)
+    elif as_json:
+        kept = {"run": str(output) if output else None, "exit_code": done.ending.exit_code}
+        shown = validation_json(done.validation)
+        options.print_json({"selection": str(selection), **kept, **shown})
     else:
-        click.echo(validation_text(result, repeat))
+        click.echo(validation_text(done.validation, repeat))
         if output:
             options.note(f"next: xpuprof transfer {selection} RUN_ON_A {output}", quiet)
-    return end_like(ending)
-
-
-def _execute(
-    program: Program, folder: Path, force: bool, argv: tuple[str, ...], timer: Timer, repeat: int
-) -> tuple[Run, Ending]:
-    """The user's execution, then the timer runs, which find the device runtime's cache warm."""
-    if not program.gpu:
-        raise UsageError(
-            "no GPU engine can be used here, so no kernel would be seen; xpuprof doctor tells why"
-        )
-    writer = create_run(
-        folder, force=force, argv=list(argv), extra=options.recorded(program.filters)
-    )
-    source = Input()
-    ending = last = first(writer, program, source)
-    for i in range(repeat):
-        if last.undisturbed:
-            last = time(writer, program, source, timer, i, user=False)
-    run = finish(writer, folder)
-    if last is not ending and last.stop is not None:
-        end_after(ending, last)
-    return run, ending
+    return end_after(done.ending, done.last)

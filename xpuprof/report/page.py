@@ -27,7 +27,7 @@ img {{ max-width: 100% }}
 """
 
 
-def write_page(result: Result, target: Path, argv: list[str]) -> None:
+def write_page(result: Result, target: Path) -> None:
     """Writes the page. Raises EngineError when matplotlib is not installed."""
     with tempfile.TemporaryDirectory() as folder:
         picture = Path(folder) / "run.png"
@@ -36,7 +36,7 @@ def write_page(result: Result, target: Path, argv: list[str]) -> None:
     reason = f": {result.reason}" if result.reason else ""
     target.write_text(
         _PAGE.format(
-            title=html.escape(" ".join(argv)),
+            title=html.escape(" ".join(result.argv)),
             status=html.escape(f"{result.folder}, {result.status}{reason}"),
             image=image,
             text=html.escape(as_text(result)),

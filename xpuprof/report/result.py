@@ -29,6 +29,9 @@ from xpuprof.trace.summary import NO_LAUNCH, NO_LAUNCH_YET, memory_summary, reas
 from xpuprof.trace.tables import Execution, Process
 from xpuprof.trace.window import window_facts
 from xpuprof.workflow.evaluate import Result
+from xpuprof.workflow.profile import Profiled
+from xpuprof.workflow.run import Ran
+from xpuprof.workflow.time import TimedRuns
 
 OF_CODE = ("include_images", "exclude_images", "main_image_only", "routines", "threads")
 """Settings that say which of the CPU's code counts."""
@@ -84,6 +87,44 @@ def as_json(result: Result) -> dict[str, Any]:
             "instructions": int(slices["gpu_instructions"].sum()),
             "warps": int(slices["warps"].sum()),
         },
+    }
+
+
+def unfinished_json(done: Ran) -> dict[str, object]:
+    """The object of a run that was cut short."""
+    return {
+        "run": str(done.run.path),
+        "status": done.run.status,
+        "reason": done.unfinished,
+        "exit_code": done.ending.exit_code,
+    }
+
+
+def profile_json(done: Profiled) -> dict[str, object]:
+    """The object that `xpuprof profile --json` prints."""
+    job = done.job
+    return {
+        "run": str(done.run.path),
+        "status": done.run.status,
+        "reason": done.run.reason,
+        "exit_code": done.ending.exit_code,
+        "slices": len(job.slices),
+        "window": window_facts(job.processes),
+        "processes": [key.label for key in job.keys] if job.several else [],
+        "launches": launches_json(job),
+    }
+
+
+def time_json(done: TimedRuns) -> dict[str, object]:
+    """The object that `xpuprof time --json` prints."""
+    regions = done.regions
+    return {
+        "run": str(done.run.path),
+        "status": done.run.status,
+        "exit_code": done.ending.exit_code,
+        "slices": done.slices,
+        "seconds": list(done.seconds),
+        **({"regions": [r.as_json() for r in regions]} if regions is not None else {}),
     }
 
 

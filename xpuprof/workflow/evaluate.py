@@ -26,6 +26,7 @@ class Result:
     processes the slices of all, so that times add up over processes."""
 
     folder: Path
+    argv: tuple[str, ...]
     status: str
     reason: str
     exit_code: int
@@ -76,6 +77,7 @@ def evaluate(run: Run, selection: Selection) -> Result:
     stacked = np.stack(times)
     return Result(
         folder=run.path,
+        argv=tuple(run.manifest["argv"]),
         status=run.status,
         reason=run.reason,
         exit_code=run.profile.record.exit_code or 0,

@@ -1,0 +1,43 @@
+"""What `xpuprof check` tells."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+from xpuprof.trace.check import INVARIANTS, Report
+
+
+def as_json(run: Path, report: Report) -> dict[str, object]:
+    """The object that `xpuprof check --json` prints."""
+    return {
+        "run": str(run),
+        "status": report.status,
+        "reason": report.reason,
+        "ok": not report.violations,
+        "checked": report.checked,
+        "invariants": len(INVARIANTS),
+        "violations": [asdict(violation) for violation in report.violations],
+    }
+
+
+def as_text(report: Report) -> str:
+    """Each violation, then one line that sums up."""
+    what = ", ".join(f"{name} {number:,}" for name, number in report.checked.items())
+    if report.violations:
+        verdict = f"violated: {', '.join(broken(report))} (checked: {what})"
+    elif report.checked["executions"]:
+        verdict = f"all {len(INVARIANTS)} invariants hold (checked: {what})"
+    elif report.checked["slices"]:
+        verdict = (
+            f"the {report.checked['slices']:,} imported slices can be read; the "
+            f"{len(INVARIANTS)} invariants apply to recorded runs only"
+        )
+    else:
+        verdict = f"nothing was recorded, so none of the {len(INVARIANTS)} invariants was checked"
+    return "\n".join([*map(str, report.violations), verdict])
+
+
+def broken(report: Report) -> list[str]:
+    """The invariants that do not hold."""
+    return sorted({violation.invariant for violation in report.violations})

@@ -1,0 +1,64 @@
+"""One instrumented execution of the user's program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from xpuprof.engines.filters import EVERYTHING, Filters
+from xpuprof.launch import execute
+from xpuprof.launch.ending import Ending, exit_doubts
+from xpuprof.launch.finish import finish
+from xpuprof.trace.processes import Job, job_of
+from xpuprof.trace.run import Run
+from xpuprof.workflow.prepare import Notes, Say, prepare, run_folder, silently
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """A profile that was recorded."""
+
+    run: Run
+    job: Job
+    """The processes of the program that launched kernels."""
+    ending: Ending
+    """How the program ended; its `exit_code` should be ours."""
+    notes: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    """What speaks against the profile, one sentence each."""
+
+
+def profile(
+    argv: Sequence[str],
+    *,
+    output: str | Path | None = None,
+    force: bool = False,
+    cpu: str = "auto",
+    gpu: str = "auto",
+    filters: Filters = EVERYTHING,
+    gpu_tool: str | None = None,
+    say: Say = silently,
+) -> Profiled:
+    """Record the basic-block vectors of every slice, CPU and GPU.
+
+    The program has our standard streams. `output`: the run directory, xpuprof-run-<program> by
+    default; `force` replaces a run that is there. `cpu` and `gpu`: an engine, `auto` or `none`.
+    `gpu_tool`: a tool of others to load as well, a path, or `pin:` and a path for Pin to load it.
+    Raises UsageError or EngineError before the program is started.
+    """
+    notes = Notes(say)
+    ready = prepare(
+        argv,
+        folder=run_folder(output, argv),
+        force=force,
+        cpu=cpu,
+        gpu=gpu,
+        filters=filters,
+        gpu_tool=gpu_tool,
+        say=notes,
+    )
+    ending = execute.profile(ready.writer, ready.tooled, ready.source, user=True)
+    run = finish(ready.writer, ready.folder)
+    assert run.profile is not None
+    return Profiled(run, job_of(run.profile), ending, tuple(notes.kept), tuple(exit_doubts(ending)))

@@ -1,0 +1,55 @@
+"""A finished run and its selection, opened again."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof.errors import InputError
+from xpuprof.selection.file import read_selection
+from xpuprof.selection.selection import Selection
+from xpuprof.trace.imported import ImportedSlices
+from xpuprof.trace.run import Run
+from xpuprof.workflow.evaluate import Result, evaluate
+from xpuprof.workflow.subjects import imported_times
+
+
+@dataclass(frozen=True, eq=False)
+class Imported:
+    """The selection of an imported run, which has no timer runs of its own."""
+
+    selection: Selection
+    metric: str
+    times: npt.NDArray[np.float64] | None
+    """float64[1, slices] of the metric; None without one."""
+
+
+def reopen(path: str | Path, selection: str | Path | None = None) -> Result | Imported:
+    """The result of a run directory; `selection`: another file than its selection.json.
+
+    Raises TraceError, or InputError when there is no selection or nothing to evaluate it by.
+    """
+    run = Run.open(path)
+    imported = ImportedSlices.present(run.path)
+    file = run.path / "selection.json" if selection is None else Path(selection)
+    if not file.exists():
+        raise InputError(f"{file} does not exist; {_first(run, imported, selection is not None)}")
+    chosen = read_selection(file)
+    return Imported(chosen, *imported_times(run.path)) if imported else evaluate(run, chosen)
+
+
+def _first(run: Run, imported: bool, named: bool) -> str:
+    """What has to be done before there is a selection."""
+    if run.profile is None and not imported:
+        program = shlex.join(run.manifest["argv"]) or "./app args"
+        return (
+            f"{run.path} holds no profile to choose slices from: xpuprof profile -o P -- "
+            f"{program}, then xpuprof select P --times {run.path}"
+        )
+    if named:
+        return f"name another file, or omit --selection after: xpuprof select {run.path}"
+    return f"choose slices first with: xpuprof select {run.path}"

@@ -1,0 +1,148 @@
+"""The whole method in one go: profile, time, select, and compare with native time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xpuprof.engines.base import Timer
+from xpuprof.engines.filters import EVERYTHING, Filters
+from xpuprof.errors import UsageError
+from xpuprof.launch import execute
+from xpuprof.launch.ending import Ending, exit_doubts
+from xpuprof.launch.finish import finish
+from xpuprof.methods import registry
+from xpuprof.selection.file import write_selection
+from xpuprof.selection.parts import write_parts
+from xpuprof.selection.selection import Selection
+from xpuprof.signals import signal_name
+from xpuprof.trace.run import Run
+from xpuprof.validation.phases import unseen_phases
+from xpuprof.workflow.evaluate import Result, evaluate
+from xpuprof.workflow.prepare import (
+    Notes,
+    Prepared,
+    Say,
+    prepare,
+    refuse_within_job,
+    run_folder,
+    silently,
+)
+from xpuprof.workflow.select import Processes, select_run
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A run that was profiled, timed and selected from, as far as it came."""
+
+    run: Run
+    ending: Ending
+    """How the program ended when the user saw it."""
+    last: Ending
+    """How its last execution ended."""
+    result: Result | None = None
+    """Selection, times and estimate; None when the executions were cut short."""
+    unfinished: str = ""
+    """Why there is no result."""
+    notes: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    """What speaks against the result, one sentence each."""
+
+    @property
+    def selection(self) -> Selection | None:
+        """What was chosen, as RUN/selection.json has it."""
+        return self.result.selection if self.result else None
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    output: str | Path | None = None,
+    force: bool = False,
+    cpu: str = "auto",
+    gpu: str = "auto",
+    filters: Filters = EVERYTHING,
+    gpu_tool: str | None = None,
+    timer: Timer = "async",
+    repeat: int = 5,
+    method: str | None = None,
+    memory_weight: float | None = None,
+    processes: Processes = "job",
+    seed: int = 1,
+    say: Say = silently,
+) -> Ran:
+    """Find the slices that stand for the whole program, and project its native time from theirs.
+
+    The first execution is native and has our standard streams; the profile and `repeat` timer runs
+    follow, and write into the run directory. `method`: how slices are chosen, xpu-point by default;
+    `memory_weight`: the share of stack distances in its vectors, with `filters.memory`;
+    `processes`: one selection over all of a job's (`job`), or one for each. Other parameters and
+    errors as those of `profile` and `time`.
+    """
+    refuse_within_job("run executes it several times")
+    method = registry.default() if method is None else method
+    options = _signature(method, memory_weight, filters.memory)
+    notes = Notes(say)
+    ready = prepare(
+        argv,
+        folder=run_folder(output, argv),
+        force=force,
+        cpu=cpu,
+        gpu=gpu,
+        filters=filters,
+        gpu_tool=gpu_tool,
+        say=notes,
+        seed=seed,
+    )
+    first, last = _execute(ready, timer, repeat, notes)
+    done = finish(ready.writer, ready.folder)
+    if done.profile is None or not done.times or not last.undisturbed:
+        return Ran(done, first, last, None, _unfinished(done, last), tuple(notes.kept))
+    chosen = select_run(done, method, seed=seed, processes=processes, **options)
+    write_selection(chosen, ready.folder / "selection.json")
+    if processes == "each":
+        write_parts(chosen, ready.folder)
+    result = evaluate(done, chosen)
+    doubts = [f"the run is {done.status}: {done.reason}"] if done.reason else []
+    doubts += exit_doubts(first)
+    doubts += unseen_phases(result.job.processes, done.times, chosen)
+    return Ran(done, first, last, result, "", tuple(notes.kept), tuple(doubts))
+
+
+def _signature(method: str, memory_weight: float | None, recorded: bool) -> dict[str, Any]:
+    """Options of the signature; what is wrong with them is said before anything runs."""
+    declared = registry.find(method)
+    if memory_weight is None:
+        return {}
+    if not declared.clusters:
+        raise UsageError(f"--memory-weight is for clustering methods; {method} has no signature")
+    if not 0.0 <= memory_weight <= 1.0:
+        raise UsageError(f"--memory-weight must lie between 0 and 1, not {memory_weight:g}")
+    if memory_weight > 0.0 and not recorded:
+        raise UsageError("--memory-weight requires stack distances: add --memory")
+    return {"memory_weight": memory_weight}
+
+
+def _execute(ready: Prepared, timer: Timer, repeat: int, say: Say) -> tuple[Ending, Ending]:
+    """The user's execution, the profile, the timer runs; gives how the first and the last ended."""
+    first = last = execute.first(ready.writer, ready.program, ready.source)
+    if last.undisturbed:
+        say("native run done; now the instrumented one (its output goes to a file)")
+        # Native runs show and time the program alone: GPU tools print, and cost time.
+        last = execute.profile(ready.writer, ready.tooled, ready.source, user=False)
+    for number in range(repeat):
+        if last.undisturbed:
+            last = execute.time(
+                ready.writer, ready.program, ready.source, timer, number, user=False
+            )
+    return first, last
+
+
+def _unfinished(run: Run, last: Ending) -> str:
+    reasons = [run.reason] if run.reason else []
+    if last.stop is not None:
+        reasons.append(f"{signal_name(last.stop)} asked to stop")
+    lacking = "no selection was made" if run.profile else "no profile and no selection were made"
+    return "; ".join([*reasons, lacking])

@@ -1,0 +1,116 @@
+"""Native executions of the user's program with a time stamp at every boundary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from xpuprof.engines.base import Timer
+from xpuprof.engines.filters import EVERYTHING, Filters
+from xpuprof.errors import UsageError
+from xpuprof.estimation.typical_times import typical_times
+from xpuprof.launch import execute
+from xpuprof.launch.ending import Ending
+from xpuprof.launch.finish import finish
+from xpuprof.selection.file import read_selection
+from xpuprof.selection.selection import Selection
+from xpuprof.trace.processes import job_of
+from xpuprof.trace.run import Run
+from xpuprof.validation.regions import RegionTime, named_regions, parse_spec, selected_regions
+from xpuprof.validation.timed import from_executions
+from xpuprof.workflow.prepare import Notes, Say, prepare, refuse_within_job, run_folder, silently
+
+
+@dataclass(frozen=True)
+class TimedRuns:
+    """Native runs that were timed."""
+
+    run: Run
+    ending: Ending
+    """How the program ended when the user saw it."""
+    last: Ending
+    """How its last execution ended."""
+    slices: int = 0
+    seconds: tuple[float, ...] = ()
+    """What the whole program took in each run; empty when the runs were cut short."""
+    regions: tuple[RegionTime, ...] | None = None
+    """Times of the regions that were asked for."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def measured(self) -> float:
+        """Native time of the whole program, seconds: that of the median run (of two, the mean)."""
+        return float(typical_times(np.array([[total] for total in self.seconds])).sum())
+
+
+def time(
+    argv: Sequence[str],
+    *,
+    output: str | Path | None = None,
+    force: bool = False,
+    gpu: str = "auto",
+    filters: Filters = EVERYTHING,
+    gpu_tool: str | None = None,
+    timer: Timer = "async",
+    repeat: int = 5,
+    regions: Selection | str | Path | None = None,
+    kernels: Sequence[str] = (),
+    warmup: int = 0,
+    say: Say = silently,
+) -> TimedRuns:
+    """Run the program natively, `repeat` times, and time every slice.
+
+    The first execution has our standard streams, the others write into the run directory.
+    `regions`: report the times of this selection's regions; `kernels`: those of calls of kernels,
+    `NAME:CALL[:COUNT]`; `warmup`: and of so many slices before each. Other parameters and errors as
+    those of `profile`.
+    """
+    chosen = read_selection(regions) if isinstance(regions, str | Path) else regions
+    specs = [parse_spec(text) for text in kernels]
+    if warmup and not (chosen or specs):
+        raise UsageError("--warmup requires --regions or --kernel")
+    if repeat > 1:
+        refuse_within_job(f"--repeat is {repeat}")
+    notes = Notes(say)
+    ready = prepare(
+        argv,
+        folder=run_folder(output, argv),
+        force=force,
+        cpu=None,
+        gpu=gpu,
+        filters=filters,
+        gpu_tool=gpu_tool,
+        say=notes,
+    )
+    endings: list[Ending] = []
+    for number in range(repeat):
+        if not endings or endings[-1].undisturbed:
+            first, again = not number, repeat > 1
+            endings.append(
+                execute.time(
+                    ready.writer, ready.tooled, ready.source, timer, number, user=first, again=again
+                )
+            )
+    run = finish(ready.writer, ready.folder)
+    if not endings[-1].undisturbed:
+        return TimedRuns(run, endings[0], endings[-1], notes=tuple(notes.kept))
+    if run.reason:
+        notes(f"the run is {run.status}: {run.reason}")
+    times = [job_of(execution).times() for execution in run.times]
+    found = None
+    if chosen or specs:
+        timed = from_executions("this run", run.times, dict(run.manifest["machine"]))
+        own = selected_regions(chosen, timed, warmup) if chosen else []
+        found = (*own, *named_regions(specs, timed, warmup))
+    return TimedRuns(
+        run,
+        endings[0],
+        endings[-1],
+        len(times[0]),
+        tuple(float(one.sum()) for one in times),
+        found,
+        tuple(notes.kept),
+    )

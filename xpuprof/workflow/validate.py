@@ -1,0 +1,88 @@
+"""A selection held against native executions of the program on this machine."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from xpuprof.engines.base import Timer
+from xpuprof.engines.filters import Filters
+from xpuprof.launch import execute
+from xpuprof.launch.ending import Ending
+from xpuprof.launch.finish import finish
+from xpuprof.selection.file import read_selection
+from xpuprof.selection.selection import Selection
+from xpuprof.validation import validate as against
+from xpuprof.validation.timed import from_executions
+from xpuprof.validation.validate import Validation, image_differences, input_differences
+from xpuprof.workflow.prepare import Notes, Prepared, Say, prepare, refuse_within_job, silently
+
+
+@dataclass(frozen=True)
+class Validated:
+    """A selection that was validated."""
+
+    ending: Ending
+    """How the program ended when the user saw it."""
+    last: Ending
+    """How its last execution ended."""
+    validation: Validation | None
+    """None when the runs were cut short."""
+    notes: tuple[str, ...] = ()
+
+
+def validate(
+    selection: Selection | str | Path,
+    argv: Sequence[str],
+    *,
+    output: str | Path | None = None,
+    force: bool = False,
+    gpu: str = "auto",
+    timer: Timer = "async",
+    repeat: int = 5,
+    allow_missing: bool = False,
+    say: Say = silently,
+) -> Validated:
+    """Run the program natively and compare the time that `selection` projects with the measured.
+
+    The window and the processes are the selection's own. Without `output` the `repeat` timer runs
+    are not kept. `allow_missing` leaves out regions that never occur and re-weights the others.
+    Raises MissingRegionError, InputError for another program, and what `profile` raises.
+    """
+    chosen = selection if isinstance(selection, Selection) else read_selection(selection)
+    refuse_within_job("validate executes it several times")
+    filters = Filters.read(chosen.identity.get("settings", {})).of_timer_runs()
+    notes = Notes(say)
+    with tempfile.TemporaryDirectory(prefix="xpuprof-validate-") as scratch:
+        ready = prepare(
+            argv,
+            folder=Path(scratch) / "run" if output is None else Path(output),
+            force=force,
+            cpu=None,
+            gpu=gpu,
+            filters=filters,
+            needs_gpu=True,
+            say=notes,
+        )
+        program = ready.program.argv[0]
+        differences = [*image_differences(chosen, program), *input_differences(chosen)]
+        ending, last = _execute(ready, timer, repeat)
+        run = finish(ready.writer, ready.folder)
+        if not ending.undisturbed or last.stop is not None:
+            return Validated(ending, last, None, tuple(notes.kept))
+        timed = from_executions("this run", run.times, dict(run.manifest["machine"]))
+    result = against.validate(chosen, timed, allow_missing=allow_missing, differences=differences)
+    return Validated(ending, last, result, tuple(notes.kept))
+
+
+def _execute(ready: Prepared, timer: Timer, repeat: int) -> tuple[Ending, Ending]:
+    """The user's execution, then the timer runs, which find the device runtime's cache warm."""
+    first = last = execute.first(ready.writer, ready.program, ready.source)
+    for number in range(repeat):
+        if last.undisturbed:
+            last = execute.time(
+                ready.writer, ready.program, ready.source, timer, number, user=False
+            )
+    return first, last
