@@ -136,7 +136,7 @@ CHROME = "export R -o out.json --format chrome"
         (f"{CHROME} --warmup 3", "--warmup is for looppoint and pinpoints"),
         (f"{NVBIT} --image-base 0x1000", "--image-base is for looppoint and pinpoints"),
         (f"{NVBIT} --kernelslist file", "--kernelslist is for accelsim"),
-        ("time --warmup 2 -o T -- true", "--warmup is of regions; name them with --regions"),
+        ("time --warmup 2 -o T -- true", "--warmup requires --regions or --kernel"),
         ("profile --routine= -o T -- true", "--routine is empty; omit it or give a value"),
         ("profile --include-image= -o T -- true", "--include-image is empty"),
         ("compare R --methods=", "no method ''; choose one of"),
