@@ -155,14 +155,14 @@ static void part_of_process(char part[XP_PART_NAME_MAX], const char *rank) {
 int xp_writer_open(xp_writer *w, const xp_os *os, const char *directory, const char *rank,
                    uint16_t stream) {
   char folder[XP_PATH_MAX], path[XP_PATH_MAX], part[XP_PART_NAME_MAX];
-  enum { NAME_TOO_LONG = 36 };
+  enum { NAME_TOO_LONG = 36, EXISTS = 17 }; /* another stream made the folder */
   part_of_process(part, rank);
   int error = -NAME_TOO_LONG;
   w->is_open = 0;
   if (xp_path_join(folder, directory, part) &&
       xp_path_join(path, folder, stream == XP_STREAM_CPU ? "cpu.xpt" : "events.xpt")) {
-    xp_system_call(__NR_mkdir, (long)folder, 0777, 0, 0); /* by now another stream may have */
-    error = xp_writer_create(w, os, path, stream);
+    error = (int)xp_system_call(__NR_mkdir, (long)folder, 0777, 0, 0);
+    if (error == 0 || error == -EXISTS) error = xp_writer_create(w, os, path, stream);
   }
   if (error) xp_report_failure(directory, reason_of(error));
   w->directory = directory;

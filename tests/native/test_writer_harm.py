@@ -4,7 +4,11 @@ code stay its own, and the trace is whole or says that it is not."""
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -45,6 +49,14 @@ def failures(folder: Path) -> list[str]:
     return [line.rstrip("\n").partition(" ")[2] for line in lines]
 
 
+@pytest.fixture
+def open_path() -> Iterator[Path]:
+    """A folder that other users can reach, which pytest's own is not."""
+    with TemporaryDirectory(prefix="xpuprof-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
 def execution(tmp_path: Path) -> Path:
     """An execution's folder as the launcher makes it."""
     folder = tmp_path / "execution"
@@ -66,6 +78,72 @@ def test_runtime_stream_is_whole(tmp_path: Path, how: str) -> None:
     assert stream.ended and stream.end == (LAUNCHES, LAUNCHES)
     assert stream["launches"]["launch"].tolist() == list(range(LAUNCHES))
     assert failures(folder) == []
+
+
+def test_settings_are_read_before_the_program_clears_them(tmp_path: Path) -> None:
+    """GIVEN a program that clears its environment before its first launch THEN it is recorded."""
+    folder, own = execution(tmp_path), tmp_path / "own"
+    assert_unharmed(
+        [str(build("writer_harm")), "before-clear", str(own), "10"],
+        {"XPUPROF_DIR": str(folder)},
+        own,
+        "before-clear",
+    )
+    (stream,) = streams(folder, EVENTS, "events.xpt")
+    assert stream.end == (10, 10)
+
+
+FULL = "the disk of the run directory is full, or the run has ended"
+LIMIT = "its trace has reached the limit on file sizes"
+LOST = {
+    "before-setuid": "the process may not write into the run directory",
+    "before-file-size": LIMIT,
+    "before-half-size": LIMIT,
+    "exec": "it executed another program, and the trace of the one before is kept",
+    "full": FULL,
+    "full-old-kernel": FULL,
+}
+
+WITHOUT_POPULATE = """
+import ctypes as c, os, struct, sys
+# madvise(.., .., MADV_POPULATE_WRITE) gives EINVAL, as before Linux 5.14
+steps = [(0x20, 0, 0, 0), (0x15, 0, 3, 28), (0x20, 0, 0, 32), (0x15, 0, 1, 23),
+         (0x06, 0, 0, 0x00050016), (0x06, 0, 0, 0x7FFF0000)]
+code = b"".join(struct.pack("HBBI", *step) for step in steps)
+class Filter(c.Structure):
+    _fields_ = [("length", c.c_ushort), ("code", c.c_char_p)]
+libc = c.CDLL(None)
+libc.prctl(38, 1, 0, 0, 0)
+assert libc.prctl(22, 2, c.byref(Filter(len(steps), code))) == 0
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("how", LOST)
+def test_lost_streams_are_reported(open_path: Path, how: str) -> None:
+    """GIVEN a stream that cannot be opened or extended THEN the program ends as it does alone, the
+    stream has no END, and the reason stands in failures/."""
+    needs_rights(how)
+    folder, own, kept = execution(open_path), open_path / "own", open_path / "kept"
+    act = "none" if how.startswith("full") else how
+    line = [str(build("writer_harm")), act, str(own), str(LAUNCHES)]
+    if how == "full-old-kernel":
+        line = [sys.executable, "-c", WITHOUT_POPULATE, *line]
+    script = f'"$@"; status=$?; cp -r {folder} {kept}; exit $status'
+    if act == "none":
+        disk = ["unshare", "-rm", "sh", "-c"]
+        mount = f"mount -t tmpfs -o size=600k tmpfs {folder}"
+        if subprocess.run([*disk, mount], capture_output=True).returncode:
+            pytest.skip("no file system can be mounted here (unshare -rm)")
+        line = [*disk, f"{mount}; mkdir -m 1777 {folder}/failures; {script}", "sh", *line]
+    else:
+        line = ["sh", "-c", script, "sh", *line]
+    environment = {"PATH": os.environ["PATH"], "XPUPROF_DIR": str(folder)}
+    assert_unharmed(line, environment, own, "none" if how == "exec" else act)
+    assert failures(kept) == [LOST[how]]
+    for stream in streams(kept, EVENTS, "events.xpt"):
+        assert not stream.ended
+        assert len(stream["launches"]) > (1000 if how != "exec" else 9999)
 
 
 @every_engine
