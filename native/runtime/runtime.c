@@ -55,7 +55,8 @@ static void unlock(void) { __atomic_store_n(&bus.lock, 0, __ATOMIC_RELEASE); }
 
 /* Read before the program runs, which may clear or overwrite its environment. */
 static struct {
-  const char *directory, *mode, *timer, *window, *rank; /* NULL: not set */
+  xp_place place;
+  const char *mode, *timer, *window; /* NULL: not set */
   int raw_clock;
 } settings;
 
@@ -64,11 +65,12 @@ static const char *kept(const char *text) { return text ? strdup(text) : 0; }
 __attribute__((constructor)) static void read_settings(void) {
   const char *clock = getenv(XPU_ENV_CLOCK);
   settings.raw_clock = clock && !strcmp(clock, "monotonic_raw");
-  settings.directory = kept(getenv(XPU_ENV_DIR));
+  settings.place.directory = kept(getenv(XPU_ENV_DIR));
+  settings.place.rank = kept(xp_rank(getenv));
+  settings.place.failures = kept(getenv(XPU_ENV_FAILURES));
   settings.mode = kept(getenv(XPU_ENV_MODE));
   settings.timer = kept(getenv(XPU_ENV_TIMER));
   settings.window = kept(getenv(XPU_ENV_WINDOW));
-  settings.rank = kept(xp_rank(getenv));
   window_read(&bus.window, settings.window, getenv(XPU_ENV_AFTER_WINDOW));
   bus.rank_goes_on = bus.window.ends_program && xp_is_mpi_rank(getenv);
   if (bus.rank_goes_on) bus.window.ends_program = 0;
@@ -149,17 +151,16 @@ static void open_stream(void) {
   char host[256] = "host", ancestry[1024];
   static int fork_handler;
   bus.ready = 1;
-  if (!settings.directory || !*settings.directory || bus.excluded) return;
+  if (!settings.place.directory || !*settings.place.directory || bus.excluded) return;
   if (!fork_handler) fork_handler = !pthread_atfork(0, 0, after_fork_in_child);
-  if (xp_writer_open(&bus.events, &xp_linux, settings.directory, settings.rank, XP_STREAM_EVENTS))
-    return;
+  if (xp_writer_open(&bus.events, &xp_linux, &settings.place, XP_STREAM_EVENTS)) return;
   reset_tables();
   bus.process = getpid();
   put_meta_number("pid", (uint64_t)getpid());
   put_meta_number("ppid", (uint64_t)getppid());
   gethostname(host, sizeof host - 1);
   put_meta("host", host);
-  if (settings.rank) put_meta("rank", settings.rank);
+  if (settings.place.rank) put_meta("rank", settings.place.rank);
   posix_ancestry(ancestry, sizeof ancestry);
   put_meta("ancestry", ancestry);
   put_meta("mode", settings.mode ? settings.mode : "profile");

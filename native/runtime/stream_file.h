@@ -21,12 +21,22 @@ typedef struct xp_os {
 
 extern const xp_os xp_linux; /* where the kernel alone decides on addresses */
 
+/* A file that something names: a path or a descriptor. */
+typedef struct xp_identity {
+  uint64_t device, inode;
+  uint32_t mode; /* of stat(2); 0: names nothing */
+} xp_identity;
+
+xp_identity xp_identity_of_path(const char *path); /* a link itself */
+xp_identity xp_identity_of_descriptor(int fd);
+int xp_same_file(xp_identity a, xp_identity b);
+
 enum { XP_PATH_MAX = 4096 };
 
 typedef struct xp_file {
   const xp_os *os;
-  uint64_t device, inode; /* what the path must still name before it is resized */
-  uint64_t size, step;    /* of the file now; by how much it grows */
+  xp_identity identity; /* what the path must still name before it is resized */
+  uint64_t size, step;  /* of the file now; by how much it grows */
   uint8_t *window;
   uint64_t offset, room; /* of the window: where it starts in the file, its size */
   char path[XP_PATH_MAX];
@@ -42,11 +52,6 @@ int xp_file_slide(xp_file *file, uint64_t offset, uint64_t room);
  * another user), the supervisor cuts. */
 void xp_file_cut(xp_file *file, uint64_t size);
 void xp_file_unmap(xp_file *file);
-
-/* `folder`/`name`; 0 when it does not fit. */
-int xp_path_join(char path[XP_PATH_MAX], const char *folder, const char *name);
-/* Adds the line `pid reason` to `<directory>/failures/<pid>`, if the launcher made that folder. */
-void xp_report_failure(const char *directory, const char *reason);
 
 #ifdef __cplusplus
 }

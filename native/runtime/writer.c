@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "writer.h"
 
-#include <asm/unistd.h>
-
-#include "system_call.h"
-#include "xpuprof/part.h"
+#include <asm/errno.h>
 
 /* A chunk is large enough that mapping it is rare, small enough that a short run stays small. */
 enum { CHUNK_ROOM = 256 * 1024, PAGE = 4096 };
@@ -99,25 +96,25 @@ void xp_put_str(xp_body *body, const char *text) {
 /* What the kernel's error means to the user. */
 static const char *reason_of(int error) {
   switch (-error) {
-    case 1:
-    case 13:
-    case 30: /* EPERM, EACCES, EROFS */
+    case EPERM:
+    case EACCES:
+    case EROFS:
       return "the process may not write into the run directory";
-    case 2:
-    case 20: /* ENOENT, ENOTDIR */
+    case ENOENT:
+    case ENOTDIR:
       return "the process cannot reach the run directory";
-    case 12: /* ENOMEM */
+    case ENOMEM:
       return "there is no memory for its trace";
-    case 14:
-    case 28:
-    case 122: /* EFAULT of a page without room, ENOSPC, EDQUOT */
+    case EFAULT: /* a page without room on the disk, or behind the end of the file */
+    case ENOSPC:
+    case EDQUOT:
       return "the disk of the run directory is full, or the run has ended";
-    case 17: /* EEXIST */
+    case EEXIST:
       return "it executed another program, and the trace of the one before is kept";
-    case 24:
-    case 23: /* EMFILE, ENFILE */
+    case EMFILE:
+    case ENFILE:
       return "the process has no descriptor left to open its trace with";
-    case 27: /* EFBIG */
+    case EFBIG:
       return "its trace has reached the limit on file sizes";
     default:
       return "its trace cannot be written";
@@ -131,7 +128,7 @@ void xp_writer_fail(xp_writer *w, const char *reason) {
   w->is_open = 0;
   w->chunk = 0;
   xp_file_cut(&w->file, size);
-  if (w->directory) xp_report_failure(w->directory, reason);
+  if (w->place) xp_place_failure(w->place, reason);
 }
 
 int xp_writer_create(xp_writer *w, const xp_os *os, const char *path, uint16_t stream) {
@@ -139,33 +136,19 @@ int xp_writer_create(xp_writer *w, const xp_os *os, const char *path, uint16_t s
   w->stream = stream;
   w->chunk_offset = 0;
   w->chunk = 0;
-  w->directory = 0;
+  w->place = 0;
   int error = xp_file_create(&w->file, os, path, CHUNK_ROOM);
   w->is_open = !error;
   return error;
 }
 
-/* The host's name is the second of six fields of 65 bytes. */
-static void part_of_process(char part[XP_PART_NAME_MAX], const char *rank) {
-  char names[6 * 65] = {0};
-  xp_system_call(__NR_uname, (long)names, 0, 0, 0);
-  xp_part_name(part, names + 65, rank, (unsigned)xp_system_call(__NR_getpid, 0, 0, 0, 0));
-}
-
-int xp_writer_open(xp_writer *w, const xp_os *os, const char *directory, const char *rank,
-                   uint16_t stream) {
-  char folder[XP_PATH_MAX], path[XP_PATH_MAX], part[XP_PART_NAME_MAX];
-  enum { NAME_TOO_LONG = 36, EXISTS = 17 }; /* another stream made the folder */
-  part_of_process(part, rank);
-  int error = -NAME_TOO_LONG;
+int xp_writer_open(xp_writer *w, const xp_os *os, const xp_place *place, uint16_t stream) {
+  char path[XP_PATH_MAX];
   w->is_open = 0;
-  if (xp_path_join(folder, directory, part) &&
-      xp_path_join(path, folder, stream == XP_STREAM_CPU ? "cpu.xpt" : "events.xpt")) {
-    error = (int)xp_system_call(__NR_mkdir, (long)folder, 0777, 0, 0);
-    if (error == 0 || error == -EXISTS) error = xp_writer_create(w, os, path, stream);
-  }
-  if (error) xp_report_failure(directory, reason_of(error));
-  w->directory = directory;
+  int error = xp_place_file(place, stream == XP_STREAM_CPU ? "cpu.xpt" : "events.xpt", path);
+  if (!error) error = xp_writer_create(w, os, path, stream);
+  if (error) xp_place_failure(place, reason_of(error));
+  w->place = place;
   return error;
 }
 

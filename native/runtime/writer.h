@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "stream_file.h"
+#include "place.h"
 #include "xpuprof/trace_format.h"
 
 #ifdef __cplusplus
@@ -17,7 +17,7 @@ extern "C" {
 
 typedef struct xp_writer {
   xp_file file;
-  const char *directory; /* of the execution, where a failure is reported; NULL: nowhere */
+  const xp_place *place; /* that hears of a failure; NULL: none */
   int is_open;           /* 0: closed or failed; every call is then a no-op */
   uint16_t stream;
   uint64_t chunk_offset;         /* where the open chunk (or the next one) starts in the file */
@@ -35,16 +35,15 @@ typedef struct xp_body {
 
 /* 0, or a negative error number of the kernel. */
 int xp_writer_create(xp_writer *writer, const xp_os *os, const char *path, uint16_t stream);
-/* This process's stream of an execution, `<directory>/<part>/<events|cpu>.xpt`. `directory` must
- * stay: a failure, this one too, is reported there. `rank`: of xp_rank(). */
-int xp_writer_open(xp_writer *writer, const xp_os *os, const char *directory, const char *rank,
-                   uint16_t stream);
+/* This process's stream of an execution. `place` must stay: a failure, this one too, is told
+ * there. */
+int xp_writer_open(xp_writer *writer, const xp_os *os, const xp_place *place, uint16_t stream);
 /* Appends one record. `slice` widens the chunk's slice range; XP_NO_SLICE leaves it. */
 #define XP_NO_SLICE UINT64_MAX
 void xp_writer_put(xp_writer *writer, uint8_t tag, const xp_body *body, uint64_t slice);
 void xp_writer_seal(xp_writer *writer);  /* ends the open chunk */
 void xp_writer_close(xp_writer *writer); /* seals, cuts the file to size */
-/* Ends the stream as it is, without END, and reports why. */
+/* Ends the stream as it is, without END, and tells why. */
 void xp_writer_fail(xp_writer *writer, const char *reason);
 void xp_writer_abandon(xp_writer *writer); /* after fork, in the child: let go, touch nothing */
 

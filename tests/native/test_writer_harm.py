@@ -16,6 +16,7 @@ from tests.support.cpu_programs import build, command, every_engine
 from tests.support.run import run_text
 from xpuprof.engines.base import CpuEngine
 from xpuprof.errors import TraceError
+from xpuprof.launch.losses import losses
 from xpuprof.trace.layout import CPU, EVENTS
 from xpuprof.trace.reader import process_folders
 from xpuprof.trace.run import create_run
@@ -144,6 +145,19 @@ def test_lost_streams_are_reported(open_path: Path, how: str) -> None:
     for stream in streams(kept, EVENTS, "events.xpt"):
         assert not stream.ended
         assert len(stream["launches"]) > (1000 if how != "exec" else 9999)
+
+
+def test_a_process_without_access_tells_the_launchers_socket(tmp_path: Path) -> None:
+    """GIVEN a process in another root folder at its first launch THEN the socket has the reason."""
+    needs_rights("chroot")
+    folder, own = execution(tmp_path), tmp_path / "own"
+    line = [str(build("writer_harm")), "before-chroot", str(own), "10"]
+    (tmp_path / "lost").mkdir()
+    with losses(tmp_path / "lost") as signs:
+        environment = {"XPUPROF_DIR": str(folder)} | signs.environment
+        assert_unharmed(line, environment, own, "before-chroot")
+        (told,) = signs.sentences()
+    assert told.endswith("could not record: the process cannot reach the run directory")
 
 
 @every_engine

@@ -3,9 +3,11 @@
  * that only execs another, leave nothing behind. Records that come earlier (vectors of threads that
  * ended) wait in memory. */
 #include "client.h"
+#include "xpuprof/boundary.h"
 #include "xpuprof/part.h"
 
 static xp_writer stream;
+static xp_place place;
 static bool tried; /* to open; it is done once a process */
 
 /* ---- records that wait for the stream -------------------------------------------------------- */
@@ -50,13 +52,13 @@ static void put_meta(const char *key, const char *value) {
 
 void stream_open(void) {
   char digits[24];
-  const char *rank = xp_rank(environment);
   if (tried || !options.directory) return;
   tried = true;
-  xp_writer_open(&stream, &xp_linux, options.directory, rank, XP_STREAM_CPU);
+  place = (xp_place){options.directory, xp_rank(environment), environment(XPU_ENV_FAILURES)};
+  xp_writer_open(&stream, &xp_linux, &place, XP_STREAM_CPU);
   dr_snprintf(digits, sizeof digits, "%d", (int)dr_get_process_id());
   put_meta("pid", digits);
-  if (rank) put_meta("rank", rank);
+  if (place.rank) put_meta("rank", place.rank);
   put_meta("engine", "dynamorio");
   put_meta("engine_version", XPUPROF_VERSION "+dynamorio-" DYNAMORIO_VERSION);
   put_meta("hidden_isa", "");
@@ -84,12 +86,8 @@ void stream_forget(void) {
 
 /* Better no further slices than wrong ones. */
 void stream_give_up(const char *reason) {
-  if (stream_is_open())
-    xp_writer_fail(&stream, reason);
-  else if (!tried && options.directory)
-    xp_report_failure(options.directory, reason);
-  drain(false);
-  tried = true;
+  stream_open();
+  xp_writer_fail(&stream, reason);
 }
 
 xp_body stream_body(size_t room) {

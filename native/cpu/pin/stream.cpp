@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "xpuprof/boundary.h"
 #include "xpuprof/part.h"
 
 Record &Record::varint(uint64_t value) {
@@ -22,9 +23,9 @@ Record &Record::str(const std::string &text) {
   return *this;
 }
 
-void CpuStream::open(const std::string &execution_folder) {
-  directory_ = execution_folder;
-  xp_writer_open(&writer_, &xp_linux, directory_.c_str(), xp_rank(getenv), XP_STREAM_CPU);
+void CpuStream::open(const char *execution_folder) {
+  place_ = {execution_folder, xp_rank(getenv), getenv(XPU_ENV_FAILURES)};
+  xp_writer_open(&writer_, &xp_linux, &place_, XP_STREAM_CPU);
 }
 
 void CpuStream::put(uint8_t tag, const Record &record, uint64_t slice) {

@@ -24,7 +24,7 @@ class Record {
 
 class CpuStream {
  public:
-  void open(const std::string &execution_folder); /* XPUPROF_DIR */
+  void open(const char *execution_folder);
   void put(uint8_t tag, const Record &record, uint64_t slice = XP_NO_SLICE);
   void put_bytes(uint8_t tag, const std::vector<uint8_t> &body, uint64_t slice);
   void meta(const std::string &key, const std::string &value);
@@ -33,7 +33,7 @@ class CpuStream {
   void fail(const char *reason) { xp_writer_fail(&writer_, reason); }
 
  private:
-  std::string directory_;
+  xp_place place_ = {};
   xp_writer writer_ = {};
 };
 

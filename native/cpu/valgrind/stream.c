@@ -21,6 +21,7 @@
 #include "pub_tool_vkiscnums.h"
 #include "system_call.h"
 #include "tool.h"
+#include "xpuprof/boundary.h"
 #include "xpuprof/part.h"
 
 /* Of Valgrind's core: mappings that its address-space manager knows of. */
@@ -51,6 +52,7 @@ static void *os_move(void *address, uint64_t size, uint64_t new_size) {
 static const xp_os valgrind_os = {os_map, os_move, os_unmap};
 
 static xp_writer stream;
+static xp_place place;
 static Bool tried; /* to open; it is done once a process */
 
 /* ---- records that wait for the stream -------------------------------------------------------- */
@@ -105,13 +107,13 @@ static void put_meta(const HChar *key, const HChar *value) {
 
 void stream_open(void) {
   HChar digits[16];
-  const HChar *rank = xp_rank(VG_(getenv));
   if (tried || !options.directory) return;
   tried = True;
-  xp_writer_open(&stream, &valgrind_os, options.directory, rank, XP_STREAM_CPU);
+  place = (xp_place){options.directory, xp_rank(VG_(getenv)), VG_(getenv)(XPU_ENV_FAILURES)};
+  xp_writer_open(&stream, &valgrind_os, &place, XP_STREAM_CPU);
   VG_(sprintf)(digits, "%d", VG_(getpid)());
   put_meta("pid", digits);
-  if (rank) put_meta("rank", rank);
+  if (place.rank) put_meta("rank", place.rank);
   put_meta("engine", "valgrind");
   put_meta("engine_version", XPUPROF_VERSION "+valgrind-" VALGRIND_VERSION);
   put_meta("hidden_isa", fma_was_hidden ? "avx2 bmi1 bmi2 erms fma lzcnt movbe" : "");
@@ -139,12 +141,8 @@ void stream_forget(void) {
 }
 
 void stream_give_up(const HChar *reason) {
-  if (stream_is_open())
-    xp_writer_fail(&stream, reason);
-  else if (!tried && options.directory)
-    xp_report_failure(options.directory, reason);
-  drain(False);
-  tried = True;
+  stream_open();
+  xp_writer_fail(&stream, reason);
 }
 
 xp_body stream_body(SizeT room) {

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "place.h"
+
+#include <asm/errno.h>
+#include <asm/fcntl.h>
+#include <asm/unistd.h>
+#include <stddef.h>
+
+#include "system_call.h"
+#include "xpuprof/part.h"
+
+enum { UNIX = 1, DATAGRAM = 2, NO_SIGNAL = 0x4000 }; /* AF_UNIX, SOCK_DGRAM, MSG_NOSIGNAL */
+
+static unsigned process(void) { return (unsigned)xp_system_call(__NR_getpid, 0, 0, 0, 0); }
+
+/* `folder`/`name`; 0 when it does not fit. */
+static int join(char path[XP_PATH_MAX], const char *folder, const char *name) {
+  unsigned n = 0;
+  while (*folder && n < XP_PATH_MAX - 1) path[n++] = *folder++;
+  if (n < XP_PATH_MAX - 1) path[n++] = '/';
+  while (*name && n < XP_PATH_MAX - 1) path[n++] = *name++;
+  path[n] = 0;
+  return n < XP_PATH_MAX - 1;
+}
+
+/* The host's name is the second of six fields of 65 bytes. */
+int xp_place_file(const xp_place *place, const char *name, char path[XP_PATH_MAX]) {
+  char folder[XP_PATH_MAX], part[XP_PART_NAME_MAX], names[6 * 65] = {0};
+  xp_system_call(__NR_uname, (long)names, 0, 0, 0);
+  xp_part_name(part, names + 65, place->rank, process());
+  if (!join(folder, place->directory, part) || !join(path, folder, name)) return -ENAMETOOLONG;
+  int error = (int)xp_system_call(__NR_mkdir, (long)folder, 0777, 0, 0);
+  return error == -EEXIST ? 0 : error; /* the process's other stream may have made it */
+}
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+typedef struct text {
+  char bytes[256];
+  unsigned size; /* without the zero at the end */
+} text;
+
+static void append(text *to, const char *from) {
+  while (*from && to->size < sizeof to->bytes - 1) to->bytes[to->size++] = *from++;
+  to->bytes[to->size] = 0;
+}
+
+static void append_number(text *to, unsigned value) {
+  char digits[16];
+  unsigned n = sizeof digits;
+  digits[--n] = 0;
+  do digits[--n] = (char)('0' + value % 10);
+  while (value /= 10);
+  append(to, digits + n);
+}
+
+/* Another thread of the program may replace the number: it is only used and closed as what it was
+ * opened as. */
+static int to_folder(const xp_place *place, const text *line) {
+  char path[XP_PATH_MAX];
+  text name = {"", 0};
+  append(&name, "failures/");
+  append_number(&name, process());
+  if (!place->directory || !join(path, place->directory, name.bytes)) return 0;
+  int flags = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC;
+  int fd = (int)xp_system_call(__NR_open, (long)path, flags, 0666, 0);
+  if (fd < 0 || !xp_same_file(xp_identity_of_descriptor(fd), xp_identity_of_path(path))) return 0;
+  long written = xp_system_call(__NR_write, fd, (long)line->bytes, line->size, 0);
+  if (xp_same_file(xp_identity_of_descriptor(fd), xp_identity_of_path(path)))
+    xp_system_call(__NR_close, fd, 0, 0, 0);
+  return written == (long)line->size;
+}
+
+static void to_socket(const xp_place *place, const text *line) {
+  struct {
+    uint16_t family;
+    char path[108]; /* begins with a zero: an abstract name */
+  } address = {UNIX, {0}};
+  unsigned n = 1;
+  if (!place->failures) return;
+  for (const char *s = place->failures; *s && n < sizeof address.path; s++) address.path[n++] = *s;
+  int fd = (int)xp_system_call(__NR_socket, UNIX, DATAGRAM | O_NONBLOCK | O_CLOEXEC, 0, 0);
+  if (fd < 0) return;
+  xp_identity ours = xp_identity_of_descriptor(fd);
+  xp_system_call6(__NR_sendto, fd, (long)line->bytes, line->size, NO_SIGNAL, (long)&address,
+                  (long)(offsetof(__typeof__(address), path) + n));
+  if (xp_same_file(xp_identity_of_descriptor(fd), ours)) xp_system_call(__NR_close, fd, 0, 0, 0);
+}
+
+void xp_place_failure(const xp_place *place, const char *reason) {
+  text line = {"", 0};
+  append_number(&line, process());
+  append(&line, " ");
+  append(&line, reason);
+  line.bytes[line.size++] = '\n'; /* in place of the zero */
+  if (!to_folder(place, &line)) to_socket(place, &line);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a process puts its streams of an execution, and where it tells that it could not. */
+#ifndef XPUPROF_PLACE_H
+#define XPUPROF_PLACE_H
+
+#include "stream_file.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Texts must stay; NULL: not set. */
+typedef struct xp_place {
+  const char *directory; /* XPU_ENV_DIR */
+  const char *rank;      /* of xp_rank() */
+  const char *failures;  /* XPU_ENV_FAILURES */
+} xp_place;
+
+/* Makes this process's folder and writes the path of a file in it. 0, or a negative error number
+ * of the kernel. */
+int xp_place_file(const xp_place *place, const char *name, char path[XP_PATH_MAX]);
+/* Tells the launcher what this process could not record: the line `pid reason`, added to
+ * `<directory>/failures/<pid>`, or where that cannot be written sent to the launcher's socket. */
+void xp_place_failure(const xp_place *place, const char *reason);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
