@@ -13,8 +13,8 @@ seconds=${1:-10}
 shift || true
 
 declare -A sources=(
-  [stream]="native/bridge/stream_reader.c native/bridge/decode.c native/bridge/identity.c native/bridge/stream_writer.c native/runtime/writer.c native/runtime/stream_file.c native/runtime/posix_os.c tools/fuzz/native/scratch_file.c"
-  [writer]="native/bridge/stream_reader.c native/bridge/decode.c native/bridge/identity.c native/bridge/stream_writer.c native/runtime/writer.c native/runtime/stream_file.c native/runtime/posix_os.c"
+  [stream]="native/bridge/stream_reader.c native/bridge/decode.c native/bridge/identity.c native/bridge/stream_writer.c native/runtime/writer.c native/runtime/stream_file.c native/runtime/place.c tools/fuzz/native/scratch_file.c"
+  [writer]="native/bridge/stream_reader.c native/bridge/decode.c native/bridge/identity.c native/bridge/stream_writer.c native/runtime/writer.c native/runtime/stream_file.c native/runtime/place.c"
   [frequency]="native/clustering/frequency_file.c"
   [clustering]="native/clustering/project.c native/clustering/merge.c native/clustering/kmeans.c native/clustering/partial.c native/clustering/parallel.c"
   [kernel_spec]=""
