@@ -33,9 +33,10 @@ def imported(*arguments: str, **environment: str) -> set[str]:
 
 
 def test_every_command_is_listed_and_found() -> None:
-    """GIVEN the table of commands THEN it names the modules that hold one, and no other file."""
-    files = Path(xpuprof.cli.__file__).parent.glob("[!_]*.py")
-    assert set(COMMANDS) == {file.stem.rstrip("_") for file in files} - {"ends", "group", "options"}
+    """GIVEN the table of commands THEN it names each module that declares one, and no other."""
+    files = Path(xpuprof.cli.__file__).parent.glob("*.py")
+    declared = {file.stem.rstrip("_") for file in files if "@click.command(" in file.read_text()}
+    assert set(COMMANDS) == declared
 
 
 def test_help_and_completion_are_light() -> None:

@@ -13,7 +13,10 @@ from xpuprof.cli.group import CommandGroup
 from xpuprof.version import __version__
 
 
-@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=CommandGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="xpuprof")
 def cli() -> None:
     """Find the few weighted slices that stand for a whole CPU-GPU program.

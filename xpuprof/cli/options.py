@@ -29,17 +29,18 @@ output = click.option(
     type=click.Path(path_type=Path),
     default=None,
     metavar="DIR",
-    help="Run directory to write [default: xpuprof-run-<program>].",
+    help="Run directory to write.  [default: xpuprof-run-<program>]",
 )
-force = click.option("--force", is_flag=True, help="Overwrite an existing run directory.")
-quiet = click.option("-q", "--quiet", is_flag=True, help="No notes, no hint at the next command.")
+force = click.option("--force", is_flag=True, help="Replace an existing run directory.")
+quiet = click.option("-q", "--quiet", is_flag=True, help="Print no notes and no next command.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 seed = click.option(
     "--seed",
     type=click.IntRange(0, 2**32 - 1),
     default=1,
-    show_default="1",
-    help="Seed of every draw.",
+    show_default=True,
+    metavar="N",
+    help="Seed of every random draw.",
 )
 method = click.option(
     "--method",
@@ -53,14 +54,14 @@ processes = click.option(
     type=click.Choice(["job", "each"]),
     default="job",
     show_default=True,
-    help="Of several processes: clusters over all together, or a selection for each.",
+    help="For several processes: one selection over the whole job, or one for each process.",
 )
 timer = click.option(
     "--timer",
     type=click.Choice(["async", "sync"]),
     default="async",
     show_default=True,
-    help="async: device time stamps, the program is not disturbed; sync: wait for every kernel.",
+    help="async: device time stamps, nothing is delayed; sync: wait for every kernel.",
 )
 repeat = click.option(
     "--repeat",
@@ -68,7 +69,7 @@ repeat = click.option(
     default=5,
     show_default=True,
     metavar="N",
-    help="How often the program runs natively; from 3 on, slice times are medians.",
+    help="Native runs to time; with 3 or more, slice times are medians.",
 )
 
 
@@ -146,21 +147,26 @@ def workers(function: F) -> F:
     return several(where(function))
 
 
+_ENGINE = "engine: auto (the best usable), none, or a name that xpuprof doctor lists."
+
+
+gpu_engine = click.option(
+    "--gpu", default="auto", show_default=True, metavar="ENGINE", help=f"GPU {_ENGINE}"
+)
+
+
 def engines(function: F) -> F:
     """--cpu and --gpu."""
-    gpu = click.option(
-        "--gpu", default="auto", show_default=True, metavar="ENGINE", help="GPU engine, or none."
-    )
     cpu = click.option(
-        "--cpu", default="auto", show_default=True, metavar="ENGINE", help="CPU engine, or none."
+        "--cpu", default="auto", show_default=True, metavar="ENGINE", help=f"CPU {_ENGINE}"
     )
-    return cpu(gpu(function))
+    return cpu(gpu_engine(function))
 
 
 gpu_tool = click.option(
     "--gpu-tool",
     metavar="[pin:]LIB",
-    help="Load this GPU tool of others beside, for the profile or for `time` (docs/pin.md).",
+    help="Also load this NVBit, CUPTI, GTPin or other GPU tool (docs/pin.md).",
 )
 
 
@@ -179,22 +185,30 @@ def _each_given(
 
 _glob = functools.partial(click.option, multiple=True, metavar="GLOB", callback=_each_given)
 _CODE = (
-    _glob("--include-image", "filter_include_images", help="Count these images only."),
-    _glob("--exclude-image", "filter_exclude_images", help="Never count these images."),
+    _glob(
+        "--include-image",
+        "filter_include_images",
+        help="Count the CPU code of these programs and libraries only.",
+    ),
+    _glob(
+        "--exclude-image",
+        "filter_exclude_images",
+        help="Do not count the CPU code of these; wins over --include-image.",
+    ),
     click.option(
         "--main-image-only",
         "filter_main_image_only",
         is_flag=True,
-        help="Count the program's own code only.",
+        help="Count the CPU code of the program's own file only.",
     ),
-    _glob("--routine", "filter_routines", help="Count these routines only."),
+    _glob("--routine", "filter_routines", help="Count blocks that start in these routines only."),
     click.option(
         "--thread",
         "filter_threads",
         multiple=True,
         type=click.IntRange(0),
         metavar="N",
-        help="Count these threads only; 0 is the main thread.",
+        help="Count these CPU threads only; 0 is the main thread.",
     ),
     click.option(
         "--memory",
@@ -207,7 +221,7 @@ _CODE = (
         "filter_kernels",
         callback=_given,
         metavar="SPEC",
-        help="Instrument these launches only: 2-8@gemm.*,100- (docs/filters.md).",
+        help="Instrument these launches only, as in 2-8@gemm.*,100- (docs/filters.md).",
     ),
 )
 _WINDOW = (
@@ -216,7 +230,7 @@ _WINDOW = (
         "filter_window",
         callback=_given,
         metavar="RANGE|[RANGE]@MARKER",
-        help="Profile this part only: launches (100-200), or what a marker encloses (@solve).",
+        help="Cover this part only: launches (100-200), or what a marker encloses (@solve).",
     ),
     click.option(
         "--after-window",
@@ -224,14 +238,14 @@ _WINDOW = (
         type=click.Choice(["continue", "end"]),
         default="continue",
         show_default=True,
-        help="After the window, let the program continue natively, or end it (exit code 0).",
+        help="After the window, continue natively, or end the program with exit code 0.",
     ),
     click.option(
         "--process",
         "filter_processes",
         multiple=True,
         metavar="GLOB",
-        help="Count only these programs among those that the program starts.",
+        help="Count these programs only, of all that the program starts.",
     ),
 )
 _PREFIX = "filter_"

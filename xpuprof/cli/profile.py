@@ -33,8 +33,8 @@ def command(
 ) -> int:
     """Record the basic-block vectors of every slice, CPU and GPU, in one instrumented execution.
 
-    The program's output, exit code and signals are its own. Under valgrind, which hides AVX2 and
-    FMA, libraries take other code (PoCL compiles other kernels), so the last digits of floating
+    The program's output, exit code and signals are its own. Engine valgrind hides AVX2 and FMA, so
+    libraries take other code paths (PoCL compiles other kernels), and the last digits of floating
     point results may differ from a native run's.
 
     \b

@@ -12,14 +12,20 @@ from xpuprof.errors import UsageError
 
 @click.command(name="report")
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--selection", type=click.Path(path_type=Path), help="[default: RUN/selection.json]")
+@click.option(
+    "--selection",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Selection to show.  [default: RUN/selection.json]",
+)
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
+    metavar="FILE",
     help="Write a page (.html) or a picture (.png, .svg, .pdf) instead of the table.",
 )
-@click.option("--force", is_flag=True, help="Overwrite the output file.")
+@click.option("--force", is_flag=True, help="Replace an existing output file.")
 @options.as_json
 def command(
     run: Path, selection: Path | None, output: Path | None, force: bool, as_json: bool

@@ -48,9 +48,9 @@ def command(
 ) -> int:
     """Find the slices that stand for the whole program, and check them against its native time.
 
-    Runs the program natively (this is the run whose output you see), once under the engines to
-    record what every slice executes, and --repeat times natively with time stamps. Then it chooses
-    representatives and compares the time that they project with the time that was measured.
+    Runs the program natively (you see the output of this run), once under the engines to record
+    what every slice executes, and --repeat times natively with time stamps. Then chooses
+    representatives and compares the time that they project with the measured time.
 
     \b
     xpuprof run -- ./app args
@@ -58,7 +58,7 @@ def command(
     xpuprof run -- mpirun -n 2 ./app               each rank, and the job as a whole
 
     The run directory keeps everything; RUN/selection.json stands alone and works on other machines.
-    With --json the object is one line, the last one behind the program's own output.
+    With --json the last line, after the program's own output, is one object.
     """
     # Loaded here, so that --help is quick.
     from xpuprof.report import result as report

@@ -16,9 +16,7 @@ from xpuprof.launch.ending import end_after
 @click.command(name="time", context_settings=options.PROGRAM_CONTEXT)
 @options.output
 @options.force
-@click.option(
-    "--gpu", default="auto", show_default=True, metavar="ENGINE", help="GPU engine, or none."
-)
+@options.gpu_engine
 @options.window
 @options.gpu_tool
 @options.timer
@@ -27,21 +25,21 @@ from xpuprof.launch.ending import end_after
     "--regions",
     type=click.Path(path_type=Path),
     metavar="SELECTION",
-    help="Report the times of the selection's regions.",
+    help="Report the times of the regions of this selection.",
 )
 @click.option(
     "--kernel",
     "kernels",
     multiple=True,
     metavar="NAME:CALL[:COUNT]",
-    help="Report the times of these calls of a kernel.",
+    help="Report the times of COUNT calls of this kernel, from CALL (1-based).",
 )
 @click.option(
     "--warmup",
     type=click.IntRange(0),
     default=0,
     metavar="N",
-    help="With these, also report the N slices before each region.",
+    help="Also report the time of the N slices before each region.",
 )
 @options.quiet
 @options.as_json
@@ -61,10 +59,11 @@ def command(
     as_json: bool,
     argv: tuple[str, ...],
 ) -> int:
-    """Run the program natively with a time stamp at its start, its end and every kernel's end.
+    """Time every slice of the program in native runs.
 
-    The slices' times add up to the whole run. The first of the runs is the one whose output you
-    see; the others write to files in the run directory.
+    A time stamp is taken at the program's start, at the end of every kernel, and at the program's
+    end, so the times of the slices add up to the whole run. You see the output of the first run;
+    the others write to files in the run directory.
 
     \b
     xpuprof time --repeat 5 -o TIMES -- ./app args

@@ -28,13 +28,13 @@ class _Command(click.Command):
 @click.argument("selection", type=click.Path(path_type=Path))
 @options.output
 @options.force
-@click.option("--gpu", default="auto", show_default=True, metavar="ENGINE", help="GPU engine.")
+@options.gpu_engine
 @options.timer
 @options.repeat
 @click.option(
     "--allow-missing",
     is_flag=True,
-    help="Leave out regions that never occur, re-weight the others and state the covered share.",
+    help="Omit regions that never occur, re-weight the others and state the covered share.",
 )
 @options.as_json
 @options.quiet
@@ -51,17 +51,17 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    """Run the program natively here and hold a selection, made here or elsewhere, against it.
+    """Check a selection, made here or elsewhere, against native runs on this machine.
 
-    Checks that it is the same program (builds, device programs, launch sequence) and that every
-    marker fired, in order, with the same grid; then compares projected and measured time. What
-    differs is named. A region that never occurred is an error (exit code 3).
+    Compares the program (builds, device programs, launch sequence) and every region's markers
+    (order, grid) with those of the selection and names what differs; then compares the projected
+    time with the measured one. A region that never occurs is an error (exit code 3).
 
     \b
     xpuprof validate xpuprof-run-app/selection.json -- ./app args
     xpuprof validate app.selection --repeat 5 -o B -- ./app args
 
-    Without -o the timer runs are not kept. The exit code is the program's otherwise.
+    Without -o the timer runs are not kept. Otherwise the exit code is the program's.
     """
     # Loaded here, so that --help is quick.
     from xpuprof.report.validation import validation_text
