@@ -80,7 +80,7 @@ def test_coverage_when_all_slices_are_timed(name, counts):
 def test_coverage_when_only_representatives_are_timed(name):
     """Ten a cluster, nothing else known: Student's t over the clusters."""
     rng = np.random.default_rng(2)
-    sizes, hits, draws = (300, 200), 0, 500
+    sizes, hits, draws = (300, 200), 0, 2000
     times = DISTRIBUTIONS[name](rng, sum(sizes))
     for _ in range(draws):
         chosen = random_selection(sizes, (10, 10), rng)

@@ -14,6 +14,8 @@ import pytest
 from tests.support.compile import compile_text
 from tests.support.runs_made_up import made_up_run, select_by_kernel
 from xpuprof.errors import InputError, MissingRegionError, UsageError
+from xpuprof.estimation.projection import slice_reduction
+from xpuprof.report.validation import transfer_json, validation_json
 from xpuprof.selection.file import parse_selection, selection_text
 from xpuprof.selection.parts import joined, part
 from xpuprof.selection.selection import Selection
@@ -22,8 +24,8 @@ from xpuprof.trace.processes import keys_of_table
 from xpuprof.trace.sequence import launch_sequence
 from xpuprof.validation.regions import KernelSpec, named_regions, parse_spec, selected_regions
 from xpuprof.validation.timed import Timed
-from xpuprof.validation.transfer import transfer
-from xpuprof.validation.validate import as_json, image_differences, validate
+from xpuprof.validation.transfer import hold_against
+from xpuprof.validation.validate import image_differences, validate
 
 A = ["a/64", "b/64", "a/64", "b/64", "a/64"]
 TIMES = [1.0, 2.0, 1.0, 2.0, 1.0, 0.5]
@@ -35,9 +37,9 @@ def test_same_run_is_projected_without_error() -> None:
     assert result.measured == pytest.approx(7.5)
     assert result.projected.value == pytest.approx(3 * 1.0 + 2 * 2.0 + 0.5)
     assert result.error == pytest.approx(0.0)
-    assert result.speedup == pytest.approx(6 / 3)
+    assert slice_reduction(result.selection) == pytest.approx(6 / 3)
     assert result.differences == ()
-    assert as_json(result)["same"] is True
+    assert validation_json(result)["same"] is True
     assert result.unknown_effect == 0.0
 
 
@@ -61,7 +63,7 @@ def test_start_up_and_exit_do_not_hide_the_rest() -> None:
 
 def test_it_travels_in_its_file() -> None:
     selection = parse_selection(selection_text(select_by_kernel(made_up_run(A, TIMES))), "s")
-    assert as_json(validate(selection, made_up_run(A, TIMES)))["same"] is True
+    assert validation_json(validate(selection, made_up_run(A, TIMES)))["same"] is True
 
 
 def test_a_missing_region_is_named() -> None:
@@ -82,7 +84,7 @@ def test_allow_missing_reweights_and_states_the_share() -> None:
     # a and exit stand for 4 of 6 slices of the original, and for 4 of 4 here.
     assert result.projected.value == pytest.approx(4.0 * 6 / 4)
     assert result.unknown_effect == pytest.approx(0.5)
-    assert as_json(result)["missing"] == [{"slice": 1, "kernel": "b", "call": 1}]
+    assert validation_json(result)["missing"] == [{"slice": 1, "kernel": "b", "call": 1}]
 
 
 def test_a_lost_region_is_replaced_by_the_nearest_slice_of_its_cluster() -> None:
@@ -135,7 +137,7 @@ def test_another_grid_and_program_are_named() -> None:
     text = "\n".join(result.differences)
     assert "a, call 1 has grid 128 x 1 x 1 here, not 64 x 1 x 1" in text
     assert "b, call 1 is built from another device program here" in text
-    assert as_json(result)["same"] is False
+    assert validation_json(result)["same"] is False
 
 
 def test_another_program_is_refused() -> None:
@@ -284,13 +286,13 @@ def test_transfer_table() -> None:
     origin = made_up_run(A, TIMES, name="A")
     twice = made_up_run(A, [t / 2 for t in TIMES], name="B")
     other = made_up_run(A, [2.0, 2.0, 3.0, 2.0, 3.0, 0.5], name="C")
-    rows = transfer(select_by_kernel(origin), [origin, twice, other])
+    rows = hold_against(select_by_kernel(origin), [origin, twice, other])
     assert [row.name for row in rows] == ["A", "B", "C"]
     assert rows[1].measured_ratio == pytest.approx(2.0)
     assert rows[1].relative_error == pytest.approx(0.0)
     assert rows[2].validation.error == pytest.approx(0.16)
     assert rows[2].relative_error == pytest.approx(abs(1 - (7.5 / 10.5) / (7.5 / 12.5)))
-    assert rows[0].as_json()["relative_error"] == 0.0
+    assert transfer_json(rows)[0]["relative_error"] == 0.0
 
 
 # ---- regions -----------------------------------------------------------------------------------

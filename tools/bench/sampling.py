@@ -33,7 +33,7 @@ from xpuprof.methods.profile import SliceProfile
 from xpuprof.methods.registry import names
 from xpuprof.selection.selection import Marker, Representative, Selection
 from xpuprof.trace.imported import ImportWriter
-from xpuprof.workflow.compare import compare
+from xpuprof.workflow.compare import Settings, compare_methods
 from xpuprof.workflow.subjects import Subject, imported_profile
 
 FOLDERS = ("nsys", "kineto", "metrics")
@@ -171,8 +171,7 @@ def table(data: Path, repeats: int) -> None:
     with tempfile.TemporaryDirectory() as work:
         for name, path in sources(data):
             subject = load(path, Path(work))
-            _, rows = compare(subject, names(), repeats=repeats)
-            for row in rows:
+            for row in compare_methods(subject, names(), Settings(repeats=repeats)).rows:
                 if row.reason:
                     continue
                 interval = "-" if row.interval_rel is None else f"{100 * row.interval_rel:.2f} %"

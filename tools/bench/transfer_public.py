@@ -26,7 +26,7 @@ from xpuprof.selection.identity import program_identity
 from xpuprof.selection.selection import Selection
 from xpuprof.validation.align import LEVELS, align
 from xpuprof.validation.timed import open_timed
-from xpuprof.validation.transfer import Row, transfer
+from xpuprof.validation.transfer import Row, hold_against
 from xpuprof.workflow.subjects import apply, open_subject
 
 PAIRS = (("qwen_h100", "qwen_mi300x"), ("owlv2_h100", "owlv2_mi300x"))
@@ -83,7 +83,7 @@ def row(home: Path, abroad: Path, method: str, seeds: int) -> str:
         chosen = choose(home, method, seed)
         regions.append(len(chosen.representatives))
         try:
-            found.append(transfer(chosen, timed, allow_missing=True))
+            found.append(hold_against(chosen, timed, allow_missing=True))
         except InputError as error:
             return f"| {home.name} | {abroad.name} | {method} | {error} |"
     levels = align(timed[0].slices, timed[1].slices).level

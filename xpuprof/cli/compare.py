@@ -60,10 +60,9 @@ def command(
 
     The profile needs times (`xpuprof run`, or an import that has them): an error is the projected
     total against the measured one. Without times gpu_instructions are projected, which says nothing
-    of the error in time. The time speedup is the whole run's time over that of the chosen slices;
-    the speedup of `run`, `validate` and `transfer` counts slices. A method that needs what the
-    profile lacks is left out, with the import that would give it. Of several runs the table shows
-    the means; --json shows each.
+    of the error in time. The time speedup is the whole run's time over that of the chosen slices. A
+    method that needs what the profile lacks is left out, with the import that would give it. Of
+    several runs the table shows the means; --json shows each.
 
     \b
     xpuprof compare RUN
@@ -80,31 +79,17 @@ def command(
         refuse_existing(plot, force)
     # Tables and statistics are loaded only when the command line is right.
     from xpuprof.report import compare as report
-    from xpuprof.workflow.compare import (
-        Compared,
-        Settings,
-        common_metric,
-        compare_run,
-        metrics_of,
-        together,
-    )
+    from xpuprof.workflow.compare import Settings, compare
 
+    settings = Settings(metric, repeats, seed, error_bound, confidence)
     with open_farm(workers, scheduler) as farm:
         paths = [str(run.absolute() if workers or scheduler else run) for run in runs]
-        count = len(paths)
-        if metric is None and count > 1:
-            metric = common_metric(paths, list(farm.get(farm.keep(metrics_of, paths))))
-        settings = Settings(metric, repeats, seed, error_bound, confidence)
-        handles = farm.keep(compare_run, paths, [chosen] * count, [settings] * count)
-        done: list[Compared] = list(farm.get(handles))
-    whole = together(done)
-    if not as_json:
-        click.echo(report.as_text(whole))
-    elif count == 1:
-        options.print_json(report.as_json(whole))
+        found = compare(paths, chosen, settings, farm)
+    whole = found.together
+    if as_json:
+        options.print_json(report.as_json(found))
     else:
-        runs_json = [report.as_json(each) for each in done]
-        options.print_json({"runs": runs_json, "together": report.as_json(whole)})
+        click.echo(report.as_text(whole))
     if plot:
         with replacing(plot, force) as new:
             report.draw(whole.run, whole.metric, whole.rows, new)

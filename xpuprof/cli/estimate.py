@@ -7,10 +7,9 @@ from pathlib import Path
 import click
 
 from xpuprof.cli import options
-from xpuprof.estimation.metrics import Whole, whole_run
-from xpuprof.formats.simulator_results.results import read_results
-from xpuprof.report.text import percent, table
+from xpuprof.report import estimate as report
 from xpuprof.selection.file import read_selection
+from xpuprof.workflow.estimate import estimate_results
 
 
 @click.command(name="estimate")
@@ -53,33 +52,17 @@ def command(
     A region without a result is an error.
     """
     chosen = read_selection(selection)
-    found = read_results(results, chosen)
     rates = {name: weight or None for name, _, weight in (text.partition(":") for text in rate)}
-    metrics = whole_run(chosen, found, rates, sums, only=metric or None)
+    metrics = estimate_results(chosen, results, only=metric, rates=rates, sums=sums)
     if as_json:
         options.print_json(
             {
                 "selection": str(selection),
                 "method": chosen.method,
-                "regions": len(found),
+                "regions": len(chosen.representatives),
                 "covered": chosen.covered,
-                "metrics": [whole.as_json() for whole in metrics],
+                "metrics": report.as_json(metrics),
             }
         )
     else:
-        click.echo(_text(metrics))
-
-
-def _text(metrics: list[Whole]) -> str:
-    rows = []
-    for whole in metrics:
-        e = whole.estimate
-        known = e.low is not None and e.high is not None and e.confidence is not None
-        interval = f"{e.low:,.6g} to {e.high:,.6g}" if known else "none"
-        rows.append([whole.name, f"{e.value:,.6g}", interval, whole.kind])
-    lines = [table(["metric", "whole run", "interval", "how"], rows, "lrll")]
-    confidence = next((w.estimate.confidence for w in metrics if w.estimate.confidence), None)
-    if confidence:
-        lines.append(f"intervals at {percent(confidence)}")
-    without = next((w.estimate.basis for w in metrics if w.estimate.low is None), None)
-    return "\n".join([*lines, without] if without else lines)
+        click.echo(report.as_text(metrics))

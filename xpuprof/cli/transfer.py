@@ -7,10 +7,9 @@ from pathlib import Path
 import click
 
 from xpuprof.cli import options
-from xpuprof.report.validation import transfer_text
+from xpuprof.report.validation import transfer_json, transfer_text
 from xpuprof.selection.file import read_selection
-from xpuprof.validation.timed import open_timed
-from xpuprof.validation.transfer import transfer
+from xpuprof.workflow.transfer import transfer
 
 
 @click.command(name="transfer")
@@ -49,17 +48,16 @@ def command(
         raise click.UsageError("name at least one run directory with timer runs")
     chosen = read_selection(selection)
     metric = metric or chosen.metric
-    rows = transfer(chosen, [open_timed(run, metric) for run in runs], allow_missing=allow_missing)
+    rows = transfer(chosen, runs, metric=metric, allow_missing=allow_missing)
     if len(runs) == 1:
         options.note(
-            f"{runs[0]} is the only run, so its error is all there is to say; name the runs of "
-            "other machines behind it",
+            f"{runs[0]} is the only run, so there is no ratio to compare; add the runs of other "
+            "machines",
             quiet,
         )
     if metric != chosen.metric:
         options.note(
-            f"the selection was made by {chosen.metric}; {metric} is projected, and may be farther "
-            "off",
+            f"the selection was made by {chosen.metric}, so the error in {metric} may be larger",
             quiet,
         )
     if as_json:
@@ -67,7 +65,7 @@ def command(
             {
                 "selection": str(selection),
                 "metric": metric,
-                "runs": [row.as_json() for row in rows],
+                "runs": transfer_json(rows),
             }
         )
     else:

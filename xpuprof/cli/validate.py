@@ -64,8 +64,7 @@ def command(
     Without -o the timer runs are not kept. Otherwise the exit code is the program's.
     """
     # Loaded here, so that --help is quick.
-    from xpuprof.report.validation import validation_text
-    from xpuprof.validation.validate import as_json as validation_json
+    from xpuprof.report.validation import validation_json, validation_text
     from xpuprof.workflow.validate import validate
 
     done = validate(

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,18 +40,6 @@ class Whole:
     name: str
     kind: str
     estimate: Estimate
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain values."""
-        e = self.estimate
-        return {
-            "metric": self.name,
-            "kind": self.kind,
-            "value": e.value,
-            "interval": [e.low, e.high],
-            "confidence": e.confidence,
-            "basis": e.basis,
-        }
 
 
 def whole_run(

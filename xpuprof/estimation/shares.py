@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,18 +33,6 @@ class Share:
     def error(self) -> float:
         """Its sampling error, a fraction."""
         return sampling_error(self.estimate.value, self.measured)
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return {
-            "label": self.key.label,
-            "rank": self.key.rank,
-            "slices": self.key.slices,
-            "measured_s": self.measured,
-            "projected_s": self.estimate.value,
-            "interval_s": [self.estimate.low, self.estimate.high],
-            "sampling_error": self.error,
-        }
 
 
 def shares_of(

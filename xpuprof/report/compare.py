@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from xpuprof.errors import EngineError
 from xpuprof.report.text import percent, table
-from xpuprof.workflow.compare import Compared, Row
+from xpuprof.workflow.compare import Compared, Comparison, Row
 
 KEYS = (
     "error_mean",
@@ -25,26 +24,30 @@ KEYS = (
 )
 
 
-def as_json(compared: Compared) -> dict[str, Any]:
+def as_json(comparison: Comparison) -> dict[str, object]:
     """The one object of `compare --json`; errors and widths are fractions, null: not stated."""
-    methods = []
-    for row in compared.rows:
-        if row.reason:
-            methods.append({"method": row.method, "reason": row.reason})
-            continue
-        entry: dict[str, Any] = {"method": row.method}
-        for key in KEYS:
-            value = getattr(row, key)
-            entry[key] = value if value is None or math.isfinite(value) else None
-        entry["basis"] = row.basis
-        methods.append(entry)
+    together = _run_json(comparison.together)
+    if len(comparison.each) == 1:
+        return together
+    return {"runs": [_run_json(run) for run in comparison.each], "together": together}
+
+
+def _run_json(compared: Compared) -> dict[str, object]:
     return {
         "run": compared.run,
         "metric": compared.metric,
         "slices": compared.slices,
         "timed": compared.timed,
-        "methods": methods,
+        "methods": [_row_json(row) for row in compared.rows],
     }
+
+
+def _row_json(row: Row) -> dict[str, object]:
+    if row.reason:
+        return {"method": row.method, "reason": row.reason}
+    numbers = {key: getattr(row, key) for key in KEYS}
+    known = {key: x if x is None or math.isfinite(x) else None for key, x in numbers.items()}
+    return {"method": row.method, **known, "basis": row.basis}
 
 
 def as_text(compared: Compared) -> str:

@@ -3,26 +3,28 @@ trusted."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
-
-from xpuprof.estimation.estimate import Estimate
-from xpuprof.estimation.projection import sampling_error, slice_reduction
-from xpuprof.estimation.shares import Share, slowest
+from xpuprof.estimation.projection import sampling_error
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.report.memory import missing_distances
+from xpuprof.report.projected import (
+    SHOWN,
+    estimate_json,
+    measured_by,
+    projected_line,
+    saving_json,
+    saving_lines,
+    shares_json,
+    shares_text,
+)
 from xpuprof.report.text import (
     count,
     number_of,
-    of_runs,
     percent,
     seconds,
     shorten,
     table,
 )
+from xpuprof.report.validation import regions_json
 from xpuprof.trace.coordinates import EXIT_KERNEL, NO_KERNELS
 from xpuprof.trace.processes import Job
 from xpuprof.trace.summary import NO_LAUNCH, NO_LAUNCH_YET, memory_summary, reasons_of
@@ -35,12 +37,9 @@ from xpuprof.workflow.time import TimedRuns
 
 OF_CODE = ("include_images", "exclude_images", "main_image_only", "routines", "threads")
 """Settings that say which of the CPU's code counts."""
-SPEEDUP_IS = "(slices in the run for each slice to measure)"
-SHOWN = 24
-"""Rows of the table for people; the heaviest representatives are shown."""
 
 
-def as_json(result: Result) -> dict[str, Any]:
+def as_json(result: Result) -> dict[str, object]:
     """The object that `xpuprof run --json` prints."""
     job, selection = result.job, result.selection
     slices = job.slices
@@ -67,14 +66,11 @@ def as_json(result: Result) -> dict[str, Any]:
         ],
         "measured_s": result.measured,
         "runs_s": result.times.sum(axis=1).tolist(),
-        "projected_s": result.estimate.value,
-        "interval_s": [result.estimate.low, result.estimate.high],
-        "confidence": result.estimate.confidence,
+        **estimate_json(result.estimate),
         "sampling_error": sampling_error(result.estimate.value, result.measured),
-        "speedup": slice_reduction(selection),
+        **saving_json(selection, result.time_speedup),
         "wall_s": list(result.walls),
-        "processes": [share.as_json() for share in result.shares],
-        "slowest": slowest(result.shares),
+        **shares_json(result.shares),
         "launches": launches_json(job),
         "fallbacks": list(result.execution.record.fallbacks),
         "cpu": {
@@ -124,11 +120,11 @@ def time_json(done: TimedRuns) -> dict[str, object]:
         "exit_code": done.ending.exit_code,
         "slices": done.slices,
         "seconds": list(done.seconds),
-        **({"regions": [r.as_json() for r in regions]} if regions is not None else {}),
+        **({"regions": regions_json(regions)} if regions is not None else {}),
     }
 
 
-def launches_json(job: Job) -> dict[str, Any]:
+def launches_json(job: Job) -> dict[str, object]:
     """Launches of all processes, and why some ran uninstrumented."""
     return {
         "seen": int(job.launches["inside"].sum()),
@@ -297,40 +293,6 @@ def as_text(result: Result) -> str:
     return "\n".join(lines)
 
 
-def shares_text(shares: Sequence[Share]) -> list[str]:
-    """One line a process, and the slowest; nothing of one process."""
-    if not shares:
-        return []
-    rows = [
-        [
-            share.key.label,
-            count(share.key.slices),
-            seconds(share.measured),
-            seconds(share.estimate.value),
-            interval(share.estimate),
-            percent(share.error),
-        ]
-        for share in shares[:SHOWN]
-    ]
-    headers = ["process", "slices", "measured", "projected", "interval", "error"]
-    longest = slowest(shares)
-    assert longest
-    return [
-        table(headers, rows, "lrrrlr"),
-        *([f"... and {count(len(shares) - SHOWN)} more; --json has all"] * (len(shares) > SHOWN)),
-        "",
-        f"slowest         {seconds(longest['measured_s'])} measured, "
-        f"{seconds(longest['projected_s'])} projected",
-    ]
-
-
-def interval(estimate: Estimate) -> str:
-    """An estimate's bounds; nothing when it has none."""
-    if estimate.low is None or estimate.high is None:
-        return ""
-    return f"{seconds(estimate.low)} to {seconds(estimate.high)}"
-
-
 def _more(hidden: int) -> list[str]:
     return (
         [f"... and {count(hidden)} lighter representatives; --json has them all"] if hidden else []
@@ -346,29 +308,15 @@ def no_launch(execution: Execution) -> str:
     return NO_LAUNCH
 
 
-def _of_runs(runs: npt.NDArray[np.float64], of: str) -> str:
-    if len(runs) == 1:
-        return f"{of_runs(1)}{of.rstrip(',')}"
-    return (
-        f"{of_runs(len(runs))} that{of} took {seconds(float(runs.min()))} to "
-        f"{seconds(float(runs.max()))}"
-    )
-
-
 def _summary(result: Result) -> list[str]:
-    estimate, measured, runs = result.estimate, result.measured, result.times.sum(axis=1)
-    selection = result.selection
-    spread = (
-        f"   {100 * estimate.confidence:g} % interval {interval(estimate)}"
-        if estimate.confidence is not None
-        else f"   no interval: {estimate.basis}"
-    )
-    of = f", all {len(result.shares)} processes together," if result.shares else ""
+    measured, runs, selection = result.measured, result.times.sum(axis=1), result.selection
+    spread = f"{seconds(float(runs.min()))} to {seconds(float(runs.max()))}"
+    by = measured_by(len(runs), result.shares, spread if len(runs) > 1 else "")
     lines = [
-        f"measured        {seconds(measured)}   ({_of_runs(runs, of)})",
-        f"projected       {seconds(estimate.value)}{spread}",
-        f"sampling error  {percent(sampling_error(estimate.value, measured))}",
-        f"speedup         {slice_reduction(selection):.1f}x   {SPEEDUP_IS}",
+        f"measured        {seconds(measured)}   {by}",
+        projected_line(result.estimate),
+        f"sampling error  {percent(sampling_error(result.estimate.value, measured))}",
+        *saving_lines(selection, result.time_speedup, measured),
     ]
     if len(selection.representatives) == selection.slices:
         lines.append("Every slice is its own representative, so the error is 0 by construction.")

@@ -52,10 +52,10 @@ def times(value: int) -> str:
 
 
 def of_runs(runs: int) -> str:
-    """How a typical time was had from native runs: `the middle of 5 native runs`."""
+    """How a typical time was had from native runs: `median of 5 native runs`."""
     if runs == 1:
         return "one native run"
-    return f"the {'mean' if runs < ENOUGH_FOR_MEDIAN else 'middle'} of {runs} native runs"
+    return f"{'mean' if runs < ENOUGH_FOR_MEDIAN else 'median'} of {runs} native runs"
 
 
 def percent(fraction: float) -> str:

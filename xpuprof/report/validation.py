@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xpuprof.report.result import SPEEDUP_IS, shares_text
+from xpuprof.estimation.projection import slice_reduction
+from xpuprof.report.projected import (
+    estimate_json,
+    measured_by,
+    projected_line,
+    saving_json,
+    saving_lines,
+    shares_json,
+    shares_text,
+)
 from xpuprof.report.text import (
     amount,
     count,
-    of_runs,
     percent,
     seconds,
     shorten,
@@ -51,29 +59,89 @@ def validation_text(validation: Validation, repeats: int) -> str:
         lines.append(
             f"window          {validation.selection.window}: times are of it, not of the program"
         )
-    projected = validation.projected
-    interval = (
-        f"   {100 * projected.confidence:g} % interval {seconds(projected.low)} to "
-        f"{seconds(projected.high)}"
-        if projected.low is not None
-        and projected.high is not None
-        and projected.confidence is not None
-        else f"   no interval: {projected.basis}"
-    )
+    inner = validation.inner_error
+    without_ends = "" if inner is None else f"   ({percent(inner)} without start-up and exit)"
     lines += [
-        f"measured        {seconds(validation.measured)}   ({of_runs(repeats)}"
-        + (f", all {len(validation.shares)} processes together)" if several else ")"),
-        f"projected       {seconds(projected.value)}{interval}",
-        f"sampling error  {percent(validation.error)}"
-        + (
-            f"   ({percent(validation.inner_error)} without start-up and exit)"
-            if validation.inner_error is not None
-            else ""
-        ),
-        f"speedup         {validation.speedup:.1f}x   {SPEEDUP_IS}",
+        f"measured        {seconds(validation.measured)}   "
+        + measured_by(repeats, validation.shares),
+        projected_line(validation.projected),
+        f"sampling error  {percent(validation.error)}{without_ends}",
+        *saving_lines(validation.selection, validation.time_speedup, validation.measured),
         *difference_lines(validation),
     ]
     return "\n".join(lines)
+
+
+def validation_json(validation: Validation) -> dict[str, object]:
+    """The object that `xpuprof validate --json` prints."""
+    selection = validation.selection
+    return {
+        "same": validation.same,
+        "differences": list(validation.differences),
+        "window": selection.window or None,
+        "method": selection.method,
+        "slices": selection.slices,
+        "k": selection.k,
+        "representatives": [
+            {
+                "slice": r.slice,
+                "process": r.process,
+                "kernel": r.end.kernel,
+                "call": r.end.call,
+                "multiplier": r.multiplier,
+                "time_s": validation.times[r.slice],
+            }
+            for r in selection.representatives
+        ],
+        "covered": selection.covered,
+        "measured_s": validation.measured,
+        **estimate_json(validation.projected),
+        "sampling_error": validation.error,
+        "inner_error": validation.inner_error,
+        **saving_json(selection, validation.time_speedup),
+        **shares_json(validation.shares),
+        **_moved_json(validation),
+        "missing": [
+            {"slice": r.slice, "kernel": r.end.kernel, "call": r.end.call}
+            for r in validation.transplant.missing
+        ],
+    }
+
+
+def transfer_json(rows: Sequence[Row]) -> list[dict[str, object]]:
+    """The runs that `xpuprof transfer --json` prints; the first is the machine of origin."""
+    return [
+        {
+            "run": row.name,
+            "slices": row.validation.selection.slices,
+            "measured_s": row.validation.measured,
+            **estimate_json(row.validation.projected),
+            "sampling_error": row.validation.error,
+            "inner_error": row.validation.inner_error,
+            **saving_json(row.validation.selection, row.validation.time_speedup),
+            "covered": row.validation.selection.covered,
+            **_moved_json(row.validation),
+            "missing": len(row.validation.transplant.missing),
+            "measured_ratio": row.measured_ratio,
+            "projected_ratio": row.projected_ratio,
+            "relative_error": row.relative_error,
+            "differences": list(row.validation.differences),
+        }
+        for row in rows
+    ]
+
+
+def _moved_json(validation: Validation) -> dict[str, object]:
+    """What became of the selection in the run at hand; shares and effects as fractions."""
+    moved = validation.transplant
+    return {
+        "stand_ins": len(moved.stand_ins),
+        "attributed_slices": len(moved.attributed),
+        "unknown_slices": len(moved.unknown),
+        "gone_share": moved.gone,
+        "unknown_time_share": validation.unknown_time,
+        "unknown_effect": validation.unknown_effect,
+    }
 
 
 def difference_lines(validation: Validation) -> list[str]:
@@ -106,7 +174,8 @@ def transfer_text(rows: Sequence[Row], metric: str = "time") -> str:
             amount(row.validation.measured, metric),
             amount(row.validation.projected.value, metric),
             percent(row.validation.error),
-            f"{row.validation.speedup:.1f}x",
+            f"{slice_reduction(row.validation.selection):.1f}x",
+            f"{row.validation.time_speedup:.1f}x",
             f"{row.measured_ratio:.3f}",
             f"{row.projected_ratio:.3f}",
             percent(row.relative_error),
@@ -120,18 +189,24 @@ def transfer_text(rows: Sequence[Row], metric: str = "time") -> str:
         "measured",
         "projected",
         "error",
-        "speedup",
+        "slice reduction",
+        "time speedup",
         "ratio",
         "projected ratio",
         "ratio error",
         "covered",
     ]
     lines = [*([f"projected metric: {metric}", ""] * (metric != "time"))]
-    lines.append(table(headers, cells, "lrrrrrrrrr"))
+    lines.append(table(headers, cells, "lrrrrrrrrrr"))
     for row in rows:
         if row.validation.differences or row.validation.transplant.missing:
             lines += ["", f"{row.name}:", *difference_lines(row.validation)]
     return "\n".join(lines)
+
+
+def regions_json(regions: Sequence[RegionTime]) -> list[dict[str, object]]:
+    """The regions that `xpuprof time --json` prints."""
+    return [dict(vars(region)) for region in regions]
 
 
 def regions_text(regions: Sequence[RegionTime]) -> str:

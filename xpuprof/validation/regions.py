@@ -6,7 +6,6 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -41,10 +40,6 @@ class RegionTime:
     warmup: int
     warmup_s: float
 
-    def as_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return dict(vars(self))
-
 
 def parse_spec(text: str) -> KernelSpec:
     """`NAME:CALL[:COUNT]`; the name may hold colons. UsageError when it is not of that form."""
@@ -52,8 +47,8 @@ def parse_spec(text: str) -> KernelSpec:
     call, count = (int(found[2]), int(found[3] or 1)) if found else (0, 0)
     if not found or call < 1 or count < 1:
         raise UsageError(
-            f"--kernel {text}: give NAME:CALL or NAME:CALL:COUNT, calls counted from 1, as in "
-            "--kernel gemm:3:2"
+            f"invalid --kernel {text}: give NAME:CALL or NAME:CALL:COUNT, CALL being 1-based, "
+            "as in --kernel gemm:3:2"
         )
     return KernelSpec(found[1], call, count)
 

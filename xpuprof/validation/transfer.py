@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from xpuprof.selection.selection import Selection
 from xpuprof.validation.timed import Timed
@@ -30,35 +29,8 @@ class Row:
         """A fraction."""
         return abs(1.0 - self.projected_ratio / self.measured_ratio)
 
-    def as_json(self) -> dict[str, Any]:
-        """Plain values; times in seconds, errors and shares as fractions."""
-        v = self.validation
-        moved = v.transplant
-        return {
-            "run": self.name,
-            "slices": v.selection.slices,
-            "measured_s": v.measured,
-            "projected_s": v.projected.value,
-            "interval_s": [v.projected.low, v.projected.high],
-            "sampling_error": v.error,
-            "inner_error": v.inner_error,
-            "speedup": v.speedup,
-            "covered": v.selection.covered,
-            "missing": len(moved.missing),
-            "stand_ins": len(moved.stand_ins),
-            "attributed_slices": len(moved.attributed),
-            "unknown_slices": len(moved.unknown),
-            "gone_share": moved.gone,
-            "unknown_time_share": v.unknown_time,
-            "unknown_effect": v.unknown_effect,
-            "measured_ratio": self.measured_ratio,
-            "projected_ratio": self.projected_ratio,
-            "relative_error": self.relative_error,
-            "differences": list(v.differences),
-        }
 
-
-def transfer(
+def hold_against(
     selection: Selection, runs: Sequence[Timed], *, allow_missing: bool = False
 ) -> list[Row]:
     """`runs[0]` is the machine of origin. Errors as `validation.validate`."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +14,8 @@ import pandas as pd
 from xpuprof.errors import InputError, MissingRegionError
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.intervals import estimate
-from xpuprof.estimation.projection import sampling_error, slice_reduction
-from xpuprof.estimation.shares import Share, shares_of, slowest
+from xpuprof.estimation.projection import sampling_error
+from xpuprof.estimation.shares import Share, shares_of
 from xpuprof.selection.identity import hash_inputs
 from xpuprof.selection.selection import Representative, Selection
 from xpuprof.trace.elf import build_id
@@ -61,9 +61,15 @@ class Validation:
         return sampling_error(self.projected.value, self.measured)
 
     @property
-    def speedup(self) -> float:
-        """num_slices / N."""
-        return slice_reduction(self.selection)
+    def same(self) -> bool:
+        """Whether nothing differs from when the selection was made."""
+        return self.transplant.same and not self.differences
+
+    @property
+    def time_speedup(self) -> float:
+        """Measured time over that of the representatives."""
+        chosen = sum(self.times.values())
+        return self.measured / chosen if chosen else math.inf
 
 
 def validate(
@@ -171,47 +177,3 @@ def _missing_sentence(missing: Sequence[Representative], name: str) -> str:
         f"{regions} of the selection never occurred in {name}: {named}{more}; run the program as "
         f"it was profiled, or leave {them} out with --allow-missing"
     )
-
-
-def as_json(validation: Validation) -> dict[str, Any]:
-    """The object that `xpuprof validate --json` prints."""
-    selection, moved = validation.selection, validation.transplant
-    return {
-        "same": moved.same and not validation.differences,
-        "differences": list(validation.differences),
-        "window": selection.window or None,
-        "method": selection.method,
-        "slices": selection.slices,
-        "k": selection.k,
-        "representatives": [
-            {
-                "slice": r.slice,
-                "process": r.process,
-                "kernel": r.end.kernel,
-                "call": r.end.call,
-                "multiplier": r.multiplier,
-                "time_s": validation.times[r.slice],
-            }
-            for r in selection.representatives
-        ],
-        "missing": [
-            {"slice": r.slice, "kernel": r.end.kernel, "call": r.end.call} for r in moved.missing
-        ],
-        "stand_ins": len(moved.stand_ins),
-        "covered": selection.covered,
-        "measured_s": validation.measured,
-        "projected_s": validation.projected.value,
-        "interval_s": [validation.projected.low, validation.projected.high],
-        "confidence": validation.projected.confidence,
-        "basis": validation.projected.basis,
-        "sampling_error": validation.error,
-        "inner_error": validation.inner_error,
-        "speedup": validation.speedup,
-        "processes": [share.as_json() for share in validation.shares],
-        "slowest": slowest(validation.shares),
-        "attributed_slices": len(moved.attributed),
-        "unknown_slices": len(moved.unknown),
-        "gone_share": moved.gone,
-        "unknown_time_share": validation.unknown_time,
-        "unknown_effect": validation.unknown_effect,
-    }

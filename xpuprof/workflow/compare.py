@@ -1,18 +1,21 @@
-"""Every method on one profile: errors over seeds, cost, intervals."""
+"""Every method on the same profiles: errors over seeds, cost, intervals."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from xpuprof.clustering.executors import Farm, Here
 from xpuprof.errors import InputError
-from xpuprof.estimation import intervals
+from xpuprof.estimation.estimate import Estimate
+from xpuprof.estimation.intervals import estimate
 from xpuprof.estimation.projection import chosen_slices, sampling_error, time_speedup
 from xpuprof.methods.profile import NeedsError
+from xpuprof.selection.selection import Selection
 from xpuprof.workflow.subjects import Subject, apply, open_subject
 
 F64 = npt.NDArray[np.float64]
@@ -24,9 +27,8 @@ TIME_LIKE = ("time", "gpu_time", "cpu_time", "cycles")
 class Row:
     """One method's line. Fractions; times in seconds; `reason` says why it could not run.
 
-    `error_mean`, `error_max`: of the projected total, over the seeds. `time_speedup`: total
-    over measured time, a slice measured once however often it was drawn (XPU-Point's speedup counts
-    slices instead: `extrapolate.speedup`). `samples`: slices to measure.
+    `error_mean`, `error_max`: of the projected total, over the seeds. `time_speedup`: see
+    `estimation.projection`, of the metric where no time is known. `samples`: slices to measure.
     `interval_rel`: half-width over the estimate; `low_rel`, `high_rel`: the interval's ends against
     the estimate, which need not lie in its middle (-0.1: a tenth below it); `coverage`: share of
     the seeds whose interval held the truth; all None when the method has no theory.
@@ -71,16 +73,38 @@ class Compared:
     timed: bool = True
 
 
-def compare_run(path: str, methods: Sequence[str], settings: Settings) -> Compared:
-    """All methods on the run directory `path`; a piece of work for a farm."""
-    subject = open_subject(path)
-    metric, rows = compare(subject, methods, **asdict(settings))
-    timed = subject.profile.times is not None or metric in TIME_LIKE
-    return Compared(path, metric, len(subject.profile), rows, timed)
+@dataclass(frozen=True)
+class Comparison:
+    """Each run by itself, and all together: means over the runs, each counted once; the worst
+    error; all samples. A method that one of them cannot serve is left out with that run's reason.
+    """
+
+    each: list[Compared]
+    together: Compared
 
 
-def metrics_of(path: str) -> list[str]:
-    """What of the run directory `path` can be projected, best first; a piece of work for a farm."""
+def compare(
+    paths: Sequence[str],
+    methods: Sequence[str],
+    settings: Settings,
+    farm: Farm | None = None,
+) -> Comparison:
+    """`methods` on the run directories `paths`, spread over the farm's workers. Without a metric
+    the best one that all runs have is projected. Raises InputError when they have none in common,
+    or for a metric that is not there."""
+    if farm is None:
+        with Here() as here:
+            return compare(paths, methods, settings, here)
+    count = len(paths)
+    if settings.metric is None and count > 1:
+        found = list(farm.get(farm.keep(_metrics_of, paths)))
+        settings = replace(settings, metric=_common_metric(paths, found))
+    each = list(farm.get(farm.keep(_compare_run, paths, [methods] * count, [settings] * count)))
+    return Comparison(each, _together(each))
+
+
+def _metrics_of(path: str) -> list[str]:
+    """What of the run directory `path` can be projected, best first."""
     profile = open_subject(path).profile
     own = {profile.time_name: None} if profile.times is not None else {}
     own |= dict.fromkeys(name for name in TIME_LIKE if name in profile.metrics)
@@ -88,8 +112,7 @@ def metrics_of(path: str) -> list[str]:
     return list(own | dict.fromkeys(profile.metrics))
 
 
-def common_metric(runs: Sequence[str], metrics: Sequence[Sequence[str]]) -> str:
-    """The best metric of the first run that all have. InputError when there is none."""
+def _common_metric(runs: Sequence[str], metrics: Sequence[Sequence[str]]) -> str:
     for name in metrics[0]:
         if all(name in others for others in metrics):
             return name
@@ -102,26 +125,115 @@ def common_metric(runs: Sequence[str], metrics: Sequence[Sequence[str]]) -> str:
     )
 
 
-def together(runs: Sequence[Compared]) -> Compared:
-    """Means over several runs, each run counted once; the worst error; all samples. A method that
-    one of the runs cannot serve is left out, with that run's reason."""
+def _compare_run(path: str, methods: Sequence[str], settings: Settings) -> Compared:
+    return compare_methods(open_subject(path), methods, settings)
+
+
+def compare_methods(subject: Subject, methods: Sequence[str], settings: Settings) -> Compared:
+    """All methods on one profile. A time selects too; any other metric is projected with the
+    selection made by time. Raises InputError for a metric that is not there."""
+    profile = subject.profile
+    timed = profile.times is not None
+    metric = settings.metric or (profile.time_name if timed else _untimed_metric(subject))
+    if metric in TIME_LIKE and (metric in profile.metrics or metric == profile.time_name):
+        runs = subject.runs if metric == profile.time_name else None
+        subject = replace(subject, profile=profile.with_times(metric), runs=runs)
+    values = subject.profile.checked(metric)
+    if not float(values.sum()) > 0.0:
+        raise InputError(f"{subject.path}: {metric} adds up to zero, so no error can be stated")
+    rows = [_row(subject, method, values, settings) for method in methods]
+    return Compared(
+        str(subject.path), metric, len(profile), rows, timed=timed or metric in TIME_LIKE
+    )
+
+
+def _untimed_metric(subject: Subject) -> str:
+    metrics = subject.profile.metrics
+    if not metrics:
+        raise InputError(f"{subject.path} has neither times nor metrics; import or time it first")
+    return "gpu_instructions" if "gpu_instructions" in metrics else next(iter(metrics))
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """A method's selection under one seed, what it estimates, and the seconds that it took."""
+
+    selection: Selection
+    estimate: Estimate
+    seconds: float
+
+    def ends(self) -> tuple[float, float] | None:
+        """The interval's ends against the estimate."""
+        e = self.estimate
+        if e.low is None or e.high is None or not e.value:
+            return None
+        return e.low / e.value - 1.0, e.high / e.value - 1.0
+
+    def holds(self, truth: float) -> bool:
+        """Whether the interval holds the truth; an estimate that is exact but for rounding does."""
+        e, slack = self.estimate, 1e-9 * truth
+        return (
+            e.low is not None and e.high is not None and (e.low - slack <= truth <= e.high + slack)
+        )
+
+
+def _row(subject: Subject, method: str, values: F64, settings: Settings) -> Row:
+    try:
+        trials = [_trial(subject, method, values, settings, i) for i in range(settings.repeats)]
+    except NeedsError as error:
+        return Row(method, reason=str(error))
+    truth = float(values.sum())
+    cost = subject.profile.times if subject.profile.times is not None else values
+    errors = [sampling_error(trial.estimate.value, truth) for trial in trials]
+    ends = [found for trial in trials if (found := trial.ends())]
+    return Row(
+        method,
+        error_mean=float(np.mean(errors)),
+        error_max=float(np.max(errors)),
+        time_speedup=_harmonic([time_speedup(trial.selection, cost) for trial in trials]),
+        samples=_mean([len(chosen_slices(trial.selection)) for trial in trials]),
+        interval_rel=_mean([(high - low) / 2.0 for low, high in ends]),
+        low_rel=_mean([low for low, _ in ends]),
+        high_rel=_mean([high for _, high in ends]),
+        coverage=_mean([trial.holds(truth) for trial in trials if trial.ends()]),
+        selection_s=_mean([trial.seconds for trial in trials]),
+        bound=_mean([trial.selection.design.error_bound for trial in trials]),
+        basis=trials[-1].estimate.basis,
+    )
+
+
+def _trial(subject: Subject, method: str, values: F64, settings: Settings, number: int) -> _Trial:
+    epsilon, confidence = settings.epsilon, settings.confidence
+    begin = time.perf_counter()
+    selection = apply(
+        subject,
+        method,
+        seed=settings.seed + number,
+        epsilon=epsilon,
+        target=epsilon,
+        confidence=confidence,
+    )
+    seconds = time.perf_counter() - begin
+    return _Trial(selection, estimate(selection, values, confidence), seconds)
+
+
+def _together(runs: list[Compared]) -> Compared:
     if len(runs) == 1:
         return runs[0]
-    rows = [_together(list(method)) for method in zip(*(run.rows for run in runs), strict=True)]
+    rows = [_one_row(list(method)) for method in zip(*(run.rows for run in runs), strict=True)]
     slices, timed = sum(run.slices for run in runs), all(run.timed for run in runs)
     return Compared(f"{len(runs)} runs", runs[0].metric, slices, rows, timed)
 
 
-def _together(rows: list[Row]) -> Row:
+def _one_row(rows: list[Row]) -> Row:
     left_out = next((row for row in rows if row.reason), None)
     if left_out is not None:
         return left_out
-    speedups = [row.time_speedup for row in rows if row.time_speedup is not None]
     return Row(
         rows[0].method,
         error_mean=_mean([row.error_mean for row in rows]),
         error_max=max(row.error_max for row in rows if row.error_max is not None),
-        time_speedup=float(len(speedups) / np.sum(1.0 / np.array(speedups))),
+        time_speedup=_harmonic([row.time_speedup for row in rows]),
         samples=float(sum(row.samples for row in rows if row.samples is not None)),
         interval_rel=_mean([row.interval_rel for row in rows]),
         low_rel=_mean([row.low_rel for row in rows]),
@@ -138,93 +250,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return float(np.mean(known)) if known else None
 
 
-def compare(
-    subject: Subject,
-    methods: Sequence[str],
-    *,
-    metric: str | None = None,
-    repeats: int = 10,
-    seed: int = 1,
-    epsilon: float = 0.05,
-    confidence: float = 0.95,
-) -> tuple[str, list[Row]]:
-    """The metric's name and one row a method.
-
-    `metric`: what is projected; a time selects too, any other metric is projected with the
-    selection made by time. `repeats`: seeds. Raises InputError for a metric that is not there.
-    """
-    profile = subject.profile
-    metric = metric or (profile.time_name if profile.times is not None else _first(subject))
-    if metric in TIME_LIKE and (metric in profile.metrics or metric == profile.time_name):
-        runs = subject.runs if metric == profile.time_name else None
-        subject = replace(subject, profile=profile.with_times(metric), runs=runs)
-    values = subject.profile.checked(metric)
-    if not float(values.sum()) > 0.0:
-        raise InputError(f"{subject.path}: {metric} adds up to zero, so no error can be stated")
-    cost = subject.profile.times if subject.profile.times is not None else values
-    options = {"epsilon": epsilon, "confidence": confidence, "target": epsilon}
-    rows = []
-    for method in methods:
-        try:
-            rows.append(_row(subject, method, values, cost, repeats, seed, options))
-        except NeedsError as error:
-            rows.append(Row(method, reason=str(error)))
-    return metric, rows
-
-
-def _first(subject: Subject) -> str:
-    metrics = subject.profile.metrics
-    if not metrics:
-        raise InputError(f"{subject.path} has neither times nor metrics; import or time it first")
-    return "gpu_instructions" if "gpu_instructions" in metrics else next(iter(metrics))
-
-
-def _row(
-    subject: Subject,
-    method: str,
-    values: F64,
-    cost: F64,
-    repeats: int,
-    seed: int,
-    options: dict[str, float],
-) -> Row:
-    truth = float(values.sum())
-    errors: list[float] = []
-    speedups: list[float] = []
-    samples: list[int] = []
-    ends: list[tuple[float, float]] = []
-    held: list[bool] = []
-    spent: list[float] = []
-    bounds: list[float] = []
-    basis = ""
-    for draw in range(repeats):
-        begin = time.perf_counter()
-        selection = apply(subject, method, seed=seed + draw, **options)
-        spent.append(time.perf_counter() - begin)
-        estimate = intervals.estimate(selection, values, options["confidence"])
-        errors.append(sampling_error(estimate.value, truth))
-        speedups.append(time_speedup(selection, cost))
-        samples.append(len(chosen_slices(selection)))
-        basis = estimate.basis
-        if selection.design.error_bound is not None:
-            bounds.append(selection.design.error_bound)
-        if estimate.low is not None and estimate.high is not None and estimate.value:
-            ends.append((estimate.low / estimate.value - 1.0, estimate.high / estimate.value - 1.0))
-            # An estimate that is exact but for rounding holds the truth.
-            slack = 1e-9 * truth
-            held.append(estimate.low - slack <= truth <= estimate.high + slack)
-    return Row(
-        method,
-        error_mean=float(np.mean(errors)),
-        error_max=float(np.max(errors)),
-        # Speedups are ratios: their mean is harmonic (STEM+ROOT, section 4.1).
-        time_speedup=float(len(speedups) / np.sum(1.0 / np.array(speedups))),
-        samples=float(np.mean(samples)),
-        interval_rel=_mean([(high - low) / 2.0 for low, high in ends]),
-        low_rel=_mean([low for low, _ in ends]),
-        high_rel=_mean([high for _, high in ends]),
-        coverage=float(np.mean(held)) if held else None,
-        selection_s=float(np.mean(spent)),
-        bound=float(np.mean(bounds)) if bounds else None,
-        basis=basis,
-    )
+def _harmonic(values: Sequence[float | None]) -> float:
+    """Speedups are ratios: their mean is harmonic (STEM+ROOT, section 4.1)."""
+    known = np.array([value for value in values if value is not None])
+    return float(len(known) / np.sum(1.0 / known))

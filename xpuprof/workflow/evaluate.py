@@ -12,6 +12,7 @@ import numpy.typing as npt
 from xpuprof.errors import InputError
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.intervals import estimate
+from xpuprof.estimation.projection import time_speedup
 from xpuprof.estimation.shares import Share, shares_of
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.selection.selection import Selection
@@ -49,6 +50,11 @@ class Result:
         """Native time of the whole program, seconds: that of the median run (of two, the mean)."""
         return float(typical_times(self.times).sum())
 
+    @property
+    def time_speedup(self) -> float:
+        """Native time of the whole program over that of the representatives."""
+        return time_speedup(self.selection, typical_times(self.times))
+
 
 def evaluate(run: Run, selection: Selection) -> Result:
     """Projects the whole run's time from the representatives' and compares.
@@ -66,7 +72,7 @@ def evaluate(run: Run, selection: Selection) -> Result:
         if killed := execution.record.signal:
             raise InputError(
                 f"{execution.name} was ended by signal {killed}, so it has no time to compare "
-                f"with; record the program anew, or choose without it: xpuprof select {run.path}"
+                f"with; record the program again, or choose without it: xpuprof select {run.path}"
             )
         if len(one) != selection.slices:
             raise InputError(

@@ -1,0 +1,39 @@
+"""Estimated metrics of a whole run: as JSON and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xpuprof.estimation.metrics import Whole
+from xpuprof.report.text import percent, table
+
+
+def as_json(metrics: Sequence[Whole]) -> list[dict[str, object]]:
+    """The metrics that `xpuprof estimate --json` prints."""
+    return [
+        {
+            "metric": whole.name,
+            "kind": whole.kind,
+            "value": whole.estimate.value,
+            "interval": [whole.estimate.low, whole.estimate.high],
+            "confidence": whole.estimate.confidence,
+            "basis": whole.estimate.basis,
+        }
+        for whole in metrics
+    ]
+
+
+def as_text(metrics: Sequence[Whole]) -> str:
+    """One line a metric, and why some have no interval."""
+    rows = []
+    for whole in metrics:
+        e = whole.estimate
+        known = e.low is not None and e.high is not None
+        interval = f"{e.low:,.6g} to {e.high:,.6g}" if known else "none"
+        rows.append([whole.name, f"{e.value:,.6g}", interval, whole.kind])
+    lines = [table(["metric", "whole run", "interval", "how"], rows, "lrll")]
+    confidence = next((w.estimate.confidence for w in metrics if w.estimate.confidence), None)
+    if confidence:
+        lines.append(f"intervals at {percent(confidence)}")
+    without = next((w.estimate.basis for w in metrics if w.estimate.low is None), None)
+    return "\n".join([*lines, without] if without else lines)

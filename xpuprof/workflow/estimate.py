@@ -1,0 +1,22 @@
+"""Metrics of the whole run from a simulator's results of the selection's regions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xpuprof.estimation.metrics import Whole, whole_run
+from xpuprof.formats.simulator_results.results import read_results
+from xpuprof.selection.selection import Selection
+
+
+def estimate_results(
+    selection: Selection,
+    results: Sequence[str],
+    *,
+    only: Sequence[str] = (),
+    rates: Mapping[str, str | None] | None = None,
+    sums: Sequence[str] = (),
+) -> list[Whole]:
+    """Every metric of the result files, or those of `only`. `results` as `read_results` takes them,
+    `rates` and `sums` as `whole_run`. Raises InputError for a region without a result."""
+    return whole_run(selection, read_results(results, selection), rates, sums, only=only or None)

@@ -1,0 +1,25 @@
+"""One selection on the runs of many machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from xpuprof.selection.selection import Selection
+from xpuprof.validation.timed import open_timed
+from xpuprof.validation.transfer import Row, hold_against
+
+
+def transfer(
+    selection: Selection,
+    runs: Sequence[str | Path],
+    *,
+    metric: str | None = None,
+    allow_missing: bool = False,
+) -> list[Row]:
+    """`selection` held against the timer runs in each run directory, the first that of the machine
+    of origin. `metric`: of imports [what the selection was made by]. Errors as `open_timed` and
+    `validate`."""
+    metric = metric or selection.metric
+    timed = [open_timed(run, metric) for run in runs]
+    return hold_against(selection, timed, allow_missing=allow_missing)
