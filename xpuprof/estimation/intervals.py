@@ -368,6 +368,8 @@ def _of_strata(samples: _Samples, design: Design) -> tuple[F64, F64]:
     scaled = sigma * (total / planned_total if planned_total > 0.0 else 0.0)
     proxy = np.divide(sigma, mean, out=np.zeros(len(mean)), where=mean > 0.0) * samples.mean
     planned = np.maximum(scaled, proxy) ** 2
+    if not design.replacement:  # as the sample's: with n - 1 in place of n
+        planned *= samples.size / np.maximum(samples.size - 1.0, 1.0)
     known = (planned >= samples.variance) | (samples.draws < 2.0)
     return np.maximum(planned, samples.variance), np.where(known, math.inf, samples.freedom)
 
