@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.support.cpu_programs import build, profile
+from tests.support.cpu_programs import build, execution, failures, profile
 from tests.support.probes import needs_valgrind
+from tests.support.run import run_text
 from xpuprof.engines.cpu.valgrind import Valgrind
 
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 pytestmark = [needs_valgrind, pytest.mark.valgrind]
 
 
@@ -39,3 +42,70 @@ def test_users_valgrind_settings_are_left_out(
     done = profile(Valgrind(), [build("cpu_endings"), "42"], tmp_path / "p")
     assert done.process.returncode == 42
     assert done.only.stream.ended
+
+
+NATIVELY = "a program with rights of its own (setuid, setgid, setcap)"
+
+
+def setuid_id(folder: Path) -> Path:
+    """`id` as a setuid program of another user's."""
+    program = folder / "id"
+    shutil.copy("/usr/bin/id", program)
+    os.chown(program, 65534, 65534)
+    program.chmod(0o4755)
+    return program
+
+
+@needs_root
+@pytest.mark.parametrize("behind", [[], ["sh", "-c", 'exec "$0"'], ["setpriv", "--reuid=65534"]])
+def test_setuid_program_runs_natively(open_path: Path, behind: list[str]) -> None:
+    """GIVEN a setuid program, started or executed by the root process THEN it has its rights, and
+    the launcher hears that its CPU work is not recorded."""
+    line = [*behind, setuid_id(open_path)]
+    done = profile(Valgrind(), line, execution(open_path))
+    assert (done.process.returncode, done.process.stderr) == (0, "")
+    assert done.process.stdout == run_text(line).stdout
+    assert "(nobody)" in done.process.stdout
+    (reason,) = failures(done.folder)
+    assert reason == f"its CPU work: it executed {NATIVELY}, which runs natively"
+
+
+@needs_root
+def test_setuid_child_is_noted_in_the_log(open_path: Path) -> None:
+    """GIVEN a child that is a setuid program THEN it runs natively, the parent is profiled."""
+    program = setuid_id(open_path)
+    done = profile(Valgrind(), ["sh", "-c", f"{program}; exit 3"], execution(open_path))
+    assert (done.process.returncode, done.process.stderr) == (3, "")
+    assert "(nobody)" in done.process.stdout
+    assert done.only.stream.ended
+    assert failures(done.folder) == []
+    (log,) = done.folder.glob("valgrind-*.log")
+    assert f"{program} runs natively: it is {NATIVELY}" in log.read_text()
+
+
+@needs_root
+@pytest.mark.parametrize(
+    "drop",
+    [["setpriv", "--reuid=65534", "--clear-groups"], ["/usr/sbin/chroot", "--userspec=65534", "/"]],
+)
+def test_program_without_access_to_the_run(open_path: Path, drop: list[str]) -> None:
+    """GIVEN a program that drops its rights and executes another THEN that ends as it does alone,
+    and the launcher hears why it has no vectors."""
+    folder = execution(open_path)
+    folder.chmod(0o755)
+    done = profile(Valgrind(), [*drop, "sh", "-c", "id -u; exit 3"], folder)
+    assert (done.process.returncode, done.process.stdout, done.process.stderr) == (3, "65534\n", "")
+    assert failures(folder) == ["the process may not write into the run directory"]
+
+
+@needs_root
+def test_other_root_folder_without_valgrind(open_path: Path) -> None:
+    """GIVEN a program that executes another where Valgrind is not THEN that runs natively."""
+    (open_path / "root").mkdir()
+    program = build("cpu_exact", "-nostdlib", "-static", "-no-pie")
+    shutil.copy(program, open_path / "root")
+    folder = execution(open_path)
+    done = profile(Valgrind(), ["/usr/sbin/chroot", open_path / "root", "/cpu_exact"], folder)
+    assert (done.process.returncode, done.process.stderr) == (0, "")
+    (log,) = folder.glob("valgrind-*.log")
+    assert "/cpu_exact runs natively" in log.read_text()

@@ -6,13 +6,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.support.cpu_programs import build, command, every_engine
+from tests.support.cpu_programs import build, command, every_engine, execution, failures
 from tests.support.run import run_text
 from xpuprof.engines.base import CpuEngine
 from xpuprof.errors import TraceError
@@ -42,28 +40,6 @@ def assert_unharmed(line: list[str], environment: dict[str, str], own: Path, how
 
 def streams(folder: Path, kind: int, name: str) -> list[Stream]:
     return [read_stream(part / name, kind) for part in process_folders(folder)]
-
-
-def failures(folder: Path) -> list[str]:
-    """The lines of `failures/`, without the process."""
-    lines = [line for file in (folder / "failures").iterdir() for line in file.open()]
-    return [line.rstrip("\n").partition(" ")[2] for line in lines]
-
-
-@pytest.fixture
-def open_path() -> Iterator[Path]:
-    """A folder that other users can reach, which pytest's own is not."""
-    with TemporaryDirectory(prefix="xpuprof-") as folder:
-        Path(folder).chmod(0o755)
-        yield Path(folder)
-
-
-def execution(tmp_path: Path) -> Path:
-    """An execution's folder as the launcher makes it."""
-    folder = tmp_path / "execution"
-    (folder / "failures").mkdir(parents=True)
-    (folder / "failures").chmod(0o1777)
-    return folder
 
 
 @pytest.mark.parametrize("how", HARMLESS)

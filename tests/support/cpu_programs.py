@@ -114,3 +114,17 @@ def profile(
     """Runs `argv` under the engine; `folder` is the execution's."""
     line, environment = command(engine, argv, folder, options)
     return Profile(run_text(line, environment=environment), folder)
+
+
+def execution(tmp_path: Path) -> Path:
+    """An execution's folder as the launcher makes it."""
+    folder = tmp_path / "execution"
+    (folder / "failures").mkdir(parents=True)
+    (folder / "failures").chmod(0o1777)
+    return folder
+
+
+def failures(folder: Path) -> list[str]:
+    """The lines of `failures/`, without the process."""
+    lines = [line for file in (folder / "failures").iterdir() for line in file.open()]
+    return [line.rstrip("\n").partition(" ")[2] for line in lines]

@@ -1,10 +1,9 @@
 /* Registers the client with DynamoRIO. */
-#include <elf.h>
-#include <fcntl.h>
 #include <linux/sched.h>
 #include <sys/syscall.h>
 
 #include "client.h"
+#include "images_left_alone.h"
 
 static void *mutex;
 static bool root; /* the process that the user started */
@@ -92,22 +91,13 @@ static void before_creation(void *drcontext, int number) {
     set_flags(drcontext, number, c.flags & ~(uint64_t)CLONE_VM);
 }
 
-static bool is_32_bit(const char *path) {
-  unsigned char head[EI_NIDENT] = {0};
-  long fd = system_call(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0);
-  if (fd < 0) return false;
-  long got = system_call(SYS_read, fd, (long)head, sizeof head, 0);
-  system_call(SYS_close, fd, 0, 0, 0);
-  return got == sizeof head && head[0] == 0x7f && head[1] == 'E' && head[EI_CLASS] == ELFCLASS32;
-}
-
 /* Programs that the device runtime starts (compilers, linkers) are none of the program's work and
- * run natively, as do 32-bit ones, for which there is no client. True: the call was made here, and
+ * run natively, as do those that the client cannot follow into. True: the call was made here, and
  * failed. */
 static bool runs_natively(void *drcontext) {
   long a[3];
   for (int i = 0; i < 3; i++) a[i] = (long)dr_syscall_get_param(drcontext, i);
-  if (!thread_is_off(drcontext) && !is_32_bit((const char *)a[0])) return false;
+  if (!thread_is_off(drcontext) && !image_left_alone((const char *)a[0])) return false;
   dr_syscall_set_result(drcontext, (reg_t)system_call(SYS_execve, a[0], a[1], a[2], 0));
   return true;
 }

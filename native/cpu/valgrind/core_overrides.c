@@ -8,13 +8,14 @@
 
 /* Parts of Valgrind's core and of VEX that are replaced at link time (ld's --wrap), each because a
  * program would pay for something that this tool never uses, or be harmed. */
-#include <elf.h>
-
+#include "images_left_alone.h"
 #include "pub_tool_basics.h"
 #include "pub_tool_libcbase.h"
-#include "pub_tool_libcfile.h"
+#include "pub_tool_libcprint.h"
 #include "pub_tool_threadstate.h"
 #include "pub_tool_vki.h"
+#include "pub_tool_vkiscnums.h"
+#include "system_call.h"
 #include "tool.h"
 
 /* Symbols and line tables are needed for the routine filter only; reading them costs a program
@@ -35,22 +36,65 @@ void __wrap_sanityCheckIRSB(const struct _IRSB *sb, const HChar *caller, Bool fl
   (void)sb, (void)caller, (void)flat, (void)word;
 }
 
+/* A process that has dropped its rights cannot make a log in the run directory. */
+extern SysRes __real_vgPlain_open(const HChar *, Int, Int);
+extern SysRes __wrap_vgPlain_open(const HChar *, Int, Int);
+
+SysRes __wrap_vgPlain_open(const HChar *path, Int flags, Int mode) {
+  SysRes result = __real_vgPlain_open(path, flags, mode);
+  if (sr_isError(result) && flags & VKI_O_CREAT && VG_(strstr)(path, "/valgrind-"))
+    return __real_vgPlain_open("/dev/null", VKI_O_WRONLY, 0);
+  return result;
+}
+
+/* Valgrind opens a program that it does not follow into, too; executing it may be all that is
+ * allowed. */
+extern Int VG_(check_executable)(Bool *is_setuid, const HChar *path, Bool allow_setuid);
+extern SysRes VG_(mk_SysRes_Success)(UWord value);
+extern SysRes __real_vgPlain_pre_exec_check(const HChar *, Int *, Bool);
+extern SysRes __wrap_vgPlain_pre_exec_check(const HChar *, Int *, Bool);
+
+SysRes __wrap_vgPlain_pre_exec_check(const HChar *path, Int *descriptor, Bool allow_setuid) {
+  Bool is_setuid;
+  SysRes result = __real_vgPlain_pre_exec_check(path, descriptor, allow_setuid);
+  if (sr_isError(result) && sr_Err(result) == VKI_EACCES && !descriptor && allow_setuid &&
+      VG_(check_executable)(&is_setuid, path, True) == 0)
+    return VG_(mk_SysRes_Success)(0);
+  return result;
+}
+
 /* Programs that the device runtime starts (compilers, linkers) are none of the program's work and
- * run natively, as do 32-bit ones, for which there is no tool. */
+ * run natively, as do those that the tool cannot follow into. */
 extern Bool __real_vgPlain_should_we_trace_this_child(const HChar *, const HChar **);
 extern Bool __wrap_vgPlain_should_we_trace_this_child(const HChar *, const HChar **);
+extern const HChar *VG_(name_of_launcher), *VG_(libdir);
 
-static Bool is_32_bit(const HChar *path) {
-  UChar head[EI_NIDENT];
-  Int fd = VG_(fd_open)(path, VKI_O_RDONLY, 0);
-  if (fd < 0) return False;
-  Bool whole = VG_(read)(fd, head, sizeof head) == sizeof head;
-  VG_(close)(fd);
-  return whole && VG_(memcmp)(head, ELFMAG, SELFMAG) == 0 && head[EI_CLASS] == ELFCLASS32;
+static Bool may_execute(const HChar *path) {
+  enum { EXECUTE = 1, EFFECTIVE = 0x200, FACCESSAT2 = 439 };
+  Word error = xp_system_call(FACCESSAT2, VKI_AT_FDCWD, (Word)path, EXECUTE, EFFECTIVE);
+  if (error == -VKI_ENOSYS) error = xp_system_call(__NR_access, (Word)path, EXECUTE, 0, 0);
+  return error == 0;
+}
+
+static Bool may_execute_tool(void) {
+  HChar tool[VG_(strlen)(VG_(libdir)) + 32];
+  VG_(sprintf)(tool, "%s/xpuprof-amd64-linux", VG_(libdir));
+  return may_execute(VG_(name_of_launcher)) && may_execute(tool);
+}
+
+static Bool can_follow(const HChar *path) {
+  const HChar *reason = path ? image_left_alone(path) : NULL;
+  if (!reason && !may_execute_tool())
+    reason = "a program of another user or root folder, where Valgrind cannot be executed";
+  if (!reason) return True;
+  VG_(umsg)("xpuprof: %s runs natively: it is %s\n", path, reason);
+  if (process_is_root()) stream_missing(reason);
+  return False;
 }
 
 Bool __wrap_vgPlain_should_we_trace_this_child(const HChar *path, const HChar **arguments) {
+  Bool trace = !thread_is_off(VG_(get_running_tid)()) && can_follow(path) &&
+               __real_vgPlain_should_we_trace_this_child(path, arguments);
   log_drop_empty();
-  if (thread_is_off(VG_(get_running_tid)()) || (path && is_32_bit(path))) return False;
-  return __real_vgPlain_should_we_trace_this_child(path, arguments);
+  return trace;
 }

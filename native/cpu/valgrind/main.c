@@ -15,7 +15,9 @@
 #include "tool.h"
 #include "xpuprof/boundary.h"
 
-static Bool root; /* the process that the user started */
+static Bool root;
+
+Bool process_is_root(void) { return root; }
 
 static void post_options(void) {
   root = options.supervisor == 0 || VG_(getppid)() == options.supervisor;

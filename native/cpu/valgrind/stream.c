@@ -105,11 +105,22 @@ static void put_meta(const HChar *key, const HChar *value) {
   xp_writer_put(&stream, XP_CPU_META, &record, XP_NO_SLICE);
 }
 
+static void find_place(void) {
+  place = (xp_place){options.directory, xp_rank(VG_(getenv)), VG_(getenv)(XPU_ENV_FAILURES)};
+}
+
+void stream_missing(const HChar *reason) {
+  HChar line[256];
+  find_place();
+  VG_(snprintf)(line, sizeof line, "its CPU work: it executed %s, which runs natively", reason);
+  xp_place_failure(&place, line);
+}
+
 void stream_open(void) {
   HChar digits[16];
   if (tried || !options.directory) return;
   tried = True;
-  place = (xp_place){options.directory, xp_rank(VG_(getenv)), VG_(getenv)(XPU_ENV_FAILURES)};
+  find_place();
   xp_writer_open(&stream, &valgrind_os, &place, XP_STREAM_CPU);
   VG_(sprintf)(digits, "%d", VG_(getpid)());
   put_meta("pid", digits);

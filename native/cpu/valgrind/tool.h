@@ -42,6 +42,9 @@ Bool option_counts_process(const HChar *path);
 /* The filters in effect as one line, "" for none. */
 const HChar *option_filters(void);
 
+/* ---- main.c ---------------------------------------------------------------------------------- */
+Bool process_is_root(void); /* the one that the user started */
+
 /* ---- images.c: files that code comes from ---------------------------------------------------- */
 enum { NO_IMAGE = 0xffffffff };
 
@@ -120,6 +123,7 @@ void stream_open(void); /* no-op when open, or without a folder */
 void stream_put(UChar tag, const xp_body *record, ULong slice);
 void stream_close(void);
 void stream_forget(void);                 /* in a forked child */
+void stream_missing(const HChar *reason); /* the rest of the root process runs natively */
 void stream_give_up(const HChar *reason); /* better no further slices than wrong ones */
 xp_body stream_body(SizeT room);
 void log_drop_empty(void); /* removes this process's log when there is nothing in it */

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xpuprof.engines.base import CpuEngine, CpuOptions, Engine, Probe
+from xpuprof.engines.cpu.rights import startable
 from xpuprof.engines.filters import CODE, SCOPE, cpu_settings
 from xpuprof.engines.native import kit_probe, native_file, unbuilt
 from xpuprof.errors import EngineError
@@ -85,7 +86,8 @@ class DynamoRio(CpuEngine):
         # without environment, but mangles when it holds blanks or quotes; or else by the variable.
         if re.fullmatch(r"[\w./+@%=,-]+", str(folder)):
             command.append(str(folder))
-        return [*command, "--", *_interpreted(argv)], {"DYNAMORIO_CONFIGDIR": str(folder)}
+        command += ["--", *_interpreted(startable(argv))]
+        return command, {"DYNAMORIO_CONFIGDIR": str(folder)}
 
 
 def _repeatable_addresses() -> list[str]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xpuprof.engines.base import CpuEngine, CpuOptions, Engine, Probe
+from xpuprof.engines.cpu.rights import startable
 from xpuprof.engines.filters import CODE, MEMORY, SCOPE, cpu_settings
 from xpuprof.engines.native import kit_probe, native_file, unbuilt
 
@@ -87,7 +88,7 @@ class Valgrind(CpuEngine):
             "VALGRIND_LIB": str(native_file(TOOL).parent),
             "HWLOC_COMPONENTS": _without_x86(os.environ.get("HWLOC_COMPONENTS", "")),
         }
-        return [*command, "--", *argv], environment
+        return [*command, "--", *startable(argv)], environment
 
 
 def _without_x86(components: str) -> str:
