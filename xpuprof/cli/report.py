@@ -41,6 +41,7 @@ def command(
     from xpuprof.report import chosen, result
     from xpuprof.report.page import write_page
     from xpuprof.report.picture import SUFFIXES, draw
+    from xpuprof.workflow.chosen import Chosen, with_times
     from xpuprof.workflow.reopen import Imported, reopen
 
     found = reopen(run, selection)
@@ -51,8 +52,8 @@ def command(
                 f"{run} was imported, and pictures and pages show recorded runs; omit -o, or draw "
                 f"its methods with: xpuprof compare {run} --plot {picture}"
             )
-        shown = chosen.Chosen(str(run), found.selection)
-        shown = chosen.with_times(shown, found.times, found.metric)
+        shown = Chosen(str(run), found.selection)
+        shown = with_times(shown, found.times, found.metric)
         if as_json:
             options.print_json(chosen.as_json(shown))
         else:

@@ -23,6 +23,7 @@ from xpuprof.methods.registry import find, from_command_line
 from xpuprof.report import chosen as report
 from xpuprof.selection import parts
 from xpuprof.selection.file import write_selection
+from xpuprof.workflow.chosen import Chosen, with_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -148,10 +149,10 @@ class _Asked:
         """The first of the sources, which is the only one but for `_from_runs`."""
         return self.sources[0]
 
-    def chosen(self, selection: Selection, **told: Any) -> report.Chosen:
+    def chosen(self, selection: Selection, **told: Any) -> Chosen:
         """The answer, with the time that it took until now."""
         names = ", ".join(map(str, self.sources[:3])) + (", ..." if len(self.sources) > 3 else "")
-        return report.Chosen(names, selection, time.perf_counter() - self.begin, **told)
+        return Chosen(names, selection, time.perf_counter() - self.begin, **told)
 
 
 def _asked(given: dict[str, Any]) -> _Asked:
@@ -166,7 +167,7 @@ def _asked(given: dict[str, Any]) -> _Asked:
     return asked
 
 
-def _from_frequency_file(asked: _Asked) -> report.Chosen:
+def _from_frequency_file(asked: _Asked) -> Chosen:
     """Selects from the file, and writes SimPoint's files and selection.json into the output."""
     vectors = read_frequency_file(asked.source)
     selection, distance = simpoint.select(
@@ -187,7 +188,7 @@ def _from_frequency_file(asked: _Asked) -> report.Chosen:
     return result
 
 
-def _from_run(asked: _Asked) -> report.Chosen:
+def _from_run(asked: _Asked) -> Chosen:
     """Selects from a run directory, and writes selection.json into it (or the output); of each of
     several processes also selection-<process>.json."""
     # Tables need pandas, which a frequency file can do without.
@@ -233,7 +234,7 @@ def _from_run(asked: _Asked) -> report.Chosen:
         if asked.stability
         else (),
     )
-    result = report.with_times(result, times, metric, asked.flagged.get("target_error"))
+    result = with_times(result, times, metric, asked.flagged.get("target_error"))
     folder = _folder(asked.output or asked.source)
     write_selection(selection, folder / "selection.json", asked.force)
     if asked.processes == "each":
@@ -241,7 +242,7 @@ def _from_run(asked: _Asked) -> report.Chosen:
     return result
 
 
-def _from_runs(asked: _Asked) -> report.Chosen:
+def _from_runs(asked: _Asked) -> Chosen:
     """Selects from several runs together, and writes selection.json into the output."""
     from xpuprof.clustering.cluster import with_options
     from xpuprof.clustering.executors import open_farm
@@ -275,7 +276,7 @@ def _from_runs(asked: _Asked) -> report.Chosen:
         else ()
     )
     result = asked.chosen(selection, doubts=joined.doubts if joined else (), stability=moved)
-    return report.with_times(result, times, target=settings.target_error)
+    return with_times(result, times, target=settings.target_error)
 
 
 def _joined(

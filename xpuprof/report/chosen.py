@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from xpuprof.clustering.stability import Stability
-from xpuprof.estimation import intervals
-from xpuprof.estimation.estimate import Estimate
-from xpuprof.estimation.projection import sampling_error
-from xpuprof.estimation.typical_times import typical_times
+from xpuprof.estimation.projection import slice_reduction
+from xpuprof.report.projected import interval, projected_line, saving_lines
 from xpuprof.report.text import (
     amount,
     count,
@@ -25,6 +19,7 @@ from xpuprof.report.text import (
 )
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.coordinates import NO_KERNELS
+from xpuprof.workflow.chosen import Chosen, Projection
 
 F64 = npt.NDArray[np.float64]
 
@@ -32,60 +27,13 @@ SHOWN = 40
 """Rows of the table for people; --json has them all."""
 
 
-@dataclass(frozen=True, eq=False)
-class Chosen:
-    """A selection, made from `source` in `seconds` (None: earlier); its estimate where the run was
-    timed."""
-
-    source: str
-    selection: Selection
-    seconds: float | None = None
-    estimate: Estimate | None = None
-    next_run: Estimate | None = None
-    """With an interval for one more run; None where fewer than two were timed."""
-    one_run_error: float | None = None
-    """See `estimation.intervals.one_run_error`; where a target error was asked for."""
-    measured: float | None = None
-    """With the estimate: what it would be if every slice were measured."""
-    metric: str = "time"
-    """What is measured and projected: seconds, or cycles of an imported profile."""
-    stability: Sequence[Stability] = ()
-    doubts: Sequence[str] = ()
-    """What speaks against it, one sentence each."""
-    program: Sequence[str] = ()
-    """The command line of the program that was recorded."""
-
-
-def with_times(
-    chosen: Chosen, times: F64 | None, metric: str = "time", target: float | None = None
-) -> Chosen:
-    """With the estimate, the measured value that it is to be compared with, what one more run may
-    take, and what the `target` error that was asked for cannot promise. `times`:
-    float64[repeats, slices], of `metric`; None leaves it as it is."""
-    if times is None:
-        return chosen
-    measured = float(typical_times(times).sum())
-    selection, several = chosen.selection, len(times) > 1
-    error = intervals.one_run_error(selection, times) if several and target else None
-    estimate = intervals.estimate(selection, times)
-    with_next = several and estimate.confidence is not None
-    return replace(
-        chosen,
-        estimate=estimate,
-        next_run=intervals.estimate(selection, times, other_runs=True) if with_next else None,
-        one_run_error=error,
-        measured=measured,
-        metric=metric,
-        doubts=[*chosen.doubts, *_not_promised(target, error)],
-    )
-
-
-def as_json(chosen: Chosen) -> dict[str, Any]:
+def as_json(chosen: Chosen) -> dict[str, object]:
     """The object that `xpuprof select --json` prints."""
-    selection, estimate = chosen.selection, chosen.estimate
+    selection = chosen.selection
     scores = selection.scores.get("bic", {})
     clusters = selection.scores.get("clusters", selection.k)
-    result: dict[str, Any] = {
+    moved = {s.kind: s.as_json() for s in chosen.stability}
+    return {
         "source": chosen.source,
         "method": selection.method,
         "seed": selection.seed,
@@ -97,6 +45,7 @@ def as_json(chosen: Chosen) -> dict[str, Any]:
         "bic_by_k": scores,
         "wcss": selection.scores.get("wcss"),
         "covered": selection.covered,
+        "slice_reduction": slice_reduction(selection),
         "representatives": [
             {
                 "slice": r.slice,
@@ -110,27 +59,33 @@ def as_json(chosen: Chosen) -> dict[str, Any]:
             for r in selection.representatives
         ],
         "seconds": chosen.seconds,
+        **({} if chosen.projection is None else _projection_json(chosen.projection)),
+        **({"stability": moved} if moved else {}),
     }
-    if estimate is not None:
-        unit = "_s" if chosen.metric != "cycles" else "_cycles"
-        result["metric"] = chosen.metric
-        result[f"measured{unit}"] = chosen.measured
-        result["sampling_error"] = _error(chosen)
-        result[f"projected{unit}"] = estimate.value
-        result[f"interval{unit}"] = [estimate.low, estimate.high]
-        result["confidence"] = estimate.confidence
-    if chosen.next_run is not None:
-        result["next_run_interval_s"] = [chosen.next_run.low, chosen.next_run.high]
-    if chosen.one_run_error is not None:
-        result["one_run_error"] = chosen.one_run_error
-    if chosen.stability:
-        result["stability"] = {s.kind: s.as_json() for s in chosen.stability}
+
+
+def _projection_json(projection: Projection) -> dict[str, object]:
+    unit = "_s" if projection.metric != "cycles" else "_cycles"
+    estimate, next_run = projection.estimate, projection.next_run
+    result: dict[str, object] = {
+        "metric": projection.metric,
+        f"measured{unit}": projection.measured,
+        "sampling_error": projection.error,
+        f"projected{unit}": estimate.value,
+        f"interval{unit}": [estimate.low, estimate.high],
+        "confidence": estimate.confidence,
+        "time_speedup": projection.time_speedup,
+    }
+    if next_run is not None:
+        result["next_run_interval_s"] = [next_run.low, next_run.high]
+    if projection.one_run_error is not None:
+        result["one_run_error"] = projection.one_run_error
     return result
 
 
 def as_text(chosen: Chosen) -> str:
     """The same for people."""
-    selection, estimate = chosen.selection, chosen.estimate
+    selection = chosen.selection
     labels = [process["label"] for process in selection.identity.get("processes", [])]
     labels = labels if len(labels) > 1 else []
     rows = [
@@ -163,37 +118,10 @@ def as_text(chosen: Chosen) -> str:
         lines.append(window_line(selection))
     if selection.covered < 1.0:
         lines.append(f"covered         {percent(selection.covered)} of the slices")
-    if chosen.measured is not None:
-        of = "" if chosen.metric == "time" else f"   ({chosen.metric})"
-        lines.append(f"measured        {amount(chosen.measured, chosen.metric)}{of}")
-    if estimate is not None:
-        lines.append(
-            f"projected       {amount(estimate.value, chosen.metric)}{_interval(estimate, chosen)}"
-        )
-    if (error := _error(chosen)) is not None:
-        lines.append(f"sampling error  {percent(error)}")
-    if chosen.next_run is not None:
-        lines.append(f"one more run    {_interval(chosen.next_run, chosen).strip()}")
+    if chosen.projection is not None:
+        lines += _projection_lines(selection, chosen.projection)
     lines += [_stability(s) for s in chosen.stability]
     return "\n".join(lines)
-
-
-def _not_promised(target: float | None, one_run_error: float | None) -> list[str]:
-    """What a target error that was asked for cannot promise, a sentence."""
-    if target is None:
-        return []
-    if one_run_error is None:
-        return [
-            f"the target error of {percent(target)} is kept in the one timer run that is known; "
-            "whether it is in others shows from two on (xpuprof time --repeat)"
-        ]
-    if one_run_error <= target:
-        return []
-    return [
-        f"the target error of {percent(target)} is for typical times over several runs; projected "
-        "from one run alone it cannot be promised: slices vary so much from run to run that the "
-        f"error may reach {percent(one_run_error)} (95 %)"
-    ]
 
 
 def window_line(selection: Selection) -> str:
@@ -201,19 +129,18 @@ def window_line(selection: Selection) -> str:
     return f"window          {selection.window}: all numbers are about it, not the whole program"
 
 
-def _error(chosen: Chosen) -> float | None:
-    if chosen.estimate is None or not chosen.measured:
-        return None
-    return sampling_error(chosen.estimate.value, chosen.measured)
-
-
-def _interval(estimate: Estimate, chosen: Chosen) -> str:
-    if estimate.low is None or estimate.high is None or estimate.confidence is None:
-        return f"   no interval: {estimate.basis}"
-    return (
-        f"   {100 * estimate.confidence:g} % interval {amount(estimate.low, chosen.metric)} to "
-        f"{amount(estimate.high, chosen.metric)}"
-    )
+def _projection_lines(selection: Selection, projection: Projection) -> list[str]:
+    metric, measured = projection.metric, projection.measured
+    of = "" if metric == "time" else f"   ({metric})"
+    lines = [
+        f"measured        {amount(measured, metric)}{of}",
+        projected_line(projection.estimate, metric),
+    ]
+    if projection.error is not None:
+        lines.append(f"sampling error  {percent(projection.error)}")
+    if projection.next_run is not None:
+        lines.append(f"one more run    {interval(projection.next_run, metric)}")
+    return [*lines, *saving_lines(selection, projection.time_speedup, measured, metric)]
 
 
 def _stability(s: Stability) -> str:

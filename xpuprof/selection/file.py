@@ -91,15 +91,15 @@ def read_selection(path: str | Path) -> Selection:
 
 def selection_text(selection: Selection) -> str:
     """The file's text."""
-    content = selection_document(selection)
+    content = _document(selection)
     content["checksum"] = _checksum(content)
     order = ("format", "version", "checksum", *(k for k in content if k not in _HEADER))
     return _layout({key: content[key] for key in order}, 0) + "\n"
 
 
-def selection_document(selection: Selection) -> dict[str, Any]:
+def _document(selection: Selection) -> dict[str, object]:
     """The selection as plain JSON values, without the checksum, keys in the file's order."""
-    document: dict[str, Any] = {
+    document: dict[str, object] = {
         "format": FORMAT,
         "version": CURRENT,
         "method": selection.method,
@@ -154,7 +154,7 @@ _HEADER = ("format", "version", "checksum")
 
 
 # ---- to JSON -----------------------------------------------------------------------------------
-def _representative_document(r: Representative) -> dict[str, Any]:
+def _representative_document(r: Representative) -> dict[str, object]:
     return {
         "slice": int(r.slice),
         "process": int(r.process),
@@ -167,7 +167,7 @@ def _representative_document(r: Representative) -> dict[str, Any]:
     }
 
 
-def _marker_document(m: Marker) -> dict[str, Any]:
+def _marker_document(m: Marker) -> dict[str, object]:
     return {
         "kernel": m.kernel,
         "call": int(m.call),
@@ -177,7 +177,7 @@ def _marker_document(m: Marker) -> dict[str, Any]:
     }
 
 
-def _design_document(design: Design) -> dict[str, Any]:
+def _design_document(design: Design) -> dict[str, object]:
     """What the design states; what it does not state is left out."""
     stated = {key: value for key, value in vars(design).items() if value is not None}
     if design.strata is None:

@@ -106,7 +106,7 @@ def first_region(selection: Selection) -> int:
     return int(selection.summary.get("regions_before", 0)) + 1
 
 
-def _identity(identity: Mapping[str, Any], number: int, layout: JobLayout) -> dict[str, Any]:
+def _identity(identity: Mapping[str, Any], number: int, layout: JobLayout) -> Mapping[str, Any]:
     """That of one process; `of` says of how many."""
     own = dict(identity)
     processes = identity.get("processes") or [{}]
@@ -122,7 +122,7 @@ def _identity(identity: Mapping[str, Any], number: int, layout: JobLayout) -> di
     return own
 
 
-def _added_up(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _added_up(summaries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Counts of all processes together (kernels of the same name are counted in each)."""
     names = [n for n, v in summaries[0].items() if isinstance(v, int | float)]
     return {name: sum(summary.get(name, 0) for summary in summaries) for name in names}

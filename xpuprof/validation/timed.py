@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +38,6 @@ class Timed:
     name: str
     slices: pd.DataFrame
     times: F64
-    machine: dict[str, Any] = field(default_factory=dict)
     keys: tuple[Key, ...] = ()
     """In the order of the slices, which of several processes have a column `process`; empty where
     nothing is known of processes."""
@@ -68,15 +66,15 @@ def open_timed(path: str | Path, metric: str = "time") -> Timed:
             )
         times = np.asarray(imported.column(metric), dtype=np.float64)[None, :]
         table = imported.table()
-        return Timed(str(folder), table, times, dict(run.manifest["machine"]), keys_of_table(table))
+        return Timed(str(folder), table, times, keys_of_table(table))
     if metric != "time":
         raise TraceError(f"{folder} has the metric time alone; {metric} is of imported profiles")
     if not run.times:
         raise TraceError(f"{folder} holds no timer run; make one with `xpuprof time -- ./app args`")
-    return from_executions(str(folder), run.times, dict(run.manifest["machine"]))
+    return from_executions(str(folder), run.times)
 
 
-def from_executions(name: str, executions: Sequence[Execution], machine: dict[str, Any]) -> Timed:
+def from_executions(name: str, executions: Sequence[Execution]) -> Timed:
     """Repeats of one program. InputError when they did not launch the same sequence."""
     jobs = [job_of(executions[0])]
     keys = jobs[0].keys  # one process has a rank, too
@@ -93,7 +91,7 @@ def from_executions(name: str, executions: Sequence[Execution], machine: dict[st
             )
     times = np.stack([job.times() for job in jobs])
     window = jobs[0].processes[0].window
-    return Timed(name, jobs[0].slices, times, machine, keys, window.spec if window else "")
+    return Timed(name, jobs[0].slices, times, keys, window.spec if window else "")
 
 
 def arranged(timed: Timed, selection: Selection) -> Timed:

@@ -102,7 +102,7 @@ def time(
     times = [job_of(execution).times() for execution in run.times]
     found = None
     if chosen or specs:
-        timed = from_executions("this run", run.times, dict(run.manifest["machine"]))
+        timed = from_executions("this run", run.times)
         own = selected_regions(chosen, timed, warmup) if chosen else []
         found = (*own, *named_regions(specs, timed, warmup))
     return TimedRuns(

@@ -72,7 +72,7 @@ def validate(
         run = finish(ready.writer, ready.folder)
         if not ending.undisturbed or last.stop is not None:
             return Validated(ending, last, None, tuple(notes.kept))
-        timed = from_executions("this run", run.times, dict(run.manifest["machine"]))
+        timed = from_executions("this run", run.times)
     result = against.validate(chosen, timed, allow_missing=allow_missing, differences=differences)
     return Validated(ending, last, result, tuple(notes.kept))
 

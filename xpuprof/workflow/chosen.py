@@ -1,0 +1,95 @@
+"""A selection as `select` and `report` give it: how it was made, and what it projects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof.clustering.stability import Stability
+from xpuprof.estimation import intervals
+from xpuprof.estimation.estimate import Estimate
+from xpuprof.estimation.projection import sampling_error, time_speedup
+from xpuprof.estimation.typical_times import typical_times
+from xpuprof.selection.selection import Selection
+
+F64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Projection:
+    """What a selection projects where every slice was timed."""
+
+    metric: str
+    """What is measured and projected: seconds, or cycles of an imported profile."""
+    measured: float
+    """What the estimate would be if every slice were measured."""
+    estimate: Estimate
+    next_run: Estimate | None
+    """With an interval for one more run; None where fewer than two were timed."""
+    one_run_error: float | None
+    """See `estimation.intervals.one_run_error`; where a target error was asked for."""
+    time_speedup: float
+
+    @property
+    def error(self) -> float | None:
+        """The sampling error, a fraction; None where nothing was measured."""
+        return sampling_error(self.estimate.value, self.measured) if self.measured else None
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """A selection, made from `source` in `seconds` (None: earlier)."""
+
+    source: str
+    selection: Selection
+    seconds: float | None = None
+    projection: Projection | None = None
+    """Where the run was timed."""
+    stability: Sequence[Stability] = ()
+    doubts: Sequence[str] = ()
+    """What speaks against it, one sentence each."""
+    program: Sequence[str] = ()
+    """The command line of the program that was recorded."""
+
+
+def with_times(
+    chosen: Chosen, times: F64 | None, metric: str = "time", target: float | None = None
+) -> Chosen:
+    """With what it projects, and what the `target` error that was asked for cannot promise.
+    `times`: float64[repeats, slices], of `metric`; None leaves it as it is."""
+    if times is None:
+        return chosen
+    selection, several = chosen.selection, len(times) > 1
+    typical = typical_times(times)
+    error = intervals.one_run_error(selection, times) if several and target else None
+    estimate = intervals.estimate(selection, times)
+    with_next = several and estimate.confidence is not None
+    projection = Projection(
+        metric=metric,
+        measured=float(typical.sum()),
+        estimate=estimate,
+        next_run=intervals.estimate(selection, times, other_runs=True) if with_next else None,
+        one_run_error=error,
+        time_speedup=time_speedup(selection, typical),
+    )
+    doubts = [*chosen.doubts, *_not_promised(target, error)]
+    return replace(chosen, projection=projection, doubts=doubts)
+
+
+def _not_promised(target: float | None, one_run_error: float | None) -> list[str]:
+    """What a target error that was asked for cannot promise, a sentence."""
+    if target is None or (one_run_error is not None and one_run_error <= target):
+        return []
+    if one_run_error is None:
+        return [
+            f"the target error of {100 * target:.2f} % holds in the one timer run that is known; "
+            "whether it holds in others shows from two on (xpuprof time --repeat)"
+        ]
+    return [
+        f"the target error of {100 * target:.2f} % is for typical times over several runs; a "
+        f"projection from one run alone may be off by {100 * one_run_error:.2f} % (95 %), since "
+        "slice times vary from run to run"
+    ]
