@@ -430,7 +430,7 @@ def test_ranks_go_on_behind_their_window(ranks: Path, tmp_path: Path) -> None:
         environment=os.environ | MPI,
     )
     assert (done.returncode, done.stdout) == (0, native.stdout)
-    assert b"ranks of MPI are not ended behind their window" in done.stderr
+    assert b"MPI ranks are not ended after their window" in done.stderr
     run = Run.open(tmp_path / "run")
     assert run.status == "complete" and run.profile is not None
     assert [len(p.slices) for p in job_of(run.profile).processes] == [2, 2]

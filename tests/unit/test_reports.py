@@ -20,9 +20,9 @@ from xpuprof.errors import InputError, UsageError
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.methods.registry import names
 from xpuprof.report.compare import as_text as compare_text
-from xpuprof.report.result import warnings
 from xpuprof.report.text import number_of, times
 from xpuprof.report.validation import regions_text
+from xpuprof.report.warnings import warnings
 from xpuprof.signals import signal_name
 from xpuprof.trace.processes import Key, job_of
 from xpuprof.trace.run import Run, create_run

@@ -14,8 +14,7 @@ from xpuprof.clustering.cluster import with_options
 from xpuprof.errors import InputError, UsageError
 from xpuprof.formats.exporters import ldv
 from xpuprof.methods import job, registry
-from xpuprof.report.memory import missing_distances
-from xpuprof.report.result import warnings
+from xpuprof.report.warnings import missing_distances, warnings
 from xpuprof.signature.matrix import MEMORY_WEIGHT, xpu_signature
 from xpuprof.trace.run import Run
 from xpuprof.trace.slice_times import main_process
@@ -73,9 +72,9 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     found = warnings(profiled_job(Run.open(traces.write_run(tmp_path / "run", records, None))))
     said = [text.removeprefix("stack distances of ") for text in found if "distances" in text]
     assert said == [
-        "2 launches recorded in part: room was short, or the next replay came too soon",
+        "2 launches recorded in part: no room was left, or the next replay came too soon",
         "1 launch with accesses that cannot be recorded (pipes, some of images)",
-        "1 launch with lines forgotten, for there were too many",
+        "1 launch with lines forgotten, because there were too many",
     ]
     assert missing_distances({}) == []
 

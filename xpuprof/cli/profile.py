@@ -44,6 +44,7 @@ def command(
     """
     # Loaded here, so that --help is quick.
     from xpuprof.report import result as report
+    from xpuprof.report.warnings import warnings, window_sentences
     from xpuprof.workflow.profile import profile
 
     done = profile(
@@ -56,11 +57,11 @@ def command(
         gpu_tool=gpu_tool,
         say=options.notes(quiet),
     )
-    for sentence in report.window_sentences(done.job):
+    for sentence in window_sentences(done.job):
         options.note(sentence, quiet)
     if as_json:
         options.print_json(report.profile_json(done))
-    for sentence in [*done.doubts, *report.warnings(done.job)]:
+    for sentence in [*done.doubts, *warnings(done.job)]:
         options.note(sentence, quiet)
     run = done.run
     reason = f" ({run.reason})" if run.reason else ""

@@ -62,6 +62,7 @@ def command(
     """
     # Loaded here, so that --help is quick.
     from xpuprof.report import result as report
+    from xpuprof.report.warnings import warnings
     from xpuprof.workflow.run import run
 
     done = run(
@@ -90,7 +91,7 @@ def command(
         options.print_json(report.as_json(result))
     else:
         click.echo(report.as_text(result))
-    for sentence in [*done.doubts, *report.warnings(result.job)]:
+    for sentence in [*done.doubts, *warnings(result.job)]:
         options.note(sentence, quiet)
     if not as_json:
         options.note(

@@ -6,7 +6,6 @@ import shlex
 from typing import Any
 
 from xpuprof.engines.filters import Filters
-from xpuprof.report.memory import missing_distances
 from xpuprof.report.text import (
     count,
     number_of,
@@ -16,6 +15,7 @@ from xpuprof.report.text import (
     table,
     times,
 )
+from xpuprof.report.warnings import missing_distances
 from xpuprof.trace.summary import NO_LAUNCH, NO_LAUNCH_YET
 
 

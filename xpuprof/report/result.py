@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from xpuprof.estimation.projection import sampling_error
 from xpuprof.estimation.typical_times import typical_times
-from xpuprof.report.memory import missing_distances
 from xpuprof.report.projected import (
     SHOWN,
     estimate_json,
@@ -25,18 +24,16 @@ from xpuprof.report.text import (
     table,
 )
 from xpuprof.report.validation import regions_json
+from xpuprof.report.warnings import left_out, uninstrumented, window_sentences
 from xpuprof.trace.coordinates import EXIT_KERNEL, NO_KERNELS
 from xpuprof.trace.processes import Job
-from xpuprof.trace.summary import NO_LAUNCH, NO_LAUNCH_YET, memory_summary, reasons_of
-from xpuprof.trace.tables import Execution, Process
+from xpuprof.trace.summary import NO_LAUNCH, NO_LAUNCH_YET
+from xpuprof.trace.tables import Execution
 from xpuprof.trace.window import window_facts
 from xpuprof.workflow.evaluate import Result
 from xpuprof.workflow.profile import Profiled
 from xpuprof.workflow.run import Ran
 from xpuprof.workflow.time import TimedRuns
-
-OF_CODE = ("include_images", "exclude_images", "main_image_only", "routines", "threads")
-"""Settings that say which of the CPU's code counts."""
 
 
 def as_json(result: Result) -> dict[str, object]:
@@ -132,107 +129,6 @@ def launches_json(job: Job) -> dict[str, object]:
         "left_out": left_out(job),
         "uninstrumented": uninstrumented(job),
     }
-
-
-def uninstrumented(job: Job) -> dict[str, int]:
-    """How many launches of the profile ran uninstrumented though they should not, by reason."""
-    return reasons_of(job.launches)
-
-
-def left_out(job: Job) -> int:
-    """How many launches of the profile ran uninstrumented by choice (--kernels)."""
-    return int((job.launches["inside"] & job.launches["left_out"]).sum())
-
-
-def window_sentences(job: Job) -> list[str]:
-    """What part of each process the numbers are about; nothing without a window."""
-    found = [_window_sentence(process, job.several) for process in job.processes if process.window]
-    return [*found, *_elsewhere(job)]
-
-
-def _elsewhere(job: Job) -> list[str]:
-    """Processes that launched kernels, none of them in the window."""
-    taken = {process.name for process in job.processes}
-    names = [
-        process.name
-        for process in job.execution.processes
-        if process.name not in taken and (facts := window_facts([process])) and facts["of_launches"]
-    ]
-    if not names:
-        return []
-    more = f" and {count(len(names) - 3)} more" if len(names) > 3 else ""
-    return [
-        f"{', '.join(names[:3])}{more} launched kernels, but none in the window: no part of the "
-        "profile (each process counts its own launches and markers)"
-    ]
-
-
-def _window_sentence(process: Process, several: bool) -> str:
-    found = window_facts([process])
-    assert found is not None
-    where = f" of process {process.name}" if several else ""
-    if not found["openings"]:
-        return (
-            f"the window {found['spec']} never opened in process {process.name}, which launched "
-            f"{count(found['of_launches'])} kernels; nothing was recorded"
-        )
-    behind = ", and was ended behind it" if found["ended"] else ""
-    return (
-        f"window {found['spec']}{where}: all numbers are about its "
-        f"{number_of(len(process.slices), 'slice')}; the program made "
-        f"{count(found['of_slices'])} in all{behind}"
-    )
-
-
-def warnings(job: Job) -> list[str]:
-    """What the user must know about the counts, one sentence each."""
-    found = [
-        f"{count(number)} launches ran uninstrumented: {reason}"
-        for reason, number in uninstrumented(job).items()
-    ]
-    found += [
-        f"stack distances of {sentence}"
-        for sentence in missing_distances(memory_summary(job.processes))
-    ]
-    metas = [process.meta for process in job.processes]
-    if any("went_on" in meta for meta in metas):
-        found.append(
-            "ranks of MPI are not ended behind their window, since the launcher would take it for "
-            "a crash and kill the others: the program went on to its own end"
-        )
-    if any(meta.get("programs_that_launch", "0") != "0" for meta in metas):
-        found.append(
-            "kernels of this program can launch kernels by themselves: what these do belongs to "
-            "the slice of the launch that caused it, and no engine counts it"
-        )
-    if unknown := {meta.get("launch_calls_not_understood", "") for meta in metas} - {""}:
-        found.append(
-            f"launches by calls newer than xpuprof are not seen: {', '.join(sorted(unknown))}"
-        )
-    filters = job.execution.record.filters
-    chosen = left_out(job)
-    if chosen and chosen == int(job.launches["inside"].sum()):
-        found.append(
-            f"--kernels {filters.get('kernels', '')} chose none of the {count(chosen)} launches, "
-            "so no kernel was counted; xpuprof info names the kernels"
-        )
-    elif chosen:
-        found.append(
-            f"{count(chosen)} launches were left out by --kernels: their slices are known by "
-            "kernel name, grid and CPU vector (if a CPU engine ran) alone"
-        )
-    counted = sum(int(process.slices["cpu_instructions"].sum()) for process in job.processes)
-    narrowed = [name for name in OF_CODE if name in filters]
-    if narrowed and not counted and job.execution.record.cpu_engine != "none":
-        asked = "; ".join(f"{name.replace('_', ' ')} {_listed(filters[name])}" for name in narrowed)
-        found.append(
-            f"the CPU engine counted nothing: no code that ran passes its filters ({asked})"
-        )
-    return found
-
-
-def _listed(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _marker(kernel: str, call: int) -> tuple[str, str]:

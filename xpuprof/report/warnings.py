@@ -1,0 +1,136 @@
+"""What the user must know about the counts of a profile, one sentence each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xpuprof.report.text import count, number_of
+from xpuprof.trace.processes import Job
+from xpuprof.trace.summary import memory_summary, reasons_of
+from xpuprof.trace.tables import Process
+from xpuprof.trace.window import window_facts
+
+_OF_CODE = ("include_images", "exclude_images", "main_image_only", "routines", "threads")
+"""Filters that choose the CPU's code that counts."""
+
+_LACKS = {
+    "in_part": "recorded in part: no room was left, or the next replay came too soon",
+    "beyond": "with accesses that cannot be recorded (pipes, some of images)",
+    "forgot": "with lines forgotten, because there were too many",
+}
+
+
+def window_sentences(job: Job) -> list[str]:
+    """What part of each process the numbers are about; nothing without a window."""
+    found = [_window_sentence(process, job.several) for process in job.processes if process.window]
+    return [*found, *_elsewhere(job)]
+
+
+def _elsewhere(job: Job) -> list[str]:
+    """Processes that launched kernels, none of them in the window."""
+    taken = {process.name for process in job.processes}
+    names = [
+        process.name
+        for process in job.execution.processes
+        if process.name not in taken and (facts := window_facts([process])) and facts["of_launches"]
+    ]
+    if not names:
+        return []
+    more = f" and {count(len(names) - 3)} more" if len(names) > 3 else ""
+    return [
+        f"{', '.join(names[:3])}{more} launched kernels, but none in the window, and so are not in "
+        "the profile (each process counts its own launches and markers)"
+    ]
+
+
+def _window_sentence(process: Process, several: bool) -> str:
+    found = window_facts([process])
+    assert found is not None
+    where = f" of process {process.name}" if several else ""
+    if not found["openings"]:
+        return (
+            f"the window {found['spec']} never opened in process {process.name}, which launched "
+            f"{count(found['of_launches'])} kernels; nothing was recorded"
+        )
+    ended = ", and was ended after the window" if found["ended"] else ""
+    return (
+        f"window {found['spec']}{where}: all numbers cover its "
+        f"{number_of(len(process.slices), 'slice')} of the {count(found['of_slices'])} that the "
+        f"program made{ended}"
+    )
+
+
+def warnings(job: Job) -> list[str]:
+    """What the user must know about the counts, one sentence each."""
+    found = [
+        f"{number_of(number, 'launch')} ran uninstrumented: {reason}"
+        for reason, number in uninstrumented(job).items()
+    ]
+    found += [
+        f"stack distances of {sentence}"
+        for sentence in missing_distances(memory_summary(job.processes))
+    ]
+    metas = [process.meta for process in job.processes]
+    if any("went_on" in meta for meta in metas):
+        found.append(
+            "MPI ranks are not ended after their window, because the launcher would take that for "
+            "a crash and kill the others; the program ran to its own end"
+        )
+    if any(meta.get("programs_that_launch", "0") != "0" for meta in metas):
+        found.append(
+            "kernels of this program can launch kernels; no engine counts those, and their time "
+            "belongs to the slice of the launch that caused them"
+        )
+    if unknown := {meta.get("launch_calls_not_understood", "") for meta in metas} - {""}:
+        found.append(
+            f"launches by functions newer than xpuprof are not seen: {', '.join(sorted(unknown))}"
+        )
+    filters = job.execution.record.filters
+    chosen = left_out(job)
+    if chosen and chosen == int(job.launches["inside"].sum()):
+        found.append(
+            f"--kernels {filters.get('kernels', '')} chose none of the {count(chosen)} launches, "
+            "so no kernel was counted; xpuprof info names the kernels"
+        )
+    elif chosen:
+        found.append(
+            f"--kernels left out {number_of(chosen, 'launch')}; kernel name, grid and CPU vector "
+            "(if a CPU engine ran) are all that is known of their slices"
+        )
+    return [*found, *_nothing_counted(job)]
+
+
+def _nothing_counted(job: Job) -> list[str]:
+    """That no code passed the filters, where it is so."""
+    filters = job.execution.record.filters
+    counted = sum(int(process.slices["cpu_instructions"].sum()) for process in job.processes)
+    narrowed = [name for name in _OF_CODE if name in filters]
+    if counted or not narrowed or job.execution.record.cpu_engine == "none":
+        return []
+    asked = "; ".join(f"{name.replace('_', ' ')} {_listed(filters[name])}" for name in narrowed)
+    return [f"the CPU engine counted nothing: no code that ran passes its filters ({asked})"]
+
+
+def _listed(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def uninstrumented(job: Job) -> dict[str, int]:
+    """How many launches of the profile ran uninstrumented though they should not, by reason."""
+    return reasons_of(job.launches)
+
+
+def left_out(job: Job) -> int:
+    """How many launches of the profile ran uninstrumented by choice (--kernels)."""
+    return int((job.launches["inside"] & job.launches["left_out"]).sum())
+
+
+def missing_distances(memory: dict[str, Any]) -> list[str]:
+    """Of a run's summary of memory (`trace.summary.memory_summary`): what the distances lack,
+    one phrase a reason; empty where nothing is missing or nothing was recorded."""
+    device = memory.get("device", {})
+    return [
+        f"{number_of(device[key], 'launch')} {why}"
+        for key, why in _LACKS.items()
+        if device.get(key)
+    ]
