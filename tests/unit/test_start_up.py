@@ -14,7 +14,18 @@ from xpuprof.cli.group import COMMANDS
 
 HEAVY = {"numpy", "pandas", "scipy", "sklearn", "distributed", "xpuprof._bridge", "xpuprof._select"}
 SCRIPT = Path(sys.executable).with_name("xpuprof")
-LIGHT = ["run", "profile", "time", "validate", "info", "check", "doctor", "report"]
+LIGHT = [
+    "run",
+    "profile",
+    "time",
+    "validate",
+    "info",
+    "check",
+    "doctor",
+    "report",
+    "import",
+    "export",
+]
 """Commands whose help must not wait for libraries that it does not need."""
 
 

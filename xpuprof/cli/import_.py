@@ -11,7 +11,6 @@ from xpuprof.cli import options
 from xpuprof.cli.format_option import FormatCommand, FormatName
 from xpuprof.errors import InputError
 from xpuprof.formats.registry import all_importers
-from xpuprof.report.text import seconds
 
 if TYPE_CHECKING:
     from xpuprof.workflow.imports import Imported
@@ -96,6 +95,8 @@ def command(
 
 
 def _print(done: list[Imported], quiet: bool) -> None:
+    from xpuprof.report.text import seconds  # loads numpy
+
     for each in done:
         total = "" if each.kernel_time is None else f", {seconds(each.kernel_time)} of kernels"
         click.echo(f"{each.run}: {each.slices} slices from {each.format}{total}")

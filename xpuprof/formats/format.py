@@ -51,6 +51,11 @@ class Format:
     help: str
     aliases: tuple[str, ...] = field(default=(), kw_only=True)
 
+    @property
+    def names(self) -> set[str]:
+        """The name and its aliases."""
+        return {self.name, *self.aliases}
+
 
 Load = Callable[[Source, "ImportWriter"], None]
 

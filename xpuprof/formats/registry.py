@@ -4,10 +4,10 @@ group `xpuprof.formats`, each of which names a declaration (`formats.format`).""
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import TypeVar
 
 from xpuprof.errors import UsageError
@@ -16,6 +16,7 @@ from xpuprof.formats.format import HEAD, Exporter, Format, Head, Importer, Match
 from xpuprof.inputs import Source
 
 GROUP = "xpuprof.formats"
+MARK = "\nFORMAT = "
 F = TypeVar("F", bound=Format)
 
 
@@ -36,8 +37,10 @@ def all_result_readers() -> dict[str, ResultReader]:
 
 def named(formats: Mapping[str, F], name: str) -> F:
     """The format of a name or alias. Raises UsageError when there is none."""
-    found = next((f for f in formats.values() if name in (f.name, *f.aliases)), None)
+    found = next((f for f in formats.values() if name in f.names), None)
     if found is None:
+        if fault := _declared()[1].get(name):
+            raise UsageError(f"{fault}; reinstall or remove that package")
         raise UsageError(f"no format {name!r}; choose one of: {', '.join(formats)}")
     return found
 
@@ -73,37 +76,34 @@ def recognised(source: Source) -> Importer:
 
 
 def _of_kind(kind: type[F]) -> dict[str, F]:
-    return {f.name: f for f in _declared() if isinstance(f, kind)}
+    return {f.name: f for f in _declared()[0] if isinstance(f, kind)}
 
 
 @cache
-def _declared() -> tuple[Format, ...]:
-    """Every declaration. Raises UsageError for an entry point that is none or has a taken name."""
+def _declared() -> tuple[list[Format], dict[str, str]]:
+    """Every declaration; and why entry points, by name, have none. Our names cannot be taken."""
     found = list(_own())
-    for point in entry_points(group=GROUP):
-        package = point.dist.name if point.dist else point.value
+    faults: dict[str, str] = {}
+    for entry in entry_points(group=GROUP):
+        package = entry.dist.name if entry.dist else "an unknown package"
         try:
-            declared = point.load()
-        except Exception as error:  # whatever another package's import may raise
-            raise UsageError(
-                f"format {point.name} of package {package} cannot be loaded ({error}); update or "
-                "uninstall it"
-            ) from error
+            declared = entry.load()
+        except Exception as error:  # whatever another package's module raises
+            faults[entry.name] = f"format {entry.name} of {package} cannot be loaded ({error})"
+            continue
         if not isinstance(declared, Format):
-            raise UsageError(f"format {point.name} of package {package} is not a Format; update it")
-        names = {declared.name, *declared.aliases}
-        if any(type(f) is type(declared) and names & {f.name, *f.aliases} for f in found):
-            raise UsageError(
-                f"format {declared.name} of package {package} has the name of another format; "
-                "rename or uninstall it"
-            )
-        found.append(declared)
-    return tuple(found)
+            faults[entry.name] = f"{package} declares no format at {entry.value}"
+        elif any(type(f) is type(declared) and f.names & declared.names for f in found):
+            faults[entry.name] = f"{package} declares format {declared.name}, which exists already"
+        else:
+            found.append(declared)
+    return found, faults
 
 
 def _own() -> Iterator[Format]:
+    """Of the files in our folders, those that say so: helpers beside them may import pandas."""
     for package in (importers, exporters, simulator_results):
-        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-            declared = getattr(importlib.import_module(module.name), "FORMAT", None)
-            if isinstance(declared, Format):
-                yield declared
+        for path in sorted(Path(package.__path__[0]).glob("*.py")):
+            if MARK in path.read_text(encoding="utf-8"):
+                module = importlib.import_module(f"{package.__name__}.{path.stem}")
+                yield module.FORMAT
