@@ -51,8 +51,8 @@ class Source:
         return str(self.path)
 
     def refuse(self, reason: str) -> NoReturn:
-        """Raises InputError: "<path> <reason>"."""
-        raise InputError(f"{self.path} {reason}")
+        """Raises InputError: "<path> <reason>", on one line."""
+        raise InputError(f"{self.path} {' '.join(reason.split())}")
 
     def hold(self, size: int) -> None:
         """Counts bytes that a reader keeps. Raises InputError beyond the limit."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from tests.support.profiles import ACCELSIM, gem5_dump
 from tests.support.runs_made_up import made_up_run, select_by_kernel
 from xpuprof.cli.estimate import command
 from xpuprof.errors import InputError, UsageError
@@ -108,22 +109,6 @@ def test_bad_tables(text: str, said: str, selection: Selection, tmp_path: Path) 
         results_of(text, selection, tmp_path)
 
 
-def gem5_dump(cycles: int, instructions: int, rate: str) -> str:
-    return f"""
----------- Begin Simulation Statistics ----------
-simSeconds                                   0.000057                       # Number of seconds
-hostSeconds                                      0.03                       # Real time
-simInsts                                     {instructions}                 # Number of instructions
-system.cpu.numCycles                         {cycles}                       # Number of cycles
-system.cpu.ipc                               {instructions / cycles}        # IPC
-system.l2.overallMissRate::total             {rate}                         # miss rate
-system.cpu.hist::underflows                         0      0.00%      0.00% # bad
-system.cpu.power_state.pwrStateResidencyTicks::UNDEFINED     57467000       # residency
-
----------- End Simulation Statistics   ----------
-"""
-
-
 def test_gem5_stats_in_one_file_or_one_a_region(selection: Selection, tmp_path: Path) -> None:
     dumps = [gem5_dump(100, 200, "0.5"), gem5_dump(50, 50, "0.1"), gem5_dump(10, 5, "nan")]
     results = results_of("\n".join(dumps), selection, tmp_path)
@@ -141,33 +126,6 @@ def test_gem5_stats_in_one_file_or_one_a_region(selection: Selection, tmp_path: 
         results_of(dumps[0] + dumps[1], selection, tmp_path)
     with pytest.raises(InputError, match="does not end dump 2 of the statistics"):
         results_of(dumps[0] + dumps[1][:200], selection, tmp_path)
-
-
-ACCELSIM = """Accel-Sim [build abc]
-Processing kernel /t/kernel-{first}.traceg
-Header info loaded for kernel command : /t/kernel-{first}.traceg
-launching kernel name: {name} uid: 1
-Processing kernel /t/kernel-2.traceg
-Header info loaded for kernel command : /t/kernel-2.traceg
-kernel_name = {name}
-kernel_launch_uid = 1
-gpu_sim_cycle = 1000
-gpu_sim_insn = 4000
-gpu_ipc =       4.0
-gpu_tot_sim_cycle = 1000
-gpgpu_n_mem_read_global = 70
-\tL2_cache_stats_breakdown[GLOBAL_ACC_R][HIT] = 30
-launching kernel name: b uid: 2
-kernel_name = b
-kernel_launch_uid = 2
-gpu_sim_cycle = 500
-gpu_sim_insn = 500
-gpu_ipc =       1.0
-gpu_tot_sim_cycle = 1500
-gpgpu_n_mem_read_global = 100
-\tL2_cache_stats_breakdown[GLOBAL_ACC_R][HIT] = 90
-GPGPU-Sim: *** exit detected ***
-"""
 
 
 def test_accelsim_log(selection: Selection, tmp_path: Path) -> None:

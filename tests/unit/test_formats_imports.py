@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """Imports of other tools' profiles, from small sources written here."""
 
 from __future__ import annotations
@@ -11,6 +10,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support.profiles import (
+    CPU,
+    DETAILS,
+    EVENTS,
+    NVPROF,
+    PID,
+    RAW,
+    TIMER,
+    event,
+    nsight,
+    reference,
+)
 from xpuprof.errors import InputError, TraceError, UsageError
 from xpuprof.formats.importers import kineto, ncu, nsys, nvprof, tabular, xpupoint
 from xpuprof.formats.registry import recognised
@@ -25,38 +36,6 @@ def imported(load, source: Path, folder: Path) -> ImportedSlices:  # type: ignor
 
 
 # ---- Nsight Systems ------------------------------------------------------------------------------
-
-NS = """
-CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
-INSERT INTO StringIds VALUES (1, 'add'), (2, 'mul'), (3, 'launch'), (4, 'step');
-CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER,
-  streamId INTEGER, correlationId INTEGER, globalPid INTEGER, demangledName INTEGER,
-  gridX INTEGER, gridY INTEGER, gridZ INTEGER, blockX INTEGER, blockY INTEGER, blockZ INTEGER);
-CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, globalTid INTEGER,
-  correlationId INTEGER, nameId INTEGER);
-CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, text TEXT,
-  globalTid INTEGER, textId INTEGER);
-CREATE TABLE ANALYSIS_DETAILS (startTime INTEGER, stopTime INTEGER, duration INTEGER);
-INSERT INTO ANALYSIS_DETAILS VALUES (0, 1000, 1000);
-"""
-PID = 7 << 24
-
-
-def nsight(path: Path, kernels: list[tuple[int, ...]]) -> Path:
-    database = sqlite3.connect(path)
-    database.executescript(NS)
-    for i, (start, end, device, stream, name, pid) in enumerate(kernels):
-        database.execute(
-            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?,?,?,?,?,?,?,4,1,1,32,1,1)",
-            (start, end, device, stream, i, pid, name),
-        )
-        database.execute(
-            "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?,?,?,?,3)",
-            (start - 20, start - 10, pid | 1, i),
-        )
-    database.commit()
-    database.close()
-    return path
 
 
 def test_nsys_gaps_become_cpu_parts(tmp_path: Path) -> None:
@@ -126,22 +105,6 @@ def test_nsys_bad_sources(tmp_path: Path) -> None:
 # ---- Kineto --------------------------------------------------------------------------------------
 
 
-def event(cat: str, name: str, ts: float, dur: float, **args: object) -> dict[str, object]:
-    return {"ph": "X", "cat": cat, "name": name, "ts": ts, "dur": dur, "pid": 1, "tid": 2,
-            "args": args}  # fmt: skip
-
-
-EVENTS = [
-    event("cpu_op", "aten::outer", 10, 200),
-    event("cpu_op", "aten::mm", 12, 10),
-    event("cuda_runtime", "cudaLaunchKernel", 15, 2, correlation=5),
-    event("kernel", "gemm", 30.5, 10.25, correlation=5, device=1, stream=7, grid=[2, 3, 1],
-          block=[64, 1, 1]),
-    event("kernel", "early", 20, 4, correlation=99, device=1, stream=7),
-    {"ph": "i", "cat": "mark", "name": "no duration", "ts": 1},
-]  # fmt: skip
-
-
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("bare", [False, True], ids=["object", "array"])
 def test_kineto(tmp_path: Path, packed: bool, bare: bool) -> None:
@@ -200,21 +163,6 @@ def test_kineto_damaged_gzip(tmp_path: Path) -> None:
 
 # ---- Nsight Compute ------------------------------------------------------------------------------
 
-RAW = """program output, with commas
-==PROF== Connected to process 1
-"ID","Process ID","Kernel Name","Context","Stream","Block Size","Grid Size","Device","gpu__time_duration.sum","smsp__inst_executed.sum","dram__bytes.sum"
-"","","","","","","","","usecond","inst","Mbyte"
-"0","1","add(int *)","1","7","(128, 1, 1)","(10, 1, 1)","0","5.5","1,024","2"
-"1","1","mul","1","7","(64, 2, 1)","(3, 1, 1)","0","1,000.25","512","1"
-"""
-
-DETAILS = """"ID","Process ID","Kernel Name","Context","Stream","Block Size","Grid Size","Section Name","Metric Name","Metric Unit","Metric Value"
-"0","1","add","1","7","(128, 1, 1)","(10, 1, 1)","GPU Speed Of Light","Duration","us","5.5"
-"0","1","add","1","7","(128, 1, 1)","(10, 1, 1)","Memory","L1/TEX Hit Rate","%","40"
-"1","1","mul","1","7","(64, 2, 1)","(3, 1, 1)","GPU Speed Of Light","Duration","ms","1.5"
-"1","1","mul","1","7","(64, 2, 1)","(3, 1, 1)","Memory","L1/TEX Hit Rate","%","50"
-"""
-
 
 def test_ncu_raw(tmp_path: Path) -> None:
     source = tmp_path / "n.csv"
@@ -258,15 +206,6 @@ def test_ncu_bad_sources(tmp_path: Path, text: str, sentence: str) -> None:
 
 
 # ---- nvprof --------------------------------------------------------------------------------------
-
-NVPROF = """==123== NVPROF is profiling process 123
-==123== Profiling result:
-"Start","Duration","Grid X","Grid Y","Grid Z","Block X","Block Y","Block Z","Device","Stream","Name","inst_executed"
-ms,us,,,,,,,,,,
-1.0,3.5,,,,,,,"GPU",7,"[CUDA memcpy HtoD]",
-2.0,10.0,4,1,1,32,1,1,"GPU",7,"add(int)",100
-3.0,20.5,8,1,1,32,1,1,"GPU",7,"add(int)",200
-"""
 
 
 def test_nvprof(tmp_path: Path) -> None:
@@ -340,38 +279,6 @@ def test_maps_that_make_no_sense() -> None:
 
 
 # ---- the reference implementation's folder -------------------------------------------------------
-
-CPU = """# Slice ending at kernel: void k<int, 2>(x) call: 1
-T:1:100 :2:50
-# Slice ending at kernel: b call: 1
-
-# Slice ending at kernel: SYS_exit call: 1
-T:1:7
-"""
-GPU = """M: SYS_init 1
-# Slice ending at kernel: void k<int, 2>(x) call: 1
-tid0: T:1:4 :2:4
-tid1: T:1:4
-M: void k<int, 2>(x) 1
-# Slice ending at kernel: b call: 1
-tid0: T:1:9
-M: b 1
-"""
-TIMER = """GPU_Init : TSC 100
-0 OnRun void k TSC 150
-0 OnComplete void k<int, 2>(x) TSC 200
-1 OnComplete b TSC 450
-GPU_Fini : TSC 500
-"""
-
-
-def reference(folder: Path) -> Path:
-    folder.mkdir()
-    (folder / "T.0.bb").write_text(CPU)
-    (folder / "T.1.bb").write_text(CPU.replace("T:1:7", "T:3:1"))
-    (folder / "thread.bbv").write_text(GPU)
-    (folder / "timer.txt").write_text(TIMER)
-    return folder
 
 
 def test_xpupoint(tmp_path: Path) -> None:

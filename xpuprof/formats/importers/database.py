@@ -79,8 +79,10 @@ class Database:
 
     def check(self, table: str, columns: Sequence[Column], where: str = "1") -> None:
         """Refuses a table with a value that is not as stated; a missing table or a missing column
-        that may be null is fine."""
+        that may be null is fine, a view is not."""
         if table not in self.tables:
+            if next(self.rows(f"SELECT 1 FROM sqlite_master WHERE name = '{table}'"), None):
+                self.source.refuse(f"has {table}, which is not a plain table; {self._advice}")
             return
         present = self.columns(table)
         for column in columns:

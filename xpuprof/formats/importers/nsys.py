@@ -69,6 +69,8 @@ def load(source: Source, writer: ImportWriter) -> None:
                 f"has no table {KERNELS}: no CUDA kernel was recorded "
                 "(`nsys profile --trace cuda`), or it is not an Nsight Systems export"
             )
+        if "StringIds" not in database.tables:
+            source.refuse(f"has no table StringIds; make it again with {REMEDY}")
         _check(database)
         names = database.names("SELECT id, value FROM StringIds")
         ranges = _Ranges(database, names)

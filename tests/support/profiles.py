@@ -1,0 +1,154 @@
+# ruff: noqa: E501
+"""Small files of every tool whose profiles or results are read."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+NS = """
+CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+INSERT INTO StringIds VALUES (1, 'add'), (2, 'mul'), (3, 'launch'), (4, 'step');
+CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER,
+  streamId INTEGER, correlationId INTEGER, globalPid INTEGER, demangledName INTEGER,
+  gridX INTEGER, gridY INTEGER, gridZ INTEGER, blockX INTEGER, blockY INTEGER, blockZ INTEGER);
+CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, globalTid INTEGER,
+  correlationId INTEGER, nameId INTEGER);
+CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, text TEXT,
+  globalTid INTEGER, textId INTEGER);
+CREATE TABLE ANALYSIS_DETAILS (startTime INTEGER, stopTime INTEGER, duration INTEGER);
+INSERT INTO ANALYSIS_DETAILS VALUES (0, 1000, 1000);
+"""
+PID = 7 << 24
+
+
+def nsight(path: Path, kernels: list[tuple[int, ...]]) -> Path:
+    database = sqlite3.connect(path)
+    database.executescript(NS)
+    for i, (start, end, device, stream, name, pid) in enumerate(kernels):
+        database.execute(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?,?,?,?,?,?,?,4,1,1,32,1,1)",
+            (start, end, device, stream, i, pid, name),
+        )
+        database.execute(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?,?,?,?,3)",
+            (start - 20, start - 10, pid | 1, i),
+        )
+    database.commit()
+    database.close()
+    return path
+
+
+def event(cat: str, name: str, ts: float, dur: float, **args: object) -> dict[str, object]:
+    return {"ph": "X", "cat": cat, "name": name, "ts": ts, "dur": dur, "pid": 1, "tid": 2,
+            "args": args}  # fmt: skip
+
+
+EVENTS = [
+    event("cpu_op", "aten::outer", 10, 200),
+    event("cpu_op", "aten::mm", 12, 10),
+    event("cuda_runtime", "cudaLaunchKernel", 15, 2, correlation=5),
+    event("kernel", "gemm", 30.5, 10.25, correlation=5, device=1, stream=7, grid=[2, 3, 1],
+          block=[64, 1, 1]),
+    event("kernel", "early", 20, 4, correlation=99, device=1, stream=7),
+    {"ph": "i", "cat": "mark", "name": "no duration", "ts": 1},
+]  # fmt: skip
+
+RAW = """program output, with commas
+==PROF== Connected to process 1
+"ID","Process ID","Kernel Name","Context","Stream","Block Size","Grid Size","Device","gpu__time_duration.sum","smsp__inst_executed.sum","dram__bytes.sum"
+"","","","","","","","","usecond","inst","Mbyte"
+"0","1","add(int *)","1","7","(128, 1, 1)","(10, 1, 1)","0","5.5","1,024","2"
+"1","1","mul","1","7","(64, 2, 1)","(3, 1, 1)","0","1,000.25","512","1"
+"""
+
+DETAILS = """"ID","Process ID","Kernel Name","Context","Stream","Block Size","Grid Size","Section Name","Metric Name","Metric Unit","Metric Value"
+"0","1","add","1","7","(128, 1, 1)","(10, 1, 1)","GPU Speed Of Light","Duration","us","5.5"
+"0","1","add","1","7","(128, 1, 1)","(10, 1, 1)","Memory","L1/TEX Hit Rate","%","40"
+"1","1","mul","1","7","(64, 2, 1)","(3, 1, 1)","GPU Speed Of Light","Duration","ms","1.5"
+"1","1","mul","1","7","(64, 2, 1)","(3, 1, 1)","Memory","L1/TEX Hit Rate","%","50"
+"""
+
+NVPROF = """==123== NVPROF is profiling process 123
+==123== Profiling result:
+"Start","Duration","Grid X","Grid Y","Grid Z","Block X","Block Y","Block Z","Device","Stream","Name","inst_executed"
+ms,us,,,,,,,,,,
+1.0,3.5,,,,,,,"GPU",7,"[CUDA memcpy HtoD]",
+2.0,10.0,4,1,1,32,1,1,"GPU",7,"add(int)",100
+3.0,20.5,8,1,1,32,1,1,"GPU",7,"add(int)",200
+"""
+
+CPU = """# Slice ending at kernel: void k<int, 2>(x) call: 1
+T:1:100 :2:50
+# Slice ending at kernel: b call: 1
+
+# Slice ending at kernel: SYS_exit call: 1
+T:1:7
+"""
+GPU = """M: SYS_init 1
+# Slice ending at kernel: void k<int, 2>(x) call: 1
+tid0: T:1:4 :2:4
+tid1: T:1:4
+M: void k<int, 2>(x) 1
+# Slice ending at kernel: b call: 1
+tid0: T:1:9
+M: b 1
+"""
+TIMER = """GPU_Init : TSC 100
+0 OnRun void k TSC 150
+0 OnComplete void k<int, 2>(x) TSC 200
+1 OnComplete b TSC 450
+GPU_Fini : TSC 500
+"""
+
+
+def reference(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "T.0.bb").write_text(CPU)
+    (folder / "T.1.bb").write_text(CPU.replace("T:1:7", "T:3:1"))
+    (folder / "thread.bbv").write_text(GPU)
+    (folder / "timer.txt").write_text(TIMER)
+    return folder
+
+
+def gem5_dump(cycles: int, instructions: int, rate: str) -> str:
+    return f"""
+---------- Begin Simulation Statistics ----------
+simSeconds                                   0.000057                       # Number of seconds
+hostSeconds                                      0.03                       # Real time
+simInsts                                     {instructions}                 # Number of instructions
+system.cpu.numCycles                         {cycles}                       # Number of cycles
+system.cpu.ipc                               {instructions / cycles}        # IPC
+system.l2.overallMissRate::total             {rate}                         # miss rate
+system.cpu.hist::underflows                         0      0.00%      0.00% # bad
+system.cpu.power_state.pwrStateResidencyTicks::UNDEFINED     57467000       # residency
+
+---------- End Simulation Statistics   ----------
+"""
+
+
+ACCELSIM = """Accel-Sim [build abc]
+Processing kernel /t/kernel-{first}.traceg
+Header info loaded for kernel command : /t/kernel-{first}.traceg
+launching kernel name: {name} uid: 1
+Processing kernel /t/kernel-2.traceg
+Header info loaded for kernel command : /t/kernel-2.traceg
+kernel_name = {name}
+kernel_launch_uid = 1
+gpu_sim_cycle = 1000
+gpu_sim_insn = 4000
+gpu_ipc =       4.0
+gpu_tot_sim_cycle = 1000
+gpgpu_n_mem_read_global = 70
+\tL2_cache_stats_breakdown[GLOBAL_ACC_R][HIT] = 30
+launching kernel name: b uid: 2
+kernel_name = b
+kernel_launch_uid = 2
+gpu_sim_cycle = 500
+gpu_sim_insn = 500
+gpu_ipc =       1.0
+gpu_tot_sim_cycle = 1500
+gpgpu_n_mem_read_global = 100
+\tL2_cache_stats_breakdown[GLOBAL_ACC_R][HIT] = 90
+GPGPU-Sim: *** exit detected ***
+"""
