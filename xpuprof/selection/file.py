@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from xpuprof.errors import InputError, UsageError
+from xpuprof.inputs import read_text
 from xpuprof.selection.design import NEAREST, Design, Strata
 from xpuprof.selection.selection import Marker, Representative, Selection
 from xpuprof.trace.coordinates import JobRow
@@ -36,6 +37,8 @@ CURRENT = max(VERSIONS)
 OLDEST_SUPPORTED = min(VERSIONS)
 
 _WIDTH = 120
+LARGEST = 1 << 31
+"""Bytes of a selection file; labels of 10^8 slices take some hundred million."""
 
 
 def write_selection(selection: Selection, path: str | Path, force: bool = False) -> None:
@@ -80,13 +83,8 @@ def read_selection(path: str | Path) -> Selection:
         raise InputError(f"{source} is a folder, no selection file; {remedy}")
     if not source.exists():
         raise InputError(f"{source} does not exist; make a selection with `xpuprof select RUN`")
-    try:
-        text = source.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot read the selection {source}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{source} is not a selection file: it is not text") from error
-    return parse_selection(text, str(source))
+    remedy = "a selection file: make one with `xpuprof select RUN`"
+    return parse_selection(read_text(source, remedy, LARGEST), str(source))
 
 
 def selection_text(selection: Selection) -> str:

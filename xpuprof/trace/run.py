@@ -327,7 +327,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise TraceError(f"{folder}/{MANIFEST} cannot be read: {error}") from None
     try:
         manifest = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise TraceError(
             f"{folder}/{MANIFEST} is damaged ({error}); copy the run directory again"
         ) from None

@@ -36,7 +36,7 @@ def decode_runs(lines: Iterable[str], expected: int | None = None) -> npt.NDArra
 
     Raises ValueError for malformed tokens and for a total other than `expected`.
     """
-    tokens = [token.partition("x") for line in lines for token in line.split()]
+    tokens = [token.partition("x") for line in lines for token in str.split(line)]
     values = [int(value) for value, _, _ in tokens]
     lengths = [int(length) if mark else 1 for _, mark, length in tokens]
     if any(length < 1 for length in lengths):
