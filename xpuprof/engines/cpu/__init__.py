@@ -1,1 +1,1 @@
-"""CPU engines, one file an engine."""
+"""CPU engines. Every file here is one, and ends in its declaration `ENGINE`."""

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xpuprof.engines.base import CpuEngine, CpuOptions, Engine, Probe
-from xpuprof.engines.cpu.rights import startable
 from xpuprof.engines.filters import CODE, SCOPE, cpu_settings
 from xpuprof.engines.native import kit_probe, native_file, unbuilt
+from xpuprof.engines.rights import startable
 from xpuprof.errors import EngineError
 
 CLIENT = "libxpuprof_dynamorio.so"

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xpuprof.engines.base import CpuEngine, CpuOptions, Engine, Probe
-from xpuprof.engines.cpu.rights import startable
 from xpuprof.engines.filters import CODE, MEMORY, SCOPE, cpu_settings
 from xpuprof.engines.native import kit_probe, native_file, unbuilt
+from xpuprof.engines.rights import startable
 
 TOOL = "valgrind/xpuprof-amd64-linux"
 STOCK_FILES = ("default.supp", "vgpreload_core-amd64-linux.so")

@@ -1,1 +1,1 @@
-"""GPU engines, one file an engine."""
+"""GPU engines. Every file here is one, and ends in its declaration `ENGINE`."""
