@@ -199,8 +199,18 @@ typedef struct xp_stream_reader xp_stream_reader;
  * error. */
 xp_stream_reader *xp_stream_open(const char *path, uint32_t stream, xp_counts *counts,
                                  xp_error *error);
-/* Fills the tables. 0, or -1 with `error` set. */
+/* Fills the tables. 0, or -1 with `error` set. A table whose array is NULL is left out. */
 int32_t xp_stream_fill(xp_stream_reader *reader, const xp_arrays *arrays, xp_error *error);
+/* Decodes the next chunk: 1, 0 behind the last one, -1 with `error` set. Row n of a table goes to
+ * place n - `first` of its array, which has `room` places; `rows` says how many there are by now.
+ * texts, programs, kernels and images must be given from row 0 on where anything is that refers to
+ * them, vectors where runs are. */
+int32_t xp_stream_next(xp_stream_reader *reader, const xp_arrays *arrays, const xp_counts *first,
+                       const xp_counts *room, xp_counts *rows, xp_error *error);
+/* Back to the first chunk. */
+void xp_stream_rewind(xp_stream_reader *reader);
+/* The most rows of each table that one chunk has. */
+void xp_stream_largest(const xp_stream_reader *reader, xp_counts *largest);
 void xp_stream_close(xp_stream_reader *reader);
 
 /* Block identities: see the section "Identity" of xpuprof/trace_format.h. */

@@ -101,6 +101,24 @@ static xp_text text(record *r, xp_decoder *d) {
   return result;
 }
 
+/* Why a launch ran uninstrumented. Millions share a reason: it is kept once a chunk. */
+static xp_text reason(record *r, xp_decoder *d) {
+  record ahead = *r;
+  uint64_t size = list_length(&ahead, 1);
+  const uint8_t *from = bytes(&ahead, size);
+  if (!from || !size) return text(r, d);
+  for (uint32_t i = 0; i < d->n_reasons; i++) {
+    const struct reason *known = &d->reasons[i];
+    if (known->text.size != size || memcmp(known->bytes, from, size) != 0) continue;
+    *r = ahead;
+    return known->text;
+  }
+  xp_text found = text(r, d);
+  if (!r->fault && d->n_reasons < sizeof d->reasons / sizeof *d->reasons)
+    d->reasons[d->n_reasons++] = (struct reason){from, found};
+  return found;
+}
+
 /* A table's ids count up from 0, so that an id is a row. */
 static void dense_id(record *r, uint64_t rows) {
   uint64_t id = varint(r);
@@ -114,25 +132,33 @@ static uint64_t known_id(record *r, uint64_t rows) {
   return id;
 }
 
-/* Adds a row to a table; while counting it is only counted. */
-#define ADD_ROW(d, r, table, row)               \
-  do {                                          \
-    if ((r)->fault) break;                      \
-    if ((d)->out) {                             \
-      if ((d)->rows.table >= (d)->room.table) { \
-        fault((r), XP_E_CHANGED, 0);            \
-        break;                                  \
-      }                                         \
-      (d)->out->table[(d)->rows.table] = (row); \
-    }                                           \
-    (d)->rows.table++;                          \
+/* Adds a row to a table; without an array it is only counted. */
+#define ADD_ROW(d, r, table, row)                          \
+  do {                                                     \
+    if ((r)->fault) break;                                 \
+    if ((d)->out && (d)->out->table) {                     \
+      uint64_t place = (d)->rows.table - (d)->first.table; \
+      if (place >= (d)->room.table) {                      \
+        fault((r), XP_E_CHANGED, 0);                       \
+        break;                                             \
+      }                                                    \
+      (d)->out->table[place] = (row);                      \
+    }                                                      \
+    (d)->rows.table++;                                     \
   } while (0)
 
-/* The entries of a list: while counting they are skipped unread; the second walk checks them. */
-static int skip_list(xp_decoder *d, record *r, uint64_t *rows, uint64_t room, uint64_t n) {
-  if (d->out && n > room - *rows) fault(r, XP_E_CHANGED, 0);
-  if (r->fault || !d->out) *rows += n;
-  return r->fault || !d->out;
+/* Room for `n` entries of a list: where the first goes, or -1 when the list is to be skipped unread
+ * (it is counted, or nobody asked for it) or does not fit. */
+#define LIST_PLACE(d, r, list, column, n)                                                         \
+  list_place((r), (d)->out && (d)->out->column, &(d)->rows.list, (d)->first.list, (d)->room.list, \
+             (n))
+
+static int64_t list_place(record *r, int wanted, uint64_t *rows, uint64_t first, uint64_t room,
+                          uint64_t n) {
+  uint64_t place = *rows - first;
+  if (wanted && n > room - place) fault(r, XP_E_CHANGED, 0);
+  *rows += n;
+  return r->fault || !wanted ? -1 : (int64_t)place;
 }
 
 /* ---- records of both streams ---------------------------------------------------------------- */
@@ -222,7 +248,7 @@ static void launch(xp_decoder *d, record *r) {
   row.thread = u32(r);
   row.tsc_run = u64(r);
   row.flags = u8(r);
-  row.reason = text(r, d);
+  row.reason = reason(r, d);
   ADD_ROW(d, r, launches, row);
 }
 
@@ -249,24 +275,24 @@ static void warp_vector(xp_decoder *d, record *r) {
   uint64_t n = list_length(r, 2);
   row.n_pairs = (uint32_t)n;
   if (n > UINT32_MAX || d->rows.vectors >= UINT32_MAX) fault(r, XP_E_RANGE, n);
-  if (skip_list(d, r, &d->rows.vector_pairs, d->room.vector_pairs, n)) {
+  int64_t place = LIST_PLACE(d, r, vector_pairs, vector_block, n);
+  if (place < 0) {
     r->p = r->end;
   } else {
     const xp_kernel_row *k = &d->out->kernels[row.kernel];
-    pairs(r, n, k->first_block, k->n_blocks, d->out->vector_block + d->rows.vector_pairs,
-          d->out->vector_count + d->rows.vector_pairs);
-    d->rows.vector_pairs += n;
+    pairs(r, n, k->first_block, k->n_blocks, d->out->vector_block + place,
+          d->out->vector_count + place);
   }
   ADD_ROW(d, r, vectors, row);
 }
 
-static void grid_runs(xp_decoder *d, record *r, const xp_grid_row *grid) {
+static void grid_runs(xp_decoder *d, record *r, const xp_grid_row *grid, uint64_t place) {
   for (uint64_t i = 0; i < grid->n_runs && !r->fault; i++) {
     uint64_t vector = known_id(r, d->rows.vectors);
     if (!r->fault && d->out->vectors[vector].kernel != grid->kernel)
       fault(r, XP_E_UNKNOWN, vector); /* a vector of another kernel */
-    d->out->run_vector[d->rows.run_pairs] = (uint32_t)vector;
-    d->out->run_length[d->rows.run_pairs++] = varint(r);
+    d->out->run_vector[place + i] = (uint32_t)vector;
+    d->out->run_length[place + i] = varint(r);
   }
 }
 
@@ -276,12 +302,12 @@ static void grid_vector(xp_decoder *d, record *r) {
   row.kernel = known_id(r, d->rows.kernels);
   row.warps = varint(r);
   row.n_runs = list_length(r, 2);
-  if (skip_list(d, r, &d->rows.run_pairs, d->room.run_pairs, row.n_runs)) {
-    r->p = r->end;
-  } else {
-    grid_runs(d, r, &row);
-    row.instructions = u64(r);
-  }
+  int64_t place = LIST_PLACE(d, r, run_pairs, run_vector, row.n_runs);
+  if (place >= 0)
+    grid_runs(d, r, &row, (uint64_t)place);
+  else if (r->end - r->p >= (ptrdiff_t)sizeof row.instructions)
+    r->p = r->end - sizeof row.instructions; /* which stand behind the runs */
+  row.instructions = u64(r);
   ADD_ROW(d, r, grids, row);
 }
 
@@ -314,13 +340,11 @@ static void resources(xp_decoder *d, record *r) {
 
 /* The pairs (bucket delta, count) of a stack-distance vector: both streams have such. */
 static void ldv_pairs(xp_decoder *d, record *r, uint64_t n) {
-  if (skip_list(d, r, &d->rows.ldv_pairs, d->room.ldv_pairs, n)) {
+  int64_t place = LIST_PLACE(d, r, ldv_pairs, ldv_bucket, n);
+  if (place < 0)
     r->p = r->end;
-    return;
-  }
-  pairs(r, n, 0, XP_LDV_BUCKETS, d->out->ldv_bucket + d->rows.ldv_pairs,
-        d->out->ldv_count + d->rows.ldv_pairs);
-  d->rows.ldv_pairs += n;
+  else
+    pairs(r, n, 0, XP_LDV_BUCKETS, d->out->ldv_bucket + place, d->out->ldv_count + place);
 }
 
 static void device_ldv(xp_decoder *d, record *r) {
@@ -445,13 +469,12 @@ static void bbv(xp_decoder *d, record *r) {
   row.n_pairs = list_length(r, 2);
   row.instructions = varint(r);
   if (row.n_pairs > (uint64_t)(r->end - r->p) / 2) fault(r, XP_E_LENGTH, row.n_pairs);
-  if (skip_list(d, r, &d->rows.bbv_pairs, d->room.bbv_pairs, row.n_pairs)) {
+  int64_t place = LIST_PLACE(d, r, bbv_pairs, bbv_block, row.n_pairs);
+  if (place < 0)
     r->p = r->end;
-  } else {
-    pairs(r, row.n_pairs, 0, d->rows.cpu_blocks, d->out->bbv_block + d->rows.bbv_pairs,
-          d->out->bbv_count + d->rows.bbv_pairs);
-    d->rows.bbv_pairs += row.n_pairs;
-  }
+  else
+    pairs(r, row.n_pairs, 0, d->rows.cpu_blocks, d->out->bbv_block + place,
+          d->out->bbv_count + place);
   ADD_ROW(d, r, bbvs, row);
 }
 
@@ -506,6 +529,7 @@ static int cpu_record(xp_decoder *d, record *r) {
 /* ---- chunks --------------------------------------------------------------------------------- */
 
 int xp_decode_chunk(xp_decoder *d, const uint8_t *data, uint64_t size, uint64_t file_offset) {
+  d->n_reasons = 0;    /* they point into the chunk */
   if (!size) return 0; /* `data` may be NULL */
   record chunk = {.p = data, .end = data + size};
   while (chunk.p < chunk.end) {

@@ -1,4 +1,5 @@
-/* Decodes the records of chunks into rows. The same walk counts (no arrays yet) and fills. */
+/* Decodes the records of chunks into rows. The same walk counts (no arrays yet) and fills; a table
+ * without an array is only counted. */
 #ifndef XPUPROF_DECODE_H
 #define XPUPROF_DECODE_H
 
@@ -8,8 +9,14 @@ typedef struct xp_decoder {
   uint32_t stream;
   const xp_arrays *out; /* NULL while counting */
   xp_counts rows;       /* so far */
+  xp_counts first;      /* number of the row that stands first in each array */
   xp_counts room;       /* rows that `out` has: the file may change between the two walks */
   xp_error *error;
+  struct reason {
+    const uint8_t *bytes;
+    xp_text text;
+  } reasons[16]; /* of launches in this chunk: the same reason is one text */
+  uint32_t n_reasons;
 } xp_decoder;
 
 /* 0, or -1 with the decoder's error set. `file_offset` is where `data` lies in the file. */

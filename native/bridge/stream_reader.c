@@ -25,6 +25,9 @@ struct xp_stream_reader {
   uint8_t *buffer;
   uint64_t buffer_room;
   xp_counts counts;
+  xp_counts largest;  /* rows of each table that one chunk has */
+  xp_decoder decoder; /* of the second walk */
+  uint64_t decoded;   /* chunks that it has behind it */
 };
 
 enum { HEADER = sizeof(struct xp_chunk_header) };
@@ -141,11 +144,28 @@ static int next_chunk(xp_stream_reader *s, xp_decoder *decoder, uint64_t *offset
   return header.state == XP_CHUNK_SEALED && next < s->file_size;
 }
 
+/* Counts are numbers of 64 bits, whatever they are called. */
+enum { N_COUNTS = sizeof(xp_counts) / sizeof(uint64_t) };
+
+static void widen(xp_counts *largest, const xp_counts *before, const xp_counts *after) {
+  uint64_t then[N_COUNTS], now[N_COUNTS], most[N_COUNTS];
+  memcpy(then, before, sizeof then);
+  memcpy(now, after, sizeof now);
+  memcpy(most, largest, sizeof most);
+  for (int i = 0; i < N_COUNTS; i++)
+    if (now[i] - then[i] > most[i]) most[i] = now[i] - then[i];
+  memcpy(largest, most, sizeof most);
+}
+
 static int count(xp_stream_reader *s, xp_error *error) {
   xp_decoder decoder = {.stream = s->stream, .error = error};
   uint64_t offset = 0;
-  int more;
-  while ((more = next_chunk(s, &decoder, &offset, error)) > 0) {
+  int more = 1;
+  while (more > 0) {
+    xp_counts before = decoder.rows;
+    more = next_chunk(s, &decoder, &offset, error);
+    before.ended = 0; /* the only one that may fall */
+    widen(&s->largest, &before, &decoder.rows);
   }
   decoder.rows.version = s->counts.version;
   decoder.rows.chunks = s->n_chunks;
@@ -176,19 +196,42 @@ xp_stream_reader *xp_stream_open(const char *path, uint32_t stream, xp_counts *c
     return 0;
   }
   *counts = s->counts;
+  xp_stream_rewind(s);
   return s;
 }
 
-int32_t xp_stream_fill(xp_stream_reader *s, const xp_arrays *arrays, xp_error *error) {
-  xp_decoder decoder = {.stream = s->stream, .out = arrays, .room = s->counts, .error = error};
+int32_t xp_stream_next(xp_stream_reader *s, const xp_arrays *arrays, const xp_counts *first,
+                       const xp_counts *room, xp_counts *rows, xp_error *error) {
   xp_fail(error, XP_OK, 0, 0, 0);
-  for (uint64_t c = 0; c < s->n_chunks; c++) {
-    if (read_payload(s, s->chunks[c], error) < 0) return -1;
-    if (xp_decode_chunk(&decoder, s->buffer, s->chunks[c].length, s->chunks[c].offset) < 0)
-      return -1;
-  }
-  return 0;
+  if (s->decoded == s->n_chunks) return 0;
+  chunk_place chunk = s->chunks[s->decoded++];
+  s->decoder.out = arrays;
+  s->decoder.first = *first;
+  s->decoder.room = *room;
+  s->decoder.error = error;
+  if (read_payload(s, chunk, error) < 0 ||
+      xp_decode_chunk(&s->decoder, s->buffer, chunk.length, chunk.offset) < 0)
+    return -1;
+  *rows = s->decoder.rows;
+  return 1;
 }
+
+int32_t xp_stream_fill(xp_stream_reader *s, const xp_arrays *arrays, xp_error *error) {
+  const xp_counts first = {0};
+  xp_stream_rewind(s);
+  xp_counts rows;
+  int32_t more;
+  while ((more = xp_stream_next(s, arrays, &first, &s->counts, &rows, error)) > 0) {
+  }
+  return more;
+}
+
+void xp_stream_rewind(xp_stream_reader *s) {
+  s->decoder = (xp_decoder){.stream = s->stream};
+  s->decoded = 0;
+}
+
+void xp_stream_largest(const xp_stream_reader *s, xp_counts *largest) { *largest = s->largest; }
 
 void xp_stream_close(xp_stream_reader *s) {
   if (!s) return;

@@ -36,13 +36,20 @@ def read_execution(folder: Path, record: ExecutionRecord, run_status: str) -> Ex
 
     Of an execution that did not end in order, only finished slices are given. Raises TraceError.
     """
-    if not folder.is_dir():
-        raise TraceError(f"{folder} is missing from its run; copy the run directory again")
-    if record.status == "running" and run_status != "running":
-        record = replace(record, status="partial", reason=record.reason or "it never ended")
+    record = ended(folder, record, run_status)
     complete = record.status == "complete"
     processes = [read_process(part, record.role, complete) for part in process_folders(folder)]
     return Execution(record, processes or [_bare_process(record, complete)])
+
+
+def ended(folder: Path, record: ExecutionRecord, run_status: str) -> ExecutionRecord:
+    """The execution's entry, partial where its run has ended and it has not. Raises TraceError when
+    its folder is missing."""
+    if not folder.is_dir():
+        raise TraceError(f"{folder} is missing from its run; copy the run directory again")
+    if record.status == "running" and run_status != "running":
+        return replace(record, status="partial", reason=record.reason or "it never ended")
+    return record
 
 
 def process_folders(folder: Path) -> list[Path]:
@@ -122,7 +129,7 @@ def _all_known(launches: pd.DataFrame, grids: npt.NDArray[np.int64], role: str) 
 
 def _bare_process(record: ExecutionRecord, complete: bool) -> Process:
     """The program's process when nothing in it wrote a stream: no device, no CPU engine."""
-    return tables(f"{record.pid or 'program'}", record.role, complete, None, None)
+    return tables(record.process_name, record.role, complete, None, None)
 
 
 def _meta(name: str, events: Stream | None, cpu: Stream | None) -> ProcessMeta:

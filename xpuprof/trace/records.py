@@ -52,6 +52,11 @@ class ExecutionRecord:
     tsc_hz: float = 0.0
     """Ticks a second, of the whole run."""
 
+    @property
+    def process_name(self) -> str:
+        """Of the program's process when nothing in it wrote a stream."""
+        return str(self.pid or "program")
+
 
 def execution_record(entry: Mapping[str, object], tsc_hz: float, manifest: Path) -> ExecutionRecord:
     """Parses an entry of the manifest's `executions`. Raises TraceError for a wrong value."""

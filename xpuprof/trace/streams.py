@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -83,39 +83,87 @@ def read_stream(path: Path, stream: int) -> Stream:
 
     A stream that was not closed (its writer was killed, or is at work) gives what it holds.
     """
-    counts, error = ffi.new("xp_counts *"), ffi.new("xp_error *")
-    reader = lib.xp_stream_open(os.fsencode(path), stream, counts, error)
-    if reader == ffi.NULL:
-        raise _explain(path, stream, error)
-    try:
-        rows, arrays, keep = _allocate(counts)
-        if lib.xp_stream_fill(reader, arrays, error) < 0:
-            raise _explain(path, stream, error)
-        del keep
-    finally:
-        lib.xp_stream_close(reader)
-    return Stream(
-        path,
-        rows,
-        bool(counts.ended),
-        (int(counts.end_a), int(counts.end_b)),
-        int(counts.bytes),
-        int(counts.chunks),
-        int(counts.unknown_records),
-    )
+    with StreamReader(path, stream, whole=TABLES) as reader:
+        for _ in reader.chunks():
+            pass
+        return reader.stream
 
 
-def _allocate(counts: Any) -> tuple[dict[str, npt.NDArray[Any]], Any, list[Any]]:
-    """Arrays of exactly the rows counted, the struct that points at them, and its buffers."""
-    rows: dict[str, npt.NDArray[Any]] = {}
-    arrays, keep = ffi.new("xp_arrays *"), []
-    for name, table in TABLES.items():
-        rows[name] = np.empty(int(getattr(counts, table.length)), table.dtype)
-        if rows[name].size:
-            buffer = ffi.from_buffer(rows[name].view(np.uint8), require_writable=True)
-            keep.append(buffer)
-            setattr(arrays, name, ffi.cast(table.pointer, buffer))
-    return rows, arrays, keep
+SMALL = (
+    *("texts", "metas", "programs", "kernels", "gpu_blocks", "stamps", "windows"),
+    *("images", "cpu_blocks", "threads"),
+)
+"""Tables whose size does not follow the number of launches; other records refer to them."""
+
+
+class StreamReader:
+    """Reads a stream chunk by chunk: a context, open from the first walk, which checks chunks and
+    counts rows, to the end of the second, which decodes.
+
+    `whole` tables are kept in `stream`; those that `chunks` asks for are given chunk by chunk, so
+    that memory does not grow with them. Raises StreamError as `read_stream`.
+    """
+
+    def __init__(self, path: Path, stream: int, whole: Iterable[str] = SMALL) -> None:
+        self._kind = stream
+        self._counts, self._error = ffi.new("xp_counts *"), ffi.new("xp_error *")
+        self._reader = lib.xp_stream_open(os.fsencode(path), stream, self._counts, self._error)
+        if self._reader == ffi.NULL:
+            raise _explain(path, stream, self._error)
+        self._arrays = ffi.new("xp_arrays *")
+        self._keep: list[Any] = []
+        rows = {name: _array(name, self._counts, self._arrays, self._keep) for name in whole}
+        self.stream = Stream(
+            path,
+            rows,
+            bool(self._counts.ended),
+            (int(self._counts.end_a), int(self._counts.end_b)),
+            int(self._counts.bytes),
+            int(self._counts.chunks),
+            int(self._counts.unknown_records),
+        )
+
+    def count(self, table: str) -> int:
+        """Rows of a table in the whole stream."""
+        return int(getattr(self._counts, TABLES[table].length))
+
+    def chunks(self, *names: str) -> Iterator[dict[str, npt.NDArray[Any]]]:
+        """The rows that each chunk has of the tables `names`, in buffers that the next chunk
+        overwrites. `first_pair` and the like count in the whole stream."""
+        room, rows, first = (ffi.new("xp_counts *") for _ in range(3))
+        lib.xp_stream_rewind(self._reader)
+        lib.xp_stream_largest(self._reader, room)
+        arrays, keep = ffi.new("xp_arrays *", self._arrays[0]), list[Any]()
+        buffers = {name: _array(name, room, arrays, keep) for name in names}
+        lengths = {TABLES[name].length for name in names}
+        for field in {TABLES[name].length for name in self.stream.rows}:
+            setattr(room, field, getattr(self._counts, field))
+        error = self._error
+        while (more := lib.xp_stream_next(self._reader, arrays, first, room, rows, error)) > 0:
+            size = {field: int(getattr(rows, field) - getattr(first, field)) for field in lengths}
+            yield {name: buffer[: size[TABLES[name].length]] for name, buffer in buffers.items()}
+            for field in lengths:
+                setattr(first, field, getattr(rows, field))
+        if more < 0:
+            raise _explain(self.stream.path, self._kind, error)
+
+    def __enter__(self) -> StreamReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        lib.xp_stream_close(self._reader)
+
+
+def _array(name: str, counts: Any, arrays: Any, keep: list[Any]) -> npt.NDArray[Any]:
+    """Room for the rows that `counts` tells, to which `arrays` points while `keep` lives. An empty
+    table has a place nevertheless: without one the bridge takes it for one that nobody wants."""
+    table = TABLES[name]
+    length = int(getattr(counts, table.length))
+    rows = np.empty(max(length, 1), table.dtype)
+    buffer = ffi.from_buffer(rows.view(np.uint8), require_writable=True)
+    keep.append(buffer)
+    setattr(arrays, name, ffi.cast(table.pointer, buffer))
+    return rows[:length]
 
 
 _AGAIN = "copy the run directory again, or record it again"

@@ -5,18 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from xpuprof.signals import signal_name
-from xpuprof.trace.coordinates import WINDOW_END_KERNEL
+from xpuprof.trace.digest import DeviceAccesses, Digest, ExecutionDigest, digest_execution
 from xpuprof.trace.reader import process_folders
+from xpuprof.trace.records import ExecutionRecord
 from xpuprof.trace.run import Run
 from xpuprof.trace.streams import FILES
-from xpuprof.trace.tables import Execution, Process
-from xpuprof.trace.window import window_facts
+from xpuprof.trace.tables import Process
 
 NO_LAUNCH = "The program launched no kernel: the whole run is one slice."
 NO_LAUNCH_YET = "The program was ended before it launched a kernel: the whole run is one slice."
@@ -30,6 +31,10 @@ def summarize(run: Run) -> dict[str, Any]:
     of several processes, those with launches together. Raises TraceError.
     """
     manifest = run.manifest
+    executions = [
+        digest_execution(run.path / record.name, record, run.status)
+        for record in map(run.record, manifest["executions"])
+    ]
     result: dict[str, Any] = {
         "run": str(run.path),
         "status": run.status,
@@ -45,113 +50,146 @@ def summarize(run: Run) -> dict[str, Any]:
         "slices": 0,
         "launches": {"seen": 0, "instrumented": 0, "left_out": 0},
         "kernels": [],
-        "executions": [_execution(run.path, execution) for execution in run.executions],
+        "executions": [_execution(run.path, execution) for execution in executions],
         "bytes": _bytes(run.path),
     }
     if (run.path / "imported").is_dir():
         from xpuprof.trace.imported import ImportedSlices  # loads SciPy
 
         result["slices"] = ImportedSlices(run.path).rows
-    shown = run.profile or next(iter(run.executions), None)
-    if shown is not None:
-        working = [process for process in shown.processes if len(process.launches)]
-        result |= _described(shown, working or [max(shown.processes, key=_cpu_instructions)])
+    if shown := _shown(executions):
+        working = [process for process in shown.processes if process.launches]
+        most = max(shown.processes, key=lambda process: process.cpu_instructions)
+        result |= _described(shown.record, working or [most])
         seen = max(result["launches"]["seen"], 1)
-        result["bytes"]["per_launch"] = _stream_bytes(run.path / shown.name) / seen
+        result["bytes"]["per_launch"] = _stream_bytes(run.path / shown.record.name) / seen
     return result
 
 
-def _cpu_instructions(process: Process) -> int:
-    return int(process.slices["cpu_instructions"].sum())
+def _shown(executions: Sequence[ExecutionDigest]) -> ExecutionDigest | None:
+    """The profile, else the first execution."""
+    profiles = [e for e in executions if e.record.role == "profile"]
+    return next(iter([*profiles, *executions]), None)
 
 
-def _described(execution: Execution, processes: list[Process]) -> dict[str, Any]:
+def _described(record: ExecutionRecord, processes: list[Digest]) -> dict[str, Any]:
     """The processes together; versions and units are those of the first."""
-    launches = pd.concat([process.launches for process in processes], ignore_index=True)
-    slices = pd.concat([process.slices for process in processes], ignore_index=True)
-    cpu = [process.cpu for process in processes if process.cpu]
-    gpu = [process.gpu for process in processes if process.gpu]
+
+    def total(name: str) -> int:
+        return sum(int(getattr(process, name)) for process in processes)
+
     meta = processes[0].meta
     return {
-        "slices": len(slices),
-        "window": window_facts(processes),
+        "slices": total("slices"),
+        "window": _window(processes),
         "launches": {
-            "seen": int(launches["inside"].sum()),
-            "instrumented": int(launches["instrumented"].sum()),
-            "left_out": int((launches["inside"] & launches["left_out"]).sum()),
+            "seen": total("seen"),
+            "instrumented": total("instrumented"),
+            "left_out": total("left_out"),
         },
-        "uninstrumented": reasons_of(launches),
+        "uninstrumented": _reasons(processes),
         "kernels": _kernels(processes),
-        "threads": sum(len(process.threads) for process in processes),
-        "warps": int(slices["warps"].sum()),
+        "threads": total("threads"),
+        "warps": total("warps"),
         "processes": [process.name for process in processes],
-        "memory": memory_summary(processes),
+        "memory": _memory(
+            [process.cpu_lines for process in processes if process.cpu_lines],
+            [process.device for process in processes if process.device],
+        ),
         "cpu": {
-            "engine": execution.record.cpu_engine,
+            "engine": record.cpu_engine,
             "version": meta.get("cpu_engine_version", ""),
             "hidden_isa": meta.get("cpu_hidden_isa", ""),
-            "instructions": int(slices["cpu_instructions"].sum()),
-            "threads": sum(len(process.threads) for process in processes),
-            "images": sum(len(process.images) for process in processes),
-            "blocks": sum(len(vectors.blocks.identity) for vectors in cpu),
+            "instructions": total("cpu_instructions"),
+            "threads": total("threads"),
+            "images": total("images"),
+            "blocks": total("cpu_blocks"),
         },
         "gpu": {
-            "engine": execution.record.gpu_engine,
+            "engine": record.gpu_engine,
             "version": meta.get("engine_version", ""),
             "count_unit": meta.get("count_unit", ""),
             "warp_size": meta.warp_size,
-            "instructions": int(slices["gpu_instructions"].sum()),
-            "warps": int(slices["warps"].sum()),
-            "blocks": sum(len(vectors.blocks.identity) for vectors in gpu),
-            "warp_vectors": sum(len(vectors.vector_start) - 1 for vectors in gpu),
-            "grids": sum(len(vectors.grid_start) - 1 for vectors in gpu),
+            "instructions": total("gpu_instructions"),
+            "warps": total("warps"),
+            "blocks": total("gpu_blocks"),
+            "warp_vectors": total("warp_vectors"),
+            "grids": total("grids"),
         },
+    }
+
+
+def _window(processes: Sequence[Digest]) -> dict[str, Any] | None:
+    """As `window.window_facts`."""
+    clipped = [process for process in processes if process.window]
+    if not clipped:
+        return None
+    return {
+        "spec": clipped[0].window,
+        "openings": sum(process.openings for process in clipped),
+        "of_slices": sum(process.of_slices for process in clipped),
+        "of_launches": sum(process.of_launches for process in clipped),
+        "ended": any("ended" in process.meta for process in clipped),
     }
 
 
 def memory_summary(processes: Sequence[Process]) -> dict[str, Any]:
     """What is known of stack distances; empty without --memory. Shares are of accesses."""
-    result: dict[str, Any] = {}
-    own = [process.distances.count for process in processes if process.distances is not None]
-    if own:
-        result["cpu"] = {
-            "lines": sum(int(count.sum()) for count in own),
-            "cold": sum(int(count[:, -1].sum()) for count in own),
-        }
+    cpu = [process.distances.count for process in processes if process.distances is not None]
     devices = [p.device_distances for p in processes if p.device_distances is not None]
+    return _memory(
+        [(int(count.sum()), int(count[:, -1].sum())) for count in cpu],
+        [
+            DeviceAccesses(
+                launches=len(device.launch),
+                in_part=int((device.recorded < device.accesses).sum()),
+                accesses=int(device.accesses.sum()),
+                recorded=int(device.recorded.sum()),
+                lines=int(device.count.sum()),
+                cold=int(device.count[:, -1].sum()),
+                beyond=int(device.beyond.sum()),
+                forgot=int(device.forgot.sum()),
+            )
+            for device in devices
+        ],
+    )
+
+
+def _memory(cpu: Sequence[tuple[int, int]], devices: Sequence[DeviceAccesses]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    if cpu:
+        lines, cold = (sum(numbers) for numbers in zip(*cpu, strict=True))
+        result["cpu"] = {"lines": lines, "cold": cold}
     if devices:
-        accesses = sum(int(device.accesses.sum()) for device in devices)
-        recorded = sum(int(device.recorded.sum()) for device in devices)
-        result["device"] = {
-            "launches": sum(len(device.launch) for device in devices),
-            "in_part": sum(int((d.recorded < d.accesses).sum()) for d in devices),
-            "accesses": accesses,
-            "share": recorded / accesses if accesses else 1.0,
-            "lines": sum(int(device.count.sum()) for device in devices),
-            "cold": sum(int(device.count[:, -1].sum()) for device in devices),
-            "beyond": sum(int(device.beyond.sum()) for device in devices),
-            "forgot": sum(int(device.forgot.sum()) for device in devices),
+        sums: dict[str, Any] = {
+            f.name: sum(getattr(device, f.name) for device in devices)
+            for f in fields(DeviceAccesses)
         }
+        recorded, accesses = sums.pop("recorded"), sums["accesses"]
+        result["device"] = sums | {"share": recorded / accesses if accesses else 1.0}
     return result
 
 
-def _kernels(processes: list[Process]) -> list[dict[str, Any]]:
+def _kernels(processes: Sequence[Digest]) -> list[dict[str, Any]]:
     """By share of the device's instructions, then by calls."""
-    ends = pd.concat([p.slices.iloc[: len(p.launches)] for p in processes], ignore_index=True)
-    ends = ends[ends["kernel"] != WINDOW_END_KERNEL]  # ends with no kernel
-    total = max(int(ends["gpu_instructions"].sum()), 1)
-    rows = [
-        {
-            "kernel": str(name),
-            "calls": len(group),
-            "instrumented": int(group["instrumented"].sum()),
-            "warps": int(group["warps"].sum()),
-            "instructions": int(group["gpu_instructions"].sum()),
-            "share": int(group["gpu_instructions"].sum()) / total,
-        }
-        for name, group in ends.groupby("kernel", sort=False)
-    ]
+    total = max(sum(process.gpu_instructions for process in processes), 1)
+    found: dict[str, dict[str, Any]] = {}
+    for process in processes:
+        for name, sums in process.kernels.items():
+            row = found.setdefault(name, {"kernel": name} | dict.fromkeys(vars(sums), 0))
+            for column, value in vars(sums).items():
+                row[column] += value
+    rows = [row | {"share": row["instructions"] / total} for row in found.values()]
     return sorted(rows, key=lambda row: (-row["instructions"], -row["calls"], row["kernel"]))
+
+
+def _reasons(processes: Sequence[Digest]) -> dict[str, int]:
+    """Why launches ran uninstrumented that should not have, and how many each, most first."""
+    found: dict[str, int] = {}
+    for process in processes:
+        for reason, number in process.reasons.items():
+            found[reason or NOT_READ] = found.get(reason or NOT_READ, 0) + number
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
 def reasons_of(launches: pd.DataFrame) -> dict[str, int]:
@@ -161,11 +199,11 @@ def reasons_of(launches: pd.DataFrame) -> dict[str, int]:
     return {str(reason) or NOT_READ: int(n) for reason, n in reasons.value_counts().items()}
 
 
-def _execution(run: Path, execution: Execution) -> dict[str, Any]:
+def _execution(run: Path, execution: ExecutionDigest) -> dict[str, Any]:
     record = execution.record
     return {
-        "name": execution.name,
-        "role": execution.role,
+        "name": record.name,
+        "role": record.role,
         "status": record.status,
         "reason": record.reason,
         "exit_code": record.exit_code,
@@ -179,17 +217,17 @@ def _execution(run: Path, execution: Execution) -> dict[str, Any]:
         "processes": [
             {
                 "name": process.name,
-                "rank": process.rank,
-                "slices": len(process.slices),
-                "launches": int(process.launches["inside"].sum()),
-                "threads": len(process.threads),
-                "cpu_instructions": _cpu_instructions(process),
-                "gpu_instructions": int(process.slices["gpu_instructions"].sum()),
+                "rank": process.meta.rank,
+                "slices": process.slices,
+                "launches": process.seen,
+                "threads": process.threads,
+                "cpu_instructions": process.cpu_instructions,
+                "gpu_instructions": process.gpu_instructions,
                 "closed": process.complete,
             }
             for process in execution.processes
         ],
-        "bytes": _stream_bytes(run / execution.name),
+        "bytes": _stream_bytes(run / record.name),
     }
 
 

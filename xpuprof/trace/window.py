@@ -8,7 +8,7 @@ of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,27 @@ def find_window(events: Stream | None, outside: npt.NDArray[np.bool_]) -> Window
 
     `outside`: bool[launches], launches that were made outside.
     """
+    found = windows_of(events, outside)
+    if found is None:
+        return None
+    rows = ProcessRows(np.flatnonzero(found.wanted))
+    return Window(found.spec, rows, found.inside[rows], found.openings, found.stamps)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The window as the stream tells it: bool[launches + 1], slices that lie in it, at least in
+    part, and that end in it; openings and stamps as in `Window`."""
+
+    spec: str
+    wanted: npt.NDArray[np.bool_]
+    inside: npt.NDArray[np.bool_]
+    openings: I64
+    stamps: I64
+
+
+def windows_of(events: Stream | None, outside: npt.NDArray[np.bool_]) -> Windows | None:
+    """As `find_window`, a byte or two a launch."""
     spec = events.meta().get("window", "") if events else ""
     if events is None or not spec:
         return None
@@ -35,8 +56,7 @@ def find_window(events: Stream | None, outside: npt.NDArray[np.bool_]) -> Window
     wanted = inside.copy()
     if "@" in spec:
         wanted[openings[:, 1]] = True  # what lies between the last kernel and the closing
-    rows = ProcessRows(np.flatnonzero(wanted))
-    return Window(spec, rows, inside[rows], openings, stamps)
+    return Windows(spec, wanted, inside, openings, stamps)
 
 
 def _openings(events: Stream, launches: int) -> tuple[I64, I64]:
