@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from xpuprof.errors import TraceError
+from xpuprof.trace.digest import Digest, ExecutionDigest, digests_of
 from xpuprof.trace.reader import process_folders
 from xpuprof.trace.run import Run, RunWriter
-from xpuprof.trace.tables import Execution, Process
 
 
 def finish(writer: RunWriter, folder: Path) -> Run:
@@ -19,10 +19,10 @@ def finish(writer: RunWriter, folder: Path) -> Run:
     reason = ""
     try:
         run = Run.open(folder)
-        executions = run.executions
+        executions = digests_of(run)
         for execution in executions:
             reason = reason or execution.record.reason
-            if not reason and execution.role == "profile":
+            if not reason and execution.record.role == "profile":
                 reason = _no_process(run, execution) or _silence(execution)
             reason = reason or _other_ending(run, executions[0], execution)
             for process in execution.processes:
@@ -37,7 +37,7 @@ def finish(writer: RunWriter, folder: Path) -> Run:
     return Run.open(folder)
 
 
-def _other_ending(run: Run, first: Execution, execution: Execution) -> str:
+def _other_ending(run: Run, first: ExecutionDigest, execution: ExecutionDigest) -> str:
     """That an execution has another exit code than the first; empty: the same, or ended by us."""
     if run.manifest.get("settings", {}).get("after_window") == "end":
         return ""
@@ -50,7 +50,7 @@ def _other_ending(run: Run, first: Execution, execution: Execution) -> str:
     )
 
 
-def _unclosed(execution: Execution) -> str:
+def _unclosed(execution: ExecutionDigest) -> str:
     """That processes were killed, or crashed; a launcher that sees one kills the others."""
     names = [process.name for process in execution.processes if not process.complete]
     if not names:
@@ -63,7 +63,7 @@ def _unclosed(execution: Execution) -> str:
     )
 
 
-def _failure(execution: Execution, process: Process) -> str:
+def _failure(execution: ExecutionDigest, process: Digest) -> str:
     """What the device side said of itself; empty: nothing."""
     record = execution.record
     for key, what, name in (
@@ -75,7 +75,7 @@ def _failure(execution: Execution, process: Process) -> str:
     return ""
 
 
-def _no_process(run: Run, execution: Execution) -> str:
+def _no_process(run: Run, execution: ExecutionDigest) -> str:
     """That `--process` names none of the program's processes, where it is so."""
     globs = run.manifest.get("settings", {}).get("processes", ())
     if not globs or process_folders(run.path / execution.name):
@@ -83,7 +83,7 @@ def _no_process(run: Run, execution: Execution) -> str:
     return f"no process of the program is one of --process {', '.join(globs)}"
 
 
-def _silence(execution: Execution) -> str:
+def _silence(execution: ExecutionDigest) -> str:
     """That the CPU engine has left no vectors: it failed, and the program ran without it."""
     engine = execution.record.cpu_engine
     if engine == "none" or any("cpu_engine" in process.meta for process in execution.processes):

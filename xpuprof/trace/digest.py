@@ -19,6 +19,7 @@ from xpuprof.errors import TraceError
 from xpuprof.trace.layout import LAUNCH_FLAGS, LDV_BUCKETS, LDV_FLAGS
 from xpuprof.trace.reader import ended, process_folders
 from xpuprof.trace.records import ExecutionRecord, ProcessMeta, process_meta
+from xpuprof.trace.run import Run
 from xpuprof.trace.streams import FILES, Stream, StreamReader
 from xpuprof.trace.window import windows_of
 
@@ -142,6 +143,19 @@ class ExecutionDigest:
 
     record: ExecutionRecord
     processes: tuple[Digest, ...]
+
+    @property
+    def name(self) -> str:
+        """Of its folder in the run directory."""
+        return self.record.name
+
+
+def digests_of(run: Run) -> list[ExecutionDigest]:
+    """The sums of every execution, in order. Raises TraceError when a stream is damaged."""
+    return [
+        digest_execution(run.path / record.name, record, run.status)
+        for record in map(run.record, run.manifest["executions"])
+    ]
 
 
 def digest_execution(folder: Path, record: ExecutionRecord, run_status: str) -> ExecutionDigest:

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from xpuprof.signals import signal_name
-from xpuprof.trace.digest import DeviceAccesses, Digest, ExecutionDigest, digest_execution
+from xpuprof.trace.digest import DeviceAccesses, Digest, ExecutionDigest, digests_of
 from xpuprof.trace.reader import process_folders
 from xpuprof.trace.records import ExecutionRecord
 from xpuprof.trace.run import Run
@@ -31,10 +31,7 @@ def summarize(run: Run) -> dict[str, Any]:
     of several processes, those with launches together. Raises TraceError.
     """
     manifest = run.manifest
-    executions = [
-        digest_execution(run.path / record.name, record, run.status)
-        for record in map(run.record, manifest["executions"])
-    ]
+    executions = digests_of(run)
     result: dict[str, Any] = {
         "run": str(run.path),
         "status": run.status,
