@@ -38,6 +38,8 @@ class Program:
     gpu_tool: GpuTool | None = None
     fallbacks: tuple[str, ...] = ()
     """Why better engines were not taken, one sentence each; kept in the manifest."""
+    name: str = ""
+    """The program as the user named it, which it finds in argv[0]; empty: its path."""
 
     def __post_init__(self) -> None:
         check_engines(self.cpu, self.gpu, self.filters)
@@ -116,7 +118,8 @@ def _execute(
                 argv, more = tool.load(argv, environment, cpu)
                 environment |= more
             ours = stack.enter_context(streams(source, folder, user, again))
-            ending = run(argv, environment, ours)
+            given = argv if argv != program.argv else [program.name or argv[0], *argv[1:]]
+            ending = run(argv[0], given, environment, ours)
             if user:
                 remember(ending)
             lost = signs.sentences()

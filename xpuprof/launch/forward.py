@@ -4,11 +4,13 @@ gets (from the terminal, from `timeout`) reaches the program by itself and must 
 from __future__ import annotations
 
 import os
+import select
 import signal
 from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
+from xpuprof.launch.start import Start
 from xpuprof.launch.witness import Witness
 
 # Not forwarded: what cannot be caught, faults of our own, limits on our own CPU time and files, our
@@ -39,7 +41,7 @@ def _caught(number: int, frame: object) -> None:
 class Forwarder:
     """Catches signals from before the program is started until it has ended.
 
-    A signal that is ignored stays so: the program inherits that and ignores it, too.
+    A signal that is ignored stays so: the program ignores it, too.
     """
 
     stop: int | None = None
@@ -52,8 +54,8 @@ class Forwarder:
         self._before: dict[int, Any] = {n: signal.getsignal(n) for n in _FORWARDED}
         self._wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         for number, handler in self._before.items():
-            if handler not in (signal.SIG_IGN, None):
-                signal.signal(number, _caught)
+            if handler not in (signal.SIG_IGN, None) or number == signal.SIGCHLD:
+                signal.signal(number, _caught)  # SIGCHLD: ignored, it would lose the status
         return self
 
     def __exit__(
@@ -70,26 +72,36 @@ class Forwarder:
         os.close(self._read)
         os.close(self._write)
 
+    def settle(self, program: Start) -> None:
+        """What came before the program is executed: it gets what it has not got by itself."""
+        for number in self._received(0):
+            self._witness.saw(number)  # the process that waits knows better
+            self._note_stop(number)
+            if not program.has(number):
+                _send(program.pid, number)
+
     def wait(self, pid: int) -> int:
-        """Waits for the program, which was just started; gives its status."""
-        signal.signal(signal.SIGCHLD, _caught)  # ignored, it would have the status thrown away
-        self._witness.forget()  # what came before the program was there, reached us alone
+        """Waits for the program; gives its status."""
         while True:
             done, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
             if done and os.WIFSTOPPED(status):
                 self._stop_like(os.WSTOPSIG(status))
             elif done:
                 return status
-            for number in os.read(self._read, 512):
-                if number != signal.SIGCHLD:
-                    self._forward(pid, number)
+            for number in self._received(None):
+                self._note_stop(number)
+                if not self._witness.saw(number):
+                    _send(pid, number)
 
-    def _forward(self, pid: int, number: int) -> None:
+    def _received(self, timeout: float | None) -> list[int]:
+        """Signals that reached us, in order; waits for one without a timeout."""
+        if not select.select([self._read], [], [], timeout)[0]:
+            return []
+        return [number for number in os.read(self._read, 512) if number != signal.SIGCHLD]
+
+    def _note_stop(self, number: int) -> None:
         if number in _STOPS:
             self.stop = self.stop or number
-        if not self._witness.saw(number):
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, number)
 
     def _stop_like(self, number: int) -> None:
         """Stops as the program did, so that the shell sees it; returns when told to go on."""
@@ -99,3 +111,8 @@ class Forwarder:
         os.kill(os.getpid(), number)
         if caught:
             signal.signal(number, _caught)
+
+
+def _send(pid: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)

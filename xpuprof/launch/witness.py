@@ -11,7 +11,6 @@ import os
 import signal
 from contextlib import suppress
 
-_FORGET = 0
 _ALL = signal.valid_signals()
 
 
@@ -42,10 +41,6 @@ class Witness:
         except BrokenPipeError:
             return False
 
-    def forget(self) -> None:
-        """What came so far is not told any more."""
-        self.saw(_FORGET)
-
     def close(self) -> None:
         """Ends the process."""
         os.close(self._ask)
@@ -65,11 +60,6 @@ def _watch(asked: int, answers: int) -> None:
     os.closerange(keep[1] + 1, os.sysconf("SC_OPEN_MAX"))
     try:
         while question := os.read(asked, 1):
-            number = question[0]
-            if number == _FORGET:
-                while signal.sigtimedwait(_ALL, 0):
-                    pass
-            told = number != _FORGET and signal.sigtimedwait([number], 0) is not None
-            os.write(answers, bytes([told]))
+            os.write(answers, bytes([signal.sigtimedwait(question, 0) is not None]))
     finally:
         os._exit(0)

@@ -75,7 +75,9 @@ def prepare(
             "no GPU engine is usable here, so no kernel would be seen; run xpuprof doctor"
         )
     tool = load_beside(gpu_tool, chosen.cpu, chosen.gpu) if gpu_tool else None
-    program = Program(resolved, chosen.cpu, chosen.gpu, filters, fallbacks=chosen.fallbacks)
+    program = Program(
+        resolved, chosen.cpu, chosen.gpu, filters, fallbacks=chosen.fallbacks, name=argv[0]
+    )
     record = filters.record()
     kept = {"settings": record} if record else {}
     writer = create_run(folder, force=force, argv=list(argv), seed=seed, extra=kept)

@@ -13,6 +13,7 @@ from xpuprof.engines.base import CpuEngine, CpuOptions, Engine, Probe
 from xpuprof.engines.filters import CODE, MEMORY, SCOPE, cpu_settings
 from xpuprof.engines.native import kit_probe, native_file, unbuilt
 from xpuprof.engines.rights import startable
+from xpuprof.errors import EngineError
 
 TOOL = "valgrind/xpuprof-amd64-linux"
 STOCK_FILES = ("default.supp", "vgpreload_core-amd64-linux.so")
@@ -24,6 +25,9 @@ ADVICE = (
 
 # Threads that may exist at one time; Valgrind's default is 500.
 MAX_THREADS = 4000
+
+# Valgrind asserts that the name of its log file has at most 900 bytes.
+LONGEST_FOLDER = 860
 
 
 def _launcher() -> str | None:
@@ -69,6 +73,10 @@ class Valgrind(CpuEngine):
     ) -> tuple[list[str], dict[str, str]]:
         probe = self.usable()
         folder = execution_dir.resolve()
+        if len(os.fsencode(folder)) > LONGEST_FOLDER:
+            raise EngineError(
+                "the run directory's path is too long for valgrind; name another folder with -o"
+            )
         command = [
             probe.details["valgrind"],
             "--tool=xpuprof",

@@ -1,0 +1,345 @@
+/* What programs do to themselves; the first argument names it. Prints only what must be equal with
+ * and without a profiler around it. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+static char **arguments;
+
+static int wait_for(pid_t pid) {
+  int status = 0;
+  waitpid(pid, &status, 0);
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static int end_with_code(void) { return atoi(arguments[0]); }
+
+static int end_by_signal(void) {
+  puts("before");
+  fflush(stdout);
+  raise(atoi(arguments[0]));
+  puts("ignored");
+  return 0;
+}
+
+static int end_by_fault(void) {
+  volatile int *nowhere = 0;
+  *nowhere = 1;
+  return 0;
+}
+
+static int end_by_pipe(void) {
+  int ends[2];
+  if (pipe(ends)) return 1;
+  close(ends[0]);
+  return write(ends[1], "x", 1) == 1;
+}
+
+static int quick_exit_handlers(void) {
+  fputs("not flushed", stdout);
+  _exit(3);
+}
+
+static int forks(void) {
+  int sum = 0;
+  for (int i = 0; i < 10; i++) {
+    pid_t pid = fork();
+    if (!pid) _exit(i);
+    sum += wait_for(pid);
+  }
+  printf("%d\n", sum);
+  return 0;
+}
+
+static int grandchild(void) {
+  int ends[2];
+  char letter = 0;
+  if (pipe(ends)) return 1;
+  pid_t pid = fork();
+  if (!pid) {
+    if (!fork()) {
+      usleep(20000); /* its parent has gone */
+      _exit(write(ends[1], "g", 1) != 1);
+    }
+    _exit(0);
+  }
+  wait_for(pid);
+  close(ends[1]);
+  ssize_t n = read(ends[0], &letter, 1), more = read(ends[0], &letter, 1);
+  printf("%zd %c %zd\n", n, letter, more);
+  return 0;
+}
+
+static int killed_child(void) {
+  pid_t pid = fork();
+  if (!pid) {
+    raise(SIGKILL);
+    _exit(0);
+  }
+  printf("%d\n", wait_for(pid));
+  return 0;
+}
+
+static int vfork_and_exec(void) {
+  pid_t pid = vfork();
+  if (!pid) {
+    execl("/bin/sh", "sh", "-c", "echo child; exit 9", (char *)0);
+    _exit(127);
+  }
+  printf("%d\n", wait_for(pid));
+  return 0;
+}
+
+static int spawn(void) {
+  char *command[] = {"/bin/sh", "-c", "echo spawned; exit 6", 0};
+  pid_t pid = 0;
+  if (posix_spawn(&pid, command[0], 0, 0, command, environ)) return 1;
+  printf("%d\n", wait_for(pid));
+  return system("exit 4") >> 8;
+}
+
+static int replace(void) {
+  execl("/bin/sh", "sh", "-c", "echo replaced; kill -TERM $$", (char *)0);
+  return 1;
+}
+
+static void *sum_up(void *number) {
+  unsigned long sum = 0;
+  for (unsigned long i = 0; i < 1000; i++) sum += i * (unsigned long)number;
+  return (void *)sum;
+}
+
+static int threads(void) {
+  pthread_t all[8];
+  unsigned long sum = 0;
+  void *one;
+  for (long i = 0; i < 8; i++) pthread_create(&all[i], 0, sum_up, (void *)i);
+  for (int i = 0; i < 8; i++) {
+    pthread_join(all[i], &one);
+    sum += (unsigned long)one;
+  }
+  printf("%lu\n", sum);
+  return 0;
+}
+
+static void *leave(void *code) { exit((int)(long)code); }
+
+static int exit_from_thread(void) {
+  pthread_t thread;
+  pthread_create(&thread, 0, leave, (void *)13L);
+  pause();
+  return 1;
+}
+
+static void *fork_in_thread(void *unused) {
+  (void)unused;
+  pid_t pid = fork();
+  if (!pid) exit(5);
+  return (void *)(long)wait_for(pid);
+}
+
+static int thread_forks(void) {
+  pthread_t thread;
+  void *code;
+  pthread_create(&thread, 0, fork_in_thread, 0);
+  pthread_join(thread, &code);
+  printf("%ld\n", (long)code);
+  return 0;
+}
+
+static int own_file(const char *path) {
+  char text[16] = "";
+  int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+  if (write(fd, "precious", 8) != 8 || pread(fd, text, 8, 0) != 8) return 1;
+  printf("it holds %s\n", text);
+  return 0;
+}
+
+static int write_own(void) { return own_file(arguments[0]); }
+
+static int close_all(void) {
+  int out = dup(1);
+  syscall(SYS_close_range, out + 1, ~0u, 0);
+  return own_file(arguments[0]);
+}
+
+static int replace_all(void) {
+  char buffer[5000];
+  int fd = open(arguments[0], O_RDWR | O_CREAT | O_TRUNC, 0600);
+  memset(buffer, 'x', sizeof buffer);
+  for (int i = 0; i < 200; i++)
+    if (write(fd, buffer, sizeof buffer) != sizeof buffer) return 1;
+  for (int other = 3; other < 900; other++)
+    if (other != fd) dup2(fd, other);
+  exit(0); /* with whatever runs at exit */
+}
+
+static int open_descriptors(void) {
+  for (int fd = 0; fd < 200; fd++)
+    if (fcntl(fd, F_GETFD) >= 0) printf("%d ", fd);
+  puts("");
+  return 0;
+}
+
+static int until_no_descriptor(void) {
+  int n = 0;
+  while (open("/dev/null", O_RDONLY) >= 0) n++;
+  printf("%d %d\n", n, errno == EMFILE);
+  return 0;
+}
+
+static int change_folder(void) {
+  char where[4096];
+  if (chdir(arguments[0])) return 1;
+  puts(getcwd(where, sizeof where) ? where : "?");
+  return own_file("here");
+}
+
+static int change_root(void) {
+  char where[4096];
+  if (chroot(arguments[0]) || chdir("/")) return 1;
+  puts(getcwd(where, sizeof where) ? where : "?");
+  return own_file("here");
+}
+
+static int drop_privileges(void) {
+  gid_t none = 65534;
+  if (setgroups(1, &none) || setresgid(none, none, none) || setresuid(none, none, none)) return 1;
+  printf("%d %d\n", (int)getuid(), open("/etc/shadow", O_RDONLY) < 0);
+  pid_t pid = fork();
+  if (!pid) {
+    execl("/usr/bin/id", "id", "-u", (char *)0);
+    _exit(127);
+  }
+  return wait_for(pid);
+}
+
+static int file_size_limit(void) {
+  struct rlimit limit = {8192, 8192};
+  setrlimit(RLIMIT_FSIZE, &limit);
+  signal(SIGXFSZ, SIG_IGN);
+  char buffer[16384] = "";
+  int fd = open(arguments[0], O_RDWR | O_CREAT | O_TRUNC, 0600);
+  ssize_t first = write(fd, buffer, sizeof buffer);
+  ssize_t second = write(fd, buffer, 1);
+  printf("%zd %zd %d\n", first, second, errno == EFBIG);
+  return 0;
+}
+
+static int environment(void) {
+  clearenv();
+  printf("%d\n", getenv("PATH") == 0);
+  return 0;
+}
+
+static int dispositions(void) {
+  for (int number = 1; number < 32; number++) {
+    struct sigaction action;
+    sigset_t mask;
+    sigaction(number, 0, &action);
+    sigprocmask(SIG_BLOCK, 0, &mask);
+    printf("%d:%d%d ", number, action.sa_handler == SIG_IGN, sigismember(&mask, number));
+  }
+  puts("");
+  return 0;
+}
+
+static int show_arguments(void) {
+  for (; *arguments; arguments++) printf("[%s]", *arguments);
+  puts("");
+  return 0;
+}
+
+static int copy_input(void) {
+  char buffer[4096];
+  size_t n;
+  while ((n = fread(buffer, 1, sizeof buffer, stdin))) fwrite(buffer, 1, n, stdout);
+  return ferror(stdout) != 0;
+}
+
+static int groups(void) {
+  printf("%d %d %d\n", getpgrp() == getppid(), getsid(0) == getsid(getppid()),
+         getpgrp() == getpid());
+  return 0;
+}
+
+static int count_signals(void) {
+  /* Tells each signal in turn; SIGALRM, which is its own, ends it. */
+  sigset_t all;
+  int count[65] = {0}, number;
+  sigfillset(&all);
+  sigprocmask(SIG_BLOCK, &all, 0);
+  puts("ready");
+  fflush(stdout);
+  alarm(20);
+  for (;;) {
+    siginfo_t info;
+    struct timespec quiet = {0, 300 * 1000 * 1000};
+    number = sigtimedwait(&all, &info, &quiet);
+    if (number > 0 && number != SIGCHLD) count[number]++;
+    int seen = 0;
+    for (int i = 1; i < 65; i++) seen += count[i];
+    if (number < 0 && seen) break;
+    if (number == SIGALRM) break;
+  }
+  for (int i = 1; i < 65; i++)
+    if (count[i]) printf("%d:%d ", i, count[i]);
+  puts("");
+  return 0;
+}
+
+static const struct {
+  const char *name;
+  int (*run)(void);
+} cases[] = {
+    {"code", end_with_code},
+    {"signal", end_by_signal},
+    {"fault", end_by_fault},
+    {"pipe", end_by_pipe},
+    {"_exit", quick_exit_handlers},
+    {"forks", forks},
+    {"grandchild", grandchild},
+    {"killed-child", killed_child},
+    {"vfork", vfork_and_exec},
+    {"spawn", spawn},
+    {"exec", replace},
+    {"threads", threads},
+    {"thread-exit", exit_from_thread},
+    {"thread-forks", thread_forks},
+    {"own-file", write_own},
+    {"close-all", close_all},
+    {"replace-all", replace_all},
+    {"open-descriptors", open_descriptors},
+    {"no-descriptor", until_no_descriptor},
+    {"folder", change_folder},
+    {"root", change_root},
+    {"privileges", drop_privileges},
+    {"file-size", file_size_limit},
+    {"environment", environment},
+    {"dispositions", dispositions},
+    {"arguments", show_arguments},
+    {"copy", copy_input},
+    {"groups", groups},
+    {"count", count_signals},
+};
+
+int main(int argc, char **argv) {
+  arguments = argv + 2;
+  for (unsigned i = 0; argc > 1 && i < sizeof cases / sizeof *cases; i++)
+    if (!strcmp(argv[1], cases[i].name)) return cases[i].run();
+  return 99;
+}

@@ -1,0 +1,301 @@
+"""The program under every engine is the program alone: output, exit code and signal, a row a case.
+
+A row runs the program natively and under every engine and timer side by side, each in a folder of
+its own.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import termios
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.support.compile import compile_files
+from tests.support.paths import ROOT
+from tests.support.run import xpuprof_line
+
+MODES = {
+    "none": ("profile", "--cpu", "none"),
+    "valgrind": ("profile", "--cpu", "valgrind", "--gpu", "none"),
+    "dynamorio": ("profile", "--cpu", "dynamorio", "--gpu", "none"),
+    "timer": ("time", "--repeat", "1", "--timer", "sync"),
+}
+TOOLS = {"valgrind": "valgrind", "dynamorio": "drrun"}
+NOT_UTF8 = os.fsdecode(b"caf\xe9")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row: `program` is a case of matrix.c, or a command that starts with `sh`."""
+
+    name: str
+    program: tuple[str, ...]
+    around: tuple[str, ...] = ()
+    """A command in front of everything, such as one that sets a limit."""
+    environment: dict[str, str] = field(default_factory=dict)
+    stdin: bytes = b""
+    folder: str = "work"
+    root: bool = False
+    but: tuple[str, ...] = ()
+    """Engines that cannot keep this promise (docs/guarantees.md tells why)."""
+
+
+def limit(option: str) -> tuple[str, ...]:
+    return ("sh", "-c", f'ulimit {option}; exec "$@"', "sh")
+
+
+CASES = [
+    *(Case(f"exit code {code}", ("code", code)) for code in ("0", "1", "126", "127", "255")),
+    *(
+        Case(f"ended by {name.name}", ("signal", str(int(name))))
+        for name in (signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1)
+    ),
+    Case("ended by a real-time signal", ("signal", "40")),
+    Case("a signal that does nothing", ("signal", str(int(signal.SIGWINCH)))),
+    Case("abort", ("signal", str(int(signal.SIGABRT)))),
+    Case("a fault", ("fault",)),
+    Case("a closed pipe", ("pipe",)),
+    Case("_exit", ("_exit",)),
+    Case("forks", ("forks",)),
+    Case("a grandchild without parent", ("grandchild",)),
+    Case("a killed child", ("killed-child",)),
+    Case("vfork", ("vfork",)),
+    Case("spawn and system", ("spawn",)),
+    Case("exec", ("exec",)),
+    Case("threads", ("threads",)),
+    Case("exit from a thread", ("thread-exit",)),
+    Case("fork in a thread", ("thread-forks",)),
+    Case("a pipeline", ("sh", "-c", "seq 100000 | sort -rn | head -2; exit 3")),
+    Case("a job behind", ("sh", "-c", "(sleep 0.05; echo late) & wait; echo done")),
+    Case("all descriptors closed", ("close-all", "own")),
+    Case("all descriptors replaced", ("replace-all", "own")),
+    Case("open descriptors", ("open-descriptors",), but=("valgrind",)),
+    Case("few descriptors", ("threads",), limit("-n 64")),
+    Case("no descriptor left", ("no-descriptor",), limit("-n 64"), but=("valgrind", "dynamorio")),
+    Case("no output", ("arguments", "x"), ("sh", "-c", 'exec "$@" >&- 2>&-', "sh")),
+    Case("no streams", ("own-file", "own"), ("sh", "-c", 'exec "$@" <&- 2>&-', "sh")),
+    Case("small files only", ("threads",), limit("-f 2000")),
+    Case("its own file limit", ("file-size", "own")),
+    Case("its own core limit", ("fault",), limit("-c 0")),
+    Case("chdir", ("folder", "/tmp")),
+    Case("chroot", ("root", "."), root=True),
+    Case("setuid", ("privileges",), root=True, but=("valgrind", "dynamorio")),
+    Case(
+        "setpriv",
+        ("sh", "-c", "exec setpriv --reuid 65534 --clear-groups id -u"),
+        root=True,
+        but=("valgrind",),
+    ),
+    Case("no environment", ("environment",)),
+    Case("signals left as they are", ("dispositions",)),
+    Case(
+        "ignored signals stay ignored",
+        ("dispositions",),
+        ("sh", "-c", "trap '' HUP USR1 CHLD TERM; exec \"$@\"", "sh"),
+    ),
+    Case("process group and session", ("groups",)),
+    Case("input", ("copy",), stdin=bytes(range(256)) * 300),
+    Case("its own name", ("sh", "-c", "echo $0; no-such-command"), but=("valgrind", "dynamorio")),
+    Case("odd arguments", ("arguments", "", " ", "a\nb", "--force", "-o", "*", NOT_UTF8)),
+    Case("bytes in the C locale", ("arguments", NOT_UTF8), environment={"LC_ALL": "C"}),
+    Case("an unknown locale", ("arguments", "ä"), environment={"LC_ALL": "xx_YY.ISO-8859-1"}),
+    Case("a variable of bytes", ("sh", "-c", 'echo "$ODD"'), environment={"ODD": NOT_UTF8}),
+    Case("a folder with spaces", ("own-file", "own"), folder="with  spaces 'and' \"quotes\" %p"),
+    Case("a folder with a newline", ("own-file", "own"), folder="two\nlines"),
+    Case("a folder of bytes", ("arguments", "x"), folder=NOT_UTF8),
+    Case("a folder of 800 bytes", ("own-file", "own"), folder="/".join(["x" * 120] * 5)),
+    Case("a long folder", ("own-file", "own"), folder="/".join(["x" * 120] * 8), but=("valgrind",)),
+    Case("a long TMPDIR", ("arguments", "x"), environment={"TMPDIR": "long"}),
+    Case(
+        "no home, no cache", ("code", "4"), environment={"HOME": "/nowhere", "XDG_CACHE_HOME": ""}
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def matrix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program of all cases, where every user can reach it."""
+    folder = tmp_path_factory.mktemp("matrix")
+    return compile_files(
+        [ROOT / "tests/integration/programs/matrix.c"], folder / "matrix", "-lpthread"
+    )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the world sees of a program."""
+
+    status: int
+    stdout: bytes
+    stderr: bytes
+
+
+def modes(but: tuple[str, ...] = ()) -> list[str]:
+    """Modes that this machine has."""
+    here = [m for m in MODES if m not in TOOLS or shutil.which(TOOLS[m])]
+    return [m for m in here if m not in but]
+
+
+def environment_of(case: Case, folder: Path) -> dict[str, str]:
+    changed = dict(case.environment)
+    if "TMPDIR" in changed:
+        changed["TMPDIR"] = str(folder / ("t" * 150))
+        Path(changed["TMPDIR"]).mkdir()
+    return os.environ | {"PYTHONPATH": str(ROOT)} | changed
+
+
+def outcome(case: Case, program: list[str], mode: str, folder: Path) -> Outcome:
+    """The case in one mode; `native`: without us."""
+    place = folder / mode / case.folder
+    place.mkdir(parents=True)
+    ours = [] if mode == "native" else xpuprof_line(*MODES[mode], "-q", "-o", place / "run", "--")
+    done = subprocess.run(
+        [*case.around, *ours, *program],
+        input=case.stdin,
+        capture_output=True,
+        cwd=place,
+        env=environment_of(case, folder / mode),
+        timeout=120,
+        check=False,
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.valgrind
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_program_is_as_it_is_alone(case: Case, matrix: Path, tmp_path: Path) -> None:
+    """GIVEN a program WHEN it runs under each engine and timer THEN nothing seen of it differs."""
+    if case.root and os.getuid() != 0:
+        pytest.skip("only root may do this")
+    program = list(case.program)
+    if program[0] != "sh":
+        program = [str(matrix), *program]
+    wanted = ["native", *modes(case.but)]
+    with ThreadPoolExecutor(2) as pool:
+        seen = dict(
+            zip(
+                wanted,
+                pool.map(lambda mode: outcome(case, program, mode, tmp_path), wanted),
+                strict=True,
+            )
+        )
+    assert seen == dict.fromkeys(wanted, seen["native"])
+
+
+# ---- signals from outside ------------------------------------------------------------------------
+
+
+@dataclass
+class Live:
+    """A program that runs, in a session and on a terminal of its own."""
+
+    process: subprocess.Popen[bytes]
+    terminal: int
+
+    def process_only(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def group(self, number: int) -> None:
+        os.killpg(self.process.pid, number)
+
+    def both(self, number: int) -> None:
+        """As `timeout` does it."""
+        self.process_only(number)
+        self.group(number)
+
+    def key(self, number: int) -> None:
+        os.write(self.terminal, {signal.SIGINT: b"\x03", signal.SIGQUIT: b"\x1c"}[number])
+
+
+def live(line: list[str], cwd: Path) -> Live:
+    terminal, other_end = pty.openpty()
+    process = subprocess.Popen(
+        line,
+        stdin=other_end,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+    os.close(other_end)
+    return Live(process, terminal)
+
+
+SENT: list[tuple[Callable[[Live, int], None], int]] = [
+    *((Live.process_only, n) for n in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)),
+    *((Live.process_only, n) for n in (signal.SIGQUIT, signal.SIGVTALRM, signal.SIGRTMIN + 4)),
+    *((Live.group, n) for n in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)),
+    *((Live.group, n) for n in (signal.SIGUSR1, signal.SIGCONT, signal.SIGWINCH)),
+    *((Live.key, n) for n in (signal.SIGINT, signal.SIGQUIT)),
+]
+
+
+@pytest.mark.valgrind
+@pytest.mark.parametrize(
+    ("send", "number"),
+    SENT,
+    ids=[
+        f"{s.__name__}-{signal.Signals(n).name}" if n < 32 else f"{s.__name__}-{n}" for s, n in SENT
+    ],
+)
+def test_a_signal_arrives_once(
+    send: Callable[[Live, int], None], number: int, matrix: Path, tmp_path: Path
+) -> None:
+    """GIVEN a program that counts signals WHEN one is sent to it, to its group or by its terminal
+    THEN it gets it once, under each engine."""
+    lines = {
+        mode: xpuprof_line(*MODES[mode], "-q", "-o", tmp_path / mode, "--", matrix, "count")
+        for mode in modes(but=("dynamorio",))
+    }
+    all_of_them = {mode: live(line, tmp_path) for mode, line in lines.items()}
+    for program in all_of_them.values():
+        assert program.process.stdout is not None
+        assert program.process.stdout.readline() == b"ready\n"
+        send(program, number)
+    seen = {}
+    for mode, program in all_of_them.items():
+        out, err = program.process.communicate(timeout=60)
+        os.close(program.terminal)
+        seen[mode] = (out, err)
+    assert seen == dict.fromkeys(seen, (b"%d:1 \n" % number, b""))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGALRM])
+def test_a_signal_that_ends_the_program_ends_us(number: int, tmp_path: Path) -> None:
+    line = xpuprof_line(*MODES["none"], "-q", "-o", tmp_path / "run", "--")
+    ours = live([*line, "sh", "-c", "echo ready; exec sleep 60"], tmp_path)
+    assert ours.process.stdout is not None and ours.process.stdout.readline() == b"ready\n"
+    ours.group(number)
+    assert ours.process.wait(timeout=60) == -number
+    os.close(ours.terminal)
+
+
+def test_a_stopped_program_stops_us(tmp_path: Path) -> None:
+    """GIVEN a program that stops itself WHEN we are told to go on THEN the program goes on."""
+    line = xpuprof_line(*MODES["none"], "-q", "-o", tmp_path / "run", "--")
+    ours = live([*line, "sh", "-c", "kill -STOP $$; echo on"], tmp_path)
+    _, status = os.waitpid(ours.process.pid, os.WUNTRACED)
+    assert os.WIFSTOPPED(status)
+    ours.process_only(signal.SIGCONT)
+    out, _ = ours.process.communicate(timeout=60)
+    os.close(ours.terminal)
+    assert (out, ours.process.returncode) == (b"on\n", 0)
+
+
+def test_timeout_ends_the_program_in_time(tmp_path: Path) -> None:
+    """GIVEN `timeout` around us WHEN it signals us and our group THEN its exit code is as usual."""
+    line = xpuprof_line(*MODES["none"], "-q", "-o", tmp_path / "run", "--", "sleep", "60")
+    done = subprocess.run(["timeout", "5", *line], capture_output=True, check=False)
+    assert done.returncode == 124 and done.stderr == b""

@@ -1,0 +1,91 @@
+"""A process that is about to become the user's program. It waits, with signals held back, until we
+have settled which signals it got by itself; then it executes the program."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from xpuprof.launch.streams import Streams
+
+_ALL = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+# Python ignores these at start-up; the program must find them as usual.
+_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
+
+
+def ignored_signals() -> set[int]:
+    """Signals that we were started to ignore, as the program is to."""
+    return {n for n in _ALL - _BY_PYTHON if signal.getsignal(n) == signal.SIG_IGN}
+
+
+class Start:
+    """The waiting process. Raises OSError when none can be made."""
+
+    def __init__(
+        self,
+        path: str,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        streams: Streams,
+        ignored: set[int],
+    ) -> None:
+        gate, self._gate = os.pipe()
+        self._failure, failure = os.pipe()
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _ALL)
+        try:
+            self.pid = os.fork()
+            if self.pid == 0:
+                os.close(self._gate)
+                _become(path, argv, environment, streams, ignored, mask, gate, failure)
+        except OSError:
+            os.close(self._gate)
+            os.close(self._failure)
+            raise
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            os.close(gate)
+            os.close(failure)
+
+    def has(self, number: int) -> bool:
+        """Did it get this signal by itself while it waits?"""
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("ShdPnd:"):
+                return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+        return False
+
+    def go(self) -> None:
+        """Executes the program. Raises OSError when the system refuses; the process has ended."""
+        os.write(self._gate, b"g")
+        os.close(self._gate)
+        with open(self._failure, "rb") as file:
+            number = file.read()
+        if number:
+            os.waitpid(self.pid, 0)
+            raise OSError(int(number), os.strerror(int(number)))
+
+
+def _become(
+    path: str,
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    streams: Streams,
+    ignored: set[int],
+    mask: set[int],
+    gate: int,
+    failure: int,
+) -> None:
+    try:
+        for number in _ALL:
+            signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+        for target, descriptor in enumerate((streams.stdin, streams.stdout, streams.stderr)):
+            if descriptor is not None:
+                os.dup2(descriptor, target)
+        if os.read(gate, 1):
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            os.execve(path, list(argv), environment)
+    except OSError as error:
+        os.write(failure, str(error.errno).encode())
+    finally:
+        os._exit(127)
