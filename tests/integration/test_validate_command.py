@@ -124,7 +124,7 @@ def test_another_build_is_named(folder: Path) -> None:
     assert done.returncode == 0, done.stderr.decode()
     answer = last_json(done)
     assert answer["same"] is False
-    assert "another build" in answer["differences"][0]
+    assert "a different build" in answer["differences"][0]
 
 
 def test_inputs_are_compared_when_asked(folder: Path) -> None:
@@ -138,7 +138,7 @@ def test_inputs_are_compared_when_asked(folder: Path) -> None:
     assert last_json(xpuprof(*arguments, cwd=folder))["differences"] == []
     (folder / "data/in.txt").write_text("7\n")
     answer = last_json(xpuprof(*arguments, cwd=folder))
-    assert answer["differences"] == ["input data/in.txt is not as it was"]
+    assert answer["differences"] == ["input data/in.txt has changed"]
 
 
 def test_another_program_is_refused(folder: Path) -> None:

@@ -118,7 +118,7 @@ CHROME = "export R -o out.json --format chrome"
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("validate R -- true", "R is a folder, no selection file; name R/selection.json"),
+        ("validate R -- true", "R is a folder, not a selection file; name R/selection.json"),
         ("validate folder.db -- true", "make one with `xpuprof select RUN`"),
         (
             "validate nope -- true",

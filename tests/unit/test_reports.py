@@ -240,7 +240,7 @@ def test_compare_without_times_says_so(tmp_path: Path) -> None:
     """GIVEN a profile that was not timed THEN a sentence above the table says what the figures are
     of; of a timed one there is none."""
     bare = call("compare", timed_run(tmp_path / "bare", 0), "--methods", "random,sieve").stdout
-    assert "no time was measured: errors and speedups are of gpu_instructions" in bare
+    assert "no time was measured: errors and speedups refer to gpu_instructions" in bare
     assert bare.index("no time was measured") < bare.index("  speedup  samples")
     timed = call("compare", timed_run(tmp_path / "timed"), "--methods", "random").stdout
     assert "no time was measured" not in timed and "time speedup" in timed

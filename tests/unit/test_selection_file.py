@@ -180,9 +180,9 @@ def test_the_strata_of_processes_are_joined_and_parted() -> None:
         ("design/strata/draws", [1], "differ in length"),
         ("design/strata/size", [2, 0], "no slice or no draw"),
         ("design/strata", None, "random draws have strata"),
-        ("design/error_bound", "4 %", "error_bound is no number"),
+        ("design/error_bound", "4 %", "error_bound is not a number"),
         ("design", {}, "lacks 'how'"),
-        ("design", [], "design is no object"),
+        ("design", [], "design is not an object"),
         ("labels", ["0 2x4 -1 0"], "cluster 2 of 2 strata"),
         ("representatives/1/cluster", 7, "slice 3 represents cluster 7, which has no slice"),
     ],
@@ -223,7 +223,7 @@ def test_what_is_no_selection_file_is_named(text: str) -> None:
 @pytest.mark.parametrize("version", [None, True, 0, -1, "1", 1.0])
 def test_versions_that_never_were(version: object) -> None:
     text = tampered(selection_text(example()), "version", version)
-    with pytest.raises(InputError, match="no version"):
+    with pytest.raises(InputError, match="no valid format version"):
         parse_selection(text, "s")
 
 
@@ -234,16 +234,16 @@ def test_versions_that_never_were(version: object) -> None:
         ("labels", ["0x-1 1x8"], "run has no length"),
         ("labels", ["zero x7"], "invalid literal"),
         ("labels", 5, "not iterable"),
-        ("slices", "7", "slices is no integer"),
+        ("slices", "7", "slices is not an integer"),
         ("representatives", [], "no representatives"),
         ("representatives/0/slice", 7, "slice 7 of 7"),
         ("representatives/0/slice", 3, "chosen twice"),
         ("representatives/0/multiplier", 0, "out of range"),
-        ("representatives/0/multiplier", "1", "multiplier is no number"),
+        ("representatives/0/multiplier", "1", "multiplier is not a number"),
         ("representatives/0/end", {"kernel": "k"}, "lacks 'call'"),
         ("representatives/0/end/grid", [1, 2], "not enough values"),
         ("covered", 0, "covered share"),
-        ("scores", [], "scores is no object"),
+        ("scores", [], "scores is not an object"),
     ],
 )
 def test_a_faulty_writer_is_refused(path: str, value: object, said: str) -> None:

@@ -25,6 +25,9 @@ LIGHT = [
     "report",
     "import",
     "export",
+    "compare",
+    "estimate",
+    "transfer",
 ]
 """Commands whose help must not wait for libraries that it does not need."""
 

@@ -136,7 +136,7 @@ def test_another_grid_and_program_are_named() -> None:
     result = validate(selection, made_up_run(["a/128", *A[1:]], TIMES, program="bb"))
     text = "\n".join(result.differences)
     assert "a, call 1 has grid 128 x 1 x 1 here, not 64 x 1 x 1" in text
-    assert "b, call 1 is built from another device program here" in text
+    assert "b, call 1 is built from a different device program here" in text
     assert validation_json(result)["same"] is False
 
 
@@ -271,7 +271,7 @@ def test_images_are_compared_by_build_id(tmp_path: Path) -> None:
     )
     assert image_differences(selection, programs[0]) == []
     (text,) = image_differences(selection, programs[1])
-    assert "another build" in text
+    assert "a different build" in text
 
 
 def test_build_id_of_what_is_no_program(tmp_path: Path) -> None:

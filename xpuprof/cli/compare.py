@@ -7,11 +7,7 @@ from pathlib import Path
 import click
 
 from xpuprof.cli import options
-from xpuprof.clustering.executors import open_farm
 from xpuprof.errors import UsageError
-from xpuprof.formats.output import refuse_existing, replacing
-from xpuprof.methods.registry import find, names
-from xpuprof.report.picture import SUFFIXES
 
 
 @click.command(name="compare")
@@ -70,6 +66,11 @@ def command(
     xpuprof compare RUN --plot methods.svg
     xpuprof compare RANK0 RANK1 ... --workers 8
     """
+    # Loaded here, so that --help is quick.
+    from xpuprof.formats.output import refuse_existing, replacing
+    from xpuprof.methods.registry import find, names
+    from xpuprof.report.picture import SUFFIXES
+
     chosen = [name.strip() for name in methods.split(",")] if methods is not None else names()
     for name in chosen:
         find(name)
@@ -78,6 +79,7 @@ def command(
             raise UsageError(f"{plot} has no known suffix; use .png, .svg or .pdf")
         refuse_existing(plot, force)
     # Tables and statistics are loaded only when the command line is right.
+    from xpuprof.clustering.executors import open_farm
     from xpuprof.report import compare as report
     from xpuprof.workflow.compare import Settings, compare
 

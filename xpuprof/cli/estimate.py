@@ -7,9 +7,6 @@ from pathlib import Path
 import click
 
 from xpuprof.cli import options
-from xpuprof.report import estimate as report
-from xpuprof.selection.file import read_selection
-from xpuprof.workflow.estimate import estimate_results
 
 
 @click.command(name="estimate")
@@ -51,6 +48,11 @@ def command(
 
     A region without a result is an error.
     """
+    # Loaded here, so that --help is quick.
+    from xpuprof.report import estimate as report
+    from xpuprof.selection.file import read_selection
+    from xpuprof.workflow.estimate import estimate_results
+
     chosen = read_selection(selection)
     rates = {name: weight or None for name, _, weight in (text.partition(":") for text in rate)}
     metrics = estimate_results(chosen, results, only=metric, rates=rates, sums=sums)

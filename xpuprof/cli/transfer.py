@@ -7,9 +7,6 @@ from pathlib import Path
 import click
 
 from xpuprof.cli import options
-from xpuprof.report.validation import transfer_json, transfer_text
-from xpuprof.selection.file import read_selection
-from xpuprof.workflow.transfer import transfer
 
 
 @click.command(name="transfer")
@@ -46,6 +43,11 @@ def command(
     """
     if not runs:
         raise click.UsageError("name at least one run directory with timer runs")
+    # Loaded here, so that --help is quick.
+    from xpuprof.report.validation import transfer_json, transfer_text
+    from xpuprof.selection.file import read_selection
+    from xpuprof.workflow.transfer import transfer
+
     chosen = read_selection(selection)
     metric = metric or chosen.metric
     rows = transfer(chosen, runs, metric=metric, allow_missing=allow_missing)

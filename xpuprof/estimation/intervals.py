@@ -64,7 +64,7 @@ def estimate(
     if times.shape[1] != selection.slices:
         raise InputError(
             f"{times.shape[1]} slice times for a selection of {selection.slices} slices: "
-            "they are of different runs"
+            "they come from different runs"
         )
     mean = typical_times(times)
     measured = mean[_rows(selection)]
@@ -388,7 +388,7 @@ def _next_run(selection: Selection, times: F64, confidence: float) -> float:
     """
     runs = len(times)
     if runs < 2:
-        raise InputError("how far runs differ shows from two runs on: repeat the timer run")
+        raise InputError("how far runs differ takes at least two timer runs: repeat the timer run")
     rows = np.flatnonzero(selection.labels >= 0)
     weight = np.full(len(rows), float(_multipliers(selection).sum()) / len(rows))
     if not np.isfinite(times[:, rows]).all():

@@ -22,7 +22,7 @@ def project(selection: Selection, values: npt.NDArray[np.float64]) -> float:
 def sampling_error(projected: float, measured: float) -> float:
     """|1 - P_proj / P_real|, a fraction. InputError when nothing was measured (P_real is 0)."""
     if measured == 0.0:
-        raise InputError("the measured total is 0: there is nothing to hold a projection against")
+        raise InputError("the measured total is 0, so no sampling error can be stated")
     return abs(1.0 - projected / measured)
 
 

@@ -126,7 +126,7 @@ def as_text(chosen: Chosen) -> str:
 
 def window_line(selection: Selection) -> str:
     """What the user must not overlook."""
-    return f"window          {selection.window}: all numbers are about it, not the whole program"
+    return f"window          {selection.window}: all numbers refer to it, not to the whole program"
 
 
 def _projection_lines(selection: Selection, projection: Projection) -> list[str]:

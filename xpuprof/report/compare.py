@@ -129,9 +129,9 @@ def draw(run: str, metric: str, rows: Sequence[Row], target: Path) -> None:
 
 def _untimed(metric: str) -> str:
     return (
-        f"no time was measured: errors and speedups are of {metric}, which some of the methods "
-        "choose by, and say nothing of the error in time; measure it with xpuprof run or xpuprof "
-        "time"
+        f"no time was measured: errors and speedups refer to {metric}, which some of the methods "
+        "select by, and say nothing about the error in time; measure it with "
+        "xpuprof run or xpuprof time"
     )
 
 

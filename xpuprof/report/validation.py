@@ -57,7 +57,7 @@ def validation_text(validation: Validation, repeats: int) -> str:
     ]
     if validation.selection.window:
         lines.append(
-            f"window          {validation.selection.window}: times are of it, not of the program"
+            f"window          {validation.selection.window}: times refer to it, not to the program"
         )
     inner = validation.inner_error
     without_ends = "" if inner is None else f"   ({percent(inner)} without start-up and exit)"
@@ -162,7 +162,7 @@ def difference_lines(validation: Validation) -> list[str]:
             f"{percent(validation.unknown_time)} of the measured time; they alone move the "
             f"projection by {percent(validation.unknown_effect)}"
         )
-    return lines or ["every marker fired, in order, with the grid it had; nothing differs"]
+    return lines or ["no differences: every marker fired, in order, with the same grid"]
 
 
 def transfer_text(rows: Sequence[Row], metric: str = "time") -> str:

@@ -80,7 +80,7 @@ def read_selection(path: str | Path) -> Selection:
     if source.is_dir():
         inside = source / "selection.json"
         remedy = f"name {inside}" if inside.is_file() else "make one with `xpuprof select RUN`"
-        raise InputError(f"{source} is a folder, no selection file; {remedy}")
+        raise InputError(f"{source} is a folder, not a selection file; {remedy}")
     if not source.exists():
         raise InputError(f"{source} does not exist; make a selection with `xpuprof select RUN`")
     remedy = "a selection file: make one with `xpuprof select RUN`"
@@ -125,7 +125,7 @@ def parse_selection(text: str, source: str) -> Selection:
         refuse("is not a selection file: make one with `xpuprof select RUN`")
     version = document.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < OLDEST_SUPPORTED:
-        refuse("names no version of the selection format: make it again with `xpuprof select RUN`")
+        refuse("has no valid format version: make it again with `xpuprof select RUN`")
     if version > CURRENT:
         refuse(
             f"has selection format {version}, this xpuprof reads up to {CURRENT}: "
@@ -238,7 +238,7 @@ def _parse_json(text: str, refuse: Callable[[str], NoReturn]) -> Any:
         return dict(pairs)
 
     def no_constant(name: str) -> NoReturn:
-        raise ValueError(f"{name} is no JSON number")
+        raise ValueError(f"{name} is not a JSON number")
 
     def finite(digits: str) -> float:
         number = float(digits)
@@ -262,13 +262,13 @@ def _from_document(document: Mapping[str, Any]) -> Selection:
     mappings = {key: document[key] for key in ("scores", "identity", "machine", "summary")}
     for key, value in {**mappings, "parameters": document["parameters"]}.items():
         if not isinstance(value, dict):
-            raise TypeError(f"{key} is no object")
+            raise TypeError(f"{key} is not an object")
     if document["version"] == 1:
         stated, mappings["scores"] = _design_of_scores(mappings["scores"])
     else:
         stated = document["design"]
         if not isinstance(stated, dict):
-            raise TypeError("design is no object")
+            raise TypeError("design is not an object")
     return Selection(
         method=_string(document["method"], "method"),
         parameters=document["parameters"],
@@ -345,13 +345,13 @@ def _marker(m: Mapping[str, Any]) -> Marker:
 
 def _integer(value: Any, name: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name} is no integer")
+        raise TypeError(f"{name} is not an integer")
     return value
 
 
 def _number(value: Any, name: str) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise TypeError(f"{name} is no number")
+        raise TypeError(f"{name} is not a number")
     return float(value)
 
 
@@ -363,7 +363,7 @@ def _flag(value: Any, name: str) -> bool:
 
 def _string(value: Any, name: str) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{name} is no text")
+        raise TypeError(f"{name} is not a string")
     return value
 
 

@@ -102,7 +102,7 @@ def _place(wanted: Profiled, key: Key, taken: set[int], folder: Path) -> int:
         )
     other = wanted.keys[like[0]]
     raise InputError(
-        f"--times {folder}: {key.label} launched another sequence of kernels than was profiled in "
+        f"--times {folder}: {key.label} launched a different kernel sequence from the profile, "
         f"{wanted.name} ({key.slices} slices, profiled: {other.slices}); time the same program "
         "with the same input, or hold the selection against it with xpuprof validate"
     )

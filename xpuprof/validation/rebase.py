@@ -91,7 +91,7 @@ def transplant(selection: Selection, slices: pd.DataFrame, name: str) -> Transpl
 
 
 def _anything_common(selection: Selection, alignment: Alignment) -> bool:
-    """Every program has an exit, so that alone makes none the same."""
+    """Sharing only the exit marker does not make two programs the same."""
     kernels = [r.slice for r in selection.representatives if r.end.kernel not in NO_KERNELS]
     return not kernels or bool((alignment.match[kernels] >= 0).any())
 
@@ -176,7 +176,7 @@ def _marker_differences(
             found.append(f"{marker} has work-group {_size(block)} here, not {_size(r.end.block)}")
         program = str(here["program"])
         if r.end.program and program and program != r.end.program:
-            found.append(f"{marker} is built from another device program here")
+            found.append(f"{marker} is built from a different device program here")
     return found
 
 

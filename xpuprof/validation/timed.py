@@ -68,7 +68,9 @@ def open_timed(path: str | Path, metric: str = "time") -> Timed:
         table = imported.table()
         return Timed(str(folder), table, times, keys_of_table(table))
     if metric != "time":
-        raise TraceError(f"{folder} has the metric time alone; {metric} is of imported profiles")
+        raise TraceError(
+            f"{folder} was recorded, so its only metric is time; {metric} needs an import"
+        )
     if not run.times:
         raise TraceError(f"{folder} holds no timer run; make one with `xpuprof time -- ./app args`")
     return from_executions(str(folder), run.times)
@@ -85,7 +87,7 @@ def from_executions(name: str, executions: Sequence[Execution]) -> Timed:
         other = with_kind_columns(job.slices)
         if len(other) != len(first) or not (other.to_numpy() == first.to_numpy()).all():
             raise InputError(
-                f"{name}: {execution.name} launched another sequence of kernels than "
+                f"{name}: {execution.name} launched a different kernel sequence from "
                 f"{executions[0].name} ({_first_difference(first, other)}), so slice times cannot "
                 "be averaged; use --repeat 1"
             )
@@ -102,7 +104,7 @@ def arranged(timed: Timed, selection: Selection) -> Timed:
     wanted = keys_of(selection.identity)
     if not wanted and len(timed.keys) > 1:
         raise InputError(
-            f"the selection is of one process, {timed.name} has {len(timed.keys)} with device "
+            f"the selection covers one process, but {timed.name} has {len(timed.keys)} with device "
             "work: select from a run of the whole job"
         )
     if not wanted:

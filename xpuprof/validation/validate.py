@@ -87,7 +87,7 @@ def validate(
     """
     if timed.window != selection.window:
         raise InputError(
-            f"the selection is about {_part(selection.window)}, {timed.name} timed "
+            f"the selection covers {_part(selection.window)}, but {timed.name} timed "
             f"{_part(timed.window)}; time the same part (--window)"
         )
     timed = arranged(timed, selection)
@@ -154,7 +154,7 @@ def image_differences(selection: Selection, program: str | Path) -> list[str]:
         at = here if Path(path).name == here.name else Path(path)
         other = build_id(at) if identity and not identity.startswith("h") else ""
         if other and other != identity:
-            found.append(f"{at} is another build here ({other[:12]}, profiled: {identity[:12]})")
+            found.append(f"{at} is a different build ({other[:12]}, profiled: {identity[:12]})")
     return found
 
 
@@ -163,9 +163,9 @@ def input_differences(selection: Selection) -> list[str]:
     found = []
     for path, digest in selection.identity.get("inputs", {}).items():
         if not Path(path).is_file():
-            found.append(f"input {path} is not here")
+            found.append(f"input {path} is missing here")
         elif hash_inputs([path])[path] != digest:
-            found.append(f"input {path} is not as it was")
+            found.append(f"input {path} has changed")
     return found
 
 
