@@ -112,7 +112,7 @@ class Source:
             if not stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
                 return file
             with file:
-                self._piped = file.read(FLOOR + 1)
+                self._piped = _up_to(file, FLOOR)
             self.unpacked(len(self._piped))
         return io.BytesIO(self._piped)
 
@@ -158,7 +158,7 @@ def read_text(path: Path, what: str, most: int = FLOOR) -> str:
     not UTF-8; `what` names its kind and remedy, as in "a selection file: make one with ..."."""
     try:
         with _open(path, f"name {what}") as file:
-            data = file.read(most + 1)
+            data = _up_to(file, most)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {_reason(error)}; name {what}") from None
     if len(data) > most:
@@ -209,6 +209,14 @@ def _open(path: Path, advice: str) -> BinaryIO:
         raise InputError(f"{path} is a folder or a device, not a file; {advice}")
     os.set_blocking(handle, True)
     return os.fdopen(handle, "rb")
+
+
+def _up_to(file: BinaryIO, most: int) -> bytes:
+    """A file's bytes; some more than `most` where there are more. read(most) would reserve them."""
+    data = bytearray()
+    while len(data) <= most and (part := file.read(1 << 20)):
+        data += part
+    return bytes(data)
 
 
 def _size(path: Path) -> int:
