@@ -312,9 +312,7 @@ def test_vectors_with_numbers_out_of_range(tmp_path: Path, name: str, old: str, 
     refused(folder, f"{name} is damaged: .*; copy it again")
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=150, deadline=None)
 @given(
     lines=st.lists(
         st.lists(
