@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from tests.support.paths import ROOT
 from tests.support.run import xpuprof
 from xpuprof.cli import cli
-from xpuprof.clustering.executors import DaskFarm
+from xpuprof.clustering.executors import DaskExecutor
 from xpuprof.errors import UsageError, XpuprofError
 from xpuprof.workflow.imports import import_one
 
@@ -246,9 +246,9 @@ def test_an_import_whose_worker_is_killed_is_done_once(tmp_path: Path) -> None:
     sources = [csv(tmp_path / f"t{rank}.csv", 100 + rank) for rank in range(3)]
     outputs = [tmp_path / "runs" / f"{rank}" for rank in range(3)]
     dead = str(tmp_path / "died")
-    with DaskFarm(2) as farm:
+    with DaskExecutor(2) as workers:
         items = [[dead] * 3, sources, outputs, [None] * 3, [()] * 3, [False] * 3, ["a1"] * 3]
-        done = list(farm.get(farm.keep(killed_once, *items)))
+        done = list(workers.results(workers.map(killed_once, *items)))
     assert Path(dead).exists()
     assert [each.slices for each in done] == [100, 101, 102]
     assert sorted(p.name for p in (tmp_path / "runs").iterdir()) == ["0", "1", "2"]

@@ -11,11 +11,12 @@ import pytest
 
 from tests.support.paths import ROOT
 from tests.support.run import xpuprof
+from xpuprof.methods import registry
 from xpuprof.selection.file import write_selection
 from xpuprof.selection.identity import program_identity
 from xpuprof.validation.align import align
 from xpuprof.validation.timed import open_timed
-from xpuprof.workflow.subjects import apply, open_subject
+from xpuprof.workflow.subjects import open_subject
 
 DATA = ROOT.parent / "shared/data/kineto"
 
@@ -66,7 +67,7 @@ def test_owlv2_travels_between_vendors(tmp_path: Path) -> None:
         pytest.skip(f"no public profiles at {DATA}")
     runs = [bring(DATA / f"owlv2_{n}.json.gz", tmp_path / n) for n in ("h100", "mi300x")]
     subject = open_subject(runs[0])
-    chosen = apply(subject, "stem-root", seed=1)
+    chosen = registry.select(subject.slices, "stem-root", seed=1)
     identity = program_identity(subject.profile.slices, pd.DataFrame(), {})
     write_selection(replace(chosen, identity=identity), tmp_path / "s.json")
     refused = xpuprof("transfer", tmp_path / "s.json", *runs, "--metric", "gpu_time")

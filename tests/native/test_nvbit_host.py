@@ -16,7 +16,7 @@ from tests.support.paths import BUILT as NATIVE
 from tests.support.paths import ROOT
 from tests.support.run import output, run_text
 from xpuprof.methods import pka, sieve
-from xpuprof.methods.profile import from_process
+from xpuprof.methods.recorded import from_process
 from xpuprof.trace.check import check_run
 from xpuprof.trace.clock import tsc
 from xpuprof.trace.layout import EVENTS

@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
+from xpuprof.methods import registry
+from xpuprof.methods.recorded import from_process
+from xpuprof.selection.selection import Selection
+from xpuprof.signature.matrix import Projection, Signature, signatures
 from xpuprof.trace.records import ProcessMeta
 from xpuprof.trace.tables import Blocks, CpuVectors, GpuVectors, Process
+
+
+def select(
+    method: str,
+    process: Process,
+    *,
+    seed: int,
+    times: npt.NDArray[np.float64] | None = None,
+    **options: Any,
+) -> Selection:
+    """Select from a process; `times`: of its slices in one or several timer runs."""
+    return registry.select(from_process(process, times), method, seed=seed, **options)
+
+
+def signature_of(process: Process, *, ends: bool = True, **projection: Any) -> Signature:
+    """The signature of one process."""
+    return signatures([process], Projection(**projection), ends)[0]
 
 
 def process_of(

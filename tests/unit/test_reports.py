@@ -29,8 +29,7 @@ from xpuprof.trace.run import Run, create_run
 from xpuprof.validation.regions import RegionTime
 from xpuprof.validation.timed import arranged
 from xpuprof.workflow.compare import Compared, Row
-from xpuprof.workflow.select import profiled_job
-from xpuprof.workflow.subjects import open_subject
+from xpuprof.workflow.subjects import open_subject, profiled_job
 
 REMEDIES = (
     "check", "copy", "export", "give", "name", "pass", "profile", "quote", "record", "take",

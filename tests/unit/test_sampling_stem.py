@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 from xpuprof.clustering.one_dimension import compress
 from xpuprof.errors import InputError
 from xpuprof.methods import allegro, first_n, random_, stem_root, xpu_stem
+from xpuprof.methods.block_vectors import ImportedVectors
 from xpuprof.methods.profile import NeedsError, SliceProfile
 
 
@@ -115,7 +117,8 @@ def test_xpu_stem_uses_clusters_of_vectors() -> None:
     times = np.repeat([1.0, 1.0], 500)
     frame = pd.DataFrame({"kernel": ["a"] * 1000, "call": np.arange(1000)})
     labels = np.repeat([0, 1], 500).astype(np.int32)
-    profile = SliceProfile(frame, times, clusters=lambda seed: labels)
+    blocks = sparse.csr_matrix(np.eye(2)[labels])
+    profile = SliceProfile(frame, times, vectors=ImportedVectors(gpu=lambda: blocks))
     selection = xpu_stem.select(profile, rho=0.5, epsilon=0.02)
     assert len(set(zip(labels.tolist(), selection.labels.tolist(), strict=True))) == 2
 

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.support.signature_data import process_of
-from xpuprof.clustering import cluster, distributed, kmeans
-from xpuprof.clustering.cluster import Known, Options
-from xpuprof.clustering.executors import DaskFarm, Farm, Here
+from tests.support.signature_data import process_of, select
+from xpuprof.clustering import choice, distributed, kmeans
+from xpuprof.clustering.allocation_by_times import SliceTimes
+from xpuprof.clustering.executors import DaskExecutor, Executor, LocalExecutor
 from xpuprof.clustering.kmeans import merged
+from xpuprof.clustering.options import Options
 from xpuprof.clustering.stability import over_bootstraps, over_seeds
 from xpuprof.errors import InputError, UsageError
 from xpuprof.estimation.projection import project
-from xpuprof.methods import job, registry, xpu_point
+from xpuprof.methods import clustered
+from xpuprof.methods.block_vectors import RecordedVectors
 from xpuprof.selection.file import selection_text
+from xpuprof.selection.selection import Selection
+from xpuprof.trace.coordinates import JobLayout
 from xpuprof.trace.tables import Process
+from xpuprof.workflow.several_runs import DistributedSlices
 
 
 @dataclass(frozen=True)
@@ -48,29 +54,41 @@ def ranks(**more: object) -> list[Rank]:
     ]
 
 
+def select_job(
+    sources: Sequence[Rank],
+    workers: Executor | None = None,
+    times: SliceTimes | None = None,
+    limit: int = distributed.MOST_POINTS,
+    seed: int = 1,
+    **options: Any,
+) -> Selection:
+    """One selection over the ranks, here or on workers."""
+    layout = JobLayout(tuple(len(rank.kinds) + 1 for rank in sources))
+    known = {"times": times.typical, "repeats": times.repeats} if times else {}
+    slices = DistributedSlices("ranks", sources, layout, workers or LocalExecutor(), **known)  # type: ignore[arg-type]
+    return clustered.select(slices, method="xpu-point", seed=seed, limit=limit, **options)
+
+
 @pytest.fixture(scope="module")
-def farm() -> Iterator[DaskFarm]:
+def workers() -> Iterator[DaskExecutor]:
     """Two worker processes."""
     pytest.importorskip("distributed", reason="needs Dask: pip install 'xpuprof[dask]'")
-    with DaskFarm(2) as workers:
-        yield workers
+    with DaskExecutor(2) as both:
+        yield both
 
 
 def test_one_run_as_a_job_is_that_run() -> None:
-    """The same representatives and labels as the one-run path."""
+    """Byte for byte, whether its table is at hand or not."""
     process = process_of([i * i % 5 for i in range(300)])
-    alone = registry.select("xpu-point", process, seed=3)
-    together = job.select_job(
-        [Rank("a", tuple(i * i % 5 for i in range(300)))], job.Plan(seed=3), Options()
-    )
-    assert together.representatives == alone.representatives
-    assert together.labels.tolist() == alone.labels.tolist()
+    alone = select("xpu-point", process, seed=3)
+    together = select_job([Rank("a", tuple(i * i % 5 for i in range(300)))], seed=3)
+    assert selection_text(together) == selection_text(alone)
 
 
 def test_ranks_are_clustered_together() -> None:
     """Multipliers add up to all slices; start-ups are one cluster, exits another; equal slices of
     different ranks share theirs."""
-    chosen = job.select_job(ranks(), job.Plan(seed=1), Options(per_cluster=1))
+    chosen = select_job(ranks(), per_cluster=1)
     lengths = chosen.summary["slices_by_run"]
     assert sum(r.multiplier for r in chosen.representatives) == sum(lengths) == chosen.slices
     assert chosen.k == 6
@@ -92,73 +110,71 @@ def times_of_ranks(seed: int = 0) -> np.ndarray:
     return 1e-3 * typical * rng.normal(1.0, 0.05, (3, len(typical)))
 
 
-def test_a_target_error_over_ranks(farm: DaskFarm) -> None:
+def test_a_target_error_over_ranks(workers: DaskExecutor) -> None:
     """The times of all ranks choose k and representatives: the tighter, the more; the error stays
     below on other runs, too; workers choose the same."""
-    known, counts = Known.of(times_of_ranks()), []
-    other = Known.of(times_of_ranks(1)).typical
+    known, counts = SliceTimes.of(times_of_ranks()), []
+    other = SliceTimes.of(times_of_ranks(1)).typical
     for target in (0.1, 0.01):
-        asked = Options(target_error=target)
-        chosen = job.select_job(ranks(), job.Plan(seed=1), asked, known=known)
+        chosen = select_job(ranks(), times=known, target_error=target)
         for truth in (known.typical, other):
             assert project(chosen, truth) == pytest.approx(truth.sum(), rel=target)
         counts.append(len(chosen.representatives))
     assert counts[0] < counts[1]
-    there = job.select_job(ranks(), job.Plan(seed=1), asked, farm, known=known)
+    there = select_job(ranks(), workers, known, target_error=0.01)
     assert selection_text(there) == selection_text(chosen)
 
 
 def test_a_budget_over_ranks_is_kept() -> None:
     """Representatives of all ranks together; without times a budget is refused."""
-    known = Known.of(times_of_ranks())
-    chosen = job.select_job(ranks(), job.Plan(seed=1), Options(budget=0.05), known=known)
+    known = SliceTimes.of(times_of_ranks())
+    chosen = select_job(ranks(), times=known, budget=0.05)
     assert 0.03 < known.typical[[r.slice for r in chosen.representatives]].sum() <= 0.05
     with pytest.raises(UsageError, match="needs slice times"):
-        job.select_job(ranks(), job.Plan(seed=1), Options(budget=0.05))
+        select_job(ranks(), budget=0.05)
 
 
 def test_stability_over_ranks() -> None:
     """Clear clusters over several processes do not move; projections are of all their slices."""
-    processes = [rank.process() for rank in ranks()]
-    make, options = xpu_point.prepare(processes, "xpu-point", {})
-    known = Known.of(times_of_ranks())
-    seeds = over_seeds(make, options, 1, known, repeats=2)
-    samples = over_bootstraps(make(1), options, 1, known, repeats=2)
-    joint = job.select_job(ranks(), job.Plan(seed=1), Options())
+    vectors, options = RecordedVectors(ranks()), Options()
+    known = SliceTimes.of(times_of_ranks())
+    seeds = over_seeds(lambda seed: vectors.points(seed, {}), options, 1, known, repeats=2)
+    samples = over_bootstraps(vectors.signatures(1, {}), options, 1, known, repeats=2)
+    joint = select_job(ranks())
     assert seeds.k == samples.k == [joint.k] * 2
     assert seeds.agreement == samples.agreement == [1.0, 1.0]
     assert seeds.projected == pytest.approx([1.0, 1.0], abs=0.05)
 
 
-def test_workers_choose_the_same(farm: DaskFarm) -> None:
+def test_workers_choose_the_same(workers: DaskExecutor) -> None:
     """Byte for byte what one process chooses."""
-    here = job.select_job(ranks(), job.Plan(seed=1), Options())
-    there = job.select_job(ranks(), job.Plan(seed=1), Options(), farm)
+    here = select_job(ranks())
+    there = select_job(ranks(), workers)
     assert selection_text(there) == selection_text(here)
 
 
-def test_a_killed_worker_loses_nothing(farm: DaskFarm, tmp_path: Path) -> None:
+def test_a_killed_worker_loses_nothing(workers: DaskExecutor, tmp_path: Path) -> None:
     """A worker dies by SIGKILL while it reads a rank: its work is done again."""
     deadly = ranks()
     deadly[3] = Rank(deadly[3].name, deadly[3].kinds, deadly=str(tmp_path / "died"))
-    there = job.select_job(deadly, job.Plan(seed=1), Options(), farm)
+    there = select_job(deadly, workers)
     assert (tmp_path / "died").exists()
-    here = job.select_job(ranks(), job.Plan(seed=1), Options())
+    here = select_job(ranks())
     assert selection_text(there) == selection_text(here)
 
 
-def test_errors_of_a_worker_arrive(farm: DaskFarm) -> None:
+def test_errors_of_a_worker_arrive(workers: DaskExecutor) -> None:
     """Ranks that were profiled differently are refused, in one sentence."""
     mixed = [ranks()[0], ranks(cpu=False)[1]]
     with pytest.raises(InputError, match="profile them alike"):
-        job.select_job(mixed, job.Plan(seed=1), Options(), farm)
+        select_job(mixed, workers)
 
 
 def test_a_scheduler_that_is_not_there() -> None:
     """Named, with no traceback of Dask's."""
     pytest.importorskip("distributed", reason="needs Dask: pip install 'xpuprof[dask]'")
     with pytest.raises(UsageError, match="cannot reach"):
-        DaskFarm(scheduler="nonsense://nowhere:1")
+        DaskExecutor(scheduler="nonsense://nowhere:1")
 
 
 @dataclass(frozen=True)
@@ -192,24 +208,24 @@ CLOUDS = [Cloud(seed) for seed in range(11)]
 """More than one step of the tree that sums are added up along."""
 
 
-def found_on(farm: Farm, limit: int, deadly: str = "") -> cluster.Found:
-    places = farm.keep(made, CLOUDS)
+def found_on(workers: Executor, limit: int, deadly: str = "") -> choice.Sweep:
+    places = workers.map(made, CLOUDS)
     if deadly:
-        places = farm.keep(step_and_die, places, [deadly] + [""] * (len(CLOUDS) - 1))
-    return cluster.cluster(farm, places, Options(maxk=20), 5, 0, limit)
+        places = workers.map(step_and_die, places, [deadly] + [""] * (len(CLOUDS) - 1))
+    return choice.sweep(workers, places, Options(maxk=20), 5, 0, limit)
 
 
 def test_many_points_are_found_by_their_candidates() -> None:
     """k-means|| and its features find the clusters that all points together show."""
-    whole, few = found_on(Here(), 10**6), found_on(Here(), 1000)
-    assert not whole.brought.features and few.brought.features
-    assert len(few.brought.points.x) < 600
-    assert few.brought.points.weight.sum() == pytest.approx(11 * 700)
+    whole, few = found_on(LocalExecutor(), 10**6), found_on(LocalExecutor(), 1000)
+    assert not whole.swept.features and few.swept.features
+    assert len(few.swept.points.x) < 600
+    assert few.swept.points.weight.sum() == pytest.approx(11 * 700)
     assert few.best.k == whole.best.k == 12
     assert few.best.wcss == pytest.approx(whole.best.wcss, rel=1e-3)
     assert few.best.mass.sum() == pytest.approx(11 * 700)
     for k in (1, 12):  # features hide the scatter within them, and count it
-        assert few.sweep[k].wcss == pytest.approx(whole.sweep[k].wcss, rel=0.01)
+        assert few.by_k[k].wcss == pytest.approx(whole.by_k[k].wcss, rel=0.01)
 
 
 def test_candidates_are_drawn_as_the_paper_says() -> None:
@@ -222,40 +238,29 @@ def test_candidates_are_drawn_as_the_paper_says() -> None:
     assert np.mean(drawn) == pytest.approx(30.0, abs=4 * np.sqrt(30.0 / 300))
 
 
-def test_workers_find_the_same_candidates(farm: DaskFarm, tmp_path: Path) -> None:
+def test_workers_find_the_same_candidates(workers: DaskExecutor, tmp_path: Path) -> None:
     """k-means|| across workers, one of which is killed with the points it holds: bit for bit what
     one process finds."""
-    here = found_on(Here(), 1000)
-    there = found_on(farm, 1000, str(tmp_path / "died"))
+    here = found_on(LocalExecutor(), 1000)
+    there = found_on(workers, 1000, str(tmp_path / "died"))
     assert (tmp_path / "died").exists()
     assert there.best.centre.tobytes() == here.best.centre.tobytes()
     assert there.best.wcss == here.best.wcss and there.scores == here.scores
 
 
-def test_a_job_of_many_points_is_the_same_on_workers(farm: DaskFarm) -> None:
+def test_a_job_of_many_points_is_the_same_on_workers(workers: DaskExecutor) -> None:
     """The whole way with k-means||: byte for byte, and near what all points together give."""
     # Four kinds of slices in all: fewer than none may be brought together.
-    here = job.select_job(ranks(), job.Plan(seed=1), Options(maxk=6), limit=-1)
-    there = job.select_job(ranks(), job.Plan(seed=1), Options(maxk=6), farm, limit=-1)
+    here = select_job(ranks(), limit=-1, maxk=6)
+    there = select_job(ranks(), workers, limit=-1, maxk=6)
     assert here.scores["candidates"] > 0
     assert selection_text(there) == selection_text(here)
-    together = job.select_job(ranks(), job.Plan(seed=1), Options(maxk=6))
+    together = select_job(ranks(), maxk=6)
     assert "candidates" not in together.scores
     assert here.labels.tolist() == together.labels.tolist()
 
 
-def test_what_does_not_fit_into_memory_waits_on_disk() -> None:
-    """The same selection with no room at all, and nothing left behind."""
-    with Here(memory=0) as here:
-        on_disk = job.select_job(ranks(), job.Plan(seed=1), Options(), here)
-        folder = Path(here._folder.name)  # type: ignore[union-attr]
-        assert not list(folder.iterdir())
-    assert not folder.exists()
-    in_memory = job.select_job(ranks(), job.Plan(seed=1), Options())
-    assert selection_text(on_disk) == selection_text(in_memory)
-
-
 def test_projection_over_ranks_is_a_projection() -> None:
     """`project` serves a single-run selection; a job of one rank is one."""
-    chosen = job.select_job([ranks()[0]], job.Plan(seed=1), Options())
+    chosen = select_job([ranks()[0]])
     assert project(chosen, np.ones(chosen.slices)) == pytest.approx(chosen.slices)

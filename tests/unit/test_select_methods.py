@@ -10,19 +10,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.signature_data import process_of
+from tests.support.signature_data import process_of, select, signature_of
+from xpuprof.clustering import representatives
+from xpuprof.clustering.allocation_by_times import SliceTimes
 from xpuprof.clustering.bic import bic_score, choose_k
-from xpuprof.clustering.cluster import Known, Options, choose
-from xpuprof.clustering.executors import Here
-from xpuprof.clustering.nearest import Picks
-from xpuprof.clustering.representatives import Piece, settle
+from xpuprof.clustering.choice import choose
+from xpuprof.clustering.executors import LocalExecutor
+from xpuprof.clustering.nearest_to_centroid import RepresentativeSlices
+from xpuprof.clustering.options import Options
+from xpuprof.clustering.points import of_signatures
+from xpuprof.clustering.representatives import LabelledSlices
 from xpuprof.clustering.stability import adjusted_rand, over_bootstraps, over_seeds
 from xpuprof.errors import InputError, UsageError
 from xpuprof.estimation.allocation import affordable, needed, split_off_extremes
 from xpuprof.estimation.projection import project
-from xpuprof.methods import registry
 from xpuprof.selection.file import selection_text
-from xpuprof.signature.matrix import Signature, xpu_signature
+from xpuprof.signature.matrix import Signature
 from xpuprof.trace.tables import Process
 
 KINDS = [i % 3 for i in range(90)]
@@ -36,7 +39,7 @@ def plain(matrix):
 
 def test_known_slices_are_recovered():
     """Start-up, three kernels, exit: five clusters, multipliers their sizes."""
-    chosen = registry.select("xpu-point", process_of(KINDS), seed=1, per_cluster=1)
+    chosen = select("xpu-point", process_of(KINDS), seed=1, per_cluster=1)
     assert chosen.k == 5
     assert [r.multiplier for r in chosen.representatives] == [1.0, 30.0, 30.0, 29.0, 1.0]
     assert chosen.labels[0] != chosen.labels[3] == chosen.labels[87]
@@ -51,8 +54,8 @@ def test_gpu_point_does_not_see_the_cpu():
     """Start-up work is invisible to it: the first slice joins its kernel's cluster, unless the ends
     are set apart."""
     process = process_of(KINDS)
-    assert registry.select("gpu-point", process, seed=1, per_cluster=1).k == 5
-    chosen = registry.select("gpu-point", process, seed=1, per_cluster=1, ends=False)
+    assert select("gpu-point", process, seed=1, per_cluster=1).k == 5
+    chosen = select("gpu-point", process, seed=1, per_cluster=1, ends=False)
     assert chosen.k == 4
     assert chosen.labels[0] == chosen.labels[3]
     assert chosen.parameters["cpu_weight"] == 0.0
@@ -61,14 +64,14 @@ def test_gpu_point_does_not_see_the_cpu():
 def test_slices_of_different_length_do_not_share_a_cluster():
     """One kernel over grids of 1x and 64x: the time of one says nothing about the other."""
     lengths = [1 if i % 2 else 64 for i in range(40)]
-    chosen = registry.select("gpu-point", process_of([0] * 40, lengths=lengths), seed=1)
+    chosen = select("gpu-point", process_of([0] * 40, lengths=lengths), seed=1)
     assert len({chosen.labels[i] for i in (2, 3)}) == 2
     assert chosen.labels[2] == chosen.labels[38]
 
 
 def test_markers_repeat_from_run_to_run():
     """A marker is the kernel's name and the nth call of it; the slice before starts it."""
-    chosen = registry.select("xpu-point", process_of(KINDS), seed=1, per_cluster=1)
+    chosen = select("xpu-point", process_of(KINDS), seed=1, per_cluster=1)
     for r in chosen.representatives[1:-1]:
         assert r.end.kernel == f"kernel {r.slice % 3}"
         assert r.end.call == r.slice // 3 + 1
@@ -80,7 +83,7 @@ def test_projection_is_exact_when_time_follows_the_vectors():
     """Times that depend on the cluster alone are projected without error, for any number each."""
     process = process_of(KINDS)
     for options in ({"per_cluster": 1}, {"per_cluster": 7}, {}):
-        chosen = registry.select("xpu-point", process, seed=1, **options)
+        chosen = select("xpu-point", process, seed=1, **options)
         times = np.array([10.0, 1.0, 2.0, 3.0, 0.5])[chosen.labels]
         assert project(chosen, times) == pytest.approx(times.sum())
 
@@ -92,16 +95,16 @@ def test_one_slice_only():
         **{**process.__dict__, "launches": process.launches.iloc[:0],
            "slices": process.slices.iloc[1:].reset_index(drop=True), "cpu": None}
     )  # fmt: skip
-    chosen = registry.select("xpu-point", lone, seed=1)
+    chosen = select("xpu-point", lone, seed=1)
     assert [r.multiplier for r in chosen.representatives] == [1.0]
 
 
 def test_same_bytes_whatever_the_hash_seed(tmp_path):
     """The selection file depends on input and seed alone."""
     code = (
-        "from tests.support.signature_data import process_of; from xpuprof.methods import registry;"
+        "from tests.support.signature_data import process_of, select;"
         "from xpuprof.selection.file import selection_text as t; import hashlib;"
-        "s=registry.select('xpu-point', process_of([i*i%5 for i in range(400)]), seed=5);"
+        "s=select('xpu-point', process_of([i*i%5 for i in range(400)]), seed=5);"
         "print(hashlib.sha256(t(s).encode()).hexdigest())"
     )
     path = ":".join([str(Path(__file__).parents[2]), *sys.path])
@@ -112,16 +115,16 @@ def test_same_bytes_whatever_the_hash_seed(tmp_path):
         ).stdout.strip()
         for seed in ("0", "123")
     }  # fmt: skip
-    here = registry.select("xpu-point", process_of([i * i % 5 for i in range(400)]), seed=5)
+    here = select("xpu-point", process_of([i * i % 5 for i in range(400)]), seed=5)
     assert digests == {hashlib.sha256(selection_text(here).encode()).hexdigest()}
 
 
 def test_fixed_k_and_coverage():
     """k as asked; the heaviest clusters that reach the share, re-weighted, the share stated."""
     process = process_of([0] * 80 + [1] * 15 + [2] * 5)
-    assert registry.select("gpu-point", process, seed=1, k=4, per_cluster=1).k == 4
-    assert registry.select("gpu-point", process, seed=1, k=2, per_cluster=1, ends=False).k == 2
-    chosen = registry.select("gpu-point", process, seed=1, coverage=0.9, per_cluster=1)
+    assert select("gpu-point", process, seed=1, k=4, per_cluster=1).k == 4
+    assert select("gpu-point", process, seed=1, k=2, per_cluster=1, ends=False).k == 2
+    chosen = select("gpu-point", process, seed=1, coverage=0.9, per_cluster=1)
     assert chosen.k < 5
     assert chosen.covered == pytest.approx(np.mean(chosen.labels >= 0))
     assert sum(r.weight for r in chosen.representatives) == pytest.approx(chosen.covered)
@@ -130,11 +133,13 @@ def test_fixed_k_and_coverage():
     assert project(chosen, instructions) == pytest.approx(instructions.sum(), rel=1e-9)
 
 
-def pick(labels, distance2, representatives, early=None) -> Picks:
-    """Picks of one run."""
-    piece = Piece(labels, distance2.astype(np.float32), np.full(len(labels), 1 / len(labels)))
-    done = settle(Here(), [piece], 1, lambda _: representatives, early=early)
-    return done.picks
+def pick(labels, distance2, number, early=None) -> RepresentativeSlices:
+    """Representatives of one run."""
+    extent = np.full(len(labels), 1 / len(labels))
+    here = LocalExecutor()
+    labelled = here.share(LabelledSlices(labels, distance2.astype(np.float32), extent))
+    chosen = representatives.choose(here, [labelled], 1, lambda _: number, early=early)
+    return chosen.representatives
 
 
 def test_several_a_cluster_are_spread_over_the_run():
@@ -194,11 +199,11 @@ def test_a_cold_slice_stands_for_itself():
     assert np.flatnonzero(apart == 1).tolist() == [7]
     process = process_of(KINDS)
     runs = np.tile(np.where(np.arange(91) == 33, 50.0, 1.0), (3, 1))
-    chosen = registry.select("xpu-point", process, seed=1, times=runs, target_error=0.03)
+    chosen = select("xpu-point", process, seed=1, times=runs, target_error=0.03)
     assert 33 in [r.slice for r in chosen.representatives]
     once = runs.copy()
     once[1:, 33] = 1.0
-    chosen = registry.select("xpu-point", process, seed=1, times=once, target_error=0.03)
+    chosen = select("xpu-point", process, seed=1, times=once, target_error=0.03)
     assert len(chosen.representatives) <= 5
 
 
@@ -218,13 +223,13 @@ def test_a_target_error_chooses_k():
     _, others = loops(1)
     spent = []
     for target in (0.10, 0.02, 0.005):
-        chosen = registry.select("xpu-point", process, seed=1, times=times, target_error=target)
+        chosen = select("xpu-point", process, seed=1, times=times, target_error=target)
         for truth in (np.median(times, axis=0), np.median(others, axis=0)):
             assert project(chosen, truth) == pytest.approx(truth.sum(), rel=target)
         spent.append((chosen.scores["clusters"], len(chosen.representatives)))
     assert spent[0][0] < 6 == max(spent)[0]
     assert [each for _, each in spent] == sorted(each for _, each in spent)
-    fixed = registry.select("xpu-point", process, seed=1, times=times, target_error=0.02, k=5)
+    fixed = select("xpu-point", process, seed=1, times=times, target_error=0.02, k=5)
     assert fixed.scores["clusters"] == 3  # and the two ends
 
 
@@ -235,12 +240,12 @@ def test_a_budget_chooses_k_and_is_kept():
     typical = np.median(times, axis=0)
     clusters = []
     for budget in (0.03, 0.06, 0.5):
-        chosen = registry.select("xpu-point", process, seed=1, times=times, budget=budget)
+        chosen = select("xpu-point", process, seed=1, times=times, budget=budget)
         assert typical[[r.slice for r in chosen.representatives]].sum() <= budget * 1.01
         clusters.append(chosen.scores["clusters"])
     assert clusters == sorted(clusters) and clusters[0] < clusters[-1] == 6
     with pytest.raises(UsageError, match=r"too little.*--no-ends"):
-        registry.select("xpu-point", process, seed=1, times=times, budget=0.001)
+        select("xpu-point", process, seed=1, times=times, budget=0.001)
 
 
 def test_quiet_clusters_are_left_whole():
@@ -256,10 +261,10 @@ def test_times_decide_how_many_not_which():
     process = process_of(KINDS)
     rng = np.random.default_rng(0)
     times = np.ones(91)
-    quiet = registry.select("xpu-point", process, seed=1, times=times, target_error=0.01)
+    quiet = select("xpu-point", process, seed=1, times=times, target_error=0.01)
     assert len(quiet.representatives) == 5
     times[1::3] *= rng.lognormal(0, 0.5, 30)
-    noisy = registry.select("xpu-point", process, seed=1, times=times, target_error=0.01)
+    noisy = select("xpu-point", process, seed=1, times=times, target_error=0.01)
     per_cluster = np.bincount([r.cluster for r in noisy.representatives])
     assert per_cluster[noisy.labels[1]] > 5
     assert per_cluster[noisy.labels[2]] == 1
@@ -282,17 +287,17 @@ def test_times_decide_how_many_not_which():
 def test_options_out_of_range_are_named(options, named):
     """One sentence each."""
     with pytest.raises(UsageError, match=named):
-        registry.select("xpu-point", process_of([0, 1]), seed=1, **options)
+        select("xpu-point", process_of([0, 1]), seed=1, **options)
 
 
 def test_unknown_methods_and_their_options():
     """The sentence lists what there is."""
     with pytest.raises(UsageError, match="xpu-point"):
-        registry.select("magic", process_of([0]), seed=1)
+        select("magic", process_of([0]), seed=1)
     with pytest.raises(UsageError, match="has no option"):
-        registry.select("random", process_of([0]), seed=1, dim=3)
+        select("random", process_of([0]), seed=1, dim=3)
     with pytest.raises(InputError, match="times"):
-        registry.select("stem-root", process_of([0]), seed=1)
+        select("stem-root", process_of([0]), seed=1)
 
 
 def test_bic_is_simpoints():
@@ -315,7 +320,8 @@ def test_noise_below_the_floor_makes_no_clusters():
     """Vectors that differ in the fifth digit are one kind of slice."""
     rng = np.random.default_rng(0)
     base = np.repeat(rng.random((3, 20)), 200, axis=0)
-    choice = choose([plain(base * (1 + 1e-5 * rng.standard_normal(base.shape)))], Options(), 1)
+    noise = 1 + 1e-5 * rng.standard_normal(base.shape)
+    choice = choose(of_signatures([plain(base * noise)], True), Options(), 1)
     assert choice.clusters == 3
 
 
@@ -335,9 +341,13 @@ def test_stability_of_clear_clusters():
     process = process_of(KINDS)
     times = np.ones(91)
     seeds = over_seeds(
-        lambda s: [xpu_signature(process, seed=s)], Options(), 1, Known.of(times), repeats=3
+        lambda s: of_signatures([signature_of(process, seed=s)], True),
+        Options(),
+        1,
+        SliceTimes.of(times),
+        repeats=3,
     )
     assert seeds.agreement == [1.0] * 3
     assert seeds.projected == pytest.approx([1.0] * 3)
-    boot = over_bootstraps([xpu_signature(process, seed=1)], Options(), 1, None, repeats=3)
+    boot = over_bootstraps([signature_of(process, seed=1)], Options(), 1, None, repeats=3)
     assert min(boot.agreement) == 1.0

@@ -6,20 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tests.support import traces
-from tests.support.signature_data import process_of
-from xpuprof.clustering.cluster import with_options
+from tests.support.signature_data import process_of, select, signature_of
 from xpuprof.errors import InputError, UsageError
 from xpuprof.formats.exporters import ldv
-from xpuprof.methods import job, registry
+from xpuprof.methods import registry
+from xpuprof.methods.recorded import from_processes
 from xpuprof.report.warnings import missing_distances, warnings
-from xpuprof.signature.matrix import MEMORY_WEIGHT, xpu_signature
+from xpuprof.signature.matrix import MEMORY_WEIGHT
 from xpuprof.trace.run import Run
 from xpuprof.trace.slice_times import main_process
 from xpuprof.trace.tables import DeviceDistances, Process, StackDistances
-from xpuprof.workflow.select import profiled_job
+from xpuprof.workflow.subjects import profiled_job
 
 KINDS = [0, 0, 1, 0, 0, 1] * 4
 
@@ -98,8 +99,8 @@ def test_equal_code_is_told_apart() -> None:
     """GIVEN launches of equal code that differ in distance THEN their slices are equal without the
     distances and apart with them."""
     process = with_distances(process_of(KINDS), near=[1, 7, 13])
-    plain = xpu_signature(process, seed=1, memory_weight=0.0).matrix
-    both = xpu_signature(process, seed=1).matrix
+    plain = signature_of(process, seed=1, memory_weight=0.0).matrix
+    both = signature_of(process, seed=1).matrix
     assert np.array_equal(plain[7], plain[6 + 4]) and not np.array_equal(both[7], both[6 + 4])
     assert np.array_equal(both[7], both[13])
     assert both.shape[1] == plain.shape[1] + 65
@@ -108,7 +109,7 @@ def test_equal_code_is_told_apart() -> None:
 def test_threads_are_dimensions_of_their_own() -> None:
     """THEN equal distances of another CPU thread are another vector."""
     process = replace(with_distances(process_of(KINDS), [1], cpu=True), device_distances=None)
-    matrix = xpu_signature(process, seed=1).matrix
+    matrix = signature_of(process, seed=1).matrix
     assert not np.array_equal(matrix[1], matrix[4]) and np.array_equal(matrix[7], matrix[10])
 
 
@@ -116,7 +117,7 @@ def test_threads_are_dimensions_of_their_own() -> None:
 def test_weights(weight: float) -> None:
     """THEN the parts' mean squared norms are their weights, and extents stay those of the code."""
     process = with_distances(process_of(KINDS), near=[1, 7], cpu=True)
-    signature = xpu_signature(
+    signature = signature_of(
         process, seed=1, cpu_weight=0.3, memory_weight=weight, length_weight=0.0, dim=64
     )
     squares = (signature.matrix.astype(float) ** 2).sum(axis=0)
@@ -129,7 +130,7 @@ def test_weights(weight: float) -> None:
             break
         own = squares[65 * part : 65 * part + 65].sum() / active
         assert own == pytest.approx(share, rel=1e-3, abs=1e-9)
-    plain = xpu_signature(process, seed=1, cpu_weight=0.3, memory_weight=0.0)
+    plain = signature_of(process, seed=1, cpu_weight=0.3, memory_weight=0.0)
     np.testing.assert_allclose(signature.extent, plain.extent)
     np.testing.assert_allclose(signature.instructions, plain.instructions)
 
@@ -143,19 +144,17 @@ def test_what_a_selection_remembers() -> None:
         (both, {}, MEMORY_WEIGHT),
         (both, {"memory_weight": 0.6}, 0.6),
     ):
-        one = registry.select("xpu-point", process, seed=1, **given)
+        one = select("xpu-point", process, seed=1, **given)
         assert one.parameters["memory_weight"] == kept
-        many = job.select_job(job.held([process]), job.Plan(seed=1, **given), with_options())
-        assert many.parameters["memory_weight"] == kept
-        assert np.array_equal(one.labels, many.labels)
 
 
 def test_asked_for_where_there_are_none() -> None:
     """THEN one sentence says what is missing."""
     with pytest.raises(InputError, match="record it again with --memory"):
-        registry.select("xpu-point", process_of(KINDS), seed=1, memory_weight=0.5)
+        select("xpu-point", process_of(KINDS), seed=1, memory_weight=0.5)
     with pytest.raises(UsageError, match="--memory-weight must lie between 0 and 1"):
-        xpu_signature(process_of(KINDS), seed=1, memory_weight=1.5)
-    mixed = job.held([process_of(KINDS), with_distances(process_of(KINDS), near=[1])])
+        signature_of(process_of(KINDS), seed=1, memory_weight=1.5)
+    mixed = [process_of(KINDS), with_distances(process_of(KINDS), near=[1])]
+    table = pd.concat([p.slices.assign(process=i) for i, p in enumerate(mixed)])
     with pytest.raises(InputError, match="stack distances"):
-        job.select_job(mixed, job.Plan(seed=1), with_options())
+        registry.select(from_processes(table, mixed), "xpu-point", seed=1)

@@ -8,10 +8,10 @@ import sys
 import numpy as np
 import pytest
 
-from tests.support.signature_data import process_of
+from tests.support.signature_data import process_of, signature_of
 from xpuprof.errors import InputError, UsageError
 from xpuprof.signature import kernels
-from xpuprof.signature.matrix import frequency_signature, xpu_signature
+from xpuprof.signature.matrix import frequency_signature
 from xpuprof.trace.tables import Blocks, CpuVectors, GpuVectors
 
 U32, U64 = np.uint32, np.uint64
@@ -166,7 +166,7 @@ def test_same_bytes_in_another_process():
 
 def test_first_and_last_slice_and_launches_without_vectors():
     """Uninstrumented launches are told apart by kernel name; the last slice has no kernel."""
-    signature = xpu_signature(process_of([0, 1, 0, 1], gpu=False), seed=1)
+    signature = signature_of(process_of([0, 1, 0, 1], gpu=False), seed=1)
     distinct = np.unique(signature.matrix, axis=0)
     assert len(signature) == 5
     # First slice (start-up), two kernels, exit: kernel 0 appears with and without start-up.
@@ -175,14 +175,14 @@ def test_first_and_last_slice_and_launches_without_vectors():
 
 def test_without_cpu_vectors_only_the_gpu_part_remains():
     """dim + 1 columns a part."""
-    assert xpu_signature(process_of([0, 1], cpu=False), seed=1, dim=10).matrix.shape == (3, 11)
-    assert xpu_signature(process_of([0, 1]), seed=1, dim=10).matrix.shape == (3, 22)
+    assert signature_of(process_of([0, 1], cpu=False), seed=1, dim=10).matrix.shape == (3, 11)
+    assert signature_of(process_of([0, 1]), seed=1, dim=10).matrix.shape == (3, 22)
 
 
 def test_extent_adds_up_and_weighs_the_parts():
     """Extents are shares of instructions, CPU and GPU half each."""
     process = process_of([0, 0, 1], lengths=[1, 3, 1])
-    signature = xpu_signature(process, seed=1)
+    signature = signature_of(process, seed=1)
     cpu = process.slices["cpu_instructions"].to_numpy(float)
     gpu = process.slices["gpu_instructions"].to_numpy(float)
     np.testing.assert_allclose(signature.extent, cpu / cpu.sum() / 2 + gpu / gpu.sum() / 2)
@@ -192,10 +192,10 @@ def test_extent_adds_up_and_weighs_the_parts():
 def test_part_scaling_makes_units_irrelevant():
     """A CPU part of a thousand times the counts moves no mix column."""
     process = process_of([0, 1, 0])
-    signature = xpu_signature(process, seed=1, dim=16, length_weight=0.0)
+    signature = signature_of(process, seed=1, dim=16, length_weight=0.0)
     assert process.cpu is not None
     scaled = type(process.cpu)(**{**process.cpu.__dict__, "count": process.cpu.count * U64(1000)})
-    other = xpu_signature(
+    other = signature_of(
         type(process)(**{**process.__dict__, "cpu": scaled}), seed=1, dim=16, length_weight=0.0
     )
     np.testing.assert_allclose(signature.matrix, other.matrix, atol=1e-6)
@@ -209,7 +209,7 @@ def test_part_scaling_makes_units_irrelevant():
 def test_parameters_out_of_range_are_named(options, named):
     """One sentence that names the option."""
     with pytest.raises(UsageError, match=named):
-        xpu_signature(process_of([0]), seed=1, **options)
+        signature_of(process_of([0]), seed=1, **options)
 
 
 def test_unsound_vectors_are_refused():

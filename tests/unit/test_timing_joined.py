@@ -11,7 +11,7 @@ from tests.support import traces
 from xpuprof.errors import InputError
 from xpuprof.trace.joined_times import Profiled, join, profiled
 from xpuprof.trace.run import Run
-from xpuprof.workflow.select import profiled_job
+from xpuprof.workflow.subjects import profiled_job
 
 
 def timed(path: Path, rank: int | None = None, launches: int = 3, later: int = 0) -> Path:

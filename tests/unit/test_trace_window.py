@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from tests.support import traces
-from xpuprof.clustering.cluster import Options
+from xpuprof.clustering.executors import LocalExecutor
 from xpuprof.errors import InputError
-from xpuprof.methods.job import Plan
 from xpuprof.trace.check import check_run
 from xpuprof.trace.coordinates import WINDOW_END_KERNEL
 from xpuprof.trace.run import Run, create_run
 from xpuprof.trace.slice_times import slice_times
 from xpuprof.trace.tables import Process
-from xpuprof.workflow.select import select_run, select_runs
+from xpuprof.workflow.select import Request, select_run, select_subject
+from xpuprof.workflow.several_runs import open_runs
 
 S = traces.START
 
@@ -170,7 +170,7 @@ def test_window_that_never_opened(tmp_path: Path) -> None:
         select_run(run, "xpu-point", seed=1)
     other = traces.write_run(tmp_path / "other", traces.events(5), traces.cpu(6))
     with pytest.raises(InputError, match=r"9- never opened .*5 kernels"):
-        select_runs([str(other), str(run.path)], Plan(seed=1), Options())
+        select_subject(open_runs([str(other), str(run.path)], LocalExecutor()), Request())
 
 
 def asked_for(path: Path, spec: str) -> str:
@@ -191,11 +191,11 @@ def test_runs_of_one_window_are_selected_from_together(tmp_path: Path) -> None:
     """GIVEN runs of one window THEN the selection is about it; of another window or none, they are
     refused."""
     runs = [asked_for(tmp_path / name, "2-4") for name in ("a", "b")]
-    chosen = select_runs(runs, Plan(seed=1), Options())
+    chosen = select_subject(open_runs(runs, LocalExecutor()), Request())
     assert chosen.slices == 6 and chosen.identity["window"] == {"spec": "2-4"}
     whole = asked_for(tmp_path / "whole", "")
     with pytest.raises(InputError, match="profile them alike"):
-        select_runs([*runs, whole], Plan(seed=1), Options())
+        select_subject(open_runs([*runs, whole], LocalExecutor()), Request())
 
 
 def test_selection_remembers_the_window(tmp_path: Path) -> None:

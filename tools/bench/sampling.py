@@ -34,7 +34,7 @@ from xpuprof.methods.registry import names
 from xpuprof.selection.selection import Marker, Representative, Selection
 from xpuprof.trace.imported import ImportWriter
 from xpuprof.workflow.compare import Settings, compare_methods
-from xpuprof.workflow.subjects import Subject, imported_profile
+from xpuprof.workflow.subjects import imported_profile
 
 FOLDERS = ("nsys", "kineto", "metrics")
 PAIRS = (("qwen_h100", "qwen_mi300x"), ("owlv2_h100", "owlv2_mi300x"))
@@ -155,11 +155,11 @@ def sources(data: Path) -> list[tuple[str, Path]]:
     ]
 
 
-def load(path: Path, work: Path) -> Subject:
+def load(path: Path, work: Path) -> SliceProfile:
     run = work / path.name.split(".")[0]
     with ImportWriter(run) as writer:
         recognised(source := Source(path)).load(source, writer)
-    return Subject(run, imported_profile(run))
+    return imported_profile(run)
 
 
 def table(data: Path, repeats: int) -> None:
@@ -170,14 +170,14 @@ def table(data: Path, repeats: int) -> None:
     print("|---|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as work:
         for name, path in sources(data):
-            subject = load(path, Path(work))
-            for row in compare_methods(subject, names(), Settings(repeats=repeats)).rows:
+            profile = load(path, Path(work))
+            for row in compare_methods(profile, names(), Settings(repeats=repeats)).rows:
                 if row.reason:
                     continue
                 interval = "-" if row.interval_rel is None else f"{100 * row.interval_rel:.2f} %"
                 held = "-" if row.coverage is None else f"{100 * row.coverage:.0f} %"
                 print(
-                    f"| {name} | {len(subject.profile):,} | {row.method} "
+                    f"| {name} | {len(profile):,} | {row.method} "
                     f"| {100 * (row.error_mean or 0):.2f} % | {100 * (row.error_max or 0):.2f} % "
                     f"| {row.time_speedup:.1f} | {row.samples:.0f} | {interval} | {held} "
                     f"| {row.selection_s:.3f} |",

@@ -28,12 +28,15 @@ import numpy as np
 import pandas as pd
 
 from xpuprof.clustering import distributed, kmeans
-from xpuprof.clustering.cluster import Options, cluster
-from xpuprof.clustering.executors import DaskFarm, Farm, Here
-from xpuprof.methods import job
+from xpuprof.clustering.choice import sweep
+from xpuprof.clustering.executors import DaskExecutor, Executor, Handle, LocalExecutor
+from xpuprof.clustering.options import Options
+from xpuprof.methods import clustered
 from xpuprof.selection.selection import Selection
+from xpuprof.trace.coordinates import JobLayout
 from xpuprof.trace.records import ProcessMeta
 from xpuprof.trace.tables import Blocks, CpuVectors, GpuVectors, Process
+from xpuprof.workflow.several_runs import DistributedSlices
 
 RANK = 100_000
 MAXK = 50
@@ -76,7 +79,7 @@ class Generated:
             Blocks(identity[:10], np.full(10, 4, u32)),
             np.array([0, 10], u64), np.zeros((10, 12), np.uint16),
         )  # fmt: skip
-        launches = pd.DataFrame({"launch": np.arange(n - 1)})
+        launches = pd.DataFrame({"launch": np.arange(n - 1), "kernel": "k"})
         columns = ("cpu_instructions", "gpu_instructions", "gx", "gy", "gz", "lx", "ly", "lz")
         slices = pd.DataFrame({"slice": np.arange(n), "call": np.arange(1, n + 1)})
         slices = slices.assign(kernel="k", program="", **dict.fromkeys(columns, 1))
@@ -99,6 +102,16 @@ class Generated:
 def sources(ranks: int) -> list[Generated]:
     """The ranks of a job."""
     return [Generated(f"rank {r}", r) for r in range(ranks)]
+
+
+def select(
+    ranks: int, dim: int, executor: Executor, limit: int = distributed.MOST_POINTS
+) -> Selection:
+    """One selection over the ranks of a job."""
+    every = sources(ranks)
+    layout = JobLayout(tuple(source.slices for source in every))
+    slices = DistributedSlices(f"{ranks} ranks", every, layout, executor)
+    return clustered.select(slices, method="xpu-point", seed=1, limit=limit, dim=dim, maxk=MAXK)
 
 
 def digest(selection: Selection) -> str:
@@ -175,19 +188,18 @@ def jobs(arguments: argparse.Namespace) -> None:
     """One job a line."""
     print("| slices | ranks | here: time, CPU time, memory | 2 workers | same selection | how |")
     print("|---|---|---|---|---|---|")
-    plan, options = job.Plan(seed=1, dim=arguments.dim), Options(maxk=MAXK)
     for ranks in arguments.ranks:
         alone = ""
         digests = []
         if ranks <= arguments.here:
-            with Watch() as watch, Here(memory=1 << 29) as here:
-                chosen = job.select_job(sources(ranks), plan, options, here)
+            with Watch() as watch:
+                chosen = select(ranks, arguments.dim, LocalExecutor())
             digests.append(digest(chosen))
             alone = str(watch)
         there = ""
         if ranks <= arguments.there:
-            with DaskFarm(2, memory=arguments.memory) as farm, Watch() as watch:
-                chosen = job.select_job(sources(ranks), plan, options, farm)
+            with DaskExecutor(2, memory=arguments.memory) as workers, Watch() as watch:
+                chosen = select(ranks, arguments.dim, workers)
             digests.append(digest(chosen))
             there = str(watch)
         same = "" if len(digests) < 2 else "yes" if len(set(digests)) == 1 else "NO"
@@ -202,29 +214,29 @@ def jobs(arguments: argparse.Namespace) -> None:
 
 
 class Counted:
-    """A farm that counts tasks, and the bytes that would travel to and from workers."""
+    """An executor that counts tasks, and the bytes that would travel to and from workers."""
 
-    def __init__(self, farm: Farm) -> None:
-        self._farm = farm
+    def __init__(self) -> None:
+        self._own = LocalExecutor()
         self.tasks = self.shared = self.returned = self.between = 0
 
-    def keep(self, function: Callable[..., Any], *items: Sequence[Any]) -> list[Any]:
-        """Counts a task each; results that several tasks bring together travel between workers."""
-        made = self._farm.keep(function, *items)
+    def map(self, function: Callable[..., Any], *columns: Sequence[object]) -> list[Handle[Any]]:
+        """Counts a task each; results that several tasks gather travel between workers."""
+        made = self._own.map(function, *columns)
         self.tasks += len(made)
-        if len(items) >= 8:  # a step of farm.reduced
-            known = [part for item in zip(*items, strict=True) for part in item[1:] if part]
-            self.between += sum(len(pickle.dumps(part, 5)) for part in self._farm.get(known))
+        if len(columns) >= 8:  # a step of reduce_tree
+            known = [part for row in zip(*columns, strict=True) for part in row[1:] if part]
+            self.between += sum(len(pickle.dumps(part.kept, 5)) for part in known)  # type: ignore[attr-defined]
         return made
 
-    def share(self, value: Any) -> Any:
+    def share(self, value: Any) -> Handle[Any]:
         """Once to each worker."""
         self.shared += len(pickle.dumps(value, 5))
-        return self._farm.share(value)
+        return self._own.share(value)
 
-    def get(self, handles: Sequence[Any]) -> Iterator[Any]:
+    def results(self, handles: Sequence[Handle[Any]]) -> Iterator[Any]:
         """To the process that asks."""
-        for result in self._farm.get(handles):
+        for result in self._own.results(handles):
             self.returned += len(pickle.dumps(result, 5))
             yield result
 
@@ -233,13 +245,11 @@ def traffic(arguments: argparse.Namespace) -> None:
     """Tasks and bytes a rank, from the difference between `ranks` and twice as many."""
     print("| distinct slices | tasks a rank | bytes a rank to the one place | between workers "
           "| to each worker, whatever the ranks |\n|---|---|---|---|---|")  # fmt: skip
-    plan, options = job.Plan(seed=1, dim=arguments.dim), Options(maxk=MAXK)
-    for limit, name in ((10**9, "brought together"), (1000, "by k-means&#124;&#124;")):
+    for limit, name in ((10**9, "gathered"), (1000, "by k-means&#124;&#124;")):
         seen = []
         for ranks in (arguments.ranks[0], 2 * arguments.ranks[0]):
-            with Here() as here:
-                counted = Counted(here)
-                job.select_job(sources(ranks), plan, options, counted, limit)
+            counted = Counted()
+            select(ranks, arguments.dim, counted, limit)
             seen.append(counted)
         few, twice = seen
         tasks, returned, between = (
@@ -265,15 +275,15 @@ def loss(arguments: argparse.Namespace) -> None:
         centre = rng.normal(0, 4, (count, 34))
         x = centre[rng.integers(0, count, arguments.points)]
         x = (x + rng.normal(0, 1, x.shape)).astype(np.float32)
-        places = [kmeans.merged(part) for part in np.array_split(x, 10)]
+        here = LocalExecutor()
+        places = [here.share(kmeans.merged(part)) for part in np.array_split(x, 10)]
         for seed in (1, 2, 3):
-            with Here() as here:
-                begin = time.perf_counter()
-                whole = cluster(here, places, Options(maxk=MAXK), seed, 0, 10**9)
-                middle = time.perf_counter()
-                few = cluster(here, places, Options(maxk=MAXK), seed, 0, 1000)
-                end = time.perf_counter()
-                same = distributed.refined(here, places, whole.sweep[few.best.k])
+            begin = time.perf_counter()
+            whole = sweep(here, places, Options(maxk=MAXK), seed, 0, 10**9)
+            middle = time.perf_counter()
+            few = sweep(here, places, Options(maxk=MAXK), seed, 0, 1000)
+            end = time.perf_counter()
+            same = distributed.refined(here, places, whole.by_k[few.best.k])
             print(f"| {arguments.points:,}, {kind} | {seed} | {whole.best.k} | {few.best.k} | "
                   f"{few.best.wcss / same.wcss:.4f} | {middle - begin:.1f} | {end - middle:.1f} |",
                   flush=True)  # fmt: skip

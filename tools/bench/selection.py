@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -37,11 +38,12 @@ from xpuprof.errors import XpuprofError
 from xpuprof.estimation.intervals import estimate, one_run_error
 from xpuprof.estimation.projection import project, sampling_error
 from xpuprof.estimation.typical_times import typical_times
-from xpuprof.methods.registry import select
-from xpuprof.signature.matrix import xpu_signature
+from xpuprof.methods import registry
+from xpuprof.methods.recorded import from_process
+from xpuprof.signature.matrix import Projection, Signature, signatures
 from xpuprof.trace.slice_times import main_process
 from xpuprof.trace.tables import Process
-from xpuprof.workflow.select import run_times
+from xpuprof.workflow.subjects import run_times
 
 
 @dataclass(frozen=True)
@@ -157,9 +159,9 @@ SELECT = (sys.executable, "-m", "xpuprof", "select", "-q", "--json")
 
 DECODE = """
 import xpuprof, sys, time
-from xpuprof.signature.matrix import xpu_signature
+from xpuprof.signature.matrix import Projection, signatures
 from xpuprof.trace.slice_times import main_process
-xpu_signature(main_process(xpuprof.open(sys.argv[1]).profile), seed=1)
+signatures([main_process(xpuprof.open(sys.argv[1]).profile)], Projection(seed=1))
 """
 
 
@@ -258,9 +260,13 @@ def subjects(runs: list[str]) -> Iterator[tuple[str, Process, np.ndarray]]:
         yield Path(profile).name, process, times
 
 
+def _signature(process: Process, **projection: Any) -> Signature:
+    return signatures([process], Projection(**projection))[0]
+
+
 def _parts(process: Process, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(mix, instructions) of the GPU part and of the CPU part."""
-    base = xpu_signature(process, seed=seed, length_weight=0.0)
+    base = _signature(process, seed=seed, length_weight=0.0)
     width = int(base.parameters["dim"])
     for part, column in enumerate(("gpu_instructions", "cpu_instructions")):
         mix = base.matrix[:, part * (width + 1) : part * (width + 1) + width]
@@ -290,7 +296,7 @@ Labels = Callable[[Process, int, int], dict[int, np.ndarray]]
 
 def by(ratio: bool = False, **options: float) -> tuple[Labels, bool]:
     """Clusters of the signature with these options. `ratio`: multipliers by instructions."""
-    return (lambda p, s, k: _clusters(xpu_signature(p, seed=s, **options).matrix, s, k)), ratio  # type: ignore[arg-type]
+    return (lambda p, s, k: _clusters(_signature(p, seed=s, **options).matrix, s, k)), ratio  # type: ignore[arg-type]
 
 
 def _clusters(matrix: np.ndarray, seed: int, most: int) -> dict[int, np.ndarray]:
@@ -305,7 +311,7 @@ def _by_logarithm(weight: float) -> Labels:
 
 def _strata(process: Process, seed: int, most: int) -> dict[int, np.ndarray]:
     """About sqrt(k) clusters of the mix alone, each cut into as many strata by length."""
-    signature = xpu_signature(process, seed=seed, length_weight=0.0)
+    signature = _signature(process, seed=seed, length_weight=0.0)
     mixes = _clusters(signature.matrix, seed, int(np.sqrt(most)))
     length = np.log2(1.0 + signature.instructions[1:-1]).astype(np.float32)[:, None]
     found = {}
@@ -477,11 +483,12 @@ def _errors(
     process: Process, known: np.ndarray, others: np.ndarray, options: dict[str, float]
 ) -> list[Errors]:
     """Of the distinct selections; none where the budget cannot be kept."""
-    times = {"times": known} if {"target_error", "budget"} & set(options) else {}
     distinct = {}
     for seed in (1, 2, 3):
         try:
-            chosen = select("xpu-point", process, seed=seed, **times, **options)
+            chosen = registry.select(
+                from_process(process, known), registry.default(), seed=seed, **options
+            )
         except XpuprofError:
             continue
         distinct[tuple(r.slice for r in chosen.representatives)] = chosen
@@ -582,7 +589,7 @@ class Coverage:
 def _coverage(process: Process, runs: np.ndarray) -> Coverage:
     every = {}
     for seed in range(1, 6):
-        one = select("xpu-point", process, seed=seed)
+        one = registry.select(from_process(process), registry.default(), seed=seed)
         # The same representatives under another seed tell nothing new.
         every[tuple(r.slice for r in one.representatives)] = one
     errors, widths, later_widths = [], [], []

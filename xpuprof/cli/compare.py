@@ -79,14 +79,14 @@ def command(
             raise UsageError(f"{plot} has no known suffix; use .png, .svg or .pdf")
         refuse_existing(plot, force)
     # Tables and statistics are loaded only when the command line is right.
-    from xpuprof.clustering.executors import open_farm
+    from xpuprof.clustering.executors import open_executor
     from xpuprof.report import compare as report
     from xpuprof.workflow.compare import Settings, compare
 
     settings = Settings(metric, repeats, seed, error_bound, confidence)
-    with open_farm(workers, scheduler) as farm:
+    with open_executor(workers, scheduler) as executor:
         paths = [str(run.absolute() if workers or scheduler else run) for run in runs]
-        found = compare(paths, chosen, settings, farm)
+        found = compare(paths, chosen, settings, executor)
     whole = found.together
     if as_json:
         options.print_json(report.as_json(found))

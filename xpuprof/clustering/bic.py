@@ -12,10 +12,9 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-F64 = npt.NDArray[np.float64]
+from xpuprof.clustering.options import BIC_THRESHOLD
 
-THRESHOLD = 0.9
-"""Smallest k whose score reaches this share of the range between the worst and the best."""
+F64 = npt.NDArray[np.float64]
 
 NOISE_FLOOR = 1e-6
 """Within-cluster variance below this share of the mean squared norm is not structure: block vectors
@@ -40,7 +39,7 @@ def bic_score(wcss: float, mass: F64, dim: int, floor: float = 0.0) -> float:
     return float(likelihood - parameters / 2.0 * math.log(n))
 
 
-def choose_k(scores: Mapping[int, float], threshold: float = THRESHOLD) -> int:
+def choose_k(scores: Mapping[int, float], threshold: float = BIC_THRESHOLD) -> int:
     """SimPoint's rule: the smallest k whose score is at least worst + threshold (best - worst)."""
     worst, best = min(scores.values()), max(scores.values())
     bound = min(worst + threshold * (best - worst), best)  # rounding must not exclude the best

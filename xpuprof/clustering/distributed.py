@@ -1,6 +1,6 @@
-"""Clusters of points that lie in several places: the ranks of a job, the workers of a farm.
+"""Clusters of points that lie in several places: the ranks of a job, the workers of a scheduler.
 
-While the distinct points of all places together fit into one memory they are brought together and
+While the distinct points of all places together fit into one memory they are gathered and
 clustered as they are. Beyond that k-means|| (Bahmani, Moseley, Vattani, Kumar, Vassilvitskii:
 "Scalable k-means++", VLDB 2012) chooses some hundreds of candidates in a few passes over the
 points, every point goes to its nearest candidate, and what is clustered for every k are the
@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof.clustering import kmeans
-from xpuprof.clustering.executors import Farm, reduced
+from xpuprof.clustering.executors import Executor, Handle, reduce_tree
 from xpuprof.clustering.kmeans import Clustering, Points
 
 F32 = npt.NDArray[np.float32]
@@ -31,7 +31,7 @@ F64 = npt.NDArray[np.float64]
 I32 = npt.NDArray[np.int32]
 
 MOST_POINTS = 1_000_000
-"""Distinct points that are brought together."""
+"""Distinct points that are gathered in one place."""
 COUNTED = 1 / 64
 """Share of the distinct points (those whose hash is small) by which their number is estimated."""
 ROUNDS = 5
@@ -47,7 +47,7 @@ share of the within-cluster sum."""
 
 
 @dataclass(frozen=True, eq=False)
-class Brought:
+class SweepPoints:
     """What the sweep over k clusters: all distinct points, or (`features`) the candidates' means
     with `scatter`, the sum of squares that they hide."""
 
@@ -56,23 +56,28 @@ class Brought:
     features: bool = False
 
 
-def bring(
-    farm: Farm, places: Sequence[object], most: int, seed: int, limit: int = MOST_POINTS
-) -> Brought:
+def gather(
+    executor: Executor,
+    places: Sequence[Handle[Points]],
+    most: int,
+    seed: int,
+    limit: int = MOST_POINTS,
+) -> SweepPoints:
     """The distinct points of all places, or clustering features that stand for them when there are
-    more than `limit`. `places`: handles of Points; `most`: the largest k that is wanted."""
-    if _distinct(farm, places, limit) <= limit:
-        points: Points = next(farm.get([reduced(farm, _union, places)]))
-        return Brought(points)
-    return _features(farm, places, most, seed)
+    more than `limit`. `most`: the largest k that is wanted."""
+    if _distinct(executor, places, limit) <= limit:
+        return SweepPoints(reduce_tree(executor, _union, places))
+    return _features(executor, places, most, seed)
 
 
-def refined(farm: Farm, places: Sequence[object], clustering: Clustering) -> Clustering:
+def refined(
+    executor: Executor, places: Sequence[Handle[Points]], clustering: Clustering
+) -> Clustering:
     """Lloyd's steps over the points of all places. Labels are not carried."""
     centre, wcss, mass = clustering.centre, clustering.wcss, clustering.mass
     for _ in range(STEPS):
-        shared = farm.share(centre)
-        whole = _total(farm, farm.keep(_step, places, [shared] * len(places)))
+        shared = executor.share(centre)
+        whole = _total(executor, executor.map(_step, places, [shared] * len(places)))
         before, centre = whole.sum_of_squares, whole.means(centre)
         wcss, mass = before - whole.gain, whole.mass
         if whole.gain < TOLERANCE * wcss:
@@ -80,18 +85,18 @@ def refined(farm: Farm, places: Sequence[object], clustering: Clustering) -> Clu
     return Clustering(wcss, mass, centre, np.zeros(0, np.int32))
 
 
-# ---- bringing together -------------------------------------------------------------------------
+# ---- gathering ----------------------------------------------------------------------------------
 
 
-def _distinct(farm: Farm, places: Sequence[object], limit: int) -> float:
+def _distinct(executor: Executor, places: Sequence[Handle[Points]], limit: int) -> float:
     """Distinct points of all places: the sum of the places' when that is within the limit (at
     most so many there are), else estimated from hashes, which travel instead of points."""
-    counts = list(farm.get(farm.keep(_count, places)))
+    counts = list(executor.results(executor.map(_count, places)))
     if sum(counts) <= limit:
         return float(sum(counts))
     if len(places) == 1:
         return float(counts[0])
-    sketch = next(farm.get([reduced(farm, _joined, farm.keep(_sketch, places))]))
+    sketch = reduce_tree(executor, _joined, executor.map(_sketch, places))
     return len(sketch) / COUNTED
 
 
@@ -161,35 +166,39 @@ class Sums:
         return (centre + moved).astype(np.float32)
 
 
-def _features(farm: Farm, places: Sequence[object], most: int, seed: int) -> Brought:
+def _features(
+    executor: Executor, places: Sequence[Handle[Points]], most: int, seed: int
+) -> SweepPoints:
     """Candidates by k-means||, and the clustering features of the points nearest to each."""
     count = len(places)
-    dim = int(next(farm.get(farm.keep(_width, places[:1]))))
+    dim = next(executor.results(executor.map(_width, places[:1])))
     origin = np.zeros((1, dim), np.float32)
     # Bahmani et al. begin with a random point; the mean is the same for every seed and order.
-    new = _total(farm, farm.keep(_step, places, [farm.share(origin)] * count)).means(origin)
+    whole = _total(executor, executor.map(_step, places, [executor.share(origin)] * count))
+    new = whole.means(origin)
     candidates = new
-    near: list[object] = [None] * count
+    near: Sequence[Handle[Near] | None] = [None] * count
     for turn in range(ROUNDS + 1):
-        shared = farm.share((new, len(candidates) - len(new)))
-        near = farm.keep(_approach, places, near, [shared] * count)
+        shared = executor.share((new, len(candidates) - len(new)))
+        near = executor.map(_approach, places, near, [shared] * count)
         if turn == ROUNDS:
             break
-        cost = float(sum(farm.get(farm.keep(_cost, places, near))))
+        cost = float(sum(executor.results(executor.map(_cost, places, near))))
         if not cost > 0.0:
             break
         draw = partial(_drawn, rate=OVERSAMPLING * most / cost)
         # Equal points of two places must not draw alike: together they count twice.
         seeds = [seed + SEEDS * (turn * count + place + 1) for place in range(count)]
-        rows = list(farm.get(farm.keep(draw, places, near, seeds)))
+        rows = list(executor.results(executor.map(draw, places, near, seeds)))
         new = kmeans.merged(np.concatenate(rows)).x
         if not len(new):
             break
         candidates = np.concatenate([candidates, new])
-    whole = _total(farm, farm.keep(_sums, places, near, [farm.share(candidates)] * count))
+    shares = [executor.share(candidates)] * count
+    whole = _total(executor, executor.map(_sums, places, near, shares))
     used = whole.mass > 0.0
     points = Points(whole.means(candidates)[used], whole.mass[used], np.zeros(0, np.uint32))
-    return Brought(points, max(whole.sum_of_squares - whole.gain, 0.0), features=True)
+    return SweepPoints(points, max(whole.sum_of_squares - whole.gain, 0.0), features=True)
 
 
 def _width(points: Points) -> int:
@@ -232,9 +241,8 @@ def _step(points: Points, centre: F32) -> Sums:
     )
 
 
-def _total(farm: Farm, handles: list[object]) -> Sums:
-    whole: Sums = next(farm.get([reduced(farm, _added, handles)]))
-    return whole
+def _total(executor: Executor, handles: Sequence[Handle[Sums]]) -> Sums:
+    return reduce_tree(executor, _added, handles)
 
 
 def _added(*parts: Sums | None) -> Sums:

@@ -13,8 +13,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.clustering.executors import Farm
-from xpuprof.clustering.nearest import Best, Cuts, Picks, best_of, cut, joined
+from xpuprof.clustering.executors import Executor, Handle
+from xpuprof.clustering.nearest_to_centroid import (
+    Candidates,
+    Portions,
+    RepresentativeSlices,
+    candidates_of,
+    nearest_of_all,
+    portion_bounds,
+)
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
@@ -25,7 +32,7 @@ NOT_THERE = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class LabelledSlices:
     """A run's slices: cluster, squared distance to its centroid, share of the whole extent."""
 
     labels: I32
@@ -37,7 +44,7 @@ class Piece:
 
 
 @dataclass(frozen=True, eq=False)
-class Tally:
+class ClusterSums:
     """A run by cluster: its first slice (NOT_THERE without one), slices, extent, sum of squared
     distances."""
 
@@ -68,23 +75,24 @@ class Clusters:
 
 
 @dataclass(frozen=True, eq=False)
-class Settled:
-    """`labels` int32[slices] of all runs (-1: not covered), `picks`, what the clusters hold."""
+class Chosen:
+    """`labels` int32[slices] of all runs (-1: not covered), the representatives, what the clusters
+    hold."""
 
     labels: I32
-    picks: Picks
+    representatives: RepresentativeSlices
     clusters: Clusters
 
 
-def settle(
-    farm: Farm,
-    pieces: Sequence[object],
+def choose(
+    executor: Executor,
+    labelled: Sequence[Handle[LabelledSlices]],
     labels: int,
     how_many: Callable[[Clusters], I64],
     coverage: float = 1.0,
     early: float | None = None,
-) -> Settled:
-    """Picks over all pieces (handles of Piece with labels below `labels`), in their order.
+) -> Chosen:
+    """Representatives of the slices of all runs, whose labels are below `labels`.
 
     `how_many` says how many representatives each cluster gets. A cluster's slices, in the order of
     the runs, are cut into that many parts of equal size; each is represented by its slice nearest
@@ -94,48 +102,48 @@ def settle(
     SimPoint's ties. `coverage`: the heaviest clusters that make up this share of the extent are
     kept.
     """
-    tallies: list[Tally] = list(farm.get(farm.keep(tally, pieces, [labels] * len(pieces))))
-    number, clusters = _joined(tallies, coverage)
-    count = len(pieces)
-    shared = farm.share(np.where(number >= 0, number, -1).astype(np.int32))
-    pieces = farm.keep(_renumbered, pieces, [shared] * count)
-    bounds = cut(clusters.size, np.where(clusters.kept, how_many(clusters), 0))
-    before = _before(tallies, number, len(clusters.size))
-    cuts = [Cuts(bounds, row) for row in before]
-    picks, best = _best(farm, pieces, cuts, clusters.starts, bounds)
+    count = len(labelled)
+    sums = list(executor.results(executor.map(sums_of, labelled, [labels] * count)))
+    number, clusters = _added(sums, coverage)
+    shared = executor.share(np.where(number >= 0, number, -1).astype(np.int32))
+    labelled = executor.map(_renumbered, labelled, [shared] * count)
+    bounds = portion_bounds(clusters.size, np.where(clusters.kept, how_many(clusters), 0))
+    before = _before(sums, number, len(clusters.size))
+    portions = [Portions(bounds, row) for row in before]
+    chosen, best = _nearest(executor, labelled, portions, clusters.starts)
     if early is not None:
-        reach = farm.share(_reach(best, bounds, clusters, early))
-        picks, _ = _best(farm, pieces, cuts, clusters.starts, bounds, reach)
+        reach = executor.share(_reach(best, bounds, clusters, early))
+        chosen, _ = _nearest(executor, labelled, portions, clusters.starts, reach)
     gone = np.where(clusters.kept, np.arange(len(clusters.kept)), -1).astype(np.int32)
     every = np.empty(clusters.slices, np.int32)
     position = 0
-    for part in farm.get(farm.keep(_labels, pieces, [gone] * count)):
+    for part in executor.results(executor.map(_labels, labelled, [gone] * count)):
         every[position : position + len(part)] = part
         position += len(part)
-    return Settled(every, picks, clusters)
+    return Chosen(every, chosen, clusters)
 
 
-def tally(piece: Piece, labels: int) -> Tally:
-    """A piece by cluster."""
+def sums_of(slices: LabelledSlices, labels: int) -> ClusterSums:
+    """A run by cluster."""
     first = np.full(labels, NOT_THERE)
-    backwards = piece.labels[::-1]
+    backwards = slices.labels[::-1]
     first[backwards] = np.arange(len(backwards) - 1, -1, -1)
-    return Tally(
-        slices=len(piece.labels),
+    return ClusterSums(
+        slices=len(slices.labels),
         first=first,
-        size=np.bincount(piece.labels, minlength=labels),
-        extent=np.bincount(piece.labels, piece.extent, labels).astype(np.float64),
-        square=np.bincount(piece.labels, piece.distance2, labels).astype(np.float64),
+        size=np.bincount(slices.labels, minlength=labels),
+        extent=np.bincount(slices.labels, slices.extent, labels).astype(np.float64),
+        square=np.bincount(slices.labels, slices.distance2, labels).astype(np.float64),
     )
 
 
-def _joined(tallies: list[Tally], coverage: float) -> tuple[I64, Clusters]:
+def _added(sums: list[ClusterSums], coverage: float) -> tuple[I64, Clusters]:
     """The new number of each label (-1 for one without slices), and the clusters."""
-    starts = np.cumsum([0, *(one.slices for one in tallies)])
-    first = np.full(len(tallies[0].first), NOT_THERE)
+    starts = np.cumsum([0, *(one.slices for one in sums)])
+    first = np.full(len(sums[0].first), NOT_THERE)
     size = np.zeros(len(first), np.int64)
     extent, square = np.zeros(len(first)), np.zeros(len(first))
-    for one, start in zip(tallies, starts.tolist(), strict=False):
+    for one, start in zip(sums, starts.tolist(), strict=False):
         here = one.first < NOT_THERE
         first[here] = np.minimum(first[here], one.first[here] + start)
         size, extent, square = size + one.size, extent + one.extent, square + one.square
@@ -158,33 +166,34 @@ def _heaviest(weight: F64, coverage: float) -> npt.NDArray[np.bool_]:
     return kept
 
 
-def _before(tallies: list[Tally], number: I64, clusters: int) -> npt.NDArray[np.int64]:
+def _before(sums: list[ClusterSums], number: I64, clusters: int) -> npt.NDArray[np.int64]:
     """int64[runs, clusters]: slices of the cluster in the runs before."""
-    sizes = np.zeros((len(tallies), clusters), np.int64)
+    sizes = np.zeros((len(sums), clusters), np.int64)
     there = number >= 0
-    for row, one in zip(sizes, tallies, strict=True):
+    for row, one in zip(sizes, sums, strict=True):
         row[number[there]] = one.size[there]
     return np.cumsum(sizes, axis=0) - sizes
 
 
-def _best(
-    farm: Farm,
-    pieces: Sequence[object],
-    cuts: list[Cuts],
+def _nearest(
+    executor: Executor,
+    labelled: Sequence[Handle[LabelledSlices]],
+    portions: list[Portions],
     starts: I64,
-    bounds: tuple[I64, ...],
-    reach: object = None,
-) -> tuple[Picks, Best]:
-    found = list(farm.get(farm.keep(_best_of, pieces, cuts, [reach] * len(pieces))))
-    return joined(found, starts[:-1], bounds)
+    reach: Handle[tuple[F64, ...]] | None = None,
+) -> tuple[RepresentativeSlices, Candidates]:
+    handles = executor.map(_candidates, labelled, portions, [reach] * len(labelled))
+    return nearest_of_all(list(executor.results(handles)), starts[:-1], portions[0].bounds)
 
 
-def _best_of(piece: Piece, cuts: Cuts, reach: tuple[F64, ...] | None) -> Best:
-    return best_of(piece.labels, piece.distance2, cuts, reach)
+def _candidates(
+    slices: LabelledSlices, portions: Portions, reach: tuple[F64, ...] | None
+) -> Candidates:
+    return candidates_of(slices.labels, slices.distance2, portions, reach)
 
 
 def _reach(
-    best: Best, bounds: tuple[I64, ...], clusters: Clusters, early: float
+    best: Candidates, bounds: tuple[I64, ...], clusters: Clusters, early: float
 ) -> tuple[F64, ...]:
     """How far off a slice of each part may lie."""
     reach = tuple(np.zeros(len(own) - 1) for own in bounds)
@@ -194,11 +203,11 @@ def _reach(
     return reach
 
 
-def _renumbered(piece: Piece, number: I32) -> Piece:
-    return Piece(number[piece.labels], piece.distance2, piece.extent)
+def _renumbered(slices: LabelledSlices, number: I32) -> LabelledSlices:
+    return LabelledSlices(number[slices.labels], slices.distance2, slices.extent)
 
 
-def _labels(piece: Piece, number: I32) -> npt.NDArray[np.integer[Any]]:
+def _labels(slices: LabelledSlices, number: I32) -> npt.NDArray[np.integer[Any]]:
     """Labels as they travel: in as few bytes as they need."""
-    labels = number[piece.labels]
+    labels = number[slices.labels]
     return labels.astype(np.int8 if len(number) < 128 else np.int32)

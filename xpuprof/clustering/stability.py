@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.clustering.cluster import Choice, Known, Options, choose
+from xpuprof.clustering.allocation_by_times import SliceTimes
+from xpuprof.clustering.choice import Choice, choose
+from xpuprof.clustering.options import Options
+from xpuprof.clustering.points import SlicePoints, of_signatures
 from xpuprof.signature.matrix import Signature
 
 F64 = npt.NDArray[np.float64]
@@ -36,21 +39,22 @@ class Stability:
 
 
 def over_seeds(
-    make: Callable[[int], Sequence[Signature]],
+    points: Callable[[int], SlicePoints],
     options: Options,
     seed: int,
-    known: Known | None,
+    times: SliceTimes | None,
     repeats: int = REPEATS,
 ) -> Stability:
-    """Selections under other seeds: `make(seed)` gives the processes' signatures, projected anew.
-    `known` are the times of all their slices, here and below."""
-    base = choose(make(seed), options, seed, known)
-    others = [choose(make(s), options, s, known) for s in range(seed + 1, seed + 1 + repeats)]
+    """Selections under other seeds: `points(seed)` gives the slices as projected with it. `times`
+    are of all their slices, here and below."""
+    base = choose(points(seed), options, seed, times)
+    seeds = range(seed + 1, seed + 1 + repeats)
+    others = [choose(points(other), options, other, times) for other in seeds]
     return Stability(
         "seeds",
         [_clusters(other) for other in others],
         [adjusted_rand(base.labels, other.labels) for other in others],
-        _projected(others, known),
+        _projected(others, times),
     )
 
 
@@ -58,12 +62,12 @@ def over_bootstraps(
     signatures: Sequence[Signature],
     options: Options,
     seed: int,
-    known: Known | None,
+    times: SliceTimes | None,
     repeats: int = REPEATS,
 ) -> Stability:
     """Selections from slices drawn with replacement, of each process as many as it has; labels are
     compared on the slices drawn."""
-    base = choose(signatures, options, seed, known)
+    base = choose(of_signatures(signatures, options.ends), options, seed, times)
     starts = np.cumsum([0, *(len(signature) for signature in signatures)])
     rng = np.random.default_rng(seed)
     found, agreement, projected = [], [], []
@@ -75,8 +79,8 @@ def over_bootstraps(
             Signature(s.matrix[own], s.extent[own] / total, s.instructions[own], s.parameters)
             for s, own in zip(signatures, drawn, strict=True)
         ]
-        theirs = None if known is None else Known(known.typical[rows], known.repeats)
-        other = choose(others, options, seed, theirs)
+        theirs = None if times is None else SliceTimes(times.typical[rows], times.repeats)
+        other = choose(of_signatures(others, options.ends), options, seed, theirs)
         found.append(_clusters(other))
         agreement.append(adjusted_rand(base.labels[rows], other.labels))
         projected += _projected([other], theirs)
@@ -109,9 +113,9 @@ def adjusted_rand(a: I32, b: I32) -> float:
     return 1.0 if most == expected else (both - expected) / (most - expected)
 
 
-def _projected(choices: list[Choice], known: Known | None) -> list[float]:
-    if known is None:
+def _projected(choices: list[Choice], times: SliceTimes | None) -> list[float]:
+    if times is None:
         return []
-    typical = known.typical
+    typical = times.typical
     total = float(typical.sum())
-    return [float(np.dot(typical[c.picks.slice], c.multiplier)) / total for c in choices]
+    return [float(np.dot(typical[c.representatives.slice], c.multiplier)) / total for c in choices]

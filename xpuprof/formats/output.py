@@ -57,3 +57,12 @@ def refuse_existing(path: Path, force: bool) -> None:
         raise UsageError(f"{path} is a directory: name a file")
     if path.exists() and not force:
         raise UsageError(f"{path} exists: choose another name, or --force to replace it")
+
+
+def made_folder(path: Path) -> Path:
+    """The folder, which is made. Raises UsageError when it cannot be."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make the folder {path}: {error.strerror}") from error
+    return path

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from xpuprof.errors import UsageError
 
@@ -84,6 +84,8 @@ class Method:
     """The option that bounds the error, which --target-error sets; empty without one."""
     by_times: bool = False
     """Chooses by measured times or by chance, so its interval covers phases that vectors miss."""
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Options of clustering that make the method what it is."""
     clusters: bool = False
     """Clusters block vectors, which may lie in several runs and on several workers."""
     default: bool = False

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from xpuprof.methods import xpu_point
+from xpuprof.methods import clustered
 from xpuprof.methods.declaration import CLUSTERING, Method, Need
+from xpuprof.methods.profile import Slices
 from xpuprof.selection.selection import Selection
 
-if TYPE_CHECKING:
-    from xpuprof.trace.tables import Process
 
-
-def select(process: Process, *, seed: int, **options: Any) -> Selection:
-    """As `xpu_point.select`, without the CPU part."""
-    return xpu_point.select(process, seed=seed, method="gpu-point", **options)
+def select(slices: Slices, *, seed: int, **options: Any) -> Selection:
+    """By the vectors of the device; see `clustered.select`."""
+    return clustered.select(slices, method="gpu-point", seed=seed, **options, **METHOD.fixed)
 
 
 METHOD = Method(
@@ -24,5 +22,6 @@ METHOD = Method(
     needs=(Need.VECTORS,),
     options=CLUSTERING,
     bound="target_error",
+    fixed={"cpu_weight": 0.0},
     clusters=True,
 )

@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.spatial import cKDTree
 
 from xpuprof.errors import InputError
-from xpuprof.methods import one_each
+from xpuprof.methods import one_per_cluster
 from xpuprof.methods.declaration import Method, Need, Option
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.selection import Selection
@@ -41,18 +41,18 @@ def select(profile: SliceProfile, *, seed: int = 0, similarity: float = SIMILARI
     """
     if not 0.0 < similarity <= 1.0:
         raise InputError(f"similarity must lie above 0 and at most at 1, not {similarity:g}")
-    rows = one_each.kernel_rows(profile)
+    rows = one_per_cluster.kernel_rows(profile)
     vectors = profile.require_gpu_vectors("photon")[rows]
     instructions = np.asarray(vectors.sum(axis=1), dtype=np.float64).ravel()
     warps = profile.metrics.get("warps")
     count = np.maximum(warps[rows], 1.0) if warps is not None else np.ones(len(rows))
     leaders = match(vectors, count, similarity)
-    labels = one_each.dense(leaders)
-    return one_each.select(
+    labels = one_per_cluster.dense(leaders)
+    return one_per_cluster.select(
         profile,
         rows,
         labels,
-        one_each.first_of_each(labels),
+        one_per_cluster.first_of_each(labels),
         method="photon",
         parameters={"similarity": similarity},
         seed=seed,
@@ -116,8 +116,8 @@ def _merge(vectors: sparse.csr_matrix, warps: F64) -> tuple[sparse.csr_matrix, I
     new[1:] = (table[order[1:]] != table[order[:-1]]).any(axis=1)
     group = np.empty(len(order), dtype=np.int64)
     group[order] = np.cumsum(new) - 1
-    inverse = one_each.dense(group)
-    first = one_each.first_of_each(inverse)
+    inverse = one_per_cluster.dense(group)
+    first = one_per_cluster.first_of_each(inverse)
     return unit[first], first, inverse
 
 

@@ -19,7 +19,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 
 from xpuprof.errors import InputError
-from xpuprof.methods import one_each
+from xpuprof.methods import one_per_cluster
 from xpuprof.methods.declaration import TARGET, Method, Need, Option
 from xpuprof.methods.profile import BLOCK, GRID, NeedsError, SliceProfile
 from xpuprof.selection.selection import Selection
@@ -125,7 +125,7 @@ def select(
         raise InputError(f"choice is first, centre or random, not {choice!r}")
     if classifier not in CLASSIFIERS:
         raise InputError(f"classifier is one of {', '.join(CLASSIFIERS)}, not {classifier!r}")
-    rows = one_each.kernel_rows(profile)
+    rows = one_per_cluster.kernel_rows(profile)
     features, missing = characteristics(profile, rows)
     known = len(rows) if detailed is None else max(1, min(detailed, len(rows)))
     reduced = principal(features[:known], variance)
@@ -135,7 +135,7 @@ def select(
     def clusterings() -> Iterator[tuple[int, I64, I64, float]]:
         for k in range(1, min(max_k, len(points)) + 1):
             means = KMeans(k, n_init=3, random_state=seed).fit(points, sample_weight=weight)
-            groups = one_each.dense(means.labels_[inverse])
+            groups = one_per_cluster.dense(means.labels_[inverse])
             labels = groups
             if known < len(rows):
                 labels = classify(profile, rows, groups, classifier, seed)
@@ -143,10 +143,10 @@ def select(
             members = np.bincount(labels, minlength=len(chosen))
             yield k, labels, chosen, float(np.dot(times[rows[chosen]], members))
 
-    k, labels, chosen, errors = one_each.least_error(
+    k, labels, chosen, errors = one_per_cluster.least_error(
         clusterings(), float(times[rows].sum()), target
     )
-    return one_each.select(
+    return one_per_cluster.select(
         profile,
         rows,
         labels,
@@ -225,7 +225,7 @@ def _light_features(profile: SliceProfile, rows: I64) -> F64:
 
 
 def _choose(groups: I64, points: F64, choice: str, rng: np.random.Generator) -> I64:
-    first = one_each.first_of_each(groups)
+    first = one_per_cluster.first_of_each(groups)
     if choice == "first":
         return first
     members = [np.flatnonzero(groups == group) for group in range(len(first))]

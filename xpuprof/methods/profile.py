@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,9 @@ from xpuprof.errors import InputError
 from xpuprof.methods.declaration import Need
 from xpuprof.selection.selection import Marker, Representative
 from xpuprof.trace.coordinates import NO_KERNELS, JobRow
-from xpuprof.trace.layout import MIX
-from xpuprof.trace.tables import Process
+
+if TYPE_CHECKING:
+    from xpuprof.methods.block_vectors import BlockVectors
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -36,6 +37,76 @@ BLOCK = ("lx", "ly", "lz")
 
 class NeedsError(InputError):
     """A method needs what this profile lacks; the text is the reason that `compare` prints."""
+
+
+class Boundaries(Protocol):
+    """Where slices end."""
+
+    def markers(self, rows: I64) -> list[Marker]:
+        """The markers that end the slices `rows`."""
+        ...
+
+    def owners(self, rows: I64) -> I64:
+        """The processes of the slices `rows`."""
+        ...
+
+
+class Slices(Boundaries, Protocol):
+    """What is selected from: one row a slice, in order of the run, at hand or on workers."""
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        ...
+
+    @property
+    def times(self) -> F64 | None:
+        """float64[slices], seconds, typical of `repeats` timer runs."""
+        ...
+
+    @property
+    def repeats(self) -> int:
+        """Timer runs behind the times."""
+        ...
+
+    @property
+    def vectors(self) -> BlockVectors | None:
+        """What clustering methods read."""
+        ...
+
+    def at_hand(self) -> SliceProfile:
+        """With the tables of all slices in this process."""
+        ...
+
+
+def representatives(
+    slices: Boundaries,
+    rows: I64,
+    clusters: I64,
+    multipliers: F64,
+    weights: F64,
+    draws: I64 | None = None,
+) -> tuple[Representative, ...]:
+    """Representatives of the given rows (equal lengths), in order of the run."""
+    order = np.argsort(rows, kind="stable")
+    rows = rows[order]
+    owners = slices.owners(rows)
+    first = (rows == 0) | (slices.owners(np.maximum(rows - 1, 0)) != owners)
+    markers = slices.markers(np.concatenate([rows, rows[~first] - 1]))
+    starts = iter(markers[len(rows) :])
+    return tuple(
+        Representative(
+            slice=JobRow(int(rows[i])),
+            end=markers[i],
+            start=None if first[i] else next(starts),
+            cluster=int(clusters[row]),
+            multiplier=float(multipliers[row]),
+            weight=float(weights[row]),
+            draws=1 if draws is None else int(draws[row]),
+            process=int(owners[i]),
+        )
+        for i, row in enumerate(order.tolist())
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +125,10 @@ class SliceProfile:
     metrics: Mapping[str, F64] = field(default_factory=dict)
     gpu_vectors: Vectors | None = None
     cpu_vectors: Vectors | None = None
-    clusters: Callable[[int], I32] | None = None
-    """Gives the XPU-BBV cluster of each slice for a seed, where there are vectors."""
+    vectors: BlockVectors | None = None
+    """The same vectors as clustering methods read them: by thread and warp, where known."""
+    repeats: int = 1
+    """Timer runs behind the times."""
     time_name: str = "time"
     """Which of the metrics `times` is."""
     name: str = "profile"
@@ -138,6 +211,7 @@ class SliceProfile:
             times=self.checked(metric),
             time_name=metric,
             startup=metric in ("time", "cpu_time"),
+            repeats=self.repeats if metric == self.time_name else 1,
         )
 
     def kernel_codes(self) -> tuple[npt.NDArray[np.integer[Any]], Sequence[str]]:
@@ -163,24 +237,17 @@ class SliceProfile:
 
     def markers(self, rows: I64) -> list[Marker]:
         """The markers that end the slices `rows`."""
-        part = self.slices.iloc[rows]
-        kernels = part["kernel"].astype(object).tolist()
-        calls = part["call"].tolist()
-        programs = part["program"].tolist() if "program" in part else [""] * len(part)
-        sizes = [
-            part[name].fillna(0).tolist() if name in part else [0] * len(part)
-            for name in (*GRID, *BLOCK)
-        ]
-        return [
-            Marker(
-                kernel=str(kernels[i]),
-                call=int(calls[i]),
-                program=programs[i] if isinstance(programs[i], str) else "",
-                grid=(int(sizes[0][i]), int(sizes[1][i]), int(sizes[2][i])),
-                block=(int(sizes[3][i]), int(sizes[4][i]), int(sizes[5][i])),
-            )
-            for i in range(len(part))
-        ]
+        return markers_of(self.slices, rows)
+
+    def owners(self, rows: I64) -> I64:
+        """The processes of the slices `rows`; 0 where the table tells none."""
+        if "process" not in self.slices:
+            return np.zeros(len(rows), dtype=np.int64)
+        return self.slices["process"].to_numpy()[rows].astype(np.int64)
+
+    def at_hand(self) -> SliceProfile:
+        """As it stands."""
+        return self
 
     def representatives(
         self,
@@ -190,30 +257,8 @@ class SliceProfile:
         weights: F64,
         draws: I64 | None = None,
     ) -> tuple[Representative, ...]:
-        """Representatives of the given rows (equal lengths), in order of the run."""
-        order = np.argsort(rows, kind="stable")
-        rows = rows[order]
-        process = np.zeros(len(rows), dtype=np.int64)
-        before = process
-        if "process" in self.slices:
-            owners = self.slices["process"].to_numpy()
-            process, before = owners[rows], owners[np.maximum(rows - 1, 0)]
-        ends = self.markers(rows)
-        starts = self.markers(np.maximum(rows - 1, 0))
-        first = (rows == 0) | (process != before)
-        return tuple(
-            Representative(
-                slice=JobRow(int(rows[i])),
-                end=ends[i],
-                start=None if first[i] else starts[i],
-                cluster=int(clusters[pick]),
-                multiplier=float(multipliers[pick]),
-                weight=float(weights[pick]),
-                draws=int(draws[pick]) if draws is not None else 1,
-                process=int(process[i]),
-            )
-            for i, pick in enumerate(order.tolist())
-        )
+        """Representatives of the given rows; see `representatives`."""
+        return representatives(self, rows, clusters, multipliers, weights, draws)
 
     def summary(self) -> dict[str, object]:
         """The whole run in a few numbers, for `Selection.summary`."""
@@ -225,6 +270,28 @@ class SliceProfile:
         if self.times is not None:
             result[self.time_name] = float(self.times.sum())
         return result
+
+
+def markers_of(slices: pd.DataFrame, rows: I64) -> list[Marker]:
+    """The markers that end the slices `rows` of a table."""
+    part = slices.iloc[rows]
+    kernels = part["kernel"].astype(object).tolist()
+    calls = part["call"].tolist()
+    programs = part["program"].tolist() if "program" in part else [""] * len(part)
+    sizes = [
+        part[name].fillna(0).tolist() if name in part else [0] * len(part)
+        for name in (*GRID, *BLOCK)
+    ]
+    return [
+        Marker(
+            kernel=str(kernels[i]),
+            call=int(calls[i]),
+            program=programs[i] if isinstance(programs[i], str) else "",
+            grid=(int(sizes[0][i]), int(sizes[1][i]), int(sizes[2][i])),
+            block=(int(sizes[3][i]), int(sizes[4][i]), int(sizes[5][i])),
+        )
+        for i in range(len(part))
+    ]
 
 
 def _check_values(profile: str, metric: str, values: F64, count: int) -> None:
@@ -244,178 +311,3 @@ def _check_values(profile: str, metric: str, values: F64, count: int) -> None:
             f"{profile}: {metric} of slice {row} is negative ({values[row]:g}); the source's clock "
             "or column map is wrong"
         )
-
-
-MIX_METRICS = {
-    "global_loads": "LOAD_GLOBAL",
-    "global_stores": "STORE_GLOBAL",
-    "shared_loads": "LOAD_LOCAL",
-    "shared_stores": "STORE_LOCAL",
-    "private_accesses": "PRIVATE",
-    "atomics": "ATOMIC",
-}
-"""Metrics of a recorded run, and the instruction class that each counts (layout.MIX)."""
-
-
-def from_process(process: Process, times: F64 | None = None, name: str = "run") -> SliceProfile:
-    """The profile of a recorded process; `times` are its slice times in seconds, if timed.
-
-    Metrics are of the device's warps: a load that 32 work-items of a warp execute counts once.
-    """
-    counts = {
-        column: process.slices[column].to_numpy(np.float64)
-        for column in ("cpu_instructions", "gpu_instructions", "warps")
-        if column in process.slices
-    }
-    return SliceProfile(
-        slices=process.slices,
-        times=times,
-        metrics={**counts, **_mix(process)},
-        gpu_vectors=lambda: _gpu_matrix(process),
-        cpu_vectors=lambda: _cpu_matrix(process),
-        clusters=lambda seed: _clusters(process, seed),
-        name=name,
-        startup=True,
-    )
-
-
-def from_processes(
-    slices: pd.DataFrame, processes: Sequence[Process], times: F64 | None = None, name: str = "run"
-) -> SliceProfile:
-    """The profile of several processes, one after the other; `slices` is their joint table, with a
-    column `process`, `times` are of all its rows."""
-    own = [from_process(process) for process in processes]
-    common = set.intersection(*(set(profile.metrics) for profile in own))
-    return SliceProfile(
-        slices=slices,
-        times=times,
-        metrics={
-            metric: np.concatenate([profile.metrics[metric] for profile in own])
-            for metric in own[0].metrics
-            if metric in common
-        },
-        gpu_vectors=lambda: _stacked(
-            [_gpu_matrix(p) for p in processes],
-            [p.gpu.blocks.identity if p.gpu else None for p in processes],
-        ),
-        cpu_vectors=lambda: _stacked(
-            [_cpu_matrix(p) for p in processes],
-            [p.cpu.blocks.identity if p.cpu else None for p in processes],
-        ),
-        clusters=lambda seed: _job_clusters(processes, seed),
-        name=name,
-        startup=True,
-    )
-
-
-def _stacked(
-    matrices: Sequence[sparse.csr_matrix | None],
-    identities: Sequence[npt.NDArray[np.uint64] | None],
-) -> sparse.csr_matrix | None:
-    """Rows of all processes; a block is one column wherever it is executed. None when a process
-    has no vectors."""
-    if any(matrix is None for matrix in matrices):
-        return None
-    every, column = np.unique(
-        np.concatenate([i for i in identities if i is not None]), return_inverse=True
-    )
-    parts, first = [], 0
-    for matrix in matrices:
-        assert matrix is not None
-        entries = matrix.tocoo()
-        place = column[first : first + matrix.shape[1]][entries.col]
-        shape = (matrix.shape[0], len(every))
-        parts.append(sparse.coo_matrix((entries.data, (entries.row, place)), shape=shape))
-        first += matrix.shape[1]
-    return sparse.vstack(parts).tocsr()
-
-
-def _job_clusters(processes: Sequence[Process], seed: int) -> I32:
-    from xpuprof.clustering.cluster import Options
-    from xpuprof.methods import job  # as for _clusters
-
-    return job.select_job(job.held(processes), job.Plan(seed=seed), Options()).labels
-
-
-def _mix(process: Process) -> dict[str, F64]:
-    """Executed instructions by class, of every slice."""
-    counts = _grid_counts(process)
-    if counts is None or process.gpu is None:
-        return {}
-    launched = np.flatnonzero(process.gpu.launch_grid >= 0)
-    result = {}
-    for metric, kind in MIX_METRICS.items():
-        per_grid = np.asarray(counts @ process.gpu.mix[:, MIX[kind]].astype(np.float64)).ravel()
-        values = np.zeros(len(process.slices))
-        values[launched] = per_grid[process.gpu.launch_grid[launched]]
-        result[metric] = values
-    return result | _divergence(process)
-
-
-def _divergence(process: Process) -> dict[str, F64]:
-    """Share of a warp's work-items that execute its instructions, of every launch; nothing when
-    an instrumented launch does not tell."""
-    launches, warp_size = process.launches, process.meta.warp_size
-    lanes = launches["lane_instructions"].to_numpy(np.float64)
-    executed = process.slices["gpu_instructions"].to_numpy(np.float64)[: len(launches)]
-    if not warp_size or not lanes.any() or (executed[lanes == 0.0] > 0.0).any():
-        return {}
-    values = np.zeros(len(process.slices))
-    values[: len(launches)] = lanes / np.maximum(warp_size * executed, 1.0)
-    return {"divergence_efficiency": values}
-
-
-def _clusters(process: Process, seed: int) -> I32:
-    from xpuprof.methods import xpu_point  # which needs the signature code, others do not
-
-    return xpu_point.select(process, seed=seed).labels
-
-
-def _grid_counts(process: Process) -> sparse.csr_matrix | None:
-    """Executions of each block, grids x blocks, summed over the warps."""
-    gpu = process.gpu
-    if gpu is None or len(gpu.vector_start) < 2:
-        return None
-    vectors = sparse.csr_matrix(
-        (
-            gpu.count.astype(np.float64),
-            gpu.block.astype(np.int64),
-            gpu.vector_start.astype(np.int64),
-        ),
-        shape=(len(gpu.vector_start) - 1, len(gpu.blocks.identity)),
-    )
-    grids = sparse.csr_matrix(
-        (
-            gpu.run_length.astype(np.float64),
-            gpu.run_vector.astype(np.int64),
-            gpu.grid_start.astype(np.int64),
-        ),
-        shape=(len(gpu.grid_start) - 1, vectors.shape[0]),
-    )
-    return (grids @ vectors).tocsr()
-
-
-def _gpu_matrix(process: Process) -> sparse.csr_matrix | None:
-    """slices x blocks, summed over the warps of each launch, weighted by instructions."""
-    counts = _grid_counts(process)
-    if counts is None or process.gpu is None:
-        return None
-    launched = np.flatnonzero(process.gpu.launch_grid >= 0)
-    pick = sparse.csr_matrix(
-        (np.ones(len(launched)), (launched, process.gpu.launch_grid[launched])),
-        shape=(len(process.slices), counts.shape[0]),
-    )
-    weights = sparse.diags(process.gpu.blocks.instructions.astype(np.float64))
-    return (pick @ counts @ weights).tocsr()
-
-
-def _cpu_matrix(process: Process) -> sparse.csr_matrix | None:
-    """slices x blocks, summed over the threads, weighted by instructions."""
-    cpu = process.cpu
-    if cpu is None or not len(cpu.block):
-        return None
-    weighted = cpu.count.astype(np.float64) * cpu.blocks.instructions[cpu.block]
-    return sparse.coo_matrix(
-        (weighted, (cpu.slice.astype(np.int64), cpu.block.astype(np.int64))),
-        shape=(len(process.slices), len(cpu.blocks.identity)),
-    ).tocsr()

@@ -18,8 +18,8 @@ from xpuprof.methods import declaration
 from xpuprof.methods.declaration import Method, Need, Option
 
 if TYPE_CHECKING:
+    from xpuprof.methods.profile import Slices
     from xpuprof.selection.selection import Selection
-    from xpuprof.trace.tables import Process
 
 GROUP = "xpuprof.methods"
 MARK = "\nMETHOD = "
@@ -73,23 +73,15 @@ def _registered() -> dict[str, metadata.EntryPoint]:
     return {entry.name: entry for entry in metadata.entry_points(group=GROUP)}
 
 
-def select(name: str, process: Process, *, seed: int, **options: Any) -> Selection:
-    """Select representatives of a recorded process by the method `name`.
+def select(slices: Slices, name: str, *, seed: int, **options: Any) -> Selection:
+    """Select representatives by the method `name`: the one way, whatever the slices come from.
 
-    `options` are the method's own; `times` (float64[slices] or float64[repeats, slices], seconds)
-    serves them all. Raises UsageError for an unknown method or option, InputError (NeedsError) when
-    the method needs what the recording lacks.
+    Raises UsageError for an unknown method or option, InputError (NeedsError) when the method needs
+    what is not known of the slices.
     """
     method = find(name)
-    if method.clusters:
-        return method.select(process, seed=seed, **options)
-    from xpuprof.estimation.typical_times import typical_times
-    from xpuprof.methods.profile import from_process
-
-    times = options.pop("times", None)
-    mean = None if times is None else typical_times(times)
     check_options(method, options)
-    return method.select(from_process(process, mean), seed=seed, **options)
+    return method.select(slices if method.clusters else slices.at_hand(), seed=seed, **options)
 
 
 def registered() -> dict[str, str]:

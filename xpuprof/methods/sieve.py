@@ -14,7 +14,7 @@ from scipy.ndimage import gaussian_filter1d
 
 from xpuprof.clustering.one_dimension import Sorted, compress, two_means
 from xpuprof.errors import InputError
-from xpuprof.methods import one_each
+from xpuprof.methods import one_per_cluster
 from xpuprof.methods.declaration import Method, Need, Option
 from xpuprof.methods.profile import BLOCK, SliceProfile
 from xpuprof.selection.selection import Selection
@@ -45,12 +45,12 @@ def select(profile: SliceProfile, *, seed: int = 0, theta: float = THETA) -> Sel
     """
     if theta <= 0.0:
         raise InputError(f"theta must be above 0, not {theta:g}")
-    rows = one_each.kernel_rows(profile)
+    rows = one_per_cluster.kernel_rows(profile)
     instructions = profile.require_instructions("sieve")[rows]
     kernels = profile.kernel_codes()[0][rows].astype(np.int64)
     strata, tiers = stratify(kernels, instructions, theta)
-    labels = one_each.dense(strata)
-    return one_each.select(
+    labels = one_per_cluster.dense(strata)
+    return one_per_cluster.select(
         profile,
         rows,
         labels,

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.clustering.cluster import Choice, choose_with_distances, parameters, with_options
-from xpuprof.methods.xpu_point import representatives
+from xpuprof.clustering.choice import Choice, choose_with_labels, parameters
+from xpuprof.clustering.options import with_options
+from xpuprof.clustering.points import of_signatures
+from xpuprof.methods.block_vectors import FREQUENCY_DEFAULTS, FREQUENCY_DIM
+from xpuprof.methods.clustered import represented
 from xpuprof.selection.selection import Marker, Selection
 from xpuprof.signature.matrix import frequency_signature
 
 F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
 
-DIM = 15
-"""SimPoint's default."""
+
+@dataclass(frozen=True)
+class Intervals:
+    """Slices that are known by their numbers alone, from 1."""
+
+    marker: str
+
+    def markers(self, rows: I64) -> list[Marker]:
+        """The marker's name and the slice's number."""
+        return [Marker(self.marker, row + 1) for row in rows.tolist()]
+
+    def owners(self, rows: I64) -> I64:
+        """One process."""
+        return np.zeros_like(rows)
 
 
 def select(
@@ -26,7 +42,7 @@ def select(
     value: F64,
     *,
     seed: int,
-    dim: int = DIM,
+    dim: int = FREQUENCY_DIM,
     marker: str = "interval",
     fixed_length: bool = True,
     **options: Any,
@@ -39,10 +55,12 @@ def select(
     multipliers, which then are shares of all instructions and ratios of instructions (Hamerly et
     al., "SimPoint 3.0", section 4: variable length intervals).
     """
-    settings = with_options(**{"per_cluster": 1, "ends": False, **options})
+    settings = with_options(**{**FREQUENCY_DEFAULTS, **options})
     signature = frequency_signature(row_start, dimension, value, seed=seed, dim=dim)
     mass = None if fixed_length else signature.extent * len(signature)
-    choice, distance = choose_with_distances(signature, settings, seed, mass)
+    data = of_signatures([signature], settings.ends, mass)
+    choice, labelled = choose_with_labels(data, settings, seed)
+    (slices,) = data.executor.results(labelled)
     if not fixed_length:
         choice = _by_length(choice, signature.extent)
     selection = Selection(
@@ -52,13 +70,13 @@ def select(
             "fixed_length": fixed_length,
         },
         seed=seed,
-        representatives=representatives(choice, lambda row: Marker(marker, row + 1)),
+        representatives=represented(Intervals(marker), choice),
         labels=choice.labels,
         covered=choice.covered,
         scores=choice.report(),
         summary={"slices": len(signature), "instructions": float(signature.instructions.sum())},
     )
-    return selection, distance
+    return selection, np.sqrt(slices.distance2.astype(np.float64))
 
 
 def _by_length(choice: Choice, extent: F64) -> Choice:
@@ -66,7 +84,7 @@ def _by_length(choice: Choice, extent: F64) -> Choice:
     kept = choice.labels >= 0
     of_cluster = np.bincount(choice.labels[kept], extent[kept])
     slices = np.bincount(choice.labels[kept])
-    own = choice.picks
+    own = choice.representatives
     share = own.stands_for / slices[own.cluster] * of_cluster[own.cluster]
     length = np.maximum(extent[own.slice], 1e-300)
     return replace(

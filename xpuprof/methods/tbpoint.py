@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.cluster.hierarchy import fcluster, linkage
 
-from xpuprof.methods import one_each
+from xpuprof.methods import one_per_cluster
 from xpuprof.methods.declaration import TARGET, Method, Need
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.selection import Selection
@@ -50,7 +50,7 @@ def select(
     run at one IPC). Raises NeedsError without times or instruction counts.
     """
     times = profile.require_times("tbpoint")
-    rows = one_each.kernel_rows(profile)
+    rows = one_per_cluster.kernel_rows(profile)
     instructions = profile.require_instructions("tbpoint")[rows]
     points, inverse, cell = merged(features(profile, rows, instructions))
     tree = linkage(points, method="complete") if len(points) > 1 else None
@@ -60,16 +60,16 @@ def select(
             groups = np.zeros(len(points), dtype=np.int64)
             if tree is not None:
                 groups = fcluster(tree, threshold, criterion="distance")
-            labels = one_each.dense(groups[inverse])
+            labels = one_per_cluster.dense(groups[inverse])
             chosen = _nearest(labels, points[inverse])
             own = np.where(instructions[chosen] > 0.0, instructions[chosen], 1.0)
             work = np.bincount(labels, weights=instructions) / own
             yield threshold, labels, chosen, float(np.dot(times[rows[chosen]], work))
 
-    threshold, labels, chosen, errors = one_each.least_error(
+    threshold, labels, chosen, errors = one_per_cluster.least_error(
         clusterings(), float(times[rows].sum()), target
     )
-    return one_each.select(
+    return one_per_cluster.select(
         profile,
         rows,
         labels,

@@ -34,6 +34,7 @@ from xpuprof.estimation.quantiles import z_score
 from xpuprof.estimation.redrawing import DRAWS, random_errors
 from xpuprof.estimation.stratified import from_labels
 from xpuprof.methods import drawn
+from xpuprof.methods.clustered import clusters_of
 from xpuprof.methods.declaration import CONFIDENCE, EPSILON, Method, Need, Option
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.selection import Selection
@@ -73,7 +74,9 @@ def select(
     if rho < 0.0:
         raise InputError(f"rho is a coefficient of variation and not negative, not {rho:g}")
     z = z_score(confidence)
-    groups = profile.clusters(seed) if profile.clusters else profile.groups(grid=True)
+    groups = clusters_of(profile, seed)
+    if groups is None:
+        groups = profile.groups(grid=True)
     pool, pair = distinct(groups, times)
     leaves, bound, quantile = within(pool, epsilon, confidence, z, rho)
     stratum = np.empty(len(pool.values), dtype=np.int32)

@@ -56,44 +56,66 @@ class Signature:
         return len(self.matrix)
 
 
-def xpu_signature(process: Process, **options: Any) -> Signature:
-    """`xpu_signatures` of one process."""
-    return xpu_signatures([process], **options)[0]
+@dataclass(frozen=True)
+class Projection:
+    """How block vectors are projected, `dim` dimensions a part, and scaled: the same for all runs.
 
-
-def xpu_signatures(
-    processes: Sequence[Process],
-    *,
-    seed: int,
-    dim: int = DIM,
-    warp_buckets: int = WARP_BUCKETS,
-    cpu_weight: float = CPU_WEIGHT,
-    memory_weight: float | None = None,
-    length_weight: float = LENGTH_WEIGHT,
-    ends: bool = True,
-) -> list[Signature]:
-    """Signature of every slice of recorded processes, scaled together; `dim` dimensions a part.
-    `ends`: the first and the last slice stand apart, so the mean length is that of the others.
-
-    Without CPU vectors, or with `cpu_weight` 0, it is the GPU's side alone. Launches without
-    vectors are known by kernel name and grid. `memory_weight` None is MEMORY_WEIGHT where there are
-    stack distances. Raises UsageError for parameters out of range, InputError when stack distances
-    are asked for and there are none, or some processes have CPU vectors and others not.
+    With `cpu_weight` 0 it is the GPU's side alone. `memory_weight` None is MEMORY_WEIGHT where
+    there are stack distances. Raises UsageError for values out of range.
     """
-    every = [
-        project(
-            process,
-            seed=seed,
-            dim=dim,
-            warp_buckets=warp_buckets,
-            cpu_weight=cpu_weight,
-            memory_weight=memory_weight,
-        )
-        for process in processes
-    ]
+
+    seed: int
+    dim: int = DIM
+    warp_buckets: int = WARP_BUCKETS
+    cpu_weight: float = CPU_WEIGHT
+    memory_weight: float | None = None
+    length_weight: float = LENGTH_WEIGHT
+
+    def __post_init__(self) -> None:
+        check_dim(self.dim)
+        if not 1 <= self.warp_buckets <= 65536:
+            raise UsageError(
+                f"--warp-buckets must lie between 1 and 65536, not {self.warp_buckets}"
+            )
+        if not 0.0 <= self.cpu_weight <= 1.0:
+            raise UsageError(f"--cpu-weight must lie between 0 and 1, not {self.cpu_weight:g}")
+        if self.memory_weight is not None and not 0.0 <= self.memory_weight <= 1.0:
+            raise UsageError(
+                f"--memory-weight must lie between 0 and 1, not {self.memory_weight:g}"
+            )
+
+    def settings(self, scales: Sequence[Scale]) -> dict[str, Any]:
+        """What a selection remembers of it; weights of parts that are not there are 0."""
+        kinds = [scale.kind for scale in scales]
+        memory = MEMORY_WEIGHT if self.memory_weight is None else self.memory_weight
+        return {
+            "dim": self.dim,
+            "warp_buckets": self.warp_buckets,
+            "cpu_weight": self.cpu_weight if "cpu" in kinds else 0.0,
+            "memory_weight": memory if any(kind.endswith(_MEMORY) for kind in kinds) else 0.0,
+            "length_weight": self.length_weight,
+        }
+
+
+def check_dim(dim: int) -> None:
+    """Raises UsageError for a number of dimensions out of range."""
+    if not 1 <= dim <= 4096:
+        raise UsageError(f"--dim must lie between 1 and 4096, not {dim}")
+
+
+def signatures(
+    processes: Sequence[Process], projection: Projection, ends: bool = True
+) -> list[Signature]:
+    """Signature of every slice of recorded processes, scaled together.
+
+    `ends`: the first and the last slice stand apart, so the mean length is that of the others.
+    Launches without vectors are known by kernel name and grid. Raises InputError when stack
+    distances are asked for and there are none, or some processes have CPU vectors and others not.
+    """
+    every = [project(process, projection) for process in processes]
     scales = summed([[scale_of(part, ends) for part in parts] for parts in every])
-    settings = settings_of(scales, dim, warp_buckets, cpu_weight, memory_weight, length_weight)
-    return [Signature(*join(parts, scales, length_weight), settings) for parts in every]
+    settings = projection.settings(scales)
+    return [Signature(*join(parts, scales, projection.length_weight), settings) for parts in every]
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,25 +163,12 @@ class Scale:
         )
 
 
-def project(
-    process: Process,
-    *,
-    seed: int,
-    dim: int,
-    warp_buckets: int,
-    cpu_weight: float,
-    memory_weight: float | None,
-) -> list[Part]:
-    """The parts of every slice, the GPU's block vectors first; see `xpu_signature`."""
-    if not 1 <= dim <= 4096:
-        raise UsageError(f"--dim must lie between 1 and 4096, not {dim}")
-    if not 1 <= warp_buckets <= 65536:
-        raise UsageError(f"--warp-buckets must lie between 1 and 65536, not {warp_buckets}")
-    if not 0.0 <= cpu_weight <= 1.0:
-        raise UsageError(f"--cpu-weight must lie between 0 and 1, not {cpu_weight:g}")
-    if memory_weight is not None and not 0.0 <= memory_weight <= 1.0:
-        raise UsageError(f"--memory-weight must lie between 0 and 1, not {memory_weight:g}")
-    sides = [("gpu", 1.0 - cpu_weight, _gpu_part(process, warp_buckets, seed, dim))]
+def project(process: Process, projection: Projection) -> list[Part]:
+    """The parts of every slice, the GPU's block vectors first; see `signatures`."""
+    seed, dim, cpu_weight = projection.seed, projection.dim, projection.cpu_weight
+    memory_weight = projection.memory_weight
+    device = _gpu_part(process, projection.warp_buckets, seed, dim)
+    sides = [("gpu", 1.0 - cpu_weight, device)]
     if process.cpu is not None and cpu_weight > 0.0:
         sides.append(("cpu", cpu_weight, _cpu_part(process, seed, dim)))
     share = MEMORY_WEIGHT if memory_weight is None else memory_weight
@@ -167,7 +176,7 @@ def project(
     if memory_weight and not any(side in distances for side, _, _ in sides):
         raise InputError(
             "the run has no stack distances, which --memory-weight is about; record it again with "
-            "--memory, or leave --memory-weight away"
+            "--memory, or omit --memory-weight"
         )
     parts = [
         Part(side, weight * (1.0 - share if side in distances else 1.0), *vectors)
@@ -190,7 +199,7 @@ def inner_slices(slices: int, ends: bool) -> slice:
 
 
 def scale_of(part: Part, ends: bool) -> Scale:
-    """The scale of one run's part; `ends` as in `xpu_signature`."""
+    """The scale of one run's part; `ends` as in `signatures`."""
     square = float(np.einsum("ij,ij->", part.mix, part.mix, dtype=np.float64))
     active = int(np.count_nonzero(part.length))
     total = 0.0 if part.kind.endswith(_MEMORY) else float(part.length.sum())
@@ -212,26 +221,6 @@ def summed(scales: Sequence[list[Scale]]) -> list[Scale]:
     return [sum(column[1:], start=column[0]) for column in zip(*scales, strict=True)]
 
 
-def settings_of(
-    scales: list[Scale],
-    dim: int,
-    warp_buckets: int,
-    cpu_weight: float,
-    memory_weight: float | None,
-    length_weight: float,
-) -> dict[str, Any]:
-    """What a selection remembers of its signature; weights of parts that are not there are 0."""
-    kinds = [scale.kind for scale in scales]
-    memory = MEMORY_WEIGHT if memory_weight is None else memory_weight
-    return {
-        "dim": dim,
-        "warp_buckets": warp_buckets,
-        "cpu_weight": cpu_weight if "cpu" in kinds else 0.0,
-        "memory_weight": memory if any(kind.endswith(_MEMORY) for kind in kinds) else 0.0,
-        "length_weight": length_weight,
-    }
-
-
 def frequency_signature(
     row_start: npt.NDArray[np.uint64],
     dimension: npt.NDArray[np.uint64],
@@ -242,8 +231,7 @@ def frequency_signature(
 ) -> Signature:
     """Signature of plain frequency vectors (a .bb file), as SimPoint makes it: each vector divided
     by its sum, then projected. Lengths do not enter."""
-    if not 1 <= dim <= 4096:
-        raise UsageError(f"--dim must lie between 1 and 4096, not {dim}")
+    check_dim(dim)
     matrix, length = kernels.project_values(row_start, dimension, value, seed, dim)
     return Signature(matrix, _share(length), length, {"dim": dim})
 

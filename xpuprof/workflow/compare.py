@@ -9,14 +9,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.clustering.executors import Farm, Here
+from xpuprof.clustering.executors import Executor, LocalExecutor
 from xpuprof.errors import InputError
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.intervals import estimate
 from xpuprof.estimation.projection import chosen_slices, sampling_error, time_speedup
-from xpuprof.methods.profile import NeedsError
+from xpuprof.methods import registry
+from xpuprof.methods.profile import NeedsError, SliceProfile
 from xpuprof.selection.selection import Selection
-from xpuprof.workflow.subjects import Subject, apply, open_subject
+from xpuprof.workflow.subjects import open_subject
 
 F64 = npt.NDArray[np.float64]
 
@@ -87,19 +88,18 @@ def compare(
     paths: Sequence[str],
     methods: Sequence[str],
     settings: Settings,
-    farm: Farm | None = None,
+    executor: Executor | None = None,
 ) -> Comparison:
-    """`methods` on the run directories `paths`, spread over the farm's workers. Without a metric
+    """`methods` on the run directories `paths`, opened where the executor works. Without a metric
     the best one that all runs have is projected. Raises InputError when they have none in common,
     or for a metric that is not there."""
-    if farm is None:
-        with Here() as here:
-            return compare(paths, methods, settings, here)
+    executor = executor or LocalExecutor()
     count = len(paths)
     if settings.metric is None and count > 1:
-        found = list(farm.get(farm.keep(_metrics_of, paths)))
+        found = list(executor.results(executor.map(_metrics_of, paths)))
         settings = replace(settings, metric=_common_metric(paths, found))
-    each = list(farm.get(farm.keep(_compare_run, paths, [methods] * count, [settings] * count)))
+    handles = executor.map(_compare_run, paths, [methods] * count, [settings] * count)
+    each = list(executor.results(handles))
     return Comparison(each, _together(each))
 
 
@@ -126,31 +126,28 @@ def _common_metric(runs: Sequence[str], metrics: Sequence[Sequence[str]]) -> str
 
 
 def _compare_run(path: str, methods: Sequence[str], settings: Settings) -> Compared:
-    return compare_methods(open_subject(path), methods, settings)
+    return compare_methods(open_subject(path).profile, methods, settings)
 
 
-def compare_methods(subject: Subject, methods: Sequence[str], settings: Settings) -> Compared:
+def compare_methods(profile: SliceProfile, methods: Sequence[str], settings: Settings) -> Compared:
     """All methods on one profile. A time selects too; any other metric is projected with the
     selection made by time. Raises InputError for a metric that is not there."""
-    profile = subject.profile
     timed = profile.times is not None
-    metric = settings.metric or (profile.time_name if timed else _untimed_metric(subject))
+    metric = settings.metric or (profile.time_name if timed else _untimed_metric(profile))
     if metric in TIME_LIKE and (metric in profile.metrics or metric == profile.time_name):
-        runs = subject.runs if metric == profile.time_name else None
-        subject = replace(subject, profile=profile.with_times(metric), runs=runs)
-    values = subject.profile.checked(metric)
+        profile = profile.with_times(metric)
+    values = profile.checked(metric)
     if not float(values.sum()) > 0.0:
-        raise InputError(f"{subject.path}: {metric} adds up to zero, so no error can be stated")
-    rows = [_row(subject, method, values, settings) for method in methods]
-    return Compared(
-        str(subject.path), metric, len(profile), rows, timed=timed or metric in TIME_LIKE
-    )
+        raise InputError(f"{profile.name}: {metric} adds up to zero, so no error can be stated")
+    rows = [_row(profile, method, values, settings) for method in methods]
+    timed = timed or metric in TIME_LIKE
+    return Compared(profile.name, metric, len(profile), rows, timed=timed)
 
 
-def _untimed_metric(subject: Subject) -> str:
-    metrics = subject.profile.metrics
+def _untimed_metric(profile: SliceProfile) -> str:
+    metrics = profile.metrics
     if not metrics:
-        raise InputError(f"{subject.path} has neither times nor metrics; import or time it first")
+        raise InputError(f"{profile.name} has neither times nor metrics; import or time it first")
     return "gpu_instructions" if "gpu_instructions" in metrics else next(iter(metrics))
 
 
@@ -177,13 +174,13 @@ class _Trial:
         )
 
 
-def _row(subject: Subject, method: str, values: F64, settings: Settings) -> Row:
+def _row(profile: SliceProfile, method: str, values: F64, settings: Settings) -> Row:
     try:
-        trials = [_trial(subject, method, values, settings, i) for i in range(settings.repeats)]
+        trials = [_trial(profile, method, values, settings, i) for i in range(settings.repeats)]
     except NeedsError as error:
         return Row(method, reason=str(error))
     truth = float(values.sum())
-    cost = subject.profile.times if subject.profile.times is not None else values
+    cost = profile.times if profile.times is not None else values
     errors = [sampling_error(trial.estimate.value, truth) for trial in trials]
     ends = [found for trial in trials if (found := trial.ends())]
     return Row(
@@ -202,19 +199,20 @@ def _row(subject: Subject, method: str, values: F64, settings: Settings) -> Row:
     )
 
 
-def _trial(subject: Subject, method: str, values: F64, settings: Settings, number: int) -> _Trial:
-    epsilon, confidence = settings.epsilon, settings.confidence
+def _trial(
+    profile: SliceProfile, method: str, values: F64, settings: Settings, number: int
+) -> _Trial:
+    bounds = {
+        "epsilon": settings.epsilon,
+        "target": settings.epsilon,
+        "confidence": settings.confidence,
+    }
+    declared = registry.find(method)
+    own = {name: value for name, value in bounds.items() if declared.option(name)}
     begin = time.perf_counter()
-    selection = apply(
-        subject,
-        method,
-        seed=settings.seed + number,
-        epsilon=epsilon,
-        target=epsilon,
-        confidence=confidence,
-    )
+    selection = registry.select(profile, method, seed=settings.seed + number, **own)
     seconds = time.perf_counter() - begin
-    return _Trial(selection, estimate(selection, values, confidence), seconds)
+    return _Trial(selection, estimate(selection, values, settings.confidence), seconds)
 
 
 def _together(runs: list[Compared]) -> Compared:

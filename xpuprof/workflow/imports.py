@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from xpuprof.clustering.executors import open_farm
+from xpuprof.clustering.executors import open_executor
 from xpuprof.errors import TraceError, UsageError, XpuprofError
 from xpuprof.formats.format import Importer, Load
 from xpuprof.formats.registry import all_importers, named, recognised
@@ -71,14 +71,14 @@ def import_all(
     names = names_of(sources)
     count = len(sources)
     fixed = (format, tuple(columns), force, uuid.uuid4().hex)
-    with open_farm(workers, scheduler) as farm:
-        handles = farm.keep(
+    with open_executor(workers, scheduler) as executor:
+        handles = executor.map(
             _import_or_refuse,
             [source.absolute() for source in sources],
             [folder.absolute() / name for name in names],
             *([value] * count for value in fixed),
         )
-        return list(farm.get(handles))
+        return list(executor.results(handles))
 
 
 def import_one(

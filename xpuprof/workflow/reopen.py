@@ -15,7 +15,7 @@ from xpuprof.selection.selection import Selection
 from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.run import Run
 from xpuprof.workflow.evaluate import Result, evaluate
-from xpuprof.workflow.subjects import imported_times
+from xpuprof.workflow.subjects import open_subject
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,10 @@ def reopen(path: str | Path, selection: str | Path | None = None) -> Result | Im
     if not file.exists():
         raise InputError(f"{file} does not exist; {_first(run, imported, selection is not None)}")
     chosen = read_selection(file)
-    return Imported(chosen, *imported_times(run.path)) if imported else evaluate(run, chosen)
+    if not imported:
+        return evaluate(run, chosen)
+    subject = open_subject(run)
+    return Imported(chosen, subject.metric, subject.times)
 
 
 def _first(run: Run, imported: bool, named: bool) -> str:

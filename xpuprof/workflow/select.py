@@ -1,38 +1,96 @@
-"""Select representatives of a recorded run, with all that the selection must remember of it."""
+"""Select representatives: what `xpuprof select` and `run` do with recorded and imported runs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
-from xpuprof.clustering.cluster import Known, Options, with_options
-from xpuprof.clustering.executors import Farm, Here
+from xpuprof.clustering.executors import open_executor
 from xpuprof.clustering.stability import Stability, over_bootstraps, over_seeds
-from xpuprof.errors import InputError, TraceError, UsageError
-from xpuprof.estimation.typical_times import typical_times
-from xpuprof.methods import job as joint
-from xpuprof.methods import xpu_point
-from xpuprof.methods.profile import from_processes
-from xpuprof.methods.registry import check_options, find, select
+from xpuprof.errors import UsageError
+from xpuprof.formats.output import made_folder
+from xpuprof.methods import registry
+from xpuprof.methods.clustered import slice_times
 from xpuprof.selection import parts
-from xpuprof.selection.identity import program_identity
+from xpuprof.selection.file import write_selection
+from xpuprof.selection.identity import hash_inputs
 from xpuprof.selection.selection import Selection
-from xpuprof.trace.coordinates import Stretches
-from xpuprof.trace.imported import ImportedSlices
-from xpuprof.trace.processes import Job, Key, job_of, labels_of
 from xpuprof.trace.run import Run
-from xpuprof.trace.sequence import joined_sequences, launch_sequence
-from xpuprof.trace.tables import Process
+from xpuprof.validation.phases import unseen_phases
+from xpuprof.workflow.chosen import Chosen, with_times
+from xpuprof.workflow.several_runs import open_runs
+from xpuprof.workflow.subjects import Subject, open_subject
 
 F64 = npt.NDArray[np.float64]
 
 Processes = Literal["job", "each"]
 """Of several processes: clusters over all of them together, or a selection for each."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """How to select: `options` are the method's own."""
+
+    method: str = field(default_factory=registry.default)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 1
+    processes: Processes = "job"
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where to select from and write to: several `runs`, or any on workers, are one subject.
+    `output` None: into the run. `timed`: folders of timer runs. `inputs`: files of the program to
+    remember by their hash."""
+
+    runs: tuple[Path, ...]
+    output: Path | None = None
+    force: bool = False
+    workers: int | None = None
+    scheduler: str | None = None
+    timed: tuple[Path, ...] = ()
+    inputs: tuple[Path, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The runs, for people."""
+        return ", ".join(map(str, self.runs[:3])) + (", ..." if len(self.runs) > 3 else "")
+
+    @property
+    def together(self) -> bool:
+        """Whether runs are opened by an executor."""
+        return len(self.runs) > 1 or bool(self.workers or self.scheduler)
+
+
+def select_subject(subject: Subject, request: Request) -> Selection:
+    """Apply the method. Raises NeedsError when the subject lacks what the method needs."""
+    _require_times(subject, request)
+    every = subject.by_process() if request.processes == "each" else [subject]
+    chosen = [
+        registry.select(own.slices, request.method, seed=request.seed, **request.options)
+        for own in every
+    ]
+    whole = chosen[0] if len(chosen) == 1 else parts.joined(chosen)
+    return replace(whole, identity=subject.identity, machine=subject.machine)
+
+
+def _require_times(subject: Subject, request: Request) -> None:
+    """Raises UsageError where representatives are to follow times that one of the runs lacks."""
+    vectors = subject.slices.vectors
+    if subject.times is not None or not subject.untimed or vectors is None:
+        return
+    if registry.find(request.method).clusters and vectors.options(request.options).by_times:
+        raise UsageError(
+            f"{subject.untimed} holds no timer run of its slices, and a target error or a budget "
+            "needs those of every run: record them with xpuprof run, or name their folders with "
+            "--times"
+        )
 
 
 def select_run(
@@ -44,317 +102,90 @@ def select_run(
     measured: F64 | None = None,
     **options: Any,
 ) -> Selection:
-    """Apply `method` to the processes with device work of the run's profile.
+    """Apply `method` to a run, recorded or imported; its timer runs, or `measured`
+    (float64[repeats, slices], seconds), go to the method."""
+    return select_subject(
+        open_subject(run, measured=measured), Request(method, options, seed, processes)
+    )
 
-    Where the run holds timer runs of the same slices, or `measured` has their times
-    (float64[repeats, slices], seconds), these go to the method: they decide how many
-    representatives a cluster gets. Raises InputError when the run holds no profile.
-    """
-    if ImportedSlices.present(run.path):
-        from xpuprof.workflow.subjects import select_imported  # which reads times through this file
 
-        return select_imported(run, method, seed=seed, **options)
-    job = profiled_job(run)
-    _require_slices(run, job)
-    times = run_times(run, len(job.slices)) if measured is None else measured
-    if job.several and processes == "each":
-        chosen = _select_each(job, method, seed, times, options)
+def select_and_write(request: Request, places: Places, *, with_stability: bool = False) -> Chosen:
+    """Select from run directories and write selection.json; for a selection a process also
+    selection-<process>.json. Raises UsageError where places and request contradict each other."""
+    begin = time.perf_counter()
+    if places.together:
+        _require_one_run(request, places)
+        with open_executor(places.workers, places.scheduler) as executor:
+            paths = [str(path.resolve()) for path in places.runs]
+            subject = open_runs(paths, executor, places.timed)
+            selection = select_subject(subject, request)
+            seconds = time.perf_counter() - begin
+            moved = stability(subject, request) if with_stability else ()
+        program: tuple[str, ...] = ()
+        doubts = list(subject.joined.doubts if subject.joined else ())
     else:
-        chosen = select_over(job, method, seed, times, options)
-    identity = _identity(job, run)
-    return replace(chosen, identity=identity, machine=dict(run.manifest["machine"]))
+        run = Run.open(places.runs[0])
+        subject = open_subject(run, places.timed)
+        selection = select_subject(subject, request)
+        if places.inputs:
+            identity = {**selection.identity, "inputs": hash_inputs(places.inputs)}
+            selection = replace(selection, identity=identity)
+        seconds = time.perf_counter() - begin
+        moved = stability(subject, request) if with_stability else ()
+        program, doubts = tuple(map(str, run.manifest["argv"])), _doubts(run, subject, selection)
+    result = with_times(
+        Chosen(places.name, selection, seconds, None, moved, doubts, program),
+        subject.times,
+        subject.metric,
+        request.options.get(registry.find(request.method).bound),
+    )
+    folder = made_folder(places.output or places.runs[0])
+    write_selection(selection, folder / "selection.json", places.force)
+    if request.processes == "each":
+        parts.write_parts(selection, folder, places.force)
+    return result
 
 
-def profiled_job(run: Run) -> Job:
-    """The processes of the run's profile. Raises InputError when there is none."""
-    if run.profile is None:
-        raise InputError(
-            f"{run.path} holds no profile; record one with: xpuprof profile -- ./app args"
-        )
-    return job_of(run.profile)
+def _require_one_run(request: Request, places: Places) -> None:
+    if request.processes == "each":
+        raise UsageError("--processes each takes one run; select from each run by itself")
+    if places.output is None:
+        raise UsageError("several runs need a folder for their selection: -o DIR")
+    if places.inputs:
+        raise UsageError("--input is for the selection of one run directory")
 
 
-def _require_slices(run: Run, job: Job) -> None:
-    """Raises InputError for a profile in which no slice came to its end."""
-    if not job.slices.empty:
-        return
-    window = job.processes[0].window
-    if window is not None:
-        raise InputError(
-            f"{run.path}: the window {window.spec} never opened (the program launched "
-            f"{len(window.whole.launches) if window.whole else 0} kernels); record it again with a "
-            "window that the program reaches"
-        )
-    raise InputError(
-        f"{run.path} holds no finished slice ({run.reason or 'nothing was recorded'}); record "
-        "it again with: xpuprof profile -- ./app args"
+def _doubts(run: Run, subject: Subject, selection: Selection) -> list[str]:
+    timer_runs = subject.joined.runs if subject.joined else run.times
+    profiled = run.profile.processes if run.profile else []
+    return [
+        *([f"the run is {run.status}: {run.reason}"] if run.reason else []),
+        *(subject.joined.doubts if subject.joined else ()),
+        *unseen_phases(profiled, timer_runs, selection),
+    ]
+
+
+def stability(subject: Subject, request: Request) -> tuple[Stability, ...]:
+    """How far a clustering selection moves over seeds and bootstrap samples; of each process where
+    each has a selection of its own."""
+    method = registry.find(request.method)
+    if not method.clusters:
+        raise UsageError(f"--stability is for clustering methods; {method.name} draws its samples")
+    if request.processes != "each" or len(subject.keys) < 2:
+        return _stability(subject, request)
+    return tuple(
+        replace(one, kind=f"{one.kind}, {own.keys[0].label}")
+        for own in subject.by_process()
+        for one in _stability(own, request)
     )
 
 
-def select_over(
-    job: Job, method: str, seed: int, times: F64 | None, options: dict[str, Any]
-) -> Selection:
-    """One selection over all processes of a job; clusters are shared between them."""
-    if not job.several:
-        return _select_one(job.processes[0], method, seed, times, options)
-    if find(method).clusters:
-        of_plan = {n: v for n, v in options.items() if n in xpu_point.SIGNATURE_OPTIONS}
-        if method == "gpu-point":
-            of_plan["cpu_weight"] = 0.0
-        others = {n: v for n, v in options.items() if n not in xpu_point.SIGNATURE_OPTIONS}
-        return joint.select_job(
-            joint.held(job.processes),
-            joint.Plan(seed=seed, **of_plan),
-            with_options(**others),
-            method=method,
-            known=_known(times),
-        )
-    found = find(method)
-    check_options(found, options)
-    typical = None if times is None else typical_times(times)
-    profile = from_processes(job.slices, job.processes, typical)
-    return found.select(profile, seed=seed, **options)
-
-
-def _select_one(
-    process: Process, method: str, seed: int, times: F64 | None, options: dict[str, Any]
-) -> Selection:
-    given = options if times is None else {**options, "times": times}
-    return select(method, process, seed=seed, **given)
-
-
-def _select_each(
-    job: Job, method: str, seed: int, times: F64 | None, options: dict[str, Any]
-) -> Selection:
-    """One selection a process, put together."""
-    own = [None] * len(job.processes) if times is None else job.layout.split(times, axis=1)
-    return parts.joined(
-        [
-            _select_one(process, method, seed, part, options)
-            for process, part in zip(job.processes, own, strict=True)
-        ]
+def _stability(subject: Subject, request: Request) -> tuple[Stability, ...]:
+    vectors, times = subject.slices.vectors, slice_times(subject.slices)
+    assert vectors is not None  # the selection itself needed them
+    given = {**request.options, **registry.find(request.method).fixed}
+    options = vectors.options(given)
+    return (
+        over_seeds(lambda seed: vectors.points(seed, given), options, request.seed, times),
+        over_bootstraps(vectors.signatures(request.seed, given), options, request.seed, times),
     )
-
-
-def _known(times: F64 | None) -> Known | None:
-    return None if times is None else Known.of(times)
-
-
-def _identity(job: Job, run: Run) -> dict[str, Any]:
-    images = pd.concat([process.images for process in job.processes], ignore_index=True)
-    identity = program_identity(job.slices, images, run.manifest)
-    if job.several:
-        identity["processes"] = [key.as_json() for key in job.keys]
-    if asked := run.manifest.get("settings"):
-        identity["settings"] = asked
-    if window := job.processes[0].window:
-        identity["window"] = {"spec": window.spec}
-        if not job.several:
-            identity["window"]["rows"] = Stretches.of(window.rows).as_json()
-    return identity
-
-
-@dataclass(frozen=True)
-class RunSource:
-    """A process of a run directory as a `job.Source`: workers open it by its path."""
-
-    path: str
-    number: int
-    label: str
-
-    @property
-    def name(self) -> str:
-        """The run, and the process where it has several."""
-        return f"{self.path}:{self.label}" if self.label else self.path
-
-    def process(self) -> Process:
-        """The process."""
-        return profiled_job(Run.open(self.path)).processes[self.number]
-
-
-@dataclass(frozen=True)
-class _DescribedProcess:
-    source: RunSource
-    key: Key
-    sequence: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class _Described:
-    """What the selection over several runs must know of one of them."""
-
-    identity: dict[str, Any]
-    processes: list[_DescribedProcess]
-
-
-def select_runs(
-    paths: Sequence[str],
-    plan: joint.Plan,
-    options: Options,
-    farm: Farm | None = None,
-    method: str = "xpu-point",
-    times: F64 | None = None,
-) -> Selection:
-    """One selection over every process of several run directories (ranks that were profiled one by
-    one, a farm of programs), spread over the farm's workers. `times`: of all slices, as
-    `times_of_runs` gives them. Errors as `job.select_job`."""
-    if farm is None:
-        with Here() as here:
-            return select_runs(paths, plan, options, here, method, times)
-    found: list[_Described] = list(farm.get(farm.keep(_describe, paths)))
-    _require_alike(paths, found)
-    every = _in_order(found)
-    chosen = joint.select_job(
-        [p.source for p in every], plan, options, farm, method=method, known=_known(times)
-    )
-    identity = {
-        **found[0].identity,
-        "images": sorted({image for run in found for image in run.identity["images"]}),
-        "programs": sorted({program for run in found for program in run.identity["programs"]}),
-        "sequence": joined_sequences([process.sequence for process in every]),
-        "processes": [process.key.as_json() for process in every],
-    }
-    if "window" in identity:
-        identity["window"] = {"spec": identity["window"]["spec"]}  # rows are of one process
-    return replace(chosen, identity=identity)
-
-
-def _in_order(found: Sequence[_Described]) -> list[_DescribedProcess]:
-    """The processes of all runs as they are numbered, with labels that tell them apart."""
-    every = [process for run in found for process in run.processes]
-    every.sort(key=lambda process: _place(process.key.rank))
-    labels = labels_of([process.key.rank for process in every])
-    return [
-        replace(process, key=replace(process.key, label=label))
-        for process, label in zip(every, labels, strict=True)
-    ]
-
-
-def _place(rank: int | None) -> int:
-    """Ranks decide the order, as they do within a run; without ranks the order given."""
-    return -1 if rank is None else rank
-
-
-def keys_of_runs(paths: Sequence[str], farm: Farm) -> tuple[Key, ...]:
-    """The processes of several runs, in the order of `select_runs`."""
-    return tuple(one.key for one in _in_order(list(farm.get(farm.keep(_describe, paths)))))
-
-
-def times_of_runs(paths: Sequence[str], farm: Farm, *, needed: bool) -> F64 | None:
-    """Times of all slices of several runs, float64[repeats, slices] in the order of `select_runs`,
-    as many repeats as every run has. Where some run has no timer run of its slices, None, or
-    UsageError when they are `needed`."""
-    found = list(farm.get(farm.keep(_times_of, paths)))
-    untimed = [path for path, own in zip(paths, found, strict=True) if own is None]
-    if untimed and needed:
-        raise UsageError(
-            f"{untimed[0]} holds no timer run of its slices, and a target error or a budget needs "
-            "those of every run: record them with xpuprof run, or name their folders with --times"
-        )
-    if untimed:
-        return None
-    parts = sorted((part for own in found for part in own), key=lambda part: _place(part[0]))
-    repeats = min(len(times) for _, times in parts)
-    return np.concatenate([times[:repeats] for _, times in parts], axis=1)
-
-
-def _times_of(path: str) -> list[tuple[int | None, F64]] | None:
-    """Rank and times of each process of a run."""
-    run = Run.open(path)
-    job = profiled_job(run)
-    times = run_times(run, len(job.slices))
-    if times is None:
-        return None
-    parts = job.layout.split(times, axis=1)
-    return [(key.rank, part) for key, part in zip(job.keys, parts, strict=True)]
-
-
-def _require_alike(paths: Sequence[str], found: Sequence[_Described]) -> None:
-    """Raises InputError when runs have other filters or windows than the first."""
-    first = found[0].identity.get("settings")
-    for path, run in zip(paths, found, strict=True):
-        if run.identity.get("settings") != first:
-            raise InputError(
-                f"{paths[0]} and {path} were profiled with different filters or windows "
-                "(xpuprof info shows them); profile them alike"
-            )
-
-
-def _describe(path: str) -> _Described:
-    run = Run.open(path)
-    job = profiled_job(run)
-    _require_slices(run, job)
-    processes = [
-        _DescribedProcess(
-            RunSource(path, number, key.label if job.several else ""),
-            key,
-            launch_sequence(process.slices),
-        )
-        for number, (key, process) in enumerate(zip(job.keys, job.processes, strict=True))
-    ]
-    return _Described(_identity(job, run), processes)
-
-
-def run_stability(
-    run: Run,
-    method: str,
-    *,
-    seed: int,
-    times: F64 | None,
-    processes: Processes = "job",
-    **options: Any,
-) -> list[Stability]:
-    """How far a clustering selection of the run moves over seeds and bootstrap samples; of each of
-    its processes where each has a selection of its own. `times`: float64[repeats, slices]."""
-    job = profiled_job(run)
-    if not (job.several and processes == "each"):
-        return _stability(job.processes, method, seed, _known(times), options)
-    own = [None] * len(job.processes) if times is None else job.layout.split(times, axis=1)
-    return [
-        replace(one, kind=f"{one.kind}, {key.label}")
-        for process, key, part in zip(job.processes, job.keys, own, strict=True)
-        for one in _stability([process], method, seed, _known(part), options)
-    ]
-
-
-def runs_stability(
-    paths: Sequence[str], method: str, *, seed: int, times: F64 | None, **options: Any
-) -> list[Stability]:
-    """The same of the joint selection over several runs, whose profiles are read here. `times`: as
-    `times_of_runs` gives them."""
-    found = [profiled_job(Run.open(path)) for path in paths]
-    every = [one for job in found for one in zip(job.keys, job.processes, strict=True)]
-    every.sort(key=lambda one: _place(one[0].rank))
-    return _stability([process for _, process in every], method, seed, _known(times), options)
-
-
-def _stability(
-    processes: Sequence[Process],
-    method: str,
-    seed: int,
-    known: Known | None,
-    options: dict[str, Any],
-) -> list[Stability]:
-    if not find(method).clusters:
-        raise UsageError(f"--stability is for clustering methods; {method} draws its samples")
-    make, settings = xpu_point.prepare(processes, method, options)
-    return [
-        over_seeds(make, settings, seed, known),
-        over_bootstraps(make(seed), settings, seed, known),
-    ]
-
-
-def run_times(run: Run, slices: int) -> F64 | None:
-    """float64[repeats, slices], seconds, of the timer runs that have as many slices, processes in
-    the order of the profile's; None without one."""
-    profiled = job_of(run.profile) if run.profile else None
-    like = profiled.keys if profiled and profiled.several else ()
-    rows = []
-    for execution in run.times:
-        try:
-            times = job_of(execution, like).times()
-        except TraceError:
-            continue  # a timer run that was cut short has no times to offer
-        if len(times) == slices:
-            rows.append(times)
-    return np.stack(rows) if rows else None

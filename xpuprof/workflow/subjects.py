@@ -1,30 +1,26 @@
-"""The `SliceProfile` of a run directory, recorded or imported, and methods applied to it."""
+"""What is selected from: one run, recorded or imported, as a subject of methods."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+import pandas as pd
 
-from xpuprof.estimation.typical_times import typical_times
-from xpuprof.methods import registry, simpoint
-from xpuprof.methods.declaration import Need
-from xpuprof.methods.profile import (
-    NeedsError,
-    SliceProfile,
-    Vectors,
-    from_process,
-    from_processes,
-)
-from xpuprof.selection.selection import Selection
+from xpuprof.errors import InputError, TraceError, UsageError
+from xpuprof.methods.block_vectors import ImportedVectors
+from xpuprof.methods.profile import SliceProfile, Slices
+from xpuprof.methods.recorded import from_processes
+from xpuprof.selection.identity import program_identity
+from xpuprof.trace.coordinates import Stretches
 from xpuprof.trace.imported import VECTORS, ImportedSlices
-from xpuprof.trace.processes import Job, keys_of_table
+from xpuprof.trace.joined_times import Joined, join, profiled
+from xpuprof.trace.processes import Job, Key, job_of, keys_of_table
 from xpuprof.trace.run import Run
-from xpuprof.workflow.select import profiled_job, run_times, select_over
 
 F64 = npt.NDArray[np.float64]
 
@@ -35,29 +31,94 @@ estimate and what a simulator of kernels gives."""
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A run to select from. `job` is None for an imported run. `runs`: what the timer runs of a
-    recorded one measured, float64[repeats, slices], seconds; the profile has their typical times.
+    """A run, or several together, to select from.
+
+    `times`: float64[repeats, slices], what was measured of all slices: `metric`, in seconds (or
+    cycles of an import); None where it was not. `keys`: its processes. `identity`, `machine`: what
+    a selection remembers of it. `job`: of one recorded run. `joined`: times from other folders.
     """
 
     path: Path
-    profile: SliceProfile
+    slices: Slices
+    times: F64 | None = None
+    metric: str = "time"
+    keys: tuple[Key, ...] = ()
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    machine: Mapping[str, Any] = field(default_factory=dict)
     job: Job | None = None
-    runs: F64 | None = None
+    joined: Joined | None = None
+    untimed: str = ""
+    """Of several runs the first without times."""
+
+    @property
+    def profile(self) -> SliceProfile:
+        """With all tables at hand."""
+        return self.slices.at_hand()
+
+    def by_process(self) -> list[Subject]:
+        """A subject for each process; itself when there are not several."""
+        job = self.job
+        if job is None or not job.several:
+            return [self]
+        none: Sequence[F64 | None] = [None] * len(job.processes)
+        times = none if self.times is None else job.layout.split(self.times, axis=1)
+        return [
+            replace(
+                self,
+                slices=from_processes(process.slices, [process], own, self.slices.name),
+                times=own,
+                keys=(key,),
+                job=replace(job, processes=(process,)),
+            )
+            for process, key, own in zip(job.processes, job.keys, times, strict=True)
+        ]
 
 
-def open_subject(path: str | Path) -> Subject:
-    """Open a run directory. Raises TraceError, or InputError when it holds no slices."""
-    run = Run.open(path)
+def open_subject(
+    run: Run | str | Path, timed: Sequence[Path] = (), measured: F64 | None = None
+) -> Subject:
+    """A run directory as a subject. `timed`: folders of timer runs, in place of the run's own;
+    `measured`: float64[repeats, slices], seconds, in place of both.
+
+    Raises TraceError, or InputError when it holds no profile or no slices.
+    """
+    run = run if isinstance(run, Run) else Run.open(run)
     if ImportedSlices.present(run.path):
-        return Subject(run.path, imported_profile(run.path))
+        if timed:
+            raise UsageError(f"--times is for recorded runs; {run.path} is an import")
+        return _imported(run)
     job = profiled_job(run)
-    times = run_times(run, len(job.slices))
-    typical = None if times is None else typical_times(times)
-    if not job.several:
-        process = job.processes[0]
-        return Subject(run.path, from_process(process, typical, name=str(run.path)), job, times)
-    profile = from_processes(job.slices, job.processes, typical, name=str(run.path))
-    return Subject(run.path, profile, job, times)
+    require_slices(run, job)
+    joined = join(profiled(run, job), timed) if timed else None
+    if measured is None:
+        measured = joined.times if joined else run_times(run, len(job.slices))
+    return Subject(
+        run.path,
+        from_processes(job.slices, job.processes, measured, str(run.path)),
+        measured,
+        keys=job.keys,
+        identity=identity_of(job, run),
+        machine=dict(run.manifest["machine"]),
+        job=job,
+        joined=joined,
+    )
+
+
+def _imported(run: Run) -> Subject:
+    profile = imported_profile(run.path)
+    keys = keys_of_table(profile.slices)
+    identity: dict[str, Any] = {"metric": profile.time_name}
+    if len(keys) > 1:
+        identity["processes"] = [key.as_json() for key in keys]
+    return Subject(
+        run.path,
+        profile,
+        None if profile.times is None else profile.times[None, :],
+        profile.time_name,
+        keys,
+        identity,
+        dict(run.manifest["machine"]),
+    )
 
 
 def imported_profile(path: Path) -> SliceProfile:
@@ -65,81 +126,75 @@ def imported_profile(path: Path) -> SliceProfile:
     source = ImportedSlices(path)
     metrics = {name: np.asarray(source.column(name)) for name in source.metrics}
     time = next((name for name in TIMES if name in metrics), None)
-    profile = SliceProfile(
+    matrices = {
+        side: (lambda side=side: source.vectors(side))
+        for side in VECTORS
+        if source.has_vectors(side)
+    }
+    return SliceProfile(
         slices=source.table(),
         times=metrics[time] if time else None,
         metrics=metrics,
-        gpu_vectors=lambda: source.vectors("gpu"),
-        cpu_vectors=lambda: source.vectors("cpu"),
+        gpu_vectors=matrices.get("gpu"),
+        cpu_vectors=matrices.get("cpu"),
+        vectors=ImportedVectors(**matrices) if matrices else None,
         time_name=time or "time",
         name=str(path),
     )
-    if any(source.has_vectors(side) for side in VECTORS):
-        return replace(
-            profile, clusters=lambda seed: _by_imported_vectors(profile, "xpu-point", seed).labels
+
+
+def profiled_job(run: Run) -> Job:
+    """The processes of the run's profile. Raises InputError when there is none."""
+    if run.profile is None:
+        raise InputError(
+            f"{run.path} holds no profile; record one with: xpuprof profile -- ./app args"
         )
-    return profile
+    return job_of(run.profile)
 
 
-def imported_times(path: Path) -> tuple[str, F64 | None]:
-    """What an imported run is selected by: its name, and float64[1, slices] (a time in seconds, or
-    cycles); None without such a metric."""
-    profile = imported_profile(path)
-    return profile.time_name, None if profile.times is None else profile.times[None, :]
-
-
-def select_imported(run: Run, method: str, *, seed: int, **options: Any) -> Selection:
-    """Select from an imported run. Raises UsageError for options that the method does not have."""
-    registry.check_options(registry.find(method), options)
-    subject = Subject(run.path, imported_profile(run.path))
-    chosen = apply(subject, method, seed=seed, **options)
-    keys = keys_of_table(subject.profile.slices)
-    identity: dict[str, Any] = {"metric": subject.profile.time_name}
-    if len(keys) > 1:
-        identity["processes"] = [key.as_json() for key in keys]
-    return replace(chosen, identity=identity, machine=dict(run.manifest["machine"]))
-
-
-def apply(subject: Subject, method: str, *, seed: int, **options: Any) -> Selection:
-    """Select from the subject by a method of any kind.
-
-    Options that the method does not have are left out, so that one set can serve several methods.
-    Raises NeedsError with the reason when the profile lacks what the method needs.
-    """
-    found = registry.find(method)
-    if not found.clusters:
-        own = {option: value for option, value in options.items() if found.option(option)}
-        return found.select(subject.profile, seed=seed, **own)
-    if subject.job is None:
-        return _by_imported_vectors(subject.profile, method, seed)
-    # How many runs there were decides, too, how representatives are picked.
-    times = subject.profile.times if subject.runs is None else subject.runs
-    return select_over(subject.job, method, seed, times, {})
-
-
-def _by_imported_vectors(profile: SliceProfile, method: str, seed: int) -> Selection:
-    """Cluster imported vectors, which have lost threads and warps, as SimPoint clusters its own."""
-    parts = [profile.gpu_vectors] if method == "gpu-point" else _both(profile)
-    matrices = [matrix for part in parts if part and (matrix := part()) is not None]
-    if not matrices:
-        raise NeedsError(f"{method} needs {Need.VECTORS.value}")
-    # Each side by itself adds up to one, as XPU-Point scales its parts (section IV).
-    matrix = sparse.hstack([m / max(float(m.sum()), 1.0) for m in matrices]).tocsr()
-    chosen, _ = simpoint.select(
-        matrix.indptr.astype(np.uint64),
-        matrix.indices.astype(np.uint64),
-        matrix.data.astype(np.float64),
-        seed=seed,
+def require_slices(run: Run, job: Job) -> None:
+    """Raises InputError for a profile in which no slice came to its end."""
+    if not job.slices.empty:
+        return
+    window = job.processes[0].window
+    if window is not None:
+        raise InputError(
+            f"{run.path}: the window {window.spec} never opened (the program launched "
+            f"{len(window.whole.launches) if window.whole else 0} kernels); record it again with a "
+            "window that the program reaches"
+        )
+    raise InputError(
+        f"{run.path} holds no finished slice ({run.reason or 'nothing was recorded'}); record "
+        "it again with: xpuprof profile -- ./app args"
     )
-    old = chosen.representatives
-    representatives = profile.representatives(
-        np.array([r.slice for r in old]),
-        np.array([r.cluster for r in old]),
-        np.array([r.multiplier for r in old]),
-        np.array([r.weight for r in old]),
-    )
-    return replace(chosen, method=method, representatives=representatives)
 
 
-def _both(profile: SliceProfile) -> list[Vectors | None]:
-    return [profile.cpu_vectors, profile.gpu_vectors]
+def run_times(run: Run, slices: int) -> F64 | None:
+    """float64[repeats, slices], seconds, of the timer runs that have as many slices, processes in
+    the order of the profile's; None without one."""
+    recorded = job_of(run.profile) if run.profile else None
+    like = recorded.keys if recorded and recorded.several else ()
+    rows = []
+    for execution in run.times:
+        try:
+            times = job_of(execution, like).times()
+        except TraceError:
+            continue  # a timer run that was cut short has no times to offer
+        if len(times) == slices:
+            rows.append(times)
+    return np.stack(rows) if rows else None
+
+
+def identity_of(job: Job, run: Run) -> dict[str, Any]:
+    """What a selection remembers of the program."""
+    images = pd.concat([process.images for process in job.processes], ignore_index=True)
+    identity = program_identity(job.slices, images, run.manifest)
+    if job.several:
+        identity["processes"] = [key.as_json() for key in job.keys]
+    if asked := run.manifest.get("settings"):
+        identity["settings"] = asked
+    if window := job.processes[0].window:
+        identity["window"] = {"spec": window.spec}
+        if not job.several:
+            identity["window"]["rows"] = Stretches.of(window.rows).as_json()
+    return identity

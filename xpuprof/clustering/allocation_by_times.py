@@ -24,6 +24,7 @@ from xpuprof.estimation.allocation import (
     needed,
     split_off_extremes,
 )
+from xpuprof.estimation.typical_times import typical_times
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -45,7 +46,21 @@ class Goal:
 
 
 @dataclass(frozen=True, eq=False)
-class Timed:
+class SliceTimes:
+    """Times of all slices, in the order of the runs: `typical` float64[slices], seconds, of as many
+    timer runs as `repeats` (of several runs: of the one that has the fewest)."""
+
+    typical: F64
+    repeats: int = 1
+
+    @staticmethod
+    def of(times: F64) -> SliceTimes:
+        """From float64[repeats, slices] or float64[slices]."""
+        return SliceTimes(typical_times(times), len(np.atleast_2d(times)))
+
+
+@dataclass(frozen=True, eq=False)
+class TimedSlices:
     """Slices with typical `times`, float64[slices], seconds, and `groups`, int32[slices]: what the
     profile tells apart."""
 
@@ -79,7 +94,7 @@ class Plan:
     goal: Goal
 
     def how_many(self, _: object) -> I64:
-        """Representatives of each cluster, as `settle` asks for them."""
+        """Representatives of each cluster."""
         return self.counts
 
     @property
@@ -88,7 +103,9 @@ class Plan:
         return self.goal.budget is None or self.cost <= self.goal.budget
 
 
-def plans(labelled: Iterable[tuple[int, I32]], timed: Timed, apart: bool, goal: Goal) -> list[Plan]:
+def plans(
+    labelled: Iterable[tuple[int, I32]], timed: TimedSlices, apart: bool, goal: Goal
+) -> list[Plan]:
     """A plan for each (k, labels), the best first. `apart`: whether times are sure enough that an
     extreme one is the program's, whose slice then stands for itself."""
     made = []
@@ -101,7 +118,7 @@ def plans(labelled: Iterable[tuple[int, I32]], timed: Timed, apart: bool, goal: 
     return sorted(made, key=lambda plan: (not plan.affordable, plan.cost))
 
 
-def tightened(plan: Plan, timed: Timed) -> Iterator[Plan]:
+def tightened(plan: Plan, timed: TimedSlices) -> Iterator[Plan]:
     """The plan, then ones with a smaller target error and a smaller budget: the representatives
     that are picked may be worse or dearer than their clusters' means say."""
     yield plan
@@ -112,7 +129,7 @@ def tightened(plan: Plan, timed: Timed) -> Iterator[Plan]:
         yield _plan(plan.k, plan.labels, timed, Goal(target, budget))
 
 
-def _plan(k: int, labels: I32, timed: Timed, goal: Goal) -> Plan:
+def _plan(k: int, labels: I32, timed: TimedSlices, goal: Goal) -> Plan:
     size, cost, spread = timed.moments(labels)
     counts = np.ones(len(size), np.int64)
     if goal.target is not None:

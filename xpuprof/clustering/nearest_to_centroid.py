@@ -1,4 +1,4 @@
-"""From clusters to representatives: which slices of a cluster stand for it."""
+"""Which slices of a cluster are nearest to its centroid, portion by portion."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ I32 = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
-class Picks:
+class RepresentativeSlices:
     """Rows of equal length, one a representative: its slice, its cluster, how many slices it stands
     for (the size of its part of the cluster)."""
 
@@ -25,8 +25,8 @@ class Picks:
 
 
 @dataclass(frozen=True, eq=False)
-class Cuts:
-    """How every cluster is cut into parts that are represented each: `bounds[c]` int64[parts + 1],
+class Portions:
+    """How every cluster is cut into parts, a representative each: `bounds[c]` int64[parts + 1],
     positions among the cluster's slices in the order of all runs; `start[c]`, the position of the
     first slice of the run at hand."""
 
@@ -35,8 +35,8 @@ class Cuts:
 
 
 @dataclass(frozen=True, eq=False)
-class Best:
-    """The best slice that a run has for each part it takes part in; rows of equal length. Less is
+class Candidates:
+    """The best slice of a run for each part that it takes part in; rows of equal length. Less is
     better, first in `distance2`, then in `tie`, then in `position`. `slice` counts in the run."""
 
     cluster: I64
@@ -47,7 +47,7 @@ class Best:
     slice: I64
 
 
-def cut(size: I64, representatives: I64) -> tuple[I64, ...]:
+def portion_bounds(size: I64, representatives: I64) -> tuple[I64, ...]:
     """Bounds of as many parts of equal size for each cluster: int64[parts + 1] each."""
     parts = np.minimum(representatives, size)
     return tuple(
@@ -56,7 +56,9 @@ def cut(size: I64, representatives: I64) -> tuple[I64, ...]:
     )
 
 
-def best_of(labels: I32, distance2: F32, cuts: Cuts, reach: tuple[F64, ...] | None = None) -> Best:
+def candidates_of(
+    labels: I32, distance2: F32, portions: Portions, reach: tuple[F64, ...] | None = None
+) -> Candidates:
     """A run's best slice for each part of each cluster.
 
     Nearest to the centroid; among equally near slices the one in the middle of the part: the first
@@ -64,13 +66,13 @@ def best_of(labels: I32, distance2: F32, cuts: Cuts, reach: tuple[F64, ...] | No
     earliest slice whose distance is at most that.
     """
     order = np.argsort(labels, kind="stable")
-    edges = np.searchsorted(labels[order], np.arange(len(cuts.bounds) + 1))
-    found: list[Best] = []
-    for cluster, bounds in enumerate(cuts.bounds):
+    edges = np.searchsorted(labels[order], np.arange(len(portions.bounds) + 1))
+    found: list[Candidates] = []
+    for cluster, bounds in enumerate(portions.bounds):
         members = order[edges[cluster] : edges[cluster + 1]]
         if len(bounds) < 2 or not len(members):
             continue
-        position = cuts.start[cluster] + np.arange(len(members))
+        position = portions.start[cluster] + np.arange(len(members))
         part = np.searchsorted(bounds, position, side="right") - 1
         first = np.flatnonzero(np.diff(part, prepend=-1))
         d2 = distance2[members].astype(np.float64)
@@ -84,14 +86,14 @@ def best_of(labels: I32, distance2: F32, cuts: Cuts, reach: tuple[F64, ...] | No
         rows = rows[np.flatnonzero(np.diff(part[rows], prepend=-1))]
         own = np.full(len(rows), cluster, np.int64)
         slices = members[rows].astype(np.int64)
-        found.append(Best(own, part[rows], d2[rows], tie[rows], position[rows], slices))
-    return _stacked(found)
+        found.append(Candidates(own, part[rows], d2[rows], tie[rows], position[rows], slices))
+    return _concatenated(found)
 
 
-def _stacked(parts: Sequence[Best]) -> Best:
+def _concatenated(parts: Sequence[Candidates]) -> Candidates:
     none = np.zeros(0, np.int64)
-    every = [Best(none, none, np.zeros(0), none, none, none), *parts]
-    return Best(
+    every = [Candidates(none, none, np.zeros(0), none, none, none), *parts]
+    return Candidates(
         np.concatenate([one.cluster for one in every]),
         np.concatenate([one.part for one in every]),
         np.concatenate([one.distance2 for one in every]),
@@ -101,20 +103,24 @@ def _stacked(parts: Sequence[Best]) -> Best:
     )
 
 
-def joined(runs: Sequence[Best], starts: I64, bounds: tuple[I64, ...]) -> tuple[Picks, Best]:
+def nearest_of_all(
+    runs: Sequence[Candidates], starts: I64, bounds: tuple[I64, ...]
+) -> tuple[RepresentativeSlices, Candidates]:
     """The best of all runs for each part, in order of the slices. `starts[r]`: number of run r's
     first slice. The second value has the same rows, cluster by cluster."""
     shift = np.repeat(starts, [len(run.slice) for run in runs])
-    every = _stacked(runs)
+    every = _concatenated(runs)
     every = replace(every, slice=every.slice + shift)
     order = np.lexsort((every.position, every.tie, every.distance2, every.part, every.cluster))
     change = np.diff(every.cluster[order], prepend=-1) | np.diff(every.part[order], prepend=-1)
     rows = order[np.flatnonzero(change)]
-    best = Best(**{f.name: getattr(every, f.name)[rows] for f in fields(Best)})
+    best = Candidates(**{f.name: getattr(every, f.name)[rows] for f in fields(Candidates)})
     size = [
         bounds[c][p + 1] - bounds[c][p]
         for c, p in zip(best.cluster.tolist(), best.part.tolist(), strict=True)
     ]
     by_slice = np.argsort(best.slice, kind="stable")
     stands_for = np.array(size, dtype=np.float64)
-    return Picks(best.slice[by_slice], best.cluster[by_slice], stands_for[by_slice]), best
+    return RepresentativeSlices(
+        best.slice[by_slice], best.cluster[by_slice], stands_for[by_slice]
+    ), best

@@ -1,0 +1,272 @@
+"""From weighted points to clusters and representatives, over one run or many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof.clustering import allocation_by_times, bic, distributed, kmeans, representatives
+from xpuprof.clustering.allocation_by_times import Goal, Plan, SliceTimes, TimedSlices
+from xpuprof.clustering.executors import Executor, Handle
+from xpuprof.clustering.kmeans import Clustering, Points
+from xpuprof.clustering.nearest_to_centroid import RepresentativeSlices
+from xpuprof.clustering.options import Options
+from xpuprof.clustering.points import SlicePoints
+from xpuprof.clustering.representatives import Chosen, Clusters, LabelledSlices
+from xpuprof.errors import UsageError
+from xpuprof.estimation.allocation import AUTO_ERROR, assumed_spread, needed
+from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Clusters and representatives: `labels` int32[slices] (-1: not covered), the representatives
+    with their multipliers and weights (shares of all slices), the covered share of slices, the
+    number of clusters found, BIC by k, the within-cluster sum of squares, the number of the first
+    slice of each run and of all slices, and how many candidates of k-means|| stood for the slices
+    in the search for k (None: the slices themselves)."""
+
+    labels: I32
+    representatives: RepresentativeSlices
+    multiplier: F64
+    weight: F64
+    covered: float
+    clusters: int
+    scores: dict[int, float]
+    wcss: float
+    starts: I64
+    candidates: int | None
+
+    def report(self) -> dict[str, Any]:
+        """`Selection.scores`."""
+        bic_by_k = {str(k): score for k, score in self.scores.items()}
+        report = {"clusters": self.clusters, "bic": bic_by_k, "wcss": self.wcss}
+        return report if self.candidates is None else {**report, "candidates": self.candidates}
+
+
+def choose(
+    data: SlicePoints,
+    options: Options,
+    seed: int,
+    times: SliceTimes | None = None,
+    limit: int = distributed.MOST_POINTS,
+) -> Choice:
+    """Cluster the slices of all runs together and choose representatives.
+
+    `times`: of all slices, for a target error or a budget. `limit`: see `distributed.gather`. Frees
+    the points. Raises UsageError when times are wanted and not known, or a budget cannot be kept.
+    """
+    return choose_with_labels(data, options, seed, times, limit)[0]
+
+
+def choose_with_labels(
+    data: SlicePoints,
+    options: Options,
+    seed: int,
+    times: SliceTimes | None = None,
+    limit: int = distributed.MOST_POINTS,
+) -> tuple[Choice, list[Handle[LabelledSlices]]]:
+    """`choose`, and the slices of each run with their distances to the centroids."""
+    found = sweep(data.executor, data.points, options, seed, data.apart, limit)
+    if options.by_times:
+        return _by_times(data, found, options, times)
+    labelled = _labelled(data, found.best)
+    data.free_points()
+    return _by_profile(data.executor, labelled, found, options), labelled
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """The clustering with the k that the options ask for, the BIC of every k, and what was
+    clustered for every k."""
+
+    best: Clustering
+    scores: dict[int, float]
+    swept: distributed.SweepPoints
+    by_k: dict[int, Clustering]
+
+
+def sweep(
+    executor: Executor,
+    places: Sequence[Handle[Points]],
+    options: Options,
+    seed: int,
+    apart: int,
+    limit: int = distributed.MOST_POINTS,
+) -> Sweep:
+    """k-means for every k over the points of all places, and the k that the options ask for, less
+    the `apart` that are given. `limit`: see `distributed.gather`. Raises UsageError when that
+    leaves none."""
+    if options.k is not None and options.k <= apart:
+        raise UsageError(
+            f"-k {options.k} leaves no cluster between the first and the last slice, which stand "
+            f"for themselves: take -k {apart + 1} or more, or --no-ends"
+        )
+    most = max((options.k or options.maxk) - apart, 1)
+    swept = distributed.gather(executor, places, most, seed, limit)
+    points, scatter = swept.points, swept.scatter
+    by_k = kmeans.sweep(points, most, seed, options.restarts, scatter)
+    floor = kmeans.noise_floor(points, scatter)
+    scores = {k: by_k[k].score(floor) for k in sorted(by_k)}
+    k = max(by_k) if options.k else bic.choose_k(scores, options.bic_threshold)
+    if swept.features:
+        best = distributed.refined(executor, places, by_k[k])
+    else:
+        best = kmeans.polished(points, by_k[k])
+    return Sweep(best, scores, swept, by_k)
+
+
+def _labelled(data: SlicePoints, best: Clustering) -> list[Handle[LabelledSlices]]:
+    """The slices of every run, labelled where their points are."""
+    centres = data.executor.share(replace(best, label=np.zeros(0, np.int32)))  # labels stay here
+    return data.executor.map(label, data.points, data.extents, [centres] * len(data.points))
+
+
+def label(points: Points, extent: F64, best: Clustering) -> LabelledSlices:
+    """A run's slices with their nearest centres; its ends, where they are set apart, have labels k
+    (the first) and k + 1 (the last), as those of every other run."""
+    own = kmeans.nearest(points.x, best.centre)
+    distance2 = kmeans.distances(points.x, best.centre, own)
+    return _with_ends(own[points.point], distance2[points.point], extent, best.k)
+
+
+def _with_ends(
+    inner: I32, inner_distance2: npt.NDArray[np.float32], extent: F64, k: int
+) -> LabelledSlices:
+    slices = len(extent)
+    labels, distance2 = np.empty(slices, np.int32), np.zeros(slices, np.float32)
+    rows = slice(0, slices) if len(inner) == slices else slice(1, -1)
+    labels[0], labels[-1] = k, k + 1
+    labels[rows], distance2[rows] = inner, inner_distance2
+    return LabelledSlices(labels, distance2, extent)
+
+
+def _by_profile(
+    executor: Executor,
+    labelled: Sequence[Handle[LabelledSlices]],
+    found: Sweep,
+    options: Options,
+) -> Choice:
+    """The profile alone decides how many representatives a cluster gets, so the choice is the same
+    on a noisy machine, on a quiet one, and where nothing was timed."""
+
+    def how_many(clusters: Clusters) -> I64:
+        return _allocation(clusters, options)
+
+    chosen = representatives.choose(
+        executor, labelled, found.best.k + 2, how_many, options.coverage, options.early
+    )
+    return _choice(chosen, found, found.best)
+
+
+def _choice(chosen: Chosen, found: Sweep, best: Clustering) -> Choice:
+    clusters, stands_for = chosen.clusters, chosen.representatives.stands_for
+    share = float(clusters.extent[clusters.kept].sum())
+    return Choice(
+        labels=chosen.labels,
+        representatives=chosen.representatives,
+        multiplier=stands_for / share if clusters.covered < 1.0 else stands_for,
+        weight=stands_for / clusters.slices,
+        covered=clusters.covered,
+        clusters=best.k,
+        scores=found.scores,
+        wcss=best.wcss,
+        starts=clusters.starts,
+        candidates=len(found.swept.points.x) if found.swept.features else None,
+    )
+
+
+def _allocation(clusters: Clusters, options: Options) -> I64:
+    """Representatives of each cluster, from the number and the extent of its slices."""
+    n = clusters.size
+    if options.per_cluster is not None:
+        return np.minimum(options.per_cluster, n)
+    kept = clusters.kept
+    # Time goes partly with the number of slices (launch overhead), partly with their work.
+    cost = (0.5 * clusters.extent + 0.5 * n / n[kept].sum()) / n
+    spread = assumed_spread(clusters.slices) * cost
+    result = np.zeros(len(n), dtype=np.int64)
+    total = float(np.dot(n[kept], cost[kept]))
+    result[kept] = needed(n[kept], spread[kept], cost[kept], total, AUTO_ERROR)
+    return result
+
+
+def _by_times(
+    data: SlicePoints, found: Sweep, options: Options, times: SliceTimes | None
+) -> tuple[Choice, list[Handle[LabelledSlices]]]:
+    """The k and the representatives that a target error or a budget asks for
+    (allocation_by_times.py), and the labelled slices."""
+    if times is None:
+        raise UsageError(
+            "a target error or a budget needs slice times, which `xpuprof run` records"
+        )
+    executor = data.executor
+    apart = times.repeats >= ENOUGH_FOR_MEDIAN and options.coverage == 1.0
+    goal = Goal(options.target_error, options.budget)
+    labelled = {
+        k: _labelled(data, found.by_k[k])
+        for k in ([max(found.by_k)] if options.k else sorted(found.by_k))
+    }
+    groups = _labels(executor, _labelled(data, found.best))
+    timed = TimedSlices(times.typical, np.concatenate(groups))
+    every = ((k, np.concatenate(_labels(executor, own))) for k, own in labelled.items())
+    made = allocation_by_times.plans(every, timed, apart, goal)
+    ends = np.cumsum([len(own) for own in groups])
+    for first in made:
+        relabelled = executor.map(_relabelled, labelled[first.k], np.split(first.labels, ends[:-1]))
+        for plan in allocation_by_times.tightened(first, timed):
+            chosen = representatives.choose(
+                executor, relabelled, len(plan.counts), plan.how_many, options.coverage,
+                options.early,
+            )  # fmt: skip
+            choice = _choice(chosen, found, found.by_k[plan.k])
+            if _holds(choice, times.typical, goal):
+                return choice, relabelled
+    raise UsageError(_why_not(made, goal))
+
+
+def _labels(executor: Executor, labelled: Sequence[Handle[LabelledSlices]]) -> list[I32]:
+    """The labels of every run."""
+    return list(executor.results(executor.map(_labels_of, labelled)))
+
+
+def _labels_of(slices: LabelledSlices) -> I32:
+    return slices.labels
+
+
+def _relabelled(slices: LabelledSlices, labels: I32) -> LabelledSlices:
+    return replace(slices, labels=labels)
+
+
+def _holds(choice: Choice, times: F64, goal: Goal) -> bool:
+    """Whether the very slices that were chosen stay within the budget, else within the error."""
+    chosen = times[choice.representatives.slice]
+    if goal.budget is not None and float(chosen.sum()) > goal.budget:
+        return False
+    total = float(times.sum())
+    if goal.target is None or goal.budget is not None or choice.covered < 1.0:
+        return True
+    return abs(float(np.dot(chosen, choice.multiplier)) - total) <= goal.target * total
+
+
+def _why_not(made: list[Plan], goal: Goal) -> str:
+    least = min(plan.cost for plan in made)
+    if goal.budget is None:
+        return f"no choice of slices came within {goal.target:.2%} of the measured time"
+    return (
+        f"a budget of {goal.budget:g} s is too little: one representative of each cluster takes "
+        f"about {least:.3g} s; give more, or leave start and exit among the others with --no-ends"
+    )
+
+
+def parameters(settings: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """What to write into the selection, so that it can be repeated."""
+    return {**settings, **asdict(options)}

@@ -1,0 +1,75 @@
+"""How slices are clustered and represented."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from xpuprof.errors import UsageError
+
+MAXK = 20
+BIC_THRESHOLD = 0.9
+"""Smallest k whose score reaches this share of the range between the worst and the best."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to cluster slices and choose representatives.
+
+    `k`: fixed number of clusters, else by BIC up to `maxk`. `per_cluster`: representatives a
+    cluster, None: as many as an assumed spread of times asks for, or with `target_error` (fraction,
+    at 95 %) or `budget` (seconds that the representatives may take together) the measured
+    one. `coverage`: share of the run to stand for. `early`: see `representatives.choose`. `ends`:
+    the first and the last slice stand for themselves: they hold start-up and exit, and whatever
+    their vectors say, no other slice maps the libraries or tears the process down. They count in
+    `k`.
+    """
+
+    maxk: int = MAXK
+    k: int | None = None
+    per_cluster: int | None = None
+    coverage: float = 1.0
+    early: float | None = None
+    target_error: float | None = None
+    budget: float | None = None
+    restarts: int | None = None
+    bic_threshold: float = BIC_THRESHOLD
+    ends: bool = True
+
+    @property
+    def by_times(self) -> bool:
+        """Whether measured times decide the number of representatives."""
+        return self.target_error is not None or self.budget is not None
+
+    def __post_init__(self) -> None:
+        for name, least in (("maxk", 1), ("k", 1), ("per_cluster", 1), ("restarts", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise UsageError(f"{name} must be at least {least}, not {value}")
+        if not 0.0 <= self.bic_threshold <= 1.0:
+            raise UsageError(f"bic_threshold must lie between 0 and 1, not {self.bic_threshold:g}")
+        if not 0.0 < self.coverage <= 1.0:
+            raise UsageError(f"coverage must lie above 0 and at most at 1, not {self.coverage:g}")
+        if self.early is not None and not self.early >= 0.0:
+            raise UsageError(f"early must be 0 or more, not {self.early:g}")
+        if self.target_error is not None and not 0.0 < self.target_error < 1.0:
+            raise UsageError(
+                f"the target error lies between 0 and 1 (0.05 is 5 %), not at {self.target_error:g}"
+            )
+        if self.budget is not None and not self.budget > 0.0:
+            raise UsageError(f"the budget must be more than 0 seconds, not {self.budget:g}")
+        if self.per_cluster is not None and (self.target_error or self.budget):
+            raise UsageError("a fixed number a cluster leaves nothing to a target error or budget")
+
+
+def with_options(**values: Any) -> Options:
+    """Options from keywords; UsageError for one that is not known, and for two that contradict."""
+    if values.get("k") is not None and values.get("maxk") is not None:
+        raise UsageError(
+            "-k fixes the number of clusters, --maxk bounds the search for it: give one of them"
+        )
+    try:
+        return replace(Options(), **values)
+    except TypeError:
+        known = ", ".join(asdict(Options()))
+        raise UsageError(f"unknown option among {', '.join(values)}; known: {known}") from None

@@ -1,0 +1,165 @@
+"""From block vectors to weighted points: what the clustering sees of one or several runs.
+
+What is heavy (reading, projecting, merging equal slices) is done run by run, by an executor, and
+needs no other run; what is joint (the scale of the parts) travels as sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof.clustering import kmeans
+from xpuprof.clustering.executors import Executor, Handle, LocalExecutor
+from xpuprof.clustering.kmeans import Points
+from xpuprof.signature import matrix
+from xpuprof.signature.kernels import merge
+from xpuprof.signature.matrix import Part, Projection, Scale, Signature, inner_slices
+
+if TYPE_CHECKING:
+    from xpuprof.trace.tables import Process
+
+F64 = npt.NDArray[np.float64]
+
+
+class Source(Protocol):
+    """A recorded process that a worker can open by itself; it travels, its data do not."""
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        ...
+
+    def process(self) -> Process:
+        """The process."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class SlicePoints:
+    """The slices of one or several runs, where `executor` keeps them.
+
+    `points`: the inner slices of each run as weighted points. `extents`: share of each slice of a
+    run, its ends included, of the whole extent. `apart`: clusters that the ends make. `settings`:
+    what the points were made with.
+    """
+
+    executor: Executor
+    points: list[Handle[Points]]
+    extents: list[Handle[F64]]
+    apart: int
+    settings: Mapping[str, Any]
+    instructions: float
+
+    def free_points(self) -> None:
+        """Gives the points' memory back; extents stay."""
+        self.points.clear()
+
+
+def of_signatures(
+    signatures: Sequence[Signature], ends: bool, mass: F64 | None = None
+) -> SlicePoints:
+    """The points of signatures at hand, one a process. `mass`: what each slice of a single one
+    weighs in the clustering, float64[slices] [1]."""
+    points: list[Handle[Points]] = []
+    for signature in signatures:
+        rows = inner_slices(len(signature), ends)
+        own = None if mass is None else mass[rows]
+        points.append(Handle(kmeans.merged(signature.matrix[rows], own)))
+    return SlicePoints(
+        LocalExecutor(),
+        points,
+        [Handle(signature.extent) for signature in signatures],
+        _apart([len(signature) for signature in signatures], ends),
+        signatures[0].parameters,
+        float(sum(signature.instructions.sum() for signature in signatures)),
+    )
+
+
+def of_sources(
+    executor: Executor, sources: Sequence[Source], projection: Projection, ends: bool
+) -> SlicePoints:
+    """The points of recorded processes, projected where the executor opens them.
+
+    Raises InputError when some have CPU vectors or stack distances and others not.
+    """
+    count = len(sources)
+    projected = executor.map(_project, sources, [projection] * count, [ends] * count)
+    scales = list(executor.results(executor.map(_scales, projected)))
+    total = matrix.summed(scales)
+    shared = [executor.share((total, projection))] * count
+    return SlicePoints(
+        executor,
+        executor.map(_points, projected, shared),
+        executor.map(_extent, projected, shared),
+        _apart([own[0].slices for own in scales], ends),
+        projection.settings(total),
+        float(sum(scale.total for scale in total)),
+    )
+
+
+def _apart(slices: Sequence[int], ends: bool) -> int:
+    """Clusters of the first and of the last slices, where these stand for themselves."""
+    return 2 if any(inner_slices(number, ends).start for number in slices) else 0
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """A projected run: its distinct inner slices (`parts`, not scaled), which of them each inner
+    slice is, and the rows of its ends."""
+
+    parts: list[Part]
+    point: npt.NDArray[np.uint32]
+    ends: list[Part]
+    scales: list[Scale]
+
+    def __sizeof__(self) -> int:
+        size = self.point.nbytes
+        return size + sum(part.mix.nbytes + part.length.nbytes for part in self.parts)
+
+
+def _project(source: Source, projection: Projection, ends: bool) -> _Run:
+    parts = matrix.project(source.process(), projection)
+    scales = [matrix.scale_of(part, ends) for part in parts]
+    slices = len(parts[0].length)
+    inner = inner_slices(slices, ends)
+    outer = np.delete(np.arange(slices), inner)
+    # Lengths take part in the comparison with all their bits.
+    columns = [c for part in parts for c in (part.mix, part.length[:, None].view(np.float32))]
+    point, first = merge(np.hstack(columns)[inner])
+    rows = first.astype(np.int64) + (inner.start or 0)
+    return _Run([_rows(p, rows) for p in parts], point, [_rows(p, outer) for p in parts], scales)
+
+
+def _rows(part: Part, rows: npt.NDArray[np.int64]) -> Part:
+    return replace(part, mix=part.mix[rows], length=part.length[rows])
+
+
+def _scales(run: _Run) -> list[Scale]:
+    return run.scales
+
+
+def _points(run: _Run, how: tuple[list[Scale], Projection]) -> Points:
+    """A run's inner slices as weighted points."""
+    scales, projection = how
+    scaled, _, _ = matrix.join(run.parts, scales, projection.length_weight)
+    # Scaling may round two rows to one: merged once more, points are as when slices are merged.
+    merged = kmeans.merged(scaled)
+    point = merged.point[run.point]
+    weight = np.bincount(point, minlength=len(merged.x)).astype(np.float64)
+    return Points(merged.x, weight, point)
+
+
+def _extent(run: _Run, how: tuple[list[Scale], Projection]) -> F64:
+    """Share of each slice of a run, its ends included, of the whole extent."""
+    scales, projection = how
+    _, distinct, _ = matrix.join(run.parts, scales, projection.length_weight)
+    extent: F64 = distinct[run.point]
+    if len(run.ends[0].length):
+        _, edge, _ = matrix.join(run.ends, scales, projection.length_weight)
+        extent = np.concatenate([edge[:1], extent, edge[1:]])
+    return extent

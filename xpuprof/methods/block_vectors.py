@@ -1,0 +1,183 @@
+"""The block vectors of what is selected from: recorded processes, or plain frequency vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from xpuprof.clustering.executors import Executor, LocalExecutor
+from xpuprof.clustering.options import Options, with_options
+from xpuprof.clustering.points import SlicePoints, Source, of_signatures, of_sources
+from xpuprof.errors import UsageError
+from xpuprof.signature.matrix import Projection, Signature, frequency_signature, signatures
+
+if TYPE_CHECKING:
+    from xpuprof.trace.tables import Process
+
+I64 = npt.NDArray[np.int64]
+Matrix = Callable[[], "sparse.csr_matrix | None"]
+
+FREQUENCY_DIM = 15
+"""SimPoint's default."""
+FREQUENCY_DEFAULTS = {"per_cluster": 1, "ends": False}
+"""How SimPoint clusters frequency vectors."""
+
+
+class BlockVectors(Protocol):
+    """Vectors that can be clustered. `given`: options of `Projection` and `Options`, as far as they
+    were given."""
+
+    def options(self, given: Mapping[str, Any]) -> Options:
+        """How to cluster. Raises UsageError for options that contradict."""
+        ...
+
+    def points(self, seed: int, given: Mapping[str, Any]) -> SlicePoints:
+        """The slices as points. Raises UsageError for options that do not fit the vectors."""
+        ...
+
+    def signatures(self, seed: int, given: Mapping[str, Any]) -> list[Signature]:
+        """The signatures of the slices at hand, one a process."""
+        ...
+
+    def settings(self) -> dict[str, Any]:
+        """What a selection remembers beside its options."""
+        ...
+
+    def summary(self, slices: Sequence[int], instructions: float) -> dict[str, Any]:
+        """The whole run in a few numbers; `slices` of each process."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ProcessAtHand:
+    """A recorded process that was read already, as a `Source`."""
+
+    held: Process
+
+    @property
+    def name(self) -> str:
+        """Its name in the run."""
+        return self.held.name
+
+    def process(self) -> Process:
+        """The process."""
+        return self.held
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedVectors:
+    """Vectors of recorded processes, each read where the executor opens it."""
+
+    sources: Sequence[Source]
+    executor: Executor = field(default_factory=LocalExecutor)
+
+    def options(self, given: Mapping[str, Any]) -> Options:
+        """First and last slices stand apart unless `ends` says otherwise."""
+        return with_options(**_split(given)[1])
+
+    def points(self, seed: int, given: Mapping[str, Any]) -> SlicePoints:
+        """Projected run by run, scaled together."""
+        projection = Projection(seed=seed, **_split(given)[0])
+        return of_sources(self.executor, self.sources, projection, self.options(given).ends)
+
+    def signatures(self, seed: int, given: Mapping[str, Any]) -> list[Signature]:
+        """The same at hand: all processes are read here."""
+        processes = [source.process() for source in self.sources]
+        projection = Projection(seed=seed, **_split(given)[0])
+        return signatures(processes, projection, self.options(given).ends)
+
+    def settings(self) -> dict[str, Any]:
+        """Nothing more."""
+        return {}
+
+    def summary(self, slices: Sequence[int], instructions: float) -> dict[str, Any]:
+        """Launches and instructions of one process; which slices are whose of several."""
+        if len(self.sources) > 1:
+            return {
+                "runs": [source.name for source in self.sources],
+                "slices_by_run": list(slices),
+                "slices": sum(slices),
+                "instructions": instructions,
+            }
+        (facts,) = self.executor.results(self.executor.map(_facts, self.sources))
+        return facts
+
+
+def _facts(source: Source) -> dict[str, Any]:
+    process = source.process()
+    return {
+        "slices": len(process.slices),
+        "launches": len(process.launches),
+        "kernels": int(process.launches["kernel"].nunique()),
+        "cpu_instructions": int(process.slices["cpu_instructions"].sum()),
+        "gpu_instructions": int(process.slices["gpu_instructions"].sum()),
+    }
+
+
+def _split(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Options of the projection, and of the clustering."""
+    of_projection = {own.name for own in fields(Projection)}
+    return (
+        {name: value for name, value in given.items() if name in of_projection},
+        {name: value for name, value in given.items() if name not in of_projection},
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ImportedVectors:
+    """Plain frequency vectors, which know neither threads nor warps; clustered as SimPoint clusters
+    its own: the mix alone. `cpu`, `gpu`: slices x blocks, by instructions."""
+
+    cpu: Matrix | None = None
+    gpu: Matrix | None = None
+
+    @property
+    def present(self) -> bool:
+        """Whether there are any."""
+        return self.cpu is not None or self.gpu is not None
+
+    def options(self, given: Mapping[str, Any]) -> Options:
+        """One representative a cluster, and no slice stands apart, unless told otherwise."""
+        return with_options(**{**FREQUENCY_DEFAULTS, **self._clustering(given)})
+
+    def points(self, seed: int, given: Mapping[str, Any]) -> SlicePoints:
+        """Of the one signature."""
+        return of_signatures(self.signatures(seed, given), self.options(given).ends)
+
+    def signatures(self, seed: int, given: Mapping[str, Any]) -> list[Signature]:
+        """Each side by itself adds up to one, as XPU-Point scales its parts (section IV)."""
+        sides = [self.gpu] if given.get("cpu_weight") == 0.0 else [self.cpu, self.gpu]
+        matrices = [matrix for side in sides if side and (matrix := side()) is not None]
+        joined = sparse.hstack([m / max(float(m.sum()), 1.0) for m in matrices]).tocsr()
+        signature = frequency_signature(
+            joined.indptr.astype(np.uint64),
+            joined.indices.astype(np.uint64),
+            joined.data.astype(np.float64),
+            seed=seed,
+            dim=given.get("dim", FREQUENCY_DIM),
+        )
+        return [signature]
+
+    def settings(self) -> dict[str, Any]:
+        """Slices count alike."""
+        return {"fixed_length": True}
+
+    def summary(self, slices: Sequence[int], instructions: float) -> dict[str, Any]:
+        """Slices and instructions."""
+        return {"slices": sum(slices), "instructions": instructions}
+
+    def _clustering(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        of_projection, others = _split(given)
+        lost = set(of_projection) - {"dim", "cpu_weight"}
+        if lost or of_projection.get("cpu_weight"):
+            name = min(lost or {"cpu_weight"}).replace("_", "-")
+            raise UsageError(
+                f"--{name} is for recorded vectors; imported ones have lost warps, lengths and "
+                "scale: omit it"
+            )
+        return others

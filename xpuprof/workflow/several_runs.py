@@ -1,0 +1,226 @@
+"""Several runs as one subject: ranks that were profiled one by one, or many programs.
+
+Runs are opened where the executor works; what travels are their descriptions, times and markers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from xpuprof.clustering.allocation_by_times import SliceTimes
+from xpuprof.clustering.executors import Executor
+from xpuprof.clustering.points import Source
+from xpuprof.errors import InputError
+from xpuprof.methods.block_vectors import RecordedVectors
+from xpuprof.methods.profile import SliceProfile, markers_of
+from xpuprof.methods.recorded import from_processes
+from xpuprof.selection.selection import Marker
+from xpuprof.trace.coordinates import JobLayout
+from xpuprof.trace.imported import ImportedSlices
+from xpuprof.trace.joined_times import join, profiled
+from xpuprof.trace.processes import Key, labels_of
+from xpuprof.trace.run import Run
+from xpuprof.trace.sequence import joined_sequences, launch_sequence
+from xpuprof.trace.tables import Process
+from xpuprof.workflow.subjects import (
+    Subject,
+    identity_of,
+    profiled_job,
+    require_slices,
+    run_times,
+)
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class RunSource:
+    """A process of a run directory as a `Source`: workers open it by its path."""
+
+    path: str
+    number: int
+    label: str
+
+    @property
+    def name(self) -> str:
+        """The run, and the process where it has several."""
+        return f"{self.path}:{self.label}" if self.label else self.path
+
+    def process(self) -> Process:
+        """The process."""
+        return profiled_job(Run.open(self.path)).processes[self.number]
+
+
+@dataclass(frozen=True, eq=False)
+class DistributedSlices:
+    """Slices of processes that an executor opens; their tables stay there."""
+
+    name: str
+    sources: Sequence[Source]
+    layout: JobLayout
+    executor: Executor
+    times: F64 | None = None
+    repeats: int = 1
+
+    @property
+    def vectors(self) -> RecordedVectors:
+        """Of all processes."""
+        return RecordedVectors(self.sources, self.executor)
+
+    def markers(self, rows: I64) -> list[Marker]:
+        """Asked of the runs that have the rows."""
+        owners = self.owners(rows)
+        some = np.unique(owners).tolist()
+        wanted = [rows[owners == owner] - self.layout.first(owner) for owner in some]
+        handles = self.executor.map(_markers, [self.sources[owner] for owner in some], wanted)
+        found = dict(zip(some, map(iter, self.executor.results(handles)), strict=True))
+        return [next(found[owner]) for owner in owners.tolist()]
+
+    def owners(self, rows: I64) -> I64:
+        """By the number of slices of each process."""
+        return np.searchsorted(np.cumsum(self.layout.lengths), rows, side="right")
+
+    def at_hand(self) -> SliceProfile:
+        """All processes read into this process."""
+        processes = [source.process() for source in self.sources]
+        tables = [process.slices.assign(process=i) for i, process in enumerate(processes)]
+        joined = pd.concat(tables, ignore_index=True)
+        table = joined.assign(slice=np.arange(len(joined)))
+        profile = from_processes(table, processes, self.times, self.name)
+        return replace(profile, repeats=self.repeats)
+
+
+def _markers(source: Source, rows: I64) -> list[Marker]:
+    return markers_of(source.process().slices, rows)
+
+
+@dataclass(frozen=True)
+class _DescribedProcess:
+    source: RunSource
+    key: Key
+    sequence: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class _DescribedRun:
+    """What a selection over several runs must know of one of them; `times` of each process."""
+
+    identity: dict[str, Any]
+    processes: list[_DescribedProcess]
+    times: list[F64] | None
+
+
+def open_runs(paths: Sequence[str], executor: Executor, timed: Sequence[Path] = ()) -> Subject:
+    """Every process of several run directories as one subject. `timed`: folders of timer runs, in
+    place of the runs' own.
+
+    Raises InputError when runs were profiled with different filters or windows, or one was
+    imported.
+    """
+    found = list(executor.results(executor.map(_describe, paths)))
+    _require_alike(paths, found)
+    every = _in_order(found)
+    keys = tuple(process.key for process in every)
+    name = f"{len(paths)} runs" if len(paths) > 1 else paths[0]
+    joined = None
+    if timed:
+        first = Run.open(paths[0])  # each run may have arguments of its own
+        wanted = profiled(first, profiled_job(first))
+        joined = join(replace(wanted, keys=keys, arguments=()), timed)
+    times = joined.times if joined else _times(found)
+    known = None if times is None else SliceTimes.of(times)
+    slices = DistributedSlices(
+        name,
+        [process.source for process in every],
+        JobLayout(tuple(key.slices for key in keys)),
+        executor,
+        known.typical if known else None,
+        known.repeats if known else 1,
+    )
+    identity = {
+        **found[0].identity,
+        "images": sorted({image for run in found for image in run.identity["images"]}),
+        "programs": sorted({program for run in found for program in run.identity["programs"]}),
+        "sequence": joined_sequences([process.sequence for process in every]),
+        "processes": [key.as_json() for key in keys],
+    }
+    if "window" in identity:
+        identity["window"] = {"spec": identity["window"]["spec"]}  # rows are of one process
+    return Subject(
+        Path(paths[0]),
+        slices,
+        times,
+        keys=keys,
+        identity=identity,
+        joined=joined,
+        untimed=next((path for path, run in zip(paths, found, strict=True) if not run.times), ""),
+    )
+
+
+def _describe(path: str) -> _DescribedRun:
+    run = Run.open(path)
+    if ImportedSlices.present(run.path):
+        raise InputError(f"{path} was imported: select from it by itself")
+    job = profiled_job(run)
+    require_slices(run, job)
+    processes = [
+        _DescribedProcess(
+            RunSource(path, number, key.label if job.several else ""),
+            key,
+            launch_sequence(process.slices),
+        )
+        for number, (key, process) in enumerate(zip(job.keys, job.processes, strict=True))
+    ]
+    times = run_times(run, len(job.slices))
+    own = None if times is None else job.layout.split(times, axis=1)
+    return _DescribedRun(identity_of(job, run), processes, own)
+
+
+def _times(found: Sequence[_DescribedRun]) -> F64 | None:
+    """Times of all slices in the order of `_in_order`, as many repeats as every run has; None
+    where some run has no timer run of its slices."""
+    parts = [
+        (process.key.rank, own)
+        for run in found
+        for process, own in zip(run.processes, run.times or (), strict=False)
+    ]
+    if any(run.times is None for run in found):
+        return None
+    parts.sort(key=lambda part: _place(part[0]))
+    repeats = min(len(times) for _, times in parts)
+    return np.concatenate([times[:repeats] for _, times in parts], axis=1)
+
+
+def _in_order(found: Sequence[_DescribedRun]) -> list[_DescribedProcess]:
+    """The processes of all runs as they are numbered, with labels that tell them apart."""
+    every = [process for run in found for process in run.processes]
+    every.sort(key=lambda process: _place(process.key.rank))
+    labels = labels_of([process.key.rank for process in every])
+    return [
+        replace(process, key=replace(process.key, label=label))
+        for process, label in zip(every, labels, strict=True)
+    ]
+
+
+def _place(rank: int | None) -> int:
+    """Ranks decide the order, as they do within a run; without ranks the order given."""
+    return -1 if rank is None else rank
+
+
+def _require_alike(paths: Sequence[str], found: Sequence[_DescribedRun]) -> None:
+    """Raises InputError when runs have other filters or windows than the first."""
+    first = found[0].identity.get("settings")
+    for path, run in zip(paths, found, strict=True):
+        if run.identity.get("settings") != first:
+            raise InputError(
+                f"{paths[0]} and {path} were profiled with different filters or windows "
+                "(xpuprof info shows them); profile them alike"
+            )
