@@ -1,37 +1,93 @@
 """Representative, weighted, validated slices of CPU-GPU programs.
 
 >>> import xpuprof
->>> run = xpuprof.open("RUN")
->>> run.status, run.profile.processes[0].slices  # doctest: +SKIP
+>>> run = xpuprof.open("RUN")  # doctest: +SKIP
+>>> run.kernels  # doctest: +SKIP
+>>> selection = run.select("stem-root", epsilon=0.02)  # doctest: +SKIP
+>>> run.estimate(selection)  # doctest: +SKIP
+
+`profile`, `time`, `run` and `validate` execute a program as the commands of the same names do.
+Everything is imported when it is first used: `import xpuprof` itself costs next to nothing, so a
+program may use `xpuprof.window` without harm.
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
 from xpuprof.marker import window
 from xpuprof.version import __version__
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from xpuprof.engines.filters import Filters
+    from xpuprof.engines.native import include
+    from xpuprof.errors import XpuprofError
+    from xpuprof.estimation.estimate import Estimate
+    from xpuprof.methods.pkp import PrincipalKernelProjection
+    from xpuprof.selection.design import Design
+    from xpuprof.selection.selection import Marker, Representative, Selection
+    from xpuprof.workflow.compare import compare
+    from xpuprof.workflow.export import export
+    from xpuprof.workflow.imports import import_
+    from xpuprof.workflow.opened import Run, open
+    from xpuprof.workflow.profile import profile
+    from xpuprof.workflow.run import run
+    from xpuprof.workflow.time import time
+    from xpuprof.workflow.validate import validate
 
-    from xpuprof.trace.run import Run
+__all__ = [
+    "Design",
+    "Estimate",
+    "Filters",
+    "Marker",
+    "PrincipalKernelProjection",
+    "Representative",
+    "Run",
+    "Selection",
+    "XpuprofError",
+    "__version__",
+    "compare",
+    "export",
+    "import_",
+    "include",
+    "open",
+    "profile",
+    "run",
+    "time",
+    "validate",
+    "window",
+]
 
-__all__ = ["__version__", "include", "open", "window"]
+_HOMES = {
+    "Design": "selection.design",
+    "Estimate": "estimation.estimate",
+    "Filters": "engines.filters",
+    "Marker": "selection.selection",
+    "PrincipalKernelProjection": "methods.pkp",
+    "Representative": "selection.selection",
+    "Run": "workflow.opened",
+    "Selection": "selection.selection",
+    "XpuprofError": "errors",
+    "compare": "workflow.compare",
+    "export": "workflow.export",
+    "import_": "workflow.imports",
+    "include": "engines.native",
+    "open": "workflow.opened",
+    "profile": "workflow.profile",
+    "run": "workflow.run",
+    "time": "workflow.time",
+    "validate": "workflow.validate",
+}
 
 
-def open(path: str | Path) -> Run:
-    """Opens a run directory: `.manifest`, `.status`, `.profile`, `.times`, tables as pandas.
-
-    Raises errors.TraceError when it is missing, foreign, damaged or too new.
-    """
-    from xpuprof.trace.run import Run  # loaded here: importing xpuprof stays cheap
-
-    return Run.open(path)
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'xpuprof' has no attribute {name!r}")
+    found: object = getattr(importlib.import_module(f"xpuprof.{_HOMES[name]}"), name)
+    globals()[name] = found
+    return found
 
 
-def include() -> str:
-    """The folder to give a C or C++ compiler (-I) for `#include <xpuprof/marker.h>`."""
-    from xpuprof.engines.native import native_file
-
-    return str(native_file("include/xpuprof/marker.h").parent.parent)
+def __dir__() -> list[str]:
+    return sorted(__all__)

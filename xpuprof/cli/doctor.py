@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-import xpuprof
 from xpuprof.cli import options
 
 
@@ -22,7 +21,7 @@ def command(include: bool, as_json: bool) -> int:
     cc -I$(xpuprof doctor --include) app.c      with markers, docs/filters.md
     """
     if include:
-        click.echo(xpuprof.include())
+        click.echo(include())
         return 0
     # Loaded here, so that --help is quick; so in every command.
     from xpuprof.report import doctor

@@ -17,6 +17,11 @@ def native_file(name: str) -> Path:
     return Path(str(files("xpuprof") / "_native" / name))
 
 
+def include() -> str:
+    """The folder to give a C or C++ compiler (-I) for `#include <xpuprof/marker.h>`."""
+    return str(native_file("include/xpuprof/marker.h").parent.parent)
+
+
 def unbuilt(*names: str) -> tuple[str, ...]:
     """Which of these native files were not built, one phrase each, for a probe."""
     return tuple(f"{name} (not built)" for name in names if not native_file(name).is_file())

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import xpuprof
 from xpuprof.engines.base import Engine, Probe
 from xpuprof.engines.choose import CudaOutcome, cuda_outcomes, probes
 from xpuprof.engines.cuda_driver import Driver
+from xpuprof.engines.native import include
 from xpuprof.engines.registry import faults
 from xpuprof.trace import clock
 
@@ -41,5 +41,5 @@ def diagnose(*, say: Callable[[str], None] = lambda text: None) -> Diagnosis:
         tuple(outcomes),
         clock.tsc_hz(),
         clock.tsc_invariant(),
-        xpuprof.include(),
+        include(),
     )

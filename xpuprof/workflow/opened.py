@@ -1,0 +1,128 @@
+"""A run directory as a user of the Python API holds it: tables, selections, estimates."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from xpuprof.errors import InputError
+from xpuprof.estimation import intervals
+from xpuprof.estimation.estimate import Estimate
+from xpuprof.estimation.typical_times import typical_times
+from xpuprof.selection.file import read_selection
+from xpuprof.selection.selection import Selection
+from xpuprof.trace import run as trace
+from xpuprof.trace.imported import ImportedSlices
+from xpuprof.workflow import select
+from xpuprof.workflow.subjects import imported_times
+
+F64 = npt.NDArray[np.float64]
+
+
+class Run(trace.Run):
+    """A run directory, recorded or imported; `xpuprof.open` gives one.
+
+    Tables are decoded when they are first asked for. `status`, `reason`, `manifest`, `profile` and
+    `times` are as docs/run-directory.md describes them.
+    """
+
+    @property
+    def imported(self) -> bool:
+        """Whether the profile comes from another tool."""
+        return ImportedSlices.present(self.path)
+
+    @cached_property
+    def metric(self) -> str:
+        """What `slice_times` holds: `time`, or the time-like metric of an import."""
+        return imported_times(self.path)[0] if self.imported else "time"
+
+    @cached_property
+    def slice_times(self) -> F64 | None:
+        """float64[repeats, slices], seconds (cycles where an import knows no time); None without
+        timer runs of these slices."""
+        if self.imported:
+            return imported_times(self.path)[1]
+        return select.run_times(self, len(select.profiled_job(self).slices))
+
+    @cached_property
+    def slices(self) -> pd.DataFrame:
+        """One row a slice: kernel, call (from 1), grid, instructions, and `time` (median of the
+        timer runs, seconds) where there is one. Imports have their metrics as columns.
+
+        Raises InputError when the run holds no profile.
+        """
+        if self.imported:
+            source = ImportedSlices(self.path)
+            columns = {name: np.asarray(source.column(name)) for name in source.metrics}
+            return source.table().assign(**columns)
+        table = select.profiled_job(self).slices
+        if self.slice_times is None:
+            return table
+        return table.assign(time=typical_times(self.slice_times))
+
+    @cached_property
+    def kernels(self) -> pd.DataFrame:
+        """One row a kernel, the most time first: calls, time of its slices and their share of the
+        run, instructions where they are known."""
+        table = self.slices
+        groups = table.groupby(table["kernel"].astype(str), sort=False)
+        columns = {"calls": groups.size()}
+        columns |= {
+            name: groups[name].sum()
+            for name in (self.metric, "gpu_instructions", "cpu_instructions")
+            if name in table
+        }
+        kernels = pd.DataFrame(columns)
+        if self.metric in kernels:
+            kernels["share"] = kernels[self.metric] / kernels[self.metric].sum()
+        by = next((name for name in (self.metric, "gpu_instructions") if name in kernels), "calls")
+        return kernels.sort_values(by, ascending=False, kind="stable")
+
+    @property
+    def selection(self) -> Selection | None:
+        """What `selection.json` of the run directory holds; None without one."""
+        path = self.path / "selection.json"
+        return read_selection(path) if path.exists() else None
+
+    def select(self, method: str | None = None, *, seed: int = 1, **options: Any) -> Selection:
+        """Choose representatives; `options` are the method's own (docs/sampling.md).
+
+        Nothing is written: `Selection.write` does. Raises UsageError for an unknown method or
+        option, InputError when the run lacks what the method needs.
+        """
+        return select.select_run(self, method, seed=seed, **options)
+
+    def estimate(self, selection: Selection | None = None, confidence: float = 0.95) -> Estimate:
+        """The run's total time as `selection` projects it, with its interval.
+
+        Without a selection, that of the run directory. Raises InputError when there is none, or no
+        timer run.
+        """
+        chosen = selection or self.selection
+        if chosen is None:
+            raise InputError(f"{self.path} holds no selection; make one with run.select(...)")
+        if self.slice_times is None:
+            raise InputError(f"{self.path} holds no timer run; make one with xpuprof.time(...)")
+        return intervals.estimate(chosen, self.slice_times, confidence)
+
+    def __repr__(self) -> str:
+        kind = "imported" if self.imported else f"of {' '.join(map(str, self.manifest['argv']))}"
+        why = f" ({self.reason})" if self.reason else ""
+        return f"<xpuprof.Run {self.path}: {self.status}{why}, {kind}>"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{_escaped(repr(self))}</p>{self.kernels.to_html(max_rows=20)}"
+
+
+def open(path: str | Path) -> Run:
+    """Open a run directory. Raises TraceError when it is missing, foreign, damaged or too new."""
+    return Run(Path(path), trace.read_manifest(Path(path)))
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
