@@ -24,7 +24,7 @@ from tests.support.run import last_json, xpuprof
 from tests.support.run import run as run_command
 from xpuprof.engines.cpu.dynamorio import DynamoRio
 from xpuprof.engines.cpu.valgrind import Valgrind
-from xpuprof.selection.file import read_selection
+from xpuprof.selection.selection import Selection
 from xpuprof.trace.processes import Job, job_of
 from xpuprof.trace.run import Run
 from xpuprof.trace.tables import Process
@@ -196,7 +196,7 @@ def test_a_job_from_start_to_end(ranks: Path, tmp_path: Path, ways: tuple[str, .
     assert all(0.0 < p["measured_s"] <= longest for p in result["processes"])
 
     file = tmp_path / "run" / "selection.json"
-    selection = read_selection(file)
+    selection = Selection.read(file)
     shared = {r.cluster for r in selection.representatives if r.process == 0} & set(
         selection.labels[13:].tolist()
     )
@@ -204,7 +204,7 @@ def test_a_job_from_start_to_end(ranks: Path, tmp_path: Path, ways: tuple[str, .
     own = {path.name for path in (tmp_path / "run").glob("selection-*.json")}
     assert own == ({"selection-rank0.json", "selection-rank1.json"} if ways else set())
     for name in own:
-        assert read_selection(tmp_path / "run" / name).slices in (13, 15)
+        assert Selection.read(tmp_path / "run" / name).slices in (13, 15)
     done = xpuprof(
         *("validate", file, "--repeat", "1", "--json", "--", *MPIRUN, ranks, "12"),
         environment=os.environ | MPI,
@@ -269,7 +269,7 @@ def test_ranks_that_are_profiled_one_by_one(ranks: Path, tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     folders = [tmp_path / f"p-rank{rank}" for rank in (1, 0)]
     assert xpuprof("select", *folders, "-o", tmp_path / "job").returncode == 0
-    selection = read_selection(tmp_path / "job" / "selection.json")
+    selection = Selection.read(tmp_path / "job" / "selection.json")
     assert [p["label"] for p in selection.identity["processes"]] == ["rank0", "rank1"]
     done = xpuprof(
         *("validate", tmp_path / "job" / "selection.json", "--repeat", "1", "--json", "--"),

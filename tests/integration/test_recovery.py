@@ -10,7 +10,7 @@ from tests.support.compile import opencl_program
 from tests.support.probes import require_cpu, require_opencl
 from tests.support.run import xpuprof
 from xpuprof.engines.cpu.valgrind import Valgrind
-from xpuprof.selection.file import read_selection
+from xpuprof.selection.selection import Selection
 
 pytestmark = [
     pytest.mark.opencl,
@@ -38,7 +38,7 @@ def test_phases_are_the_clusters(profiled: Path, method: str, third_is_first: bo
     """
     done = xpuprof("select", "--force", "--method", method, profiled)
     assert done.returncode == 0, done.stderr.decode()
-    labels = read_selection(profiled / "selection.json").labels
+    labels = Selection.read(profiled / "selection.json").labels
     assert len(labels) == 37
     first, second, third = (set(labels[i + 2 : i + 12].tolist()) for i in (0, 12, 24))
     assert len(first) == len(second) == len(third) == 1

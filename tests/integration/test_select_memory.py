@@ -13,7 +13,7 @@ from tests.support.compile import opencl_program
 from tests.support.probes import require_opencl
 from tests.support.run import last_json, xpuprof
 from tests.support.run import run as run_command
-from xpuprof.selection.file import read_selection
+from xpuprof.selection.selection import Selection
 
 
 def phases(count: int) -> list[int]:
@@ -36,7 +36,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def labels(run: Path, *options: str) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
     assert xpuprof("select", run, "--force", "-q", "--no-ends", *options).returncode == 0
-    selection = read_selection(run / "selection.json")
+    selection = Selection.read(run / "selection.json")
     return selection.labels[: len(phases(6))], selection.parameters
 
 

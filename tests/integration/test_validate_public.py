@@ -12,7 +12,6 @@ import pytest
 from tests.support.paths import ROOT
 from tests.support.run import xpuprof
 from xpuprof.methods import registry
-from xpuprof.selection.file import write_selection
 from xpuprof.selection.identity import program_identity
 from xpuprof.validation.align import align
 from xpuprof.validation.timed import open_timed
@@ -69,7 +68,7 @@ def test_owlv2_travels_between_vendors(tmp_path: Path) -> None:
     subject = open_subject(runs[0])
     chosen = registry.select(subject.slices, "stem-root", seed=1)
     identity = program_identity(subject.profile.slices, pd.DataFrame(), {})
-    write_selection(replace(chosen, identity=identity), tmp_path / "s.json")
+    replace(chosen, identity=identity).write(tmp_path / "s.json")
     refused = xpuprof("transfer", tmp_path / "s.json", *runs, "--metric", "gpu_time")
     assert refused.returncode == 3
     assert "never occurred in" in refused.stderr.decode()

@@ -15,7 +15,6 @@ from xpuprof.cli.estimate import command
 from xpuprof.errors import InputError, UsageError
 from xpuprof.estimation.metrics import is_rate, whole_run
 from xpuprof.formats.simulator_results.results import read_results
-from xpuprof.selection.file import write_selection
 from xpuprof.selection.selection import Representative, Selection
 
 A = ["a/64", "b/64", "a/64", "b/64", "a/64"]
@@ -222,7 +221,7 @@ def test_metrics_that_are_not_there(selection: Selection, tmp_path: Path) -> Non
 
 
 def test_command(selection: Selection, tmp_path: Path) -> None:
-    write_selection(selection, tmp_path / "s.json")
+    selection.write(tmp_path / "s.json")
     (tmp_path / "r.csv").write_text(CSV)
     arguments = [str(tmp_path / "s.json"), "--results", str(tmp_path / "r.csv")]
     shown = CliRunner().invoke(command, arguments)

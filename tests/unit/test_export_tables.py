@@ -15,7 +15,6 @@ from tests.support.runs_made_up import select_by_kernel
 from xpuprof.cli.export import command
 from xpuprof.errors import InputError, TraceError, UsageError
 from xpuprof.formats.exporters.chrome_trace import events
-from xpuprof.selection.file import write_selection
 from xpuprof.trace.run import Run, create_run
 from xpuprof.trace.slice_times import main_process, slice_times
 from xpuprof.validation.timed import open_timed
@@ -29,7 +28,7 @@ def run(tmp_path: Path) -> Path:
     for i in range(2):
         traces.add_execution(writer, f"time-{i}", "time", traces.events(), None)
     writer.finish("complete")
-    write_selection(select_by_kernel(open_timed(tmp_path / "run")), tmp_path / "run/selection.json")
+    select_by_kernel(open_timed(tmp_path / "run")).write(tmp_path / "run/selection.json")
     return tmp_path / "run"
 
 

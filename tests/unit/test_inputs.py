@@ -28,7 +28,6 @@ from xpuprof.formats.importers import database
 from xpuprof.formats.registry import all_importers, recognised
 from xpuprof.formats.simulator_results.results import read_results
 from xpuprof.inputs import Source
-from xpuprof.selection.file import write_selection
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.imported import ImportWriter
 from xpuprof.workflow.imports import import_
@@ -381,7 +380,7 @@ def test_results_that_are_none(
 def test_results_from_a_device_are_refused_and_from_a_pipe_read(
     selection: Selection, tmp_path: Path
 ) -> None:
-    write_selection(selection, tmp_path / "s.json")
+    selection.write(tmp_path / "s.json")
     estimate = ("estimate", tmp_path / "s.json", "--results")
     endless = xpuprof(*estimate, "/dev/zero")
     assert endless.returncode == 2 and b"/dev/zero is a folder or a device" in endless.stderr
@@ -415,7 +414,7 @@ def test_a_full_disk_is_told_in_one_sentence(
 def test_an_export_is_never_written_over_a_device(
     selection: Selection, tmp_path: Path, form: str
 ) -> None:
-    write_selection(selection, tmp_path / "s.json")
+    selection.write(tmp_path / "s.json")
     out = Path("/dev/full")
     done = xpuprof("export", tmp_path / "s.json", "--format", form, "-o", out, "--force")
     if form == "macsim":

@@ -18,7 +18,7 @@ from xpuprof.errors import UsageError
 from xpuprof.methods import registry
 from xpuprof.methods.declaration import Need
 from xpuprof.methods.profile import NeedsError, SliceProfile
-from xpuprof.selection.file import read_selection
+from xpuprof.selection.selection import Selection
 from xpuprof.trace.run import create_run
 
 MODULES = {
@@ -112,7 +112,7 @@ def test_a_method_of_another_package(tmp_path: Path) -> None:
     assert "every-nth" in call(tmp_path, "select", "--help").stdout
     done = call(tmp_path, "select", run, "--method", "every-nth", "--set", "every=2")
     assert done.returncode == 0, done.stderr
-    chosen = read_selection(run / "selection.json")
+    chosen = Selection.read(run / "selection.json")
     assert chosen.method == "every-nth" and chosen.parameters == {"every": 2}
     assert [r.slice for r in chosen.representatives] == list(range(0, chosen.slices, 2))
     refused = call(tmp_path, "select", run, "--method", "every-nth", "--set", "all=2")

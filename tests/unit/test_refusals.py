@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from tests.support import traces
 from tests.support.runs_made_up import select_by_kernel
 from xpuprof.cli import cli, main
-from xpuprof.selection.file import read_selection, write_selection
+from xpuprof.selection.selection import Selection
 from xpuprof.trace.run import create_run
 from xpuprof.validation.timed import open_timed
 
@@ -24,7 +24,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     traces.add_execution(writer, "profile", "profile", traces.events(), traces.cpu())
     traces.add_execution(writer, "time-0", "time", traces.events(), None)
     writer.finish("complete", "")
-    write_selection(select_by_kernel(open_timed(tmp_path / "R")), tmp_path / "R/selection.json")
+    select_by_kernel(open_timed(tmp_path / "R")).write(tmp_path / "R/selection.json")
     (tmp_path / "file").write_text("mine\n")
     (tmp_path / "app.bb").write_text("T:1:5 :2:3\nT:1:4 :2:4\nT:3:9\n")
     for suffix in ("html", "svg", "json", "db"):
@@ -194,7 +194,7 @@ def test_a_target_error_is_the_methods_own_bound(here: Path, method: str, parame
     line = f"select R --force --method {method} --target-error 0.02"
     result = CliRunner().invoke(cli, line.split(), catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    assert read_selection(here / "R/selection.json").parameters[parameter] == 0.02
+    assert Selection.read(here / "R/selection.json").parameters[parameter] == 0.02
 
 
 def test_fewer_clusters_than_were_asked_for_are_said(here: Path) -> None:

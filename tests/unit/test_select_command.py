@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from xpuprof.cli import cli
 from xpuprof.errors import UsageError, XpuprofError
-from xpuprof.selection.file import read_selection
+from xpuprof.selection.selection import Selection
 
 
 @pytest.fixture()
@@ -47,7 +47,7 @@ def test_frequency_file(vectors, tmp_path):
     assert sorted(p.name for p in out.iterdir()) == [
         "app.labels", "app.simpoints", "app.weights", "selection.json",
     ]  # fmt: skip
-    assert read_selection(out / "selection.json").k == 3
+    assert Selection.read(out / "selection.json").k == 3
 
 
 def test_same_command_same_bytes(vectors, tmp_path):
@@ -92,7 +92,7 @@ def test_slices_of_variable_length_count_by_it(tmp_path):
     )
     out = tmp_path / "OUT"
     select(file, "-k", 2, "-fixedLength", "off", "-o", out)
-    chosen = read_selection(out / "selection.json")
+    chosen = Selection.read(out / "selection.json")
     by_weight = {r.slice >= 30: r.weight for r in chosen.representatives}
     assert by_weight[True] == pytest.approx(length[30:].sum() / length.sum())
     assert sum(r.multiplier * length[r.slice] for r in chosen.representatives) == pytest.approx(

@@ -23,7 +23,6 @@ from xpuprof.errors import InputError, UsageError
 from xpuprof.estimation.projection import project
 from xpuprof.methods import clustered
 from xpuprof.methods.block_vectors import RecordedVectors
-from xpuprof.selection.file import selection_text
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.coordinates import JobLayout
 from xpuprof.trace.tables import Process
@@ -82,7 +81,7 @@ def test_one_run_as_a_job_is_that_run() -> None:
     process = process_of([i * i % 5 for i in range(300)])
     alone = select("xpu-point", process, seed=3)
     together = select_job([Rank("a", tuple(i * i % 5 for i in range(300)))], seed=3)
-    assert selection_text(together) == selection_text(alone)
+    assert together.text() == alone.text()
 
 
 def test_ranks_are_clustered_together() -> None:
@@ -122,7 +121,7 @@ def test_a_target_error_over_ranks(workers: DaskExecutor) -> None:
         counts.append(len(chosen.representatives))
     assert counts[0] < counts[1]
     there = select_job(ranks(), workers, known, target_error=0.01)
-    assert selection_text(there) == selection_text(chosen)
+    assert there.text() == chosen.text()
 
 
 def test_a_budget_over_ranks_is_kept() -> None:
@@ -150,7 +149,7 @@ def test_workers_choose_the_same(workers: DaskExecutor) -> None:
     """Byte for byte what one process chooses."""
     here = select_job(ranks())
     there = select_job(ranks(), workers)
-    assert selection_text(there) == selection_text(here)
+    assert there.text() == here.text()
 
 
 def test_a_killed_worker_loses_nothing(workers: DaskExecutor, tmp_path: Path) -> None:
@@ -160,7 +159,7 @@ def test_a_killed_worker_loses_nothing(workers: DaskExecutor, tmp_path: Path) ->
     there = select_job(deadly, workers)
     assert (tmp_path / "died").exists()
     here = select_job(ranks())
-    assert selection_text(there) == selection_text(here)
+    assert there.text() == here.text()
 
 
 def test_errors_of_a_worker_arrive(workers: DaskExecutor) -> None:
@@ -254,7 +253,7 @@ def test_a_job_of_many_points_is_the_same_on_workers(workers: DaskExecutor) -> N
     here = select_job(ranks(), limit=-1, maxk=6)
     there = select_job(ranks(), workers, limit=-1, maxk=6)
     assert here.scores["candidates"] > 0
-    assert selection_text(there) == selection_text(here)
+    assert there.text() == here.text()
     together = select_job(ranks(), maxk=6)
     assert "candidates" not in together.scores
     assert here.labels.tolist() == together.labels.tolist()

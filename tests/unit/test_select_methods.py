@@ -24,7 +24,6 @@ from xpuprof.clustering.stability import adjusted_rand, over_bootstraps, over_se
 from xpuprof.errors import InputError, UsageError
 from xpuprof.estimation.allocation import affordable, needed, split_off_extremes
 from xpuprof.estimation.projection import project
-from xpuprof.selection.file import selection_text
 from xpuprof.signature.matrix import Signature
 from xpuprof.trace.tables import Process
 
@@ -116,7 +115,7 @@ def test_same_bytes_whatever_the_hash_seed(tmp_path):
         for seed in ("0", "123")
     }  # fmt: skip
     here = select("xpu-point", process_of([i * i % 5 for i in range(400)]), seed=5)
-    assert digests == {hashlib.sha256(selection_text(here).encode()).hexdigest()}
+    assert digests == {hashlib.sha256(here.text().encode()).hexdigest()}
 
 
 def test_fixed_k_and_coverage():

@@ -17,14 +17,7 @@ from hypothesis import strategies as st
 
 from xpuprof.errors import InputError, UsageError
 from xpuprof.selection.design import Design, Strata
-from xpuprof.selection.file import (
-    CURRENT,
-    VERSIONS,
-    parse_selection,
-    read_selection,
-    selection_text,
-    write_selection,
-)
+from xpuprof.selection.document import CURRENT, VERSIONS
 from xpuprof.selection.parts import joined, part
 from xpuprof.selection.selection import Marker, Representative, Selection
 
@@ -54,7 +47,7 @@ def example(**changes: object) -> Selection:
 
 
 def same(a: Selection, b: Selection) -> bool:
-    return selection_text(a) == selection_text(b) and a.representatives == b.representatives
+    return a.text() == b.text() and a.representatives == b.representatives
 
 
 def tampered(text: str, path: str, value: object) -> str:
@@ -70,7 +63,7 @@ def tampered(text: str, path: str, value: object) -> str:
 
 def resealed(text: str, path: str, value: object) -> str:
     """As `tampered`, but with a right checksum: what a faulty writer would leave."""
-    from xpuprof.selection.file import _checksum
+    from xpuprof.selection.document import _checksum
 
     document = json.loads(tampered(text, path, value))
     del document["checksum"]
@@ -80,8 +73,8 @@ def resealed(text: str, path: str, value: object) -> str:
 
 def test_round_trip(tmp_path: Path) -> None:
     selection = example()
-    write_selection(selection, tmp_path / "s.json")
-    back = read_selection(tmp_path / "s.json")
+    selection.write(tmp_path / "s.json")
+    back = Selection.read(tmp_path / "s.json")
     assert same(selection, back)
     assert back.labels.tolist() == selection.labels.tolist()
     assert back.parameters["dims"] == 128
@@ -89,23 +82,22 @@ def test_round_trip(tmp_path: Path) -> None:
 
 
 def test_written_again_after_reading_it_is_the_same_bytes(tmp_path: Path) -> None:
-    write_selection(example(), tmp_path / "a")
-    write_selection(read_selection(tmp_path / "a"), tmp_path / "b")
+    example().write(tmp_path / "a")
+    Selection.read(tmp_path / "a").write(tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
 def test_key_order_of_the_inputs_does_not_show() -> None:
     a = example(parameters={"x": 1, "y": -0.0}, summary={"b": 2, "a": {"d": 1, "c": 2}})
     b = example(parameters={"y": 0.0, "x": 1}, summary={"a": {"c": 2, "d": 1}, "b": 2})
-    assert selection_text(a) == selection_text(b)
+    assert a.text() == b.text()
 
 
 def test_bytes_do_not_depend_on_the_hash_seed() -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]);"
         "from tests.unit.test_selection_file import example;"
-        "from xpuprof.selection.file import selection_text;"
-        "sys.stdout.write(selection_text(example()))"
+        "sys.stdout.write(example().text())"
     )
     texts = {
         subprocess.run(
@@ -116,15 +108,15 @@ def test_bytes_do_not_depend_on_the_hash_seed() -> None:
         ).stdout
         for seed in ("0", "1", "77")
     }
-    assert texts == {selection_text(example()).encode()}
+    assert texts == {example().text().encode()}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_golden_file_of_every_version_is_read(version: int) -> None:
     """A file of every version ever written stays in the tests; the newest is what is written."""
-    assert same(read_selection(GOLDEN[version]), example())
+    assert same(Selection.read(GOLDEN[version]), example())
     if version == CURRENT:
-        assert GOLDEN[version].read_text(encoding="utf-8") == selection_text(example())
+        assert GOLDEN[version].read_text(encoding="utf-8") == example().text()
 
 
 DRAWN = Design(
@@ -143,8 +135,8 @@ def test_every_design_is_read_as_written_also_from_version_1(design: Design) -> 
     """GIVEN a selection of any design THEN its file gives the same design, and so does a file of
     version 1, which has it among its scores."""
     selection = example(design=design)
-    text = selection_text(selection)
-    assert parse_selection(text, "s").design == design
+    text = selection.text()
+    assert Selection.parse(text, "s").design == design
     document = json.loads(text)
     stated = {key: value for key, value in document.pop("design").items() if key != "how"}
     if design.strata is not None:
@@ -152,10 +144,10 @@ def test_every_design_is_read_as_written_also_from_version_1(design: Design) -> 
     if design.how != "nearest":
         document["scores"] |= stated
     old = resealed(json.dumps(document), "version", 1)
-    back = parse_selection(old, "s")
+    back = Selection.parse(old, "s")
     assert back.design == design
     assert back.scores == json.loads(text)["scores"]
-    assert selection_text(back) == text
+    assert back.text() == text
 
 
 def test_the_strata_of_processes_are_joined_and_parted() -> None:
@@ -189,26 +181,26 @@ def test_the_strata_of_processes_are_joined_and_parted() -> None:
 )
 def test_a_design_that_contradicts_itself_is_refused(path: str, value: object, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
-        parse_selection(resealed(selection_text(example(design=DRAWN)), path, value), "s")
+        Selection.parse(resealed(example(design=DRAWN).text(), path, value), "s")
 
 
 def test_layout_is_free_content_is_not() -> None:
-    text = selection_text(example())
-    assert same(parse_selection(json.dumps(json.loads(text)), "s"), example())
+    text = example().text()
+    assert same(Selection.parse(json.dumps(json.loads(text)), "s"), example())
     with pytest.raises(InputError, match=r"s was changed after it was written.*xpuprof select"):
-        parse_selection(tampered(text, "representatives/1/multiplier", 4.5), "s")
+        Selection.parse(tampered(text, "representatives/1/multiplier", 4.5), "s")
 
 
 @pytest.mark.parametrize("path", ["checksum", "method", "labels/0", "identity/images/0/build_id"])
 def test_a_change_anywhere_is_noticed(path: str) -> None:
     with pytest.raises(InputError, match="checksum"):
-        parse_selection(tampered(selection_text(example()), path, "0"), "s")
+        Selection.parse(tampered(example().text(), path, "0"), "s")
 
 
 def test_a_newer_version_is_refused_with_the_remedy() -> None:
-    text = tampered(selection_text(example()), "version", CURRENT + 1)
+    text = tampered(example().text(), "version", CURRENT + 1)
     with pytest.raises(InputError, match=rf"format {CURRENT + 1}.*reads up to {CURRENT}.*newer"):
-        parse_selection(text, "s")
+        Selection.parse(text, "s")
 
 
 @pytest.mark.parametrize(
@@ -217,14 +209,14 @@ def test_a_newer_version_is_refused_with_the_remedy() -> None:
 )
 def test_what_is_no_selection_file_is_named(text: str) -> None:
     with pytest.raises(InputError, match="s is not a selection file"):
-        parse_selection(text, "s")
+        Selection.parse(text, "s")
 
 
 @pytest.mark.parametrize("version", [None, True, 0, -1, "1", 1.0])
 def test_versions_that_never_were(version: object) -> None:
-    text = tampered(selection_text(example()), "version", version)
+    text = tampered(example().text(), "version", version)
     with pytest.raises(InputError, match="no valid format version"):
-        parse_selection(text, "s")
+        Selection.parse(text, "s")
 
 
 @pytest.mark.parametrize(
@@ -248,24 +240,24 @@ def test_versions_that_never_were(version: object) -> None:
 )
 def test_a_faulty_writer_is_refused(path: str, value: object, said: str) -> None:
     with pytest.raises(InputError, match=said):
-        parse_selection(resealed(selection_text(example()), path, value), "s")
+        Selection.parse(resealed(example().text(), path, value), "s")
 
 
 def test_doubled_keys_and_nan_are_refused() -> None:
-    text = selection_text(example())
+    text = example().text()
     doubled = text.replace('"seed": 1,', '"seed": 1, "seed": 1,')
     assert doubled != text
     with pytest.raises(InputError, match="twice"):
-        parse_selection(doubled, "s")
+        Selection.parse(doubled, "s")
     for number in ("NaN", "1e999"):
         with pytest.raises(InputError, match="not valid JSON"):
-            parse_selection(text.replace("4.25", number), "s")
+            Selection.parse(text.replace("4.25", number), "s")
 
 
 def test_values_json_cannot_hold_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
     for bad in (example(scores={"bic": float("nan")}), example(summary={"x": object()})):
         with pytest.raises(InputError, match=r"scores\.bic is nan|summary\.x is a object"):
-            write_selection(bad, tmp_path / "s")
+            bad.write(tmp_path / "s")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -273,23 +265,23 @@ def test_no_overwriting_without_force(tmp_path: Path) -> None:
     target = tmp_path / "s"
     target.write_text("mine")
     with pytest.raises(UsageError, match="--force"):
-        write_selection(example(), target)
+        example().write(target)
     assert target.read_text() == "mine"
-    write_selection(example(), target, force=True)
-    assert same(read_selection(target), example())
+    example().write(target, force=True)
+    assert same(Selection.read(target), example())
     assert [p.name for p in tmp_path.iterdir()] == ["s"]
 
 
 def test_unusable_paths(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="directory"):
-        write_selection(example(), tmp_path, force=True)
+        example().write(tmp_path, force=True)
     with pytest.raises(UsageError, match="cannot write"):
-        write_selection(example(), tmp_path / "none" / "s")
+        example().write(tmp_path / "none" / "s")
     with pytest.raises(InputError, match="does not exist"):
-        read_selection(tmp_path / "none")
+        Selection.read(tmp_path / "none")
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="not text"):
-        read_selection(tmp_path / "binary")
+        Selection.read(tmp_path / "binary")
 
 
 @settings(max_examples=60, deadline=None)
@@ -313,8 +305,8 @@ def test_any_selection_survives(labels: list[int], numbers: list[float], name: s
         parameters={name: numbers},
     )
     with tempfile.TemporaryDirectory() as folder:
-        write_selection(selection, Path(folder) / "s")
-        back = read_selection(Path(folder) / "s")
+        selection.write(Path(folder) / "s")
+        back = Selection.read(Path(folder) / "s")
     assert same(back, selection)
     assert back.labels.tolist() == labels
     assert list(back.parameters[name]) == numbers

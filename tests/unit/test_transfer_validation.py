@@ -16,7 +16,6 @@ from tests.support.runs_made_up import made_up_run, select_by_kernel
 from xpuprof.errors import InputError, MissingRegionError, UsageError
 from xpuprof.estimation.projection import slice_reduction
 from xpuprof.report.validation import transfer_json, validation_json
-from xpuprof.selection.file import parse_selection, selection_text
 from xpuprof.selection.parts import joined, part
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.elf import build_id
@@ -62,7 +61,7 @@ def test_start_up_and_exit_do_not_hide_the_rest() -> None:
 
 
 def test_it_travels_in_its_file() -> None:
-    selection = parse_selection(selection_text(select_by_kernel(made_up_run(A, TIMES))), "s")
+    selection = Selection.parse(select_by_kernel(made_up_run(A, TIMES)).text(), "s")
     assert validation_json(validate(selection, made_up_run(A, TIMES)))["same"] is True
 
 
@@ -187,7 +186,7 @@ def selection_of(run: Timed, each: bool = False) -> Selection:
 def test_ranks_are_found_in_another_order(each: bool) -> None:
     """GIVEN the same job whose parts come in another order THEN each rank meets its like."""
     here, there = job(0, 1, 2), job(2, 0, 1)
-    selection = parse_selection(selection_text(selection_of(here, each)), "s")
+    selection = Selection.parse(selection_of(here, each).text(), "s")
     before, after = validate(selection, here), validate(selection, there)
     assert before.differences == after.differences == ()
     assert after.measured == pytest.approx(7.5 + 12.0 + 22.5)

@@ -12,7 +12,7 @@ import pytest
 from xpuprof.engines.filters import EVERYTHING, Filters
 from xpuprof.errors import EngineError, UsageError
 from xpuprof.methods import registry
-from xpuprof.selection.file import read_selection
+from xpuprof.selection.selection import Selection
 from xpuprof.workflow.profile import profile
 from xpuprof.workflow.run import run
 from xpuprof.workflow.time import time
@@ -69,7 +69,7 @@ def test_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     )
     assert capfd.readouterr() == ("out\n", "")
     assert done.result is not None and done.selection is not None
-    kept = read_selection(tmp_path / "run" / "selection.json")
+    kept = Selection.read(tmp_path / "run" / "selection.json")
     assert kept.representatives == done.selection.representatives
     assert (kept.method, kept.seed) == (registry.default(), 5)
     assert done.notes == tuple(said) and said[-1].startswith("native run done")

@@ -42,7 +42,6 @@ from xpuprof.errors import XpuprofError
 from xpuprof.formats.registry import all_importers, recognised
 from xpuprof.formats.simulator_results.results import read_results
 from xpuprof.inputs import Source
-from xpuprof.selection.file import parse_selection, read_selection, selection_text
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.imported import ImportedSlices, ImportWriter
 from xpuprof.trace.run import Run, create_run
@@ -124,9 +123,9 @@ def read_selected(path: Path, resealed: bool) -> None:
                 text = json.dumps(document | {"checksum": file._checksum(document)})
             except ValueError:  # not a finite number
                 return
-        parse_selection(text, str(path))
+        Selection.parse(text, str(path))
     else:
-        read_selection(path)
+        Selection.read(path)
 
 
 @dataclass(frozen=True)
@@ -191,7 +190,7 @@ def targets(folder: Path) -> dict[str, Target]:
 def _selections(selection: Selection) -> list[bytes]:
     data = Path(__file__).parents[2] / "tests" / "unit" / "data"
     kept = [path.read_bytes() for path in sorted(data.glob("selection-v*.json"))]
-    return [selection_text(selection).encode(), *kept]
+    return [selection.text().encode(), *kept]
 
 
 def _database(folder: Path) -> bytes:

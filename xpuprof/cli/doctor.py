@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from xpuprof.cli import options
+from xpuprof.engines.native import include as include_folder
 
 
 @click.command(name="doctor")
@@ -21,7 +22,7 @@ def command(include: bool, as_json: bool) -> int:
     cc -I$(xpuprof doctor --include) app.c      with markers, docs/filters.md
     """
     if include:
-        click.echo(include())
+        click.echo(include_folder())
         return 0
     # Loaded here, so that --help is quick; so in every command.
     from xpuprof.report import doctor

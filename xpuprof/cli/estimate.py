@@ -50,10 +50,10 @@ def command(
     """
     # Loaded here, so that --help is quick.
     from xpuprof.report import estimate as report
-    from xpuprof.selection.file import read_selection
+    from xpuprof.selection.selection import Selection
     from xpuprof.workflow.estimate import estimate_results
 
-    chosen = read_selection(selection)
+    chosen = Selection.read(selection)
     rates = {name: weight or None for name, _, weight in (text.partition(":") for text in rate)}
     metrics = estimate_results(chosen, results, only=metric, rates=rates, sums=sums)
     if as_json:

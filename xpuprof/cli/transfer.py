@@ -45,10 +45,10 @@ def command(
         raise click.UsageError("name at least one run directory with timer runs")
     # Loaded here, so that --help is quick.
     from xpuprof.report.validation import transfer_json, transfer_text
-    from xpuprof.selection.file import read_selection
+    from xpuprof.selection.selection import Selection
     from xpuprof.workflow.transfer import transfer
 
-    chosen = read_selection(selection)
+    chosen = Selection.read(selection)
     metric = metric or chosen.metric
     rows = transfer(chosen, runs, metric=metric, allow_missing=allow_missing)
     if len(runs) == 1:

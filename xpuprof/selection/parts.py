@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof.selection import design
-from xpuprof.selection.file import write_selection
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.coordinates import JobLayout, JobRow, WindowRow
 from xpuprof.trace.run_lengths import decode_runs, encode_runs
@@ -27,10 +26,10 @@ EACH = "each"
 
 def write_parts(selection: Selection, folder: Path, force: bool = False) -> None:
     """Write selection-<process>.json into `folder` for each process of a selection that was made a
-    process at a time. Raises as `write_selection`."""
+    process at a time. Raises as `Selection.write`."""
     for number, process in enumerate(selection.identity.get("processes", [])):
         path = folder / f"selection-{process['label']}.json"
-        write_selection(part(selection, number), path, force)
+        part(selection, number).write(path, force)
 
 
 def joined(parts: Sequence[Selection]) -> Selection:

@@ -5,16 +5,23 @@ Every method returns it, every consumer (validate, export, estimate, compare) re
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from xpuprof.errors import InputError
-from xpuprof.selection.design import Design
+from xpuprof.selection import document
+from xpuprof.selection.design import NEAREST, Design, Strata
 from xpuprof.trace.coordinates import JobLayout, JobRow, LaunchIndex, Stretches, launch_ending
+from xpuprof.trace.run_lengths import decode_runs, encode_runs
+
+_SHOWN = 50
+"""Representatives that a notebook shows."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,7 @@ class Representative:
     process: int = 0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Selection:
     """A method's choice. `labels[i]` is the cluster (stratum) of slice i, -1 when not covered."""
 
@@ -110,3 +117,216 @@ class Selection:
     def k(self) -> int:
         """Number of clusters (strata) that have a representative."""
         return len({r.cluster for r in self.representatives})
+
+    @classmethod
+    def read(cls, path: str | Path) -> Selection:
+        """Read a selection file of any supported version.
+
+        Raises InputError, naming the file and the remedy, when it is missing, not a selection file,
+        newer than this xpuprof, changed after it was written, or inconsistent.
+        """
+        return cls.parse(document.read_text(path), str(path))
+
+    @classmethod
+    def parse(cls, text: str, source: str) -> Selection:
+        """As `read`, from the file's text; `source` names it in errors."""
+
+        def refuse(reason: str) -> NoReturn:
+            raise InputError(f"{source} {reason}")
+
+        content = document.content_of(text, refuse)
+        try:
+            selection = _from_content(content)
+        except (KeyError, TypeError, ValueError, ArithmeticError, MemoryError) as error:
+            detail = f"lacks {error}" if isinstance(error, KeyError) else str(error)
+            refuse(f"is not a valid selection ({detail}): make it again with `xpuprof select RUN`")
+        problem = _inconsistency(selection)
+        if problem:
+            refuse(f"contradicts itself ({problem}): make it again with `xpuprof select RUN`")
+        return selection
+
+    def write(self, path: str | Path, force: bool = False) -> None:
+        """Write the selection file, whole or not at all.
+
+        Raises UsageError when the file exists and `force` is false or the folder cannot be written,
+        InputError when the selection holds a value that the file cannot (NaN, an unknown type).
+        """
+        document.write_text(self.text(), path, force)
+
+    def text(self) -> str:
+        """The selection file's text, which depends on nothing but the selection."""
+        return document.text_of(_content(self))
+
+    def __repr__(self) -> str:
+        chosen = len(self.representatives)
+        return f"<xpuprof.Selection by {self.method}: {chosen} of {self.slices} slices, k {self.k}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{r.slice}</td><td>{html.escape(r.end.kernel)}</td><td>{r.end.call}</td>"
+            f"<td>{r.cluster}</td><td>{r.multiplier:g}</td></tr>"
+            for r in self.representatives[:_SHOWN]
+        )
+        names = ("slice", "ends with kernel", "call", "cluster", "multiplier")
+        head = "".join(f"<th>{name}</th>" for name in names)
+        return f"<p>{html.escape(repr(self))}</p><table><tr>{head}</tr>{rows}</table>"
+
+
+def _content(selection: Selection) -> dict[str, object]:
+    """The selection as plain JSON values, keys in the file's order."""
+    content: dict[str, object] = {
+        "method": selection.method,
+        "parameters": document.plain(selection.parameters, "parameters"),
+        "seed": int(selection.seed),
+        "slices": selection.slices,
+        "covered": document.plain(float(selection.covered), "covered"),
+        "representatives": [_representative_document(r) for r in selection.representatives],
+        "labels": encode_runs(selection.labels),
+        "design": _design_document(selection.design),
+    }
+    for key in ("scores", "identity", "machine", "summary"):
+        content[key] = document.plain(getattr(selection, key), key)
+    return content
+
+
+def _from_content(content: Mapping[str, Any]) -> Selection:
+    labels = decode_runs(content["labels"], document.integer(content["slices"], "slices"))
+    mappings = {key: content[key] for key in ("scores", "identity", "machine", "summary")}
+    for key, value in {**mappings, "parameters": content["parameters"]}.items():
+        if not isinstance(value, dict):
+            raise TypeError(f"{key} is not an object")
+    if content["version"] == 1:
+        stated, mappings["scores"] = _design_of_scores(mappings["scores"])
+    else:
+        stated = content["design"]
+        if not isinstance(stated, dict):
+            raise TypeError("design is not an object")
+    return Selection(
+        method=document.string(content["method"], "method"),
+        parameters=content["parameters"],
+        seed=document.integer(content["seed"], "seed"),
+        representatives=tuple(_representative(r) for r in content["representatives"]),
+        labels=labels,
+        covered=document.number(content["covered"], "covered"),
+        design=_design(stated),
+        **mappings,
+    )
+
+
+def _representative_document(r: Representative) -> dict[str, object]:
+    return {
+        "slice": int(r.slice),
+        "process": int(r.process),
+        "cluster": int(r.cluster),
+        "multiplier": document.plain(float(r.multiplier), f"multiplier of slice {r.slice}"),
+        "weight": document.plain(float(r.weight), f"weight of slice {r.slice}"),
+        "draws": int(r.draws),
+        "start": None if r.start is None else _marker_document(r.start),
+        "end": _marker_document(r.end),
+    }
+
+
+def _marker_document(m: Marker) -> dict[str, object]:
+    return {
+        "kernel": m.kernel,
+        "call": int(m.call),
+        "grid": [int(n) for n in m.grid],
+        "block": [int(n) for n in m.block],
+        "program": m.program,
+    }
+
+
+def _design_document(design: Design) -> dict[str, object]:
+    """What the design states; what it does not state is left out."""
+    stated = {key: value for key, value in vars(design).items() if value is not None}
+    if design.strata is None:
+        del stated["replacement"]
+    else:
+        stated["strata"] = dict(vars(design.strata))
+    return {key: document.plain(value, f"design.{key}") for key, value in stated.items()}
+
+
+def _design_of_scores(scores: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The design that a file of version 1 has among its scores, and the other scores."""
+    of_design = ("basis", "strata", "error_bound", "confidence", "quantile")
+    stated = {key: scores[key] for key in of_design if key in scores}
+    if "strata" in stated:
+        strata = dict(stated["strata"])
+        stated |= {"how": "random", "replacement": strata.pop("replacement"), "strata": strata}
+    elif "basis" in stated:
+        stated = {"how": "picked", "basis": stated["basis"]}
+    else:
+        stated = {"how": "nearest", "basis": NEAREST}
+    others = {key: value for key, value in scores.items() if key not in stated}
+    return stated, others
+
+
+def _design(stated: Mapping[str, Any]) -> Design:
+    strata = stated.get("strata")
+    numbers = {
+        key: None if stated.get(key) is None else document.number(stated[key], key)
+        for key in ("error_bound", "confidence", "quantile")
+    }
+    return Design(
+        how=stated["how"],
+        basis=document.string(stated["basis"], "basis"),
+        strata=None if strata is None else _strata(strata),
+        replacement=strata is not None and document.flag(stated["replacement"], "replacement"),
+        **numbers,
+    )
+
+
+def _strata(columns: Mapping[str, Any]) -> Strata:
+    return Strata(
+        size=tuple(document.integer(n, "size") for n in columns["size"]),
+        draws=tuple(document.integer(n, "draws") for n in columns["draws"]),
+        mean=tuple(document.number(x, "mean") for x in columns["mean"]),
+        sigma=tuple(document.number(x, "sigma") for x in columns["sigma"]),
+    )
+
+
+def _representative(r: Mapping[str, Any]) -> Representative:
+    return Representative(
+        slice=JobRow(document.integer(r["slice"], "slice")),
+        end=_marker(r["end"]),
+        start=None if r["start"] is None else _marker(r["start"]),
+        cluster=document.integer(r["cluster"], "cluster"),
+        multiplier=document.number(r["multiplier"], "multiplier"),
+        weight=document.number(r["weight"], "weight"),
+        draws=document.integer(r["draws"], "draws"),
+        process=document.integer(r["process"], "process"),
+    )
+
+
+def _marker(m: Mapping[str, Any]) -> Marker:
+    return Marker(
+        kernel=document.string(m["kernel"], "kernel"),
+        call=document.integer(m["call"], "call"),
+        program=document.string(m["program"], "program"),
+        grid=document.triple(m["grid"], "grid"),
+        block=document.triple(m["block"], "block"),
+    )
+
+
+def _inconsistency(selection: Selection) -> str:
+    """What a well-formed file may still get wrong; empty when nothing is."""
+    if not selection.representatives:
+        return "no representatives"
+    if not 0.0 < selection.covered <= 1.0 + 1e-9:
+        return f"covered share {selection.covered}"
+    clusters = set(np.unique(selection.labels[selection.labels >= 0]).tolist())
+    strata = selection.design.strata
+    if strata is not None and max(clusters, default=0) >= len(strata):
+        return f"cluster {max(clusters)} of {len(strata)} strata"
+    seen: set[tuple[int, int]] = set()
+    for r in selection.representatives:
+        if not 0 <= r.slice < selection.slices:
+            return f"representative slice {r.slice} of {selection.slices} slices"
+        if r.cluster not in clusters:
+            return f"slice {r.slice} represents cluster {r.cluster}, which has no slice"
+        if (r.process, r.slice) in seen:
+            return f"slice {r.slice} is chosen twice"
+        if r.multiplier <= 0 or r.weight < 0 or r.draws < 1 or r.end.call < 1:
+            return f"slice {r.slice} has a multiplier, weight, draw count or call out of range"
+        seen.add((r.process, r.slice))
+    return ""

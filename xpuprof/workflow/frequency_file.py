@@ -11,7 +11,6 @@ from xpuprof.formats.exporters.simpoint import write_simpoints
 from xpuprof.formats.frequency import INTERVAL, read_frequency_file
 from xpuprof.formats.output import made_folder
 from xpuprof.methods import simpoint
-from xpuprof.selection.file import write_selection
 from xpuprof.workflow.chosen import Chosen
 
 
@@ -40,6 +39,6 @@ def select_frequency_file(
     if output is not None:
         folder = made_folder(output)
         stem = source.name.removesuffix(".gz").removesuffix(".bb")
-        write_selection(selection, folder / "selection.json", force)
+        selection.write(folder / "selection.json", force)
         write_simpoints(selection, folder / stem, distance, force)
     return Chosen(str(source), selection, seconds)

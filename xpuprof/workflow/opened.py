@@ -14,7 +14,7 @@ from xpuprof.errors import InputError
 from xpuprof.estimation import intervals
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.typical_times import typical_times
-from xpuprof.selection.file import read_selection
+from xpuprof.methods import registry
 from xpuprof.selection.selection import Selection
 from xpuprof.trace import run as trace
 from xpuprof.trace.imported import ImportedSlices
@@ -87,7 +87,7 @@ class Run(trace.Run):
     def selection(self) -> Selection | None:
         """What `selection.json` of the run directory holds; None without one."""
         path = self.path / "selection.json"
-        return read_selection(path) if path.exists() else None
+        return Selection.read(path) if path.exists() else None
 
     def select(self, method: str | None = None, *, seed: int = 1, **options: Any) -> Selection:
         """Choose representatives; `options` are the method's own (docs/sampling.md).
@@ -95,7 +95,7 @@ class Run(trace.Run):
         Nothing is written: `Selection.write` does. Raises UsageError for an unknown method or
         option, InputError when the run lacks what the method needs.
         """
-        return select.select_run(self, method, seed=seed, **options)
+        return select.select_run(self, method or registry.default(), seed=seed, **options)
 
     def estimate(self, selection: Selection | None = None, confidence: float = 0.95) -> Estimate:
         """The run's total time as `selection` projects it, with its interval.

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof.errors import InputError
-from xpuprof.selection.file import read_selection
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.run import Run
@@ -38,7 +37,7 @@ def reopen(path: str | Path, selection: str | Path | None = None) -> Result | Im
     file = run.path / "selection.json" if selection is None else Path(selection)
     if not file.exists():
         raise InputError(f"{file} does not exist; {_first(run, imported, selection is not None)}")
-    chosen = read_selection(file)
+    chosen = Selection.read(file)
     if not imported:
         return evaluate(run, chosen)
     subject = open_subject(run)

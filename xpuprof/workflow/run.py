@@ -14,7 +14,6 @@ from xpuprof.launch import execute
 from xpuprof.launch.ending import Ending, exit_doubts
 from xpuprof.launch.finish import finish
 from xpuprof.methods import registry
-from xpuprof.selection.file import write_selection
 from xpuprof.selection.parts import write_parts
 from xpuprof.selection.selection import Selection
 from xpuprof.signals import signal_name
@@ -101,7 +100,7 @@ def run(
     if done.profile is None or not done.times or not last.undisturbed:
         return Ran(done, first, last, None, _unfinished(done, last), tuple(notes.kept))
     chosen = select_run(done, method, seed=seed, processes=processes, **options)
-    write_selection(chosen, ready.folder / "selection.json")
+    chosen.write(ready.folder / "selection.json")
     if processes == "each":
         write_parts(chosen, ready.folder)
     result = evaluate(done, chosen)

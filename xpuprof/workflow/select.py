@@ -18,7 +18,6 @@ from xpuprof.formats.output import made_folder
 from xpuprof.methods import registry
 from xpuprof.methods.clustered import slice_times
 from xpuprof.selection import parts
-from xpuprof.selection.file import write_selection
 from xpuprof.selection.identity import hash_inputs
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.run import Run
@@ -140,7 +139,7 @@ def select_and_write(request: Request, places: Places, *, with_stability: bool =
         request.options.get(registry.find(request.method).bound),
     )
     folder = made_folder(places.output or places.runs[0])
-    write_selection(selection, folder / "selection.json", places.force)
+    selection.write(folder / "selection.json", places.force)
     if request.processes == "each":
         parts.write_parts(selection, folder, places.force)
     return result

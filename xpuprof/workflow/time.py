@@ -15,7 +15,6 @@ from xpuprof.estimation.typical_times import typical_times
 from xpuprof.launch import execute
 from xpuprof.launch.ending import Ending
 from xpuprof.launch.finish import finish
-from xpuprof.selection.file import read_selection
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.processes import job_of
 from xpuprof.trace.run import Run
@@ -68,7 +67,7 @@ def time(
     `NAME:CALL[:COUNT]`; `warmup`: and of so many slices before each. Other parameters and errors as
     those of `profile`.
     """
-    chosen = read_selection(regions) if isinstance(regions, str | Path) else regions
+    chosen = Selection.read(regions) if isinstance(regions, str | Path) else regions
     specs = [parse_spec(text) for text in kernels]
     if warmup and not (chosen or specs):
         raise UsageError("--warmup requires --regions or --kernel")

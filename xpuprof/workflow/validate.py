@@ -12,7 +12,6 @@ from xpuprof.engines.filters import Filters
 from xpuprof.launch import execute
 from xpuprof.launch.ending import Ending
 from xpuprof.launch.finish import finish
-from xpuprof.selection.file import read_selection
 from xpuprof.selection.selection import Selection
 from xpuprof.validation import validate as against
 from xpuprof.validation.timed import from_executions
@@ -51,7 +50,7 @@ def validate(
     are not kept. `allow_missing` leaves out regions that never occur and re-weights the others.
     Raises MissingRegionError, InputError for another program, and what `profile` raises.
     """
-    chosen = selection if isinstance(selection, Selection) else read_selection(selection)
+    chosen = selection if isinstance(selection, Selection) else Selection.read(selection)
     refuse_within_job("validate executes it several times")
     filters = Filters.read(chosen.identity.get("settings", {})).of_timer_runs()
     notes = Notes(say)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from xpuprof.errors import InputError, UsageError
 from xpuprof.selection import parts
-from xpuprof.selection.file import read_selection
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.coordinates import EXIT_KERNEL
 from xpuprof.trace.processes import job_of, keys_of, matched
@@ -37,7 +36,7 @@ class ExportSource:
     @cached_property
     def selection(self) -> Selection:
         """The one that was named, the file itself, or the run's own; of `number` its part."""
-        whole = read_selection(self._selection_file())
+        whole = Selection.read(self._selection_file())
         return whole if self.number is None else parts.part(whole, self.number)
 
     @property

@@ -1,0 +1,217 @@
+"""The selection file as a document: one versioned, human-readable JSON text that stands alone.
+
+`docs/selection-file.md` describes it. The bytes are a function of the content alone (key order,
+number format and layout are fixed), so the same selection is always the same file. A checksum over
+the content, not over the layout, shows when a number was changed by hand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from xpuprof import inputs
+from xpuprof.errors import InputError, UsageError
+
+FORMAT = "xpuprof-selection"
+
+VERSIONS = {
+    1: "first-light: markers, multipliers, run-length coded labels, SHA-256 of the content",
+    2: "design: how slices were chosen is a value of its own; version 1 has it among the scores",
+}
+"""Every version ever written, with its name and a sentence. All of them are read."""
+
+CURRENT = max(VERSIONS)
+OLDEST_SUPPORTED = min(VERSIONS)
+
+_WIDTH = 120
+LARGEST = 1 << 31
+"""Bytes of a selection file; labels of 10^8 slices take some hundred million."""
+_HEADER = ("format", "version", "checksum")
+
+
+def write_text(text: str, path: str | Path, force: bool) -> None:
+    """Write a selection file, whole or not at all.
+
+    Raises UsageError when the file exists and `force` is false or the folder cannot be written.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise UsageError(f"{target} is a directory: name a file for the selection")
+    if target.exists() and not force:
+        raise UsageError(f"{target} exists: choose another name, or --force to replace it")
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    except OSError as error:
+        raise UsageError(f"cannot write {target}: {error.strerror}") from error
+    try:
+        with os.fdopen(handle, "wb") as file:
+            # A name that is not UTF-8 arrives as lone surrogates; JSON has escapes for them.
+            file.write(text.encode("utf-8", "backslashreplace"))
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+        os.replace(temporary, target)
+    except OSError as error:
+        os.unlink(temporary)
+        raise UsageError(f"cannot write {target}: {error.strerror}") from error
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a selection file. Raises InputError when there is none that can be read."""
+    source = Path(path)
+    if source.is_dir():
+        inside = source / "selection.json"
+        remedy = f"name {inside}" if inside.is_file() else "make one with `xpuprof select RUN`"
+        raise InputError(f"{source} is a folder, not a selection file; {remedy}")
+    if not source.exists():
+        raise InputError(f"{source} does not exist; make a selection with `xpuprof select RUN`")
+    remedy = "a selection file: make one with `xpuprof select RUN`"
+    return inputs.read_text(source, remedy, LARGEST)
+
+
+def text_of(content: Mapping[str, object]) -> str:
+    """The file's text: `content` behind format, version and checksum, in its own order."""
+    document = {"format": FORMAT, "version": CURRENT, **content}
+    order = ("format", "version", "checksum", *content)
+    return (
+        _layout({key: {**document, "checksum": _checksum(document)}[key] for key in order}, 0)
+        + "\n"
+    )
+
+
+def content_of(text: str, refuse: Callable[[str], NoReturn]) -> dict[str, Any]:
+    """The content of a file's text, of a version that is known, and as it was written."""
+
+    document = _parse_json(text, refuse)
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        refuse("is not a selection file: make one with `xpuprof select RUN`")
+    version = document.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < OLDEST_SUPPORTED:
+        refuse("has no valid format version: make it again with `xpuprof select RUN`")
+    if version > CURRENT:
+        refuse(
+            f"has selection format {version}, this xpuprof reads up to {CURRENT}: "
+            "use a newer xpuprof (pip install -U xpuprof)"
+        )
+    content = {key: value for key, value in document.items() if key != "checksum"}
+    if document.get("checksum") != _checksum(content):
+        refuse(
+            "was changed after it was written (its checksum does not match): "
+            "make it again with `xpuprof select RUN`"
+        )
+    return content
+
+
+# ---- to JSON -----------------------------------------------------------------------------------
+
+
+def plain(value: Any, where: str) -> Any:
+    """JSON values only, mappings sorted by key; numpy scalars and arrays become Python's."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise InputError(f"the selection's {where} is {value}: only finite numbers are kept")
+        return value + 0.0  # -0.0 and 0.0 are one number and must be one text
+    if isinstance(value, Mapping):
+        keyed = {str(key): item for key, item in value.items()}
+        return {key: plain(keyed[key], f"{where}.{key}") for key in sorted(keyed)}
+    if isinstance(value, Sequence):
+        return [plain(item, where) for item in value]
+    raise InputError(f"the selection's {where} is a {type(value).__name__}, which JSON cannot hold")
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _layout(value: Any, indent: int) -> str:
+    """JSON that fits a line goes on one, anything else is opened one level."""
+    flat = _compact(value)
+    if len(flat) + indent <= _WIDTH or not isinstance(value, dict | list) or not value:
+        return flat
+    pad = " " * (indent + 2)
+    if isinstance(value, dict):
+        items = [f"{_compact(key)}: {_layout(item, indent + 2)}" for key, item in value.items()]
+        opening, closing = "{", "}"
+    else:
+        items = [_layout(item, indent + 2) for item in value]
+        opening, closing = "[", "]"
+    return f"{opening}\n{pad}" + f",\n{pad}".join(items) + f"\n{' ' * indent}{closing}"
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    canonical = json.dumps(
+        content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+    return "sha256:" + hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+# ---- from JSON ---------------------------------------------------------------------------------
+
+
+def _parse_json(text: str, refuse: Callable[[str], NoReturn]) -> Any:
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        keys = [key for key, _ in pairs]
+        if len(keys) != len(set(keys)):
+            raise ValueError("a key occurs twice")
+        return dict(pairs)
+
+    def no_constant(name: str) -> NoReturn:
+        raise ValueError(f"{name} is not a JSON number")
+
+    def finite(digits: str) -> float:
+        number = float(digits)
+        if not math.isfinite(number):
+            raise ValueError(f"{digits} is out of range")
+        return number
+
+    try:
+        return json.loads(
+            text, object_pairs_hook=unique, parse_constant=no_constant, parse_float=finite
+        )
+    except (ValueError, RecursionError) as error:
+        refuse(
+            f"is not a selection file: it is not valid JSON ({error}); copy it whole, or make it "
+            "again with `xpuprof select RUN`"
+        )
+
+
+def integer(value: Any, name: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} is not an integer")
+    return value
+
+
+def number(value: Any, name: str) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError(f"{name} is not a number")
+    return float(value)
+
+
+def flag(value: Any, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} is neither true nor false")
+    return value
+
+
+def string(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is not a string")
+    return value
+
+
+def triple(value: Any, name: str) -> tuple[int, int, int]:
+    x, y, z = (integer(n, name) for n in value)
+    return x, y, z
