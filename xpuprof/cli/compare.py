@@ -68,25 +68,27 @@ def command(
     """
     # Loaded here, so that --help is quick.
     from xpuprof.formats.output import refuse_existing, replacing
-    from xpuprof.methods.registry import find, names
     from xpuprof.report.picture import SUFFIXES
 
-    chosen = [name.strip() for name in methods.split(",")] if methods is not None else names()
-    for name in chosen:
-        find(name)
     if plot:
         if plot.suffix not in SUFFIXES:
             raise UsageError(f"{plot} has no known suffix; use .png, .svg or .pdf")
         refuse_existing(plot, force)
     # Tables and statistics are loaded only when the command line is right.
-    from xpuprof.clustering.executors import open_executor
     from xpuprof.report import compare as report
-    from xpuprof.workflow.compare import Settings, compare
+    from xpuprof.workflow.compare import compare
 
-    settings = Settings(metric, repeats, seed, error_bound, confidence)
-    with open_executor(workers, scheduler) as executor:
-        paths = [str(run.absolute() if workers or scheduler else run) for run in runs]
-        found = compare(paths, chosen, settings, executor)
+    found = compare(
+        runs,
+        methods=None if methods is None else [name.strip() for name in methods.split(",")],
+        metric=metric,
+        repeats=repeats,
+        seed=seed,
+        error_bound=error_bound,
+        confidence=confidence,
+        workers=workers,
+        scheduler=scheduler,
+    )
     whole = found.together
     if as_json:
         options.print_json(report.as_json(found))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.clustering.executors import Executor, LocalExecutor
+from xpuprof.clustering.executors import Executor, open_executor
 from xpuprof.errors import InputError
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.intervals import estimate
@@ -17,7 +19,11 @@ from xpuprof.estimation.projection import chosen_slices, sampling_error, time_sp
 from xpuprof.methods import registry
 from xpuprof.methods.profile import NeedsError, SliceProfile
 from xpuprof.selection.selection import Selection
+from xpuprof.trace.run import Run
 from xpuprof.workflow.subjects import open_subject
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 F64 = npt.NDArray[np.float64]
 
@@ -83,17 +89,48 @@ class Comparison:
     each: list[Compared]
     together: Compared
 
+    @property
+    def table(self) -> pd.DataFrame:
+        """The rows of `together`, one a method."""
+        import pandas  # only notebooks and scripts want a table
+
+        return pandas.DataFrame(map(asdict, self.together.rows)).set_index("method")
+
 
 def compare(
-    paths: Sequence[str],
-    methods: Sequence[str],
-    settings: Settings,
-    executor: Executor | None = None,
+    runs: Run | str | Path | Sequence[Run | str | Path],
+    *,
+    methods: Sequence[str] | None = None,
+    metric: str | None = None,
+    repeats: int = 10,
+    seed: int = 1,
+    error_bound: float = 0.05,
+    confidence: float = 0.95,
+    workers: int | None = None,
+    scheduler: str | None = None,
 ) -> Comparison:
-    """`methods` on the run directories `paths`, opened where the executor works. Without a metric
-    the best one that all runs have is projected. Raises InputError when they have none in common,
-    or for a metric that is not there."""
-    executor = executor or LocalExecutor()
+    """Every method, or those named, on one run directory or several.
+
+    `metric`: what is projected, by default the best that all runs have; `repeats`: seeds from
+    `seed` on, over which errors are taken; `error_bound`: of the methods that have one;
+    `workers`, `scheduler`: Dask workers for many runs. Raises UsageError for an unknown method,
+    InputError when the runs have no metric in common, or for a metric that is not there.
+    """
+    several = [runs] if isinstance(runs, Run | str | Path) else list(runs)
+    paths = [str(run.path if isinstance(run, Run) else run) for run in several]
+    if workers or scheduler:  # whose working folder may be another one
+        paths = [str(Path(path).absolute()) for path in paths]
+    chosen = registry.names() if methods is None else list(methods)
+    for name in chosen:
+        registry.find(name)
+    settings = Settings(metric, repeats, seed, error_bound, confidence)
+    with open_executor(workers, scheduler) as executor:
+        return _compared(paths, chosen, settings, executor)
+
+
+def _compared(
+    paths: Sequence[str], methods: Sequence[str], settings: Settings, executor: Executor
+) -> Comparison:
     count = len(paths)
     if settings.metric is None and count > 1:
         found = list(executor.results(executor.map(_metrics_of, paths)))

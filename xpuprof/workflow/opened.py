@@ -18,8 +18,8 @@ from xpuprof.methods import registry
 from xpuprof.selection.selection import Selection
 from xpuprof.trace import run as trace
 from xpuprof.trace.imported import ImportedSlices
-from xpuprof.workflow import select
-from xpuprof.workflow.subjects import imported_times
+from xpuprof.workflow.select import Request, select_subject
+from xpuprof.workflow.subjects import Subject, open_subject
 
 F64 = npt.NDArray[np.float64]
 
@@ -37,17 +37,20 @@ class Run(trace.Run):
         return ImportedSlices.present(self.path)
 
     @cached_property
+    def subject(self) -> Subject:
+        """What methods select from. Raises InputError when the run holds no profile."""
+        return open_subject(self)
+
+    @property
     def metric(self) -> str:
         """What `slice_times` holds: `time`, or the time-like metric of an import."""
-        return imported_times(self.path)[0] if self.imported else "time"
+        return self.subject.metric
 
-    @cached_property
+    @property
     def slice_times(self) -> F64 | None:
         """float64[repeats, slices], seconds (cycles where an import knows no time); None without
         timer runs of these slices."""
-        if self.imported:
-            return imported_times(self.path)[1]
-        return select.run_times(self, len(select.profiled_job(self).slices))
+        return self.subject.times
 
     @cached_property
     def slices(self) -> pd.DataFrame:
@@ -56,14 +59,12 @@ class Run(trace.Run):
 
         Raises InputError when the run holds no profile.
         """
+        profile = self.subject.profile
         if self.imported:
-            source = ImportedSlices(self.path)
-            columns = {name: np.asarray(source.column(name)) for name in source.metrics}
-            return source.table().assign(**columns)
-        table = select.profiled_job(self).slices
+            return profile.slices.assign(**profile.metrics)
         if self.slice_times is None:
-            return table
-        return table.assign(time=typical_times(self.slice_times))
+            return profile.slices
+        return profile.slices.assign(time=typical_times(self.slice_times))
 
     @cached_property
     def kernels(self) -> pd.DataFrame:
@@ -95,7 +96,8 @@ class Run(trace.Run):
         Nothing is written: `Selection.write` does. Raises UsageError for an unknown method or
         option, InputError when the run lacks what the method needs.
         """
-        return select.select_run(self, method or registry.default(), seed=seed, **options)
+        request = Request(method or registry.default(), options, seed)
+        return select_subject(self.subject, request)
 
     def estimate(self, selection: Selection | None = None, confidence: float = 0.95) -> Estimate:
         """The run's total time as `selection` projects it, with its interval.
