@@ -19,6 +19,7 @@ from xpuprof.report.warnings import missing_distances, warnings
 from xpuprof.signature.matrix import MEMORY_WEIGHT
 from xpuprof.trace.run import Run
 from xpuprof.trace.slice_times import main_process
+from xpuprof.trace.summary import Memory
 from xpuprof.trace.tables import DeviceDistances, Process, StackDistances
 from xpuprof.workflow.subjects import profiled_job
 
@@ -77,7 +78,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
         "1 launch with accesses that cannot be recorded (pipes, some of images)",
         "1 launch with lines forgotten, because there were too many",
     ]
-    assert missing_distances({}) == []
+    assert missing_distances(Memory()) == []
 
 
 def test_files(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -100,18 +101,19 @@ def check_against(process: Process, found: Digest) -> None:
     assert (found.window, found.of_slices, found.of_launches, found.openings) == (
         ("", 0, 0, 0)
         if facts is None
-        else (facts["spec"], facts["of_slices"], facts["of_launches"], facts["openings"])
+        else (facts.spec, facts.of_slices, facts.of_launches, facts.openings)
     )
     assert found.gpu_blocks == (0 if process.gpu is None else len(process.gpu.mix))
     assert found.grids == (0 if process.gpu is None else len(process.gpu.grid_start) - 1)
     memory = memory_summary([process])
-    lines = memory.get("cpu")
-    assert found.cpu_lines == (None if lines is None else (lines["lines"], lines["cold"]))
+    lines = memory.cpu
+    assert found.cpu_lines == (None if lines is None else (lines.lines, lines.cold))
     if found.device is not None:
         shown = vars(found.device).copy()
         share = shown.pop("recorded") / shown["accesses"] if shown["accesses"] else 1.0
-        assert memory["device"] == shown | {"share": share}
-    assert ("device" in memory) == (found.device is not None)
+        assert memory.device is not None
+        assert asdict(memory.device) == shown | {"share": share}
+    assert (memory.device is None) == (found.device is None)
 
 
 def test_reasons_are_counted_and_stored_once(tmp_path: Path) -> None:
@@ -130,7 +132,7 @@ import resource, sys
 from pathlib import Path
 from xpuprof.trace.run import Run
 from xpuprof.trace.summary import summarize
-print(summarize(Run.open(Path(sys.argv[1])))["slices"])
+print(summarize(Run.open(Path(sys.argv[1]))).slices)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 

@@ -27,10 +27,10 @@ def command(run: Path, as_json: bool, quiet: bool) -> int:
 
     summary = summarize(Run.open(run))
     if as_json:
-        options.print_json(summary)
+        options.print_json(summary.as_json())
         return 0
     click.echo(info.as_text(summary))
-    if summary["status"] != "complete":
-        options.note(f"the run is {summary['status']}: {summary['reason']}", quiet)
+    if summary.status != "complete":
+        options.note(f"the run is {summary.status}: {summary.reason}", quiet)
     options.note(f"next: xpuprof check {run}", quiet)
     return 0

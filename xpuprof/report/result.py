@@ -3,6 +3,8 @@ trusted."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from xpuprof.estimation.projection import sampling_error
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.report.projected import (
@@ -46,7 +48,7 @@ def as_json(result: Result) -> dict[str, object]:
         "reason": result.reason,
         "exit_code": result.exit_code,
         "slices": selection.slices,
-        "window": window_facts(job.processes),
+        "window": _window_json(job),
         "settings": result.execution.record.filters,
         "method": selection.method,
         "k": selection.k,
@@ -102,7 +104,7 @@ def profile_json(done: Profiled) -> dict[str, object]:
         "reason": done.run.reason,
         "exit_code": done.ending.exit_code,
         "slices": len(job.slices),
-        "window": window_facts(job.processes),
+        "window": _window_json(job),
         "processes": [key.label for key in job.keys] if job.several else [],
         "launches": launches_json(job),
     }
@@ -119,6 +121,11 @@ def time_json(done: TimedRuns) -> dict[str, object]:
         "seconds": list(done.seconds),
         **({"regions": regions_json(regions)} if regions is not None else {}),
     }
+
+
+def _window_json(job: Job) -> dict[str, object] | None:
+    window = window_facts(job.processes)
+    return asdict(window) if window else None
 
 
 def launches_json(job: Job) -> dict[str, object]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from xpuprof.report.text import count, number_of
 from xpuprof.trace.processes import Job
-from xpuprof.trace.summary import memory_summary, reasons_of
+from xpuprof.trace.summary import Memory, memory_summary, reasons_of
 from xpuprof.trace.tables import Process
 from xpuprof.trace.window import window_facts
 
@@ -32,7 +30,7 @@ def _elsewhere(job: Job) -> list[str]:
     names = [
         process.name
         for process in job.execution.processes
-        if process.name not in taken and (facts := window_facts([process])) and facts["of_launches"]
+        if process.name not in taken and (facts := window_facts([process])) and facts.of_launches
     ]
     if not names:
         return []
@@ -47,15 +45,15 @@ def _window_sentence(process: Process, several: bool) -> str:
     found = window_facts([process])
     assert found is not None
     where = f" of process {process.name}" if several else ""
-    if not found["openings"]:
+    if not found.openings:
         return (
-            f"the window {found['spec']} never opened in process {process.name}, which launched "
-            f"{count(found['of_launches'])} kernels; nothing was recorded"
+            f"the window {found.spec} never opened in process {process.name}, which launched "
+            f"{count(found.of_launches)} kernels; nothing was recorded"
         )
-    ended = ", and was ended after the window" if found["ended"] else ""
+    ended = ", and was ended after the window" if found.ended else ""
     return (
-        f"window {found['spec']}{where}: all numbers cover its "
-        f"{number_of(len(process.slices), 'slice')} of the {count(found['of_slices'])} that the "
+        f"window {found.spec}{where}: all numbers cover its "
+        f"{number_of(len(process.slices), 'slice')} of the {count(found.of_slices)} that the "
         f"program made{ended}"
     )
 
@@ -125,12 +123,9 @@ def left_out(job: Job) -> int:
     return int((job.launches["inside"] & job.launches["left_out"]).sum())
 
 
-def missing_distances(memory: dict[str, Any]) -> list[str]:
-    """Of a run's summary of memory (`trace.summary.memory_summary`): what the distances lack,
-    one phrase a reason; empty where nothing is missing or nothing was recorded."""
-    device = memory.get("device", {})
-    return [
-        f"{number_of(device[key], 'launch')} {why}"
-        for key, why in _LACKS.items()
-        if device.get(key)
-    ]
+def missing_distances(memory: Memory) -> list[str]:
+    """What the distances of device accesses lack, one phrase a reason."""
+    if not memory.device:
+        return []
+    lacking = {why: getattr(memory.device, name) for name, why in _LACKS.items()}
+    return [f"{number_of(n, 'launch')} {why}" for why, n in lacking.items() if n]

@@ -1,66 +1,238 @@
-"""A run directory in one object: what `xpuprof info --json` prints and its table shows."""
+"""A run directory in one value: what `xpuprof info` tells."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from xpuprof.signals import signal_name
-from xpuprof.trace.digest import DeviceAccesses, Digest, ExecutionDigest, digests_of
+from xpuprof.trace.digest import DeviceAccesses, Digest, ExecutionDigest, KernelSums, digests_of
 from xpuprof.trace.reader import process_folders
 from xpuprof.trace.records import ExecutionRecord
 from xpuprof.trace.run import Run
 from xpuprof.trace.streams import FILES
 from xpuprof.trace.tables import Process
+from xpuprof.trace.window import WindowFacts
 
 NO_LAUNCH = "The program launched no kernel: the whole run is one slice."
 NO_LAUNCH_YET = "The program was ended before it launched a kernel: the whole run is one slice."
 NOT_READ = "the process ended before the counts were read"
 
 
-def summarize(run: Run) -> dict[str, Any]:
-    """Status, slices, launches, kernels, threads, warps, engines, sizes (bytes), executions.
+@dataclass(frozen=True)
+class Launches:
+    """How many launches were seen, and what became of them."""
 
-    `slices` and what follows describe the profile, or the first timer run where there is none;
-    of several processes, those with launches together. Raises TraceError.
-    """
+    seen: int = 0
+    instrumented: int = 0
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class KernelRow:
+    """The launches of one kernel; `share` of the device's instructions."""
+
+    kernel: str
+    calls: int
+    instrumented: int
+    warps: int
+    instructions: int
+    share: float
+
+
+@dataclass(frozen=True)
+class CpuSide:
+    """What the CPU engine counted."""
+
+    engine: str
+    version: str
+    hidden_isa: str
+    instructions: int
+    threads: int
+    images: int
+    blocks: int
+
+
+@dataclass(frozen=True)
+class GpuSide:
+    """What the GPU engine counted."""
+
+    engine: str
+    version: str
+    count_unit: str
+    warp_size: int
+    instructions: int
+    warps: int
+    blocks: int
+    warp_vectors: int
+    grids: int
+
+
+@dataclass(frozen=True)
+class CpuLines:
+    """Cache lines that the CPU touched, and how many were new."""
+
+    lines: int
+    cold: int
+
+
+@dataclass(frozen=True)
+class DeviceLines:
+    """Device accesses whose stack distances were recorded; `share` of all accesses."""
+
+    launches: int
+    in_part: int
+    accesses: int
+    lines: int
+    cold: int
+    beyond: int
+    forgot: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What is known of stack distances; nothing without --memory."""
+
+    cpu: CpuLines | None = None
+    device: DeviceLines | None = None
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What one execution's processes counted together; versions and units are the first's."""
+
+    slices: int
+    window: WindowFacts | None
+    launches: Launches
+    uninstrumented: Mapping[str, int]
+    """Why launches ran uninstrumented that should not have, and how many each."""
+    kernels: tuple[KernelRow, ...]
+    threads: int
+    warps: int
+    processes: tuple[str, ...]
+    memory: Memory
+    cpu: CpuSide
+    gpu: GpuSide
+
+
+@dataclass(frozen=True)
+class ProcessRow:
+    """One process of an execution; `closed`: its streams were."""
+
+    name: str
+    rank: int | None
+    slices: int
+    launches: int
+    threads: int
+    cpu_instructions: int
+    gpu_instructions: int
+    closed: bool
+
+
+@dataclass(frozen=True)
+class ExecutionRow:
+    """One execution of the program."""
+
+    name: str
+    role: str
+    status: str
+    reason: str
+    exit_code: int | None
+    signal: int | None
+    wall_s: float | None
+    cpu_engine: str
+    gpu_engine: str
+    timer: str
+    fallbacks: tuple[str, ...]
+    signal_name: str | None
+    processes: tuple[ProcessRow, ...]
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes on disk; `per_launch` of the execution that is described."""
+
+    total: int
+    events: int
+    cpu: int
+    per_launch: float
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A run directory. Machine, clock, settings and source are the manifest's own entries."""
+
+    run: str
+    status: str
+    reason: str
+    argv: tuple[str, ...]
+    created: str
+    machine: Mapping[str, object]
+    clock: Mapping[str, object]
+    seed: int | None
+    settings: Mapping[str, object]
+    imported: Mapping[str, object] | None
+    slices: int
+    """Of the execution that is described, or of the import."""
+    counts: Counts | None
+    """Of the profile, or of the first execution where there is none; None without either."""
+    executions: tuple[ExecutionRow, ...]
+    bytes: Sizes
+
+    @property
+    def launches(self) -> Launches:
+        """The launches of the execution that is described."""
+        return self.counts.launches if self.counts else Launches()
+
+    def as_json(self) -> dict[str, object]:
+        """The object that `xpuprof info --json` prints: the counts stand beside the rest."""
+        found = asdict(self)
+        counts = found.pop("counts") or {"window": None, "launches": asdict(Launches())}
+        memory = counts.get("memory", {})
+        for side in [side for side, known in memory.items() if known is None]:
+            del memory[side]
+        return {"kernels": [], **found, **counts}
+
+
+def summarize(run: Run) -> Summary:
+    """Sums up the profile, or the first execution where there is none; of several processes, those
+    with launches together. Raises TraceError."""
     manifest = run.manifest
     executions = digests_of(run)
-    result: dict[str, Any] = {
-        "run": str(run.path),
-        "status": run.status,
-        "reason": run.reason,
-        "argv": manifest.get("argv", []),
-        "created": manifest.get("created", ""),
-        "machine": manifest["machine"],
-        "clock": manifest["clock"],
-        "seed": manifest.get("seed"),
-        "settings": manifest.get("settings", {}),
-        "imported": manifest.get("imported"),
-        "window": None,
-        "slices": 0,
-        "launches": {"seen": 0, "instrumented": 0, "left_out": 0},
-        "kernels": [],
-        "executions": [_execution(run.path, execution) for execution in executions],
-        "bytes": _bytes(run.path),
-    }
+    slices, counts, per_launch = 0, None, 0.0
     if (run.path / "imported").is_dir():
         from xpuprof.trace.imported import ImportedSlices  # loads SciPy
 
-        result["slices"] = ImportedSlices(run.path).rows
+        slices = ImportedSlices(run.path).rows
     if shown := _shown(executions):
         working = [process for process in shown.processes if process.launches]
         most = max(shown.processes, key=lambda process: process.cpu_instructions)
-        result |= _described(shown.record, working or [most])
-        seen = max(result["launches"]["seen"], 1)
-        result["bytes"]["per_launch"] = _stream_bytes(run.path / shown.record.name) / seen
-    return result
+        counts = _counts(shown.record, working or [most])
+        slices = counts.slices
+        per_launch = _stream_bytes(run.path / shown.record.name) / max(counts.launches.seen, 1)
+    return Summary(
+        run=str(run.path),
+        status=run.status,
+        reason=run.reason,
+        argv=tuple(manifest.get("argv", ())),
+        created=manifest.get("created", ""),
+        machine=manifest["machine"],
+        clock=manifest["clock"],
+        seed=manifest.get("seed"),
+        settings=manifest.get("settings", {}),
+        imported=manifest.get("imported"),
+        slices=slices,
+        counts=counts,
+        executions=tuple(_execution(run.path, execution) for execution in executions),
+        bytes=_sizes(run.path, per_launch),
+    )
 
 
 def _shown(executions: Sequence[ExecutionDigest]) -> ExecutionDigest | None:
@@ -69,69 +241,63 @@ def _shown(executions: Sequence[ExecutionDigest]) -> ExecutionDigest | None:
     return next(iter([*profiles, *executions]), None)
 
 
-def _described(record: ExecutionRecord, processes: list[Digest]) -> dict[str, Any]:
-    """The processes together; versions and units are those of the first."""
-
+def _counts(record: ExecutionRecord, processes: list[Digest]) -> Counts:
     def total(name: str) -> int:
         return sum(int(getattr(process, name)) for process in processes)
 
     meta = processes[0].meta
-    return {
-        "slices": total("slices"),
-        "window": _window(processes),
-        "launches": {
-            "seen": total("seen"),
-            "instrumented": total("instrumented"),
-            "left_out": total("left_out"),
-        },
-        "uninstrumented": _reasons(processes),
-        "kernels": _kernels(processes),
-        "threads": total("threads"),
-        "warps": total("warps"),
-        "processes": [process.name for process in processes],
-        "memory": _memory(
+    return Counts(
+        slices=total("slices"),
+        window=_window(processes),
+        launches=Launches(total("seen"), total("instrumented"), total("left_out")),
+        uninstrumented=_reasons(processes),
+        kernels=_kernels(processes),
+        threads=total("threads"),
+        warps=total("warps"),
+        processes=tuple(process.name for process in processes),
+        memory=_memory(
             [process.cpu_lines for process in processes if process.cpu_lines],
             [process.device for process in processes if process.device],
         ),
-        "cpu": {
-            "engine": record.cpu_engine,
-            "version": meta.get("cpu_engine_version", ""),
-            "hidden_isa": meta.get("cpu_hidden_isa", ""),
-            "instructions": total("cpu_instructions"),
-            "threads": total("threads"),
-            "images": total("images"),
-            "blocks": total("cpu_blocks"),
-        },
-        "gpu": {
-            "engine": record.gpu_engine,
-            "version": meta.get("engine_version", ""),
-            "count_unit": meta.get("count_unit", ""),
-            "warp_size": meta.warp_size,
-            "instructions": total("gpu_instructions"),
-            "warps": total("warps"),
-            "blocks": total("gpu_blocks"),
-            "warp_vectors": total("warp_vectors"),
-            "grids": total("grids"),
-        },
-    }
+        cpu=CpuSide(
+            engine=record.cpu_engine,
+            version=meta.get("cpu_engine_version", ""),
+            hidden_isa=meta.get("cpu_hidden_isa", ""),
+            instructions=total("cpu_instructions"),
+            threads=total("threads"),
+            images=total("images"),
+            blocks=total("cpu_blocks"),
+        ),
+        gpu=GpuSide(
+            engine=record.gpu_engine,
+            version=meta.get("engine_version", ""),
+            count_unit=meta.get("count_unit", ""),
+            warp_size=meta.warp_size,
+            instructions=total("gpu_instructions"),
+            warps=total("warps"),
+            blocks=total("gpu_blocks"),
+            warp_vectors=total("warp_vectors"),
+            grids=total("grids"),
+        ),
+    )
 
 
-def _window(processes: Sequence[Digest]) -> dict[str, Any] | None:
+def _window(processes: Sequence[Digest]) -> WindowFacts | None:
     """As `window.window_facts`."""
     clipped = [process for process in processes if process.window]
     if not clipped:
         return None
-    return {
-        "spec": clipped[0].window,
-        "openings": sum(process.openings for process in clipped),
-        "of_slices": sum(process.of_slices for process in clipped),
-        "of_launches": sum(process.of_launches for process in clipped),
-        "ended": any("ended" in process.meta for process in clipped),
-    }
+    return WindowFacts(
+        spec=clipped[0].window,
+        openings=sum(process.openings for process in clipped),
+        of_slices=sum(process.of_slices for process in clipped),
+        of_launches=sum(process.of_launches for process in clipped),
+        ended=any("ended" in process.meta for process in clipped),
+    )
 
 
-def memory_summary(processes: Sequence[Process]) -> dict[str, Any]:
-    """What is known of stack distances; empty without --memory. Shares are of accesses."""
+def memory_summary(processes: Sequence[Process]) -> Memory:
+    """What is known of the processes' stack distances."""
     cpu = [process.distances.count for process in processes if process.distances is not None]
     devices = [p.device_distances for p in processes if p.device_distances is not None]
     return _memory(
@@ -152,32 +318,29 @@ def memory_summary(processes: Sequence[Process]) -> dict[str, Any]:
     )
 
 
-def _memory(cpu: Sequence[tuple[int, int]], devices: Sequence[DeviceAccesses]) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    if cpu:
-        lines, cold = (sum(numbers) for numbers in zip(*cpu, strict=True))
-        result["cpu"] = {"lines": lines, "cold": cold}
-    if devices:
-        sums: dict[str, Any] = {
-            f.name: sum(getattr(device, f.name) for device in devices)
-            for f in fields(DeviceAccesses)
-        }
-        recorded, accesses = sums.pop("recorded"), sums["accesses"]
-        result["device"] = sums | {"share": recorded / accesses if accesses else 1.0}
-    return result
+def _memory(cpu: Sequence[tuple[int, int]], devices: Sequence[DeviceAccesses]) -> Memory:
+    lines = CpuLines(*(sum(numbers) for numbers in zip(*cpu, strict=True))) if cpu else None
+    if not devices:
+        return Memory(lines)
+    sums = {f.name: sum(getattr(d, f.name) for d in devices) for f in fields(DeviceAccesses)}
+    recorded, accesses = sums.pop("recorded"), sums["accesses"]
+    return Memory(lines, DeviceLines(**sums, share=recorded / accesses if accesses else 1.0))
 
 
-def _kernels(processes: Sequence[Digest]) -> list[dict[str, Any]]:
+def _kernels(processes: Sequence[Digest]) -> tuple[KernelRow, ...]:
     """By share of the device's instructions, then by calls."""
     total = max(sum(process.gpu_instructions for process in processes), 1)
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, KernelSums] = {}
     for process in processes:
         for name, sums in process.kernels.items():
-            row = found.setdefault(name, {"kernel": name} | dict.fromkeys(vars(sums), 0))
+            row = found.setdefault(name, KernelSums())
             for column, value in vars(sums).items():
-                row[column] += value
-    rows = [row | {"share": row["instructions"] / total} for row in found.values()]
-    return sorted(rows, key=lambda row: (-row["instructions"], -row["calls"], row["kernel"]))
+                setattr(row, column, getattr(row, column) + value)
+    rows = [
+        KernelRow(name, **vars(sums), share=sums.instructions / total)
+        for name, sums in found.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: (-row.instructions, -row.calls, row.kernel)))
 
 
 def _reasons(processes: Sequence[Digest]) -> dict[str, int]:
@@ -196,36 +359,36 @@ def reasons_of(launches: pd.DataFrame) -> dict[str, int]:
     return {str(reason) or NOT_READ: int(n) for reason, n in reasons.value_counts().items()}
 
 
-def _execution(run: Path, execution: ExecutionDigest) -> dict[str, Any]:
+def _execution(run: Path, execution: ExecutionDigest) -> ExecutionRow:
     record = execution.record
-    return {
-        "name": record.name,
-        "role": record.role,
-        "status": record.status,
-        "reason": record.reason,
-        "exit_code": record.exit_code,
-        "signal": record.signal,
-        "wall_s": record.wall_s,
-        "cpu_engine": record.cpu_engine,
-        "gpu_engine": record.gpu_engine,
-        "timer": record.timer,
-        "fallbacks": list(record.fallbacks),
-        "signal_name": signal_name(record.signal) if record.signal else None,
-        "processes": [
-            {
-                "name": process.name,
-                "rank": process.meta.rank,
-                "slices": process.slices,
-                "launches": process.seen,
-                "threads": process.threads,
-                "cpu_instructions": process.cpu_instructions,
-                "gpu_instructions": process.gpu_instructions,
-                "closed": process.complete,
-            }
+    return ExecutionRow(
+        name=record.name,
+        role=record.role,
+        status=record.status,
+        reason=record.reason,
+        exit_code=record.exit_code,
+        signal=record.signal,
+        wall_s=record.wall_s,
+        cpu_engine=record.cpu_engine,
+        gpu_engine=record.gpu_engine,
+        timer=record.timer,
+        fallbacks=record.fallbacks,
+        signal_name=signal_name(record.signal) if record.signal else None,
+        processes=tuple(
+            ProcessRow(
+                name=process.name,
+                rank=process.meta.rank,
+                slices=process.slices,
+                launches=process.seen,
+                threads=process.threads,
+                cpu_instructions=process.cpu_instructions,
+                gpu_instructions=process.gpu_instructions,
+                closed=process.complete,
+            )
             for process in execution.processes
-        ],
-        "bytes": _stream_bytes(run / record.name),
-    }
+        ),
+        bytes=_stream_bytes(run / record.name),
+    )
 
 
 def _on_disk(status: os.stat_result) -> int:
@@ -242,8 +405,7 @@ def _stream_bytes(folder: Path) -> int:
     )
 
 
-def _bytes(run: Path) -> dict[str, Any]:
-    """Sizes on disk."""
+def _sizes(run: Path, per_launch: float) -> Sizes:
     sizes = dict.fromkeys(FILES.values(), 0)
     total = 0
     for folder, _, files in os.walk(run):
@@ -253,9 +415,4 @@ def _bytes(run: Path) -> dict[str, Any]:
                 total += size
                 if file in sizes:
                     sizes[file] += size
-    return {
-        "total": total,
-        "events": sizes["events.xpt"],
-        "cpu": sizes["cpu.xpt"],
-        "per_launch": 0.0,
-    }
+    return Sizes(total, sizes["events.xpt"], sizes["cpu.xpt"], per_launch)

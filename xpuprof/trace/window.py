@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -107,9 +106,21 @@ def clip(process: Process, window: Window) -> Process:
     )
 
 
-def window_facts(processes: Sequence[Process]) -> dict[str, Any] | None:
-    """The window that the tables are of, and what it is a part of, sums over the processes, each of
-    which counts for itself; None: whole processes."""
+@dataclass(frozen=True)
+class WindowFacts:
+    """The window that the tables cover, and what it is a part of, summed over processes, each of
+    which counts for itself."""
+
+    spec: str
+    openings: int
+    of_slices: int
+    of_launches: int
+    ended: bool
+    """Whether a process was ended after its window."""
+
+
+def window_facts(processes: Sequence[Process]) -> WindowFacts | None:
+    """The window of these processes; None: whole processes."""
     clipped = [
         (process, process.window, process.window.whole)
         for process in processes
@@ -117,13 +128,13 @@ def window_facts(processes: Sequence[Process]) -> dict[str, Any] | None:
     ]
     if not clipped:
         return None
-    return {
-        "spec": clipped[0][1].spec,
-        "openings": sum(len(window.openings) for _, window, _ in clipped),
-        "of_slices": sum(len(whole.slices) for _, _, whole in clipped),
-        "of_launches": sum(len(whole.launches) for _, _, whole in clipped),
-        "ended": any("ended" in process.meta for process, _, _ in clipped),
-    }
+    return WindowFacts(
+        spec=clipped[0][1].spec,
+        openings=sum(len(window.openings) for _, window, _ in clipped),
+        of_slices=sum(len(whole.slices) for _, _, whole in clipped),
+        of_launches=sum(len(whole.launches) for _, _, whole in clipped),
+        ended=any("ended" in process.meta for process, _, _ in clipped),
+    )
 
 
 def _cpu(cpu: CpuVectors, rows: ProcessRows) -> CpuVectors:
