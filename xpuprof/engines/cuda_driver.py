@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from xpuprof.engines.base import CpuEngine, CpuOptions, GpuEngine, GpuOptions
+from xpuprof.engines.base import CpuEngine, CpuOptions, GpuEngine, GpuOptions, Probe
 from xpuprof.engines.native import native_file
 from xpuprof.errors import TraceError, UsageError
 from xpuprof.signals import signal_name
@@ -47,8 +47,8 @@ class Driver:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the probe ended: the last step that it began, and why it went no further (empty: it came
-    to its end and both engines recorded it)."""
+    """How the probe ended: the last step that it began, and why it failed there (empty: it ran to
+    its end and both engines recorded it)."""
 
     step: str
     fault: str
@@ -58,7 +58,7 @@ class Outcome:
 
 
 def driver() -> Driver | None:
-    """The driver that programs of this environment load; None when there is none."""
+    """The driver that programs load in this environment; None without one."""
     try:
         done = subprocess.run(
             [native_file(HELPER), "devices"],
@@ -76,13 +76,23 @@ def driver() -> Driver | None:
     return Driver(int(found[1]), f"{version // 1000}.{version % 1000 // 10}", found[3])
 
 
+def device_probe(engine: str, details: Mapping[str, str], advice: str) -> Probe:
+    """The probe of an engine that lacks nothing but, perhaps, the driver or a device."""
+    found = driver()
+    if found is None or found.devices == 0:
+        what = "an NVIDIA GPU" if found else "NVIDIA's driver (libcuda.so.1)"
+        return Probe(engine, False, (what,), advice, dict(details))
+    device = {"devices": str(found.devices), "driver": f"CUDA {found.version}"}
+    return Probe(engine, True, details={**details, **device})
+
+
 def carries(
     cpu: CpuEngine | None, gpu: GpuEngine, known: Driver, say: Callable[[str], None]
 ) -> Outcome:
     """Whether a CUDA program runs under both engines (`cpu` None: under the GPU engine alone).
 
-    When that is not known yet, `say` is told, and it takes up to XPUPROF_PROBE_SECONDS (120).
-    Engines must be available. What the driver refuses natively, too, is no fault of an engine.
+    The first time takes up to XPUPROF_PROBE_SECONDS (120), and `say` is told. Engines must be
+    available. What the driver refuses natively as well is not an engine's fault.
     """
     remembered = _folder() / f"{_key(cpu, gpu, known)}.json"
     outcome = _recall(remembered)
@@ -165,7 +175,7 @@ def _fault(code: int, printed: bytes) -> str:
 
 
 def _not_recorded(folder: Path, cpu: CpuEngine | None) -> str:
-    """What the engines' streams lack of the one launch; empty: nothing."""
+    """What the engines failed to record of the one launch; empty: nothing."""
     from xpuprof.trace.layout import CPU, EVENTS  # numpy, for a probe only
     from xpuprof.trace.streams import FILES, read_stream
 
@@ -197,7 +207,7 @@ def _folder() -> Path:
 
 
 def _key(cpu: CpuEngine | None, gpu: GpuEngine, known: Driver) -> str:
-    """Changes with whatever may change the outcome: driver, engines, their files, kernel."""
+    """Changes with everything that may change the outcome: driver, engines, their files, kernel."""
     parts: list[object] = [asdict(known), _file(known.path), _file(str(native_file(HELPER)))]
     parts += [platform.release(), _limit()]
     for engine in (cpu, gpu):
@@ -217,9 +227,12 @@ def _file(path: str) -> list[object]:
 
 def _recall(path: Path) -> Outcome | None:
     try:
+        status = path.stat()
+        if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+            return None  # others could have written it
         kept = json.loads(path.read_text())
         outcome = Outcome(str(kept["step"]), str(kept["fault"]))
-        age = time.time() - path.stat().st_mtime
+        age = time.time() - status.st_mtime
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return None if outcome.fault and age > FAILURES_KEPT else outcome
@@ -227,10 +240,11 @@ def _recall(path: Path) -> Outcome | None:
 
 def _remember(path: Path, outcome: Outcome) -> None:
     """By rename, since others may probe too. Where nothing can be kept, every run probes."""
-    new = path.with_suffix(f".{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        new.write_text(json.dumps(asdict(outcome)))
+        descriptor, new = tempfile.mkstemp(dir=path.parent)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            json.dump(asdict(outcome), file)
         os.replace(new, path)
     except OSError:
         return

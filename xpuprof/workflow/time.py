@@ -94,10 +94,10 @@ def time(
                 )
             )
     run = finish(ready.writer, ready.folder)
-    if not endings[-1].undisturbed:
-        return TimedRuns(run, endings[0], endings[-1], notes=tuple(notes.kept))
     if run.reason:
         notes(f"the run is {run.status}: {run.reason}")
+    if not endings[-1].undisturbed:
+        return TimedRuns(run, endings[0], endings[-1], notes=tuple(notes.kept))
     times = [job_of(execution).times() for execution in run.times]
     found = None
     if chosen or specs:

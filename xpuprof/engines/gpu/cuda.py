@@ -9,7 +9,7 @@ import sysconfig
 from pathlib import Path
 
 from xpuprof.engines.base import Engine, GpuEngine, GpuOptions, Mode, Probe, Timer
-from xpuprof.engines.cuda_driver import CUDA_TOOL, driver
+from xpuprof.engines.cuda_driver import CUDA_TOOL, device_probe
 from xpuprof.engines.filters import AFTER_WINDOW, SCOPE
 from xpuprof.engines.native import native_file, unbuilt
 
@@ -60,12 +60,7 @@ class Cuda(GpuEngine):
         if cupti is None:
             return Probe(self.name, False, ("CUPTI (libcupti.so)",), ADVICE_CUPTI, details)
         details["cupti"] = str(cupti)
-        found = driver()
-        if found is None or found.devices == 0:
-            what = "an NVIDIA GPU" if found else "NVIDIA's driver (libcuda.so.1)"
-            return Probe(self.name, False, (what,), ADVICE_DRIVER, details)
-        details |= {"devices": str(found.devices), "driver": f"CUDA {found.version}"}
-        return Probe(self.name, True, details=details)
+        return device_probe(self.name, details, ADVICE_DRIVER)
 
     def environment(
         self, mode: Mode, timer: Timer, execution_dir: Path, options: GpuOptions

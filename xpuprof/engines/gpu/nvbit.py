@@ -9,7 +9,7 @@ import sysconfig
 from pathlib import Path
 
 from xpuprof.engines.base import Engine, GpuEngine, GpuOptions, Mode, Probe, Timer
-from xpuprof.engines.cuda_driver import CUDA_TOOL, driver
+from xpuprof.engines.cuda_driver import CUDA_TOOL, device_probe
 from xpuprof.engines.filters import AFTER_WINDOW, KERNELS, SCOPE
 from xpuprof.engines.gpu.cuda import ADVICE_DRIVER, Cuda
 from xpuprof.engines.native import native_file, unbuilt
@@ -47,23 +47,15 @@ class Nvbit(GpuEngine):
         library = native_file(LIBRARY)
         if missing := unbuilt(LIBRARY):
             return Probe(self.name, False, missing, ADVICE_BUILD)
-        details = {
-            "library": str(library),
-            "state": STATE,
-        }
+        details = {"library": str(library), "state": STATE}
         disassembler = nvdisasm()
         if disassembler is None:
             return Probe(self.name, False, ("nvdisasm",), ADVICE_NVDISASM, details)
         details["nvdisasm"] = str(disassembler)
-        found = driver()
-        if found is None or found.devices == 0:
-            what = "an NVIDIA GPU" if found else "NVIDIA's driver (libcuda.so.1)"
-            return Probe(self.name, False, (what,), ADVICE_DRIVER, details)
         timer = Cuda().probe()
         if not timer.available:
             return Probe(self.name, False, timer.missing, timer.advice, details)
-        details |= {"devices": str(found.devices), "driver": f"CUDA {found.version}"}
-        return Probe(self.name, True, details=details)
+        return device_probe(self.name, details, ADVICE_DRIVER)
 
     def environment(
         self, mode: Mode, timer: Timer, execution_dir: Path, options: GpuOptions
