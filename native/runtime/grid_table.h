@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Interns warp vectors and grids by content, so that a million identical launches are stored
  * once. 128-bit content hashes stand for the contents. */
 #ifndef XPUPROF_GRID_TABLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "stack_distance.h"
 
 enum { FIRST_ROOM = 1 << 12 };

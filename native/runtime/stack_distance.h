@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* LRU stack distances: of each access, how many other lines were touched since its line was touched
  * last. Exact. Plain C, no libc: the heap comes in, so that the Valgrind tool and the device layers
  * count alike. Not thread-safe: callers lock.

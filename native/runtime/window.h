@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which part of a process is in the profile: the window of `--window`, and the processes of
  * `--process`. State alone: who is told of a change is the caller's affair. docs/filters.md has
  * the meaning. */

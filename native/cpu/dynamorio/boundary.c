@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libxpuprof_rt in the program: its functions are stable symbols, and where a block starts at one
  * of them, it calls us first. */
 #include "client.h"

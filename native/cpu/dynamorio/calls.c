@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A call's return address, pushed in one go.
  *
  * DynamoRIO pushes the address in two stores of four bytes. The return then loads eight, and must

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The client `xpuprof` of DynamoRIO: its parts, and what they tell each other.
  *
  * Only the core interface is used, and no C library: an extension-less kit will do, nothing of
@@ -11,31 +12,17 @@
 #include <stdint.h>
 
 #include "dr_api.h"
-#include "writer.h"
+#include "engine.h"
 
-/* Blocks and paths known at most: they size the per-thread reservations (memory is committed when
- * touched), of which block b counts in cell b, and path p in cell PATH_CELLS + p. */
-enum { MAX_BLOCKS = 1 << 22, MAX_PATHS = 1 << 21 };
+/* Paths known at most; with MAX_BLOCKS they size the per-thread reservations (memory is committed
+ * when touched), of which block b counts in cell b, and path p in cell PATH_CELLS + p. */
+enum { MAX_PATHS = 1 << 21 };
 enum { PATH_CELLS = MAX_BLOCKS, CELLS = MAX_BLOCKS + MAX_PATHS, MARKS_OFFSET = 8 * CELLS };
-
-/* Cells that share a dirty mark. A cut looks only into marked groups. */
-enum { GROUP = 32 };
 
 /* ---- base.c: what a C library would give ------------------------------------------------------
  */
-void *grown(void *array, size_t *room, size_t need, size_t item); /* for good; zeros behind */
-size_t text_length(const char *text);
-bool text_equal(const char *a, const char *b);
-bool text_starts(const char *text, const char *start);
-char *text_copy(const char *text);
-bool glob_match(const char *pattern, const char *text); /* `*`, `?`, `[abc]` */
-uint64_t hash_bytes(const void *data, size_t size, uint64_t seed);
-#define HASH_SEED 0xcbf29ce484222325ull
-long system_call(long number, long a, long b, long c, long d);
-long system_call6(long number, long a, long b, long c, long d, long e, long f);
 void *reserve(size_t size); /* zeros, committed when touched; NULL */
 void release(void *memory, size_t size);
-char *environment(const char *name); /* that the process was started with; NULL */
 /* A file as a whole, read-only; NULL when it cannot be. */
 const void *file_map(const char *path, size_t *size);
 void file_unmap(const void *content, size_t size);
@@ -45,43 +32,14 @@ void file_unmap(const void *content, size_t size);
 void lock(void);
 void unlock(void);
 
-/* ---- options.c: what the launcher asks for ----------------------------------------------------
- */
-typedef struct client_options {
-  const char *directory; /* execution folder; NULL: count, but write nothing */
-  long supervisor;       /* the root process is the one with this parent */
-  bool main_image_only;
-  bool has_window, window_closed; /* the profile's; it is not open at the start */
-  bool raw_clock;                 /* stamps are CLOCK_MONOTONIC_RAW's, not the TSC's */
-} client_options;
-
-extern client_options options;
-
 void options_read(const char *folder); /* that holds dynamorio.options; NULL: none */
-bool option_counts_image(const char *path, bool is_main);
-bool option_filters_routines(void);
-bool option_counts_routine(const char *name);
-bool option_counts_thread(uint32_t number);
-bool option_filters_processes(void);
-bool option_counts_process(const char *path);
-const char *option_filters(void); /* those in effect, as one line */
 
 /* ---- images.c: files that code comes from -----------------------------------------------------
  */
-enum { NO_IMAGE = 0xffffffff };
-
-typedef struct code_place {
-  uint32_t image; /* NO_IMAGE: the code counts for nothing */
-  bool in_file;   /* then `offset` holds; else the code must be identified by its bytes */
-  uint64_t offset;
-} code_place;
-
 code_place image_place(app_pc code);
 bool image_holds(app_pc code); /* the code is a file's */
 void image_loaded(const module_data_t *module);
 void image_unloaded(const module_data_t *module);
-void images_emit(size_t first);
-size_t images_known(void);
 
 /* ---- routines.c: symbols of images, for the routine filter ------------------------------------
  */
@@ -91,11 +49,7 @@ bool routines_chosen(const routines *r, uint64_t offset);
 
 /* ---- blocks.c: identity of basic blocks -------------------------------------------------------
  */
-enum { NO_BLOCK = 0xffffffff };
 uint32_t block_id(app_pc start, size_t bytes, uint32_t instructions);
-size_t blocks_known(void);
-uint32_t block_instructions(uint32_t id);
-void blocks_emit(size_t first);
 
 /* ---- paths.c: blocks that run one behind the other in a trace ---------------------------------
  */
@@ -122,10 +76,6 @@ bool thread_is_off(void *drcontext);
 unsigned thread_extends_trace(void *drcontext, void *tag);
 void threads_turned(void);   /* the window has opened or closed */
 void threads_mark_all(void); /* before the last look at all counters */
-void threads_flush(uint64_t slice);
-uint64_t threads_total(void); /* instructions of the whole run, from counters never reset */
-size_t threads_known(void);
-void threads_emit(size_t first);
 void threads_forked(void *drcontext);
 /* What the instrumented code needs: where a thread finds its counters. */
 void thread_insert_base(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t to);
@@ -216,24 +166,5 @@ void window_init(void);
 void window_turn(bool open);
 bool window_is_open(void);
 bool window_excludes_process(void);
-
-/* ---- cuts.c: slices ----------------------------------------------------------------------------
- */
-void cut(uint64_t slice);
-void cut_last(void);   /* the end of the process */
-void cut_forked(void); /* in a forked child */
-uint64_t slice_under_way(void);
-void slice_add(uint64_t instructions);
-void emit_known(void); /* images, blocks and threads that the stream does not hold yet */
-
-/* ---- stream.c: cpu.xpt -------------------------------------------------------------------------
- */
-bool stream_is_open(void);
-void stream_open(void); /* no-op when open, or without a folder */
-void stream_put(uint8_t tag, const xp_body *record, uint64_t slice);
-void stream_close(void);
-void stream_forget(void); /* in a forked child */
-void stream_give_up(const char *reason);
-xp_body stream_body(size_t room);
 
 #endif

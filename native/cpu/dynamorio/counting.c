@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The code that counts:
  *
  *   register = word of the thread;  register->count[cell] += 1;  register->dirty[cell / GROUP] = 1

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Faults in traces. The program leaves such a trace where nothing counts the way out: at the
  * instruction that faults. The trace's code tells which path led there. */
 #include "client.h"

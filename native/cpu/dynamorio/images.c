@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Images: the files that code comes from, named by build-id. */
 #include <elf.h>
 
@@ -164,11 +165,6 @@ size_t images_known(void) { return n_in_stream; }
 void images_emit(size_t first) {
   for (size_t id = first; id < n_in_stream; id++) {
     const image *im = in_stream[id] == ANONYMOUS ? NULL : &images[in_stream[id]];
-    const char *path = im ? im->path : "", *build_id = im ? im->build_id : "";
-    xp_body record = stream_body(text_length(path) + text_length(build_id) + 3 * XP_VARINT_MAX);
-    xp_put_varint(&record, id);
-    xp_put_str(&record, build_id);
-    xp_put_str(&record, path);
-    stream_put(XP_CPU_IMAGE, &record, XP_NO_SLICE);
+    image_emit(id, im ? im->build_id : "", im ? im->path : "");
   }
 }

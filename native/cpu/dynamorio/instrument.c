@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Code is cut into basic blocks by the rules that the Valgrind tool goes by (which are VEX's), so
  * that both know the same blocks. Each is counted at its start; on its way into a trace what counts
  * it is labelled, for traces.c to take out again and count otherwise. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which registers and flags the program may still read: counting takes the others, and saves itself
  * the saving. Of paths that cannot be followed it is assumed that they read everything, and so of
  * code beyond the fragment that comes from no file: it may change, and nobody would tell. */

@@ -1,9 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Registers the client with DynamoRIO. */
 #include <linux/sched.h>
 #include <sys/syscall.h>
 
 #include "client.h"
 #include "images_left_alone.h"
+#include "system_call.h"
 
 static void *mutex;
 static bool root; /* the process that the user started */
@@ -13,7 +15,10 @@ void unlock(void) { dr_mutex_unlock(mutex); }
 
 static void end_of_process(void) {
   lock();
-  if ((root && !window_excludes_process()) || stream_is_open()) cut_last();
+  if ((root && !window_excludes_process()) || stream_is_open()) {
+    threads_mark_all();
+    cut_last();
+  }
   unlock();
 }
 
@@ -97,8 +102,12 @@ static void before_creation(void *drcontext, int number) {
 static bool runs_natively(void *drcontext) {
   long a[3];
   for (int i = 0; i < 3; i++) a[i] = (long)dr_syscall_get_param(drcontext, i);
-  if (!thread_is_off(drcontext) && !image_left_alone((const char *)a[0])) return false;
-  dr_syscall_set_result(drcontext, (reg_t)system_call(SYS_execve, a[0], a[1], a[2], 0));
+  const char *reason = NULL;
+  if (!thread_is_off(drcontext) && !(reason = image_left_alone((const char *)a[0]))) return false;
+  lock();
+  if (root && reason) stream_runs_natively(reason);
+  unlock();
+  dr_syscall_set_result(drcontext, (reg_t)xp_system_call(SYS_execve, a[0], a[1], a[2], 0));
   return true;
 }
 
@@ -152,7 +161,7 @@ static void forked(void *drcontext) {
 DR_EXPORT void dr_client_main(client_id_t id, int argc, const char *argv[]) {
   (void)id;
   mutex = dr_mutex_create();
-  options_read(argc > 1 ? argv[1] : environment("DYNAMORIO_CONFIGDIR"));
+  options_read(argc > 1 ? argv[1] : engine_environment("DYNAMORIO_CONFIGDIR"));
   root = (long)dr_get_parent_id() == options.supervisor;
   window_init();
   if (!mutex || !threads_init()) return; /* the program runs on, without vectors */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks that run one behind the other in a trace, as far as it was followed. A path is its last
  * block behind a shorter path, so paths that start alike share what they share. One execution of
  * a path is one of each of its blocks. */

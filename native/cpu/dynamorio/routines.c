@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which stretches of an image belong to the routines that were asked for, from its symbol table
  * (or, of a stripped file, its dynamic one). Names are as linked. */
 #include <elf.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counters of threads. Every thread owns two reservations:
  *
  *   u64 count[CELLS]      executions of the block or path, never reset
@@ -17,8 +18,6 @@
 
 #include "client.h"
 
-enum { MAX_NEST = 64 };
-
 typedef struct counters {
   uint64_t count[CELLS];
   uint8_t dirty[CELLS / GROUP];
@@ -37,7 +36,7 @@ typedef struct thread {
   uint32_t number; /* among the threads that count */
   bool runtime;    /* belongs to the device runtime */
   uint32_t depth;  /* of nested calls into the device runtime and back */
-  uint64_t off;    /* bit d: at depth d + 1 counting is off */
+  uint64_t off;    /* of nesting_enter() */
   void *trace;     /* the one that it is building, and of how many blocks */
   unsigned trace_blocks;
 } thread;
@@ -53,8 +52,6 @@ typedef struct birth {
 
 static thread *threads;
 static birth *births;
-static int *system_ids; /* by logical number; 0 until the thread has started */
-static size_t n_numbered, numbered_room;
 static uint64_t retired_total; /* instructions of threads that ended */
 static uint64_t base_total;    /* instructions before a fork, not this process's */
 static reg_id_t tls_segment;
@@ -62,16 +59,7 @@ static uint32_t tls_offset; /* of two words: the counters, and one that is kept 
 
 bool threads_init(void) { return dr_raw_tls_calloc(&tls_segment, &tls_offset, 2, 0); }
 
-static uint32_t new_number(void) {
-  system_ids = grown(system_ids, &numbered_room, n_numbered + 1, sizeof *system_ids);
-  system_ids[n_numbered] = 0;
-  return (uint32_t)n_numbered++;
-}
-
-static bool is_off(const thread *t) {
-  uint32_t depth = t->depth > MAX_NEST ? MAX_NEST : t->depth;
-  return t->runtime || (depth && (t->off >> (depth - 1) & 1));
-}
+static bool is_off(const thread *t) { return t->runtime || nesting_is_off(t->depth, t->off); }
 
 static thread *current(void *drcontext) { return dr_get_tls_field(drcontext); }
 
@@ -100,11 +88,7 @@ void threads_turned(void) {
 void thread_enters(bool count) {
   thread *t = current(dr_get_current_drcontext());
   lock(); /* the window may turn */
-  if (t->depth < MAX_NEST) {
-    t->off &= ~(1ull << t->depth);
-    if (!count) t->off |= 1ull << t->depth;
-  }
-  t->depth++;
+  nesting_enter(&t->depth, &t->off, count);
   set_target(t);
   unlock();
 }
@@ -148,7 +132,7 @@ uint64_t thread_kept(void) { return (uint64_t)words()[1]; }
 void thread_announced(uint64_t stack, bool child, bool runtime) {
   birth *b = dr_global_alloc(sizeof *b);
   lock();
-  *b = (birth){births, stack, child || runtime ? 0 : new_number(), child, runtime};
+  *b = (birth){births, stack, child || runtime ? 0 : number_new(), child, runtime};
   births = b;
   unlock();
 }
@@ -168,7 +152,7 @@ static bool take_birth(uint64_t stack, birth *result) {
 void thread_not_created(uint64_t stack) {
   birth b;
   lock();
-  if (take_birth(stack, &b) && !b.child && !b.runtime && b.number + 1 == n_numbered) n_numbered--;
+  if (take_birth(stack, &b) && !b.child && !b.runtime) number_not_used(b.number);
   unlock();
 }
 
@@ -186,11 +170,11 @@ void thread_starts(void *drcontext) {
     t->runtime = b.runtime;
     t->number = b.number;
   } else {
-    t->number = new_number();
+    t->number = number_new();
   }
   t->waste = reserve(WASTE_SIZE);
   if (!t->runtime && !b.child) {
-    system_ids[t->number] = (int)dr_get_thread_id(drcontext);
+    number_started(t->number, (long)dr_get_thread_id(drcontext));
     if (option_counts_thread(t->number)) t->counters = reserve(sizeof *t->counters);
     if (option_counts_thread(t->number) && !t->counters)
       stream_give_up("there is no memory for a thread's counters");
@@ -202,14 +186,6 @@ void thread_starts(void *drcontext) {
 }
 
 /* ---- vectors --------------------------------------------------------------------------------- */
-
-typedef struct pair {
-  uint32_t block;
-  uint64_t count;
-} pair;
-
-static pair *pairs;
-static size_t n_pairs, pairs_room;
 
 /* Executions by way of paths, in the flush under way, and groups of blocks that have such. */
 static uint64_t by_path[MAX_BLOCKS];
@@ -233,11 +209,9 @@ static void walk_paths(counters *c, uint32_t first) {
 }
 
 static void pair_blocks(counters *c, uint32_t first) {
-  pairs = grown(pairs, &pairs_room, n_pairs + GROUP, sizeof *pairs);
   for (uint32_t b = first; b < first + GROUP; b++) {
-    uint64_t executions = grown_by(c, b) + by_path[b];
+    vector_add(b, grown_by(c, b) + by_path[b]);
     by_path[b] = 0;
-    if (executions) pairs[n_pairs++] = (pair){b, executions};
   }
 }
 
@@ -258,7 +232,7 @@ static size_t groups_of(size_t cells) { return (cells + GROUP - 1) / GROUP; }
 
 static void collect(counters *c) {
   size_t paths = PATH_CELLS / GROUP + groups_of(paths_known()), blocks = groups_of(blocks_known());
-  n_pairs = 0;
+  vector_begin();
   for (size_t g = PATH_CELLS / GROUP; g < paths; g += 8) {
     marks dirty = take_marks(c->dirty, g);
     for (unsigned i = 0; dirty.word && i < 8; i++)
@@ -285,28 +259,10 @@ void threads_mark_all(void) {
     if (t->counters) mark_all(t->counters);
 }
 
-static void put_vector(uint32_t number, uint64_t slice) {
-  uint64_t instructions = 0, last = 0;
-  for (size_t i = 0; i < n_pairs; i++)
-    instructions += pairs[i].count * block_instructions(pairs[i].block);
-  xp_body record = stream_body((4 + 2 * n_pairs) * XP_VARINT_MAX);
-  xp_put_varint(&record, slice);
-  xp_put_varint(&record, number);
-  xp_put_varint(&record, n_pairs);
-  xp_put_varint(&record, instructions);
-  for (size_t i = 0; i < n_pairs; i++) {
-    xp_put_varint(&record, pairs[i].block - last);
-    xp_put_varint(&record, pairs[i].count);
-    last = pairs[i].block;
-  }
-  stream_put(XP_CPU_BBV, &record, slice);
-  slice_add(instructions);
-}
-
 static void flush(thread *t, uint64_t slice) {
   if (!t->counters) return;
   collect(t->counters);
-  if (n_pairs) put_vector(t->number, slice);
+  vector_put(t->number, slice);
 }
 
 void threads_flush(uint64_t slice) {
@@ -363,17 +319,6 @@ void thread_ends(void *drcontext) {
   unlock();
 }
 
-size_t threads_known(void) { return n_numbered; }
-
-void threads_emit(size_t first) {
-  for (size_t number = first; number < n_numbered; number++) {
-    xp_body record = stream_body(2 * XP_VARINT_MAX);
-    xp_put_varint(&record, number);
-    xp_put_varint(&record, (uint64_t)system_ids[number]);
-    stream_put(XP_CPU_THREAD, &record, XP_NO_SLICE);
-  }
-}
-
 /* In a forked child only the forking thread lives on. What was counted so far is the parent's. */
 void threads_forked(void *drcontext) {
   thread *survivor = current(drcontext);
@@ -385,7 +330,7 @@ void threads_forked(void *drcontext) {
   births = NULL;
   survivor->next = NULL;
   survivor->base = words();
-  n_numbered = 0;
+  numbers_forked();
   if (survivor->counters) {
     mark_all(survivor->counters);
     collect(survivor->counters);
@@ -393,6 +338,6 @@ void threads_forked(void *drcontext) {
   retired_total = 0;
   base_total = survivor->counters ? total_of(survivor->counters) : 0;
   if (survivor->runtime) return;
-  survivor->number = new_number();
-  system_ids[survivor->number] = (int)dr_get_thread_id(drcontext);
+  survivor->number = number_new();
+  number_started(survivor->number, (long)dr_get_thread_id(drcontext));
 }

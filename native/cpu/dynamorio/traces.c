@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counting in traces: hot code, of blocks that DynamoRIO found to run one behind the other. Instead
  * of each block each way out is counted, as an execution of the path that led to it:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whether the program is in its window, and whether this process counts at all (--process). Outside
  * the window code keeps its counters, and threads count for nobody; a process that does not count
  * has no counters. */

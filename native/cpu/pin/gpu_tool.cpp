@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu_tool.h"
 
 RTN routine(IMG image, const char *name) { return RTN_FindByName(image, name); }

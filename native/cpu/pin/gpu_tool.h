@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Loads a GPU tool that knows nothing of us (`--gpu-tool LIB`) into the application, with the
  * application's own dlopen: Pin's C runtime and the application's must not meet, and the tool has
  * to find the application's libraries. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What names a basic block in every run: the build-id of its image and its offset there. */
 #ifndef XPUPROF_PIN_IDENTITY_H
 #define XPUPROF_PIN_IDENTITY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* xpuprof_probe.so: Pin's probe mode. Nothing is translated: the program runs natively, and jumps
  * lead to us at few places only. It drives a GPU tool that has to be loaded into the program (a
  * timer that knows nothing of us, for example): with the program's own loader, when main begins. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* xpuprof_pin.so: the CPU engine `pin`, JIT mode. Counts every basic block of every thread, exactly
  * and in 64 bits, and cuts all vectors when the device side reports a launch.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cpu.xpt of this process, written by native/runtime/writer.c over Pin's C runtime. */
 #ifndef XPUPROF_PIN_STREAM_H
 #define XPUPROF_PIN_STREAM_H

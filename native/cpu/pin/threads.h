@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Per-thread counters: one 64-bit counter a block, in a reservation that the system fills with
  * zero pages as blocks are met. Counting is an increment off a register that Pin keeps for us; a
  * thread that must not be counted has that register point at a dummy array, so that switching

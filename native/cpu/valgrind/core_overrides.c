@@ -1,4 +1,6 @@
-/* This file is part of the xpuprof tool for Valgrind.
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * This file is part of the xpuprof tool for Valgrind.
  *
  * Copyright (C) 2026 the xpuprof authors
  *
@@ -88,7 +90,7 @@ static Bool can_follow(const HChar *path) {
     reason = "a program of another user or root folder, where Valgrind cannot be executed";
   if (!reason) return True;
   VG_(umsg)("xpuprof: %s runs natively: it is %s\n", path, reason);
-  if (process_is_root()) stream_missing(reason);
+  if (process_is_root()) stream_runs_natively(reason);
   return False;
 }
 

@@ -1,4 +1,6 @@
-/* This file is part of the xpuprof tool for Valgrind.
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * This file is part of the xpuprof tool for Valgrind.
  *
  * Copyright (C) 2026 the xpuprof authors
  *
@@ -38,11 +40,6 @@ static UInt n_images, images_room;
 static UInt *counted_images; /* stream id -> index; the anonymous image has NO_IMAGE */
 static UInt n_counted, counted_room;
 static UInt anonymous_id = NO_IMAGE;
-
-ULong hash_bytes(const UChar *data, SizeT size, ULong seed) { /* FNV-1a */
-  for (SizeT i = 0; i < size; i++) seed = (seed ^ data[i]) * 0x100000001b3ULL;
-  return seed;
-}
 
 static UInt new_stream_id(UInt index) {
   if (n_counted == counted_room) {
@@ -182,16 +179,11 @@ code_place image_place(Addr code) {
   return anonymous();
 }
 
-UInt images_known(void) { return n_counted; }
+size_t images_known(void) { return n_counted; }
 
-void images_emit(UInt first) {
-  for (UInt id = first; id < n_counted; id++) {
+void images_emit(size_t first) {
+  for (size_t id = first; id < n_counted; id++) {
     const image *im = counted_images[id] == NO_IMAGE ? NULL : &images[counted_images[id]];
-    const HChar *path = im ? im->path : "", *build_id = im ? im->build_id : "";
-    xp_body record = stream_body(VG_(strlen)(path) + VG_(strlen)(build_id) + 3 * XP_VARINT_MAX);
-    xp_put_varint(&record, id);
-    xp_put_str(&record, build_id);
-    xp_put_str(&record, path);
-    stream_put(XP_CPU_IMAGE, &record, XP_NO_SLICE);
+    image_emit(id, im ? im->build_id : "", im ? im->path : "");
   }
 }

@@ -1,4 +1,6 @@
-/* This file is part of the xpuprof tool for Valgrind.
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * This file is part of the xpuprof tool for Valgrind.
  *
  * Copyright (C) 2026 the xpuprof authors
  *

@@ -1,4 +1,6 @@
-/* This file is part of the xpuprof tool for Valgrind.
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * This file is part of the xpuprof tool for Valgrind.
  *
  * Copyright (C) 2026 the xpuprof authors
  *
@@ -9,6 +11,7 @@
 /* Registers the tool with Valgrind's core. */
 #include "instrument.h"
 #include "pub_tool_basics.h"
+#include "pub_tool_libcprint.h"
 #include "pub_tool_libcproc.h"
 #include "pub_tool_options.h"
 #include "pub_tool_tooliface.h"
@@ -63,6 +66,24 @@ static void forked_child(ThreadId tid) {
   cut_forked();
 }
 
+static Bool parse(const HChar *argument) {
+  return argument[0] == '-' && argument[1] == '-' && option_take(argument + 2);
+}
+
+static void usage(void) {
+  VG_(printf)
+  ("    --xpuprof-dir=DIR         execution folder; cpu.xpt goes to DIR/<host>-<pid>/\n"
+   "    --supervisor=PID          the process whose parent is PID always gets a part\n"
+   "    --memory=no|yes           LRU stack distances of data accesses, by slice and thread\n"
+   "    --include-image=GLOB      count only these images (path, or file name); repeatable\n"
+   "    --exclude-image=GLOB      never count these images; repeatable\n"
+   "    --main-image-only=no|yes  count only the program's own executable\n"
+   "    --routine=GLOB            count only blocks that start in these routines; repeatable\n"
+   "    --count-thread=N          count only these logical threads; repeatable\n"
+   "    --process=GLOB            count only processes of these programs; repeatable\n"
+   "    --window-closed=no|yes    count nothing before the program's window opens\n");
+}
+
 static void nothing_more(void) {}
 
 static void pre_options(void) {
@@ -76,7 +97,7 @@ static void pre_options(void) {
    * guarded: they would be counted whether they take effect or not. */
   VG_(clo_vex_control).guest_chase = False;
   VG_(basic_tool_funcs)(post_options, instrument, fini);
-  VG_(needs_command_line_options)(option_parse, option_usage, nothing_more);
+  VG_(needs_command_line_options)(parse, usage, nothing_more);
   VG_(needs_client_requests)(client_request);
   VG_(track_start_client_code)(thread_runs);
   VG_(track_pre_thread_ll_create)(thread_created);

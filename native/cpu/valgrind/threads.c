@@ -1,4 +1,6 @@
-/* This file is part of the xpuprof tool for Valgrind.
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * This file is part of the xpuprof tool for Valgrind.
  *
  * Copyright (C) 2026 the xpuprof authors
  *
@@ -28,8 +30,6 @@
 
 extern Int VG_(gettid)(void); /* of Valgrind's core */
 
-enum { MAX_NEST = 64 };
-
 typedef struct counters {
   ULong count[MAX_BLOCKS];
   UChar dirty[MAX_BLOCKS / GROUP];
@@ -43,13 +43,11 @@ typedef struct thread {
   Bool runtime;         /* belongs to the device runtime */
   Bool ran;             /* counted something since the last flush, perhaps */
   UInt depth;           /* of nested calls into the device runtime and back */
-  ULong off;            /* bit d: at depth d + 1 counting is off */
+  uint64_t off;         /* of nesting_enter() */
 } thread;
 
 static thread *threads; /* by ThreadId */
 static counters *nobody;
-static Int *system_ids; /* by logical number; 0 until the thread has started */
-static UInt n_numbered, numbered_room;
 static ULong retired_total; /* instructions of threads that ended */
 static ULong base_total;    /* instructions before a fork, not this process's */
 
@@ -60,19 +58,7 @@ void threads_init(void) {
   nobody = reserve();
 }
 
-static UInt new_number(void) {
-  if (n_numbered == numbered_room) {
-    numbered_room = numbered_room ? 2 * numbered_room : 64;
-    system_ids = VG_(realloc)("xpuprof.threads", system_ids, numbered_room * sizeof *system_ids);
-  }
-  system_ids[n_numbered] = 0;
-  return n_numbered++;
-}
-
-static Bool is_off(const thread *t) {
-  UInt depth = t->depth > MAX_NEST ? MAX_NEST : t->depth;
-  return t->runtime || (depth && (t->off >> (depth - 1) & 1));
-}
+static Bool is_off(const thread *t) { return t->runtime || nesting_is_off(t->depth, t->off); }
 
 Bool thread_is_off(ThreadId tid) { return is_off(&threads[tid]); }
 
@@ -83,14 +69,14 @@ void thread_created(ThreadId creator, ThreadId tid) {
     t->runtime = True;
     return;
   }
-  t->number = new_number();
+  t->number = number_new();
   if (!option_counts_thread(t->number)) return;
   t->counters = reserve();
   if (options.memory) t->distances = memory_new();
 }
 
 void thread_first_instruction(ThreadId tid) {
-  if (!threads[tid].runtime) system_ids[threads[tid].number] = VG_(gettid)();
+  if (!threads[tid].runtime) number_started(threads[tid].number, VG_(gettid)());
 }
 
 /* Before a thread runs translated code. A signal's return may have put back an older word, so it
@@ -107,12 +93,7 @@ void thread_runs(ThreadId tid, ULong blocks_done) {
 }
 
 void thread_enter(ThreadId tid, Bool count) {
-  thread *t = &threads[tid];
-  if (t->depth < MAX_NEST) {
-    t->off &= ~(1ULL << t->depth);
-    if (!count) t->off |= 1ULL << t->depth;
-  }
-  t->depth++;
+  nesting_enter(&threads[tid].depth, &threads[tid].off, count);
 }
 
 void thread_leave(ThreadId tid) {
@@ -121,29 +102,16 @@ void thread_leave(ThreadId tid) {
 
 /* ---- vectors --------------------------------------------------------------------------------- */
 
-typedef struct pair {
-  UInt block;
-  ULong count;
-} pair;
-
-static pair *pairs;
-static UInt n_pairs, pairs_room;
-
 static void flush_group(counters *c, UInt first) {
-  if (n_pairs + GROUP > pairs_room) {
-    pairs_room = 2 * pairs_room + 4096;
-    pairs = VG_(realloc)("xpuprof.pairs", pairs, pairs_room * sizeof *pairs);
+  for (UInt b = first; b < first + GROUP; b++) {
+    vector_add(b, c->count[b] - c->seen[b]);
+    c->seen[b] = c->count[b];
   }
-  for (UInt b = first; b < first + GROUP; b++)
-    if (c->count[b] != c->seen[b]) {
-      pairs[n_pairs++] = (pair){b, c->count[b] - c->seen[b]};
-      c->seen[b] = c->count[b];
-    }
 }
 
 static void collect(counters *c) {
-  UInt groups = (blocks_known() + GROUP - 1) / GROUP;
-  n_pairs = 0;
+  UInt groups = ((UInt)blocks_known() + GROUP - 1) / GROUP;
+  vector_begin();
   for (UInt g = 0; g < groups; g += 8) {
     ULong *marks = (ULong *)&c->dirty[g];
     if (!*marks) continue;
@@ -153,34 +121,15 @@ static void collect(counters *c) {
   }
 }
 
-static void put_vector(UInt number, ULong slice) {
-  ULong instructions = 0;
-  UInt last = 0;
-  for (UInt i = 0; i < n_pairs; i++)
-    instructions += pairs[i].count * block_instructions(pairs[i].block);
-  xp_body record = stream_body((4 + 2 * (SizeT)n_pairs) * XP_VARINT_MAX);
-  xp_put_varint(&record, slice);
-  xp_put_varint(&record, number);
-  xp_put_varint(&record, n_pairs);
-  xp_put_varint(&record, instructions);
-  for (UInt i = 0; i < n_pairs; i++) {
-    xp_put_varint(&record, pairs[i].block - last);
-    xp_put_varint(&record, pairs[i].count);
-    last = pairs[i].block;
-  }
-  stream_put(XP_CPU_BBV, &record, slice);
-  slice_add(instructions);
-}
-
 static void flush(thread *t, ULong slice) {
   if (!t->counters || !t->ran) return;
   t->ran = False;
   collect(t->counters);
-  if (n_pairs) put_vector(t->number, slice);
+  vector_put(t->number, slice);
   if (t->distances) memory_flush(t->distances, t->number, slice);
 }
 
-void threads_flush(ULong slice) {
+void threads_flush(uint64_t slice) {
   for (ThreadId tid = 1; tid < VG_N_THREADS; tid++) flush(&threads[tid], slice);
 }
 
@@ -188,12 +137,12 @@ void threads_flush(ULong slice) {
 
 static ULong total_of(const counters *c) {
   ULong sum = 0;
-  for (UInt b = 0, n = blocks_known(); b < n; b++)
+  for (UInt b = 0, n = (UInt)blocks_known(); b < n; b++)
     if (c->count[b]) sum += c->count[b] * block_instructions(b);
   return sum;
 }
 
-ULong threads_total(void) {
+uint64_t threads_total(void) {
   ULong sum = retired_total - base_total;
   for (ThreadId tid = 1; tid < VG_N_THREADS; tid++)
     if (threads[tid].counters) sum += total_of(threads[tid].counters);
@@ -216,21 +165,10 @@ void thread_exits(ThreadId tid) {
   release(t);
 }
 
-UInt threads_known(void) { return n_numbered; }
-
-void threads_emit(UInt first) {
-  for (UInt number = first; number < n_numbered; number++) {
-    xp_body record = stream_body(2 * XP_VARINT_MAX);
-    xp_put_varint(&record, number);
-    xp_put_varint(&record, (ULong)system_ids[number]);
-    stream_put(XP_CPU_THREAD, &record, XP_NO_SLICE);
-  }
-}
-
 /* In a forked child only the forking thread lives on. What was counted so far is the parent's. */
 void threads_forked(ThreadId survivor) {
   thread *t = &threads[survivor];
-  n_numbered = 0;
+  numbers_forked();
   for (ThreadId tid = 1; tid < VG_N_THREADS; tid++)
     if (tid != survivor) release(&threads[tid]);
   if (t->counters) collect(t->counters);
@@ -238,6 +176,6 @@ void threads_forked(ThreadId survivor) {
   retired_total = 0;
   base_total = t->counters ? total_of(t->counters) : 0;
   if (t->runtime) return;
-  t->number = new_number();
-  system_ids[t->number] = VG_(gettid)();
+  t->number = number_new();
+  number_started(t->number, VG_(gettid)());
 }

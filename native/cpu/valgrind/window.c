@@ -1,4 +1,6 @@
-/* This file is part of the xpuprof tool for Valgrind.
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * This file is part of the xpuprof tool for Valgrind.
  *
  * Copyright (C) 2026 the xpuprof authors
  *
@@ -44,7 +46,7 @@ static Bool process_counts(void) {
 }
 
 void window_init(void) {
-  excluded = !process_counts();
+  excluded = option_filters_processes() && !process_counts();
   is_open = !excluded && !options.window_closed;
   counting = is_open;
 }

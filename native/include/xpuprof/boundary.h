@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* xpuprof boundary ABI: how a device-side library tells everybody what the device does.
  *
  * GPU-side libraries (OpenCL layer, CUPTI timer, NVBit and GTPin tools) are injected into the
@@ -15,7 +16,6 @@
  */
 #ifndef XPUPROF_BOUNDARY_H
 #define XPUPROF_BOUNDARY_H
-
 #include <stdint.h>
 
 #ifdef __cplusplus

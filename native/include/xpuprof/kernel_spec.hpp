@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which launches are instrumented: the kernel specification of `--kernels`, handed to GPU engines
  * in XPUPROF_KERNELS. This is the one implementation of its meaning; docs/filters.md tells it, and
  * the launcher refuses what does not parse (engines/filters.py).
@@ -13,7 +14,6 @@
  * launch. */
 #ifndef XPUPROF_KERNEL_SPEC_HPP
 #define XPUPROF_KERNEL_SPEC_HPP
-
 #include <stdint.h>
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Marks windows of a program for xpuprof: `xpuprof run --window @NAME -- ./app`.
  *
  *   #include <xpuprof/marker.h>          cc -I$(xpuprof doctor --include) app.c
@@ -13,7 +14,6 @@
  * any thread; a pair counts as one opening from the first begin to the last end. */
 #ifndef XPUPROF_MARKER_H
 #define XPUPROF_MARKER_H
-
 #include <dlfcn.h>
 #include <stdlib.h>
 

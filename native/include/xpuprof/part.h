@@ -1,9 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The name of a process's folder in an execution: `<host>-<pid>`, and where a launcher (mpirun,
  * srun, torchrun) gave the process a rank `<host>-rank<rank>-<pid>`. Every writer of a stream names
  * it by this file, so that the streams of a process meet in one folder. */
 #ifndef XPUPROF_PART_H
 #define XPUPROF_PART_H
-
 enum { XP_PART_NAME_MAX = 320 };
 
 /* The rank that a launcher gave this process, in decimal, or 0. `get` is getenv. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* xpuprof trace format. This header owns the on-disk format; nothing else may define it.
  *
  * A run directory holds `manifest.json` and one folder an execution (`profile`, `time-0`, ...);
@@ -26,7 +27,6 @@
  */
 #ifndef XPUPROF_TRACE_FORMAT_H
 #define XPUPROF_TRACE_FORMAT_H
-
 #include <stdint.h>
 
 #define XP_MAGIC 0x31545058u /* "XPT1" */

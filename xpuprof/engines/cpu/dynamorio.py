@@ -70,7 +70,7 @@ class DynamoRio(CpuEngine):
         probe = self.usable()
         folder = execution_dir.resolve()
         lines = [
-            f"dir={folder}",
+            f"xpuprof-dir={folder}",
             f"supervisor={os.getpid()}",
             f"clock={clock.source()}",
             f"window={options.window}",

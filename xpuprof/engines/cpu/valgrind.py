@@ -71,6 +71,8 @@ class Valgrind(CpuEngine):
     def wrap(
         self, argv: Sequence[str], options: CpuOptions, execution_dir: Path
     ) -> tuple[list[str], dict[str, str]]:
+        from xpuprof.trace import clock  # loads the bridge, which help and probes need not
+
         probe = self.usable()
         folder = execution_dir.resolve()
         if len(os.fsencode(folder)) > LONGEST_FOLDER:
@@ -90,6 +92,7 @@ class Valgrind(CpuEngine):
             f"--log-file={str(folder).replace('%', '%%')}/valgrind-%p.log",
             f"--xpuprof-dir={folder}",
             f"--supervisor={os.getpid()}",
+            f"--clock={clock.source()}",
             *(f"--{name}={value}" for name, value in cpu_settings(options)),
         ]
         environment = {

@@ -1,13 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Slices: every cut writes what all threads executed since the one before. */
-#include <sys/syscall.h>
-#include <x86intrin.h>
+#include <asm/unistd.h>
 
-#include "client.h"
+#include "engine.h"
+#include "system_call.h"
 
 static uint64_t slice;
 static uint64_t slice_instructions; /* of the slice under way, as far as written */
 static struct {
-  size_t images, blocks, threads;
+  size_t images, blocks, numbers;
 } emitted;
 
 uint64_t slice_under_way(void) { return slice; }
@@ -16,21 +17,24 @@ void slice_add(uint64_t instructions) { slice_instructions += instructions; }
 
 /* The run's clock, as xpu_tsc() reads it. */
 static uint64_t tsc(void) {
-  unsigned aux;
-  if (!options.raw_clock) return __rdtscp(&aux);
-  enum { MONOTONIC_RAW = 4 };
-  uint64_t now[2] = {0, 0};
-  system_call(SYS_clock_gettime, MONOTONIC_RAW, (long)now, 0, 0);
-  return now[0] * 1000000000u + now[1];
+  if (options.raw_clock) {
+    enum { MONOTONIC_RAW = 4 };
+    uint64_t now[2] = {0, 0};
+    xp_system_call(__NR_clock_gettime, MONOTONIC_RAW, (long)now, 0, 0);
+    return now[0] * 1000000000u + now[1];
+  }
+  uint32_t low, high;
+  __asm__ volatile("rdtscp" : "=a"(low), "=d"(high) : : "rcx");
+  return (uint64_t)high << 32 | low;
 }
 
 void emit_known(void) {
   images_emit(emitted.images);
   blocks_emit(emitted.blocks);
-  threads_emit(emitted.threads);
+  numbers_emit(emitted.numbers);
   emitted.images = images_known();
   emitted.blocks = blocks_known();
-  emitted.threads = threads_known();
+  emitted.numbers = numbers_known();
 }
 
 void cut(uint64_t ending) {
@@ -49,7 +53,6 @@ void cut(uint64_t ending) {
 }
 
 void cut_last(void) {
-  threads_mark_all();
   cut(slice);
   if (!stream_is_open()) return;
   xp_body record = stream_body(2 * XP_VARINT_MAX);
@@ -61,5 +64,5 @@ void cut_last(void) {
 
 void cut_forked(void) {
   slice = slice_instructions = 0;
-  emitted.images = emitted.blocks = emitted.threads = 0;
+  emitted.images = emitted.blocks = emitted.numbers = 0;
 }

@@ -1,14 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cpu.xpt, written by the common writer. The stream is opened at the process's first cut (or at
  * the end of the root process), so that processes without device work, and the images of a process
  * that only execs another, leave nothing behind. Records that come earlier (vectors of threads that
  * ended) wait in memory. */
-#include "client.h"
+#include <asm/unistd.h>
+
+#include "engine.h"
+#include "system_call.h"
 #include "xpuprof/boundary.h"
 #include "xpuprof/part.h"
 
 static xp_writer stream;
 static xp_place place;
-static bool tried; /* to open; it is done once a process */
+static const char *given_up; /* why, before the stream was opened */
+static bool tried;           /* to open; it is done once a process */
 
 /* ---- records that wait for the stream -------------------------------------------------------- */
 
@@ -23,9 +28,9 @@ typedef struct waiting_record {
 static waiting_record *waiting, **waiting_end = &waiting;
 
 static void wait(uint8_t tag, const xp_body *record, uint64_t slice) {
-  waiting_record *w = dr_global_alloc(sizeof *w + record->size);
+  waiting_record *w = engine_allocate(sizeof *w + record->size);
   *w = (waiting_record){NULL, slice, record->size, tag};
-  for (size_t i = 0; i < record->size; i++) w->body[i] = record->data[i];
+  __builtin_memcpy(w->body, record->data, record->size);
   *waiting_end = w;
   waiting_end = &w->next;
 }
@@ -36,7 +41,7 @@ static void drain(bool write) {
     waiting = w->next;
     xp_body record = {w->body, w->size, w->size, 0};
     if (write) xp_writer_put(&stream, w->tag, &record, w->slice);
-    dr_global_free(w, sizeof *w + w->size);
+    engine_free(w, sizeof *w + w->size);
   }
   waiting_end = &waiting;
 }
@@ -50,18 +55,33 @@ static void put_meta(const char *key, const char *value) {
   xp_writer_put(&stream, XP_CPU_META, &record, XP_NO_SLICE);
 }
 
+static void put_process(void) {
+  char digits[16];
+  unsigned n = sizeof digits, pid = (unsigned)xp_system_call(__NR_getpid, 0, 0, 0, 0);
+  digits[--n] = 0;
+  do digits[--n] = (char)('0' + pid % 10);
+  while (pid /= 10);
+  put_meta("pid", digits + n);
+}
+
+static void find_place(void) {
+  place = (xp_place){options.directory, xp_rank(engine_environment),
+                     engine_environment(XPU_ENV_FAILURES)};
+}
+
 void stream_open(void) {
-  char digits[24];
   if (tried || !options.directory) return;
   tried = true;
-  place = (xp_place){options.directory, xp_rank(environment), environment(XPU_ENV_FAILURES)};
-  xp_writer_open(&stream, &xp_linux, &place, XP_STREAM_CPU);
-  dr_snprintf(digits, sizeof digits, "%d", (int)dr_get_process_id());
-  put_meta("pid", digits);
+  find_place();
+  if (given_up)
+    xp_place_failure(&place, given_up);
+  else
+    xp_writer_open(&stream, engine_os, &place, XP_STREAM_CPU);
+  put_process();
   if (place.rank) put_meta("rank", place.rank);
-  put_meta("engine", "dynamorio");
-  put_meta("engine_version", XPUPROF_VERSION "+dynamorio-" DYNAMORIO_VERSION);
-  put_meta("hidden_isa", "");
+  put_meta("engine", engine_name);
+  put_meta("engine_version", engine_version);
+  put_meta("hidden_isa", engine_hidden_isa());
   put_meta("filters", option_filters());
   emit_known();
   drain(true);
@@ -72,7 +92,7 @@ bool stream_is_open(void) { return stream.is_open; }
 void stream_put(uint8_t tag, const xp_body *record, uint64_t slice) {
   if (stream_is_open())
     xp_writer_put(&stream, tag, record, slice);
-  else if (!tried && options.directory)
+  else if (!tried && !given_up && options.directory)
     wait(tag, record, slice);
 }
 
@@ -84,10 +104,19 @@ void stream_forget(void) {
   tried = false;
 }
 
-/* Better no further slices than wrong ones. */
 void stream_give_up(const char *reason) {
-  stream_open();
+  given_up = reason;
   xp_writer_fail(&stream, reason);
+}
+
+void stream_runs_natively(const char *what) {
+  xp_body line = stream_body(256);
+  xp_put_bytes(&line, "its CPU work: it executed ", 26);
+  xp_put_bytes(&line, what, text_length(what));
+  xp_put_bytes(&line, ", which runs natively", 22); /* and the zero */
+  if (!options.directory || line.overflow) return;
+  find_place();
+  xp_place_failure(&place, (const char *)line.data);
 }
 
 xp_body stream_body(size_t room) {
