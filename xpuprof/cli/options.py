@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -32,6 +33,20 @@ output = click.option(
     help="Run directory to write.  [default: xpuprof-run-<program>]",
 )
 force = click.option("--force", is_flag=True, help="Replace an existing run directory.")
+
+
+def _redact(_: click.Context, __: click.Parameter, value: bool) -> None:
+    if value:  # read where the manifest is made
+        os.environ["XPUPROF_REDACT"] = "1"
+
+
+redact = click.option(
+    "--redact",
+    is_flag=True,
+    expose_value=False,
+    callback=_redact,
+    help="Keep none of the program's arguments in the run directory and its selections.",
+)
 quiet = click.option("-q", "--quiet", is_flag=True, help="Print no notes and no next command.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 seed = click.option(

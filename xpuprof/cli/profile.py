@@ -14,6 +14,7 @@ from xpuprof.launch.ending import end_like
 @click.command(name="profile", context_settings=options.PROGRAM_CONTEXT)
 @options.output
 @options.force
+@options.redact
 @options.engines
 @options.filters
 @options.gpu_tool

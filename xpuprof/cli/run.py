@@ -17,6 +17,7 @@ from xpuprof.launch.ending import end_after
 @click.command(name="run", context_settings=options.PROGRAM_CONTEXT)
 @options.output
 @options.force
+@options.redact
 @options.engines
 @options.filters
 @options.gpu_tool

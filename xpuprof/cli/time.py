@@ -16,6 +16,7 @@ from xpuprof.launch.ending import end_after
 @click.command(name="time", context_settings=options.PROGRAM_CONTEXT)
 @options.output
 @options.force
+@options.redact
 @options.gpu_engine
 @options.window
 @options.gpu_tool

@@ -28,6 +28,7 @@ class _Command(click.Command):
 @click.argument("selection", type=click.Path(path_type=Path))
 @options.output
 @options.force
+@options.redact
 @options.gpu_engine
 @options.timer
 @options.repeat

@@ -92,6 +92,8 @@ class CpuEngine(_Named):
     """Counts the CPU's basic blocks, cut at every boundary; writes cpu.xpt."""
 
     side = "CPU"
+    caveat: ClassVar[str] = ""
+    """What the user must know of results that the program computes under this engine."""
 
     def wrap(
         self, argv: Sequence[str], options: CpuOptions, execution_dir: Path

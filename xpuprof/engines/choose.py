@@ -70,6 +70,8 @@ def choose(cpu: str, gpu: str, filters: Filters, say: Callable[[str], None]) -> 
         *([] if refused else _none_usable(GpuEngine, gpu, device)),
         *([] if more else _none_usable(CpuEngine, name, host)),
     ]
+    if host and host.caveat:
+        notes.append(host.caveat)
     if filters.memory and device and not device.honours >= MEMORY:
         notes.append(
             f"GPU engine {device.name} records no stack distances; only the CPU's are kept"

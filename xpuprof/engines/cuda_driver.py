@@ -15,7 +15,6 @@ import platform
 import re
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -24,6 +23,7 @@ from pathlib import Path
 from xpuprof.engines.base import CpuEngine, CpuOptions, GpuEngine, GpuOptions, Probe
 from xpuprof.engines.native import native_file
 from xpuprof.errors import TraceError, UsageError
+from xpuprof.scratch import scratch
 from xpuprof.signals import signal_name
 
 HELPER = "xpuprof-cuda-probe"
@@ -109,7 +109,7 @@ def carries(
 
 def _probe(cpu: CpuEngine | None, gpu: GpuEngine) -> Outcome:
     native = _run([str(native_file(HELPER)), "run"], _environment({}))
-    with tempfile.TemporaryDirectory(prefix="xpuprof-probe-") as place:
+    with scratch() as place:
         folder = Path(place)
         argv = [str(native_file(HELPER)), "run"]
         more = {"XPUPROF_DIR": place, "XPUPROF_MODE": "profile"}

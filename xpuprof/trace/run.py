@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xpuprof.errors import OutputError, TraceError, UsageError
+from xpuprof.pids import started
 from xpuprof.trace.clock import Reading, source, tsc_hz, tsc_invariant
 from xpuprof.trace.machine import environment, machine
 from xpuprof.trace.records import ExecutionRecord, execution_record, is_quantity
@@ -72,7 +73,7 @@ def create_run(
             "status": "running",
             "reason": "",
             "supervisor": os.getpid(),
-            "supervisor_started": _started(os.getpid()),
+            "supervisor_started": started(os.getpid()),
             "argv": redacted(argv),
             "cwd": os.getcwd(),
             "environment": environment(),
@@ -134,7 +135,7 @@ def resume_run(path: str | Path) -> RunWriter:
         "status": "running",
         "reason": "",
         "supervisor": os.getpid(),
-        "supervisor_started": _started(os.getpid()),
+        "supervisor_started": started(os.getpid()),
     }
     writer = RunWriter(folder, manifest)
     writer.save()
@@ -380,19 +381,7 @@ def _is_alive(manifest: Mapping[str, Any]) -> bool:
     if manifest["machine"].get("host", platform.node()) != platform.node():
         return True  # cannot be asked from here
     pid = manifest.get("supervisor")
-    return isinstance(pid, int) and _started(pid) == manifest.get("supervisor_started", -1)
-
-
-def _started(pid: int) -> int | None:
-    """When a process was started, in clock ticks since boot; None when it is not there.
-
-    Tells a process from a later one that took its number over (proc(5), stat, field 22).
-    """
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] == "Z" else int(fields[19])
+    return isinstance(pid, int) and started(pid) == manifest.get("supervisor_started", -1)
 
 
 class Run:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,11 @@ from xpuprof.engines.filters import Filters
 from xpuprof.launch import execute
 from xpuprof.launch.ending import Ending
 from xpuprof.launch.finish import finish
+<<<<<<< HEAD
+=======
+from xpuprof.scratch import scratch
+from xpuprof.selection.file import read_selection
+>>>>>>> b3585c4 (Scratch folders of killed commands are removed; --redact; valgrind's caveat)
 from xpuprof.selection.selection import Selection
 from xpuprof.validation import validate as against
 from xpuprof.validation.timed import from_executions
@@ -54,10 +58,10 @@ def validate(
     refuse_within_job("validate executes it several times")
     filters = Filters.read(chosen.identity.get("settings", {})).of_timer_runs()
     notes = Notes(say)
-    with tempfile.TemporaryDirectory(prefix="xpuprof-validate-") as scratch:
+    with scratch() as place:
         ready = prepare(
             argv,
-            folder=Path(scratch) / "run" if output is None else Path(output),
+            folder=Path(place) / "run" if output is None else Path(output),
             force=force,
             cpu=None,
             gpu=gpu,

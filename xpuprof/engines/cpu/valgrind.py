@@ -49,6 +49,10 @@ class Valgrind(CpuEngine):
     turns."""
 
     name = "valgrind"
+    caveat = (
+        "under valgrind, which has no FMA and no AVX-512 and rounds long double to double, "
+        "floating-point results may differ from those of a native run (docs/valgrind.md)"
+    )
     honours = CODE | SCOPE | MEMORY
 
     def probe(self) -> Probe:

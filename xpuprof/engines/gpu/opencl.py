@@ -8,7 +8,6 @@ import os
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -19,6 +18,7 @@ from xpuprof.engines.base import Engine, GpuEngine, GpuOptions, Mode, Probe, Tim
 from xpuprof.engines.filters import AFTER_WINDOW, KERNELS, MEMORY, SCOPE
 from xpuprof.engines.native import native_file, unbuilt
 from xpuprof.errors import EngineError
+from xpuprof.scratch import scratch
 
 LAYER = "libxpuprof_opencl.so"
 INSTRUMENTER = "xpuprof-clinst"
@@ -111,7 +111,7 @@ def _platforms() -> list[tuple[str, str, list[str]]] | None:
     """Name, version and devices of each platform; None without an OpenCL loader."""
     environment = {k: v for k, v in os.environ.items() if k != "OPENCL_LAYERS"}
     try:
-        with tempfile.TemporaryDirectory(prefix="xpuprof-") as folder:
+        with scratch() as folder:
             done = subprocess.run(
                 [sys.executable, "-c", _LIST_DEVICES],
                 capture_output=True,
@@ -180,7 +180,7 @@ class OpenCl(GpuEngine):
 @contextmanager
 def _instrumenter(execution_dir: Path) -> Iterator[dict[str, str]]:
     # Not in the run directory: some file systems have no sockets.
-    with tempfile.TemporaryDirectory(prefix="xpuprof-") as folder:
+    with scratch() as folder:
         path = Path(folder) / "clinst"
         with (execution_dir / "clinst.log").open("wb") as log:
             process = subprocess.Popen(

@@ -1,0 +1,27 @@
+"""Process numbers, and what tells a process from a later one of the same number."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+
+def started(pid: int) -> int | None:
+    """When a process was started, in clock ticks since boot; None when it is not there (proc(5),
+    stat, field 22)."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else int(fields[19])
+
+
+def namespace() -> str:
+    """Names the space in which our process numbers mean what they say: this boot of this machine,
+    this container."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+        return hashlib.sha256((boot + os.readlink("/proc/self/ns/pid")).encode()).hexdigest()[:8]
+    except OSError:
+        return "unknown"

@@ -1,0 +1,32 @@
+"""Folders for as long as a command lasts. One that was killed cannot remove its own; the next one
+does, if the folder is ours and its process is gone."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+
+from xpuprof.pids import namespace, started
+
+
+def scratch() -> tempfile.TemporaryDirectory[str]:
+    """A new folder where temporary files go. The name says which process it belongs to."""
+    _collect(tempfile.gettempdir())
+    pid = os.getpid()
+    return tempfile.TemporaryDirectory(prefix=f"xpuprof-{namespace()}-{pid}-{started(pid)}-")
+
+
+def _collect(folder: str) -> None:
+    name = re.compile(rf"xpuprof-{namespace()}-(\d+)-(\d+)-\w+")
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            match = name.fullmatch(entry.name)
+            if (
+                match
+                and entry.is_dir(follow_symlinks=False)
+                and entry.stat(follow_symlinks=False).st_uid == os.geteuid()
+                and started(int(match[1])) != int(match[2])
+            ):
+                shutil.rmtree(entry.path, ignore_errors=True)
