@@ -40,7 +40,7 @@ DRAFT = MANIFEST + ".new"
 LOCK_TRIES = 100
 RESERVE = ".reserve"
 """A file as large as a manifest may grow, given up when the disk is full: the run's end is told."""
-RESERVED_BYTES = 1 << 16
+RESERVED_BYTES = 1 << 14
 
 ENV_REDACT = "XPUPROF_REDACT"
 REDACTED = "(redacted)"
@@ -176,10 +176,10 @@ class RunWriter:
         self.manifest["executions"].append({"status": "running", "reason": "", **record})
         try:
             folder.mkdir()
-            with open(self.path / RESERVE, "wb") as reserve:
-                os.posix_fallocate(reserve.fileno(), 0, RESERVED_BYTES)
         except OSError as error:
             raise self._refused(error) from None
+        with suppress(OSError), open(self.path / RESERVE, "wb") as reserve:
+            os.posix_fallocate(reserve.fileno(), 0, RESERVED_BYTES)
         self.save()
         return folder
 
@@ -208,7 +208,7 @@ class RunWriter:
             try:
                 self._write(draft)
             except OSError:
-                (self.path / RESERVE).unlink()
+                (self.path / RESERVE).unlink(missing_ok=True)
                 self._write(draft)
             os.replace(draft, self.path / MANIFEST)
         except OSError as error:

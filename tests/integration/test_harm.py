@@ -1,0 +1,262 @@
+"""Whatever fails on our side, the program keeps its exit code, the user gets one sentence, and the
+run says what it lacks."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.support.compile import opencl_program
+from tests.support.paths import ROOT
+from tests.support.run import run, xpuprof, xpuprof_line, xpuprof_text
+
+NOT_UTF8 = os.fsdecode(b"caf\xe9")
+AS_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root may do this")
+
+
+def manifest(run_folder: Path) -> dict[str, object]:
+    value = json.loads((run_folder / "manifest.json").read_bytes())
+    assert isinstance(value, dict)
+    return value
+
+
+# ---- bytes ---------------------------------------------------------------------------------------
+
+
+def test_bytes_go_through_every_command(tmp_path: Path) -> None:
+    """GIVEN an argument and a folder that are not UTF-8 THEN a run is made, read and selected
+    from, and the bytes are kept."""
+    folder = tmp_path / NOT_UTF8
+    made = xpuprof("run", "--cpu", "none", "--repeat", "1", "-o", folder, "--", "echo", NOT_UTF8)
+    assert made.returncode == 0 and made.stdout.startswith(b"caf\xe9\n")
+    assert manifest(folder)["argv"] == ["echo", NOT_UTF8]
+    shown = xpuprof("info", folder)
+    assert shown.returncode == 0 and b"caf\xe9" in shown.stdout
+    for command in (["info", "--json"], ["check"], ["report"], ["select", "-o", tmp_path / "s"]):
+        done = xpuprof(*command, folder)
+        assert (done.returncode, b"Traceback" in done.stderr) == (0, False), command
+    checked = xpuprof(
+        "validate", "--repeat", "1", folder / "selection.json", "--", "echo", NOT_UTF8
+    )
+    assert checked.returncode == 0 and b"nothing differs" in checked.stdout
+
+
+def test_a_half_folder_is_taken(tmp_path: Path) -> None:
+    """GIVEN what a run leaves that could not write its manifest THEN the next run takes it."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/manifest.json.new").touch()
+    done = xpuprof("time", "-q", "--repeat", "1", "-o", tmp_path / "run", "--", "true")
+    assert done.returncode == 0
+    assert sorted(p.name for p in (tmp_path / "run").iterdir()) == ["manifest.json", "time-0"]
+
+
+def test_arguments_can_be_kept_out(tmp_path: Path) -> None:
+    options = ("--redact", "--cpu", "none", "--repeat", "1", "-q", "-o", tmp_path / "run")
+    done = xpuprof("run", *options, "--", "echo", "--password=12345")
+    assert done.stdout.startswith(b"--password=12345\n")
+    for file in (tmp_path / "run").rglob("*.json"):
+        assert b"12345" not in file.read_bytes()
+    assert manifest(tmp_path / "run")["argv"] == ["echo", "(redacted)"]
+    assert (tmp_path / "run/manifest.json").stat().st_mode & 0o077 == 0
+
+
+# ---- output that cannot be written ---------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("recorded") / "run"
+    options = ("--cpu", "none", "--repeat", "1", "-q", "-o", folder)
+    assert xpuprof("run", *options, "--", "true").returncode == 0
+    return folder
+
+
+@pytest.mark.parametrize("command", ["info", "check", "report", "doctor", "--help"])
+def test_a_full_output_is_one_sentence(recorded: Path, command: str) -> None:
+    line = xpuprof_line(command, *([recorded] if command in ("info", "check", "report") else []))
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 2
+    assert done.stderr == b"xpuprof: the output cannot be written: No space left on device\n"
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    done = subprocess.run(line, stdout=write_end, stderr=subprocess.PIPE, check=False)
+    os.close(write_end)
+    assert done.returncode in (-signal.SIGPIPE, 1) and done.stderr == b""
+
+
+@pytest.mark.parametrize("where", ["stdout", "stderr", "closed"])
+def test_a_full_output_keeps_the_programs_exit_code(tmp_path: Path, where: str) -> None:
+    redirect = {"stdout": ">/dev/full", "stderr": "2>/dev/full", "closed": ">&- 2>&-"}[where]
+    line = xpuprof_line("profile", "--json", "--cpu", "none", "-o", tmp_path / "run", "--")
+    done = run(["sh", "-c", f'exec "$@" {redirect}', "sh", *line, "sh", "-c", "exit 7"])
+    assert done.returncode == 7 and b"Traceback" not in done.stderr
+    assert manifest(tmp_path / "run")["status"] == "complete"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 KB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", folder]).returncode != 0:
+        pytest.skip("no file system can be mounted here")
+    yield folder
+    run(["umount", "-l", folder])
+
+
+def fill(folder: Path) -> None:
+    with open(folder / "filled", "wb", buffering=0) as file:
+        for size in (4096, 1):
+            try:
+                while True:
+                    file.write(b"x" * size)
+            except OSError as error:
+                assert error.errno == errno.ENOSPC
+
+
+def test_a_full_disk_at_the_start_is_one_sentence(small_disk: Path) -> None:
+    fill(small_disk)
+    done = xpuprof("time", "-o", small_disk / "run", "--", "touch", small_disk / "started")
+    assert done.returncode == 2 and b"No space left on device" in done.stderr
+    assert done.stderr.count(b"\n") == 1
+    assert sorted(p.name for p in small_disk.iterdir()) == ["filled"]
+
+
+def test_a_disk_that_fills_up_keeps_exit_code_and_reason(small_disk: Path) -> None:
+    """GIVEN a program that fills the disk of its run and is killed THEN that is recorded."""
+    line = f"dd if=/dev/zero of={small_disk}/z bs=512 2>/dev/null; echo end; kill -KILL $$"
+    done = xpuprof("profile", "-q", "--cpu", "none", "-o", small_disk / "r", "--", "sh", "-c", line)
+    assert done.returncode == -signal.SIGKILL and done.stdout == b"end\n"
+    kept = manifest(small_disk / "r")
+    assert kept["status"] == "partial" and "signal 9" in str(kept["reason"])
+
+
+def test_a_file_limit_is_one_sentence(tmp_path: Path) -> None:
+    line = xpuprof_line("time", "-o", tmp_path / "run", "--", "true")
+    done = run(["sh", "-c", 'ulimit -f 1; exec "$@"', "sh", *line])
+    assert done.returncode == 2 and done.stderr.count(b"\n") == 1
+    assert b"File too large" in done.stderr and not (tmp_path / "run").exists()
+
+
+# ---- what could not be recorded ------------------------------------------------------------------
+
+
+def test_a_process_that_outlives_the_program_makes_the_run_partial(tmp_path: Path) -> None:
+    options = ("profile", "-q", "--cpu", "none", "-o", tmp_path / "run")
+    line = "sleep 30 >/dev/null 2>&1 & echo $!; exit 3"
+    done = xpuprof(*options, "--", "sh", "-c", line)
+    os.kill(int(done.stdout), signal.SIGKILL)
+    assert done.returncode == 3
+    kept = manifest(tmp_path / "run")
+    assert kept["status"] == "partial" and "(sleep) outlived the program" in str(kept["reason"])
+
+
+@pytest.mark.opencl
+@AS_ROOT
+def test_launches_of_another_user_are_missed_aloud(tmp_path: Path) -> None:
+    """GIVEN a program that gives up its privileges before its first launch, and a folder that it
+    cannot reach then THEN the run is partial and says so."""
+    tmp_path.chmod(0o700)
+    with tempfile.TemporaryDirectory(prefix="harm-") as place:
+        os.chmod(place, 0o777)
+        program = opencl_program("steps", Path(place))
+        options = ("time", "-q", "--repeat", "1", "-o", tmp_path / "run")
+        user = ("setpriv", "--reuid", "65534", "--clear-groups")
+        environment = os.environ | {"HOME": place, "POCL_CACHE_DIR": f"{place}/cache"}
+        line = [*user, program, "1"]
+        if run(line, environment=environment, cwd=Path("/")).returncode != 0:
+            pytest.skip("another user cannot use OpenCL here")
+        done = xpuprof(*options, "--", *line, cwd=Path("/"), environment=environment)
+    assert done.returncode == 0, done.stderr
+    kept = manifest(tmp_path / "run")
+    assert kept["status"] == "partial" and "could not record" in str(kept["reason"])
+
+
+# ---- one folder, two runs ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_of_two_runs_one_gets_the_folder(tmp_path: Path, force: list[str]) -> None:
+    """GIVEN runs that want one folder at a time THEN one has it and the others say so."""
+    if force:
+        xpuprof("time", "-q", "--repeat", "1", "-o", tmp_path / "run", "--", "true")
+    line = ["time", "--repeat", "1", *force, "-o", str(tmp_path / "run"), "--", "sleep", "4"]
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(lambda _: xpuprof_text(*line), range(4)))
+    assert sorted(d.returncode for d in done) == [0, 2, 2, 2], [d.stderr for d in done]
+    assert all(d.stderr.count("\n") == 1 for d in done if d.returncode)
+    assert not any("Traceback" in d.stderr for d in done)
+    assert manifest(tmp_path / "run")["status"] == "complete"
+    assert [p.name for p in tmp_path.iterdir()] == ["run"]
+
+
+# ---- interrupts ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("after", [0.04, 0.08, 0.15, 0.3, 0.6])
+def test_an_early_interrupt_is_silent(tmp_path: Path, after: float) -> None:
+    """GIVEN Ctrl-C while we start THEN we end by it, without a traceback of ours."""
+    line = xpuprof_line("time", "--repeat", "1", "-o", tmp_path / "run", "--", "sleep", "30")
+    ours = subprocess.Popen(line, stderr=subprocess.PIPE, start_new_session=True)
+    try:
+        _, said = ours.communicate(timeout=after)
+    except subprocess.TimeoutExpired:
+        os.killpg(ours.pid, signal.SIGINT)
+        _, said = ours.communicate(timeout=60)
+    assert ours.returncode == -signal.SIGINT
+    assert b"xpuprof/" not in said  # Python's own start-up may speak before us
+
+
+def test_what_a_killed_command_left_is_removed(tmp_path: Path) -> None:
+    """GIVEN scratch folders of a killed process and of a live one THEN the first goes."""
+    code = (
+        "import os, signal, sys; from xpuprof.scratch import scratch; s = scratch();"
+        "print(s.name, flush=True); sys.stdin.read(1); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    line = [sys.executable, "-c", code]
+    dead = run(line, environment=environment, cwd=ROOT)
+    left = Path(os.fsdecode(dead.stdout.strip()))
+    assert left.is_dir()
+    (tmp_path / "target").mkdir()
+    (tmp_path / "target/precious").touch()
+    link = left.with_name(f"{left.name}link")
+    link.symlink_to(tmp_path / "target")
+    with subprocess.Popen(
+        line, env=environment, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as live:
+        assert live.stdin is not None and live.stdout is not None
+        mine = Path(os.fsdecode(live.stdout.readline().strip()))
+        run(line, environment=environment, cwd=ROOT)
+        assert not left.exists() and mine.is_dir() and link.is_symlink()
+        assert (tmp_path / "target/precious").exists()
+
+
+# ---- programs that cannot be started -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["run", "time", "profile"])
+def test_a_program_for_another_machine_is_one_sentence(tmp_path: Path, command: str) -> None:
+    header = bytearray(64)
+    header[:20] = b"\x7fELF\2\1\1".ljust(16, b"\0") + b"\2\0\xb7\0"  # AArch64
+    (tmp_path / "app").write_bytes(header)
+    (tmp_path / "app").chmod(0o755)
+    done = (
+        xpuprof(command, "--cpu", "none", "-q", "-o", tmp_path / "run", "--", tmp_path / "app")
+        if command != "time"
+        else xpuprof(command, "-q", "-o", tmp_path / "run", "--", tmp_path / "app")
+    )
+    assert done.returncode == 2 and done.stderr.count(b"\n") == 1
+    assert b"Exec format error" in done.stderr
+    assert manifest(tmp_path / "run")["status"] == "partial"
