@@ -11,11 +11,7 @@ from xpuprof.engines.filters import Filters
 from xpuprof.launch import execute
 from xpuprof.launch.ending import Ending
 from xpuprof.launch.finish import finish
-<<<<<<< HEAD
-=======
 from xpuprof.scratch import scratch
-from xpuprof.selection.file import read_selection
->>>>>>> b3585c4 (Scratch folders of killed commands are removed; --redact; valgrind's caveat)
 from xpuprof.selection.selection import Selection
 from xpuprof.validation import validate as against
 from xpuprof.validation.timed import from_executions
