@@ -9,6 +9,7 @@ from scipy import sparse
 
 from xpuprof.clustering.one_dimension import compress
 from xpuprof.errors import InputError
+from xpuprof.estimation.intervals import estimate
 from xpuprof.methods import allegro, first_n, random_, stem_root, xpu_stem
 from xpuprof.methods.block_vectors import ImportedVectors
 from xpuprof.methods.profile import NeedsError, SliceProfile
@@ -141,3 +142,16 @@ def test_methods_without_times_say_so() -> None:
     for method in (stem_root, allegro, xpu_stem):
         with pytest.raises(NeedsError, match="needs slice times"):
             method.select(SliceProfile(frame))
+
+
+def test_equal_times_have_no_interval_made_of_rounding() -> None:
+    """GIVEN times whose mean is not exact THEN the simulated quantile is no ratio of roundings, and
+    the interval has no width."""
+    times = np.full(4000, 3e-6)
+    frame = pd.DataFrame({"kernel": [f"k{i % 8}" for i in range(4000)], "call": np.arange(4000)})
+    selection = xpu_stem.select(SliceProfile(frame, times))
+    assert selection.design.quantile == pytest.approx(1.96, abs=0.01)
+    known = np.full(4000, np.nan)
+    known[[r.slice for r in selection.representatives]] = 3e-6
+    answer = estimate(selection, known)
+    assert answer.low == pytest.approx(0.012) and answer.high == pytest.approx(0.012)

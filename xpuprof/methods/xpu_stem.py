@@ -116,7 +116,8 @@ def within(
             break
         limit *= 0.9 * (epsilon / bound) ** 2
     deviation = float(error.std())
-    return leaves, bound, bound * total / deviation if deviation > 0.0 else z
+    # Of equal times nothing is left but rounding, which has no quantile.
+    return leaves, bound, bound * total / deviation if deviation > 1e-12 * total else z
 
 
 def simulate(leaves: list[Leaf]) -> F64:
