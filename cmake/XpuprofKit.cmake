@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # xpuprof_kit(NAME what HINTS dirs... FILES files... ADVICE text)
 #
 # Looks for a kit that a part of the build needs: the first hint that holds every file becomes

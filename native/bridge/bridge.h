@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* C side of the bridge: the declarations that Python sees, and what the sources share. */
 #ifndef XPUPROF_BRIDGE_H
 #define XPUPROF_BRIDGE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the bridge offers to Python. cffi parses this file as it stands and the C sources include
  * it, so it holds declarations alone: no preprocessor line. Types come from <stdint.h>/<stddef.h>.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes the C source of the cffi module `xpuprof._bridge`: build_bridge.py OUTPUT.c
 
 Python sees what bridge_api.h declares, and every enum of xpuprof/trace_format.h; the compiler gives

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decodes the records of trace_format.h. Nothing in a record is believed before it is checked
  * against what is left of the record, and no row is written that the arrays have no room for. */
 #include "decode.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decodes the records of chunks into rows. The same walk counts (no arrays yet) and fills; a table
  * without an array is only counted. */
 #ifndef XPUPROF_DECODE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The one place where block identities are computed; trace_format.h defines them. */
 #include "bridge.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Walks over the chunks of a stream file. The file is read, not mapped: a stream that is still
  * being written is cut to size when it is closed, and a mapping of the lost tail would kill us. */
 #define _GNU_SOURCE

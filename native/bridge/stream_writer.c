@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The runtime's writer, held by Python. */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes the C source of the cffi module `xpuprof._select`: build_select.py OUTPUT.c"""
 
 import sys

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* SimPoint's frequency vector text: lines "T:dimension:value :dimension:value ...". */
 #include <stdlib.h>
 #include <string.h>

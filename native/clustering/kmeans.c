@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Weighted k-means for a sweep over k.
  *
  * Lloyd steps with one upper and one lower bound a point (Hamerly, "Making k-means even faster",

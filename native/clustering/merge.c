@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Equal rows become one weighted point. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What one part of the points adds to a clustering over all of them: for points that do not lie in
  * one memory (xpuprof/clustering/distributed.py). */
 #include <string.h>

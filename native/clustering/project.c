@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random projection of sparse block vectors (SimPoint's, with rows hashed from identities). */
 #include <stdatomic.h>
 #include <stdlib.h>

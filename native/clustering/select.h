@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Includes for the code behind `xpuprof._select`. */
 #ifndef XPUPROF_SELECT_H
 #define XPUPROF_SELECT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the cffi module `xpuprof._select` offers to Python. Plain declarations only: the builder
  * feeds this file to cffi as it is. Every function gives the same bytes for the same input whatever
  * the number of threads and the instruction set. All return 0, or a negative XPS_E... code. */

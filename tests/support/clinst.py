@@ -61,7 +61,7 @@ class Kernel:
     n_probes: int
     scratch_probes: int
     blocks: list[dict[str, Any]]
-    on_host: bool = False  # the counters follow from the launch
+    analytic: bool = False  # the counters follow from the launch
     sub_group: int = 0  # work-items of a warp that is a sub-group; 0: warps in linear order
 
     def scratch(self, cl: Any, items: int) -> Any:

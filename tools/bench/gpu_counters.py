@@ -54,7 +54,7 @@ def timed(cl, queue, kernel, size, local) -> float:
 
 def is_told(kernel: Kernel) -> bool:
     """Whether the launch tells the kernel's counts."""
-    return kernel.on_host or kernel.n_probes == 0
+    return kernel.analytic or kernel.n_probes == 0
 
 
 def summary(which: str, ratios: list[float]) -> str:

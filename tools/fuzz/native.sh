@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Fuzzes every native reader, and the clustering code, under AddressSanitizer and UBSan.
 #
 #     tools/fuzz/native.sh [SECONDS] [TARGET ...]
@@ -19,7 +20,7 @@ declare -A sources=(
   [clustering]="native/clustering/project.c native/clustering/merge.c native/clustering/kmeans.c native/clustering/partial.c native/clustering/parallel.c"
   [kernel_spec]=""
   [request]="native/gpu/opencl/instrumenter/request.cpp"
-  [answer]="native/gpu/opencl/layer/programs/clinst_answer.cpp"
+  [answer]="native/gpu/opencl/layer/client/answer.cpp"
 )
 # Inputs up to this size; a specification's regular expression is the user's own and recursive.
 declare -A longest=([kernel_spec]=200 [clustering]=2304)

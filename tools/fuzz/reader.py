@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fuzzes the reader with damaged copies of real traces.
 
     tools/fuzz/reader.py [RUN ...] [--seconds 60] [--seed 1] [--keep FOLDER]

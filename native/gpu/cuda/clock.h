@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Turns CUPTI's time stamps (nanoseconds of a clock of its own) into TSC ticks, by pairs of
  * readings of both clocks: straight lines between neighbouring pairs. */
 #ifndef XPUPROF_CUDA_CLOCK_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "completions.h"
 
 void Completions::expect(uint32_t correlation, uint64_t key, uint64_t launch, uint64_t tsc_run) {

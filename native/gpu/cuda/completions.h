@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pairs what the host launched with what the device reports later, in any order: launches keep
  * the number they got at their call, completions find it by CUPTI's correlation id. */
 #ifndef XPUPROF_CUDA_COMPLETIONS_H

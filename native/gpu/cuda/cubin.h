@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The names of the kernels and device functions in a cubin (an ELF64 file with one `.text.<name>`
  * section each). Nothing in the file is trusted. */
 #ifndef XPUPROF_CUDA_CUBIN_H

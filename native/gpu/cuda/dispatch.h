@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The driver's and CUPTI's functions, looked up at run time: the library must load (and do no
  * harm) on machines that have neither. Order for CUPTI: XPUPROF_CUPTI (the launcher sets it to the
  * package it found), then the system's. The driver is the one that the program has loaded. */

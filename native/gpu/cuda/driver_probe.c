@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* xpuprof-cuda-probe: the smallest program that uses the CUDA driver, run under each engine to see
  * whether the engine carries the driver.
  *

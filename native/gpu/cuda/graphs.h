@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CUDA graphs: which kernels one launch of an executable graph runs, in which order.
  *
  * The kernel nodes are read from the graph when it is instantiated (child graphs in place), and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* libxpuprof_cuda.so: launch record and timer for NVIDIA devices, on CUPTI.
  *
  * The driver loads us because of CUDA_INJECTION64_PATH and calls InitializeInjection from cuInit.

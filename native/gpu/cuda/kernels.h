@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which kernel a launch runs: function handles, names, resources, and the cubins they come from. */
 #ifndef XPUPROF_CUDA_KERNELS_H
 #define XPUPROF_CUDA_KERNELS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the CUPTI callbacks found out, turned into calls of the boundary ABI. Thread-safe. */
 #ifndef XPUPROF_CUDA_RECORDER_H
 #define XPUPROF_CUDA_RECORDER_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* libxpuprof_gtpin.so: profiler and timer for Intel GPUs, by GTPin.
  *
  * In a profile each block counts its executions in one counter a thread bucket (GTPin maps hardware

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counter memory of the launches in flight. Buffers are kept for the kernel that they were made
  * for, cleared after they were read, and given to its next launch. Up to the limit they lie in
  * device memory, beyond it in managed memory, which the driver moves to and fro: slower, exact,

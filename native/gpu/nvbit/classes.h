@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A launch's warps as distinct vectors and a run-length coded sequence of them. The device hashes
  * each warp's row of counters; rows of equal hashes are equal (128 bits), so the host reads the
  * hashes and one row of each class, not the rows of all warps. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A launch's counters in device memory: this head, then warps x (row + 1) counters of 64 bits,
  * row-major, one row a logical warp (linear block id, then warp in the block). The last of each row
  * holds the warp's lane instructions: each instruction once for every lane that executed it, from

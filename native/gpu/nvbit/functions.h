@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is known of the program's device functions: their blocks, and which columns of a launch's
  * counters they fill. A kernel's columns are its own blocks, then those of each function that it
  * may call. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What is called before the first instruction of each basic block. NVBit finds these by name. The
  * leader of the active lanes adds; lanes of one warp that diverged come one after the other, each
  * group with a leader of its own, as the hardware issues them. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 128-bit hash of a row of counters as a sum over its columns, so that the lanes of a warp can
  * take columns in any order. Shared by host and device. */
 #ifndef XPUPROF_NVBIT_ROW_HASH_H

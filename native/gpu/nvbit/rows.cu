@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Kernels of our own, run after a launch: what the host has to read becomes small. */
 #include "row_hash.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Basic blocks of SASS, the machine code of NVIDIA devices, from its disassembly.
  *
  * A block is a stretch that a warp's active lanes enter at the top and leave at the bottom

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* libxpuprof_nvbit.so: exact per-warp block vectors of SASS kernels, by NVBit.
  *
  * Each launch gets counters of its own (buffers.h) and goes its way; when it is over, its vectors

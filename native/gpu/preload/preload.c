@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libxpuprof_gputool.so: loads a GPU tool that knows nothing of us (`--gpu-tool LIB`) into the
  * program, with the program's own loader, before main begins.
  *

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "programs/clinst_answer.hpp"
-#include "programs/wire.hpp"
+#include "client/answer.hpp"
+#include "client/wire.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const std::string bytes(reinterpret_cast<const char *>(data), size);

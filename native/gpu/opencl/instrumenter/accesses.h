@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recording of the accesses to global memory (docs/memory.md).
 #pragma once
 
@@ -42,6 +43,12 @@ struct Accesses {
   std::vector<uint32_t> of_block;  // how many but for copies, by block
   uint32_t beyond = 0;             // instructions whose accesses cannot be recorded (pipes, ...)
 };
+
+enum Space { kGlobal = 1, kConstant = 2, kGeneric = 4 };  // address spaces of SPIR
+unsigned space_of(const llvm::Value *pointer);
+bool is_recorded(const llvm::Value *pointer);
+// What an image, a sampler or an event is pointed at by.
+bool is_handle(const llvm::Type *type);
 
 // What the kernel's own code accesses; call before counters go in.
 Accesses find_accesses(llvm::Function &kernel);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LLVM's analysis managers, set up to know one another.
 #pragma once
 

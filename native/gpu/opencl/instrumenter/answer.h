@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes of a request -> bytes of the response, through the cache.
 #pragma once
 

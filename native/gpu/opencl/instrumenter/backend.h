@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Instrumented module -> bytes that a runtime takes.
 #pragma once
 

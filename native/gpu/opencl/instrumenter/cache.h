@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Results on disk, keyed by everything they depend on.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The whole way of one request, without cache and socket.
 #pragma once
 

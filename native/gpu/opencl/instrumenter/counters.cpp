@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "counters.h"
 
 #include <llvm/ADT/SCCIterator.h>
@@ -14,9 +15,9 @@
 
 #include <set>
 
+#include "analytic_counts.h"
 #include "exit.h"
 #include "flow.h"
-#include "host_counts.h"
 #include "mix.h"
 #include "multiples.h"
 #include "signature.h"
@@ -147,8 +148,8 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
   kernel.derivation = std::move(plan.derivation);
   kernel.n_probes = plan.probes.size();
 
-  // Multiples have slots for the sake of counts that the launch tells (host_counts.h); what becomes
-  // of these in the kernel is not used.
+  // Multiples have slots for the sake of counts that the launch tells (analytic_counts.h); what
+  // becomes of these in the kernel is not used.
   std::set<uint32_t> free;
   for (const Multiple &multiple : multiples) free.insert(multiple.probe);
   std::vector<uint32_t> once[2], often[2];
@@ -187,7 +188,7 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
   for (size_t s = 0; observer && s < slots.size(); s++) {
     slots[s].result = observer->getArgOperand(s);
   }
-  find_host_counts(observer, slots, warps, &kernel);
+  find_analytic_counts(observer, slots, warps, &kernel);
   slots.erase(slots.begin() + n_counted, slots.end());
   write_counts(function, slots, multiples, kernel.n_probes, warps);
   return result;

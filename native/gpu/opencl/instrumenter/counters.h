@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Puts exact per-warp block counters into one kernel (docs/opencl-counters.md).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LLVM and the translator abort on programs they do not like; whoever asked still gets a word.
 #pragma once
 

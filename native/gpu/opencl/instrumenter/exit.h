@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the work-items of a warp do together at the end of the kernel.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What both ways of adding up the counters of a warp are written with.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which edges of a control-flow graph must be counted so that every block's count follows
 // (Knuth and Stevenson, "Optimal measurement points for program frequency counts", BIT 13, 1973).
 #pragma once

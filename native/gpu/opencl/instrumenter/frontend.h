@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Program in any of the three forms -> one LLVM module for spir64, typed pointers.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // xpuprof-clinst: OpenCL programs in, programs with block counters out.
 #include <llvm/Support/CommandLine.h>
 #include <llvm/Support/JSON.h>
@@ -63,7 +64,7 @@ llvm::json::Value as_json(const clinst::Kernel &kernel) {
                             {"n_args", kernel.n_args},
                             {"n_probes", kernel.n_probes},
                             {"scratch_probes", kernel.scratch_probes},
-                            {"on_host", !kernel.nodes.empty()},
+                            {"analytic", !kernel.nodes.empty()},
                             {"blocks", std::move(blocks)}};
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Static instruction mix of a block by the classes of xp_mix.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counters that are a multiple of others, by a factor that is the same for all work-items: the back
 // edge of a loop by its trip count, a branch whose condition hangs on the launch alone by 1 or 0.
 // They cost the work-items nothing: at the kernel's end the factor is applied to each warp's sums.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What PoCL 3.1 does not bear in programs that come as bitcode.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program as it is counted: one function a kernel, in SSA form, lightly cleaned.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a caller asks and what it gets: the messages of clinst_protocol.h as values.
 #pragma once
 

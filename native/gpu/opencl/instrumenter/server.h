@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One process a connection, so that a crash inside LLVM costs one request only.
 #pragma once
 

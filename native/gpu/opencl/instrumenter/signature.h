@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernel with our three arguments behind its own.
 #pragma once
 

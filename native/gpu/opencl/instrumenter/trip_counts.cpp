@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "trip_counts.h"
 
 #include <llvm/Analysis/AssumptionCache.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counters of loops whose trip count is known on entry become one addition before the loop.
 #pragma once
 

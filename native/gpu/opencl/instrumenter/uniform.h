@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values that are the same for all work-items of a group, because they come from the kernel's
 // arguments and the sizes of the launch alone.
 #pragma once

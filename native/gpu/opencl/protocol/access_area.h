@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Layer <-> instrumented kernel, when accesses are recorded (CLINST_MEMORY): the area in which the
  * work-items leave the addresses that they load, store and change in global memory.
  *

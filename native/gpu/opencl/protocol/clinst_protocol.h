@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Layer <-> instrumenter (xpuprof-clinst), over a UNIX stream socket, one request a connection.
  * Little-endian, packed by hand: integers as written, `bytes` is u64 length + data.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "api/callbacks.hpp"
 
 #include <cstring>
@@ -74,9 +75,6 @@ struct WhenGone<member> {
     return with_callback(notify, user, once<Notify, Handle>, [&](Notify function, void *data) {
       return (next.*member)(handle, function, data);
     });
-  }
-  static void put(cl_icd_dispatch *table) {
-    if (next.*member) table->*member = call;
   }
 };
 
@@ -173,14 +171,17 @@ void CL_CALLBACK ProgramNotify::call(cl_program program, void *held) {
 }
 
 void override_callbacks(cl_icd_dispatch *table) {
-  table->clCreateContext = create_context;
-  table->clCreateContextFromType = create_context_from_type;
-  if (next.clSetEventCallback) table->clSetEventCallback = set_event_callback;
-  WhenGone<&cl_icd_dispatch::clSetMemObjectDestructorCallback>::put(table);
-  WhenGone<&cl_icd_dispatch::clSetContextDestructorCallback>::put(table);
-  WhenGone<&cl_icd_dispatch::clSetProgramReleaseCallback>::put(table);
-  if (next.clEnqueueSVMFree) table->clEnqueueSVMFree = svm_free;
-  table->clEnqueueNativeKernel = enqueue_native;
+  put<&Table::clCreateContext>(table, create_context);
+  put<&Table::clCreateContextFromType>(table, create_context_from_type);
+  put<&Table::clSetEventCallback>(table, set_event_callback);
+  put<&Table::clSetMemObjectDestructorCallback>(
+      table, WhenGone<&Table::clSetMemObjectDestructorCallback>::call);
+  put<&Table::clSetContextDestructorCallback>(
+      table, WhenGone<&Table::clSetContextDestructorCallback>::call);
+  put<&Table::clSetProgramReleaseCallback>(table,
+                                           WhenGone<&Table::clSetProgramReleaseCallback>::call);
+  put<&Table::clEnqueueSVMFree>(table, svm_free);
+  put<&Table::clEnqueueNativeKernel>(table, enqueue_native);
 }
 
 }  // namespace layer

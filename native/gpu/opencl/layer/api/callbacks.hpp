@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // User callbacks: the runtime gets a function of ours that brackets the user's.
 #ifndef XPUPROF_OPENCL_CALLBACKS_HPP
 #define XPUPROF_OPENCL_CALLBACKS_HPP

@@ -1,8 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 // The layer's entry points, and the table that it puts in front of the driver's.
 #include <CL/cl_layer.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 #include "api/layer.hpp"
@@ -11,27 +11,9 @@
 
 namespace layer {
 
-Mode mode = Mode::inert;
-bool device_stamps = false;
-bool record_memory = false;
 cl_icd_dispatch next;
 
 static cl_icd_dispatch table;
-
-static Mode mode_from_environment() {
-  const char *dir = std::getenv(XPU_ENV_DIR), *mode = std::getenv(XPU_ENV_MODE),
-             *timer = std::getenv(XPU_ENV_TIMER);
-  if (!dir || !*dir || !xpu_process_counts()) return Mode::inert;
-  if (!mode || std::strcmp(mode, "time") != 0) return Mode::profile;
-  return timer && std::strcmp(timer, "sync") == 0 ? Mode::time_sync : Mode::time_async;
-}
-
-// The asynchronous timer lives on them; a profile takes them when it is asked for them.
-static bool wants_device_stamps() {
-  const char *timer = std::getenv(XPU_ENV_TIMER);
-  return mode == Mode::time_async ||
-         (mode == Mode::profile && timer && std::strcmp(timer, "async") == 0);
-}
 
 static void fill_table() {
   table = next;
@@ -53,12 +35,9 @@ static cl_int init(cl_uint entries, const cl_icd_dispatch *target, cl_uint *entr
                    const cl_icd_dispatch **table_ret) {
   if (!target || !entries_ret || !table_ret) return CL_INVALID_VALUE;
   constexpr cl_uint known = sizeof(cl_icd_dispatch) / sizeof(void *);
-  mode = mode_from_environment();
-  device_stamps = wants_device_stamps();
-  const char *memory = std::getenv(XPU_ENV_MEMORY);
-  record_memory = mode == Mode::profile && memory && *memory;
+  read_settings();
   *entries_ret = std::min(entries, known);
-  if (mode == Mode::inert) {
+  if (settings.mode == Mode::inert) {
     *table_ret = target;
     return CL_SUCCESS;
   }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Functions that an application gets by name: those that matter to us are given in our own form.
 #include <cstring>
 
@@ -163,9 +164,8 @@ void *CL_API_CALL address_for_platform(cl_platform_id platform, const char *name
 }  // namespace
 
 void override_extensions(cl_icd_dispatch *table) {
-  table->clGetExtensionFunctionAddress = address;
-  if (next.clGetExtensionFunctionAddressForPlatform)
-    table->clGetExtensionFunctionAddressForPlatform = address_for_platform;
+  put<&Table::clGetExtensionFunctionAddress>(table, address);
+  put<&Table::clGetExtensionFunctionAddressForPlatform>(table, address_for_platform);
 }
 
 }  // namespace layer

@@ -1,5 +1,6 @@
-// What every part of the layer shares: the native dispatch table, the mode, and the brackets that
-// tell CPU engines where the device runtime begins and ends.
+// SPDX-License-Identifier: Apache-2.0
+// What every part of the layer shares: the native dispatch table, the settings, and the brackets
+// that tell CPU engines where the device runtime begins and ends.
 #ifndef XPUPROF_OPENCL_LAYER_HPP
 #define XPUPROF_OPENCL_LAYER_HPP
 
@@ -11,15 +12,11 @@
 #include <cstdint>
 #include <memory>
 
+#include "api/settings.hpp"
 #include "xpuprof/boundary.h"
 
 namespace layer {
 
-enum class Mode { inert, profile, time_sync, time_async };
-
-extern Mode mode;
-extern bool device_stamps;    // the device says when each launch started and ended
-extern bool record_memory;    // stack distances of device accesses, too (in a profile)
 extern cl_icd_dispatch next;  // the table below ours: the next layer's or the driver's
 
 // Around every call into the device runtime.
@@ -59,6 +56,13 @@ struct Through<member> {
     return (next.*member)(arguments...);
   }
 };
+
+// Puts a function of ours into the table, in place of an entry that is there.
+using Table = cl_icd_dispatch;
+template <auto member, class Function>
+void put(cl_icd_dispatch *table, Function *ours) {
+  if (next.*member) table->*member = ours;
+}
 
 // Each part puts its entries over the plain ones.
 void override_objects(cl_icd_dispatch *table);

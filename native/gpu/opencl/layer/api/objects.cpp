@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Contexts, queues, devices and user events.
 #include "api/objects.hpp"
 
@@ -5,7 +6,7 @@
 #include <cstring>
 #include <set>
 
-#include "api/runtimes.hpp"
+#include "device/runtimes.hpp"
 #include "launches/launches.hpp"
 
 namespace layer {
@@ -15,27 +16,27 @@ Registry<cl_context, Context> &contexts = *new Registry<cl_context, Context>;
 Registry<cl_command_queue, Queue> &queues = *new Registry<cl_command_queue, Queue>;
 
 static std::mutex &device_lock = *new std::mutex;
-static auto &device_records = *new std::unordered_map<cl_device_id, std::unique_ptr<Device>>;
+static auto &devices = *new std::unordered_map<cl_device_id, std::unique_ptr<Device>>;
 static auto &old_devices = *new std::vector<std::unique_ptr<Device>>;
 static uint32_t device_count;
 
 const Device &device_of(cl_device_id handle) {
   std::lock_guard<std::mutex> guard(device_lock);
-  std::unique_ptr<Device> &record = device_records[handle];
-  if (!record) {
-    record = std::make_unique<Device>(describe_device(handle));
-    record->index = device_count++;
+  std::unique_ptr<Device> &device = devices[handle];
+  if (!device) {
+    device = std::make_unique<Device>(describe_device(handle));
+    device->index = device_count++;
   }
-  return *record;
+  return *device;
 }
 
 void forget_devices(const cl_device_id *handles, cl_uint n) {
   std::lock_guard<std::mutex> guard(device_lock);
   for (cl_uint i = 0; i < n; i++) {
-    auto at = device_records.find(handles[i]);
-    if (at == device_records.end()) continue;
+    auto at = devices.find(handles[i]);
+    if (at == devices.end()) continue;
     old_devices.push_back(std::move(at->second));
-    device_records.erase(at);
+    devices.erase(at);
   }
 }
 
@@ -112,15 +113,15 @@ std::shared_ptr<Queue> queue_of(cl_command_queue handle) {
 
 // Profiling is switched on for the asynchronous timer where the application did not ask for it.
 static bool wants_profiling(cl_command_queue_properties flags) {
-  return device_stamps && !(flags & (CL_QUEUE_PROFILING_ENABLE | CL_QUEUE_ON_DEVICE));
+  return settings.device_stamps && !(flags & (CL_QUEUE_PROFILING_ENABLE | CL_QUEUE_ON_DEVICE));
 }
 
 // `create` makes the queue, with profiling switched on or as it was asked for.
 template <class Create>
-static cl_command_queue create_recorded(cl_context context, cl_device_id device,
-                                        cl_command_queue_properties flags,
-                                        const std::vector<cl_queue_properties> &given,
-                                        Create &&create) {
+static cl_command_queue create_known(cl_context context, cl_device_id device,
+                                     cl_command_queue_properties flags,
+                                     const std::vector<cl_queue_properties> &given,
+                                     Create &&create) {
   bool hide = wants_profiling(flags);
   cl_command_queue handle = create(hide);
   if (!handle && hide) handle = create(hide = false);
@@ -137,7 +138,7 @@ static cl_command_queue create_recorded(cl_context context, cl_device_id device,
 static cl_command_queue CL_API_CALL create_queue(cl_context context, cl_device_id device,
                                                  cl_command_queue_properties flags, cl_int *error) {
   Api api;
-  return create_recorded(context, device, flags, {}, [&](bool profiling) {
+  return create_known(context, device, flags, {}, [&](bool profiling) {
     auto asked = profiling ? flags | CL_QUEUE_PROFILING_ENABLE : flags;
     return next.clCreateCommandQueue(context, device, asked, error);
   });
@@ -167,7 +168,7 @@ cl_command_queue create_queue_with(cl_api_clCreateCommandQueueWithProperties nat
       asked.insert(asked.begin(), {CL_QUEUE_PROPERTIES, CL_QUEUE_PROFILING_ENABLE});
     }
   });
-  return create_recorded(context, device, flags, given, [&](bool profiling) {
+  return create_known(context, device, flags, given, [&](bool profiling) {
     return native(context, device, profiling && !asked.empty() ? asked.data() : properties, error);
   });
 }
@@ -191,17 +192,16 @@ static cl_int CL_API_CALL release_queue(cl_command_queue queue) {
 static cl_int CL_API_CALL queue_info(cl_command_queue queue, cl_command_queue_info name,
                                      size_t room, void *value, size_t *size) {
   Api api;
-  auto record = queues.find(queue);
-  if (record && record->hide_profiling && name == CL_QUEUE_PROPERTIES_ARRAY) {
-    size_t need = record->properties.size() * sizeof(cl_queue_properties);
+  auto entry = queues.find(queue);
+  if (entry && entry->hide_profiling && name == CL_QUEUE_PROPERTIES_ARRAY) {
+    size_t need = entry->properties.size() * sizeof(cl_queue_properties);
     if (value && room < need) return CL_INVALID_VALUE;
-    if (value && need) std::memcpy(value, record->properties.data(), need);
+    if (value && need) std::memcpy(value, entry->properties.data(), need);
     if (size) *size = need;
     return CL_SUCCESS;
   }
   cl_int error = next.clGetCommandQueueInfo(queue, name, room, value, size);
-  if (error == CL_SUCCESS && record && record->hide_profiling && value &&
-      name == CL_QUEUE_PROPERTIES)
+  if (error == CL_SUCCESS && entry && entry->hide_profiling && value && name == CL_QUEUE_PROPERTIES)
     *static_cast<cl_command_queue_properties *>(value) &= ~CL_QUEUE_PROFILING_ENABLE;
   return error;
 }
@@ -210,12 +210,12 @@ static cl_int CL_API_CALL event_profiling_info(cl_event event, cl_profiling_info
                                                void *value, size_t *size) {
   Api api;
   cl_command_queue queue = nullptr;
-  if (device_stamps &&
+  if (settings.device_stamps &&
       next.clGetEventInfo(event, CL_EVENT_COMMAND_QUEUE, sizeof queue, &queue, nullptr) ==
           CL_SUCCESS &&
       queue) {
-    auto record = queues.find(queue);
-    if (record && record->hide_profiling) return CL_PROFILING_INFO_NOT_AVAILABLE;
+    auto entry = queues.find(queue);
+    if (entry && entry->hide_profiling) return CL_PROFILING_INFO_NOT_AVAILABLE;
   }
   return next.clGetEventProfilingInfo(event, name, room, value, size);
 }
@@ -278,19 +278,18 @@ static cl_int CL_API_CALL create_sub_devices(cl_device_id device,
 }
 
 void override_objects(cl_icd_dispatch *table) {
-  table->clRetainContext = retain_context;
-  table->clReleaseContext = release_context;
-  table->clCreateCommandQueue = create_queue;
-  if (next.clCreateCommandQueueWithProperties)
-    table->clCreateCommandQueueWithProperties = create_queue_with_properties;
-  table->clRetainCommandQueue = retain_queue;
-  table->clReleaseCommandQueue = release_queue;
-  table->clGetCommandQueueInfo = queue_info;
-  table->clGetEventProfilingInfo = event_profiling_info;
-  table->clCreateUserEvent = create_user_event;
-  table->clSetUserEventStatus = set_user_event_status;
-  table->clReleaseEvent = release_event;
-  if (next.clCreateSubDevices) table->clCreateSubDevices = create_sub_devices;
+  put<&Table::clRetainContext>(table, retain_context);
+  put<&Table::clReleaseContext>(table, release_context);
+  put<&Table::clCreateCommandQueue>(table, create_queue);
+  put<&Table::clCreateCommandQueueWithProperties>(table, create_queue_with_properties);
+  put<&Table::clRetainCommandQueue>(table, retain_queue);
+  put<&Table::clReleaseCommandQueue>(table, release_queue);
+  put<&Table::clGetCommandQueueInfo>(table, queue_info);
+  put<&Table::clGetEventProfilingInfo>(table, event_profiling_info);
+  put<&Table::clCreateUserEvent>(table, create_user_event);
+  put<&Table::clSetUserEventStatus>(table, set_user_event_status);
+  put<&Table::clReleaseEvent>(table, release_event);
+  put<&Table::clCreateSubDevices>(table, create_sub_devices);
 }
 
 }  // namespace layer

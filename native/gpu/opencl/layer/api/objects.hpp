@@ -1,6 +1,7 @@
-// Records of the application's OpenCL objects, found by handle.
+// SPDX-License-Identifier: Apache-2.0
+// Entries of the application's OpenCL objects, found by handle.
 //
-// A record lives as long as the application holds a reference or another record needs it. Handles
+// An entry lives as long as the application holds a reference or another entry needs it. Handles
 // are addresses that the runtime uses again after a release, so a creation always replaces what
 // was known under its handle.
 #ifndef XPUPROF_OPENCL_OBJECTS_HPP
@@ -64,70 +65,70 @@ struct Queue {
 std::string text_of(const char *text);
 std::string kernel_name(cl_kernel handle);
 
-// Handle -> record, with the application's references counted.
-template <class Handle, class Record>
+// Handle -> entry, with the application's references counted.
+template <class Handle, class Entry>
 class Registry {
  public:
-  std::shared_ptr<Record> find(Handle handle) {
+  std::shared_ptr<Entry> find(Handle handle) {
     std::lock_guard<std::mutex> guard(lock_);
-    auto at = entries_.find(handle);
-    return at == entries_.end() ? nullptr : at->second.record;
+    auto at = known_.find(handle);
+    return at == known_.end() ? nullptr : at->second.entry;
   }
-  void add(Handle handle, std::shared_ptr<Record> record) {
-    std::shared_ptr<Record> old;  // destroyed outside the lock
+  void add(Handle handle, std::shared_ptr<Entry> entry) {
+    std::shared_ptr<Entry> old;  // destroyed outside the lock
     std::lock_guard<std::mutex> guard(lock_);
-    Entry &entry = entries_[handle];
-    old.swap(entry.record);
-    entry = {std::move(record), 1};
+    Known &known = known_[handle];
+    old.swap(known.entry);
+    known = {std::move(entry), 1};
   }
   void retain(Handle handle) {
     std::lock_guard<std::mutex> guard(lock_);
-    auto at = entries_.find(handle);
-    if (at != entries_.end()) at->second.references++;
+    auto at = known_.find(handle);
+    if (at != known_.end()) at->second.references++;
   }
   // Call before the native release: afterwards another thread may have got the handle anew.
-  std::shared_ptr<Record> release(Handle handle) {
+  std::shared_ptr<Entry> release(Handle handle) {
     std::lock_guard<std::mutex> guard(lock_);
-    auto at = entries_.find(handle);
-    if (at == entries_.end() || --at->second.references) return nullptr;
-    std::shared_ptr<Record> last = std::move(at->second.record);
-    entries_.erase(at);
+    auto at = known_.find(handle);
+    if (at == known_.end() || --at->second.references) return nullptr;
+    std::shared_ptr<Entry> last = std::move(at->second.entry);
+    known_.erase(at);
     return last;
   }
-  std::vector<std::shared_ptr<Record>> all() {
+  std::vector<std::shared_ptr<Entry>> all() {
     std::lock_guard<std::mutex> guard(lock_);
-    std::vector<std::shared_ptr<Record>> records;
-    for (auto &entry : entries_) records.push_back(entry.second.record);
-    return records;
+    std::vector<std::shared_ptr<Entry>> entries;
+    for (auto &known : known_) entries.push_back(known.second.entry);
+    return entries;
   }
-  // With the lock held: no record's object is released natively meanwhile.
+  // With the lock held: no entry's object is released natively meanwhile.
   template <class F>
   void each(F &&work) {
     std::lock_guard<std::mutex> guard(lock_);
-    for (auto &entry : entries_) work(*entry.second.record);
+    for (auto &known : known_) work(*known.second.entry);
   }
 
  private:
-  struct Entry {
-    std::shared_ptr<Record> record;
+  struct Known {
+    std::shared_ptr<Entry> entry;
     uint64_t references = 0;
   };
   std::mutex lock_;
-  std::unordered_map<Handle, Entry> entries_;
+  std::unordered_map<Handle, Known> known_;
 };
 
-// The entries that retain and release an object that is on record.
-template <class Handle, class Record, class Native>
-cl_int retain(Registry<Handle, Record> *registry, Native native, Handle handle) {
+// The calls that retain and release an object that has an entry.
+template <class Handle, class Entry, class Native>
+cl_int retain(Registry<Handle, Entry> *registry, Native native, Handle handle) {
   Api api;
   cl_int error = native(handle);
   if (error == CL_SUCCESS) registry->retain(handle);
   return error;
 }
-template <class Handle, class Record, class Native>
-cl_int release(Registry<Handle, Record> *registry, Native native, Handle handle) {
+template <class Handle, class Entry, class Native>
+cl_int release(Registry<Handle, Entry> *registry, Native native, Handle handle) {
   Api api;
-  std::shared_ptr<Record> last;
+  std::shared_ptr<Entry> last;
   quietly([&] { last = registry->release(handle); });
   cl_int error = native(handle);
   quietly([&] { last.reset(); });

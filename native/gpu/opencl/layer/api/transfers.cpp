@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "api/transfers.hpp"
 
 #include <tuple>
@@ -80,33 +81,36 @@ struct Moves<member, Where, Bytes, Blocking> {
                     Blocking::of(arguments...),
                     [&] { return (next.*member)(queue, arguments...); });
   }
-  static void put(cl_icd_dispatch *table) {
-    if (next.*member) table->*member = call;
-  }
 };
+
+template <auto member, class... How>
+void put_move(cl_icd_dispatch *table) {
+  put<member>(table, Moves<member, How...>::call);
+}
 
 }  // namespace
 
 void override_transfers(cl_icd_dispatch *table) {
-  using T = cl_icd_dispatch;
   using In = To<to_device>;
   using Out = To<to_host>;
   using Within = To<within>;
-  Moves<&T::clEnqueueReadBuffer, Out, Size<3>, Waits<1>>::put(table);
-  Moves<&T::clEnqueueWriteBuffer, In, Size<3>, Waits<1>>::put(table);
-  Moves<&T::clEnqueueReadBufferRect, Out, Region<4>, Waits<1>>::put(table);
-  Moves<&T::clEnqueueWriteBufferRect, In, Region<4>, Waits<1>>::put(table);
-  Moves<&T::clEnqueueCopyBuffer, Within, Size<4>>::put(table);
-  Moves<&T::clEnqueueCopyBufferRect, Within, Region<4>>::put(table);
-  Moves<&T::clEnqueueReadImage, Out, Texels<0, 3>, Waits<1>>::put(table);
-  Moves<&T::clEnqueueWriteImage, In, Texels<0, 3>, Waits<1>>::put(table);
-  Moves<&T::clEnqueueCopyImage, Within, Texels<0, 4>>::put(table);
-  Moves<&T::clEnqueueCopyImageToBuffer, Within, Texels<0, 3>>::put(table);
-  Moves<&T::clEnqueueCopyBufferToImage, Within, Texels<1, 4>>::put(table);
-  Moves<&T::clEnqueueMapBuffer, ToByFlags<2>, Size<4>, Waits<1>>::put(table);
-  Moves<&T::clEnqueueMapImage, ToByFlags<2>, Texels<0, 4>, Waits<1>>::put(table);
-  Moves<&T::clEnqueueSVMMemcpy, Within, Size<3>, Waits<0>>::put(table);
-  Moves<&T::clEnqueueSVMMap, ToByFlags<1>, Size<3>, Waits<0>>::put(table);
+  put_move<&Table::clEnqueueReadBuffer, Out, Size<3>, Waits<1>>(table);
+  put_move<&Table::clEnqueueWriteBuffer, In, Size<3>, Waits<1>>(table);
+  put_move<&Table::clEnqueueReadBufferRect, Out, Region<4>, Waits<1>>(table);
+  put_move<&Table::clEnqueueWriteBufferRect, In, Region<4>, Waits<1>>(table);
+  put<&Table::clEnqueueCopyBuffer>(table,
+                                   Moves<&Table::clEnqueueCopyBuffer, Within, Size<4>>::call);
+  put_move<&Table::clEnqueueCopyBufferRect, Within, Region<4>>(table);
+  put_move<&Table::clEnqueueReadImage, Out, Texels<0, 3>, Waits<1>>(table);
+  put_move<&Table::clEnqueueWriteImage, In, Texels<0, 3>, Waits<1>>(table);
+  put<&Table::clEnqueueCopyImage>(table,
+                                  Moves<&Table::clEnqueueCopyImage, Within, Texels<0, 4>>::call);
+  put_move<&Table::clEnqueueCopyImageToBuffer, Within, Texels<0, 3>>(table);
+  put_move<&Table::clEnqueueCopyBufferToImage, Within, Texels<1, 4>>(table);
+  put_move<&Table::clEnqueueMapBuffer, ToByFlags<2>, Size<4>, Waits<1>>(table);
+  put_move<&Table::clEnqueueMapImage, ToByFlags<2>, Texels<0, 4>, Waits<1>>(table);
+  put_move<&Table::clEnqueueSVMMemcpy, Within, Size<3>, Waits<0>>(table);
+  put_move<&Table::clEnqueueSVMMap, ToByFlags<1>, Size<3>, Waits<0>>(table);
 }
 
 }  // namespace layer

@@ -1,4 +1,5 @@
-// Data transfers: recorded with the host's stamps around the call. Of a call that does not block
+// SPDX-License-Identifier: Apache-2.0
+// Data transfers: traced with the host's stamps around the call. Of a call that does not block
 // the second stamp is when it returned.
 #ifndef XPUPROF_OPENCL_TRANSFERS_HPP
 #define XPUPROF_OPENCL_TRANSFERS_HPP
@@ -17,8 +18,7 @@ auto transfer(cl_command_queue queue, Direction direction, uint64_t bytes, bool 
   auto result = native();
   uint64_t after = xpu_tsc();
   quietly([&] {
-    auto record = queue_of(queue);
-    if (record) xpu_copy(direction, bytes, before, after, record->index);
+    if (auto entry = queue_of(queue)) xpu_copy(direction, bytes, before, after, entry->index);
     if (blocking) settle();
   });
   return result;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "counters/counters.hpp"
 
 #include <sys/mman.h>
@@ -5,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "api/runtimes.hpp"
+#include "device/runtimes.hpp"
 #include "protocol/clinst_protocol.h"
 
 namespace layer {

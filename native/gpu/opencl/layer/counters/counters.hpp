@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counter memory: big buffers per context and device, shared by many launches.
 //
 // A CPU device works in our own memory. Elsewhere the counters live on the device: they are copied

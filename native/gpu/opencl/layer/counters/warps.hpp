@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From raw probe counters to warp classes.
 #ifndef XPUPROF_OPENCL_WARPS_HPP
 #define XPUPROF_OPENCL_WARPS_HPP
@@ -5,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "programs/clinst_client.hpp"
+#include "client/client.hpp"
 
 namespace layer {
 

@@ -46,7 +46,7 @@ Registry<cl_command_buffer_khr, CommandBuffer> &buffers =
     *new Registry<cl_command_buffer_khr, CommandBuffer>;
 
 const char *reason_of(const Kernel &kernel) {
-  if (mode != Mode::profile) return timed_only;
+  if (settings.mode != Mode::profile) return timed_only;
   const char *chosen = left_out(kernel);
   return chosen ? chosen : not_counted;
 }

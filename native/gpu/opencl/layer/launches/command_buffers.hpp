@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cl_khr_command_buffer: each launch of a replay is a boundary, without vectors. The functions take
 // the driver's own first.
 #ifndef XPUPROF_OPENCL_COMMAND_BUFFERS_HPP

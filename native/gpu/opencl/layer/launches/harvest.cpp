@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "launches/harvest.hpp"
 
 #include <time.h>
 
 #include <algorithm>
 
-#include "api/clock.hpp"
+#include "device/clock.hpp"
 #include "protocol/clinst_protocol.h"
 
 namespace layer {
@@ -20,7 +21,7 @@ constexpr double room_patience_s = 0.05, recording_patience_s = 20;
 auto &clocks = *new std::map<const Device *, DeviceClock>;
 WarpClassifier &classifier = *new WarpClassifier;
 
-void record_grid(uint64_t launch, const Variant &variant, const WarpClasses &classes) {
+void trace_grid(uint64_t launch, const Variant &variant, const WarpClasses &classes) {
   xpu_grid grid{};
   grid.kernel = variant.id;
   grid.n_vectors = classes.n_vectors;
@@ -50,7 +51,7 @@ bool geometry_from_header(Pending *launch) {
 void harvest_counts(Pending *launch, RecordedAccesses *accesses) {
   Plan &plan = launch->plan;
   Room &room = launch->room;
-  if (plan.counts) return record_grid(launch->launch, *plan.variant, *plan.counts);
+  if (plan.counts) return trace_grid(launch->launch, *plan.variant, *plan.counts);
   const uint64_t *probes = nullptr;
   if (!plan.derived) {
     if (!room.area || !geometry_from_header(launch)) return;
@@ -58,7 +59,7 @@ void harvest_counts(Pending *launch, RecordedAccesses *accesses) {
   }
   const InstrumentedKernel &info = *plan.variant->info;
   const WarpClasses &classes = classifier.classify(info, plan.geometry, probes);
-  record_grid(launch->launch, *plan.variant, classes);
+  trace_grid(launch->launch, *plan.variant, classes);
   if (!room.recording) return;
   accesses->accesses = accesses_of(info, classes);
   accesses->beyond = info.unrecorded != 0;
@@ -124,7 +125,7 @@ void harvest(Pending *launch) {
   completion.launch = launch->launch;
   completion.tsc_host = launch->seen;
   bool complete = launch->status == CL_COMPLETE, recorded = launch->room.recording != nullptr;
-  if (device_stamps && launch->queue->profiling && complete)
+  if (settings.device_stamps && launch->queue->profiling && complete)
     quietly([&] { take_stamps(*launch, &completion); });
   RecordedAccesses accesses;
   if (complete) quietly([&] { harvest_counts(launch, &accesses); });

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Launches under way, and what is taken in of them when they have finished.
 #ifndef XPUPROF_OPENCL_HARVEST_HPP
 #define XPUPROF_OPENCL_HARVEST_HPP

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "launches/launches.hpp"
 
 #include <pthread.h>
@@ -8,7 +9,7 @@
 #include <new>
 #include <utility>
 
-#include "api/runtimes.hpp"
+#include "device/runtimes.hpp"
 #include "programs/origins.hpp"
 #include "xpuprof/kernel_spec.hpp"
 
@@ -45,11 +46,11 @@ cl_int launch(cl_command_queue queue_handle, cl_kernel kernel_handle, const Rang
   register_exit();
   poll_queue(*queue);
   const char *reason = left_out(*kernel);
-  Pending record;
-  record.queue = queue;
-  record.plan = reason ? bare_plan(kernel.get(), reason)
-                       : make_plan(*queue, kernel.get(), range, &record.room);
-  Plan &plan = record.plan;
+  Pending made;
+  made.queue = queue;
+  made.plan =
+      reason ? bare_plan(kernel.get(), reason) : make_plan(*queue, kernel.get(), range, &made.room);
+  Plan &plan = made.plan;
   uint64_t tsc = xpu_tsc();
   bool shadow = plan.kernel != kernel_handle;
   cl_event own = nullptr;
@@ -57,7 +58,7 @@ cl_int launch(cl_command_queue queue_handle, cl_kernel kernel_handle, const Rang
   if (error != CL_SUCCESS && shadow) {
     // The application's own kernel decides whether the launch was wrong.
     plan.refused(error);
-    record.room = Room();
+    made.room = Room();
     tsc = xpu_tsc();
     error = native(kernel_handle, range.local, &own);
   }
@@ -65,9 +66,9 @@ cl_int launch(cl_command_queue queue_handle, cl_kernel kernel_handle, const Rang
   progress->taken = true;
   progress->event = own;
   if (event) next.clRetainEvent(*event = own);
-  bool recording = record.room.recording != nullptr, sync = mode == Mode::time_sync;
+  bool recording = made.room.recording != nullptr, sync = settings.mode == Mode::time_sync;
   if (sync) next.clRetainEvent(own);
-  uint64_t number = follow(std::move(record), *kernel, range, tsc, progress);
+  uint64_t number = follow(std::move(made), *kernel, range, tsc, progress);
   guard.unlock();
   if (recording) wait_while_recording(queue->index, number);
   if (!sync) return CL_SUCCESS;
@@ -79,14 +80,14 @@ cl_int launch(cl_command_queue queue_handle, cl_kernel kernel_handle, const Rang
 // Of a launch that our part failed for.
 void count_bare(cl_command_queue queue, cl_kernel handle, const Range &range, uint64_t tsc,
                 Progress *progress) {
-  Pending record;
-  record.queue = queue_of(queue);
+  Pending made;
+  made.queue = queue_of(queue);
   auto kernel = kernel_of(handle);
-  if (!record.queue || !kernel || is_empty(range)) return;
+  if (!made.queue || !kernel || is_empty(range)) return;
   std::lock_guard<OrderLock> guard(order);
   register_exit();
-  record.plan = bare_plan(kernel.get(), own_failure);
-  follow(std::move(record), *kernel, range, tsc, progress);
+  made.plan = bare_plan(kernel.get(), own_failure);
+  follow(std::move(made), *kernel, range, tsc, progress);
 }
 
 template <class Native>
@@ -145,22 +146,20 @@ void register_exit() {
   static bool done;
   if (done) return;
   done = true;
-  if (const char *spec = std::getenv(XPU_ENV_KERNELS)) {
-    std::string why;  // the launcher checked it before: with a wrong one nothing is left out
-    if (!filter.parse(spec, &why)) xpu_meta("gpu_engine_failed", why.c_str());
-  }
+  std::string why;  // the launcher checked it before: with a wrong one nothing is left out
+  if (!filter.parse(settings.kernels, &why)) xpu_meta("gpu_engine_failed", why.c_str());
   std::atexit(finish);
   xpu_register_harvest(harvest_all);
 }
 
 const char *left_out(const Kernel &kernel) {
-  if (mode != Mode::profile) return nullptr;
+  if (settings.mode != Mode::profile) return nullptr;
   if (!xpu_window_is_open()) return XPU_REASON_OUTSIDE;
   return filter.chooses_next(kernel.name) ? nullptr : XPU_REASON_LEFT_OUT;
 }
 
-static uint64_t record_launch(const Queue &queue, const Kernel &kernel, const Plan &plan,
-                              const Range &range, uint64_t tsc) {
+static uint64_t trace_launch(const Queue &queue, const Kernel &kernel, const Plan &plan,
+                             const Range &range, uint64_t tsc) {
   filter.launched(kernel.name);
   xpu_launch launch{};
   launch.kernel = plan.variant->id;
@@ -178,16 +177,16 @@ static uint64_t record_launch(const Queue &queue, const Kernel &kernel, const Pl
   return xpu_kernel_run(&launch);
 }
 
-uint64_t follow(Pending record, const Kernel &kernel, const Range &range, uint64_t tsc,
+uint64_t follow(Pending made, const Kernel &kernel, const Range &range, uint64_t tsc,
                 Progress *progress) {
-  const Queue &queue = *record.queue;
+  const Queue &queue = *made.queue;
   auto &launches = pending[queue.index];
-  uint64_t number = record.launch = record_launch(queue, kernel, record.plan, range, tsc);
+  uint64_t number = made.launch = trace_launch(queue, kernel, made.plan, range, tsc);
   progress->counted = true;
-  record.event = progress->event;
-  bool recording = record.room.recording != nullptr;
+  made.event = progress->event;
+  bool recording = made.room.recording != nullptr;
   const Device &device = *queue.device;
-  launches.push_back(std::move(record));
+  launches.push_back(std::move(made));
   progress->event = nullptr;
   if (recording) recording_launched(device, number);
   return number;
@@ -245,10 +244,10 @@ void register_forks() {
 }
 
 void override_launches(cl_icd_dispatch *table) {
-  table->clEnqueueNDRangeKernel = enqueue_kernel;
-  table->clEnqueueTask = enqueue_task;
-  table->clFinish = finish_queue;
-  table->clWaitForEvents = wait_for_events;
+  put<&Table::clEnqueueNDRangeKernel>(table, enqueue_kernel);
+  put<&Table::clEnqueueTask>(table, enqueue_task);
+  put<&Table::clFinish>(table, finish_queue);
+  put<&Table::clWaitForEvents>(table, wait_for_events);
 }
 
 }  // namespace layer

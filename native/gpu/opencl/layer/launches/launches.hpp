@@ -1,4 +1,5 @@
-// Launches: enqueued, and recorded in the order of their enqueueing.
+// SPDX-License-Identifier: Apache-2.0
+// Launches: enqueued, and traced in the order of their enqueueing.
 #ifndef XPUPROF_OPENCL_LAUNCHES_HPP
 #define XPUPROF_OPENCL_LAUNCHES_HPP
 
@@ -36,7 +37,7 @@ void register_exit();
 // Why the next launch, one of this kernel, has no vectors by choice; NULL: it is to have them.
 const char *left_out(const Kernel &kernel);
 // The launch is made: it is counted, and taken in when it has finished. Returns its number.
-uint64_t follow(Pending record, const Kernel &kernel, const Range &range, uint64_t tsc,
+uint64_t follow(Pending made, const Kernel &kernel, const Range &range, uint64_t tsc,
                 Progress *progress);
 
 // The end of the process, or of the layer: waits a little for launches that are still running.

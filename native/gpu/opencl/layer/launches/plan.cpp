@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "launches/plan.hpp"
 
 #include <algorithm>
@@ -179,7 +180,7 @@ std::shared_ptr<const WarpClasses> counts_told(Kernel *kernel, const Range &rang
     std::memcpy(&value, argument.bytes.data(), argument.size);
     facts.arguments.push_back(value);
   }
-  return plan.variant->host->find(facts);
+  return plan.variant->analytic->find(facts);
 }
 
 // Which kernel the launch is of and how its work-items fall into groups; runs nothing of ours.
@@ -198,7 +199,7 @@ Plan plain_plan(const Queue &queue, Kernel *kernel, const Range &range) {
   plan.geometry = Geometry::of(global, local, plan.variant->sub_group);
   const InstrumentedKernel &info = *plan.variant->info;
   plan.derived = plan.local_known && info.n_probes == 0 && !info.has_accesses();
-  if (plan.local_known && plan.variant->host) {
+  if (plan.local_known && plan.variant->analytic) {
     plan.counts = counts_told(kernel, range, plan);
     plan.derived |= plan.counts != nullptr;
   }

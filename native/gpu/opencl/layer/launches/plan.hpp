@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a launch is to run: which kernel, with which memory for its counters, or why it is not
 // instrumented.
 #ifndef XPUPROF_OPENCL_PLAN_HPP

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The area in which a launch's work-items leave their accesses (access_area.h): how it is laid out.
 #ifndef XPUPROF_OPENCL_ACCESS_AREA_HPP
 #define XPUPROF_OPENCL_ACCESS_AREA_HPP

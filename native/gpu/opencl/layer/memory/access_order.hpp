@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The canonical order of a launch's accesses: from what its work-items left in the area to the
 // sequence of lines that the LRU stack sees (docs/memory.md).
 #ifndef XPUPROF_OPENCL_ACCESS_ORDER_HPP

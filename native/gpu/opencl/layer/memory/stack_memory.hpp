@@ -1,30 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
 // LRU stack distances of device accesses (`--memory`): what a launch is given to record with, whose
 // memory its addresses lie in, and the stack of lines that each device keeps.
 #ifndef XPUPROF_OPENCL_STACK_MEMORY_HPP
 #define XPUPROF_OPENCL_STACK_MEMORY_HPP
 
-#include <map>
 #include <memory>
 #include <vector>
 
 #include "counters/counters.hpp"
 #include "memory/access_area.hpp"
+#include "memory/lines.hpp"
 #include "programs/kernels.hpp"
 
 namespace layer {
-
-// Memory that the application got by address (SVM, USM), by where it begins.
-struct Allocation {
-  uint64_t size, id;
-};
-using Allocations = std::map<uint64_t, Allocation>;
-
-// An argument that was set to a buffer, or a sub-buffer at `offset` of it, or an image. Id 0: none.
-struct MemoryArgument {
-  uint64_t id = 0, size = 0, offset = 0;
-  unsigned dimensions = 0;  // of an image, or 0: texels in `extent`, of `element` bytes
-  uint64_t extent[3] = {1, 1, 1}, element = 0;
-};
 
 // What one launch records, and all that is needed to read it when it has finished. Identities are
 // taken at the launch: a buffer may be gone, and its address in use again, when it is read.
@@ -66,11 +54,6 @@ uint64_t accesses_of(const InstrumentedKernel &kernel, const WarpClasses &classe
 void recording_launched(const Device &device, uint64_t launch);
 void recording_finished(const Device &device, uint64_t launch, RecordedAccesses accesses);
 void forget_stacks();  // after fork, in the child
-
-// An allocation by address; what was known where it lies is gone.
-void allocated(const void *memory, size_t size);
-
-void override_allocations(cl_icd_dispatch *table);
 
 }  // namespace layer
 #endif

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A 128-bit hash of contents: the identity of a device program across runs and machines.
 #ifndef XPUPROF_OPENCL_CONTENT_HASH_HPP
 #define XPUPROF_OPENCL_CONTENT_HASH_HPP

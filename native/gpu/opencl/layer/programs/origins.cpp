@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "programs/origins.hpp"
 
 #include <algorithm>
@@ -6,9 +7,9 @@
 #include <mutex>
 #include <optional>
 
+#include "client/wire.hpp"
 #include "common/private_folder.hpp"
 #include "programs/content_hash.hpp"
-#include "programs/wire.hpp"
 #include "protocol/clinst_protocol.h"
 
 namespace layer {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What native binaries were made of. A program may take the binary out of what it built and give it
 // back to the driver later: in the same process or, from a cache of its own, in a later run.
 #ifndef XPUPROF_OPENCL_ORIGINS_HPP
@@ -7,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "programs/clinst_client.hpp"
+#include "client/client.hpp"
 
 namespace layer {
 

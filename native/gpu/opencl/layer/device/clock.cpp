@@ -1,4 +1,5 @@
-#include "api/clock.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "device/clock.hpp"
 
 #include <time.h>
 

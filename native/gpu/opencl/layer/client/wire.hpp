@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages packed as clinst_protocol.h has them: to the instrumenter, and into files of our own.
 #ifndef XPUPROF_OPENCL_WIRE_HPP
 #define XPUPROF_OPENCL_WIRE_HPP
@@ -7,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "programs/clinst_client.hpp"
+#include "client/client.hpp"
 
 namespace layer {
 

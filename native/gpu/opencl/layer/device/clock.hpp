@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Device time stamps in ticks of the TSC.
 #ifndef XPUPROF_OPENCL_CLOCK_HPP
 #define XPUPROF_OPENCL_CLOCK_HPP

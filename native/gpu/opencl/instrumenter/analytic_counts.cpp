@@ -1,4 +1,5 @@
-#include "host_counts.h"
+// SPDX-License-Identifier: Apache-2.0
+#include "analytic_counts.h"
 
 #include <llvm/ADT/DenseMap.h>
 #include <llvm/Analysis/LoopInfo.h>
@@ -307,8 +308,8 @@ llvm::CallInst *observe(llvm::Function &function, const std::vector<Slot> &slots
   return builder.CreateCall(observer, values);
 }
 
-void find_host_counts(llvm::CallInst *observer, const std::vector<Slot> &slots, const Warps &warps,
-                      Kernel *kernel) {
+void find_analytic_counts(llvm::CallInst *observer, const std::vector<Slot> &slots,
+                          const Warps &warps, Kernel *kernel) {
   if (!observer) return;
   try {
     Expressions expressions(*observer->getFunction(), kernel->n_args);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the instrumenter answers: an instrumented program, or why there is none.
-#ifndef XPUPROF_OPENCL_CLINST_ANSWER_HPP
-#define XPUPROF_OPENCL_CLINST_ANSWER_HPP
+#ifndef XPUPROF_OPENCL_ANSWER_HPP
+#define XPUPROF_OPENCL_ANSWER_HPP
 
 #include <cstdint>
 #include <string>

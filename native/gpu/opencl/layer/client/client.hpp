@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Speaks clinst_protocol.h to the instrumenter.
-#ifndef XPUPROF_OPENCL_CLINST_CLIENT_HPP
-#define XPUPROF_OPENCL_CLINST_CLIENT_HPP
+#ifndef XPUPROF_OPENCL_CLIENT_HPP
+#define XPUPROF_OPENCL_CLIENT_HPP
 
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "programs/clinst_answer.hpp"
+#include "client/answer.hpp"
 
 namespace layer {
 

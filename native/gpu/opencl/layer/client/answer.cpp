@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "programs/clinst_answer.hpp"
+#include "client/answer.hpp"
 
 #include <algorithm>
 
-#include "programs/wire.hpp"
+#include "client/wire.hpp"
 #include "protocol/clinst_protocol.h"
 #include "xpuprof/trace_format.h"
 

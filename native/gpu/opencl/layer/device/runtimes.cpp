@@ -1,4 +1,5 @@
-#include "api/runtimes.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "device/runtimes.hpp"
 
 #include <atomic>
 #include <cstdlib>
@@ -55,17 +56,8 @@ static SuggestLocal suggest_local(cl_device_id device, const std::string &extens
       platform, "clGetKernelSuggestedLocalWorkSizeKHR"));
 }
 
-// XPUPROF_OPENCL_COUNTERS=device: counters live on the device and are copied, on a CPU too.
-// =kernel: every kernel counts for itself, also where the launch tells its counts.
-static bool counters_are(const char *what) {
-  const char *where = std::getenv("XPUPROF_OPENCL_COUNTERS");
-  return where && std::strcmp(where, what) == 0;
-}
-
-bool launches_tell() { return !counters_are("kernel"); }
-
 static bool shares_memory(cl_device_id device) {
-  if (counters_are("device")) return false;
+  if (settings.copied_counters) return false;
   return info_number<cl_device_type>(device, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU;
 }
 

@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts of launches that follow from the launch itself: work-item ids, sizes and integer arguments
 // (the nodes of clinst_protocol.h). Such a launch runs the program's own kernel.
-#ifndef XPUPROF_OPENCL_HOST_COUNTS_HPP
-#define XPUPROF_OPENCL_HOST_COUNTS_HPP
+#ifndef XPUPROF_OPENCL_ANALYTIC_COUNTS_HPP
+#define XPUPROF_OPENCL_ANALYTIC_COUNTS_HPP
 
 #include <cstdint>
 #include <memory>
@@ -9,21 +10,14 @@
 #include <unordered_map>
 #include <vector>
 
-#include "counters/warps.hpp"
+#include "counters/expressions.hpp"
 
 namespace layer {
 
-// What the counts of a launch hang on. `arguments`: one value a node that is an argument.
-struct LaunchFacts {
-  Geometry geometry;
-  uint64_t offset[3] = {0, 0, 0};
-  std::vector<uint64_t> arguments;
-};
-
 // Of one kernel. Remembers what it found: equal launches have equal counts.
-class HostCounts {
+class AnalyticCounts {
  public:
-  explicit HostCounts(const InstrumentedKernel &kernel) : kernel_(kernel) {}
+  explicit AnalyticCounts(const InstrumentedKernel &kernel) : kernel_(kernel) {}
   // NULL when finding them would cost more than counting in the kernel.
   std::shared_ptr<const WarpClasses> find(const LaunchFacts &facts);
 

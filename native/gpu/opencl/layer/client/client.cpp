@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "programs/clinst_client.hpp"
+#include "client/client.hpp"
 
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 
+#include "api/settings.hpp"
+#include "client/wire.hpp"
 #include "common/unix_address.hpp"
-#include "programs/wire.hpp"
 #include "protocol/clinst_protocol.h"
 
 namespace layer {
@@ -78,13 +78,12 @@ std::string encode(const std::vector<Part> &parts, uint32_t flags, uint32_t outp
 
 Instrumented instrument(const std::vector<Part> &parts, uint32_t flags, uint32_t output,
                         const std::string &features) {
-  const char *path = std::getenv(XPU_ENV_CLINST);
   Instrumented failed;
-  if (!path || !*path) {
+  if (settings.instrumenter.empty()) {
     failed.reason = "no instrumenter is running";
     return failed;
   }
-  Socket socket(path);
+  Socket socket(settings.instrumenter);
   std::string data;
   if (!socket.send_all(encode(parts, flags, output, features)) || !socket.receive_all(&data)) {
     failed.reason = "the instrumenter does not answer";

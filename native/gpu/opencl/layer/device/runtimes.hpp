@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Everything that differs between device runtimes, in one place. Decisions go by what a device
 // says it can do, not by its name or version.
 #ifndef XPUPROF_OPENCL_RUNTIMES_HPP
@@ -21,9 +22,6 @@ void forget_announcement();
 // Work-items of the sub-groups of each kernel of the kernel's program, as the device compiled them;
 // none where the sub-groups are not the warps.
 std::map<std::string, uint32_t> sub_group_sizes(cl_kernel kernel, const Device &device);
-
-// Whether counts may come from the launch instead of the kernel.
-bool launches_tell();
 
 // The module that the instrumenter should make for the device (enum clinst_output).
 uint32_t module_kind(const Device &device);

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The nodes of clinst_protocol.h: what a work-item's counters hold, as expressions over the launch.
+#ifndef XPUPROF_OPENCL_EXPRESSIONS_HPP
+#define XPUPROF_OPENCL_EXPRESSIONS_HPP
+
+#include <cstdint>
+#include <vector>
+
+#include "counters/warps.hpp"
+
+namespace layer {
+
+// What the counts of a launch hang on. `arguments`: one value a node that is an argument.
+struct LaunchFacts {
+  Geometry geometry;
+  uint64_t offset[3] = {0, 0, 0};
+  std::vector<uint64_t> arguments;
+};
+
+struct TooCostly {};
+
+// The values that a node takes in a box of work-items: all lie in lo..hi.
+struct Values {
+  uint64_t lo, hi;
+  bool one() const { return lo == hi; }
+};
+
+struct Box {
+  uint64_t first[3], last[3];  // global indices without the offset, both ends included
+};
+
+// The expressions of a kernel in one launch, evaluated over boxes of work-items.
+class Expressions {
+ public:
+  Expressions(const InstrumentedKernel &kernel, const LaunchFacts &facts);
+
+  // Throws TooCostly after a few thousand times.
+  void evaluate(const Box &box);
+  // What a row's work-items have in common and their counts hang on; false: it is not the same
+  // for all rows of the box.
+  bool of_row(std::vector<uint64_t> *key) const;
+  // The probes of a work-item; false: not the same for all of the box.
+  bool probes(std::vector<uint64_t> *row) const;
+
+ private:
+  using Node = InstrumentedKernel::Node;
+
+  bool hangs_on_x(const Node &node) const;
+  Values query(const Node &node, const Box &box) const;
+  Values value(const Node &node, const Box &box) const;
+
+  const InstrumentedKernel &kernel_;
+  const LaunchFacts &facts_;
+  std::vector<Values> values_;
+  std::vector<bool> along_x_;
+  std::vector<uint32_t> of_row_;
+  size_t steps_ = 0;
+};
+
+}  // namespace layer
+#endif

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/runtimes.hpp"
+#include "programs/builds.hpp"
+#include "protocol/clinst_protocol.h"
+
+namespace layer {
+
+Shadow::~Shadow() {
+  if (program) next.clReleaseProgram(program);
+}
+
+namespace {
+
+// The parts for one device; of a program made from binaries each device has its own.
+std::string parts_for(const Build &build, const Device &device, std::vector<Part> *parts) {
+  *parts = build.parts;
+  if (build.device_parts.empty()) return parts->empty() ? "the program's origin is unknown" : "";
+  auto at = build.device_parts.find(device.handle);
+  if (at == build.device_parts.end()) return "the program holds no binary for the device";
+  Part part = at->second;
+  switch (module_of(part.payload)) {
+    case Module::spirv:
+      part.input = CLINST_SPIRV;
+      break;
+    case Module::bitcode:
+      part.input = CLINST_BITCODE;
+      break;
+    case Module::other:
+      return "the program was made from a native binary that was never seen to be built; empty the "
+             "program's own cache and profile again";
+  }
+  part.options = build.options;
+  parts->assign(1, part);
+  return "";
+}
+
+// "kernel:size kernel:size"
+std::string words_of(const std::map<std::string, uint32_t> &sizes) {
+  std::string words;
+  for (const auto &[name, size] : sizes)
+    if (size) words += (words.empty() ? "" : " ") + name + ":" + std::to_string(size);
+  return words;
+}
+
+void make_shadow(const Build &build, cl_kernel kernel, const Device &device, uint32_t local_words,
+                 Shadow *shadow) {
+  std::vector<Part> parts;
+  shadow->reason = build.reason;
+  if (shadow->reason.empty() && !device.takes_spirv && !device.takes_bitcode)
+    shadow->reason = "the device takes neither SPIR-V nor SPIR modules";
+  if (shadow->reason.empty()) shadow->reason = parts_for(build, device, &parts);
+  if (!shadow->reason.empty()) return;
+  uint32_t flags = settings.record_memory ? CLINST_MEMORY : 0;
+  std::string features = device.features + "cwd=" + build.folder + "\n";
+  features += "local_words=" + std::to_string(local_words) + "\n";
+  shadow->sub_groups = sub_group_sizes(kernel, device);
+  if (device.sub_groups) features += "sub_group_sizes=" + words_of(shadow->sub_groups) + "\n";
+  Instrumented result = instrument(parts, flags, module_kind(device), features);
+  shadow->reason = result.reason;
+  if (!shadow->reason.empty()) return;
+  shadow->options = build.options;
+  for (const Part &part : build.parts) shadow->options += " " + part.options;
+  shadow->module = std::move(result.module);
+  shadow->from_source = parts[0].input == CLINST_SOURCE;
+  for (auto &kernel : result.kernels) shadow->kernels.insert(std::move(kernel));
+  for (const auto &[name, info] : shadow->kernels)
+    if (!info.nodes.empty() && !info.has_accesses() && !settings.kernels_count)
+      shadow->analytic_counts[name] = std::make_unique<AnalyticCounts>(info);
+}
+
+}  // namespace
+
+const Shadow &Build::shadow(cl_kernel kernel, const Device &device, uint32_t local_words) {
+  std::lock_guard<std::mutex> guard(lock_);
+  std::unique_ptr<Shadow> &shadow = shadows_[{device.handle, local_words}];
+  if (!shadow) {
+    shadow = std::make_unique<Shadow>();
+    try {
+      make_shadow(*this, kernel, device, local_words, shadow.get());
+    } catch (...) {
+      shadow->reason = "the instrumented program could not be made";
+    }
+  }
+  return *shadow;
+}
+
+cl_program Build::shadow_program(cl_context context, const Device &device, uint32_t local_words) {
+  std::lock_guard<std::mutex> guard(lock_);
+  Shadow &shadow = *shadows_.at({device.handle, local_words});
+  if (!shadow.program && shadow.reason.empty())
+    shadow.reason = build_module(context, device, shadow.module, shadow.from_source, shadow.options,
+                                 &shadow.program);
+  return shadow.program;
+}
+
+}  // namespace layer
