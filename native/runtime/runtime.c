@@ -236,6 +236,10 @@ void xpu_meta(const char *key, const char *value) {
   unlock();
 }
 
+void xpu_failed(const char *reason) {
+  if (settings.place.directory && !bus.excluded) xp_place_failure(&settings.place, reason);
+}
+
 uint32_t xpu_program_built(const uint8_t hash[16], uint32_t kind, const char *origin) {
   lock();
   uint32_t id = bus.programs;

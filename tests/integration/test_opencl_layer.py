@@ -47,6 +47,7 @@ LAUNCHES = {
     "infos": 4,
     "callbacks": 1,
     "no_finish": 50,
+    "cleared": 1,
     "local_memory": 4,
     "sub_devices": 6,
     "forks": 2,
@@ -408,10 +409,19 @@ def test_program_runs_where_it_cannot_be_instrumented(
     answer, reason = ANSWERS[kind]
     server = garbage_server(folder / "s", answer) if answer is not None else None
     native = natively([cases, "shapes"])
-    ran = layered([cases, "shapes"], folder / "p", extra={"XPUPROF_CLINST": str(folder / "s")})
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
+        told.setblocking(False)
+        told.bind(f"\0xpuprof-test-{os.getpid()}-{kind}")
+        extra = {
+            "XPUPROF_CLINST": str(folder / "s"),
+            "XPUPROF_FAILURES": told.getsockname()[1:].decode(),
+        }
+        ran = layered([cases, "shapes"], folder / "p", extra=extra)
+        failures = told.recv(256).decode() if answer is None else ""
     if server:
         server.close()
     same(native, ran)
+    assert failures.endswith(f"kernels are not counted: {reason}\n" if answer is None else "")
     launches = ran.process.launches
     assert len(launches) == LAUNCHES["shapes"]
     assert not launches["instrumented"].any()

@@ -106,6 +106,8 @@ XPU_API void xpu_gpu_init(const char *engine, const char *version, const char *c
 XPU_API void xpu_gpu_fini(void);
 /* A fact about the run that has no record of its own; see META in trace_format.h. */
 XPU_API void xpu_meta(const char *key, const char *value);
+/* An engine cannot do its work in this process: the launcher hears of it, the run is partial. */
+XPU_API void xpu_failed(const char *reason);
 
 /* A program and a kernel become known; both return the dense id. `reason` NULL: instrumented. */
 XPU_API uint32_t xpu_program_built(const uint8_t hash[16], uint32_t kind, const char *origin);

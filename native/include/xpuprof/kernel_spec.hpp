@@ -91,13 +91,26 @@ class KernelSpec {
     }
     if (name.empty()) return true;
     try {
-      term->name = std::regex(name);
+      term->name = expression(name);
       term->has_name = true;
     } catch (const std::regex_error &) {
       *why = "'" + name + "' is not a regular expression";
       return false;
     }
     return true;
+  }
+
+  /* The program waits while a name is matched, so the time must not grow exponentially. Only with
+   * back references it may: for them the library has no other way. */
+  static std::regex expression(const std::string &text) {
+#ifdef __GLIBCXX__
+    try {
+      return std::regex(text, std::regex::ECMAScript | std::regex_constants::__polynomial);
+    } catch (const std::regex_error &error) {
+      if (error.code() != std::regex_constants::error_complexity) throw;
+    }
+#endif
+    return std::regex(text);
   }
 
   /* Where the term that starts at `at` ends. A comma in brackets is not a separator: names have

@@ -647,6 +647,13 @@ static void command_buffer(void) {
   show_sink("command buffer");
 }
 
+/* The program clears its environment when the layer is there already. */
+static void cleared(void) {
+  clearenv();
+  must(run_1d(queue, trips_kernel(), 640, 64), "launch");
+  show_sink("cleared");
+}
+
 static void nothing(void) { printf("no launch\n"); }
 
 static void contexts(void) { /* contexts come and go, with work in each */
@@ -683,6 +690,7 @@ static const struct one_case CASES[] = {{"shapes", shapes},
                                         {"failures", failures},
                                         {"infos", infos},
                                         {"callbacks", callbacks},
+                                        {"cleared", cleared},
                                         {"no_finish", no_finish},
                                         {"local_memory", local_memory},
                                         {"sub_devices", sub_devices},

@@ -5,6 +5,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 
 #include "api/settings.hpp"
@@ -76,20 +77,27 @@ std::string encode(const std::vector<Part> &parts, uint32_t flags, uint32_t outp
 
 }  // namespace
 
+// Once a process: what follows has the same cause.
+static void tell_failure(const std::string &reason) {
+  static std::atomic<bool> told;
+  if (!told.exchange(true)) xpu_failed(("kernels are not counted: " + reason).c_str());
+}
+
 Instrumented instrument(const std::vector<Part> &parts, uint32_t flags, uint32_t output,
                         const std::string &features) {
-  Instrumented failed;
-  if (settings.instrumenter.empty()) {
-    failed.reason = "no instrumenter is running";
-    return failed;
-  }
-  Socket socket(settings.instrumenter);
+  Instrumented result;
   std::string data;
-  if (!socket.send_all(encode(parts, flags, output, features)) || !socket.receive_all(&data)) {
-    failed.reason = "the instrumenter does not answer";
-    return failed;
+  if (settings.instrumenter.empty()) {
+    result.reason = "no instrumenter is running";
+  } else if (Socket socket(settings.instrumenter);
+             !socket.send_all(encode(parts, flags, output, features)) ||
+             !socket.receive_all(&data)) {
+    result.reason = "the instrumenter does not answer";
+  } else {
+    return decode_answer(data);
   }
-  return decode_answer(data);
+  tell_failure(result.reason);
+  return result;
 }
 
 }  // namespace layer
