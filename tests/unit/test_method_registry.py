@@ -143,15 +143,3 @@ def test_options_of_the_command_line() -> None:
     ):
         with pytest.raises(UsageError, match=said):
             registry.from_command_line(stem, flagged, named)
-
-
-@pytest.mark.parametrize("arguments", [("--help",)])
-def test_help_imports_nothing_heavy(arguments: tuple[str, ...]) -> None:
-    """Help comes at once: no numpy, scipy, pandas or scikit-learn."""
-    code = (
-        "import sys\nfrom xpuprof.cli import cli\n"
-        f"cli.main({list(arguments)!r}, standalone_mode=False)\n"
-        "print(sorted({'numpy', 'scipy', 'pandas', 'sklearn'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, timeout=60)
-    assert done.stdout.splitlines()[-1] == "[]", done.stderr

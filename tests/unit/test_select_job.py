@@ -249,7 +249,7 @@ def test_workers_find_the_same_candidates(workers: DaskExecutor, tmp_path: Path)
 
 def test_a_job_of_many_points_is_the_same_on_workers(workers: DaskExecutor) -> None:
     """The whole way with k-means||: byte for byte, and near what all points together give."""
-    # Four kinds of slices in all: fewer than none may be brought together.
+    # Four kinds of slices in all: fewer than none may be gathered.
     here = select_job(ranks(), limit=-1, maxk=6)
     there = select_job(ranks(), workers, limit=-1, maxk=6)
     assert here.scores["candidates"] > 0

@@ -18,6 +18,7 @@ LIGHT = [
     "run",
     "profile",
     "time",
+    "select",
     "validate",
     "info",
     "check",

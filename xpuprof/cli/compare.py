@@ -62,7 +62,7 @@ def command(
 
     \b
     xpuprof compare RUN
-    xpuprof compare RUN --methods stem-root,xpu-stem --repeats 100 --error-bound 0.02
+    xpuprof compare RUN --methods NAME,NAME --repeats 100 --error-bound 0.02
     xpuprof compare RUN --plot methods.svg
     xpuprof compare RANK0 RANK1 ... --workers 8
     """

@@ -1,5 +1,4 @@
-"""Selections of slices drawn at random from strata: shared by stem-root, allegro, random and
-xpu-stem, which differ in how they make the strata."""
+"""Selections of slices drawn at random from strata; methods differ in how they make the strata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selections with one measured slice a cluster: shared by pka, sieve, photon and tbpoint.
+"""Selections with one measured slice a cluster.
 
 These methods speak of kernels. The slice after a process's last kernel belongs to none of their
 clusters, nor does the first one where slice times hold the program's start-up; those are measured

@@ -75,7 +75,7 @@ def run(
     """Find the slices that stand for the whole program, and project its native time from theirs.
 
     The first execution is native and has our standard streams; the profile and `repeat` timer runs
-    follow, and write into the run directory. `method`: how slices are chosen, xpu-point by default;
+    follow, and write into the run directory. `method`: how slices are chosen, None the default one;
     `memory_weight`: the share of stack distances in its vectors, with `filters.memory`;
     `processes`: one selection over all of a job's (`job`), or one for each. Other parameters and
     errors as those of `profile` and `time`.
