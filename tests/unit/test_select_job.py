@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
 
 from tests.support.signature_data import process_of, select
 from xpuprof.clustering import choice, distributed, kmeans
@@ -21,8 +23,9 @@ from xpuprof.clustering.options import Options
 from xpuprof.clustering.stability import over_bootstraps, over_seeds
 from xpuprof.errors import InputError, UsageError
 from xpuprof.estimation.projection import project
-from xpuprof.methods import clustered
-from xpuprof.methods.block_vectors import RecordedVectors
+from xpuprof.methods import clustered, registry
+from xpuprof.methods.block_vectors import ImportedVectors, RecordedVectors
+from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.coordinates import JobLayout
 from xpuprof.trace.tables import Process
@@ -53,6 +56,12 @@ def ranks(**more: object) -> list[Rank]:
     ]
 
 
+def slices_of(sources: Sequence[Rank], workers: Executor | None = None) -> DistributedSlices:
+    """The slices of ranks, opened by the workers."""
+    layout = JobLayout(tuple(len(rank.kinds) + 1 for rank in sources))
+    return DistributedSlices("ranks", sources, layout, workers or LocalExecutor())
+
+
 def select_job(
     sources: Sequence[Rank],
     workers: Executor | None = None,
@@ -62,9 +71,9 @@ def select_job(
     **options: Any,
 ) -> Selection:
     """One selection over the ranks, here or on workers."""
-    layout = JobLayout(tuple(len(rank.kinds) + 1 for rank in sources))
-    known = {"times": times.typical, "repeats": times.repeats} if times else {}
-    slices = DistributedSlices("ranks", sources, layout, workers or LocalExecutor(), **known)  # type: ignore[arg-type]
+    slices = slices_of(sources, workers)
+    if times:
+        slices = replace(slices, times=times.typical, repeats=times.repeats)
     return clustered.select(slices, method="xpu-point", seed=seed, limit=limit, **options)
 
 
@@ -257,6 +266,38 @@ def test_a_job_of_many_points_is_the_same_on_workers(workers: DaskExecutor) -> N
     together = select_job(ranks(), maxk=6)
     assert "candidates" not in together.scores
     assert here.labels.tolist() == together.labels.tolist()
+
+
+def test_every_method_selects_over_ranks() -> None:
+    """A method that does not cluster reads the tables of all ranks; its representatives name their
+    ranks as those of a clustering do."""
+    slices = slices_of(ranks())
+    chosen = registry.select(slices, "sieve", seed=1)
+    assert chosen.slices == slices.layout.slices
+    assert sum(r.weight for r in chosen.representatives) == pytest.approx(1.0)
+    owners = slices.owners(np.array([r.slice for r in chosen.representatives]))
+    assert [r.process for r in chosen.representatives] == owners.tolist()
+    ends = slices.markers(np.array([r.slice for r in chosen.representatives]))
+    assert [r.end for r in chosen.representatives] == ends
+
+
+def test_options_of_the_projection_serve_several_ranks() -> None:
+    """All of them, `length_weight` too, which only one run took."""
+    chosen = registry.select(slices_of(ranks()), "xpu-point", seed=1, length_weight=0.0)
+    assert chosen.parameters["length_weight"] == 0.0
+
+
+def test_imported_vectors_take_the_options() -> None:
+    """Which they ignored; options of what imports have lost are refused."""
+    kinds = np.arange(60) % 5
+    frame = pd.DataFrame({"kernel": "k", "call": np.arange(1, 61)})
+    blocks = sparse.csr_matrix(np.eye(5)[kinds])
+    profile = SliceProfile(frame, vectors=ImportedVectors(gpu=lambda: blocks))
+    assert registry.select(profile, "xpu-point", seed=1).k == 5
+    assert registry.select(profile, "xpu-point", seed=1, k=3).k == 3
+    assert registry.select(profile, "gpu-point", seed=1, maxk=2).k == 2
+    with pytest.raises(UsageError, match="--warp-buckets is for recorded vectors"):
+        registry.select(profile, "xpu-point", seed=1, warp_buckets=8)
 
 
 def test_projection_over_ranks_is_a_projection() -> None:
