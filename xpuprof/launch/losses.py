@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from xpuprof.trace.losses import FOLDER, LINE_MAX, printable, sentence, written
+
 ENV_FAILURES = "XPUPROF_FAILURES"
 """boundary.h: abstract name of the socket that takes failures which the folder cannot take."""
-FOLDER = "failures"
-LINE_MAX = 256
 GRACE_S = 1.0
 """How long processes may take to end behind the program before they count as outliving it."""
 
@@ -25,17 +25,13 @@ class Losses:
 
     def __init__(self, folder: Path, receiver: socket.socket | None) -> None:
         self._execution = folder
-        self._folder = folder / FOLDER
         self._receiver = receiver
         self.environment = {ENV_FAILURES: receiver.getsockname()[1:].decode()} if receiver else {}
 
     def sentences(self) -> list[str]:
         """What was lost, one sentence each. Call it when the program has ended."""
-        lines = [*self._written(), *self._received()]
-        told = [
-            f"process {pid} could not record: {reason}"
-            for pid, _, reason in (line.partition(" ") for line in dict.fromkeys(lines))
-        ]
+        lines = [*written(self._execution), *self._received()]
+        told = [sentence(line) for line in dict.fromkeys(lines)]
         alive = _wait_for_end(self._execution)
         if alive:
             more = f" and {len(alive) - 3} more" if len(alive) > 3 else ""
@@ -45,20 +41,10 @@ class Losses:
             )
         return told
 
-    def _written(self) -> Iterator[str]:
-        # Any process may write here: nothing but short lines in plain files is taken.
-        for path in sorted(self._folder.iterdir()) if self._folder.is_dir() else []:
-            try:
-                descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-            except OSError:
-                continue
-            with open(descriptor, "rb") as file:
-                yield from map(_printable, file.read(16 * LINE_MAX).splitlines()[:16])
-
     def _received(self) -> Iterator[str]:
         while self._receiver:
             try:
-                yield _printable(self._receiver.recv(LINE_MAX))
+                yield printable(self._receiver.recv(LINE_MAX))
             except BlockingIOError:
                 return
 
@@ -77,11 +63,6 @@ def losses(folder: Path) -> Iterator[Losses]:
         finally:
             if not any(failures.iterdir()):
                 failures.rmdir()
-
-
-def _printable(line: bytes) -> str:
-    text = line[:LINE_MAX].decode("ascii", "replace").strip()
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def _wait_for_end(folder: Path) -> list[str]:

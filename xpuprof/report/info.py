@@ -17,12 +17,11 @@ from xpuprof.report.text import (
 )
 from xpuprof.report.warnings import missing_distances
 from xpuprof.trace.summary import (
-    NO_LAUNCH,
-    NO_LAUNCH_YET,
     Counts,
     ExecutionRow,
     Memory,
     Summary,
+    no_launch,
 )
 from xpuprof.trace.window import WindowFacts
 
@@ -105,10 +104,12 @@ def _engines(counts: Counts) -> Rows:
 
 
 def _no_launch(executions: Sequence[ExecutionRow]) -> str:
-    if all(execution.gpu_engine == "none" for execution in executions):
-        return "No GPU engine watched the program: the whole run is one slice."
     closed = all(process.closed for e in executions for process in e.processes)
-    return NO_LAUNCH if closed and not any(e.signal for e in executions) else NO_LAUNCH_YET
+    return no_launch(
+        any(execution.gpu_engine != "none" for execution in executions),
+        closed and not any(execution.signal for execution in executions),
+        [sentence for execution in executions for sentence in execution.losses],
+    )
 
 
 def _memory(memory: Memory) -> Rows:

@@ -29,8 +29,7 @@ from xpuprof.report.validation import regions_json
 from xpuprof.report.warnings import left_out, uninstrumented, window_sentences
 from xpuprof.trace.coordinates import EXIT_KERNEL, NO_KERNELS
 from xpuprof.trace.processes import Job
-from xpuprof.trace.summary import NO_LAUNCH, NO_LAUNCH_YET
-from xpuprof.trace.tables import Execution
+from xpuprof.trace.summary import no_launch
 from xpuprof.trace.window import window_facts
 from xpuprof.workflow.evaluate import Result
 from xpuprof.workflow.profile import Profiled
@@ -202,15 +201,6 @@ def _more(hidden: int) -> list[str]:
     )
 
 
-def no_launch(execution: Execution) -> str:
-    """Why an execution has one slice only."""
-    if execution.record.gpu_engine == "none":
-        return "No GPU engine watched the program: the whole run is one slice."
-    if execution.record.signal or not all(p.complete for p in execution.processes):
-        return NO_LAUNCH_YET
-    return NO_LAUNCH
-
-
 def _summary(result: Result) -> list[str]:
     measured, runs, selection = result.measured, result.times.sum(axis=1), result.selection
     spread = f"{seconds(float(runs.min()))} to {seconds(float(runs.max()))}"
@@ -224,5 +214,8 @@ def _summary(result: Result) -> list[str]:
     if len(selection.representatives) == selection.slices:
         lines.append("Every slice is its own representative, so the error is 0 by construction.")
     if not len(result.job.launches):
-        lines.append(no_launch(result.execution))
+        execution = result.execution
+        ended = not execution.record.signal and all(p.complete for p in execution.processes)
+        watched = execution.record.gpu_engine != "none"
+        lines.append(no_launch(watched, ended, execution.losses))
     return [*lines, *result.execution.record.fallbacks]

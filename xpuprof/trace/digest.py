@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from xpuprof.errors import TraceError
 from xpuprof.trace.layout import LAUNCH_FLAGS, LDV_BUCKETS, LDV_FLAGS
+from xpuprof.trace.losses import losses_of
 from xpuprof.trace.reader import ended, process_folders
 from xpuprof.trace.records import ExecutionRecord, ProcessMeta, process_meta
 from xpuprof.trace.run import Run
@@ -117,8 +118,8 @@ def digest(part: Path, role: str, complete: bool) -> Digest:
         if streams:
             found.complete = all(stream.stream.ended for stream in streams)
         in_order = complete and (cpu is None or cpu.stream.ended)
-        begun = events is not None and events.stream.chunks > 0  # a zero-length file is incomplete
-        found.complete |= in_order and begun and launches.all_known()
+        in_order &= events is None or events.stream.chunks > 0  # a zero-length file is incomplete
+        found.complete |= in_order and events is not None and launches.all_known()
         finished = len(launches) + 1
         if not found.complete and not in_order:
             finished = launches.finished(cuts)
@@ -143,6 +144,8 @@ class ExecutionDigest:
 
     record: ExecutionRecord
     processes: tuple[Digest, ...]
+    losses: tuple[str, ...] = ()
+    """What could not be recorded, one sentence each."""
 
     @property
     def name(self) -> str:
@@ -166,7 +169,7 @@ def digest_execution(folder: Path, record: ExecutionRecord, run_status: str) -> 
     processes = tuple(digest(part, record.role, complete) for part in parts)
     if not parts:  # the bare program: no device, no CPU engine
         processes = (replace(digest(folder, record.role, complete), name=record.process_name),)
-    return ExecutionDigest(record, processes)
+    return ExecutionDigest(record, processes, losses_of(folder))
 
 
 class _Launches:

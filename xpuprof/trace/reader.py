@@ -14,6 +14,7 @@ import pandas as pd
 from xpuprof.errors import TraceError
 from xpuprof.trace.coordinates import EXIT_KERNEL
 from xpuprof.trace.layout import CPU, EVENTS, LAUNCH_FLAGS, LDV_BUCKETS, LDV_FLAGS, TABLES
+from xpuprof.trace.losses import losses_of
 from xpuprof.trace.records import ExecutionRecord, ProcessMeta, process_meta
 from xpuprof.trace.streams import FILES, Stream, read_stream
 from xpuprof.trace.tables import (
@@ -39,7 +40,8 @@ def read_execution(folder: Path, record: ExecutionRecord, run_status: str) -> Ex
     record = ended(folder, record, run_status)
     complete = record.status == "complete"
     processes = [read_process(part, record.role, complete) for part in process_folders(folder)]
-    return Execution(record, processes or [_bare_process(record, complete)])
+    bare = _bare_process(record, complete)
+    return Execution(record, processes or [bare], losses_of(folder))
 
 
 def ended(folder: Path, record: ExecutionRecord, run_status: str) -> ExecutionRecord:
@@ -85,12 +87,11 @@ def tables(
     launches = _launches(events, kernels, name)
     grids = _launch_grid(events, len(launches))
     cuts = _finished_cuts(cpu)
-    begun = events is not None and events.chunks > 0  # an emptied file is no whole one
-    closed |= (
-        complete and begun and (cpu is None or cpu.ended) and _all_known(launches, grids, role)
-    )
+    in_order = complete and (cpu is None or cpu.ended)
+    in_order &= events is None or events.chunks > 0  # a zero-length file is incomplete
+    closed |= in_order and events is not None and _all_known(launches, grids, role)
     finished = len(launches) + 1
-    if not closed and not (complete and (cpu is None or cpu.ended)):
+    if not closed and not in_order:
         finished = _finished(launches, grids, cuts if cpu else None, profile=role == "profile")
         launches, grids = launches.iloc[:finished], grids[:finished]
     elif cpu is not None and cuts > finished:

@@ -15,6 +15,8 @@ from typing import Any
 
 from xpuprof.errors import TraceError
 
+STREAM_FILES = ("events.xpt", "cpu.xpt")
+"""Of a process's folder."""
 LARGEST = (1 << 63) - 1
 """Of numbers in a manifest or META record: ticks and sizes go into int64 columns."""
 _LARGEST_WARP = 1 << 16

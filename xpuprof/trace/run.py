@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from xpuprof.errors import OutputError, TraceError, UsageError
 from xpuprof.pids import started
 from xpuprof.trace.clock import Reading, source, tsc_hz, tsc_invariant
+from xpuprof.trace.losses import losses_of
 from xpuprof.trace.machine import environment, machine
 from xpuprof.trace.records import ExecutionRecord, execution_record, is_quantity
 from xpuprof.version import __version__
@@ -402,7 +403,15 @@ class Run:
                 if alive
                 else "its supervisor is gone"
             )
+        elif lost := next(self._lost(), None):
+            self.status, self.reason = "partial", self.reason or lost
         self._decoded: dict[str, Execution] = {}
+
+    def _lost(self) -> Iterator[str]:
+        """What complete executions could not record though the manifest says nothing of it."""
+        for entry in self.manifest["executions"]:
+            if entry.get("status") == "complete":
+                yield from losses_of(self.path / entry["name"])
 
     @classmethod
     def open(cls, path: str | Path) -> Run:

@@ -20,8 +20,9 @@ import numpy.typing as npt
 from xpuprof._bridge import ffi, lib
 from xpuprof.errors import TraceError
 from xpuprof.trace.layout import CPU, EVENTS, TABLES, TAGS
+from xpuprof.trace.records import STREAM_FILES
 
-FILES = {EVENTS: "events.xpt", CPU: "cpu.xpt"}
+FILES = dict(zip((EVENTS, CPU), STREAM_FILES, strict=True))
 
 
 class StreamError(TraceError):

@@ -21,7 +21,17 @@ from xpuprof.trace.window import WindowFacts
 
 NO_LAUNCH = "The program launched no kernel: the whole run is one slice."
 NO_LAUNCH_YET = "The program was ended before it launched a kernel: the whole run is one slice."
+NO_ENGINE = "No GPU engine watched the program: the whole run is one slice."
 NOT_READ = "the process ended before the counts were read"
+
+
+def no_launch(engines: bool, ended: bool, losses: Sequence[str]) -> str:
+    """Why a run has one slice only. `engines`: a GPU engine watched; `ended`: in order."""
+    if losses:
+        return f"No launch was recorded: {losses[0]}."
+    if not engines:
+        return NO_ENGINE
+    return NO_LAUNCH if ended else NO_LAUNCH_YET
 
 
 @dataclass(frozen=True)
@@ -150,6 +160,8 @@ class ExecutionRow:
     gpu_engine: str
     timer: str
     fallbacks: tuple[str, ...]
+    losses: tuple[str, ...]
+    """What could not be recorded, one sentence each."""
     signal_name: str | None
     processes: tuple[ProcessRow, ...]
     bytes: int
@@ -373,6 +385,7 @@ def _execution(run: Path, execution: ExecutionDigest) -> ExecutionRow:
         gpu_engine=record.gpu_engine,
         timer=record.timer,
         fallbacks=record.fallbacks,
+        losses=execution.losses,
         signal_name=signal_name(record.signal) if record.signal else None,
         processes=tuple(
             ProcessRow(

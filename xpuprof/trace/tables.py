@@ -175,6 +175,8 @@ class Execution:
     record: ExecutionRecord
     """Its entry in the manifest: exit code, tsc_start, tsc_end, engines, timer mode."""
     processes: list[Process]
+    losses: tuple[str, ...] = ()
+    """What could not be recorded, one sentence each."""
 
     @property
     def name(self) -> str:

@@ -1,0 +1,58 @@
+"""A run that lost something is partial, with the true reason, whatever its manifest says."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.support import traces
+from xpuprof.cli import cli
+from xpuprof.trace.losses import losses_of
+from xpuprof.trace.run import Run
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, arguments)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return traces.write_run(tmp_path / "run", traces.events(), traces.cpu())
+
+
+def test_an_emptied_stream_is_no_program_without_launches(run: Path) -> None:
+    """GIVEN a complete run WHEN a stream is emptied THEN it is partial, and info and select say
+    why."""
+    (run / "profile" / "h-77" / "events.xpt").write_bytes(b"")
+    opened = Run.open(run)
+    assert opened.status == "partial"
+    assert opened.reason.startswith("profile/h-77/events.xpt is empty")
+    told = invoke("info", str(run))
+    assert "No launch was recorded: profile/h-77/events.xpt is empty" in told.output
+    assert "launched no kernel" not in told.output and "(partial)" in told.output
+    selected = invoke("select", str(run), "--method", "gpu-point")
+    assert "profile/h-77/events.xpt is empty" in str(selected.exception)
+
+
+def test_lines_that_processes_left_are_told(run: Path) -> None:
+    folder = run / "profile" / "failures"
+    folder.mkdir()
+    (folder / "77").write_bytes(b"77 the disk is full\n77 the disk is full\n")
+    (folder / "78").write_bytes(b"78 \xff\x1b[2J" + b"x" * 10_000)
+    (folder / "79").symlink_to("/dev/zero")
+    os.mkfifo(folder / "80")
+    first, second = losses_of(run / "profile")
+    assert first == "process 77 could not record: the disk is full"
+    assert second.isprintable() and len(second) < 300
+    opened = Run.open(run)
+    assert (opened.status, opened.reason) == ("partial", first)
+    assert opened.profile is not None and opened.profile.losses[0] == first
+
+
+def test_a_reason_of_the_manifest_stays(tmp_path: Path) -> None:
+    run = traces.write_run(tmp_path / "run", traces.events(), traces.cpu(), status="partial")
+    (run / "profile" / "h-77" / "cpu.xpt").write_bytes(b"")
+    assert Run.open(run).reason == "made up"

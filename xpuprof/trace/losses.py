@@ -1,0 +1,59 @@
+"""What an execution could not record, as its folder tells: lines `pid reason` that libraries in the
+program's processes left in `failures/`, and streams without a byte."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from xpuprof.trace.records import STREAM_FILES
+
+FOLDER = "failures"
+LINE_MAX = 256
+_LINES_MAX = 16
+"""Of a file."""
+
+
+def losses_of(execution: Path) -> tuple[str, ...]:
+    """One sentence each, in the order of the files."""
+    return (*map(sentence, dict.fromkeys(written(execution))), *_emptied(execution))
+
+
+def sentence(line: str) -> str:
+    """What a line says."""
+    pid, _, reason = line.partition(" ")
+    return f"process {pid} could not record: {reason}"
+
+
+def written(execution: Path) -> Iterator[str]:
+    """The lines in the folder `failures`. Any process may write there: nothing but short lines in
+    plain files is taken."""
+    folder = execution / FOLDER
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            continue
+        with open(descriptor, "rb") as file:
+            yield from map(printable, file.read(_LINES_MAX * LINE_MAX).splitlines()[:_LINES_MAX])
+
+
+def printable(line: bytes) -> str:
+    """A line for a sentence."""
+    text = line[:LINE_MAX].decode("ascii", "replace").strip()
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def _emptied(execution: Path) -> Iterator[str]:
+    for part in sorted(execution.iterdir()) if execution.is_dir() else []:
+        for name in STREAM_FILES:
+            try:
+                size = (part / name).stat().st_size
+            except OSError:
+                continue
+            if not size:
+                yield (
+                    f"{execution.name}/{part.name}/{name} is empty: what it recorded is lost; copy "
+                    "the run directory again, or record it again"
+                )
