@@ -10,10 +10,14 @@ read by mapping the files. docs/imports.md lists the columns.
 from __future__ import annotations
 
 import json
+import re
+import struct
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +25,7 @@ import pandas as pd
 from scipy import sparse
 
 from xpuprof.errors import TraceError
+from xpuprof.trace.records import is_natural, shortened
 
 FOLDER = "imported"
 FORMAT = "xpuprof-imported"
@@ -37,6 +42,12 @@ TABLE = frozenset(
 """Columns that describe a slice; every other column is a metric."""
 
 VECTORS = ("gpu", "cpu")
+
+_DAMAGED = (
+    *(OSError, ValueError, KeyError, TypeError, EOFError, MemoryError, NotImplementedError),
+    *(BadZipFile, zlib.error, struct.error),
+)
+"""What numpy and zipfile raise for a damaged archive."""
 
 
 class ImportWriter:
@@ -108,24 +119,51 @@ class ImportWriter:
         (self._folder / "columns.json").write_text(text + "\n", encoding="utf-8")
 
 
+def _is_column(column: object) -> bool:
+    """Whether it describes a column of numbers: `<i4`, `<f8`, `|b1` and the like."""
+    return (
+        isinstance(column, dict)
+        and all(isinstance(column.get(key), str) for key in ("name", "dtype", "unit"))
+        and re.fullmatch(r"\|b1|[<|][iu][1248]|<f[48]", column["dtype"]) is not None
+    )
+
+
+def _are_names(names: object) -> bool:
+    return isinstance(names, list) and all(isinstance(name, str) for name in names)
+
+
 class ImportedSlices:
     """Reads what ImportWriter wrote. Raises TraceError when it is foreign, too new or damaged."""
 
     def __init__(self, run: Path) -> None:
         self._folder = run / FOLDER
+        file = self._folder / "columns.json"
         try:
-            header = json.loads((self._folder / "columns.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            header = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
             raise TraceError(
                 f"{run} holds no imported slices that can be read ({error}); import it again"
             ) from error
         if not isinstance(header, dict) or header.get("format") != FORMAT:
-            raise TraceError(f"{self._folder}/columns.json is not ours; import the source again")
-        if header["version"] > VERSION:
+            raise TraceError(f"{file} is not ours; import the source again")
+        version = header.get("version")
+        if is_natural(version) and version > VERSION:
             raise TraceError(
-                f"{run} was imported by a newer xpuprof (version {header['version']}, this one "
-                f"reads up to {VERSION}); update xpuprof"
+                f"{run} was imported by a newer xpuprof (version {version}, this one reads up to "
+                f"{VERSION}); update xpuprof"
             )
+        columns, names = header.get("columns"), header.get("names")
+        for key, right in (
+            ("version", is_natural(version)),
+            ("rows", is_natural(header.get("rows"))),
+            ("columns", isinstance(columns, list) and all(map(_is_column, columns))),
+            ("names", isinstance(names, dict) and all(map(_are_names, names.values()))),
+        ):
+            if not right:
+                raise TraceError(
+                    f"{file} has {key} {shortened(header.get(key))}, which cannot be; import the "
+                    "source again"
+                )
         self.properties: dict[str, Any] = header
         self.rows: int = header["rows"]
         self._columns: dict[str, str] = {c["name"]: c["dtype"] for c in header["columns"]}
@@ -160,6 +198,8 @@ class ImportedSlices:
         data: dict[str, Any] = {"slice": np.arange(self.rows)}
         for name in self._columns:
             if name in self._names:
+                if not np.issubdtype(self._columns[name][1:], np.integer):
+                    raise TraceError(f"{self._folder}: column {name} is no list of codes")
                 codes: npt.NDArray[np.int32] = self.column(name)
                 names = self._names[name]
                 if self.rows and (codes.min() < 0 or int(codes.max()) >= len(names)):
@@ -180,7 +220,10 @@ class ImportedSlices:
             return None
         try:
             matrix = sparse.csr_matrix(sparse.load_npz(path))
-        except (OSError, ValueError, KeyError) as error:
+            matrix.check_format(full_check=True)
+            if not (np.isfinite(matrix.data).all() and (matrix.data >= 0).all()):
+                raise ValueError("a count is negative or not finite")
+        except _DAMAGED as error:
             raise TraceError(f"{path} is damaged ({error}); import the source again") from error
         if matrix.shape[0] != self.rows:
             raise TraceError(f"{path} has {matrix.shape[0]} rows, not {self.rows}; import again")

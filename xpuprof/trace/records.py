@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from xpuprof.errors import TraceError
 
@@ -130,7 +130,7 @@ class _Values:
         return value
 
 
-def is_natural(value: object) -> bool:
+def is_natural(value: object) -> TypeGuard[int]:
     """Whether it is an integer that fits an int64 column; JSON's true and false are none."""
     return type(value) is int and 0 <= value <= LARGEST
 
