@@ -46,6 +46,31 @@ def test_a_wrong_value_of_an_execution_is_named(tmp_path: Path, key: str, value:
     assert len(str(told.value)) < 400 and "copy the run directory again" in str(told.value)
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("argv", None),
+        ("argv", "./app"),
+        ("argv", [1]),
+        ("machine", []),
+        ("cwd", 1),
+        ("environment", []),
+        ("settings", []),
+        ("settings", {"processes": "a"}),
+        ("settings", {"window": None}),
+        ("imported", True),
+        ("executions", [None]),
+        ("status", ["complete"]),
+    ],
+)
+def test_a_wrong_key_of_the_manifest_is_named(tmp_path: Path, key: str, value: Any) -> None:
+    run = traces.write_run(tmp_path / "run", traces.events(), traces.cpu())
+    file = run / "manifest.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {key: value}))
+    with pytest.raises(TraceError, match=rf"damaged \({key} is missing or wrong\)"):
+        Run.open(run)
+
+
 @pytest.mark.parametrize("hz", [float("nan"), float("inf"), 0, -1.0, True, "1"])
 def test_a_wrong_clock_is_damage(tmp_path: Path, hz: Any) -> None:
     run = traces.write_run(tmp_path / "run", traces.events(), traces.cpu())

@@ -15,7 +15,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -349,19 +349,35 @@ def _check(folder: Path, manifest: object) -> None:
             f"{where} has version {version}, this xpuprof {__version__} reads up to {VERSION}; "
             "install a newer xpuprof"
         )
-    executions, clock = manifest.get("executions"), manifest.get("clock")
-    if (
-        manifest.get("status") not in ("running", "complete", "partial")
-        or not isinstance(clock, dict)
-        or not is_quantity(clock.get("tsc_hz"))
-        or not clock["tsc_hz"]
-        or not isinstance(manifest.get("machine"), dict)
-        or not isinstance(executions, list)
-        or not all(_is_execution(record) for record in executions)
-    ):
-        raise TraceError(
-            f"{where} is damaged (a key is missing or wrong); copy the run directory again"
+    for key, right in _KEYS.items():
+        if not right(manifest.get(key)):
+            raise TraceError(
+                f"{where} is damaged ({key} is missing or wrong); copy the run directory again"
+            )
+
+
+def _is_clock(clock: object) -> bool:
+    return isinstance(clock, dict) and is_quantity(clock.get("tsc_hz")) and clock["tsc_hz"] > 0
+
+
+def _are_texts(values: object) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+def _is_settings(settings: object) -> bool:
+    """Texts, numbers, switches, and lists of texts or numbers, by the name of the option."""
+
+    def plain(value: object) -> bool:
+        return isinstance(value, (str, int))
+
+    return settings is None or (
+        isinstance(settings, dict)
+        and all(
+            plain(value) or (isinstance(value, list) and all(map(plain, value)))
+            for value in settings.values()
         )
+        and _are_texts(settings.get("processes", []))
+    )
 
 
 def _is_execution(record: object) -> bool:
@@ -373,6 +389,20 @@ def _is_execution(record: object) -> bool:
         and record["name"] not in ("", ".", "..")
         and "/" not in record["name"]
     )
+
+
+_KEYS: dict[str, Callable[[object], bool]] = {
+    "status": lambda status: status in ("running", "complete", "partial"),
+    "clock": _is_clock,
+    "machine": lambda machine: isinstance(machine, dict),
+    "argv": _are_texts,
+    "cwd": lambda folder: folder is None or isinstance(folder, str),
+    "environment": lambda names: names is None or isinstance(names, dict),
+    "settings": _is_settings,
+    "imported": lambda source: source is None or isinstance(source, dict),
+    "executions": lambda records: isinstance(records, list) and all(map(_is_execution, records)),
+}
+"""What the manifest must have, or may have (None: not there); the rest trusts it."""
 
 
 def _is_alive(manifest: Mapping[str, Any]) -> bool:
