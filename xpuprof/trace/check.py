@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof.errors import TraceError
-from xpuprof.trace.boundaries import boundaries, slice_ticks
+from xpuprof.trace.boundaries import slice_ticks
+from xpuprof.trace.digest import digest, digest_execution
 from xpuprof.trace.layout import CPU, EVENTS, LAUNCH_FLAGS
-from xpuprof.trace.reader import process_folders, read_execution, tables
+from xpuprof.trace.reader import process_folders, read_process
 from xpuprof.trace.records import ExecutionRecord, process_meta
 from xpuprof.trace.run import Run
 from xpuprof.trace.streams import FILES, Stream, StreamError, read_stream
@@ -94,10 +95,15 @@ class Part:
     """One process's streams while they are checked."""
 
     execution: ExecutionRecord
-    name: str
+    folder: Path
     run_complete: bool
     events: Stream | None
     cpu: Stream | None
+
+    @property
+    def name(self) -> str:
+        """Of the process."""
+        return self.folder.name
 
     def violation(
         self, invariant: str, message: str, slice: Any = None, thread: Any = None
@@ -154,7 +160,7 @@ def _check_process(folder: Path, record: ExecutionRecord, complete: bool, report
                 Violation(error.violates, record.name, folder.name, str(error))
             )
             return False
-    part = Part(record, folder.name, complete, streams[EVENTS], streams[CPU])
+    part = Part(record, folder, complete, streams[EVENTS], streams[CPU])
     for stream in streams.values():
         report.checked["chunks"] += stream.chunks if stream else 0
     if part.events is not None:
@@ -184,22 +190,23 @@ def _check_presence(folder: Path, record: ExecutionRecord, status: str) -> Itera
 def _check_times(
     folder: Path, record: ExecutionRecord, status: str, report: Report
 ) -> Iterator[Violation]:
-    """slice-times, over the tables that consumers see."""
-    execution = read_execution(folder, record, status)
+    """slice-times and window. Boundaries never go back, none lies behind the end (boundaries.py):
+    slices add up to the execution unless that ends before it starts."""
+    execution = digest_execution(folder, record, status)
     start, end = record.tsc_start, record.tsc_end
-    for shown in execution.processes:
-        report.checked["slices"] += len(shown.slices)
-        yield from _window(shown, execution.name, start, end)
-        process = shown.window.whole if shown.window and shown.window.whole else shown
-        if not start or not end or len(process.slices) == len(process.launches):
-            continue
-        ticks = np.diff(boundaries(process, start, end))
-        if (ticks < 0).any() or int(ticks.sum()) != end - start:
+    for process in execution.processes:
+        report.checked["slices"] += process.slices
+        if process.window:
+            part = read_process(
+                folder / process.name, record.role, execution.record.status == "complete"
+            )
+            yield from _window(part, record.name, start, end)
+        if start and end and end < start:
             yield Violation(
                 "slice-times",
-                execution.name,
+                record.name,
                 process.name,
-                f"slices add up to {int(ticks.sum())} ticks, the execution took {end - start}",
+                f"the execution ended at {end}, before it started at {start}",
             )
 
 
@@ -265,7 +272,7 @@ def _closed(part: Part) -> Iterator[Violation]:
 
 def _left_whole(part: Part) -> bool:
     try:
-        return tables(part.name, part.execution.role, True, part.events, part.cpu).complete
+        return digest(part.folder, part.execution.role, True).complete
     except TraceError:
         return False
 
