@@ -29,7 +29,7 @@ from xpuprof.formats.registry import all_importers, recognised
 from xpuprof.formats.simulator_results.results import read_results
 from xpuprof.inputs import Source
 from xpuprof.selection.selection import Selection
-from xpuprof.trace.imported import ImportWriter
+from xpuprof.trace.imported import ImportedSlices, ImportWriter
 from xpuprof.workflow.imports import import_
 
 KERNELS = [(100, 200, 0, 7, 1, PID), (300, 400, 0, 7, 2, PID)]
@@ -294,6 +294,14 @@ def test_tables_that_are_none(tmp_path: Path, form: str, text: str, sentence: st
     refused(tmp_path / "t.csv", sentence, form)
 
 
+def test_a_second_column_of_a_name_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("kernel,kernel,gpu_time,range,x\na,7,1,8,2\n")
+    import_(tmp_path / "t.csv", tmp_path / "out")
+    slices = ImportedSlices(tmp_path / "out")
+    assert slices.metrics == ["gpu_time", "x"]
+    assert slices.table()["kernel"].tolist() == ["a"]
+
+
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [
@@ -303,6 +311,7 @@ def test_tables_that_are_none(tmp_path: Path, form: str, text: str, sentence: st
         ("T.0.bb", "T:1:100", "T:" + "9" * 5000 + ":1"),
         ("thread.bbv", "T:1:4 :2:4", "T:1:nan"),
         ("timer.txt", "TSC 450", "TSC " + "9" * 30),
+        ("T.0.bb", "SYS_exit call: 1\nT", "SYS_exit call:" + " " * 300_000 + "x\nT:x\nT"),
     ],
 )
 def test_vectors_with_numbers_out_of_range(tmp_path: Path, name: str, old: str, new: str) -> None:

@@ -27,8 +27,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # threads reserve memory
@@ -323,11 +325,11 @@ def read_one(target: Target, path: Path, folder: Path, draw: random.Random) -> b
     return False
 
 
-def batch(target: Target, name: str, seed: int, count: int, folder: Path) -> int:
-    """Reads `count` damaged files, the one under way lies in `folder`; returns how many were
+def batch(target: Target, name: str, seed: int, size: int, folder: Path) -> int:
+    """Reads `size` damaged files, the one under way lies in `folder`; returns how many were
     refused."""
     refused = 0
-    for number in range(count):
+    for number in range(size):
         draw = random.Random(f"{name} {seed} {number}")
         path = folder / f"input{target.suffix}"
         write_damaged(target, path, draw)
@@ -386,7 +388,7 @@ def main() -> int:
 
 def fuzz(known: dict[str, Target], arguments: argparse.Namespace) -> int:
     """Batches of every target in turn; 1 when something was found."""
-    start, seed, findings = time.monotonic(), arguments.seed, 0
+    start, findings = time.monotonic(), 0
     done = dict.fromkeys(known, 0)
     refused = dict.fromkeys(known, 0)
     size = min(BATCH, -(-arguments.runs // len(known))) if arguments.runs else BATCH
@@ -396,21 +398,22 @@ def fuzz(known: dict[str, Target], arguments: argparse.Namespace) -> int:
             return sum(done.values()) >= arguments.runs
         return time.monotonic() - start > arguments.seconds
 
-    while not over():
-        for name, target in known.items():
+    order = ((name, seed) for seed in count(arguments.seed) for name in known)
+    # Ctrl-C and `timeout` end it with the table, too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with suppress(KeyboardInterrupt):
+        while not over():
+            name, seed = next(order)
             with tempfile.TemporaryDirectory() as folder:
                 work = Path(folder)
-                ok, count = survives(partial(batch, target, name, seed, size, work))
+                ok, number = survives(partial(batch, known[name], name, seed, size, work))
                 if not ok:
                     findings += 1
-                    print(f"FINDING in {name}, seed {seed}", file=sys.stderr)
+                    print(f"FINDING in {name}, seed {seed}", file=sys.stderr, flush=True)
                     kept = arguments.keep / f"{name}-{seed}"
                     shutil.copytree(folder, kept, dirs_exist_ok=True)
-                done[name] += size
-                refused[name] += count
-            if over():
-                break
-        seed += 1
+            done[name] += size
+            refused[name] += number
     seconds = time.monotonic() - start
     for name in known:
         print(f"{name:10} {done[name]:8} files, {refused[name]:8} refused")

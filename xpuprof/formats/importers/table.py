@@ -40,6 +40,8 @@ BLOCK = ("lx", "ly", "lz")
 CHUNK = 1 << 20
 """Values that are held before they are written."""
 MOST_COLUMNS = 1 << 14
+RESERVED = ("program", "range", "range_call")
+"""Names that an imported run has for something else."""
 NAME_COST = 256
 """Bytes that a kernel's name takes beside its characters, in all lists of names."""
 LARGEST = (1 << 31) - 1
@@ -174,7 +176,9 @@ class Rows:
             "stream": places[:, 1].astype(np.int32),
         }
         columns |= {name: sizes[:, i] for i, name in enumerate((*GRID, *BLOCK))}
-        columns |= {name: values[:, i] for i, name in enumerate(self._metrics)}
+        for i, name in enumerate(self._metrics):
+            if name not in RESERVED:  # a second column of that name
+                columns.setdefault(name, values[:, i])
         self._writer.append(columns)
         for held in (self._kernels, self._call, self._shapes, self._places, self._values):
             held.clear()

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from xpuprof.trace.imported import ImportWriter
 
-_SLICE = re.compile(r"#\s*Slice ending at kernel:\s*(?P<kernel>.*?)\s+call:\s*(?P<call>\d+)\s*$")
-_COMPLETE = re.compile(r"\s*\d+\s+OnComplete\s+.*\bTSC\s+(?P<tick>\d+)")
 _ENDS = re.compile(r"\s*GPU_(?P<what>Init|Fini)\s*:\s*TSC\s+(?P<tick>\d+)")
 MOST = (1 << 62) - 1
 """Of a block's number, a count, a tick."""
@@ -108,13 +106,12 @@ def vectors(file: Source) -> Iterator[tuple[Key, str]]:
     key: Key | None = None
     with file.lines() as lines:
         for line in lines:
-            found = _SLICE.match(line)
-            if found:
-                call = whole(found["call"], 0, LARGEST)
+            if end := _slice_end(line):
+                call = whole(end[1], 0, LARGEST)
                 if call is None:
-                    file.refuse(f"is damaged: call {found['call'][:40]}; copy it again")
+                    file.refuse(f"is damaged: call {end[1][:40]}; copy it again")
                 file.hold(SLICE_COST)
-                key = (found["kernel"], call)
+                key = (end[0], call)
                 yield key, ""
             elif "T:" in line and not line.startswith(("#", "M:")):
                 if key is None:
@@ -123,6 +120,27 @@ def vectors(file: Source) -> Iterator[tuple[Key, str]]:
                         "is missing: copy it again"
                     )
                 yield key, line
+
+
+def _slice_end(line: str) -> tuple[str, str] | None:
+    """Kernel and call of `# Slice ending at kernel: K call: N`. Without regular expressions, which
+    take quadratic time on blanks."""
+    before, mark, rest = line.partition("Slice ending at kernel:")
+    kernel, called, call = rest.rpartition("call:")
+    own = before[:1] == "#" and not before[1:].strip() and mark and called
+    if own and kernel[-1:].isspace() and call.strip().isdecimal():
+        return kernel.strip(), call.strip()
+    return None
+
+
+def _completion(line: str) -> str | None:
+    """The tick of `<i> OnComplete <kernel> TSC <tick>`."""
+    fields = line.split(None, 2)
+    if len(fields) < 3 or not fields[0].isdecimal() or fields[1] != "OnComplete":
+        return None
+    _, mark, after = fields[2].rpartition("TSC ")
+    tick = after.split(None, 1)
+    return tick[0] if mark and tick and tick[0].isdecimal() else None
 
 
 def entries(file: Source, line: str) -> Entries:
@@ -151,8 +169,8 @@ def boundaries(source: Source) -> npt.NDArray[np.int64] | None:
         file = source.part(path)
         with file.lines() as lines:
             for line in lines:
-                if found := _COMPLETE.match(line):
-                    ticks.append(_tick(file, found["tick"]))
+                if tick := _completion(line):
+                    ticks.append(_tick(file, tick))
                 elif found := _ENDS.match(line):
                     ends[found["what"]] = _tick(file, found["tick"])
         if ticks and len(ends) == 2:

@@ -23,7 +23,8 @@ _RUNNING = re.compile(
     r"\s*(gpgpu_n_\w+|gpu_stall_\w+|total dram (?:reads|writes)|\w+_stats_breakdown\[\w+\]\[\w+\])"
     r"\s*=\s*(\d+)\s*$"
 )
-_LOADED = re.compile(r"Header info loaded for kernel command : .*?kernel-(\d+)[^/]*$")
+_LOADED = "Header info loaded for kernel command : "
+_FILE = re.compile(r"kernel-(\d+)")
 _NAME = re.compile(r"kernel_name\s*=\s*(.*)")
 _UID = re.compile(r"kernel_launch_uid\s*=\s*(\d+)")
 KERNEL_COST, VALUE_COST = 1000, 200
@@ -48,9 +49,10 @@ def parse(source: Source) -> list[SimulatedKernel]:
     loaded: list[int | None] = []
     with source.lines() as lines:
         for line in lines:
-            if found := _LOADED.match(line):
-                source.hold(VALUE_COST)
-                loaded.append(whole(found[1], 1, MOST_KERNELS))
+            if line.startswith(_LOADED):
+                if found := _FILE.search(line.rpartition("/")[2]):
+                    source.hold(VALUE_COST)
+                    loaded.append(whole(found[1], 1, MOST_KERNELS))
             elif found := _NAME.match(line):
                 source.hold(KERNEL_COST)
                 kernels.append(SimulatedKernel(found[1].strip()))
