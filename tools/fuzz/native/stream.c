@@ -29,13 +29,34 @@ static void mend_checksums(uint8_t *data, size_t size) {
   }
 }
 
-static void fill(xp_stream_reader *reader, const xp_counts *counts) {
+#define MAKE(array, count) arrays.array = calloc(room.count, sizeof *arrays.array);
+#define FREE(array, count) free(arrays.array);
+
+static void fill(xp_stream_reader *reader, xp_counts room) {
   xp_arrays arrays;
   xp_error error;
-#define MAKE(array, count) arrays.array = calloc(counts->count, sizeof *arrays.array);
   TABLES(MAKE)
   xp_stream_fill(reader, &arrays, &error);
-#define FREE(array, count) free(arrays.array);
+  TABLES(FREE)
+}
+
+/* What other rows refer to is kept from row 0 on; of the rest there is room for one chunk. */
+static void chunk_by_chunk(xp_stream_reader *reader, const xp_counts *counts) {
+  xp_arrays arrays;
+  xp_error error;
+  xp_counts room, first, rows;
+  memset(&rows, 0, sizeof rows);
+  xp_stream_largest(reader, &room);
+#define KEEP(table) room.table = counts->table;
+#define KEPT(DO) DO(texts) DO(programs) DO(kernels) DO(images) DO(vectors)
+  KEPT(KEEP)
+  TABLES(MAKE)
+  xp_stream_rewind(reader);
+  do {
+    first = rows;
+#define FROM_ZERO(table) first.table = 0;
+    KEPT(FROM_ZERO)
+  } while (xp_stream_next(reader, &arrays, &first, &room, &rows, &error) > 0);
   TABLES(FREE)
 }
 
@@ -51,7 +72,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   free(copy);
   xp_stream_reader *reader = xp_stream_open(
       path, data[0] & CPU_STREAM ? XP_STREAM_CPU : XP_STREAM_EVENTS, &counts, &error);
-  if (reader) fill(reader, &counts);
+  if (reader) {
+    fill(reader, counts);
+    chunk_by_chunk(reader, &counts);
+  }
   xp_stream_close(reader);
   return 0;
 }
