@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.compile import opencl_program
+from tests.support.compile import compile_files, opencl_program
 from tests.support.paths import ROOT
 from tests.support.run import run, xpuprof, xpuprof_line, xpuprof_text
 
@@ -260,3 +260,42 @@ def test_a_program_for_another_machine_is_one_sentence(tmp_path: Path, command: 
     assert done.returncode == 2 and done.stderr.count(b"\n") == 1
     assert b"Exec format error" in done.stderr
     assert manifest(tmp_path / "run")["status"] == "partial"
+
+
+# ---- every call fails once -----------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_whatever_call_of_ours_fails_the_program_is_as_it_is(tmp_path: Path) -> None:
+    """GIVEN any one call that makes or writes something in the run directory fails THEN the program
+    is not started, with exit code 2, or has run to its end with its exit code; nobody sees a
+    traceback, and a run that is there opens and is complete only if nothing was lost."""
+    shim = compile_files(
+        [ROOT / "tests/integration/programs/failing_calls.c"],
+        tmp_path / "shim.so",
+        *("-shared", "-fPIC", "-ldl"),
+    )
+
+    def attempt(number: int) -> subprocess.CompletedProcess[bytes]:
+        folder = tmp_path / f"run{number}"
+        environment = os.environ | {
+            "LD_PRELOAD": str(shim),
+            "FAIL_AT": str(number),
+            "FAIL_BELOW": str(folder),
+            "FAIL_COUNT": str(tmp_path / f"count{number}"),
+        }
+        line = xpuprof_line("time", "--gpu", "none", "--repeat", "1", "-q", "-o", folder, "--")
+        return run([*line, "sh", "-c", "echo ran; exit 5"], environment=environment)
+
+    whole = attempt(0)
+    assert (whole.returncode, whole.stdout, whole.stderr) == (5, b"ran\n", b"")
+    calls = int((tmp_path / "count0").read_text())
+    assert calls > 15
+    with ThreadPoolExecutor(2) as pool:
+        done = dict(zip(range(1, calls + 1), pool.map(attempt, range(1, calls + 1)), strict=True))
+    for number, tried in done.items():
+        assert b"Traceback" not in tried.stderr and tried.stderr.count(b"\n") <= 1, number
+        seen = (tried.returncode, tried.stdout)
+        assert seen in ((5, b"ran\n"), (2, b"")), (number, tried.stderr)
+        if (tmp_path / f"run{number}").exists():
+            assert xpuprof("info", tmp_path / f"run{number}").returncode == 0, number
