@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 import os
@@ -14,11 +15,13 @@ import pandas as pd
 import pytest
 
 from tests.support import traces
+from xpuprof.clustering.options import Options
 from xpuprof.errors import UsageError
 from xpuprof.methods import registry
 from xpuprof.methods.declaration import Need
 from xpuprof.methods.profile import NeedsError, SliceProfile
 from xpuprof.selection.selection import Selection
+from xpuprof.signature.matrix import Projection
 from xpuprof.trace.run import create_run
 
 MODULES = {
@@ -44,6 +47,15 @@ def test_declared_options_are_the_functions(name: str) -> None:
     keywords = inspect.signature(method.select).parameters
     for option in method.options:
         assert keywords[option.name].default == option.default
+
+
+def test_declared_clustering_options_are_the_fields() -> None:
+    """A clustering method's options are those of the projection and of the clustering, with their
+    defaults; none is left out."""
+    own = [*dataclasses.fields(Projection), *dataclasses.fields(Options)]
+    defaults = {field.name: field.default for field in own if field.name != "seed"}
+    declared = registry.find(registry.default()).options
+    assert {option.name: option.default for option in declared} == defaults
 
 
 @pytest.mark.parametrize("name", [n for n, m in registry.built_in().items() if m.needs])

@@ -66,7 +66,7 @@ class Points:
     weight: F64
     point: npt.NDArray[np.uint32]
 
-    def __sizeof__(self) -> int:  # Dask puts results aside by their size; so elsewhere
+    def __sizeof__(self) -> int:  # by which Dask spills, here and elsewhere
         return self.x.nbytes + self.weight.nbytes + self.point.nbytes
 
 
