@@ -14,23 +14,6 @@ from xpuprof.cli.group import COMMANDS
 
 HEAVY = {"numpy", "pandas", "scipy", "sklearn", "distributed", "xpuprof._bridge", "xpuprof._select"}
 SCRIPT = Path(sys.executable).with_name("xpuprof")
-LIGHT = [
-    "run",
-    "profile",
-    "time",
-    "select",
-    "validate",
-    "info",
-    "check",
-    "doctor",
-    "report",
-    "import",
-    "export",
-    "compare",
-    "estimate",
-    "transfer",
-]
-"""Commands whose help must not wait for libraries that it does not need."""
 
 
 def imported(*arguments: str, **environment: str) -> set[str]:
@@ -62,7 +45,7 @@ def test_help_and_completion_are_light() -> None:
     assert imported(**words) == set()
 
 
-@pytest.mark.parametrize("command", LIGHT)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_of_a_command_is_light(command: str) -> None:
     """GIVEN a command's --help THEN no numerical library is loaded."""
     assert imported(command, "--help") == set()
