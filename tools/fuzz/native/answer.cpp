@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The layer's parser of the instrumenter's answers, and of the origins that it keeps.
+#include "client/answer.hpp"
+
 #include <cstdint>
 #include <cstdlib>
 
-#include "client/answer.hpp"
 #include "client/wire.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
