@@ -54,21 +54,22 @@ static void append_number(text *to, unsigned value) {
   append(to, digits + n);
 }
 
-/* Another thread of the program may replace the number: it is only used and closed as what it was
- * opened as. */
+/* A link to the line: made by its path, where a file would need a descriptor to write to, which
+ * another thread of the program may replace meanwhile. */
 static int to_folder(const xp_place *place, const text *line) {
+  enum { MOST = 8 };
   char path[XP_PATH_MAX];
-  text name = {"", 0};
-  append(&name, "failures/");
-  append_number(&name, process());
-  if (!place->directory || !join(path, place->directory, name.bytes)) return 0;
-  int flags = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC;
-  int fd = (int)xp_system_call(__NR_open, (long)path, flags, 0666, 0);
-  if (fd < 0 || !xp_same_file(xp_identity_of_descriptor(fd), xp_identity_of_path(path))) return 0;
-  long written = xp_system_call(__NR_write, fd, (long)line->bytes, line->size, 0);
-  if (xp_same_file(xp_identity_of_descriptor(fd), xp_identity_of_path(path)))
-    xp_system_call(__NR_close, fd, 0, 0, 0);
-  return written == (long)line->size;
+  long error = -EEXIST;
+  for (unsigned n = 0; n < MOST && error == -EEXIST && place->directory; n++) {
+    text name = {"", 0};
+    append(&name, "failures/");
+    append_number(&name, process());
+    if (n) append(&name, "-");
+    if (n) append_number(&name, n);
+    if (!join(path, place->directory, name.bytes)) return 0;
+    error = xp_system_call(__NR_symlink, (long)line->bytes, (long)path, 0, 0);
+  }
+  return error == 0;
 }
 
 static void to_socket(const xp_place *place, const text *line) {
@@ -92,6 +93,5 @@ void xp_place_failure(const xp_place *place, const char *reason) {
   append_number(&line, process());
   append(&line, " ");
   append(&line, reason);
-  line.bytes[line.size++] = '\n'; /* in place of the zero */
   if (!to_folder(place, &line)) to_socket(place, &line);
 }

@@ -19,8 +19,8 @@ typedef struct xp_place {
 /* Makes this process's folder and writes the path of a file in it. 0, or a negative error number
  * of the kernel. */
 int xp_place_file(const xp_place *place, const char *name, char path[XP_PATH_MAX]);
-/* Tells the launcher what this process could not record: the line `pid reason`, added to
- * `<directory>/failures/<pid>`, or where that cannot be written sent to the launcher's socket. */
+/* Tells the launcher what this process could not record: the line `pid reason`, as the target of a
+ * link `<directory>/failures/<pid>`, or where that cannot be made sent to the launcher's socket. */
 void xp_place_failure(const xp_place *place, const char *reason);
 
 #ifdef __cplusplus

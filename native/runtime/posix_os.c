@@ -8,16 +8,25 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "stream_file.h"
+
+size_t posix_read(const char *path, char *text, size_t room) {
+  ssize_t n = 0;
+  text[0] = 0;
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  xp_identity ours = xp_identity_of_path(path);
+  if (xp_same_file(xp_identity_of_descriptor(fd), ours)) n = read(fd, text, room - 1);
+  if (xp_same_file(xp_identity_of_descriptor(fd), ours)) close(fd);
+  if (n > 0) text[n] = 0;
+  return n > 0 ? (size_t)n : 0;
+}
+
 /* Parent and start of a process from /proc/PID/stat (proc(5), fields 4 and 22). */
 static int parent_and_start(int pid, int *parent, unsigned long long *start) {
   char path[32], line[1024];
   snprintf(path, sizeof path, "/proc/%d/stat", pid);
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return 0;
-  ssize_t n = read(fd, line, sizeof line - 1);
-  close(fd);
-  if (n <= 0) return 0;
-  line[n] = 0;
+  if (!posix_read(path, line, sizeof line)) return 0;
   const char *rest = strrchr(line, ')'); /* the name may hold anything */
   return rest && sscanf(rest + 1,
                         " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d"

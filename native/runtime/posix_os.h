@@ -14,4 +14,8 @@ void posix_ancestry(char *text, size_t room);
  * kernel's clock ticks; 0 when it cannot be known. */
 uint64_t posix_age(void);
 
+/* Up to `room` - 1 bytes of a small file of /proc, ended by a zero; gives their number. Another
+ * thread of the program may replace the descriptor meanwhile, which is then left alone. */
+size_t posix_read(const char *path, char *text, size_t room);
+
 #endif

@@ -2,11 +2,12 @@
 #include "window.h"
 
 #include <ctype.h>
-#include <fcntl.h>
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "posix_os.h"
 
 /* N, N-M, N- or -M at `text`; gives what follows, NULL when it is none of them. */
 static const char *read_range(const char *text, uint64_t *first, uint64_t *last) {
@@ -102,20 +103,15 @@ static int names_match(const char *glob, const char *exe, const char *arguments,
 int window_process_matches(const char *globs) {
   char exe[4096], arguments[4096], glob[1024];
   if (!globs || !*globs) return 1;
-  ssize_t length = readlink("/proc/self/exe", exe, sizeof exe - 1), size = 0;
+  ssize_t length = readlink("/proc/self/exe", exe, sizeof exe - 1);
   exe[length > 0 ? length : 0] = 0;
-  int file = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-  if (file >= 0) {
-    size = read(file, arguments, sizeof arguments - 1);
-    close(file);
-  }
-  arguments[size > 0 ? size : 0] = 0;
+  size_t size = posix_read("/proc/self/cmdline", arguments, sizeof arguments);
   for (const char *at = globs; *at;) {
     size_t n = strcspn(at, "\n");
     if (n && n < sizeof glob) {
       memcpy(glob, at, n);
       glob[n] = 0;
-      if (names_match(glob, exe, arguments, size > 0 ? (size_t)size : 0)) return 1;
+      if (names_match(glob, exe, arguments, size)) return 1;
     }
     at += n + (at[n] == '\n');
   }

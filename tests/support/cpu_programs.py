@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -126,5 +127,4 @@ def execution(tmp_path: Path) -> Path:
 
 def failures(folder: Path) -> list[str]:
     """The lines of `failures/`, without the process."""
-    lines = [line for file in (folder / "failures").iterdir() for line in file.open()]
-    return [line.rstrip("\n").partition(" ")[2] for line in lines]
+    return [os.readlink(link).partition(" ")[2] for link in (folder / "failures").iterdir()]

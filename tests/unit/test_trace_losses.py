@@ -43,8 +43,10 @@ def test_lines_that_processes_left_are_told(run: Path) -> None:
     (folder / "77").write_bytes(b"77 the disk is full\n77 the disk is full\n")
     (folder / "78").write_bytes(b"78 \xff\x1b[2J" + b"x" * 10_000)
     (folder / "79").symlink_to("/dev/zero")
+    (folder / "81").symlink_to("81 its trace has reached the limit on file sizes")
     os.mkfifo(folder / "80")
-    first, second = losses_of(run / "profile")
+    first, second, third = losses_of(run / "profile")
+    assert third == "process 81 could not record: its trace has reached the limit on file sizes"
     assert first == "process 77 could not record: the disk is full"
     assert second.isprintable() and len(second) < 300
     opened = Run.open(run)

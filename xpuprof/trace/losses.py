@@ -27,11 +27,16 @@ def sentence(line: str) -> str:
 
 
 def written(execution: Path) -> Iterator[str]:
-    """The lines in the folder `failures`. Any process may write there: nothing but short lines in
-    plain files is taken."""
+    """The lines in the folder `failures`: targets of links (made without a descriptor), and plain
+    files. Any process may write there: nothing but short lines is taken."""
     folder = execution / FOLDER
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
         try:
+            if path.is_symlink():
+                line = printable(os.fsencode(os.readlink(path)))
+                if line.partition(" ")[0].isdigit():
+                    yield line
+                continue
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
             continue
