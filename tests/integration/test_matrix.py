@@ -89,12 +89,11 @@ CASES = [
     Case("its own core limit", ("fault",), limit("-c 0")),
     Case("chdir", ("folder", "/tmp")),
     Case("chroot", ("root", "."), root=True),
-    Case("setuid", ("privileges",), root=True, but=("valgrind", "dynamorio")),
+    Case("setuid", ("privileges",), root=True),
     Case(
         "setpriv",
         ("sh", "-c", "exec setpriv --reuid 65534 --clear-groups id -u"),
         root=True,
-        but=("valgrind",),
     ),
     Case("no environment", ("environment",)),
     Case("signals left as they are", ("dispositions",)),
