@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Python API as a user writes it: a real program, its run, selections and estimates."""
 
 from __future__ import annotations

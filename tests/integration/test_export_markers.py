@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exported markers of a real program, found again by a debugger."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever fails on our side, the program keeps its exit code, the user gets one sentence, and the
 run says what it lacks."""
 

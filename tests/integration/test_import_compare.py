@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """import and compare as commands: on sources made here, and on public recordings where they lie."""
 
 from __future__ import annotations

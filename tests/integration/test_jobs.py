@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs of several processes: each with device work has its own exact part, the parents do not
 disturb, selections are one a process or one for all, and the program's own ending stays."""
 

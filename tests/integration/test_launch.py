@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The user's program is never harmed: output, exit code, signals and input are its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The program under every engine is the program alone: output, exit code and signal, a row a case.
 
 A row runs the program natively and under every engine and timer side by side, each in a folder of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counts that follow from the launch, and counts by sub-groups, against kernels that count
 themselves."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The OpenCL layer on Intel's CPU runtime: SPIR-V, Khronos's loader, uneven groups."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The OpenCL layer on a real runtime: the program is unharmed, every launch is seen, and every
 warp's counts are those of an independent model."""
 

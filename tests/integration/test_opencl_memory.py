@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LRU stack distances of device accesses against an independent model of the canonical order
 (docs/memory.md) and a stack that is searched from its top."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Allocations of the OpenCL layer that fail, one after the other: the program's calls are made all
 the same, and every launch is counted."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every way to a kernel and to its memory, on each runtime: the program's output is its own, every
 launch is seen and instrumented, and each warp is exact."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program whose slices are known by construction is recovered, CPU and GPU part."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Phases of equal code that differ in the memory that they touch, in real runs."""
 
 from __future__ import annotations

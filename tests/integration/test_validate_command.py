@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A selection made from a real program, held against other executions and builds of it."""
 
 from __future__ import annotations

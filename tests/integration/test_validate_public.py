@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Selections across two vendors' devices: launch sequences differ, operators do not."""
 
 from __future__ import annotations

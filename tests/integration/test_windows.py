@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Windows and kernel filters on real programs: what is in them is what a whole profile has there,
 per thread and per warp; what is outside is a boundary with its name, and nothing else."""
 

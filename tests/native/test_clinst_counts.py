@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Per-warp block counts against a SIMT model written by hand from the OpenCL source.
 
 Each model walks one work-item through the kernel's control flow and names the blocks it passes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs keep their results under the instrumenter, whatever they use and however they come."""
 
 from __future__ import annotations

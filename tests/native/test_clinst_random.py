@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random control flow: every marked place of a made-up kernel has its exact count in every warp.
 
 A generator makes a syntax tree; one walk prints it as OpenCL C, another runs it in Python for every

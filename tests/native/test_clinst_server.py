@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The instrumenter as a service: its messages, its cache, and how it starts and ends."""
 
 from __future__ import annotations

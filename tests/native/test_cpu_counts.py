@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CPU engines count exactly: against known loops, by thread and by slice."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CPU engines see the same blocks: identities and counts of one program under both are equal,
 block by block."""
 

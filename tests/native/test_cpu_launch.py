@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CPU engines do not change the program, and always leave a readable trace."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NVIDIA's real CUPTI library, as far as it goes without a GPU: it has every function that the
 timer looks up, and no launch call that the timer does not know."""
 

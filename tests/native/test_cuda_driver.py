@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which engines carry the CUDA driver, against the stand-in driver (see fake_cuda/fake_cuda.cpp):
 one that works, one that crashes under the real Valgrind tool (an instruction that it does not
 know), one that hangs there."""

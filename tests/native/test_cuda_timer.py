@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CUPTI timer's bookkeeping against a stand-in driver (a mock: see fake_cuda/fake_cuda.cpp).
 
 Every launch call of the driver is issued; the test program prints what it launched, and the trace

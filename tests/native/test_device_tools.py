@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tools that judge runs on silicon (tools/device), on runs of the stand-ins: they must accept
 what is right, and name what is not."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What only the engine `dynamorio` does: a kit of the user's, scripts, a pretence undone."""
 
 from __future__ import annotations

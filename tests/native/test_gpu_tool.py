@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`--gpu-tool`: tools that know nothing of us, loaded into real programs. The tools are made here,
 as CUPTI's and GTPin's look to a loader; what they would do on a GPU is not tested."""
 

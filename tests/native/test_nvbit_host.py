@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The NVBit tool's host side against a stand-in for NVBit and the driver (a mock: see
 fake_nvbit/fake_nvbit.cpp). Needs a kit's headers (NVBIT_ROOT), no GPU."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Basic blocks of SASS and warp classes: the parts of the NVBit tool that need no GPU and no kit.
 
 Cubins are made by ptxas. The blocks are found from the raw disassembly with numeric targets, as

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The NVBit tool as far as a machine without a GPU goes: its device code compiles for every
 architecture, the whole links against a kit (with NVBIT_ROOT), its kernel specification parses."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Pin and GTPin tools as far as a machine without their kits goes: types against a kit's
 headers (PIN_ROOT) or against declarations of what GTPin documents; and the part of the Pin tool
 that is plain C++: block identity."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What only the engine `valgrind` does: hide an instruction set, have settings of its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LRU stack distances of the engine `valgrind` against a naive model, by thread and slice."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever a program does to its descriptors, folders, rights and limits: its files and its exit
 code stay its own, and the trace is whole or says that it is not."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The writer, driven by Python in a real process that is killed while it writes."""
 
 from __future__ import annotations

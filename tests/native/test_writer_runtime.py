@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The runtime (boundary bus and trace writer) in real processes, read back by the reader."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """libxpuprof_rt through ctypes: what a device-side library does, without a device.
 
 As a program: boundary_abi.py LIBRARY LAUNCHES EXIT FORKS; see `program`.

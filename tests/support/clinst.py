@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instrument OpenCL programs and read the counters back, without the OpenCL layer."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiles the small programs that tests run. Warnings are errors."""
 
 from __future__ import annotations

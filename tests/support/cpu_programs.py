@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds the small C programs of programs/cpu_*.c and runs them under the CPU engines."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the CUDA tests share: the headers, the stand-in driver built from fake_cuda/, and a run of
 its test program under libxpuprof_cuda.so. No GPU is used anywhere here."""
 

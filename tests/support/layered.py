@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a program natively and under the OpenCL layer, and reads back what the layer recorded."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs of millions of launches, made by numpy: no record is written one by one.
 
 Every number that differs from record to record is a varint of five bytes, so that records are rows

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What this machine has: marks and checks that skip a test, with the reason."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: E501
 """Small files of every tool whose profiles or results are read."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs commands; xpuprof as a user does, in a process of its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Made-up runs and selections whose right answers are known by construction."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Processes made by construction, for the tests of signature and selection."""
 
 from __future__ import annotations

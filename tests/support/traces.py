@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes small run directories record by record, for tests: no engine needed.
 
 A stream is a list of records (tag, body, slice); SEAL between two of them ends a chunk.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Block identities against an implementation of their own, made from the header's words."""
 
 from __future__ import annotations

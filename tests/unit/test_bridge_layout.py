@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The bridge's structs, numpy's dtypes and the header agree."""
 
 from __future__ import annotations

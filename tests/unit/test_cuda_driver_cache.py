@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is remembered of engines and the CUDA driver."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Engines are found by their declarations: our own, and those of other packages."""
 
 from __future__ import annotations

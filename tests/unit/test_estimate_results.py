@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whole-run metrics from per-region results: hand-worked sums, means and every bad file."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernel lists, re-read by the rules of those who read them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CPU regions, re-read by the rules of gem5 and zsim and replayed against a made-up execution whose
 order of instructions is known."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Timeline and databases of a made-up run directory."""
 
 from __future__ import annotations

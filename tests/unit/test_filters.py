@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """--kernels, --window, --process: what is refused before anything starts, and that the native side
 understands what is not."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Formats declare themselves, here and in other packages."""
 
 from __future__ import annotations

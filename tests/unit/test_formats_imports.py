@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Imports of other tools' profiles, from small sources written here."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Damaged and hostile files: every reader gives sound values, or one sentence that names the file.
 Each case here once ended in a traceback, or took gigabytes or minutes."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The k-means sweep against plain computations."""
 
 from __future__ import annotations

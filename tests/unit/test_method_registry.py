@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What methods declare, and methods of other packages."""
 
 from __future__ import annotations

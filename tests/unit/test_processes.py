@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Processes of an execution: which have slices, in which order, and which is which in another."""
 
 from __future__ import annotations

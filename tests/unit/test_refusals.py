@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a command cannot do is said in one sentence, exit code 2, and nothing is overwritten."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What commands tell of runs that are short, killed, narrowed, imported or not alike."""
 
 from __future__ import annotations

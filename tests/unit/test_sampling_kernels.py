@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PKA, Sieve, TBPoint, Photon and the projections inside a kernel, on made-up kernels."""
 
 from __future__ import annotations

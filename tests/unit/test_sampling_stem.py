@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """STEM+ROOT, Allegro and xpu-stem on populations whose structure is known."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sample sizes, draws and intervals of stratified sampling, against hand-worked cases and draws."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Intervals of cluster selections: they hold the truth at least as often as they say."""
 
 from __future__ import annotations

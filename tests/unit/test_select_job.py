@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One selection for many runs: the same here, on several workers, and when a worker dies."""
 
 from __future__ import annotations

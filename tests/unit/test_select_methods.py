@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """xpu-point and gpu-point on processes whose slices are known by construction."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The selection file: round trip, byte-identity, and every way it can be wrong."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stack distances in the tables, in their files, and beside the block vectors of a signature."""
 
 from __future__ import annotations

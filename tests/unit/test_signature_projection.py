@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The projection: rows by identity, exact sums, one result whatever the threads."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SimPoint's files: read as SimPoint reads them, written as gem5 reads them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What starting the command line may import."""
 
 from __future__ import annotations

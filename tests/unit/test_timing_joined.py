@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Times from other run directories than the profile's."""
 
 from __future__ import annotations

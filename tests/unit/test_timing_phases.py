@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CPU phases that device vectors cannot see."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The invariant checker: a sound run passes, and each invariant is seen when it is broken."""
 
 from __future__ import annotations

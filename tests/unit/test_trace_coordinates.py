@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each meaning of a slice number, and the way from one to the other."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A digest has the sums of the tables, in memory that hardly grows with the run."""
 
 from __future__ import annotations

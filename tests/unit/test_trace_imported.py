@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reader of imported slices believes nothing."""
 
 from __future__ import annotations

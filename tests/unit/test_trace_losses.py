@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A run that lost something is partial, with the true reason, whatever its manifest says."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From streams to tables: slices, vectors, and what is finished when a run was cut short."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values of manifests and META records are parsed once, and wrong ones refused."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The run directory: manifest, status rules, what is refused and what is never removed."""
 
 from __future__ import annotations

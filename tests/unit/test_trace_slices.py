@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slice boundaries and times."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Streams: literal bytes, round trips through the real writer, damage of every kind."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables of a windowed process are those of its window; times of its slices add up to it."""
 
 from __future__ import annotations

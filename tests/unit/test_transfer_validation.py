@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Selections held against other runs: the same sequence, another one, another program."""
 
 from __future__ import annotations

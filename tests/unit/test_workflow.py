@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the commands call can be called from Python: the same parameters, values as results."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels that read and write images; test_opencl_memory.py has the model. Each launch is printed
 by name."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Launches whose memory comes in ways that access_patterns.py has not; each is printed by name."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels whose every access to global memory is known; test_opencl_memory.py has the model.
 
 access_patterns.py OUT: launches them in the order of LAUNCHES, and saves the results.

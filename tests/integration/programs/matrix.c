@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What programs do to themselves; the first argument names it. Prints only what must be equal with
  * and without a profiler around it. */
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One OpenCL program, many small cases: `opencl_cases CASE`. Each prints what a user could see, so
  * that a run under the layer can be compared with a native one. Kernel `trips` counts its own
  * loop trips with atomics, which no compiler may merge: a test can model them per warp. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ways to a kernel and to its memory, one a case: `opencl_paths CASE`. A case prints "no ..." where
  * the device cannot do it. All launches of kernel `trips` are those that a test can model. */
 #include "opencl_set_up.h"

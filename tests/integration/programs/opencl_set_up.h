@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the test programs share: one platform, device, context and queue, a program with kernels
  * whose counts a test can model, and a sink that shows what they did. */
 #ifndef OPENCL_SET_UP_H

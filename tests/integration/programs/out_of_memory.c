@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* out_of_memory CASE [on]: launches while allocations of the OpenCL layer fail. In the n-th of
  * ROUNDS rounds the n-th allocation that the layer makes within the call fails; with `on`, all
  * later ones too. The program prints what a user could see, and writes to the file $FAILED how many

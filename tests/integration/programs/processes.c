@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A parent without device work and children with it: `processes HOW CHILDREN STEPS`.
  *
  *   fork    the child works and returns from main

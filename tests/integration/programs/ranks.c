@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An MPI program whose ranks do different work: `ranks STEPS [EXIT|SIGKILL|SIGABRT]`. Every launch
  * is followed by a sum over all ranks as far as all of them have one. Rank 0 prints what each
  * rank's device counted; EXIT is the exit code of every rank; by a signal rank 1 ends behind its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reach SMALL LARGE PHASES: phases of equal code whose memory differs. Every launch gathers as many
  * numbers, from places that a hash gives: in odd phases of a buffer of SMALL KiB, in even ones of
  * LARGE KiB (powers of two). Prints a sum. */

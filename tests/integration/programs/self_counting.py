@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels that record, per warp, what a counter of ours should say. Prints one line a launch: the
 kernel's name and the records of its warps, in the order of groups, then of warps in a group.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* steps N [EXIT]: N times kernel `grow`, every third time also kernel `fold`; EXIT is the exit
  * code. VARIANT makes another build of the same program, OTHER another program. */
 #define CL_TARGET_OPENCL_VERSION 120

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Work known by construction, in and around marked windows: windows STEPS [LATE]
  *
  * Step i (from 0): before the window `outside` is called 50 times; in it `inside` 10 + i times by

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Work of known size on CPU and device, another one for every `who`, so that a mix-up of processes
  * shows: steps + 2 * who launches. Launch i runs 64 * (who + 1) work-items in groups of 64, each of
  * which counts who + 1 + i % 2 atomic increments; every third launch is of kernel `fold`, the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python workers with device work: `workers.py METHOD WORKERS STEPS`, METHOD as multiprocessing has
 it (fork, spawn, forkserver). The parent only waits. Worker n launches STEPS + 2 * n kernels, and
 the parent prints what each one counted and the exit codes, in order."""

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A stand-in for libcuda.so.1 and CUPTI in one library, for tests on machines without a GPU.
  *
  * It is a mock: nothing runs on any device. It keeps the driver's contracts that xpuprof's launch

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A CUPTI subscriber that does nothing, for tools/bench/cuda_launches.py: what any subscriber costs
  * on the stand-in. */
 #include <cupti.h>

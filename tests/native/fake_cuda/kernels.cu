@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernels whose names and cubin the stand-in driver's tests use; nothing runs them.
 extern "C" __global__ void plain(float *x) { x[threadIdx.x] += 1; }
 template <typename T>

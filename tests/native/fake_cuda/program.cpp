@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Issues launches through the driver API and prints, on stdout, one line for each launch that a
  * complete record must hold, in order:  kernel grid(3) block(3) shared device
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A stand-in for NVBit and the driver under the tool, for tests on machines without a GPU.
  *
  * It is a mock: device memory is the host's, kernels are lists of SASS with made-up counts, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Not GTPin. Declarations of as much of GTPin's interface as its public documentation and examples
  * show and our tool uses, so that the tool can be compiled where no kit is to be had: a check of
  * syntax and types against what is documented, of nothing else. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Not GTPin: see gtpin_api.h beside it. */
 #pragma once
 #include "gtpin_api.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels of known control flow: tests/native/test_clinst_counts.py models each by hand.
 
 kernel void straight(global int *out) { out[get_global_id(0)] = 3 * get_global_id(0); }

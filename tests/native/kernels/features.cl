@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What programs use beside plain control flow. Every kernel has the arguments (in, out) of 256
 // ints, or says otherwise in tests/native/test_clinst_programs.py.
 

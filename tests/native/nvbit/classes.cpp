@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The warp classes against a plain model: random rows, hashed as the device hashes them. */
 #include "classes.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels whose SASS has every kind of control flow; tests disassemble them, nothing runs them.
 extern "C" __global__ void straight(float *x) { x[threadIdx.x] += 1; }
 

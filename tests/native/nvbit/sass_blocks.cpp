@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Reads `<hex offset> <instruction>` lines and prints one line a block: index of its first
  * instruction, number of instructions, and the static mix. */
 #include <stdio.h>

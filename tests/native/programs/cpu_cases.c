@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One behaviour a case: `cpu_cases CASE`. */
 #define _GNU_SOURCE
 #include <pthread.h>

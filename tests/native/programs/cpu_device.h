@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A stand-in for a device side: launches one kernel through the boundary bus, as a layer does. */
 #ifndef CPU_DEVICE_H
 #define CPU_DEVICE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ends as its argument says, after a line on each output. */
 #include <signal.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A program without a C library whose every instruction is known: 3 instructions of start-up, N
  * rounds of a loop with a two-condition test (the shape of `if (a && b)`), 3 to exit. */
 __asm__(

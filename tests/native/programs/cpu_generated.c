@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Generated code that is hard on who instruments it: a way out of a hot loop leads to code that is
  * written later and reads what the first code there did not; and a process forks while a thread of
  * it generates and runs code. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hot code that leaves its loops in every way there is: by branches that go here and there, calls
  * and returns (direct, by pointer, recursive), a jump table, system calls, a kernel's launch, and
  * faults of three kinds, of which some are mended and some are jumped out of. */

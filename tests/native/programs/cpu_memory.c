@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A program without a C library whose every data access is known: 20,000 loads of pseudo-random
  * lines of 1,024, then 3 sweeps over 700 lines, each access 8 bytes across the end of its line. */
 __asm__(

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Code that translators cut in different places: long runs without a branch, repeated string
  * instructions, loops on the counter register, modes of the floating-point units, pauses. Two
  * threads, three slices; each figure that is worked out is printed. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `spin(n)` executes n times the block `spin_loop` of 2 instructions, then one return. */
 #ifndef CPU_SPIN_H
 #define CPU_SPIN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Vectors and masks that live in registers through a loop of many blocks. */
 #include <stdio.h>
 #include <string.h>
