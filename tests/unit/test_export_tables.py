@@ -46,7 +46,7 @@ def test_repeats_that_differ_are_refused(tmp_path: Path) -> None:
     traces.add_execution(writer, "time-0", "time", traces.events(3), None)
     traces.add_execution(writer, "time-1", "time", traces.events(4), None)
     writer.finish("complete")
-    with pytest.raises(InputError, match=r"time-1 launched another sequence .*--repeat 1"):
+    with pytest.raises(InputError, match=r"time-1 launched a different kernel .*--repeat 1"):
         open_timed(tmp_path / "run")
 
 
