@@ -44,6 +44,7 @@ from xpuprof.errors import XpuprofError
 from xpuprof.formats.registry import all_importers, recognised
 from xpuprof.formats.simulator_results.results import read_results
 from xpuprof.inputs import Source
+from xpuprof.selection.document import _checksum
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.imported import ImportedSlices, ImportWriter
 from xpuprof.trace.run import Run, create_run
@@ -119,10 +120,8 @@ def read_selected(path: Path, resealed: bool) -> None:
         except (ValueError, RecursionError, AttributeError):
             document = None
         if isinstance(document, dict):
-            from xpuprof.selection import file
-
             try:
-                text = json.dumps(document | {"checksum": file._checksum(document)})
+                text = json.dumps(document | {"checksum": _checksum(document)})
             except ValueError:  # not a finite number
                 return
         Selection.parse(text, str(path))
