@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many clusters and how many representatives of each, when slice times are known.
 
 For every k the representatives follow from stratified sampling (allocation.py); among the k that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Bayesian information criterion as SimPoint scores clusterings with it, and its rule for k.
 
 Hamerly, Perelman, Lau, Calder: "SimPoint 3.0: Faster and more flexible program phase analysis"

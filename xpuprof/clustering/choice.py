@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From weighted points to clusters and representatives, over one run or many."""
 
 from __future__ import annotations

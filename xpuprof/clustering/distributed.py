@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clusters of points that lie in several places: the ranks of a job, the workers of a scheduler.
 
 While the distinct points of all places together fit into one memory they are gathered and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the work on many runs is done: in this process, run by run, or on Dask's workers.
 
 A piece of work is a function of a few values, which are plain or handles of earlier results. The

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weighted k-means for every k up to a limit, in one sweep up and one down (native/clustering)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which slices of a cluster are nearest to its centroid, portion by portion."""
 
 from __future__ import annotations

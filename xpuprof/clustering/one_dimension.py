@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """k-means in one dimension on sorted values: exact for two clusters, by prefix sums.
 
 STEM+ROOT (section 3.4) and Allegro (Algorithm 1) split the times of one kernel by k-means with

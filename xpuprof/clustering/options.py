@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How slices are clustered and represented."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From block vectors to weighted points: what the clustering sees of one or several runs.
 
 What is heavy (reading, projecting, merging equal slices) is done run by run, by an executor, and

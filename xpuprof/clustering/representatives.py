@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From labelled slices to representatives and multipliers, run by run.
 
 A run's slices stay where they are; what travels are sums by cluster and each run's best slices. So

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How far a selection moves when the seed changes or the slices are drawn again (bootstrap)."""
 
 from __future__ import annotations

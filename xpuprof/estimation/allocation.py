@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many representatives a cluster gets: stratified sampling without replacement.
 
 Cochran, Sampling Techniques (1977), chapter 5: with N slices, standard deviation s and m of them

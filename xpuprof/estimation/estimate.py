@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The one Estimate type: a projected number and how far it can be trusted."""
 
 from __future__ import annotations

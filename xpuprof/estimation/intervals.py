@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Projected totals of a whole run with their intervals: the one place that computes them.
 
 The theory is stratified sampling (Cochran, Sampling Techniques, chapter 5): cluster c has N slices,

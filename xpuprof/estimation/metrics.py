@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Metrics of a whole run from those of its regions, whatever they are.
 
 An extensive metric (time, instructions, misses) is summed: P_proj = sum P_i x multiplier_i

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Projection from representatives, sampling error, speedup (XPU-Point, section VI)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantiles of the normal distribution and of Student's t, and the degrees of freedom of a sum."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors of projected totals when every slice's time is known: other representatives are drawn."""
 
 from __future__ import annotations

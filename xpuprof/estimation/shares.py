@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What each process of a job has of a selection's time, measured and projected.
 
 A job's time is the sum of its processes' times: every slice counts once, multipliers project it,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Strata of slices, the error that a sample of them leaves, and random draws.
 
 Shared by the methods that draw at random, which differ in how they make the strata. Notation as in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One time a slice from several runs."""
 
 from __future__ import annotations

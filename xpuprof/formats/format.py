@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a format declares about itself. Each file of `importers`, `exporters` and
 `simulator_results` that is a format ends in one of these, named FORMAT; `formats.registry` finds
 it. `--help` reads the declarations, so such a file imports numpy and pandas only when it works."""

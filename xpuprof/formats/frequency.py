@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SimPoint's frequency vectors (.bb): one line a slice, `T:dimension:count :dimension:count ...`;
 other lines are comments; an empty vector is a slice of its own (SimPoint stops reading there)."""
 

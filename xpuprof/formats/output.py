@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writing what an export makes: all of its files or none, and never over a file unasked."""
 
 from __future__ import annotations

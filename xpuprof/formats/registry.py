@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The formats of this installation: of our three folders, and of other packages by the entry point
 group `xpuprof.formats`, each of which names a declaration (`formats.format`)."""
 

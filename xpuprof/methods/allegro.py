@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Allegro: recursive two-means until a group is homogeneous, then the CLT's sample size.
 
 Chung, Na, Kim: "Allegro: GPU Simulation Acceleration for Machine Learning Workloads", MLArchSys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The block vectors of what is selected from: recorded processes, or plain frequency vectors."""
 
 from __future__ import annotations

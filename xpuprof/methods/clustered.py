@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Selection by clustering block vectors: the way of every method that clusters, over one process
 or many, recorded or imported."""
 

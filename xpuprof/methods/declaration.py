@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a sampling method declares. Imports nothing heavy, as help texts are built from it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Selections of slices drawn at random from strata; methods differ in how they make the strata."""
 
 from __future__ import annotations

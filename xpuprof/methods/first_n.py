@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The first N slices: the common practice of simulating a program's beginning (PKA, section 5.1,
 compares with the first billion instructions)."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GPU-Point: XPU-Point on the GPU part alone (section VI-A)."""
 
 from __future__ import annotations

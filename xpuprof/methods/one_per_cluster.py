@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Selections with one measured slice a cluster.
 
 These methods speak of kernels. The slice after a process's last kernel belongs to none of their

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Photon: a kernel that executes like an earlier one is not simulated again.
 
 Liu, Sun, Carlson: "Photon: A Fine-grained Sampled Simulation Methodology for GPU Workloads",

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PKA, Principal Kernel Selection: PCA and k-means over microarchitecture-agnostic counters.
 
 Avalos Baddouh et al.: "Principal Kernel Analysis: A Tractable Methodology to Simulate Scaled GPU

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Principal Kernel Projection: stop simulating a kernel when its IPC is stable, project the rest.
 
 Avalos Baddouh et al.: "Principal Kernel Analysis", MICRO 2021, section 3.2.

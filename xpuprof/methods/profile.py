@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`SliceProfile`: what every sampling method reads, whoever measured it.
 
 A recorded run, an Nsight Systems export and a CSV of hardware counters become the same thing: one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Uniform random sampling: the baseline of STEM+ROOT (section 4.1, 10 % or 0.1 % of the kernels)
 and of Allegro (section V-C)."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The `SliceProfile` of recorded processes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The methods by name: every file of this package that ends in a declaration, and what other
 packages register under the entry point `xpuprof.methods`."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sieve: strata of equal kernels with similar instruction counts.
 
 Naderan-Tahan, SeyyedAghaei, Eeckhout: "Sieve: Stratified GPU-Compute Workload Sampling",

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Selection from plain frequency vectors: SimPoint's own problem, with SimPoint's normalisation."""
 
 from __future__ import annotations

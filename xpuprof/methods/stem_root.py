@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """STEM+ROOT: hierarchical clustering of kernel times with a statistical error bound.
 
 Chung, Na, Kang, Kim: "Swift and Trustworthy Large-Scale GPU Simulation with Fine-Grained Error

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TBPoint: hierarchical clustering of kernel launches.
 
 Huang, Nai, Kim, Lee: "TBPoint: Reducing Simulation Time for Large-Scale GPGPU Kernels", IPDPS 2014;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """XPU-Point (section IV): cluster slices by what CPU and GPU execute in them, and represent each
 cluster by its slices nearest to the centroid."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """xpu-stem: the least measured time for an error bound, over all slices at once.
 
 Ours. STEM+ROOT (MICRO 2025) splits kernel by kernel, one greedy step after the other, samples with

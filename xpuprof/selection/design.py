@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the slices of a selection were chosen: what the interval of its projection follows from."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The selection file as a document: one versioned, human-readable JSON text that stands alone.
 
 `docs/selection-file.md` describes it. The bytes are a function of the content alone (key order,

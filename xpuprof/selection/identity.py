@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a selection remembers of the program, so that another run can be held against it: images,
 device programs, arguments, and the sequence of slices (trace/sequence.py)."""
 

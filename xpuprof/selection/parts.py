@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Selections over several processes: put together from one a process, and taken apart again.
 
 A selection of several processes numbers its slices on from process to process, in the order of

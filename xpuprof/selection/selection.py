@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The one Selection type: which slices stand for the whole run, and with which multipliers.
 
 Every method returns it, every consumer (validate, export, estimate, compare) reads it.

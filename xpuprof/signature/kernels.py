@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python's side of `xpuprof._select`: arrays in, arrays out, two threads at most.
 
 Every function gives the same bytes for the same input, whatever the number of threads."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From block vectors to the matrix that is clustered: the XPU-BBV of XPU-Point, section IV.
 
 CPU part and GPU part "need to be projected separately" because they differ in magnitude (section

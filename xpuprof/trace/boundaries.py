@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where slices begin and end.
 
 Boundary i is the moment when all kernels launched up to i have completed: the running maximum of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The invariant checker: what must hold in every run directory, whoever wrote it.
 
 Each invariant is a function of one process's streams (or of an execution) that yields violations.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The clock in whose ticks every stamp of a trace is given, and its frequency.
 
 It is the time stamp counter. Where that is not invariant (it would run at another rate in another

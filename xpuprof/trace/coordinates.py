@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the number of a slice means, and every conversion from one meaning to another.
 
     LaunchIndex  a launch of a process, from 0, in a window or not

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a process's streams add up to, read chunk by chunk: for `info` and for the end of a run.
 
 Memory: at most 16 bytes a launch, or 9 a slice, beside kernels, blocks, threads and a chunk. The

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Of a program or library: the build-id that names it on every machine, and its addresses."""
 
 from __future__ import annotations

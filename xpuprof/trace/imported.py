@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The slice table of an imported run: `RUN/imported/`, one raw little-endian file a column.
 
     columns.json    format, version, rows, the columns (name, dtype, unit), the names behind codes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Times that lie in other run directories than the profile: `profile` and `time` of one program, or
 what the ranks of a job wrote one by one."""
 

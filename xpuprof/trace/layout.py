@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Struct layouts and enums of the native headers, as cffi has them: nothing is typed again here.
 
 bridge_api.h has the structs, xpuprof/trace_format.h the enums (build_bridge.py).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an execution could not record, as its folder tells: lines `pid reason` that libraries in the
 program's processes left in `failures/`, and streams without a byte."""
 

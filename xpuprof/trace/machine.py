@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the manifest tells about the machine."""
 
 from __future__ import annotations

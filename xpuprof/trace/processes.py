@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The processes of an execution that slices are chosen from, as one table in an order that repeats.
 
 Processes are told apart by rank where a launcher (mpirun, srun, torchrun) gave them one. Others are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From streams to tables: the processes of an execution, as trace/tables.py has them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checked values of what is text in a run directory: the manifest's entries, a stream's META.
 
 Nothing in a file is believed. A value is parsed here, once; a wrong one is a TraceError that names

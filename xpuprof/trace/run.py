@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The run directory and its manifest: made, filled and finished by `RunWriter`, opened by `Run`.
 
 See docs/run-directory.md. The manifest is always replaced by rename, so a reader sees the old one

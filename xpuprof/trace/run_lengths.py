@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run-length coding of long integer sequences as readable text: `LABEL` or `LABELxLENGTH`."""
 
 from __future__ import annotations

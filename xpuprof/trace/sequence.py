@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The order of a run's slices as a value: compared between runs, kept in selections."""
 
 from __future__ import annotations

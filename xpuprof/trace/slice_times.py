@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slice times of an execution, in seconds; trace/boundaries.py defines where slices end."""
 
 from __future__ import annotations

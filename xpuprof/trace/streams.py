@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One stream file (events.xpt, cpu.xpt) as numpy arrays, through the bridge; and its writer.
 
 Rows are structured arrays with the layout of the bridge's structs (layout.py); the meaning of every

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A run directory in one value: what `xpuprof info` tells."""
 
 from __future__ import annotations

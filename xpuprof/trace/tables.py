@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the reader gives: plain tables, one row a thing, numpy or pandas. Everything above
 (signature, sampling, timing, report, formats) works on these and never on the files."""
 

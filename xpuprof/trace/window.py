@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The window of a profile: the part of a process that `--window` asked for (docs/filters.md).
 
 The streams hold every launch as a boundary, in the window or not. `clip` leaves the slices that lie

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two runs of one program whose launch sequences differ, slice by slice.
 
 Autotuning, another vendor's library or another machine make a program launch a few kernels more or

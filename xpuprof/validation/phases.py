@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CPU phases between kernels that a profile without CPU vectors knows nothing of."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A selection that was made on one run, moved to another run of the same program.
 
 Both runs' slices are aligned; labels move along, representatives get the numbers of their slices in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Times of chosen regions only: those of a selection, or kernels named by hand."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A run with a time for every slice, whoever measured it."""
 
 from __future__ import annotations

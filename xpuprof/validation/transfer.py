@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One selection on many machines: errors (XPU-Point, Fig. 11 and 13) and relative accuracy (PKA,
 section 5.3: does the projected speed-up of one machine over another match the measured one?)."""
 

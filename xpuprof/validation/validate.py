@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A selection against the measured times of a run, on the machine of origin or on any other."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Accel-Sim: a kernel list with the chosen kernels only, and the tracer's range of kernels.
 
 The simulator takes from `kernelslist.g` the lines that begin with `kernel` (a trace file beside the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chrome's trace event format, which Perfetto and chrome://tracing show: slices, kernels by queue,
 and the representatives as tracks of one run. Times are microseconds from the program's start."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a selection's regions begin and end in the CPU's instruction stream: by instruction count
 and by address.
 

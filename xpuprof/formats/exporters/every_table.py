@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every table of a run and its selection, flat, for databases and data frames.
 
 Identities and program hashes are hexadecimal text: 64 unsigned bits fit neither SQLite nor many

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The launches that a selection asks for, as the GPU simulators and tracers number them."""
 
 from __future__ import annotations

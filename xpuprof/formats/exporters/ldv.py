@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LRU stack distance vectors as the SimPoint family writes them (.ldv): one line a slice,
 `T:bucket:count :bucket:count ...`, a bucket for each power of two of the distance in lines."""
 

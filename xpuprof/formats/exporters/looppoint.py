@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """gem5's LoopPoint JSON: a region by number, each with the (pc, count) pairs that begin and end its
 simulation, its multiplier, and the pairs of its warm-up when it has one."""
 

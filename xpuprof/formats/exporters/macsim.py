@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MacSim: the list of sampled kernels that its NVBit trace generator reads (SAMPLED_KERNEL_INFO).
 
 Two lines of text, then a line a cluster: its size, the number of samples, and the launches, counted

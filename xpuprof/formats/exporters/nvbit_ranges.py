@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NVBit tools that instrument a range of launches: one block of shell variables a region.
 
 | variable | tools | counts launches |

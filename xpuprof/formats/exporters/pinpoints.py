@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PinPoints region files: by instruction count, and by address with the 16 columns that gem5's
 LoopPoint reader expects.
 

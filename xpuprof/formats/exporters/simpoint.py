@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SimPoint's files: `.simpoints` (`slice number`) and `.weights` (`weight number`), line by line in
 the same order and of equal length, because gem5 reads the two in lockstep; `.labels` (`cluster
 distance`, one line a slice)."""

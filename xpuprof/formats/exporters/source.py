@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is exported: a run directory with its selection, or a selection file alone."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """zsim: fast-forward points by instruction count (`ffiPoints` of a process).
 
 zsim adds the numbers up and changes over between fast-forward and simulation at each sum, counting

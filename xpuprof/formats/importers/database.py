@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SQLite files of other tools: plain tables only, values of the stated types, bounded work."""
 
 from __future__ import annotations

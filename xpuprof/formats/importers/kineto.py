@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kineto's Chrome trace (`torch.profiler`, CUDA and ROCm): .json and .json.gz.
 
 The events are decoded one by one from a window of the file, never the file as a whole. Kept are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nsight Compute's CSV: `ncu --csv --page raw` (a column a metric, a row of units) and
 `ncu --csv --page details` (a row a metric)."""
 

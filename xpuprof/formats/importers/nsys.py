@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nsight Systems' sqlite export (`nsys export --type sqlite`, or the .sqlite beside a report).
 
 Kernels come sorted out of the database in chunks; what is held of the whole recording is one number

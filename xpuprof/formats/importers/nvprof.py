@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """nvprof's CSV: `nvprof --csv --print-gpu-trace [--metrics ...]`, a row a launch.
 
 After the ==PID== lines comes a header, a row of units and the rows, copies and fills among them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SimPoint frequency vectors (.bb) as an imported run, with stack distances (.ldv) beside them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows of kernels without a timeline, as CSV profilers give them: shared by ncu, nvprof and csv.
 
 Every row is a launch and becomes a slice; what happened between launches is not known, so there is

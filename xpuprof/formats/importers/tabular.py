@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plain CSV (also .gz, comma, semicolon or tab) and Parquet, with a map of columns.
 
 A row is a launch. The map says which column is the kernel's name and which its duration, in which

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From kernels on a timeline to slices: what every import that knows start and end times shares.
 
 Boundary i is the moment when all kernels up to i have completed: a running maximum of their ends,

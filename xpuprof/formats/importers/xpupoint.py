@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The vectors that the reference implementation of XPU-Point writes into a folder.
 
 `T.<tid>.bb`: CPU, per slice a comment `# Slice ending at kernel: K call: N` and a line

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What Accel-Sim (GPGPU-Sim) prints: a block of statistics at the end of every kernel.
 
 Some numbers are the kernel's own, most run on over all kernels and are made the kernel's by taking

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A CSV table of results: a row a region, a column a metric; `#` begins a comment."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """gem5's stats.txt: one block of `name value # description` lines a dump."""
 
 from __future__ import annotations

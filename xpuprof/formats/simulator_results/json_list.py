@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results as JSON: a list of objects, or an object by region, in `regions` or alone."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows of a table of results: which region each one names, and its metrics.
 
 A region is named by `region` (its place in the selection, from 1, as every export numbers it), by

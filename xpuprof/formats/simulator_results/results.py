@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Per-region results of a simulator or a measurement: from one or several files of any format that
 is declared in this folder, or by another package, to the metrics of every region."""
 
