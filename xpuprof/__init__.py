@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Representative, weighted, validated slices of CPU-GPU programs.
 
 >>> import xpuprof

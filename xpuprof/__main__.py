@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command `xpuprof`, also as `python -m xpuprof`."""
 
 import signal

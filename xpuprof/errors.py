@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The error tree. Every error the user can cause is an `XpuprofError`: one sentence that names what
 is wrong and the remedy, and the exit code. `cli.main` is the one place that prints them."""
 

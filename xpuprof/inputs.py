@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The door for files that others wrote: what comes through is checked, counted and limited.
 
 A reader takes bytes, lines, JSON or numbers from here and trusts them. Whatever is wrong with a

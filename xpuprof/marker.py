@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Marks windows of a Python program for xpuprof: `xpuprof run --window @NAME -- python app.py`.
 
     import xpuprof

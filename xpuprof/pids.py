@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Process numbers, and what tells a process from a later one of the same number."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Folders for as long as a command lasts. One that was killed cannot remove its own; the next one
 does, if the folder is ours and its process is gone."""
 

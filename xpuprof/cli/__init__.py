@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command line: one file a command, loaded when it is asked for."""
 
 from __future__ import annotations

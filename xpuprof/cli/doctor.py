@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """xpuprof doctor"""
 
 from __future__ import annotations

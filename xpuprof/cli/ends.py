@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a command ends, whatever happens to it: by an exit code or a signal, never with a traceback
 for what a user or a machine can cause."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """--format: its names, its help and its completion come from the formats' declarations."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The group of commands. Help and completion read the table below; a command's module is imported
 only when that command runs, so start-up stays short."""
 

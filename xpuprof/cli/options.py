@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options that several commands share, so that they are spelled and explained once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """xpuprof run"""
 
 from __future__ import annotations

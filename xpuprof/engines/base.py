@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every engine offers to the launcher, and how it is declared.
 
 An engine is one file of `cpu/` or `gpu/` that ends in `ENGINE = Engine(...)`. It knows what it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which engines a run uses: by name, or `auto`, the best that this machine has."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NVIDIA's driver on this machine, and which engines carry it.
 
 A CPU engine that translates code, or a GPU tool that is older than the driver, may crash or hang

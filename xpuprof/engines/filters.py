@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the user may ask for with filters and windows (--kernels, --window, --process, --routine,
 ...): checked before anything starts.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`--gpu-tool LIB`: GPU tools that know nothing of us (NVBit, CUPTI and GTPin tools, or any other
 library) loaded into the program beside our engines."""
 

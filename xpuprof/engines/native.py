@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the native files of the package lie: libraries, programs and tools of the engines."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The engines of this installation: the files of `cpu/` and `gpu/`, and the entry points
 `xpuprof.engines` of other packages, each of which names an `Engine`."""
 

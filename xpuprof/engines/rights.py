@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that no CPU engine can start: those to which exec gives rights (setuid, setgid,
 capabilities), and those that may be executed but not read."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the user's program ended, and how we end after it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Executions of the user's program, recorded in a run directory: the profile and the timer runs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ends a run: what its executions left decides whether it is complete."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forwards signals: what is sent to us alone is sent to the program. What the whole process group
 gets (from the terminal, from `timeout`) reaches the program by itself and must not come twice."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an execution could not record, told by those who know: the libraries in the program's
 processes leave a line each time they cannot write, and processes may outlive the program."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds the user's program before anything else is done, so that a wrong command costs nothing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rank of xpuprof itself, where a launcher starts one of us for each rank of a job:
 `mpirun -n 2 xpuprof profile -- ./app`."""
 

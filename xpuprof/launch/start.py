@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A process that is about to become the user's program. It waits, with signals held back, until we
 have settled which signals it got by itself; then it executes the program."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The program's standard streams over several executions of it.
 
 One execution is the user's: it gets our own streams, untouched. The others read what that one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Starts one execution of the user's program and waits for its end. The program gets every signal
 that it would get without us, once; exit code or signal are reported as they were."""
 

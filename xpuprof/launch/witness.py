@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tells a signal that the whole process group got from one that was sent to us alone.
 
 The kernel does not say which it was. A second process of our group that blocks every signal knows:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The comparison of methods: as JSON, as a table, and as a picture of error against speedup."""
 
 from __future__ import annotations

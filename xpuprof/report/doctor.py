@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `xpuprof doctor` tells."""
 
 from __future__ import annotations

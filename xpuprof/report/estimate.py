@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Estimated metrics of a whole run: as JSON and as a table."""
 
 from __future__ import annotations

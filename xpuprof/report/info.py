@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `xpuprof info` tells of a run directory."""
 
 from __future__ import annotations

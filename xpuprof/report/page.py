@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The run as one self-contained HTML page: picture, summary, representatives."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The run as a picture: what the slices cost, how they cluster, and which ones stand for them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a projection is told by: its interval, what it spares, the share of each process."""
 
 from __future__ import annotations

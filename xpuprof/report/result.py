@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `run` and `validate` tell: the representatives, their times, and how far they can be
 trusted."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plain text for the terminal: aligned tables and numbers with units."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `validate`, `transfer` and `time --regions` tell people."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the user must know about the counts of a profile, one sentence each."""
 
 from __future__ import annotations

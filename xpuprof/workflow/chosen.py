@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A selection as `select` and `report` give it: how it was made, and what it projects."""
 
 from __future__ import annotations

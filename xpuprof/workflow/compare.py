@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every method on the same profiles: errors over seeds, cost, intervals."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What this machine can do: engines, the CUDA driver under them, the clock."""
 
 from __future__ import annotations

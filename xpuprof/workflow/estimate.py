@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Metrics of the whole run from a simulator's results of the selection's regions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Brings a run's tables together into one Result: selection, slice times, projection."""
 
 from __future__ import annotations

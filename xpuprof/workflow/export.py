@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Selections and runs in the form that other tools read: what `xpuprof export` does."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Select from a SimPoint frequency vector file (.bb)."""
 
 from __future__ import annotations

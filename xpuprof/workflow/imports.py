@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Profiles of other tools to run directories: what `xpuprof import` does, here or on workers."""
 
 from __future__ import annotations

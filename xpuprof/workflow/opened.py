@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A run directory as a user of the Python API holds it: tables, selections, estimates."""
 
 from __future__ import annotations

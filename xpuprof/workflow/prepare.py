@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes the user's program ready to run: finds it, chooses engines, checks filters, and makes the
 run directory. What is wrong with the request is said here, before anything runs."""
 

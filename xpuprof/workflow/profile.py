@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One instrumented execution of the user's program."""
 
 from __future__ import annotations

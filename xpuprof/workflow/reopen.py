@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A finished run and its selection, opened again."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The whole method in one go: profile, time, select, and compare with native time."""
 
 from __future__ import annotations

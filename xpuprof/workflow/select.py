@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Select representatives: what `xpuprof select` and `run` do with recorded and imported runs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several runs as one subject: ranks that were profiled one by one, or many programs.
 
 Runs are opened where the executor works; what travels are their descriptions, times and markers.

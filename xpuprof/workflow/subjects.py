@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is selected from: one run, recorded or imported, as a subject of methods."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Native executions of the user's program with a time stamp at every boundary."""
 
 from __future__ import annotations

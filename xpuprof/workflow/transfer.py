@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One selection on the runs of many machines."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A selection held against native executions of the program on this machine."""
 
 from __future__ import annotations

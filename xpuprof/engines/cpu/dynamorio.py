@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CPU engine `dynamorio`: runs the program under DynamoRIO with a client of our own, which
 counts every basic block of every thread exactly, threads in parallel. Needs the user's kit
 (DYNAMORIO_HOME) at build and at run time."""

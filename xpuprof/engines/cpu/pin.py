@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CPU engine `pin`: Intel's Pin in JIT mode with our profiler tool; and its probe mode, which
 loads GPU tools that know nothing of us into a program that otherwise runs natively. Needs the
 user's kit (PIN_ROOT) at build and at run time."""

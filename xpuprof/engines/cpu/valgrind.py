@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CPU engine `valgrind`: runs the program under our own Valgrind tool, which counts every basic
 block of every thread exactly. Needs Debian's package `valgrind` at build and at run time."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The GPU engine `cuda`: launch record and timer for NVIDIA devices on CUPTI. It counts no blocks;
 with engine `nvbit` for the profile it is the timer, alone it feeds the methods that need times
 only (stem-root, allegro, random)."""

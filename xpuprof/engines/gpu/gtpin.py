@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The GPU engine `gtpin`: Intel GPUs by GTPin, profiler and timer. Needs the user's kit
 (GTPIN_ROOT) at build and at run time."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The GPU engine `nvbit`: exact per-warp block vectors of SASS kernels on NVIDIA devices. The tool
 is built when NVBIT_ROOT names a kit. Timer runs are left to the engine `cuda`."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The GPU engine `opencl`: a layer in the program's OpenCL loader sees every launch; in a profile
 the kernels are recompiled with exact block counters by an instrumenter in a process of its own."""
 
