@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds the example programs into build/examples.
 set -euo pipefail
 cd "$(dirname "$0")/.."

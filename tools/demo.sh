@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The main job on an example, with the example's embedded defaults.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs what the project needs (Debian packages, then Python packages into .venv), builds the
 # native parts and the examples. Does nothing that is already done.
 set -euo pipefail

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch programs to be profiled: three models, built here, nothing is downloaded.
 
     python torch_models.py bert|resnet50|gpt [--train] [--dtype fp32|bf16]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Heat flow on a plate, with pyopencl: a Python program that uses CPU and device.
 
     python heat.py [STEPS] [SIZE]

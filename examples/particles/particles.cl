@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pair forces of soft spheres from a neighbour list, the leap-frog step, and the energy. */
 
 /* The same rounding on every device: trajectories must not depend on whether it has FMA. */

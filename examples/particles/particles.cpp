@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Particle dynamics on CPU and device: soft spheres in a periodic box.
 //
 //   particles [STEPS] [PARTICLES]

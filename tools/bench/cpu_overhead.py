@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What CPU engines cost: time under the tool / native, in interleaved pairs.
 
     python tools/bench/cpu_overhead.py [--engine valgrind --engine dynamorio] [--pairs 5]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Khronos's OpenCL conformance tests, natively and under the OpenCL layer.
 
     python tools/bench/cts.py BUILD [--suite events ...] [--match REGEX] [--limit 60]

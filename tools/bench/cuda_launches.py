@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host-side cost of the CUDA timer, per launch, on the stand-in driver (no GPU is used).
 
     python tools/bench/cuda_launches.py [--launches 200000] [--pairs 5]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What block counters cost: kernel time instrumented / native, in interleaved pairs.
 
     python tools/bench/gpu_counters.py [--platform pocl|intel] [--size 512] [--pairs 15]

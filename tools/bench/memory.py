@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stack distances of device accesses: what recording them costs, and what they do to the sampling
 error.
 

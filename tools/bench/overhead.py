@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What xpuprof costs on programs as they are: kernel time under exact counting, and whole runs
 under the timers, the GPU engine, the CPU engine and both, against native.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long the reader takes from files to tables, and how much memory.
 
     tools/bench/reader.py [--slices 5001] [--threads 4] [--cpu-blocks 50] [--warps 32]

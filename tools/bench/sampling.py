@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Measure the sampling methods: speed, the table of public profiles, across machines, coverage.
 
     tools/bench/sampling.py speed                    50 million kernel times, 1 million slices

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Measure how the cost of one selection over many runs grows: jobs of 100,000 slices a rank.
 
     tools/bench/scale.py jobs [--ranks 1 10 100 1000] [--here 1000] [--there 1000]

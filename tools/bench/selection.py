@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Measure the selection engine: speed, quality against SimPoint, the choices behind the defaults.
 
     tools/bench/selection.py speed [--simpoint BIN] [--reference BIN] [--slices 1000000]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """How well selections travel between device runtimes, thread counts and instruction sets.
 
 Each program is recorded and selected once, on the machine of origin; then it is timed natively

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Selections across architectures, on public profiles of one program on two vendors' devices.
 
     tools/bench/transfer_public.py ../shared/data/kineto

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels that count for themselves, warp by warp, how often their loop body is entered: what the
 // NVBit tool must find on its own. Prints one JSON object a line: kernel, and a count for each
 // warp.

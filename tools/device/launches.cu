@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // N small launches in a row, or N launches of a kernel that is busy for a given time: for
 // overheads.
 //   launches N [MICROSECONDS]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares the launches of two recordings of one program: engine `nvbit` against engine `cuda`.
 
     python nvidia_coverage.py RUN_NVBIT RUN_CUDA

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares what `exact` counted for itself with the per-warp vectors in a run directory.
 
     python nvidia_exact.py RUN EXPECTED [RUN_LANE]    (EXPECTED: the lines that `exact` printed)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes the tables for docs/results/nvidia.md from what `nvidia_checks.sh` left in a folder.
 
     python nvidia_tables.py OUT > OUT/tables.md

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small kernels in the manner of the public suites, for tools/bench/gpu_counters.py.
 
 kernel void scale(global float *a, global float *b, global float *c, int n) {

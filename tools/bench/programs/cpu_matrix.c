@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Matrix product compiled for several machines: with FMA where the processor has it, else AVX or
  * SSE. `cpu_matrix ROUNDS`. */
 #include <stdio.h>
