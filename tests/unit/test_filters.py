@@ -91,6 +91,8 @@ def ask(native: subprocess.Popen[str], spec: str, *launches: tuple[str, int, int
         ("axpy|gemm_b,1", "11011"),
         ("gemm_[a,b]", "10111"),  # a comma in brackets
         ("[a-z]{4}", "01000"),
+        ("[a-z]{1,1000}", "01000"),
+        (r"\{2000\}|[{2000,4}]+|axpy{0001}", "01000"),  # only the last is a count
     ],
 )
 def test_what_a_specification_chooses(
@@ -113,6 +115,8 @@ def test_what_a_specification_chooses(
     [
         *("0", "3-1", "-", "--2", "1-2-3", "@a", "3@", "x-2@a", ",a", "a(", "a[", "*", "1@+"),
         *("1e3@a", "9" * 30),
+        *("k{1001}", "k{1,1001}", "k{1001,}", "k{1993991993991993}", "k{1," + "9" * 5000 + "}"),
+        "[]a]{1993991993991993}",
     ],
 )
 def test_bad_specification(native: subprocess.Popen[str], spec: str) -> None:

@@ -324,7 +324,8 @@ def _has_end(text: str) -> bool:
 
 
 _ESCAPES = set("dDsSwWbBnrtfv")
-_COUNT = re.compile(r"\{\d+(?:,\d*)?\}")
+_COUNT = re.compile(r"\{0*([0-9]+)(?:,0*([0-9]*))?\}")
+_LARGEST_COUNT = 1000
 
 
 def _check_regex(name: str) -> None:
@@ -340,6 +341,10 @@ def _check_regex(name: str) -> None:
                 problem = str(error)
     if problem:
         raise UsageError(f"--kernels: {name!r} is not a valid regular expression: {problem}")
+
+
+def _exceeds(digits: str, limit: int) -> bool:
+    return len(digits) > len(str(limit)) or int(digits or 0) > limit
 
 
 def _strange(name: str) -> str:
@@ -366,6 +371,8 @@ def _strange(name: str) -> str:
             count = _COUNT.match(rest)
             if count is None:
                 return "{ without a count; put a backslash before it"
+            if any(_exceeds(part, _LARGEST_COUNT) for part in count.groups("")):
+                return f"a repeat count exceeds {_LARGEST_COUNT}"
             at += count.end() - 1
             rest = name[at:]
         elif rest[0] == "}":

@@ -103,6 +103,7 @@ class KernelSpec {
   /* The program waits while a name is matched, so the time must not grow exponentially. Only with
    * back references it may: for them the library has no other way. */
   static std::regex expression(const std::string &text) {
+    if (repeats_too_often(text)) throw std::regex_error(std::regex_constants::error_badbrace);
 #ifdef __GLIBCXX__
     try {
       return std::regex(text, std::regex::ECMAScript | std::regex_constants::__polynomial);
@@ -111,6 +112,26 @@ class KernelSpec {
     }
 #endif
     return std::regex(text);
+  }
+
+  /* Whether a repeat count exceeds 1000: large counts overflow in the library, which also stores
+   * one copy of the repeated part per count. */
+  static bool repeats_too_often(const std::string &text) {
+    bool in_set = false, in_count = false;
+    unsigned count = 0;
+    for (size_t at = 0; at < text.size(); at++) {
+      const char c = text[at];
+      if (in_count && c >= '0' && c <= '9') {
+        count = count * 10 + (c - '0');
+        if (count > 1000) return true;
+        continue;
+      }
+      count = 0;
+      in_count = !in_set && (c == '{' || (in_count && c == ','));
+      if (c == '\\') at++;
+      in_set = in_set ? c != ']' : c == '[';
+    }
+    return false;
   }
 
   /* Where the term that starts at `at` ends. A comma in brackets is not a separator: names have
