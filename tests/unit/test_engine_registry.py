@@ -85,6 +85,6 @@ def test_doctor_lists_engines_of_other_packages(other: dict[str, str]) -> None:
     said = done.stdout.decode()
     assert "CPU  other     usable\n       from another package\n" in said and "hello" in said
     assert "engine gone of other cannot be loaded" in said
-    assert "other declares no engine valgrind" in said
+    assert "engine valgrind of other declares a name that is taken" in said
     named = xpuprof("profile", "--cpu", "gone", "--", "true", environment=other)
     assert named.returncode == 2 and b"engine gone of other cannot be loaded" in named.stderr

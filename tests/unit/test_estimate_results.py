@@ -15,7 +15,7 @@ from tests.support.runs_made_up import made_up_run, select_by_kernel
 from xpuprof.cli.estimate import command
 from xpuprof.errors import InputError, UsageError
 from xpuprof.estimation.metrics import is_rate, whole_run
-from xpuprof.formats.simulator_results.results import read_results
+from xpuprof.formats.results import read_results
 from xpuprof.selection.selection import Representative, Selection
 
 A = ["a/64", "b/64", "a/64", "b/64", "a/64"]

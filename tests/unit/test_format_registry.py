@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.paths import ROOT
 from tests.support.run import xpuprof
+from xpuprof.declarations import Declarations
 from xpuprof.errors import InputError, UsageError
 from xpuprof.formats.format import Head, Importer, Match
 from xpuprof.formats.registry import (
@@ -123,7 +124,8 @@ def test_a_file_of_two_formats_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
         Importer(name=name, help="", load=lambda source, writer: None, match=sure)
         for name in ("one", "two")
     ]
-    monkeypatch.setattr("xpuprof.formats.registry._declared", lambda: (twins, {}))
+    declared = Declarations("no.such.group", Importer, lambda: twins, lambda format: format.names)
+    monkeypatch.setattr("xpuprof.formats.registry._declared", declared)
     (tmp_path / "x").write_text("x")
     with pytest.raises(InputError, match="may be one or two; name one of them with --format"):
         recognised(Source(tmp_path / "x"))

@@ -27,7 +27,7 @@ from xpuprof import inputs
 from xpuprof.errors import InputError, UsageError
 from xpuprof.formats.importers import database
 from xpuprof.formats.registry import all_importers, recognised
-from xpuprof.formats.simulator_results.results import read_results
+from xpuprof.formats.results import read_results
 from xpuprof.inputs import Source
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.imported import ImportedSlices, ImportWriter

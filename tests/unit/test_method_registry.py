@@ -25,23 +25,24 @@ from xpuprof.selection.selection import Selection
 from xpuprof.signature.matrix import Projection
 from xpuprof.trace.run import create_run
 
+METHODS = {method.name: method for method in registry.methods()}
 MODULES = {
     name: importlib.import_module(method.select.module)  # type: ignore[attr-defined]
-    for name, method in registry.built_in().items()
+    for name, method in METHODS.items()
 }
 
 
-@pytest.mark.parametrize("name", registry.built_in())
+@pytest.mark.parametrize("name", METHODS)
 def test_a_declaration_read_is_the_declaration_imported(name: str) -> None:
     """The registry reads declarations without importing their files; both say the same."""
-    read, imported = registry.built_in()[name], MODULES[name].METHOD
+    read, imported = METHODS[name], MODULES[name].METHOD
     same = [f for f in vars(read) if f != "select" and getattr(read, f) == getattr(imported, f)]
     assert len(same) == len(vars(read)) - 1
     assert MODULES[name].select is imported.select
     assert imported.help.endswith(".") and imported.help.count(". ") == 0
 
 
-@pytest.mark.parametrize("name", [n for n, m in registry.built_in().items() if not m.clusters])
+@pytest.mark.parametrize("name", [n for n, m in METHODS.items() if not m.clusters])
 def test_declared_options_are_the_functions(name: str) -> None:
     """Every declared option is a keyword of the function, with the declared default."""
     method = MODULES[name].METHOD
@@ -59,7 +60,7 @@ def test_declared_clustering_options_are_the_fields() -> None:
     assert {option.name: option.default for option in declared} == defaults
 
 
-@pytest.mark.parametrize("name", [n for n, m in registry.built_in().items() if m.needs])
+@pytest.mark.parametrize("name", [n for n, m in METHODS.items() if m.needs])
 def test_declared_needs_are_true(name: str) -> None:
     """On a profile of names alone a method refuses, and names one of the needs it declares."""
     bare = SliceProfile(pd.DataFrame({"kernel": ["a", "b"] * 20, "call": np.arange(40)}))

@@ -42,7 +42,7 @@ from tests.support import profiles
 from tests.support.runs_made_up import made_up_run, select_by_kernel
 from xpuprof.errors import XpuprofError
 from xpuprof.formats.registry import all_importers, recognised
-from xpuprof.formats.simulator_results.results import read_results
+from xpuprof.formats.results import read_results
 from xpuprof.inputs import Source
 from xpuprof.selection.document import _checksum
 from xpuprof.selection.selection import Selection

@@ -141,14 +141,12 @@ def method_options(function: F) -> F:
 def methods_listed() -> str:
     """The methods with their sentences and the names of their own options, for a help text."""
     lines = ["\b\nMethods:"]
-    for method in registry.built_in().values():
+    for method in registry.methods():
         lines += textwrap.wrap(
             method.help, 96, initial_indent=f"  {method.name:<10} ", subsequent_indent=" " * 13
         )
         own = [option for option in method.options if not option.flags]
         lines += [f"{'':<13}{option.name}: {option.help}" for option in own]
-    # Those of other packages are imported, and then described, when they are used.
-    lines += [f"  {name:<10} of {package}" for name, package in registry.registered().items()]
     return "\n".join(lines)
 
 

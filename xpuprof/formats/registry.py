@@ -6,17 +6,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping
-from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TypeVar
 
+from xpuprof.declarations import Declarations
 from xpuprof.errors import UsageError
 from xpuprof.formats import exporters, importers, simulator_results
 from xpuprof.formats.format import HEAD, Exporter, Format, Head, Importer, Match, ResultReader
 from xpuprof.inputs import Source
 
-GROUP = "xpuprof.formats"
 MARK = "\nFORMAT = "
 F = TypeVar("F", bound=Format)
 
@@ -40,8 +38,8 @@ def named(formats: Mapping[str, F], name: str) -> F:
     """The format of a name or alias. Raises UsageError when there is none."""
     found = next((f for f in formats.values() if name in f.names), None)
     if found is None:
-        if fault := _declared()[1].get(name):
-            raise UsageError(f"{fault}; reinstall or remove that package")
+        if fault := _declared.faults.get(name):
+            raise UsageError(fault)
         raise UsageError(f"no format {name!r}; choose one of: {', '.join(formats)}")
     return found
 
@@ -77,28 +75,7 @@ def recognised(source: Source) -> Importer:
 
 
 def _of_kind(kind: type[F]) -> dict[str, F]:
-    return {f.name: f for f in _declared()[0] if isinstance(f, kind)}
-
-
-@cache
-def _declared() -> tuple[list[Format], dict[str, str]]:
-    """Every declaration; and why entry points, by name, have none. Our names cannot be taken."""
-    found = list(_own())
-    faults: dict[str, str] = {}
-    for entry in entry_points(group=GROUP):
-        package = entry.dist.name if entry.dist else "an unknown package"
-        try:
-            declared = entry.load()
-        except Exception as error:  # whatever another package's module raises
-            faults[entry.name] = f"format {entry.name} of {package} cannot be loaded ({error})"
-            continue
-        if not isinstance(declared, Format):
-            faults[entry.name] = f"{package} declares no format at {entry.value}"
-        elif any(type(f) is type(declared) and f.names & declared.names for f in found):
-            faults[entry.name] = f"{package} declares format {declared.name}, which exists already"
-        else:
-            found.append(declared)
-    return found, faults
+    return {f.name: f for f in _declared.all if isinstance(f, kind)}
 
 
 def _own() -> Iterator[Format]:
@@ -108,3 +85,8 @@ def _own() -> Iterator[Format]:
             if MARK in path.read_text(encoding="utf-8"):
                 module = importlib.import_module(f"{package.__name__}.{path.stem}")
                 yield module.FORMAT
+
+
+_declared: Declarations[Format] = Declarations(
+    "xpuprof.formats", Format, _own, lambda f: [(type(f), name) for name in f.names]
+)

@@ -9,11 +9,10 @@ import builtins
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from xpuprof.declarations import Declarations
 from xpuprof.errors import UsageError
 from xpuprof.methods import declaration
 from xpuprof.methods.declaration import Method, Need, Option
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from xpuprof.methods.profile import Slices
     from xpuprof.selection.selection import Selection
 
-GROUP = "xpuprof.methods"
 MARK = "\nMETHOD = "
 
 
@@ -50,8 +48,7 @@ class _Names(dict[str, Any]):
         return _Imported(self._module, name)
 
 
-@cache
-def built_in() -> dict[str, Method]:
+def _own() -> list[Method]:
     """The methods of this package, the default one first.
 
     Their files are read, not imported: algorithms need numpy and scipy, whose import would make up
@@ -65,13 +62,12 @@ def built_in() -> dict[str, Method]:
             names = _Names(f"{__package__}.{path.stem}")
             found.append(eval(compile(stated, str(path), "eval"), {}, names))
     found.sort(key=lambda method: (not method.default, method.name))
-    return {method.name: method for method in found}
+    return found
 
 
-@cache
-def _registered() -> dict[str, metadata.EntryPoint]:
-    """What other packages register; imported when the method is used."""
-    return {entry.name: entry for entry in metadata.entry_points(group=GROUP)}
+_declared: Declarations[Method] = Declarations(
+    "xpuprof.methods", Method, _own, lambda method: [method.name]
+)
 
 
 def select(slices: Slices, name: str, *, seed: int, **options: Any) -> Selection:
@@ -85,62 +81,44 @@ def select(slices: Slices, name: str, *, seed: int, **options: Any) -> Selection
     return method.select(slices if method.clusters else slices.at_hand(), seed=seed, **options)
 
 
-def registered() -> dict[str, str]:
-    """Methods of other packages, and the packages."""
-    return {
-        name: _package(entry) for name, entry in _registered().items() if name not in built_in()
-    }
+def methods() -> list[Method]:
+    """Every method of this installation, the default one first."""
+    return _declared.all
 
 
 def names() -> list[str]:
-    """Every method of this installation, the default one first."""
-    return [*built_in(), *registered()]
+    """Their names."""
+    return [method.name for method in methods()]
 
 
 def default() -> str:
     """The method that is taken when none is named."""
-    return next(iter(built_in()))
+    return names()[0]
 
 
 def find(name: str) -> Method:
-    """The declaration of a method. Raises UsageError for a name that is not known, or what another
-    package registered under it and is no method."""
-    if name in built_in():
-        return built_in()[name]
-    if name not in _registered():
+    """The declaration of a method. Raises UsageError for a name that is not known, or that another
+    package registered without declaring a method."""
+    found = next((method for method in methods() if method.name == name), None)
+    if found is None:
+        if fault := _declared.faults.get(name):
+            raise UsageError(fault)
         raise UsageError(f"no method {name!r}; choose one of: {', '.join(names())}")
-    entry = _registered()[name]
-    try:
-        found = entry.load()
-    except Exception as error:  # whatever the other package raises is its method's refusal
-        raise UsageError(
-            f"the method {name} of {_package(entry)} cannot be loaded ({error}); update or remove "
-            "that package"
-        ) from error
-    if not isinstance(found, Method):
-        raise UsageError(
-            f"{entry.value} of {_package(entry)} is no xpuprof Method; update or remove that "
-            "package"
-        )
     return found
-
-
-def _package(entry: metadata.EntryPoint) -> str:
-    return entry.dist.name if entry.dist else entry.module
 
 
 def by_measured_times() -> list[str]:
     """Names of this package's methods that choose by measured times and have an error bound."""
     return [
         method.name
-        for method in built_in().values()
+        for method in methods()
         if method.by_times and method.bound and Need.TIMES in method.needs
     ]
 
 
 def flagged_options() -> list[Option]:
     """Options of this package's methods with a spelling of their own on the command line."""
-    every = [option for method in built_in().values() for option in method.options]
+    every = [option for method in methods() for option in method.options]
     return list({option.name: option for option in every if option.flags}.values())
 
 
@@ -183,7 +161,7 @@ def _refusal(method: Method, name: str) -> str:
     flag = next(option.flags[0] for option in flagged_options() if option.name == name)
     takers = [
         other.name
-        for other in built_in().values()
+        for other in methods()
         if ((own := other.option(name)) and own.flags) or (name == "target_error" and other.bound)
     ]
     takes = [option.flags[0] for option in method.options if option.flags]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from xpuprof.estimation.metrics import Whole, whole_run
-from xpuprof.formats.simulator_results.results import read_results
+from xpuprof.formats.results import read_results
 from xpuprof.selection.selection import Selection
 
 
