@@ -17,6 +17,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from xpuprof.errors import InputError, UsageError
+from xpuprof.selection import document
 from xpuprof.selection.design import Design, Strata
 from xpuprof.selection.document import CURRENT, VERSIONS
 from xpuprof.selection.parts import joined, part
@@ -211,6 +212,18 @@ def test_a_newer_version_is_refused_with_the_remedy() -> None:
 def test_what_is_no_selection_file_is_named(text: str) -> None:
     with pytest.raises(InputError, match="s is not a selection file"):
         Selection.parse(text, "s")
+
+
+def test_a_file_beyond_the_limit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN a valid selection file that is larger than the limit THEN it is not parsed."""
+    path = tmp_path / "s"
+    example().write(path)
+    Selection.read(path)
+    monkeypatch.setattr(document, "LARGEST", path.stat().st_size - 1)
+    with pytest.raises(InputError, match="larger than"):
+        Selection.read(path)
 
 
 @pytest.mark.parametrize("version", [None, True, 0, -1, "1", 1.0])
