@@ -145,7 +145,7 @@ def test_every_rank_counts_exactly(ranks: Path, tmp_path: Path) -> None:
         assert_works(process, rank, 4)
         assert_spins(process, rank, range(4 + 2 * rank), ranks)
     told = xpuprof("info", tmp_path / "run").stdout.decode()
-    assert "Without device work, so not counted above: " in told  # the launcher
+    assert "Not counted above, because they have no device work: " in told  # the launcher
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])

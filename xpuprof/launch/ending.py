@@ -13,8 +13,8 @@ from typing import NoReturn
 @dataclass(frozen=True)
 class Ending:
     """How the program ended: `exit_code`, or -1 and the `signal` that killed it. Stamps are ticks
-    just before it was started and just after it was waited for. `stop` is the signal by which we
-    were asked to stop meanwhile, whatever the program made of it."""
+    just before the start and just after the wait. `stop` is the signal that asked us to stop
+    meanwhile, however the program handled it."""
 
     pid: int
     exit_code: int
@@ -26,7 +26,7 @@ class Ending:
 
     @property
     def undisturbed(self) -> bool:
-        """The program came to its own end, and nobody asked us to stop meanwhile."""
+        """The program ended on its own, and no signal asked us to stop meanwhile."""
         return self.signal is None and self.stop is None
 
 
@@ -34,7 +34,7 @@ _of_user: Ending | None = None
 
 
 def remember(ending: Ending) -> None:
-    """This was the user's execution: whatever fails from here on, we end as it did."""
+    """Records the end of the user's execution: whatever fails from here on, we end as it did."""
     global _of_user
     _of_user = ending
 
@@ -45,30 +45,30 @@ def remembered() -> Ending | None:
 
 
 def end_like(ending: Ending) -> int:
-    """Our own exit code after the program's; does not return when a signal killed it."""
+    """Returns the program's exit code as ours; does not return when a signal killed it."""
     return ending.exit_code if ending.signal is None else end_by(ending.signal)
 
 
 def exit_doubts(ending: Ending) -> list[str]:
-    """That the program reported a failure, as a sentence; none otherwise, or when it was killed."""
+    """A sentence if the program reported a failure; none otherwise, or when it was killed."""
     if ending.exit_code <= 0:
         return []
     return [f"the program ended with exit code {ending.exit_code}; is it the run you meant?"]
 
 
 def end_after(first: Ending, last: Ending) -> int:
-    """Our own exit code after several executions, the first of which was the user's: that one's,
-    unless we were asked to stop in a later one; then we end by the signal that asked."""
+    """Our exit code after several executions: that of the first, which was the user's. If a signal
+    asked us to stop in a later one, we end by that signal."""
     if last is first or last.stop is None:
         return end_like(first)
     return end_by(last.stop)
 
 
 def end_by(number: int) -> NoReturn:
-    """Ends this process by a signal, as a shell would see it."""
+    """Ends this process by a signal, so that a shell sees it."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the program left its core, if any
     if number != signal.SIGKILL:
         signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
     os.kill(os.getpid(), number)
-    os._exit(128 + number)  # a signal whose default is to do nothing
+    os._exit(128 + number)  # the signal's default action is to do nothing

@@ -38,9 +38,9 @@ class Program:
     filters: Filters = EVERYTHING
     gpu_tool: GpuTool | None = None
     fallbacks: tuple[str, ...] = ()
-    """Why better engines were not taken, one sentence each; kept in the manifest."""
+    """Why better engines were passed over, one sentence each; kept in the manifest."""
     name: str = ""
-    """The program as the user named it, which it finds in argv[0]; empty: its path."""
+    """argv[0] of the program, as the user named it; empty: its path."""
 
     def __post_init__(self) -> None:
         check_engines(self.cpu, self.gpu, self.filters)
@@ -49,9 +49,8 @@ class Program:
 def profile(
     writer: RunWriter, program: Program, source: Input, *, user: bool, again: bool = False
 ) -> Ending:
-    """The instrumented execution. `user`: its streams are ours; `again`: others read our input too.
-
-    Raises EngineError or UsageError before the program is started, never later.
+    """The instrumented execution. `user`: it gets our own streams; `again`: later executions read
+    the same input. Raises EngineError or UsageError, and only before the program starts.
     """
     return _execute(writer, "profile", "profile", "async", program, source, user, again)
 
@@ -59,7 +58,7 @@ def profile(
 def first(writer: RunWriter, program: Program, source: Input) -> Ending:
     """The user's execution when others follow: native, stamped, with our own streams.
 
-    It is no timer run: it finds the device runtime's kernel cache cold, the others warm.
+    Not a timer run: it finds the device runtime's kernel cache cold, the others find it warm.
     """
     return _execute(writer, "first", "first", "async", program, source, True, True)
 
@@ -136,7 +135,7 @@ def _execute(
 def _environment(
     stack: ExitStack, program: Program, mode: Mode, timer: Timer, folder: Path
 ) -> dict[str, str]:
-    # Without the filters of an xpuprof around us.
+    # An xpuprof around us may have set filters of its own.
     environment = {k: v for k, v in os.environ.items() if k not in VARIABLES}
     environment |= program.filters.environment()
     environment[_ENV_DIR] = str(folder.resolve())

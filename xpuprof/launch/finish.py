@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ends a run: what its executions left decides whether it is complete."""
+"""Ends a run: the traces of its executions decide whether it is complete."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from xpuprof.trace.run import Run, RunWriter
 
 
 def finish(writer: RunWriter, folder: Path) -> Run:
-    """Sets the run's final status from its executions and their streams; gives the run, open.
+    """Sets the run's final status from its executions and their streams; returns the run, open.
 
-    A run is partial when an execution was ended by a signal or ended otherwise than the first one,
-    a process left a stream unclosed, or an engine or tool could not do its work.
+    A run is partial when a signal ended an execution, an execution ended differently from the
+    first, a process left a stream unclosed, or an engine or tool failed.
     """
     reason = ""
     try:
@@ -31,7 +31,7 @@ def finish(writer: RunWriter, folder: Path) -> Run:
             reason = reason or _unclosed(execution)
     except TraceError as error:
         reason = str(error)
-    except BaseException:  # an interrupt: what is known of the run is kept
+    except BaseException:  # an interrupt: keep what is known of the run
         writer.finish("partial", reason or "xpuprof was stopped while it finished the run")
         raise
     writer.finish("partial" if reason else "complete", reason)
@@ -39,7 +39,8 @@ def finish(writer: RunWriter, folder: Path) -> Run:
 
 
 def _other_ending(run: Run, first: ExecutionDigest, execution: ExecutionDigest) -> str:
-    """That an execution has another exit code than the first; empty: the same, or ended by us."""
+    """A sentence if the exit code differs from the first execution's and we did not end the
+    program ourselves; else empty."""
     if run.manifest.get("settings", {}).get("after_window") == "end":
         return ""
     codes = [e.record.exit_code for e in (first, execution)]
@@ -52,7 +53,7 @@ def _other_ending(run: Run, first: ExecutionDigest, execution: ExecutionDigest) 
 
 
 def _unclosed(execution: ExecutionDigest) -> str:
-    """That processes were killed, or crashed; a launcher that sees one kills the others."""
+    """Names processes that crashed or were killed (a launcher that sees a crash kills the rest)."""
     names = [process.name for process in execution.processes if not process.complete]
     if not names:
         return ""
@@ -65,7 +66,7 @@ def _unclosed(execution: ExecutionDigest) -> str:
 
 
 def _failure(execution: ExecutionDigest, process: Digest) -> str:
-    """What the device side said of itself; empty: nothing."""
+    """The failure that the device side reported; empty: none."""
     record = execution.record
     for key, what, name in (
         ("gpu_engine_failed", "GPU engine", record.gpu_engine),
@@ -77,15 +78,15 @@ def _failure(execution: ExecutionDigest, process: Digest) -> str:
 
 
 def _no_process(run: Run, execution: ExecutionDigest) -> str:
-    """That `--process` names none of the program's processes, where it is so."""
+    """A sentence if `--process` matches none of the program's processes; else empty."""
     globs = run.manifest.get("settings", {}).get("processes", ())
     if not globs or process_folders(run.path / execution.name):
         return ""
-    return f"no process of the program is one of --process {', '.join(globs)}"
+    return f"no process of the program matches --process {', '.join(globs)}"
 
 
 def _silence(execution: ExecutionDigest) -> str:
-    """That the CPU engine has left no vectors: it failed, and the program ran without it."""
+    """A sentence if the CPU engine left no vectors: it failed, and the program ran without it."""
     engine = execution.record.cpu_engine
     if engine == "none" or any("cpu_engine" in process.meta for process in execution.processes):
         return ""

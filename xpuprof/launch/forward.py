@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forwards signals: what is sent to us alone is sent to the program. What the whole process group
-gets (from the terminal, from `timeout`) reaches the program by itself and must not come twice."""
+"""Forwards signals that are sent to us alone. A signal to the whole process group (from the
+terminal, from `timeout`) reaches the program directly and must not arrive twice."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any
 from xpuprof.launch.start import Start
 from xpuprof.launch.witness import Witness
 
-# Not forwarded: what cannot be caught, faults of our own, limits on our own CPU time and files, our
-# own writes, and what the terminal sends to the whole group for work in the background.
+# Not forwarded: signals that cannot be caught, our own faults, limits on our own CPU time and
+# files, our own writes, and what the terminal sends to a whole background group.
 _OURS = {
     signal.SIGKILL,
     signal.SIGSTOP,
@@ -36,17 +36,17 @@ _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def _caught(number: int, frame: object) -> None:
-    """The byte that Python writes into the pipe is what counts."""
+    """Does nothing: the byte that Python writes into the pipe is what counts."""
 
 
 class Forwarder:
-    """Catches signals from before the program is started until it has ended.
+    """Catches signals from before the program starts until after it has ended.
 
-    A signal that is ignored stays so: the program ignores it, too.
+    An ignored signal stays ignored, in the program too.
     """
 
     stop: int | None = None
-    """The first signal that asked us to stop, whatever the program made of it."""
+    """The first signal that asked us to stop, however the program handled it."""
 
     def __enter__(self) -> Forwarder:
         self._read, self._write = os.pipe()
@@ -56,7 +56,7 @@ class Forwarder:
         self._wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         for number, handler in self._before.items():
             if handler not in (signal.SIG_IGN, None) or number == signal.SIGCHLD:
-                signal.signal(number, _caught)  # SIGCHLD: ignored, it would lose the status
+                signal.signal(number, _caught)  # ignoring SIGCHLD would lose the status
         return self
 
     def __exit__(
@@ -74,15 +74,15 @@ class Forwarder:
         os.close(self._write)
 
     def settle(self, program: Start) -> None:
-        """What came before the program is executed: it gets what it has not got by itself."""
+        """Sends the signals that arrived before the program started, unless it has them already."""
         for number in self._received(0):
-            self._witness.saw(number)  # the process that waits knows better
+            self._witness.saw(number)  # discards it: the waiting process knows for certain
             self._note_stop(number)
             if not program.has(number):
                 _send(program.pid, number)
 
     def wait(self, pid: int) -> int:
-        """Waits for the program; gives its status."""
+        """Waits for the program; returns its wait status."""
         while True:
             done, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
             if done and os.WIFSTOPPED(status):
@@ -95,7 +95,7 @@ class Forwarder:
                     _send(pid, number)
 
     def _received(self, timeout: float | None) -> list[int]:
-        """Signals that reached us, in order; waits for one without a timeout."""
+        """Signals that reached us, in order; with `timeout` None, waits for one."""
         if not select.select([self._read], [], [], timeout)[0]:
             return []
         return [number for number in os.read(self._read, 512) if number != signal.SIGCHLD]
@@ -105,7 +105,7 @@ class Forwarder:
             self.stop = self.stop or number
 
     def _stop_like(self, number: int) -> None:
-        """Stops as the program did, so that the shell sees it; returns when told to go on."""
+        """Stops as the program did, so that the shell sees it; returns when continued."""
         caught = number in self._before and self._before[number] != signal.SIG_IGN
         if caught:
             signal.signal(number, signal.SIG_DFL)

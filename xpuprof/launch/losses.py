@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an execution could not record, told by those who know: the libraries in the program's
-processes leave a line each time they cannot write, and processes may outlive the program."""
+"""What an execution could not record. The libraries in the program's processes leave a line each
+time they cannot write; processes may also outlive the program."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pathlib import Path
 from xpuprof.trace.losses import FOLDER, LINE_MAX, printable, sentence, written
 
 ENV_FAILURES = "XPUPROF_FAILURES"
-"""boundary.h: abstract name of the socket that takes failures which the folder cannot take."""
+"""boundary.h: abstract name of the socket for failures that cannot be written to the folder."""
 GRACE_S = 1.0
-"""How long processes may take to end behind the program before they count as outliving it."""
+"""How long processes may take to end after the program before they count as outliving it."""
 
 
 class Losses:
-    """Takes the lines `pid reason` of one execution: files in its folder `failures`, and datagrams
-    of processes that have no access to that folder (another user, another root, a full disk)."""
+    """Collects the lines `pid reason` of one execution: files in its folder `failures`, and
+    datagrams from processes that cannot write there (another user, another root, a full disk)."""
 
     def __init__(self, folder: Path, receiver: socket.socket | None) -> None:
         self._execution = folder
@@ -30,7 +30,7 @@ class Losses:
         self.environment = {ENV_FAILURES: receiver.getsockname()[1:].decode()} if receiver else {}
 
     def sentences(self) -> list[str]:
-        """What was lost, one sentence each. Call it when the program has ended."""
+        """What was lost, one sentence each. Call it after the program has ended."""
         lines = [*written(self._execution), *self._received()]
         told = [sentence(line) for line in dict.fromkeys(lines)]
         alive = _wait_for_end(self._execution)
@@ -52,10 +52,10 @@ class Losses:
 
 @contextmanager
 def losses(folder: Path) -> Iterator[Losses]:
-    """Opens folder and socket for an execution that is about to be started."""
+    """Opens folder and socket for an execution that is about to start."""
     failures = folder / FOLDER
     failures.mkdir()
-    failures.chmod(0o1777)  # for processes that go on as another user
+    failures.chmod(0o1777)  # for processes that change their user
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
         receiver.setblocking(False)
         receiver.bind(f"\0xpuprof-{os.getpid()}-{secrets.token_hex(8)}")
@@ -67,7 +67,7 @@ def losses(folder: Path) -> Iterator[Losses]:
 
 
 def _wait_for_end(folder: Path) -> list[str]:
-    """Processes of the execution that are still alive, after some patience: `process 12 (name)`."""
+    """Processes of the execution still alive after GRACE_S: `process 12 (name)`."""
     deadline = time.monotonic() + GRACE_S
     while (alive := _alive(folder)) and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the user's program before anything else is done, so that a wrong command costs nothing."""
+"""Finds the user's program before any other work, so that a wrong command costs nothing."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from xpuprof.errors import UsageError
 
 
 def resolve(command: Sequence[str]) -> list[str]:
-    """The command with its program as a path that can be executed.
+    """The command with its program as an executable path.
 
     Raises UsageError: no command, not found, a folder, not executable, an unknown format.
     """
     if not command:
-        raise UsageError("no program was given; put it behind --, as in: xpuprof run -- ./app args")
+        raise UsageError("no program was given; put it after --, as in: xpuprof run -- ./app args")
     name = command[0]
     if "/" in name:
         path: str | None = name
         if not os.path.exists(name):
-            raise UsageError(f"{name} does not exist; check the path behind --")
+            raise UsageError(f"{name} does not exist; check the path after --")
     else:
         path = shutil.which(name)
         if path is None:
@@ -42,7 +42,7 @@ def _check_format(path: str) -> None:
         with open(path, "rb") as file:
             start = file.read(4)
     except OSError:
-        return  # executable but not readable: the kernel will tell
+        return  # executable but not readable: the kernel decides
     if start[:2] != b"#!" and start != b"\x7fELF":
         raise UsageError(
             f"{path} is neither a program nor a script with a #! line; name its interpreter first, "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rank of xpuprof itself, where a launcher starts one of us for each rank of a job:
+"""The rank of xpuprof itself, when a launcher starts one xpuprof per rank:
 `mpirun -n 2 xpuprof profile -- ./app`."""
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _VARIABLES = (
     ("RANK", "WORLD_SIZE"),
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
 )
-"""Rank and number of ranks, of part.h's list those that have both; a rank without a number of ranks
-proves no launcher (a batch script has SLURM_PROCID, too)."""
+"""Rank and number of ranks: the pairs in part.h's list. A rank alone does not prove a launcher (a
+batch script has SLURM_PROCID, too)."""
 
 
 def own_rank(environment: Mapping[str, str] = os.environ) -> int | None:
-    """Our rank among several; None when we were started once."""
+    """Our rank among several; None for a single process."""
     for rank, size in _VARIABLES:
         number, ranks = environment.get(rank, ""), environment.get(size, "")
         if number.isdigit() and ranks.isdigit():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that is about to become the user's program. It waits, with signals held back, until we
-have settled which signals it got by itself; then it executes the program."""
+"""A process that is about to become the user's program. It waits with all signals blocked until we
+know which of them reached it directly; then it executes the program."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pathlib import Path
 from xpuprof.launch.streams import Streams
 
 _ALL = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
-# Python ignores these at start-up; the program must find them as usual.
+# Python ignores these at start-up; the program must get their default actions.
 _BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
 
 
 def ignored_signals() -> set[int]:
-    """Signals that we were started to ignore, as the program is to."""
+    """Signals that were ignored when we started; the program ignores them too."""
     return {n for n in _ALL - _BY_PYTHON if signal.getsignal(n) == signal.SIG_IGN}
 
 
 class Start:
-    """The waiting process. Raises OSError when none can be made."""
+    """The waiting process. Raises OSError when it cannot be created."""
 
     def __init__(
         self,
@@ -50,14 +50,14 @@ class Start:
             os.close(failure)
 
     def has(self, number: int) -> bool:
-        """Did it get this signal by itself while it waits?"""
+        """Whether this signal reached the waiting process directly."""
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if line.startswith("ShdPnd:"):
                 return bool(int(line.split()[1], 16) >> (number - 1) & 1)
         return False
 
     def go(self) -> None:
-        """Executes the program. Raises OSError when the system refuses; the process has ended."""
+        """Executes the program. If the system refuses, the process has ended; raises OSError."""
         os.write(self._gate, b"g")
         os.close(self._gate)
         with open(self._failure, "rb") as file:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program's standard streams over several executions of it.
+"""The program's standard streams over several executions.
 
-One execution is the user's: it gets our own streams, untouched. The others read what that one
-could read and write into files of the run directory.
+One execution is the user's: it gets our own streams, untouched. The others read the same input and
+write to files in the run directory.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Streams:
 
 
 class Input:
-    """Our standard input, for as many executions as read it.
+    """Our standard input, for several executions.
 
-    A file is opened again at the place where it stood. What comes through a pipe is kept while the
-    user's execution reads it. A terminal cannot be repeated: later executions read nothing.
+    A file is reopened at its original offset. Data from a pipe is kept while the user's execution
+    reads it. A terminal cannot be replayed: later executions read nothing.
     """
 
     def __init__(self) -> None:
@@ -42,12 +42,12 @@ class Input:
         self._is_file = stat.S_ISREG(mode)
         self._is_pipe = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
         self._offset = os.lseek(0, 0, os.SEEK_CUR) if self._is_file else 0
-        # Lives as long as we do: later executions read it.
+        # Lives until we end: later executions read it.
         self._kept = tempfile.TemporaryFile() if self._is_pipe else None  # noqa: SIM115
 
     @contextmanager
     def for_user(self, again: bool) -> Iterator[int | None]:
-        """For the execution whose streams are ours; `again`: others follow that need the same."""
+        """Input of the user's execution; `again`: later executions need the same input."""
         if not (again and self._is_pipe):
             yield None
             return
@@ -89,7 +89,7 @@ class Input:
 
     @contextmanager
     def repeated(self) -> Iterator[int]:
-        """For an execution beside the user's."""
+        """The same input for another execution."""
         if self._is_file:
             descriptor = os.open("/proc/self/fd/0", os.O_RDONLY)
             os.lseek(descriptor, self._offset, os.SEEK_SET)
@@ -106,7 +106,7 @@ class Input:
 
 @contextmanager
 def streams(source: Input, folder: Path, user: bool, again: bool) -> Iterator[Streams]:
-    """The streams of one execution; `user`: the one that the user sees."""
+    """The streams of one execution; `user`: it is the one that the user sees."""
     if user:
         with source.for_user(again) as stdin:
             yield Streams(stdin=stdin)

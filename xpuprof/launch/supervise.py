@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts one execution of the user's program and waits for its end. The program gets every signal
-that it would get without us, once; exit code or signal are reported as they were."""
+"""Starts one execution of the user's program and waits for it. The program gets, once, every signal
+that it would get without us; its exit code or signal is reported unchanged."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from xpuprof.trace.clock import tsc
 
 
 def run(path: str, argv: Sequence[str], environment: Mapping[str, str], streams: Streams) -> Ending:
-    """Runs the program at `path` to its end. Raises UsageError when the system refuses to start
-    it."""
+    """Runs the program at `path` to its end. Raises UsageError when the system cannot start it."""
     in_main_thread = threading.current_thread() is threading.main_thread()
     ignored = ignored_signals()
     with Forwarder() if in_main_thread else nullcontext() as signals:

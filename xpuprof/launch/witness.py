@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells a signal that the whole process group got from one that was sent to us alone.
+"""Distinguishes a signal to the whole process group from one to us alone.
 
-The kernel does not say which it was. A second process of our group that blocks every signal knows:
-what it finds pending went to the group, so the program has it, too. The kernel signals the newest
-process of a group first, so the witness has a signal by the time we do.
+The kernel does not say which it was. A second process in our group blocks every signal: a signal
+pending there went to the group, so the program has it too. The kernel signals the newest process of
+a group first, so the witness has the signal by the time we do.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ALL = signal.valid_signals()
 
 
 class Witness:
-    """A process of our group. Where none can be started, every signal counts as ours alone."""
+    """A process in our group. If it cannot be started, every signal counts as sent to us alone."""
 
     def __init__(self) -> None:
         asked, self._ask = os.pipe()
@@ -35,7 +35,7 @@ class Witness:
             os.close(answers)
 
     def saw(self, number: int) -> bool:
-        """Did the whole group get this signal? Each time that it did is told once."""
+        """Whether the whole group got this signal; each occurrence is reported once."""
         try:
             os.write(self._ask, bytes([number]))
             return os.read(self._hear, 1) == b"\1"
@@ -47,14 +47,13 @@ class Witness:
         os.close(self._ask)
         os.close(self._hear)
         if self._pid:
-            with suppress(ChildProcessError):  # whoever ignores SIGCHLD has nobody to wait for
+            with suppress(ChildProcessError):  # with SIGCHLD ignored, the kernel has reaped it
                 os.waitpid(self._pid, 0)
 
 
 def _watch(asked: int, answers: int) -> None:
-    """The witness's life: it answers until our end of the pipe is closed, by our death if need be.
-    It keeps no other descriptor: an end of a pipe that stayed open here would never read as
-    closed."""
+    """Answers until our end of the pipe closes, at the latest when we die. Every other descriptor
+    is closed: a pipe whose end stayed open here would never read as closed."""
     keep = sorted((asked, answers))
     os.closerange(0, keep[0])
     os.closerange(keep[0] + 1, keep[1])

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""report."""
+"""What commands print: JSON, tables, pictures and pages."""

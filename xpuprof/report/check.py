@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `xpuprof check` tells."""
+"""Output of `xpuprof check`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def as_json(run: Path, report: Report) -> dict[str, object]:
 
 
 def as_text(report: Report) -> str:
-    """Each violation, then one line that sums up."""
+    """Each violation, then a summary line."""
     what = ", ".join(f"{name} {number:,}" for name, number in report.checked.items())
     if report.violations:
         verdict = f"violated: {', '.join(broken(report))} (checked: {what})"

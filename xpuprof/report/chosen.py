@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `xpuprof select` tells about a selection."""
+"""Output of `xpuprof select`."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _projection_json(projection: Projection) -> dict[str, object]:
 
 
 def as_text(chosen: Chosen) -> str:
-    """The same for people."""
+    """The table for people."""
     selection = chosen.selection
     labels = [process["label"] for process in selection.identity.get("processes", [])]
     labels = labels if len(labels) > 1 else []
@@ -126,7 +126,7 @@ def as_text(chosen: Chosen) -> str:
 
 
 def window_line(selection: Selection) -> str:
-    """What the user must not overlook."""
+    """Says that the numbers cover the window only."""
     return f"window          {selection.window}: all numbers refer to it, not to the whole program"
 
 
@@ -151,7 +151,7 @@ def _stability(s: Stability) -> str:
     )
     if s.projected:
         error = np.abs(np.array(s.projected) - 1.0)
-        text += f", error of the projection {percent(_mean(error))} (worst {percent(error.max())})"
+        text += f", projection error {percent(_mean(error))} (worst {percent(error.max())})"
     return text
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The comparison of methods: as JSON, as a table, and as a picture of error against speedup."""
+"""Comparison of methods: as JSON, as a table, and as a plot of error against speedup."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ KEYS = (
 
 
 def as_json(comparison: Comparison) -> dict[str, object]:
-    """The one object of `compare --json`; errors and widths are fractions, null: not stated."""
+    """The object that `xpuprof compare --json` prints; errors and widths are fractions, null: not
+    stated."""
     together = _run_json(comparison.together)
     if len(comparison.each) == 1:
         return together
@@ -52,7 +53,7 @@ def _row_json(row: Row) -> dict[str, object]:
 
 
 def as_text(compared: Compared) -> str:
-    """The table, best time speedup first, and below it the methods that could not run."""
+    """The table, best time speedup first; then the methods that could not run."""
     rows = compared.rows
     ran = sorted((r for r in rows if not r.reason), key=lambda r: -(r.time_speedup or 0.0))
     headers = (
@@ -91,7 +92,7 @@ def as_text(compared: Compared) -> str:
 
 
 def draw(run: str, metric: str, rows: Sequence[Row], target: Path) -> None:
-    """Write the picture, error against speedup; the suffix (`picture.SUFFIXES`) tells the format.
+    """Write the plot of error against speedup; the suffix (`picture.SUFFIXES`) sets the format.
 
     Raises EngineError when matplotlib is not installed.
     """
@@ -130,9 +131,9 @@ def draw(run: str, metric: str, rows: Sequence[Row], target: Path) -> None:
 
 def _untimed(metric: str) -> str:
     return (
-        f"no time was measured: errors and speedups refer to {metric}, which some of the methods "
-        "select by, and say nothing about the error in time; measure it with "
-        "xpuprof run or xpuprof time"
+        f"no time was measured: errors and speedups refer to {metric}, which some methods select "
+        "by, and say nothing about the error in time; measure times with xpuprof run or "
+        "xpuprof time"
     )
 
 

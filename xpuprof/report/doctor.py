@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `xpuprof doctor` tells."""
+"""Output of `xpuprof doctor`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def as_json(found: Diagnosis) -> dict[str, object]:
 
 
 def as_text(found: Diagnosis) -> str:
-    """One paragraph an engine; then the driver, the clock and the marker header."""
+    """One paragraph per engine; then the driver, the clock and the marker header."""
     paragraphs = [_engine(engine, probe) for engine, probe in found.engines]
     if found.faults:
         paragraphs.append([f"other packages: {fault}" for fault in found.faults])

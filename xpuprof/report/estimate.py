@@ -25,7 +25,7 @@ def as_json(metrics: Sequence[Whole]) -> list[dict[str, object]]:
 
 
 def as_text(metrics: Sequence[Whole]) -> str:
-    """One line a metric, and why some have no interval."""
+    """One line per metric, and why some have no interval."""
     rows = []
     for whole in metrics:
         e = whole.estimate

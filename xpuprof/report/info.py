@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `xpuprof info` tells of a run directory."""
+"""Output of `xpuprof info`."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ def _recorded(summary: Summary) -> Rows:
 
 
 def _imported(summary: Summary) -> Rows:
-    """Another tool recorded it, elsewhere perhaps: this machine and its launches say nothing."""
+    """Rows of an import. Another tool recorded it, perhaps elsewhere: machine and launches are not
+    shown."""
     origin = summary.imported or {}
     return [
         ("run", f"{summary.run}  ({summary.status})"),
@@ -156,7 +157,7 @@ def _kernels(counts: Counts) -> list[str]:
 
 
 def _processes(executions: Sequence[ExecutionRow], counts: Counts) -> list[str]:
-    """One line a process of the execution that is described, when it has several."""
+    """One line per process of the described execution, if it has several."""
     if len(counts.processes) < 2:
         return []
     described = next((e for e in executions if e.role == "profile"), executions[0])
@@ -175,7 +176,7 @@ def _processes(executions: Sequence[ExecutionRow], counts: Counts) -> list[str]:
     headers = ["process", "rank", "slices", "launches", "threads", "CPU instr.", "GPU instr."]
     idle = [p.name for p in described.processes if p.name not in counts.processes]
     named = ", ".join(idle[:3]) + (f" and {len(idle) - 3} more" if len(idle) > 3 else "")
-    left_out = [f"Without device work, so not counted above: {named}."] if idle else []
+    left_out = [f"Not counted above, because they have no device work: {named}."] if idle else []
     return ["", table(headers, rows, "lrrrrrr"), *left_out]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The run as a picture: what the slices cost, how they cluster, and which ones stand for them."""
+"""The run as a picture: slice times, clusters and representatives."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from xpuprof.workflow.evaluate import Result
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Distinct under the common colour vision deficiencies; clusters beyond them repeat the colours.
+# Distinct under the common colour vision deficiencies; further clusters repeat the colours.
 _COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#555555"]
 
 
 SUFFIXES = (".png", ".svg", ".pdf")
-"""What pictures can be."""
+"""Formats of pictures."""
 
 
 def draw(result: Result, target: Path) -> None:
-    """Writes the picture; the suffix (.png, .svg, .pdf) tells the format.
+    """Writes the picture; the suffix (.png, .svg, .pdf) sets the format.
 
     Raises EngineError when matplotlib is not installed.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a projection is told by: its interval, what it spares, the share of each process."""
+"""How a projection is shown: its interval, what it saves, the share of each process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHOWN = 24
 
 
 def bounds(estimate: Estimate, metric: str = "time") -> str:
-    """`1.2 s to 1.4 s`; nothing without an interval."""
+    """`1.2 s to 1.4 s`; empty without an interval."""
     if estimate.low is None or estimate.high is None:
         return ""
     return f"{amount(estimate.low, metric)} to {amount(estimate.high, metric)}"
@@ -36,7 +36,7 @@ def projected_line(estimate: Estimate, metric: str = "time") -> str:
 
 
 def measured_by(runs: int, shares: Sequence[Share], spread: str = "") -> str:
-    """How the measured time was had: `median of 5 native runs (1.3 s to 1.4 s)`."""
+    """How the time was measured: `median of 5 native runs (1.3 s to 1.4 s)`."""
     told = f"{of_runs(runs)}{f' ({spread})' if spread else ''}"
     return f"{told}, all {len(shares)} processes together" if shares else told
 
@@ -44,7 +44,7 @@ def measured_by(runs: int, shares: Sequence[Share], spread: str = "") -> str:
 def saving_lines(
     selection: Selection, speedup: float, measured: float, metric: str = "time"
 ) -> list[str]:
-    """How many slices are left to measure, and how much of the time."""
+    """Slice reduction and time speedup."""
     chosen = len(chosen_slices(selection))
     lines = [f"slice reduction {count(selection.slices)} to {count(chosen)}"]
     if math.isfinite(speedup):
@@ -54,7 +54,7 @@ def saving_lines(
 
 
 def saving_json(selection: Selection, speedup: float) -> dict[str, float | None]:
-    """The same. `speedup` is the slice reduction by its former name."""
+    """Slice reduction and time speedup. `speedup` is the former name of the slice reduction."""
     reduction = slice_reduction(selection)
     return {
         "speedup": reduction,
@@ -64,7 +64,7 @@ def saving_json(selection: Selection, speedup: float) -> dict[str, float | None]
 
 
 def estimate_json(estimate: Estimate) -> dict[str, object]:
-    """A projected time, seconds."""
+    """A projected time in seconds."""
     return {
         "projected_s": estimate.value,
         "interval_s": [estimate.low, estimate.high],
@@ -74,7 +74,7 @@ def estimate_json(estimate: Estimate) -> dict[str, object]:
 
 
 def shares_json(shares: Sequence[Share]) -> dict[str, object]:
-    """Each process, and the slowest; nothing of one process."""
+    """Each process, and the slowest; empty for a single process."""
     return {
         "processes": [
             {
@@ -93,7 +93,7 @@ def shares_json(shares: Sequence[Share]) -> dict[str, object]:
 
 
 def shares_text(shares: Sequence[Share]) -> list[str]:
-    """One line a process, and the slowest; nothing of one process."""
+    """One line per process, and the slowest; empty for a single process."""
     if not shares:
         return []
     rows = [

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `run` and `validate` tell: the representatives, their times, and how far they can be
-trusted."""
+"""Output of `run`, `time` and `profile`: representatives, times and the projection's error."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: str = "") -> str:
-    """Aligned columns. `right` holds one letter a column: r to the right, anything else left."""
+    """Aligned columns. `right` has one letter per column: r aligns right, any other left."""
     columns = list(zip(headers, *rows, strict=True)) if rows else [(h,) for h in headers]
     widths = [max(map(len, column)) for column in columns]
 
@@ -24,7 +24,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: str = ""
 
 
 def seconds(value: float) -> str:
-    """A time with three digits and the unit that fits."""
+    """A time with three digits and a suitable unit."""
     for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
         if abs(value) * factor >= 1 or unit == "us":
             return f"{value * factor:.3g} {unit}"
@@ -37,7 +37,7 @@ def amount(value: float, metric: str) -> str:
 
 
 def count(value: int) -> str:
-    """A count with thousands separated."""
+    """A count with thousands separators."""
     return f"{value:,}"
 
 
@@ -53,17 +53,17 @@ def times(value: int) -> str:
 
 
 def of_runs(runs: int) -> str:
-    """How a typical time was had from native runs: `median of 5 native runs`."""
+    """How a typical time was taken from native runs: `median of 5 native runs`."""
     if runs == 1:
         return "one native run"
     return f"{'mean' if runs < ENOUGH_FOR_MEDIAN else 'median'} of {runs} native runs"
 
 
 def percent(fraction: float) -> str:
-    """A fraction as per cent; what rounds to nothing has no sign."""
+    """A fraction as a percentage; a value that rounds to 0 has no sign."""
     return f"{round(100 * fraction, 2) + 0.0:.2f} %"
 
 
 def shorten(name: str, width: int = 40) -> str:
-    """A kernel name that fits a column (C++ names do not)."""
+    """A kernel name cut to fit a column (C++ names are long)."""
     return name if len(name) <= width else name[: width - 3] + "..."

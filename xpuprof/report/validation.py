@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `validate`, `transfer` and `time --regions` tell people."""
+"""Output of `validate`, `transfer` and `time --regions`."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def validation_json(validation: Validation) -> dict[str, object]:
 
 
 def transfer_json(rows: Sequence[Row]) -> list[dict[str, object]]:
-    """The runs that `xpuprof transfer --json` prints; the first is the machine of origin."""
+    """The runs that `xpuprof transfer --json` prints; the first is on the machine of origin."""
     return [
         {
             "run": row.name,
@@ -133,7 +133,7 @@ def transfer_json(rows: Sequence[Row]) -> list[dict[str, object]]:
 
 
 def _moved_json(validation: Validation) -> dict[str, object]:
-    """What became of the selection in the run at hand; shares and effects as fractions."""
+    """How the selection maps to this run; shares and effects are fractions."""
     moved = validation.transplant
     return {
         "stand_ins": len(moved.stand_ins),
@@ -146,7 +146,7 @@ def _moved_json(validation: Validation) -> dict[str, object]:
 
 
 def difference_lines(validation: Validation) -> list[str]:
-    """What is not as it was when the selection was made; one line when all is."""
+    """Differences from the run of the selection, one line each; one line if there are none."""
     moved = validation.transplant
     lines = [f"differs: {text}" for text in validation.differences[:MAX_DIFFERENCES]]
     if len(validation.differences) > MAX_DIFFERENCES:
@@ -167,7 +167,7 @@ def difference_lines(validation: Validation) -> list[str]:
 
 
 def transfer_text(rows: Sequence[Row], metric: str = "time") -> str:
-    """One line a machine; ratios are against the first."""
+    """One line per machine; ratios are against the first."""
     cells = [
         [
             row.name,
@@ -211,7 +211,7 @@ def regions_json(regions: Sequence[RegionTime]) -> list[dict[str, object]]:
 
 
 def regions_text(regions: Sequence[RegionTime]) -> str:
-    """One line a region; multipliers and warm-up where some region has them."""
+    """One line per region; columns for multipliers and warm-up if any region has them."""
     weighted = any(region.multiplier is not None for region in regions)
     warmed = any(region.warmup for region in regions)
     rows = [

@@ -10,7 +10,7 @@ from xpuprof.trace.tables import Process
 from xpuprof.trace.window import window_facts
 
 _OF_CODE = ("include_images", "exclude_images", "main_image_only", "routines", "threads")
-"""Filters that choose the CPU's code that counts."""
+"""Filters that choose which CPU code counts."""
 
 _LACKS = {
     "in_part": "recorded in part: no room was left, or the next replay came too soon",
@@ -20,13 +20,13 @@ _LACKS = {
 
 
 def window_sentences(job: Job) -> list[str]:
-    """What part of each process the numbers are about; nothing without a window."""
+    """Which part of each process the numbers cover; empty without a window."""
     found = [_window_sentence(process, job.several) for process in job.processes if process.window]
     return [*found, *_elsewhere(job)]
 
 
 def _elsewhere(job: Job) -> list[str]:
-    """Processes that launched kernels, none of them in the window."""
+    """A sentence about processes that launched kernels, but none in the window."""
     taken = {process.name for process in job.processes}
     names = [
         process.name
@@ -37,8 +37,8 @@ def _elsewhere(job: Job) -> list[str]:
         return []
     more = f" and {count(len(names) - 3)} more" if len(names) > 3 else ""
     return [
-        f"{', '.join(names[:3])}{more} launched kernels, but none in the window, and so are not in "
-        "the profile (each process counts its own launches and markers)"
+        f"{', '.join(names[:3])}{more} launched kernels, but none in the window, so they are not "
+        "in the profile (each process counts its own launches and markers)"
     ]
 
 
@@ -51,7 +51,7 @@ def _window_sentence(process: Process, several: bool) -> str:
             f"the window {found.spec} never opened in process {process.name}, which launched "
             f"{count(found.of_launches)} kernels; nothing was recorded"
         )
-    ended = ", and was ended after the window" if found.ended else ""
+    ended = "; the program was ended after it" if found.ended else ""
     return (
         f"window {found.spec}{where}: all numbers cover its "
         f"{number_of(len(process.slices), 'slice')} of the {count(found.of_slices)} that the "
@@ -72,7 +72,7 @@ def warnings(job: Job) -> list[str]:
     metas = [process.meta for process in job.processes]
     if any("went_on" in meta for meta in metas):
         found.append(
-            "MPI ranks are not ended after their window, because the launcher would take that for "
+            "MPI ranks are not ended after their window, because the launcher would treat that as "
             "a crash and kill the others; the program ran to its own end"
         )
     if any(meta.get("programs_that_launch", "0") != "0" for meta in metas):
@@ -82,7 +82,7 @@ def warnings(job: Job) -> list[str]:
         )
     if unknown := {meta.get("launch_calls_not_understood", "") for meta in metas} - {""}:
         found.append(
-            f"launches by functions newer than xpuprof are not seen: {', '.join(sorted(unknown))}"
+            f"launches by functions newer than xpuprof were not seen: {', '.join(sorted(unknown))}"
         )
     filters = job.execution.record.filters
     chosen = left_out(job)
@@ -93,14 +93,14 @@ def warnings(job: Job) -> list[str]:
         )
     elif chosen:
         found.append(
-            f"--kernels left out {number_of(chosen, 'launch')}; kernel name, grid and CPU vector "
-            "(if a CPU engine ran) are all that is known of their slices"
+            f"--kernels left out {number_of(chosen, 'launch')}; only kernel name, grid and CPU "
+            "vector (if a CPU engine ran) are known for their slices"
         )
     return [*found, *_nothing_counted(job)]
 
 
 def _nothing_counted(job: Job) -> list[str]:
-    """That no code passed the filters, where it is so."""
+    """A sentence if no code passed the filters; else empty."""
     filters = job.execution.record.filters
     counted = sum(int(process.slices["cpu_instructions"].sum()) for process in job.processes)
     narrowed = [name for name in _OF_CODE if name in filters]
@@ -115,17 +115,17 @@ def _listed(value: object) -> str:
 
 
 def uninstrumented(job: Job) -> dict[str, int]:
-    """How many launches of the profile ran uninstrumented though they should not, by reason."""
+    """Number of launches that should have been instrumented but were not, by reason."""
     return reasons_of(job.launches)
 
 
 def left_out(job: Job) -> int:
-    """How many launches of the profile ran uninstrumented by choice (--kernels)."""
+    """Number of launches left uninstrumented by choice (--kernels)."""
     return int((job.launches["inside"] & job.launches["left_out"]).sum())
 
 
 def missing_distances(memory: Memory) -> list[str]:
-    """What the distances of device accesses lack, one phrase a reason."""
+    """What the distances of device accesses lack, one phrase per reason."""
     if not memory.device:
         return []
     lacking = {why: getattr(memory.device, name) for name, why in _LACKS.items()}
