@@ -7,9 +7,9 @@
 >>> selection = run.select("stem-root", epsilon=0.02)  # doctest: +SKIP
 >>> run.estimate(selection)  # doctest: +SKIP
 
-`profile`, `time`, `run` and `validate` execute a program as the commands of the same names do.
-Everything is imported when it is first used: `import xpuprof` itself costs next to nothing, so a
-program may use `xpuprof.window` without harm.
+`profile`, `time`, `run` and `validate` execute a program like the commands of the same names.
+Everything is imported on first use: `import xpuprof` itself costs next to nothing, so a program may
+use `xpuprof.window` freely.
 """
 
 from __future__ import annotations

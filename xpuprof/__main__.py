@@ -4,8 +4,8 @@
 import signal
 from typing import NoReturn
 
-# An interrupt during the imports below ends the process like any other program, without a
-# traceback; `ends.prepare` catches it once there is something to put in order.
+# An interrupt during the imports below ends the process without a traceback, like any other
+# program; `ends.prepare` catches it once there is something to clean up.
 if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 

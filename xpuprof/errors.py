@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The error tree. Every error the user can cause is an `XpuprofError`: one sentence that names what
-is wrong and the remedy, and the exit code. `cli.main` is the one place that prints them."""
+"""The error tree. Every error that the user can cause is an `XpuprofError`: one sentence with the
+fault and the remedy, and an exit code. Only `cli.main` prints them."""
 
 from __future__ import annotations
 
 
 class XpuprofError(Exception):
-    """One sentence for the user; `exit_code` is what the command ends with."""
+    """One sentence for the user; `exit_code` is the command's."""
 
     exit_code = 2
 
@@ -16,7 +16,7 @@ class UsageError(XpuprofError):
 
 
 class OutputError(XpuprofError):
-    """What we write cannot be written: the disk is full, a limit was reached."""
+    """Our output cannot be written: the disk is full, a limit was reached."""
 
 
 class TraceError(XpuprofError):
@@ -24,7 +24,7 @@ class TraceError(XpuprofError):
 
 
 class EngineError(XpuprofError):
-    """An engine that was asked for cannot be used here."""
+    """A requested engine cannot be used here."""
 
 
 class InputError(XpuprofError):
@@ -32,6 +32,6 @@ class InputError(XpuprofError):
 
 
 class MissingRegionError(XpuprofError):
-    """A region of a selection never occurred in the run it was looked for in."""
+    """A region of a selection never occurred in the run."""
 
     exit_code = 3

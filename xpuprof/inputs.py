@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door for files that others wrote: what comes through is checked, counted and limited.
+"""The only way in for third-party files: input is checked, counted and limited.
 
-A reader takes bytes, lines, JSON or numbers from here and trusts them. Whatever is wrong with a
-file is an `InputError` that names the file, the place and the remedy.
+A reader takes bytes, lines, JSON or numbers from here and trusts them. Any fault in a file is an
+`InputError` that names the file, the place and the remedy.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from xpuprof.errors import InputError, UsageError
 VARIABLE = "XPUPROF_INPUT_LIMIT"
 FLOOR = 512 << 20
 FACTOR = 64
-"""A file may unpack to FLOOR bytes, or to FACTOR times its size on disk where that is more (text of
-the profilers seen so far unpacks to 5 to 21 times). What is held of it has a limit of that size."""
+"""A file may unpack to FLOOR bytes or FACTOR times its size on disk, whichever is more (text of the
+profilers seen so far unpacks to 5 to 21 times). The same limit holds for what a reader keeps."""
 LINE = 32
-"""What a line of packed text counts beside its bytes: short lines cost time, not space."""
+"""Bytes added for each line of packed text: short lines cost time, not space."""
 LONGEST_LINE = 4 << 20
-"""Characters of a line, and of a CSV row that spans lines."""
+"""Most characters in a line, and in a CSV row that spans lines."""
 GZIP = b"\x1f\x8b"
 _SIZE = re.compile(r"(\d{1,6})([KMGT]?)", re.IGNORECASE)
 
 
 class Source:
-    """A file or folder that another tool wrote, and how much of it may be unpacked and held."""
+    """A third-party file or folder, with limits on what may be unpacked and kept."""
 
     def __init__(self, path: Path, advice: str = "check its path") -> None:
         self.path = path
@@ -62,7 +62,7 @@ class Source:
             self._refuse_size("takes more than {} of memory to read")
 
     def part(self, path: Path) -> Source:
-        """A file of this folder, or beside this file; what it unpacks to counts separately."""
+        """A file in this folder, or beside this file; its unpacked size counts separately."""
         return Source(path)
 
     def head(self, size: int) -> bytes:
@@ -72,7 +72,7 @@ class Source:
 
     @contextmanager
     def binary(self) -> Iterator[BinaryIO]:
-        """The bytes, unpacked where the file is packed by gzip."""
+        """The bytes, unpacked if the file is gzip-compressed."""
         with self._opened() as file:
             packed = file.read(2) == GZIP
             file.seek(0)
@@ -91,7 +91,7 @@ class Source:
 
     @contextmanager
     def lines(self) -> Iterator[Iterator[str]]:
-        """The text line by line, ends included. Raises InputError at a line that never ends."""
+        """The text line by line, ends included. Raises InputError at an overlong line."""
         with self.text() as text:
             yield self._lines(text)
 
@@ -101,13 +101,13 @@ class Source:
             return parse_json(text.read(), self.path)
 
     def unpacked(self, size: int) -> None:
-        """Counts bytes that a packed file gave. Raises InputError beyond the limit."""
+        """Counts bytes unpacked from a file. Raises InputError beyond the limit."""
         self._unpacked += size
         if self._unpacked > self.limit:
             self._refuse_size("unpacks to more than {}")
 
     def _opened(self) -> BinaryIO:
-        """The file; of a pipe, which can be read once only, what came out of it."""
+        """The file; for a pipe, which can be read only once, the data kept from it."""
         if self._piped is None:
             file = _open(self.path, self._advice)
             if not stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
@@ -135,7 +135,7 @@ class Source:
 
 
 class _Guarded(io.RawIOBase):
-    """Reads from a file and counts what was unpacked; InputError where reading fails."""
+    """Reads from a file and counts unpacked bytes; InputError if reading fails."""
 
     def __init__(self, source: Source, file: BinaryIO | gzip.GzipFile, packed: bool) -> None:
         self._source, self._file, self._packed = source, file, packed
@@ -171,7 +171,7 @@ def read_text(path: Path, what: str, most: int = FLOOR) -> str:
 
 
 def parse_json(text: str, name: object) -> object:
-    """Text as JSON; InputError when it is none."""
+    """Text as JSON. Raises InputError if it is not valid."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -180,7 +180,7 @@ def parse_json(text: str, name: object) -> object:
 
 
 def whole(value: object, low: int, high: int) -> int | None:
-    """An integer from `low` to `high` that a value of JSON or a text states; None for any other."""
+    """The integer from `low` to `high` in a JSON value or a text; None for anything else."""
     try:
         number = int(value)  # type: ignore[call-overload]
     except (TypeError, ValueError, OverflowError):
@@ -189,7 +189,7 @@ def whole(value: object, low: int, high: int) -> int | None:
 
 
 def finite(value: object) -> float | None:
-    """A finite number that a value of JSON or a text states; None for any other."""
+    """The finite number in a JSON value or a text; None for anything else."""
     try:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
@@ -198,9 +198,9 @@ def finite(value: object) -> float | None:
 
 
 def _open(path: Path, advice: str) -> BinaryIO:
-    """A regular file or a pipe. Devices may have no end."""
+    """Opens a regular file or a pipe. Devices are refused: they may have no end."""
     try:
-        # Without O_NONBLOCK a named pipe that nobody writes to would stop us here for ever.
+        # Without O_NONBLOCK, opening a named pipe that has no writer would block for ever.
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read: {_reason(error)}; {advice}") from None
@@ -213,7 +213,8 @@ def _open(path: Path, advice: str) -> BinaryIO:
 
 
 def _up_to(file: BinaryIO, most: int) -> bytes:
-    """A file's bytes; some more than `most` where there are more. read(most) would reserve them."""
+    """A file's bytes, a little more than `most` if there are more. read(most) would allocate
+    `most`."""
     data = bytearray()
     while len(data) <= most and (part := file.read(1 << 20)):
         data += part

@@ -6,8 +6,8 @@
     with xpuprof.window("solve"):
         ...
 
-A no-op when the program does not run under xpuprof. This file stands alone (it imports the standard
-library only), so a program may carry a copy of it where xpuprof is not installed.
+A no-op unless the program runs under xpuprof. This file imports only the standard library, so a
+program may carry a copy of it where xpuprof is not installed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _resolved = False
 
 
 def _library() -> Any:
-    """libxpuprof_rt, which the launcher names; None when nobody profiles."""
+    """libxpuprof_rt, which the launcher names; None outside xpuprof."""
     global _runtime, _resolved
     if not _resolved:
         _resolved = True
@@ -36,19 +36,19 @@ def _library() -> Any:
 
 
 def begin(name: str) -> None:
-    """The window `name` opens."""
+    """Opens the window `name`."""
     if (library := _library()) is not None:
         library.xpu_window_begin(name.encode())
 
 
 def end(name: str) -> None:
-    """The window `name` closes."""
+    """Closes the window `name`."""
     if (library := _library()) is not None:
         library.xpu_window_end(name.encode())
 
 
 class window:
-    """A window that lasts as long as the block: `with window("solve"): ...`."""
+    """A window around a block: `with window("solve"): ...`."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Process numbers, and what tells a process from a later one of the same number."""
+"""Process numbers, and how to distinguish a process from a later one with the same number."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 
 def started(pid: int) -> int | None:
-    """When a process was started, in clock ticks since boot; None when it is not there (proc(5),
-    stat, field 22)."""
+    """Start time of a process in clock ticks since boot (proc(5), stat, field 22); None if it does
+    not exist."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -19,8 +19,8 @@ def started(pid: int) -> int | None:
 
 
 def namespace() -> str:
-    """Names the space in which our process numbers mean what they say: this boot of this machine,
-    this container."""
+    """Names the space in which our process numbers are valid: this boot of this machine, this
+    container."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
         return hashlib.sha256((boot + os.readlink("/proc/self/ns/pid")).encode()).hexdigest()[:8]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders for as long as a command lasts. One that was killed cannot remove its own; the next one
-does, if the folder is ours and its process is gone."""
+"""Temporary folders of a command. A killed command cannot remove its own; the next command does, if
+the folder is ours and its process is gone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xpuprof.pids import namespace, started
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
-    """A new folder where temporary files go. The name says which process it belongs to."""
+    """A new folder among the temporary files. Its name states the process it belongs to."""
     _collect(tempfile.gettempdir())
     pid = os.getpid()
     return tempfile.TemporaryDirectory(prefix=f"xpuprof-{namespace()}-{pid}-{started(pid)}-")

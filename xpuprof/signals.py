@@ -7,7 +7,7 @@ import signal
 
 
 def signal_name(number: int) -> str:
-    """`SIGKILL`; `SIGRTMIN+3` of those real-time signals that Python has no name for."""
+    """`SIGKILL`; `SIGRTMIN+3` for a real-time signal that Python does not name."""
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""engines."""
+"""The engines that record a program: what each needs, and how a program is launched under it."""

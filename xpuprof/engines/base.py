@@ -35,10 +35,10 @@ class Probe:
 
 @dataclass(frozen=True)
 class CpuOptions:
-    """What a CPU engine counts. Patterns are globs; of an image its path or its file name."""
+    """What a CPU engine counts. Patterns are globs; for an image, on its path or file name."""
 
     include_images: tuple[str, ...] = ()
-    """Count only blocks of these images; empty: of all."""
+    """Count only blocks of these images; empty: all."""
     exclude_images: tuple[str, ...] = ()
     """Never count blocks of these images (wins over include)."""
     main_image_only: bool = False
@@ -50,9 +50,9 @@ class CpuOptions:
     memory: bool = False
     """Also record LRU stack distances of data accesses, by slice and thread (slow)."""
     gpu_tool: str = ""
-    """Path of a GPU tool that the engine itself is to load into the program (`pin` only)."""
+    """Path of a GPU tool that the engine itself loads into the program (`pin` only)."""
     window: str = ""
-    """What `--window` asks for; empty: count from the start to the end."""
+    """The value of `--window`; empty: count from start to end."""
     processes: tuple[str, ...] = ()
     """Count only processes of these programs (globs); empty: all."""
 
@@ -68,19 +68,19 @@ class GpuOptions:
 
 
 class _Named:
-    """What engines of both sides have in common."""
+    """What CPU and GPU engines have in common."""
 
     side: ClassVar[Literal["CPU", "GPU"]]
     name: ClassVar[str]
     honours: ClassVar[frozenset[str]] = frozenset()
-    """Options of filters and windows that the engine supports, as the user writes them."""
+    """Filter and window options that the engine supports, as the user writes them."""
 
     def probe(self) -> Probe:
-        """What this machine offers to the engine. Never raises."""
+        """What the engine finds on this machine. Never raises."""
         raise NotImplementedError
 
     def usable(self) -> Probe:
-        """The probe of an engine that can be used here. Raises EngineError with the remedy."""
+        """The probe, if the engine is usable here; else raises EngineError with the remedy."""
         probe = self.probe()
         if not probe.available:
             missing = ", ".join(probe.missing)
@@ -94,14 +94,14 @@ class CpuEngine(_Named):
 
     side = "CPU"
     caveat: ClassVar[str] = ""
-    """What the user must know of results that the program computes under this engine."""
+    """What the user must know about results that the program computes under this engine."""
 
     def wrap(
         self, argv: Sequence[str], options: CpuOptions, execution_dir: Path
     ) -> tuple[list[str], dict[str, str]]:
-        """The command line that runs `argv` under the engine, and what it adds to the environment.
+        """The command line that runs `argv` under the engine, and its additions to the environment.
 
-        The calling process starts the program: engines know the root process by its parent.
+        The calling process must start the program: engines know the root process by its parent.
         Raises EngineError when the engine cannot be used here."""
         raise NotImplementedError
 
@@ -111,20 +111,20 @@ class GpuEngine(_Named):
 
     side = "GPU"
     in_cuda_driver: ClassVar[bool] = False
-    """Whether the engine is loaded by NVIDIA's driver, which takes one tool a process."""
+    """Whether NVIDIA's driver loads the engine; it takes one tool per process."""
     rivals: ClassVar[tuple[str, ...]] = ()
-    """Functions that a GPU tool of others exports which cannot share a process with the engine."""
+    """A third-party GPU tool that exports one of these functions cannot share the process."""
 
     def environment(
         self, mode: Mode, timer: Timer, execution_dir: Path, options: GpuOptions
     ) -> dict[str, str]:
-        """What the launch adds to the program's environment. Raises EngineError."""
+        """Additions to the program's environment. Raises EngineError."""
         raise NotImplementedError
 
     def start_services(
         self, mode: Mode, execution_dir: Path, options: GpuOptions
     ) -> AbstractContextManager[dict[str, str]]:
-        """Helper processes that live as long as the context, which gives what they add to the
+        """Helper processes that live as long as the context; it yields their additions to the
         program's environment. Most engines have none."""
         return nullcontext({})
 
@@ -134,18 +134,18 @@ E = TypeVar("E", bound=_Named)
 
 @dataclass(frozen=True)
 class Engine(Generic[E]):
-    """The declaration of an engine, which the registry finds."""
+    """The declaration of an engine; the registry finds it."""
 
     kind: type[E]
-    """Makes the engine; has its name and what it honours."""
+    """The engine's class, with its name and the options it honours."""
     preference: int
     """`auto` tries the engines of a side in this order, smallest first."""
     help: str
     """One line for `xpuprof doctor`."""
     suggested: bool = False
-    """Whether `auto`, when a side has no usable engine, tells how to get this one."""
+    """Whether `auto` says how to get this engine when its side has no usable one."""
 
     @property
     def name(self) -> str:
-        """What --cpu and --gpu take."""
+        """The name that --cpu and --gpu accept."""
         return self.kind.name

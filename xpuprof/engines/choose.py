@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which engines a run uses: by name, or `auto`, the best that this machine has."""
+"""Chooses the engines of a run: by name, or `auto`, the best on this machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ E = TypeVar("E", CpuEngine, GpuEngine)
 @dataclass(frozen=True)
 class Engines:
     """The engines of a run. `fallbacks`: why engines that cannot carry the CUDA driver were passed
-    over, one sentence each; `notes`: these, why a side has none, and what is not recorded."""
+    over, one sentence each; `notes`: also why a side has no engine, and what is not recorded."""
 
     cpu: CpuEngine | None
     gpu: GpuEngine | None
@@ -28,7 +28,7 @@ class Engines:
 
 
 class CudaOutcome(NamedTuple):
-    """What became of a CUDA program under these engines (`cpu` may be `none`)."""
+    """How a CUDA program ended under these engines (`cpu` may be `none`)."""
 
     cpu: str
     gpu: str
@@ -36,22 +36,22 @@ class CudaOutcome(NamedTuple):
 
 
 def gpu_engine(name: str) -> GpuEngine | None:
-    """The GPU engine of that name, for runs without a CPU engine; None for `none` or when `auto`
-    finds nothing.
+    """The GPU engine `name`, for runs without a CPU engine; None for `none` or when `auto` finds
+    none.
 
-    Raises EngineError: unknown name, or what is missing and how to get it.
+    Raises EngineError for an unknown name, or with what is missing and how to get it.
     """
     return next(_candidates(GpuEngine, name), None)
 
 
 def choose(cpu: str, gpu: str, filters: Filters, say: Callable[[str], None]) -> Engines:
-    """The engines of those names, which can run together here and, where `auto` has a choice,
-    honour the filters; `say` is told before anything slow.
+    """Engines that can run together here; `auto` chooses among those that honour the filters.
+    `say` is called before slow work.
 
-    Raises EngineError: unknown name, or what is missing and how to get it, or that a named engine
-    does not carry this machine's CUDA driver.
+    Raises EngineError for an unknown name, with what is missing and how to get it, or when a named
+    engine does not carry this machine's CUDA driver.
     """
-    known: list[Driver] = []  # asked for once, and only when a CUDA engine may be used
+    known: list[Driver] = []  # probed once, and only if a CUDA engine may be used
 
     def outcome(cpu_engine: CpuEngine | None, gpu_engine: GpuEngine) -> Outcome | None:
         if not gpu_engine.in_cuda_driver:
@@ -81,7 +81,7 @@ def choose(cpu: str, gpu: str, filters: Filters, say: Callable[[str], None]) -> 
 
 
 def able(cpu: str, filters: Filters) -> str:
-    """The CPU engine for these filters: `auto` becomes the best engine that honours them all."""
+    """The CPU engine's name: `auto` becomes the best engine that honours all filters."""
     wanted = wanted_of_cpu_engine(filters)
     if cpu != "auto" or not wanted:
         return cpu
@@ -110,7 +110,7 @@ def cuda_outcomes(say: Callable[[str], None]) -> tuple[Driver | None, list[CudaO
 
 
 def _candidates(side: type[E], name: str) -> Iterator[E]:
-    """The engines that may be used, best first. Raises EngineError for a named one that cannot."""
+    """The usable engines, best first. Raises EngineError if a named one is not usable."""
     if name == "none":
         return
     if name == "auto":
@@ -127,7 +127,7 @@ def _candidates(side: type[E], name: str) -> Iterator[E]:
 def _carried(
     side: type[E], name: str, outcome_of: Callable[[E], Outcome | None]
 ) -> tuple[E | None, list[str]]:
-    """The first engine under which CUDA programs run, and why those before it were not taken."""
+    """The first engine under which CUDA programs run, and why earlier ones were passed over."""
     refused: list[str] = []
     for candidate in _candidates(side, name):
         outcome = outcome_of(candidate)
@@ -141,7 +141,7 @@ def _carried(
 
 
 def _none_usable(side: type[E], name: str, found: E | None) -> list[str]:
-    """Why `auto` found no engine for a side, and how to get one; empty when it found one."""
+    """Why `auto` found no engine for a side, and how to get one; else empty."""
     if name != "auto" or found is not None:
         return []
     suggested = next(declared for declared in engines(side) if declared.suggested)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's driver on this machine, and which engines carry it.
+"""NVIDIA's driver on this machine, and which engines carry it: run it without a crash or hang.
 
-A CPU engine that translates code, or a GPU tool that is older than the driver, may crash or hang
-the driver. Whether it does is not guessed from versions: `carries` runs the smallest CUDA program
+A CPU engine that translates code, or a GPU tool older than the driver, may crash or hang the
+driver. Versions do not tell: `carries` runs the smallest CUDA program
 (native/gpu/cuda/driver_probe.c) under the engines, once, and remembers the outcome as long as
 driver and engines stay the same.
 """
@@ -30,7 +30,7 @@ from xpuprof.signals import signal_name
 
 HELPER = "xpuprof-cuda-probe"
 CUDA_TOOL = ("InitializeInjection", "nvbit_at_init", "nvbit_at_cuda_event")
-"""What the CUDA driver calls in a tool, and what NVBit calls."""
+"""Functions that the CUDA driver or NVBit calls in a tool."""
 ENV_LIMIT = "XPUPROF_PROBE_SECONDS"
 DEFAULT_LIMIT = 120.0
 """Seconds. The driver starts in under a second natively, in tens of seconds when translated."""
@@ -40,7 +40,7 @@ FAILURES_KEPT = 24 * 3600.0
 
 @dataclass(frozen=True)
 class Driver:
-    """The CUDA driver: how many devices it sees, its CUDA version (`13.0`) and its file."""
+    """The CUDA driver: number of devices, CUDA version (`13.0`), file."""
 
     devices: int
     version: str
@@ -49,8 +49,8 @@ class Driver:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the probe ended: the last step that it began, and why it failed there (empty: it ran to
-    its end and both engines recorded it)."""
+    """How the probe ended: the last step that it began, and why it failed there (empty: it
+    completed, and both engines recorded it)."""
 
     step: str
     fault: str
@@ -60,7 +60,7 @@ class Outcome:
 
 
 def driver() -> Driver | None:
-    """The driver that programs load in this environment; None without one."""
+    """The driver that programs load in this environment, or None."""
     try:
         done = subprocess.run(
             [native_file(HELPER), "devices"],
@@ -79,7 +79,7 @@ def driver() -> Driver | None:
 
 
 def device_probe(engine: str, details: Mapping[str, str], advice: str) -> Probe:
-    """The probe of an engine that lacks nothing but, perhaps, the driver or a device."""
+    """The probe of an engine that is complete: only the driver or a device may be missing."""
     found = driver()
     if found is None or found.devices == 0:
         what = "an NVIDIA GPU" if found else "NVIDIA's driver (libcuda.so.1)"
@@ -93,8 +93,8 @@ def carries(
 ) -> Outcome:
     """Whether a CUDA program runs under both engines (`cpu` None: under the GPU engine alone).
 
-    The first time takes up to XPUPROF_PROBE_SECONDS (120), and `say` is told. Engines must be
-    available. What the driver refuses natively as well is not an engine's fault.
+    The first call takes up to XPUPROF_PROBE_SECONDS (120) and announces it with `say`. Engines must
+    be available. A failure that also occurs natively is not the engine's fault.
     """
     remembered = _folder() / f"{_key(cpu, gpu, known)}.json"
     outcome = _recall(remembered)
@@ -142,7 +142,7 @@ def _limit() -> float:
 
 
 def _run(argv: Sequence[str], environment: Mapping[str, str]) -> Outcome:
-    """Runs the helper; a session of its own lets a hanging one be ended with all it started."""
+    """Runs the helper in a session of its own, so that a hang can be ended with its children."""
     limit = _limit()
     with subprocess.Popen(
         argv,
@@ -177,7 +177,7 @@ def _fault(code: int, printed: bytes) -> str:
 
 
 def _not_recorded(folder: Path, cpu: CpuEngine | None) -> str:
-    """What the engines failed to record of the one launch; empty: nothing."""
+    """What the engines failed to record of the only launch; empty: nothing."""
     from xpuprof.trace.layout import CPU, EVENTS  # numpy, for a probe only
     from xpuprof.trace.streams import FILES, read_stream
 
@@ -209,7 +209,7 @@ def _folder() -> Path:
 
 
 def _key(cpu: CpuEngine | None, gpu: GpuEngine, known: Driver) -> str:
-    """Changes with everything that may change the outcome: driver, engines, their files, kernel."""
+    """A key of everything that may change the outcome: driver, engines, their files, kernel."""
     parts: list[object] = [asdict(known), _file(known.path), _file(str(native_file(HELPER)))]
     parts += [platform.release(), _limit()]
     for engine in (cpu, gpu):
@@ -241,7 +241,7 @@ def _recall(path: Path) -> Outcome | None:
 
 
 def _remember(path: Path, outcome: Outcome) -> None:
-    """By rename, since others may probe too. Where nothing can be kept, every run probes."""
+    """Renames into place, since others may probe too. If nothing can be kept, every run probes."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, new = tempfile.mkstemp(dir=path.parent)

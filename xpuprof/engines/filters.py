@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the user may ask for with filters and windows (--kernels, --window, --process, --routine,
-...): checked before anything starts.
+"""Filters and windows (--kernels, --window, --process, --routine, ...), checked before anything
+starts.
 
-The meaning is native: kernel_spec.hpp, runtime/window.c. docs/filters.md tells it.
+Native code implements them: kernel_spec.hpp, runtime/window.c. docs/filters.md describes them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LONGEST_NUMBER = 18
 _LONGEST_MARKER = 255
 _RANGE = re.compile(r"(\d+)(?:(-)(\d*))?|-(\d+)")
 
-# What an engine honours, as the user writes it.
+# Options that an engine honours, as the user writes them.
 IMAGES = frozenset({"--include-image", "--exclude-image", "--main-image-only"})
 CODE = IMAGES | {"--routine", "--thread"}
 PROCESS = frozenset({"--process"})
@@ -36,16 +36,16 @@ MEMORY = frozenset({"--memory"})
 @dataclass(frozen=True)
 class Filters:
     """Which part of the program is profiled; the default is everything. Window and processes are
-    the same in every execution of a run."""
+    the same in all executions of a run."""
 
     kernels: str = ""
     """Launches that are instrumented (`2-8@gemm.*,100-`); empty: all."""
     window: str = ""
     """Launches (`100-200`) or openings of a marker (`2-4@step`); empty: the whole program."""
     after_window: Literal["continue", "end"] = "continue"
-    """Whether the program goes on or is ended when its window has closed for good."""
+    """Whether the program continues or is ended after its last window has closed."""
     processes: tuple[str, ...] = ()
-    """Globs on programs; empty: all processes."""
+    """Globs on program names; empty: all processes."""
     include_images: tuple[str, ...] = ()
     """Globs on the images whose CPU code counts; empty: all."""
     exclude_images: tuple[str, ...] = ()
@@ -55,12 +55,12 @@ class Filters:
     routines: tuple[str, ...] = ()
     """Globs on the routines whose CPU code counts; empty: all."""
     threads: tuple[int, ...] = ()
-    """Logical CPU threads that count, 0 is the main thread; empty: all."""
+    """Logical CPU threads that count (0 is the main thread); empty: all."""
     memory: bool = False
     """Also record LRU stack distances of data accesses, on CPU and device (slow)."""
 
     def check(self) -> None:
-        """Raises UsageError, one sentence, for what cannot be understood."""
+        """Raises UsageError for a value that cannot be understood."""
         check_kernels(self.kernels)
         check_window(self.window, self.after_window)
         for glob in self.processes:
@@ -72,7 +72,7 @@ class Filters:
         return Filters(window=self.window, after_window=self.after_window, processes=self.processes)
 
     def environment(self) -> dict[str, str]:
-        """What they add to the program's environment (boundary.h)."""
+        """Additions to the program's environment (boundary.h)."""
         values = {
             ENV_KERNELS: self.kernels,
             ENV_WINDOW: self.window,
@@ -82,7 +82,7 @@ class Filters:
         return {name: value for name, value in values.items() if value}
 
     def cpu_options(self) -> CpuOptions:
-        """What the CPU engine is asked for."""
+        """Options of the CPU engine."""
         return CpuOptions(
             self.include_images,
             self.exclude_images,
@@ -95,11 +95,11 @@ class Filters:
         )
 
     def gpu_options(self) -> GpuOptions:
-        """What the GPU engine is asked for."""
+        """Options of the GPU engine."""
         return GpuOptions(self.kernels, self.memory)
 
     def record(self) -> dict[str, object]:
-        """What differs from counting everything, for manifests and selections."""
+        """The filters in effect, for manifests and selections."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         left = {name: value for name, value in found.items() if value}
         if not self.window:
@@ -108,13 +108,13 @@ class Filters:
 
     @classmethod
     def read(cls, record: Mapping[str, object]) -> Filters:
-        """The filters of a `record()`. Raises TraceError when it is damaged."""
+        """The filters of a `record()`. Raises TraceError if it is damaged."""
         defaults = asdict(EVERYTHING)
         kept = {n: _checked(n, v, defaults[n]) for n, v in record.items() if n in defaults}
         return replace(EVERYTHING, **kept)
 
     def text(self) -> str:
-        """One line for people; empty when nothing is left out."""
+        """One line for people; empty without filters."""
         titles = {name: title for name, (_, title) in _FIELDS.items()}
         if self.after_window == "continue":
             titles.pop("after_window")
@@ -125,7 +125,7 @@ class Filters:
 
 
 EVERYTHING = Filters()
-"""Leaves nothing out."""
+"""No filter."""
 
 
 def _listed(value: object) -> str:
@@ -133,7 +133,7 @@ def _listed(value: object) -> str:
 
 
 def _checked(name: str, value: object, default: object) -> Any:
-    """A value from a file, of the type that its field has."""
+    """A value from a file, checked against the type of its field."""
     if isinstance(default, tuple) and isinstance(value, list):
         kind = int if name == "threads" else str
         if all(type(item) is kind for item in value):
@@ -157,7 +157,7 @@ _FIELDS = {
     "threads": ("--thread", "CPU threads {}"),
     "memory": ("--memory", "with stack distances of data accesses"),
 }
-"""The option of each filter, and how it is told."""
+"""The option of each filter, and its text for people."""
 
 _OF_GPU_ENGINE = ("kernels", "window", "after_window", "processes")
 _OF_CPU_ENGINE = tuple(name for name in _FIELDS if name not in ("kernels", "after_window"))
@@ -167,7 +167,7 @@ _OF_CPU_ENGINE = tuple(name for name in _FIELDS if name not in ("kernels", "afte
 
 
 def wanted_of_cpu_engine(filters: Filters) -> list[str]:
-    """The options in effect that a CPU engine has to honour."""
+    """The options in effect that a CPU engine must honour."""
     return _in_effect(filters, _OF_CPU_ENGINE)
 
 
@@ -179,20 +179,20 @@ def _in_effect(filters: Filters, names: tuple[str, ...]) -> list[str]:
 
 
 def check_engines(cpu: CpuEngine | None, gpu: GpuEngine | None, filters: Filters) -> None:
-    """Raises UsageError or EngineError for an option that no engine of the run could honour."""
+    """Raises UsageError or EngineError for an option that no engine of the run honours."""
     filters.check()
     of_cpu_alone = [o for o in wanted_of_cpu_engine(filters) if o not in SCOPE]
     if cpu is None and gpu is not None and gpu.honours >= MEMORY and of_cpu_alone == [*MEMORY]:
-        of_cpu_alone = []  # then of the device's accesses alone
+        of_cpu_alone = []  # --memory then records the device's accesses alone
     if cpu is None and of_cpu_alone:
         raise UsageError(
-            f"{of_cpu_alone[0]} filters what the CPU engine counts, and this run has none; "
-            "choose one with --cpu, or omit the option"
+            f"{of_cpu_alone[0]} filters what the CPU engine counts, and this run has no CPU "
+            "engine; choose one with --cpu, or omit the option"
         )
     if gpu is None and filters.kernels:
         raise UsageError(
-            "--kernels chooses the launches that the GPU engine instruments, and this run has "
-            "none; choose one with --gpu, or omit the option"
+            "--kernels chooses the launches that the GPU engine instruments, and this run has no "
+            "GPU engine; choose one with --gpu, or omit the option"
         )
     if gpu is None and filters.window and "@" not in filters.window:
         raise UsageError(
@@ -260,7 +260,7 @@ def check_kernels(spec: str) -> None:
 
 
 def _terms(spec: str) -> Iterator[str]:
-    """The terms between commas; a comma in brackets does not separate."""
+    """The comma-separated terms; a comma in brackets does not separate."""
     at = 0
     while at < len(spec):
         depth, end = 0, at
@@ -274,7 +274,7 @@ def _terms(spec: str) -> Iterator[str]:
 
 
 def cpu_settings(options: CpuOptions) -> Iterator[tuple[str, str]]:
-    """Filters and windows as names and values, in the form in which our CPU tools read them."""
+    """Filters and windows as names and values, in the form that our CPU tools read."""
     for pattern in options.include_images:
         yield "include-image", pattern
     for pattern in options.exclude_images:
@@ -294,7 +294,7 @@ def cpu_settings(options: CpuOptions) -> Iterator[tuple[str, str]]:
 
 
 def starts_closed(window: str) -> bool:
-    """Whether a window (well-formed) is not open when the program starts."""
+    """Whether a well-formed window is closed when the program starts."""
     first = window.partition("-")[0]
     return bool(window) and ("@" in window or first not in ("", "1"))
 
@@ -304,7 +304,7 @@ def _is_range(text: str) -> bool:
 
 
 def _why_not(text: str) -> str:
-    """What is wrong with a range; empty when it is valid."""
+    """What is wrong with a range; empty if it is valid."""
     found = _RANGE.fullmatch(text) if text.isascii() else None
     if found is None:
         return f"invalid range {text!r}"
@@ -319,7 +319,7 @@ def _why_not(text: str) -> str:
 
 
 def _has_end(text: str) -> bool:
-    """Whether a range that is well-formed ends with a number."""
+    """Whether a well-formed range ends with a number."""
     return bool(text) and not text.endswith("-")
 
 
@@ -329,8 +329,8 @@ _LARGEST_COUNT = 1000
 
 
 def _check_regex(name: str) -> None:
-    """Refuses what either Python or ECMAScript (the native side) does not take, and what the two
-    understand differently."""
+    """Refuses what Python or ECMAScript (the native side) rejects, and what the two interpret
+    differently."""
     problem = _strange(name)
     if not problem:
         with warnings.catch_warnings():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--gpu-tool LIB`: GPU tools that know nothing of us (NVBit, CUPTI and GTPin tools, or any other
-library) loaded into the program beside our engines."""
+"""`--gpu-tool LIB`: loads a third-party GPU tool (NVBit, CUPTI or GTPin tool, or any other library)
+into the program beside our engines."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ BY_PIN = "pin:"
 
 @dataclass(frozen=True)
 class GpuTool:
-    """A tool that was checked. `injected`: the CUDA driver loads it (CUDA_INJECTION64_PATH), which
-    a program cannot override; `by_pin`: Pin loads it; else it is preloaded."""
+    """A checked tool. `injected`: the CUDA driver loads it (CUDA_INJECTION64_PATH), and the program
+    cannot override that; `by_pin`: Pin loads it; else it is preloaded."""
 
     path: Path
     injected: bool
     by_pin: bool
 
     def cpu_options(self, options: CpuOptions) -> CpuOptions:
-        """The tool's own code is no part of the program's vectors."""
+        """Excludes the tool's own code from the program's vectors."""
         exclude = (*options.exclude_images, str(self.path))
         return replace(options, exclude_images=exclude, gpu_tool=str(self.path) * self.by_pin)
 
     def load(
         self, argv: Sequence[str], environment: Mapping[str, str], cpu: CpuEngine | None
     ) -> tuple[list[str], dict[str, str]]:
-        """The command line, and what it adds to the environment, with which the tool is loaded.
-        `argv` is what the CPU engine of the execution, if any, has made of the program's."""
+        """The command line that loads the tool, and its additions to the environment. `argv` is the
+        program's command line, wrapped by the CPU engine if there is one."""
         if self.by_pin:
             return (list(argv) if cpu else probed(argv, self.path)), {}
         if self.injected:
             return list(argv), {"CUDA_INJECTION64_PATH": str(self.path)}
         preload = [environment.get("LD_PRELOAD", ""), str(native_file(PRELOAD))]
         more = {"LD_PRELOAD": ":".join(filter(None, preload)), "XPUPROF_GPU_TOOL": str(self.path)}
-        if cpu:  # the engine's launcher is a process of its own
+        if cpu:  # the engine's launcher is a separate process
             more["XPUPROF_GPU_TOOL_NOT_IN"] = os.path.realpath(argv[0])
         return list(argv), more
 
@@ -53,7 +53,7 @@ class GpuTool:
 def gpu_tool(text: str, cpu: CpuEngine | None, gpu: GpuEngine | None) -> GpuTool:
     """The tool of `--gpu-tool`: a path, or `pin:` and a path.
 
-    Raises UsageError for what is no tool, EngineError when it cannot be loaded beside the engines.
+    Raises UsageError if it is not a tool, EngineError if it cannot be loaded beside the engines.
     """
     by_pin = text.startswith(BY_PIN)
     path = Path(text.removeprefix(BY_PIN))
@@ -64,8 +64,8 @@ def gpu_tool(text: str, cpu: CpuEngine | None, gpu: GpuEngine | None) -> GpuTool
     names = exported(path)
     if gpu is not None and any(name in names for name in gpu.rivals):
         raise EngineError(
-            f"{path.name} and GPU engine {gpu.name} cannot share a process, which takes one tool "
-            "of their kind; add --gpu none"
+            f"{path.name} and GPU engine {gpu.name} cannot share a process, since only one tool of "
+            "their kind can be loaded; add --gpu none"
         )
     if by_pin and cpu is not None and cpu.name != Pin.name:
         raise EngineError(
@@ -73,6 +73,6 @@ def gpu_tool(text: str, cpu: CpuEngine | None, gpu: GpuEngine | None) -> GpuTool
             f"--cpu pin or --cpu none, or omit `{BY_PIN}`"
         )
     if by_pin and cpu is None:
-        probed([], path)  # raises now when there is no kit
+        probed([], path)  # raises now if there is no kit
     for_cuda = any(name in names for name in CUDA_TOOL)
     return GpuTool(path.resolve(), for_cuda and not by_pin, by_pin)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the native files of the package lie: libraries, programs and tools of the engines."""
+"""Locations of the package's native files: libraries, programs and tools of the engines."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from xpuprof.engines.base import Probe
 
 
 def native_file(name: str) -> Path:
-    """Path of the native file `name`, whether it was built or not.
+    """Path of the native file `name`, built or not.
 
-    Ask for files, not for folders: an editable installation spreads a folder over two places."""
+    Ask for files, not folders: an editable installation splits a folder over two places."""
     return Path(str(files("xpuprof") / "_native" / name))
 
 
 def include() -> str:
-    """The folder to give a C or C++ compiler (-I) for `#include <xpuprof/marker.h>`."""
+    """The folder to pass to a C or C++ compiler (-I) for `#include <xpuprof/marker.h>`."""
     return str(native_file("include/xpuprof/marker.h").parent.parent)
 
 
 def unbuilt(*names: str) -> tuple[str, ...]:
-    """Which of these native files were not built, one phrase each, for a probe."""
+    """The native files that were not built, one phrase each, for a probe."""
     return tuple(f"{name} (not built)" for name in names if not native_file(name).is_file())
 
 
@@ -39,8 +39,8 @@ def kit_probe(
 ) -> Probe:
     """The probe of an engine whose kit and tool were found.
 
-    The tool works with the version of the kit that it was built with, which it carries in its text
-    as `+kit-1.2.3`. `missing`: files that the kit lacks; `files`: those found.
+    The tool works only with the kit version that it was built with; its binary contains
+    `+kit-1.2.3`. `missing`: files that the kit lacks; `files`: those found.
     """
     found = re.search(rb"\+%b-([^\0]+)" % kit.lower().encode(), tool.read_bytes())
     built_with = found[1].decode() if found else ""

@@ -19,13 +19,13 @@ E = TypeVar("E", CpuEngine, GpuEngine)
 
 
 def engines(side: type[E]) -> list[Engine[E]]:
-    """The engines of a side, in the order in which `auto` prefers them."""
+    """The engines of a side, in `auto`'s order of preference."""
     found = cast("list[Engine[E]]", [e for e in _declared.all if issubclass(e.kind, side)])
     return sorted(found, key=lambda engine: engine.preference)
 
 
 def engine(side: type[E], name: str) -> Engine[E]:
-    """The engine of that name. Raises EngineError for an unknown one."""
+    """The engine of that name. Raises EngineError if it is unknown."""
     known: dict[str, Engine[E]] = {declared.name: declared for declared in engines(side)}
     if name in known:
         return known[name]

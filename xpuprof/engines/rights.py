@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that no CPU engine can start: those to which exec gives rights (setuid, setgid,
-capabilities), and those that may be executed but not read."""
+"""Programs that no CPU engine can start: those with privileges on exec (setuid, setgid,
+capabilities), and those that are executable but not readable."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 
 def startable(argv: Sequence[str]) -> list[str]:
-    """The command line, behind a shell where the program itself must be executed natively: the
-    engine starts the shell, leaves the program alone and says so."""
+    """The command line, run by a shell if the program must be executed natively: the engine starts
+    the shell, leaves the program alone and says so."""
     path = shutil.which(argv[0])
     if path is None or (os.access(path, os.R_OK) and not _gives_rights(path)):
         return list(argv)

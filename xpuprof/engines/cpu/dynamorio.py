@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CPU engine `dynamorio`: runs the program under DynamoRIO with a client of our own, which
-counts every basic block of every thread exactly, threads in parallel. Needs the user's kit
-(DYNAMORIO_HOME) at build and at run time."""
+"""The CPU engine `dynamorio`: runs the program under DynamoRIO with our own client, which counts
+every basic block of every thread exactly, threads in parallel. Needs the user's kit
+(DYNAMORIO_HOME) at build time and at run time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _kit_version(kit: Path) -> str:
 
 
 class DynamoRio(CpuEngine):
-    """Exact per-thread vectors; threads run in parallel, and every instruction set is kept."""
+    """Exact per-thread vectors; threads run in parallel, and no instruction set is hidden."""
 
     name = "dynamorio"
     honours = CODE | SCOPE
@@ -66,7 +66,7 @@ class DynamoRio(CpuEngine):
     def wrap(
         self, argv: Sequence[str], options: CpuOptions, execution_dir: Path
     ) -> tuple[list[str], dict[str, str]]:
-        from xpuprof.trace import clock  # loads the bridge, which help and probes need not
+        from xpuprof.trace import clock  # loads the bridge; help and probes do without
 
         probe = self.usable()
         folder = execution_dir.resolve()
@@ -83,8 +83,8 @@ class DynamoRio(CpuEngine):
         (folder / OPTIONS_FILE).write_text("".join(f"{line}\n" for line in lines))
         command = [*_repeatable_addresses(), f"{probe.details['kit']}/bin64/drrun", "-quiet"]
         command += ["-c", probe.details["client"]]
-        # Our client finds its options by its argument, which DynamoRIO hands down even to a child
-        # without environment, but mangles when it holds blanks or quotes; or else by the variable.
+        # Our client finds its options by its argument: DynamoRIO passes it on even to a child
+        # without environment, but mangles blanks and quotes in it. Then the variable serves.
         if re.fullmatch(r"[\w./+@%=,-]+", str(folder)):
             command.append(str(folder))
         command += ["--", *_interpreted(startable(argv))]
@@ -92,8 +92,8 @@ class DynamoRio(CpuEngine):
 
 
 def _repeatable_addresses() -> list[str]:
-    """A prefix that has the kernel lay out memory the same way in each run: copying and comparing
-    of strings take other blocks at other alignments. Nothing where that is forbidden."""
+    """A prefix that makes the kernel lay out memory the same way in each run: string copies and
+    comparisons take different blocks at different alignments. Empty where that is forbidden."""
     setarch = shutil.which("setarch")
     if setarch is None:
         return []
@@ -103,10 +103,10 @@ def _repeatable_addresses() -> list[str]:
 
 
 def _interpreted(argv: Sequence[str]) -> list[str]:
-    """What the kernel makes of a script: its interpreter's command line. DynamoRIO's launcher
-    starts ELF files only."""
+    """The command line with which the kernel runs a script. DynamoRIO's launcher starts ELF files
+    only."""
     command = list(argv)
-    for _ in range(4):  # the kernel's own limit of scripts that interpret scripts
+    for _ in range(4):  # the kernel's own limit for nested interpreters
         path = command[0] if "/" in command[0] else shutil.which(command[0]) or command[0]
         try:
             with open(path, "rb") as file:

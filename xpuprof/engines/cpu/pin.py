@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CPU engine `pin`: Intel's Pin in JIT mode with our profiler tool; and its probe mode, which
-loads GPU tools that know nothing of us into a program that otherwise runs natively. Needs the
-user's kit (PIN_ROOT) at build and at run time."""
+"""The CPU engine `pin`: Intel's Pin in JIT mode with our profiler tool. Pin's probe mode loads
+third-party GPU tools into a program that otherwise runs natively. Needs the user's kit (PIN_ROOT)
+at build time and at run time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _launcher() -> Path | None:
 def probed(argv: Sequence[str], gpu_tool: Path) -> list[str]:
     """The command line that runs `argv` natively with a GPU tool loaded by the program's loader.
 
-    Raises EngineError: no kit, or our probe tool was not built."""
+    Raises EngineError without a kit, or if our probe tool was not built."""
     launcher = _launcher()
     if launcher is None or not native_file(PROBE_TOOL).is_file():
         raise EngineError(f"Pin's probe mode cannot be used: {ADVICE_BUILD}")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The CPU engine `valgrind`: runs the program under our own Valgrind tool, which counts every basic
-block of every thread exactly. Needs Debian's package `valgrind` at build and at run time."""
+block of every thread exactly. Needs the package `valgrind` at build time and at run time."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ ADVICE = (
     "is built"
 )
 
-# Threads that may exist at one time; Valgrind's default is 500.
+# Most threads at one time; Valgrind's default is 500.
 MAX_THREADS = 4000
 
-# Valgrind asserts that the name of its log file has at most 900 bytes.
+# Valgrind asserts that its log file's name has at most 900 bytes.
 LONGEST_FOLDER = 860
 
 
 def _launcher() -> str | None:
-    """Valgrind's own launcher. Debian's `valgrind` is a script around it, which would change the
-    program's environment (and with it how the C++ library allocates)."""
+    """Valgrind's own launcher. Debian's `valgrind` is a script around it that changes the
+    program's environment, and so how the C++ library allocates."""
     return shutil.which("valgrind.bin") or shutil.which("valgrind")
 
 
@@ -76,7 +76,7 @@ class Valgrind(CpuEngine):
     def wrap(
         self, argv: Sequence[str], options: CpuOptions, execution_dir: Path
     ) -> tuple[list[str], dict[str, str]]:
-        from xpuprof.trace import clock  # loads the bridge, which help and probes need not
+        from xpuprof.trace import clock  # loads the bridge; help and probes do without
 
         probe = self.usable()
         folder = execution_dir.resolve()
@@ -93,7 +93,7 @@ class Valgrind(CpuEngine):
             "--trace-children=yes",
             "--fair-sched=yes",
             f"--max-threads={MAX_THREADS}",
-            # %p is the process; a literal % of the path must not be read as a format.
+            # %p is the process; a literal % in the path must not be read as a format.
             f"--log-file={str(folder).replace('%', '%%')}/valgrind-%p.log",
             f"--xpuprof-dir={folder}",
             f"--supervisor={os.getpid()}",
@@ -108,8 +108,8 @@ class Valgrind(CpuEngine):
 
 
 def _without_x86(components: str) -> str:
-    """hwloc (in PoCL, MPI) gives its x86 part up under Valgrind, and says so on the program's
-    stderr; without that part it takes the same way silently."""
+    """Removes hwloc's x86 component. hwloc (in PoCL, MPI) disables it under Valgrind anyway, and
+    says so on the program's stderr."""
     if "x86" in components:
         return components
     return f"{components},-x86" if components else "-x86"

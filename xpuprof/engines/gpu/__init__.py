@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GPU engines. Every file here is one, and ends in its declaration `ENGINE`."""
+"""GPU engines, one per file; each file ends with its declaration `ENGINE`."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The GPU engine `cuda`: launch record and timer for NVIDIA devices on CUPTI. It counts no blocks;
-with engine `nvbit` for the profile it is the timer, alone it feeds the methods that need times
-only (stem-root, allegro, random)."""
+"""The GPU engine `cuda`: launch record and timer for NVIDIA devices, by CUPTI. It counts no blocks.
+It is the timer of engine `nvbit`; alone it serves the methods that need only times (stem-root,
+allegro, random)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ADVICE_DRIVER = (
 
 
 def cupti_library() -> Path | None:
-    """CUPTI as XPUPROF_CUPTI names it, from PyPI's nvidia-cuda-cupti, or from a toolkit."""
+    """CUPTI: the file that XPUPROF_CUPTI names, PyPI's nvidia-cuda-cupti, or a toolkit's."""
     if chosen := os.environ.get("XPUPROF_CUPTI"):
         return Path(chosen) if Path(chosen).is_file() else None
     packages = Path(sysconfig.get_path("purelib")) / "nvidia"
@@ -44,8 +44,8 @@ def cupti_library() -> Path | None:
 
 
 class Cuda(GpuEngine):
-    """Every kernel launch of the CUDA driver, with the device's times. Adds no synchronisation in
-    timer mode async."""
+    """Records every kernel launch of the CUDA driver, with the device's times. Timer mode async
+    adds no synchronisation."""
 
     name = "cuda"
     honours = SCOPE | AFTER_WINDOW
@@ -66,7 +66,7 @@ class Cuda(GpuEngine):
     def environment(
         self, mode: Mode, timer: Timer, execution_dir: Path, options: GpuOptions
     ) -> dict[str, str]:
-        """What makes the driver load the timer. Raises EngineError when it cannot be used here."""
+        """Makes the driver load the timer. Raises EngineError when it cannot be used here."""
         probe = self.usable()
         return {
             "CUDA_INJECTION64_PATH": probe.details["library"],

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The GPU engine `gtpin`: Intel GPUs by GTPin, profiler and timer. Needs the user's kit
-(GTPIN_ROOT) at build and at run time."""
+"""The GPU engine `gtpin`: profiler and timer for Intel GPUs, by GTPin. Needs the user's kit
+(GTPIN_ROOT) at build time and at run time."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def _kit() -> Path | None:
 
 
 class Gtpin(GpuEngine):
-    """One counter a block and hardware thread bucket, read once a launch; stamps from GTPin's
-    callbacks in timer runs."""
+    """One counter per block and hardware thread bucket, read once per launch; in timer runs,
+    stamps from GTPin's callbacks."""
 
     name = "gtpin"
     honours = PROCESS
@@ -52,7 +52,7 @@ class Gtpin(GpuEngine):
     def environment(
         self, mode: Mode, timer: Timer, execution_dir: Path, options: GpuOptions
     ) -> dict[str, str]:
-        """What makes Intel's runtimes load GTPin and our tool. Raises EngineError."""
+        """Makes Intel's runtimes load GTPin and our tool. Raises EngineError."""
         probe = self.usable()
         libraries = f"{probe.details['kit']}/Lib/intel64"
         path = ":".join(filter(None, [libraries, os.environ.get("LD_LIBRARY_PATH")]))

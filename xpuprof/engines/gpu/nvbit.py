@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The GPU engine `nvbit`: exact per-warp block vectors of SASS kernels on NVIDIA devices. The tool
-is built when NVBIT_ROOT names a kit. Timer runs are left to the engine `cuda`."""
+is built if NVBIT_ROOT names a kit. Engine `cuda` does the timer runs."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def nvdisasm() -> Path | None:
 
 
 class Nvbit(GpuEngine):
-    """Counters in device memory, one a (warp, block), read once a launch. `profile` only; the
-    engine's timer is CUPTI's."""
+    """Counters in device memory, one per (warp, block), read once per launch. `profile` only; the
+    timer is CUPTI's."""
 
     name = "nvbit"
     honours = SCOPE | AFTER_WINDOW | KERNELS
@@ -61,7 +61,7 @@ class Nvbit(GpuEngine):
     def environment(
         self, mode: Mode, timer: Timer, execution_dir: Path, options: GpuOptions
     ) -> dict[str, str]:
-        """What makes the driver load the tool, or the timer. Raises EngineError."""
+        """Makes the driver load the tool, or the timer. Raises EngineError."""
         if mode == "time":
             return Cuda().environment(mode, timer, execution_dir, options)
         probe = self.usable()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The GPU engine `opencl`: a layer in the program's OpenCL loader sees every launch; in a profile
-the kernels are recompiled with exact block counters by an instrumenter in a process of its own."""
+"""The GPU engine `opencl`: a layer in the program's OpenCL loader sees every launch. In a profile,
+an instrumenter in a separate process recompiles the kernels with exact block counters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PLATFORM_ADVICE = (
 )
 START_TIMEOUT_S = 10.0
 
-# A process of its own: drivers start threads, and some never let go of a process again.
+# Runs in a separate process: drivers start threads, and some never release the process.
 _LIST_DEVICES = """
 import ctypes, json, sys
 try:
@@ -63,7 +63,7 @@ json.dump([
 
 RUNTIME_ENV = "XPUPROF_OPENCL_RUNTIME"
 """`intel`: the program sees Intel's CPU runtime (extra `intel-opencl`) as its only platform; unset
-or `system`: what the machine offers. Timed and profiled runs see the same."""
+or `system`: the machine's platforms. Timed and profiled runs see the same."""
 
 
 def _intel_runtime() -> Path:
@@ -82,7 +82,7 @@ def _intel_runtime() -> Path:
 
 
 def runtime_environment(folder: Path) -> dict[str, str]:
-    """Environment that chooses the runtime; the wheel's own .icd file holds no usable path."""
+    """Environment that chooses the runtime; the path in the wheel's own .icd file is unusable."""
     runtime = os.environ.get(RUNTIME_ENV, "system")
     if runtime == "system":
         return {}
@@ -97,7 +97,7 @@ def runtime_environment(folder: Path) -> dict[str, str]:
 
 
 ROOM_ENV = "XPUPROF_MEMORY_ROOM"
-"""MiB that one launch's recorded accesses may take; see docs/memory.md."""
+"""Limit in MiB for the recorded accesses of one launch; see docs/memory.md."""
 DEFAULT_ROOM = "1024"
 
 
@@ -153,10 +153,10 @@ class OpenCl(GpuEngine):
     def environment(
         self, mode: Mode, timer: Timer, execution_dir: Path, options: GpuOptions
     ) -> dict[str, str]:
-        """Loads the layer in front of those that the user asked for.
+        """Loads our layer before the user's own layers.
 
         pyopencl's cache is switched off: it holds native binaries, which cannot be instrumented.
-        Raises EngineError when a needed part is not there."""
+        Raises EngineError if a needed part is missing."""
         needed = (LAYER, INSTRUMENTER) if mode == "profile" else (LAYER,)
         if missing := unbuilt(*needed):
             raise EngineError(f"GPU engine opencl lacks {', '.join(missing)}; {LAYER_ADVICE}")
@@ -180,7 +180,7 @@ class OpenCl(GpuEngine):
 
 @contextmanager
 def _instrumenter(execution_dir: Path) -> Iterator[dict[str, str]]:
-    # Not in the run directory: some file systems have no sockets.
+    # Not in the run directory: some file systems do not support sockets.
     with scratch() as folder:
         path = Path(folder) / "clinst"
         with (execution_dir / "clinst.log").open("wb") as log:
@@ -189,10 +189,10 @@ def _instrumenter(execution_dir: Path) -> Iterator[dict[str, str]]:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # Ctrl-C is the program's, and it may still build
+                start_new_session=True,  # Ctrl-C is for the program, which may still build kernels
             )
         try:
-            # Should it not come up, the program runs all the same: the layer finds nobody at the
+            # If it does not come up, the program runs anyway: nobody answers the layer on the
             # socket, and its launches count as uninstrumented for that reason.
             _wait_until_it_listens(process, path)
             yield {"XPUPROF_CLINST": str(path)}
@@ -210,7 +210,7 @@ def _instrumenter(execution_dir: Path) -> Iterator[dict[str, str]]:
 def _wait_until_it_listens(process: subprocess.Popen[bytes], path: Path) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
-    # Through the descriptor: a socket's address holds 107 bytes, a TMPDIR may be longer.
+    # Through the descriptor: a socket's address holds 107 bytes, and TMPDIR may be longer.
     address = f"/proc/self/fd/{folder}/{path.name}"
     try:
         while process.poll() is None and time.monotonic() < deadline:
