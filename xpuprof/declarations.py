@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What files declare (methods, formats, engines): ours, and those of other packages.
+"""Declarations of methods, formats and engines: ours, and those of other packages.
 
-Other packages register a declaration under an entry point. One that is broken must not take our
-commands down with it: walks over all declarations pass it over, and naming it tells why.
+Other packages register a declaration as an entry point. A broken one must not break our commands:
+listings skip it, and asking for it by name gives the reason.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ D = TypeVar("D")
 
 @dataclass(frozen=True)
 class Declarations(Generic[D]):
-    """Declarations of type `kind`: what `own` finds in our files, and the entry points `group`.
-
-    `names`: what a declaration is known by; a name that is taken cannot be declared again.
+    """Declarations of type `kind`: those that `own` finds in our files, and the entry points
+    `group`. `names`: the names of a declaration; each may be declared only once.
     """
 
     group: str
@@ -30,12 +29,12 @@ class Declarations(Generic[D]):
 
     @property
     def all(self) -> list[D]:
-        """Ours, then those of other packages that are sound."""
+        """Ours, then the valid ones of other packages."""
         return self._found[0]
 
     @property
     def faults(self) -> dict[str, str]:
-        """Why other entry points, by name, declare nothing; one sentence each."""
+        """Why each faulty entry point, by name, was skipped; one sentence each."""
         return self._found[1]
 
     @cached_property
@@ -55,7 +54,7 @@ class Declarations(Generic[D]):
     def _loaded(self, entry: EntryPoint) -> tuple[D | None, str]:
         try:
             declared = entry.load()
-        except Exception as error:  # whatever another package's module raises
+        except Exception as error:  # another package's module may raise anything
             return None, f"cannot be loaded ({error})"
         if not isinstance(declared, self.kind):
             return None, f"is not a {self.kind.__name__}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: one file a command, loaded when it is asked for."""
+"""The command line: one file per command, loaded on use."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ def cli() -> None:
 
 
 def main() -> NoReturn:
-    """Entry point. What goes wrong is said in one sentence; once the user's program has run, we end
-    as it did."""
+    """Entry point. An error is one sentence; once the user's program has run, we end as it did."""
     ends.prepare()
     with ends.guarded():
         if "_XPUPROF_COMPLETE" in os.environ:

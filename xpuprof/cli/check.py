@@ -17,8 +17,8 @@ from xpuprof.cli import options
 def command(run: Path, as_json: bool, quiet: bool) -> int:
     """Verify that a run directory is complete and consistent.
 
-    Checks checksums, time stamps, numbering, and that every total that was counted independently
-    equals the sum of its parts. A partial run is checked for what it holds.
+    Verifies checksums, time stamps and numbering, and that every independently counted total equals
+    the sum of its parts. A partial run is checked as far as it goes.
 
     \b
     xpuprof check RUN

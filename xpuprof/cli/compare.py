@@ -13,30 +13,36 @@ from xpuprof.errors import UsageError
 
 @click.command(name="compare")
 @click.argument("runs", metavar="RUN...", type=click.Path(path_type=Path), nargs=-1, required=True)
-@click.option("--methods", metavar="A,B,...", help="Which methods [default: all].")
+@click.option("--methods", metavar="A,B,...", help="Methods to compare [default: all].")
 @click.option(
     "--repeats",
     type=click.IntRange(1),
     default=10,
     show_default=True,
     metavar="N",
-    help="Seeds, over which errors are taken.",
+    help="Number of seeds; errors are means and maxima over them.",
 )
 @click.option(
     "--metric",
-    help="What is projected: time, gpu_time, cycles, ... [default: the best that all runs have].",
+    help="Metric to project: time, gpu_time, cycles, ... [default: the best that all runs have].",
 )
 @click.option(
     "--error-bound",
     type=float,
     default=0.05,
     show_default=True,
-    help="Error bound or target of the methods that have one.",
+    help="Error bound or target, for the methods that have one.",
 )
-@click.option("--confidence", type=float, default=0.95, show_default=True)
+@click.option(
+    "--confidence",
+    type=float,
+    default=0.95,
+    show_default=True,
+    help="Confidence of bounds and intervals.",
+)
 @options.seed
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw error against time speedup.")
-@click.option("--force", is_flag=True, help="Replace an existing picture.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Plot error against time speedup.")
+@click.option("--force", is_flag=True, help="Replace an existing plot.")
 @options.workers
 @options.as_json
 def command(
@@ -55,11 +61,11 @@ def command(
 ) -> None:
     """Run every sampling method on each profile and compare their errors.
 
-    The profile needs times (`xpuprof run`, or an import that has them): an error is the projected
-    total against the measured one. Without times gpu_instructions are projected, which says nothing
-    of the error in time. The time speedup is the whole run's time over that of the chosen slices. A
-    method that needs what the profile lacks is left out, with the import that would give it. Of
-    several runs the table shows the means; --json shows each.
+    The error compares the projected total time with the measured one, so the profile needs times
+    (`xpuprof run`, or an import that has them). Without times gpu_instructions are projected, which
+    says nothing about the error in time. The time speedup is the time of the whole run over that of
+    the chosen slices. A method that lacks data is left out, with the import that would provide it.
+    For several runs the table shows means; --json shows each run.
 
     \b
     xpuprof compare RUN
@@ -75,7 +81,7 @@ def command(
         if plot.suffix not in SUFFIXES:
             raise UsageError(f"{plot} has no known suffix; use .png, .svg or .pdf")
         refuse_existing(plot, force)
-    # Tables and statistics are loaded only when the command line is right.
+    # Tables and statistics are loaded only if the command line is valid.
     from xpuprof.report import compare as report
     from xpuprof.workflow.compare import compare
 

@@ -20,12 +20,12 @@ def command(include: bool, as_json: bool) -> int:
     \b
     xpuprof doctor
     xpuprof doctor --json
-    cc -I$(xpuprof doctor --include) app.c      with markers, docs/filters.md
+    cc -I$(xpuprof doctor --include) app.c      with markers (docs/filters.md)
     """
     if include:
         click.echo(include_folder())
         return 0
-    # Loaded here, so that --help is quick; so in every command.
+    # Loaded here, so that --help is quick; the same in every command.
     from xpuprof.report import doctor
     from xpuprof.workflow.doctor import diagnose
 

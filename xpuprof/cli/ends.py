@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a command ends, whatever happens to it: by an exit code or a signal, never with a traceback
-for what a user or a machine can cause."""
+"""How a command ends: by an exit code or a signal, never with a traceback for an error that a user
+or a machine can cause."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _interrupted = False
 
 
 def prepare() -> None:
-    """Readies this process for a command: streams that are closed or cannot show every letter, and
-    an interrupt that may come at any time."""
-    for descriptor in range(3):  # else a file of ours would become the program's stream
+    """Prepares this process for a command: streams may be closed or unable to show every letter,
+    and an interrupt may come at any time."""
+    for descriptor in range(3):  # else one of our files would become the program's stream
         try:
             os.fstat(descriptor)
         except OSError:
@@ -38,7 +38,7 @@ def prepare() -> None:
 
 
 def _as_given(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Bytes of names that are not text come out as they came in, other letters as `?`."""
+    """Bytes of names that are not text pass unchanged; other letters become `?`."""
     assert isinstance(error, UnicodeEncodeError)
     part = error.object[error.start : error.end]
     shown = b"".join(
@@ -55,7 +55,7 @@ def _interrupt(number: int, frame: object) -> NoReturn:
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Turns every error into a sentence and the end that belongs to it."""
+    """Turns every error into a sentence and the matching exit code or signal."""
     try:
         yield
     except SystemExit:
@@ -78,15 +78,15 @@ def leave(status: int) -> NoReturn:
         try:
             if stream is not None:
                 stream.flush()
-        except (OSError, ValueError):  # else Python would try again, and end with 120
+        except (OSError, ValueError):  # else Python tries again, and ends with 120
             with suppress(OSError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     sys.exit(status)
 
 
 def _explain(error: BaseException) -> int:
-    """Says what went wrong; gives the exit code. Once the user's program has run, that is the
-    program's, unless it succeeded and we have to say that its run is not what was asked for."""
+    """Prints the error and returns the exit code. Once the user's program has run, its exit code is
+    ours, unless it succeeded and our own work failed."""
     ending = remembered()
     if isinstance(error, BrokenPipeError) and not ending:
         end_by(signal.SIGPIPE)  # as in `xpuprof info RUN | head`

@@ -17,16 +17,16 @@ from xpuprof.cli import options
     required=True,
     multiple=True,
     metavar="[REGION=]FILE",
-    help="CSV, JSON, gem5 stats.txt or Accel-Sim log; several files add up to all regions.",
+    help="CSV, JSON, gem5 stats.txt or Accel-Sim log; several files together cover all regions.",
 )
 @click.option("--metric", multiple=True, metavar="NAME", help="Only these metrics.")
 @click.option(
     "--rate",
     multiple=True,
     metavar="NAME[:WEIGHT]",
-    help="NAME is a rate (as IPC is); weight it with the metric WEIGHT.",
+    help="Treat NAME as a rate, such as IPC; weight it by the metric WEIGHT.",
 )
-@click.option("--sum", "sums", multiple=True, metavar="NAME", help="NAME adds up, whatever it is.")
+@click.option("--sum", "sums", multiple=True, metavar="NAME", help="Treat NAME as a count.")
 @options.as_json
 def command(
     selection: Path,
@@ -36,11 +36,11 @@ def command(
     sums: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Metrics of the whole run from those of the selection's regions.
+    """Estimate whole-run metrics from those of the selection's regions.
 
-    What adds up (time, instructions, misses) is multiplied and summed; a rate (IPC, CPI, a miss
-    ratio) is averaged by the cycles or instructions that it is measured over. A table names each
-    region by `region` (1, 2, ... in the selection's order), `slice`, or `kernel` and `call`.
+    Counts (time, instructions, misses) are multiplied and summed. A rate (IPC, CPI, a miss ratio)
+    is averaged, weighted by the cycles or instructions that it refers to. A table names each region
+    by `region` (1, 2, ... in the selection's order), `slice`, or `kernel` and `call`.
 
     \b
     xpuprof estimate app.selection --results regions.csv

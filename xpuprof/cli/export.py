@@ -28,14 +28,16 @@ def _address(_: click.Context, __: click.Parameter, text: str | None) -> int | N
 )  # fmt: skip
 @click.option(
     "-o", "--output", required=True, type=click.Path(path_type=Path), metavar="OUT",
-    help="File or folder to write, as the format says.",
+    help="File or folder to write, see Formats.",
 )  # fmt: skip
 @click.option(
     "--selection", type=click.Path(path_type=Path), help="Selection [default: RUN/selection.json]."
 )
-@click.option("--warmup", type=click.IntRange(0), default=0, metavar="N", help="Slices of warm-up.")
 @click.option(
-    "--image-base", callback=_address, metavar="ADDRESS", help="Where a PIE program is loaded."
+    "--warmup", type=click.IntRange(0), default=0, metavar="N", help="Warm-up slices per region."
+)
+@click.option(
+    "--image-base", callback=_address, metavar="ADDRESS", help="Load address of a PIE program."
 )
 @click.option(
     "--kernelslist", type=click.Path(path_type=Path), help="Accel-Sim list of the whole run."
@@ -55,14 +57,14 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Write a selection or a run in the form that a simulator or another tool reads.
+    """Write a selection or a run in the format of a simulator or another tool.
 
     \b
     xpuprof export RUN --format looppoint -o app.looppoint.json
     xpuprof export app.selection --format accelsim -o traces/
     xpuprof export RUN --format chrome -o app.trace.json
 
-    Of several processes, each gets its files: OUT/rank0, or app-rank0.json for app.json.
+    Each of several processes gets its own files: OUT/rank0, or app-rank0.json for app.json.
     """
     from xpuprof.workflow.export import export  # loads pandas, which --help does not need
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--format: its names, its help and its completion come from the formats' declarations."""
+"""--format: names, help and completion come from the formats' declarations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xpuprof.formats.registry import named
 
 
 class FormatName(click.ParamType[str]):
-    """The name of a format, or an alias of it; the command receives the name."""
+    """The name of a format or its alias; the command receives the name."""
 
     name = "format"
 
@@ -35,7 +35,7 @@ class FormatName(click.ParamType[str]):
 
 
 class FormatCommand(click.Command):
-    """A command whose help ends with the list of its formats."""
+    """A command whose help ends with a list of formats."""
 
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         kind = next(p.type for p in self.params if isinstance(p.type, FormatName))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The group of commands. Help and completion read the table below; a command's module is imported
-only when that command runs, so start-up stays short."""
+only when the command runs, so start-up stays short."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COMMANDS = {
 
 
 class CommandGroup(click.Group):
-    """Lists commands from the table, and imports `xpuprof.cli.<command>` on use."""
+    """Lists commands from the table; imports `xpuprof.cli.<command>` on use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -50,7 +50,7 @@ class CommandGroup(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        from click.shell_completion import CompletionItem  # only when a shell asks
+        from click.shell_completion import CompletionItem  # only for a shell's completion
 
         own = [
             CompletionItem(name, help=text)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from xpuprof.workflow.imports import Imported
 
 SHOWN = 12
-"""Metrics that are named in the text; --json names all."""
+"""Metrics named in the text; --json names all."""
 
 
 @click.command(name="import", cls=FormatCommand)
@@ -26,15 +26,15 @@ SHOWN = 12
 )
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="RUN",
-    help="Run directory to make; with several sources, the folder for theirs.",
+    help="Run directory to write; for several sources, the folder for their run directories.",
 )  # fmt: skip
 @click.option(
     "--format", "form", type=FormatName(all_importers), metavar="FORMAT",
-    help="One of the formats below [default: as the first bytes say].",
+    help="One of the formats below [default: detected from the file].",
 )  # fmt: skip
 @click.option(
     "--map", "columns", multiple=True, metavar="FIELD=COLUMN",
-    help="csv: which column is kernel, time (time=COLUMN:UNIT), gridx, lx, ...",
+    help="For csv: the column that holds kernel, time (time=COLUMN:UNIT), gridx, lx, ...",
 )  # fmt: skip
 @options.force
 @options.workers
@@ -51,11 +51,11 @@ def command(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Make a run directory of a profile that another tool recorded.
+    """Convert a profile that another tool recorded into a run directory.
 
     \b
     xpuprof import report.sqlite -o RUN
-    xpuprof import rank*/report.sqlite -o FOLDER --workers 8     one run directory each
+    xpuprof import rank*/report.sqlite -o FOLDER --workers 8     one run directory per source
     xpuprof compare RUN
     """
     # Loads pandas, which --help does not need.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that several commands share, so that they are spelled and explained once."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from xpuprof.methods.declaration import Option
 F = TypeVar("F", bound=Callable[..., Any])
 
 PROGRAM_CONTEXT = {"allow_interspersed_args": False}
-"""Context settings of a command that takes the user's program behind --."""
+"""Context settings of a command that takes the user's program after --."""
 
 program = click.argument("argv", metavar="-- PROGRAM [ARGS]...", nargs=-1, type=click.UNPROCESSED)
 
@@ -46,7 +46,7 @@ redact = click.option(
     is_flag=True,
     expose_value=False,
     callback=_redact,
-    help="Keep none of the program's arguments in the run directory and its selections.",
+    help="Do not store the program's arguments in the run directory and its selections.",
 )
 quiet = click.option("-q", "--quiet", is_flag=True, help="Print no notes and no next command.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -70,14 +70,14 @@ processes = click.option(
     type=click.Choice(["job", "each"]),
     default="job",
     show_default=True,
-    help="For several processes: one selection over the whole job, or one for each process.",
+    help="For several processes: one selection for the whole job, or one per process.",
 )
 timer = click.option(
     "--timer",
     type=click.Choice(["async", "sync"]),
     default="async",
     show_default=True,
-    help="async: device time stamps, nothing is delayed; sync: wait for every kernel.",
+    help="async: device time stamps, no delay; sync: wait for every kernel.",
 )
 repeat = click.option(
     "--repeat",
@@ -115,8 +115,8 @@ def _assigned(
 
 
 def method_options(function: F) -> F:
-    """Every option of a method. The command receives those with a flag of their own, as far as they
-    were given, as `flagged`, and those of --set as `named`."""
+    """All method options. The command receives those given by their own flag as `flagged`, and
+    those of --set as `named`."""
     declared = registry.flagged_options()
 
     @functools.wraps(function)
@@ -131,7 +131,7 @@ def method_options(function: F) -> F:
         multiple=True,
         callback=_assigned,
         metavar="NAME=VALUE",
-        help="Any option of the method by its name, as they are listed below.",
+        help="Set an option of the method, see Methods below.",
     )(with_options)
     for option in reversed(declared):
         result = _method_option(option)(result)
@@ -139,7 +139,7 @@ def method_options(function: F) -> F:
 
 
 def methods_listed() -> str:
-    """The methods with their sentences and the names of their own options, for a help text."""
+    """The methods with their descriptions and own options, for a help text."""
     lines = ["\b\nMethods:"]
     for method in registry.methods():
         lines += textwrap.wrap(
@@ -151,7 +151,7 @@ def methods_listed() -> str:
 
 
 def workers(function: F) -> F:
-    """--workers and --scheduler: where work on many runs is done."""
+    """--workers and --scheduler: where many runs are processed."""
     several = click.option(
         "--workers", type=click.IntRange(1), metavar="N", help="Use N Dask workers on this machine."
     )
@@ -185,7 +185,7 @@ gpu_tool = click.option(
 
 
 def _given(_: click.Context, option: click.Parameter, value: str | None) -> str:
-    """An empty specification is a shell variable that was not set, rather than a wish."""
+    """Refuses an empty specification: it is more likely an unset shell variable than intended."""
     if value == "":
         raise UsageError(f"{option.opts[0]} is empty; omit it or give a value")
     return value or ""
@@ -202,18 +202,18 @@ _CODE = (
     _glob(
         "--include-image",
         "filter_include_images",
-        help="Count the CPU code of these programs and libraries only.",
+        help="Count CPU code of these programs and libraries only.",
     ),
     _glob(
         "--exclude-image",
         "filter_exclude_images",
-        help="Do not count the CPU code of these; wins over --include-image.",
+        help="Do not count CPU code of these; takes precedence over --include-image.",
     ),
     click.option(
         "--main-image-only",
         "filter_main_image_only",
         is_flag=True,
-        help="Count the CPU code of the program's own file only.",
+        help="Count CPU code of the program's own executable only.",
     ),
     _glob("--routine", "filter_routines", help="Count blocks that start in these routines only."),
     click.option(
@@ -235,7 +235,7 @@ _CODE = (
         "filter_kernels",
         callback=_given,
         metavar="SPEC",
-        help="Instrument these launches only, as in 2-8@gemm.*,100- (docs/filters.md).",
+        help="Instrument these launches only, e.g. 2-8@gemm.*,100- (docs/filters.md).",
     ),
 )
 _WINDOW = (
@@ -244,7 +244,7 @@ _WINDOW = (
         "filter_window",
         callback=_given,
         metavar="RANGE|[RANGE]@MARKER",
-        help="Cover this part only: launches (100-200), or what a marker encloses (@solve).",
+        help="Cover this part only: launches (100-200), or a marked window (@solve).",
     ),
     click.option(
         "--after-window",
@@ -252,22 +252,22 @@ _WINDOW = (
         type=click.Choice(["continue", "end"]),
         default="continue",
         show_default=True,
-        help="After the window, continue natively, or end the program with exit code 0.",
+        help="After the window: continue natively, or end the program with exit code 0.",
     ),
     click.option(
         "--process",
         "filter_processes",
         multiple=True,
         metavar="GLOB",
-        help="Count these programs only, of all that the program starts.",
+        help="Count only processes of these programs, among all that the program starts.",
     ),
 )
 _PREFIX = "filter_"
-"""Of the arguments' names, which end as the fields: a command may have an argument `processes`."""
+"""Prefix of the arguments' names before the field: a command may have its own `processes`."""
 
 
 def _filtered(chosen: Sequence[Callable[[F], F]]) -> Callable[[F], F]:
-    """A decorator: these options of filters, which the command receives as `filters`."""
+    """A decorator that adds these filter options; the command receives them as `filters`."""
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
@@ -286,20 +286,20 @@ def _filtered(chosen: Sequence[Callable[[F], F]]) -> Callable[[F], F]:
 
 filters = _filtered((*_CODE, *_WINDOW))
 window = _filtered(_WINDOW)
-"""What native runs honour, too."""
+"""The options that native runs honour too."""
 
 
 def note(text: str, quiet: bool) -> None:
-    """A note to the user, on stderr."""
+    """Prints a note to the user on stderr."""
     if not quiet:
         click.echo(f"xpuprof: {text}", err=True)
 
 
 def notes(quiet: bool) -> Callable[[str], None]:
-    """What tells a workflow's notes."""
+    """Prints a workflow's notes."""
     return lambda text: note(text, quiet)
 
 
 def print_json(value: object) -> None:
-    """The one JSON object of a reading command, on one line."""
+    """Prints a command's JSON object on one line."""
     click.echo(json.dumps(value, sort_keys=True))

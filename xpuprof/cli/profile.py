@@ -35,14 +35,14 @@ def command(
 ) -> int:
     """Record the basic-block vectors of every slice, CPU and GPU, in one instrumented execution.
 
-    The program's output, exit code and signals are its own. Engine valgrind hides AVX2 and FMA, so
-    libraries take other code paths (PoCL compiles other kernels), and the last digits of floating
-    point results may differ from a native run's.
+    The program keeps its output, exit code and signals. Engine valgrind hides AVX2 and FMA, so
+    libraries take different code paths (PoCL compiles different kernels), and the last digits of
+    floating-point results may differ from a native run's.
 
     \b
     xpuprof profile -o RUN -- ./app args
     xpuprof profile --cpu none -- ./app        GPU vectors only, much faster
-    mpirun -n 2 xpuprof profile -o P -- ./app  one run a rank: P-rank0, P-rank1
+    mpirun -n 2 xpuprof profile -o P -- ./app  one run per rank: P-rank0, P-rank1
     """
     # Loaded here, so that --help is quick.
     from xpuprof.report import result as report

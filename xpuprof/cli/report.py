@@ -50,8 +50,8 @@ def command(
         if output is not None:
             picture = output.with_suffix(".svg")
             raise UsageError(
-                f"{run} was imported, and pictures and pages show recorded runs; omit -o, or draw "
-                f"its methods with: xpuprof compare {run} --plot {picture}"
+                f"{run} was imported, but pictures and pages show recorded runs only; omit -o, or "
+                f"plot the methods with: xpuprof compare {run} --plot {picture}"
             )
         shown = Chosen(str(run), found.selection)
         shown = with_times(shown, found.times, found.metric)

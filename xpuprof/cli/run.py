@@ -48,19 +48,19 @@ def command(
     quiet: bool,
     argv: tuple[str, ...],
 ) -> int:
-    """Find the slices that stand for the whole program, and check them against its native time.
+    """Find slices that represent the whole program, and check their projection of its native time.
 
     Runs the program natively (you see the output of this run), once under the engines to record
     what every slice executes, and --repeat times natively with time stamps. Then chooses
-    representatives and compares the time that they project with the measured time.
+    representatives and compares their projected time with the measured time.
 
     \b
     xpuprof run -- ./app args
     xpuprof run --cpu none -o RUN -- python train.py
-    xpuprof run -- mpirun -n 2 ./app               each rank, and the job as a whole
+    xpuprof run -- mpirun -n 2 ./app               every rank, and the whole job
 
     The run directory keeps everything; RUN/selection.json stands alone and works on other machines.
-    With --json the last line, after the program's own output, is one object.
+    With --json the last line, after the program's own output, is one JSON object.
     """
     # Loaded here, so that --help is quick.
     from xpuprof.report import result as report

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     "--output",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Where selection.json goes [default: RUN].",
+    help="Folder for selection.json [default: RUN].",
 )
 @click.option("--force", is_flag=True, help="Replace an existing selection.")
 @options.method
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     "--fixedLength",
     "-fixedLength",
     type=click.Choice(["on", "off"]),
-    help=".bb: off, when slices are to count by their length [on].",
+    help="For .bb: off weights slices by their length [on].",
 )
 @options.workers
 @click.option(
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="Remember this input file or folder by its hash; validate then compares it.",
+    help="Store the hash of this input file or folder; validate compares it.",
 )
 @click.option(
     "--times",
@@ -56,9 +56,9 @@ if TYPE_CHECKING:
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="TIMERUN",
-    help="Folder of `xpuprof time`, where it is another one than RUN; of each rank one.",
+    help="Folder of `xpuprof time`, if not RUN; one per rank.",
 )
-@click.option("--stability", is_flag=True, help="Say how far other seeds and samples move it.")
+@click.option("--stability", is_flag=True, help="Report how other seeds and samples change it.")
 @options.as_json
 @options.quiet
 def command(
@@ -74,21 +74,21 @@ def command(
     quiet: bool,
     **others: Any,
 ) -> None:
-    """Choose the slices that stand for a recorded run, and write RUN/selection.json.
+    """Choose slices that represent a recorded run, and write RUN/selection.json.
 
     \b
     xpuprof select RUN
     xpuprof select RUN --maxk 30 --per-cluster 1
     xpuprof select RUN --method NAME --set OPTION=VALUE --force
-    xpuprof select RUN --target-error 0.02        as many as that needs (timed runs)
-    xpuprof select RUN --processes each           one for each process (mpirun, children)
-    xpuprof select PROFILE --times TIMES           profile and time in folders of their own
-    xpuprof select RANK0 RANK1 ... -o JOB          one selection for all (--workers 8)
+    xpuprof select RUN --target-error 0.02        as many slices as that needs (timed runs)
+    xpuprof select RUN --processes each           one selection per process (mpirun, children)
+    xpuprof select PROFILE --times TIMES          profile and times in separate folders
+    xpuprof select RANK0 RANK1 ... -o JOB         one selection for all (--workers 8)
     xpuprof select app.bb --maxk 20 --dim 128 -o OUT
 
-    From a SimPoint frequency vector file it also writes .simpoints, .weights and .labels into -o.
+    For a SimPoint frequency vector file it also writes .simpoints, .weights and .labels to -o.
     """
-    # Selections and reports need numpy, which help texts do without.
+    # Selections and reports need numpy; help texts do not.
     from xpuprof.formats.frequency import is_frequency_file
     from xpuprof.report import chosen as report
     from xpuprof.workflow.frequency_file import select_frequency_file
@@ -108,7 +108,7 @@ def command(
         )
     else:
         if fixed_length:
-            raise UsageError("--fixed-length is for .bb files: a run's slices have their lengths")
+            raise UsageError("--fixed-length is for .bb files: a run's slices have known lengths")
         own = registry.from_command_line(registry.find(method), flagged, named)
         places = Places(sources, output, force, **others)
         request = Request(method, own, seed, processes)
@@ -135,18 +135,18 @@ def _refuse_for_a_file(named: dict[str, str], given: dict[str, Any]) -> None:
 
 
 def _next(result: Chosen, source: Path, output: Path | None) -> str:
-    if not result.program:  # an import has no program that could run here
+    if not result.program:  # an import has no program to run here
         return f"compare {source}"
     return f"validate {output or source}/selection.json -- {shlex.join(result.program)}"
 
 
 def _other_k(flagged: dict[str, Any], selection: Selection) -> list[str]:
-    """Why there are not as many clusters as were asked for."""
+    """Why the number of clusters differs from -k."""
     wanted, found = flagged.get("k"), selection.k
     if wanted is None:
         return []
     if found < wanted and "coverage" not in flagged:
-        return [f"-k {wanted} gave {found} clusters: no more of the slices differ"]
+        return [f"-k {wanted} gave {found} clusters: there are no more distinct slices"]
     if found > wanted:
         return [
             f"-k {wanted} gave {found} clusters: some were divided by their times, for "

@@ -27,14 +27,14 @@ from xpuprof.launch.ending import end_after
     "--regions",
     type=click.Path(path_type=Path),
     metavar="SELECTION",
-    help="Report the times of the regions of this selection.",
+    help="Report the times of this selection's regions.",
 )
 @click.option(
     "--kernel",
     "kernels",
     multiple=True,
     metavar="NAME:CALL[:COUNT]",
-    help="Report the times of COUNT calls of this kernel, from CALL (1-based).",
+    help="Report the times of COUNT calls of this kernel, starting at CALL (1-based).",
 )
 @click.option(
     "--warmup",
@@ -63,9 +63,9 @@ def command(
 ) -> int:
     """Time every slice of the program in native runs.
 
-    A time stamp is taken at the program's start, at the end of every kernel, and at the program's
-    end, so the times of the slices add up to the whole run. You see the output of the first run;
-    the others write to files in the run directory.
+    Time stamps at the program's start, the end of every kernel, and the program's end make the
+    slice times add up to the whole run. You see the output of the first run; the others write to
+    files in the run directory.
 
     \b
     xpuprof time --repeat 5 -o TIMES -- ./app args

@@ -16,11 +16,11 @@ from xpuprof.cli import options
 @click.option(
     "--allow-missing",
     is_flag=True,
-    help="Leave out regions that a run lacks, re-weight the others and state the covered share.",
+    help="Omit regions that a run lacks, re-weight the others and state the covered share.",
 )
 @click.option(
     "--metric",
-    help="Of imported profiles: time, gpu_time, ... [default: what the selection was made by].",
+    help="For imports: time, gpu_time, ... [default: the metric that the selection was made by].",
 )
 @options.quiet
 @options.as_json
@@ -32,12 +32,12 @@ def command(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """How well one selection serves on several machines.
+    """Test one selection on several machines.
 
     RUN_A holds the timer runs of the machine where the selection was made, the others those of
-    other machines: run directories of `xpuprof time`, `run`, `validate -o` or `import`. One line
-    each: measured and projected time, sampling error, and the speed-up of that machine over the
-    first, as measured and as projected. Of imports it is the metric that the selection was made by.
+    other machines: run directories of `xpuprof time`, `run`, `validate -o` or `import`. Each line
+    shows measured and projected time, sampling error, and the machine's speedup over the first, as
+    measured and as projected. For imports the metric of the selection replaces time.
 
     \b
     xpuprof transfer app.selection TIMES-A TIMES-B TIMES-C

@@ -14,7 +14,7 @@ from xpuprof.signals import signal_name
 
 
 class _Command(click.Command):
-    """Options may stand before or behind SELECTION; what follows -- is the program's alone."""
+    """Options may stand before or after SELECTION; everything after -- is the program's."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         cut = args.index("--") if "--" in args else len(args)
@@ -27,7 +27,13 @@ class _Command(click.Command):
 
 @click.command(name="validate", cls=_Command, options_metavar="[OPTIONS]")
 @click.argument("selection", type=click.Path(path_type=Path))
-@options.output
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Keep the timer runs in this run directory.",
+)
 @options.force
 @options.redact
 @options.gpu_engine
@@ -56,8 +62,8 @@ def command(
     """Check a selection, made here or elsewhere, against native runs on this machine.
 
     Compares the program (builds, device programs, launch sequence) and every region's markers
-    (order, grid) with those of the selection and names what differs; then compares the projected
-    time with the measured one. A region that never occurs is an error (exit code 3).
+    (order, grid) with the selection's and names each difference; then compares the projected time
+    with the measured one. A region that never occurs is an error (exit code 3).
 
     \b
     xpuprof validate xpuprof-run-app/selection.json -- ./app args
