@@ -125,7 +125,7 @@ def test_select_tells_one_more_run_and_what_a_target_cannot_promise(tmp_path: Pa
     told what one run says of others."""
     done = call("select", timed_run(tmp_path / "one"), "--target-error", "0.02")
     assert "one more run" not in done.stdout
-    assert "holds in the one timer run that is known" in done.stderr
+    assert "holds in the only timer run" in done.stderr
     two = timed_run(tmp_path / "two", 2)
     done = call("select", two, "--target-error", "0.02")
     assert "one more run    95 % interval" in done.stdout and "kept in" not in done.stderr

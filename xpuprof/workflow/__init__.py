@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user does, one function each; the API and the command line call the same."""
+"""One function per user task; the API and the command line call the same functions."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A selection as `select` and `report` give it: how it was made, and what it projects."""
+"""A selection with its origin and projection, as `select` and `report` show it."""
 
 from __future__ import annotations
 
@@ -21,46 +21,46 @@ F64 = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Projection:
-    """What a selection projects where every slice was timed."""
+    """What a selection projects, if every slice was timed."""
 
     metric: str
-    """What is measured and projected: seconds, or cycles of an imported profile."""
+    """The metric that is measured and projected: time, or e.g. cycles of an imported profile."""
     measured: float
-    """What the estimate would be if every slice were measured."""
+    """The total over all slices."""
     estimate: Estimate
     next_run: Estimate | None
-    """With an interval for one more run; None where fewer than two were timed."""
+    """With an interval for one more run; None if fewer than two runs were timed."""
     one_run_error: float | None
-    """See `estimation.intervals.one_run_error`; where a target error was asked for."""
+    """See `estimation.intervals.one_run_error`; None without a target error."""
     time_speedup: float
 
     @property
     def error(self) -> float | None:
-        """The sampling error, a fraction; None where nothing was measured."""
+        """The sampling error, a fraction; None if nothing was measured."""
         return sampling_error(self.estimate.value, self.measured) if self.measured else None
 
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """A selection, made from `source` in `seconds` (None: earlier)."""
+    """A selection made from `source` in `seconds` (None: not made now)."""
 
     source: str
     selection: Selection
     seconds: float | None = None
     projection: Projection | None = None
-    """Where the run was timed."""
+    """None if the run was not timed."""
     stability: Sequence[Stability] = ()
     doubts: Sequence[str] = ()
-    """What speaks against it, one sentence each."""
+    """Reasons to doubt it, one sentence each."""
     program: Sequence[str] = ()
-    """The command line of the program that was recorded."""
+    """The recorded program's command line."""
 
 
 def with_times(
     chosen: Chosen, times: F64 | None, metric: str = "time", target: float | None = None
 ) -> Chosen:
-    """With what it projects, and what the `target` error that was asked for cannot promise.
-    `times`: float64[repeats, slices], of `metric`; None leaves it as it is."""
+    """Adds the projection, and what the `target` error cannot promise. `times`: float64[repeats,
+    slices] of `metric`; None leaves `chosen` unchanged."""
     if times is None:
         return chosen
     selection, several = chosen.selection, len(times) > 1
@@ -81,13 +81,13 @@ def with_times(
 
 
 def _not_promised(target: float | None, one_run_error: float | None) -> list[str]:
-    """What a target error that was asked for cannot promise, a sentence."""
+    """A sentence about what a target error cannot promise."""
     if target is None or (one_run_error is not None and one_run_error <= target):
         return []
     if one_run_error is None:
         return [
-            f"the target error of {100 * target:.2f} % holds in the one timer run that is known; "
-            "whether it holds in others shows from two on (xpuprof time --repeat)"
+            f"the target error of {100 * target:.2f} % holds in the only timer run; two or more "
+            "show whether it holds in others (xpuprof time --repeat)"
         ]
     return [
         f"the target error of {100 * target:.2f} % is for typical times over several runs; a "

@@ -36,10 +36,10 @@ class Row:
     """One method's line. Fractions; times in seconds; `reason` says why it could not run.
 
     `error_mean`, `error_max`: of the projected total, over the seeds. `time_speedup`: see
-    `estimation.projection`, of the metric where no time is known. `samples`: slices to measure.
-    `interval_rel`: half-width over the estimate; `low_rel`, `high_rel`: the interval's ends against
-    the estimate, which need not lie in its middle (-0.1: a tenth below it); `coverage`: share of
-    the seeds whose interval held the truth; all None when the method has no theory.
+    `estimation.projection`, of the metric if no time is known. `samples`: slices to measure.
+    `interval_rel`: half-width over the estimate; `low_rel`, `high_rel`: the interval's ends
+    relative to the estimate, which need not be its centre (-0.1: a tenth below); `coverage`: share
+    of the seeds whose interval contained the true total; all None if the method has no theory.
     """
 
     method: str
@@ -59,8 +59,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Settings:
-    """How methods are compared: `metric` is what is projected (None: time), `repeats` the seeds
-    from `seed` on, `epsilon` the error bound of methods that have one."""
+    """How methods are compared: `metric` is projected (None: time); `repeats` seeds start at
+    `seed`; `epsilon` is the error bound of methods that have one."""
 
     metric: str | None = None
     repeats: int = 10
@@ -71,8 +71,8 @@ class Settings:
 
 @dataclass(frozen=True)
 class Compared:
-    """The methods on one run, or on several together. `timed`: whether the times are known that
-    methods choose by and that samples cost."""
+    """The methods on one run, or on several together. `timed`: whether slice times are known, by
+    which methods choose and which samples cost."""
 
     run: str
     metric: str
@@ -83,8 +83,8 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Each run by itself, and all together: means over the runs, each counted once; the worst
-    error; all samples. A method that one of them cannot serve is left out with that run's reason.
+    """Each run alone, and all together: unweighted means over the runs, the worst error, all
+    samples. A method that cannot run on one of them is left out with that run's reason.
     """
 
     each: list[Compared]
@@ -92,8 +92,8 @@ class Comparison:
 
     @property
     def table(self) -> pd.DataFrame:
-        """The rows of `together`, one a method."""
-        import pandas  # only notebooks and scripts want a table
+        """The rows of `together`, one per method."""
+        import pandas  # only notebooks and scripts need a table
 
         return pandas.DataFrame(map(asdict, self.together.rows)).set_index("method")
 
@@ -110,16 +110,16 @@ def compare(
     workers: int | None = None,
     scheduler: str | None = None,
 ) -> Comparison:
-    """Every method, or those named, on one run directory or several.
+    """Compare every method, or those named, on one or more run directories.
 
-    `metric`: what is projected, by default the best that all runs have; `repeats`: seeds from
-    `seed` on, over which errors are taken; `error_bound`: of the methods that have one;
+    `metric`: the metric to project, by default the best that all runs have; `repeats`: number of
+    seeds from `seed` on, over which errors are taken; `error_bound`: for the methods that have one;
     `workers`, `scheduler`: Dask workers for many runs. Raises UsageError for an unknown method,
-    InputError when the runs have no metric in common, or for a metric that is not there.
+    InputError if the runs have no metric in common or lack the given one.
     """
     several = [runs] if isinstance(runs, Run | str | Path) else list(runs)
     paths = [str(run.path if isinstance(run, Run) else run) for run in several]
-    if workers or scheduler:  # whose working folder may be another one
+    if workers or scheduler:  # their working folder may differ
         paths = [str(Path(path).absolute()) for path in paths]
     chosen = registry.names() if methods is None else list(methods)
     for name in chosen:
@@ -142,7 +142,7 @@ def _compared(
 
 
 def _metrics_of(path: str) -> list[str]:
-    """What of the run directory `path` can be projected, best first."""
+    """The metrics of the run directory `path` that can be projected, best first."""
     profile = open_subject(path).profile
     own = {profile.time_name: None} if profile.times is not None else {}
     own |= dict.fromkeys(name for name in TIME_LIKE if name in profile.metrics)
@@ -168,8 +168,8 @@ def _compare_run(path: str, methods: Sequence[str], settings: Settings) -> Compa
 
 
 def compare_methods(profile: SliceProfile, methods: Sequence[str], settings: Settings) -> Compared:
-    """All methods on one profile. A time selects too; any other metric is projected with the
-    selection made by time. Raises InputError for a metric that is not there."""
+    """All methods on one profile. A time metric is also the basis of selection; any other metric is
+    projected by the selection made by time. Raises InputError for a missing metric."""
     timed = profile.times is not None
     metric = settings.metric or (profile.time_name if timed else _untimed_metric(profile))
     if metric in TIME_LIKE and (metric in profile.metrics or metric == profile.time_name):
@@ -191,21 +191,21 @@ def _untimed_metric(profile: SliceProfile) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Trial:
-    """A method's selection under one seed, what it estimates, and the seconds that it took."""
+    """A method's selection for one seed, its estimate, and the seconds that it took."""
 
     selection: Selection
     estimate: Estimate
     seconds: float
 
     def ends(self) -> tuple[float, float] | None:
-        """The interval's ends against the estimate."""
+        """The interval's ends relative to the estimate."""
         e = self.estimate
         if e.low is None or e.high is None or not e.value:
             return None
         return e.low / e.value - 1.0, e.high / e.value - 1.0
 
     def holds(self, truth: float) -> bool:
-        """Whether the interval holds the truth; an estimate that is exact but for rounding does."""
+        """Whether the interval contains the true total, allowing for rounding."""
         e, slack = self.estimate, 1e-9 * truth
         return (
             e.low is not None and e.high is not None and (e.low - slack <= truth <= e.high + slack)

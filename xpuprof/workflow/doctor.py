@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this machine can do: engines, the CUDA driver under them, the clock."""
+"""What this machine supports: engines, the CUDA driver under them, the clock."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from xpuprof.trace import clock
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What `diagnose` found."""
+    """The result of `diagnose`."""
 
     engines: tuple[tuple[Engine[Any], Probe], ...]
-    """In the order of `auto`."""
+    """In `auto`'s order of preference."""
     faults: tuple[str, ...]
-    """Engines of other packages that cannot be loaded, one sentence each."""
+    """Third-party engines that cannot be loaded, one sentence each."""
     driver: Driver | None
     outcomes: tuple[CudaOutcome, ...]
     """Which engines carry the CUDA driver."""
     tsc_hz: float
     tsc_invariant: bool
     include: str
-    """The folder to compile with (-I) for `xpuprof/marker.h`."""
+    """The include folder (-I) for `xpuprof/marker.h`."""
 
 
 def diagnose(*, say: Callable[[str], None] = lambda text: None) -> Diagnosis:
-    """Probe every engine. `say` is told before anything slow."""
+    """Probe every engine. `say` is called before slow work."""
     driver, outcomes = cuda_outcomes(say)
     return Diagnosis(
         tuple(probes()),

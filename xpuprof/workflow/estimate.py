@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics of the whole run from a simulator's results of the selection's regions."""
+"""Whole-run metrics from a simulator's results for the selection's regions."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def estimate_results(
     rates: Mapping[str, str | None] | None = None,
     sums: Sequence[str] = (),
 ) -> list[Whole]:
-    """Every metric of the result files, or those of `only`. `results` as `read_results` takes them,
-    `rates` and `sums` as `whole_run`. Raises InputError for a region without a result."""
+    """Every metric of the result files, or those in `only`. `results` as in `read_results`, `rates`
+    and `sums` as in `whole_run`. Raises InputError for a region without a result."""
     return whole_run(selection, read_results(results, selection), rates, sums, only=only or None)

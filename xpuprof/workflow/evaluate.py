@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings a run's tables together into one Result: selection, slice times, projection."""
+"""Combines a run's selection, slice times and projection into one Result."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from xpuprof.trace.tables import Execution
 
 @dataclass(frozen=True)
 class Result:
-    """A profiled, timed and selected run. `times` is float64[repeats, slices], seconds; of several
-    processes the slices of all, so that times add up over processes."""
+    """A profiled, timed and selected run. `times` is float64[repeats, slices], seconds, with the
+    slices of all processes, so that times add up over processes."""
 
     folder: Path
     argv: tuple[str, ...]
@@ -37,9 +37,9 @@ class Result:
     times: npt.NDArray[np.float64]
     estimate: Estimate
     shares: tuple[Share, ...] = ()
-    """Of several processes, each one's part."""
+    """Each process's part; empty for a single process."""
     walls: Sequence[float] = ()
-    """Seconds that each timer run took, from its start to its end."""
+    """Duration of each timer run in seconds."""
 
     @property
     def execution(self) -> Execution:
@@ -48,7 +48,7 @@ class Result:
 
     @property
     def measured(self) -> float:
-        """Native time of the whole program, seconds: that of the median run (of two, the mean)."""
+        """Native time of the whole program, seconds: that of the median run (for two, the mean)."""
         return float(typical_times(self.times).sum())
 
     @property
@@ -58,9 +58,9 @@ class Result:
 
 
 def evaluate(run: Run, selection: Selection) -> Result:
-    """Projects the whole run's time from the representatives' and compares.
+    """Projects the whole run's time from the representatives' times.
 
-    Raises InputError: no profile, no timer run, or another number of slices in one of them.
+    Raises InputError: no profile, no timer run, or a timer run with a different number of slices.
     """
     if run.profile is None:
         raise InputError(f"{run.path} holds no profile; make one with: xpuprof run -- ./app args")
@@ -78,8 +78,8 @@ def evaluate(run: Run, selection: Selection) -> Result:
         if len(one) != selection.slices:
             raise InputError(
                 f"{execution.name} has {len(one)} slices, the selection {selection.slices}: the "
-                "program launched another number of kernels; fix its input and seeds, or align the "
-                f"two with: xpuprof validate {run.path}/selection.json -- ./app args"
+                "program launched a different number of kernels; fix its input and seeds, or align "
+                f"the two with: xpuprof validate {run.path}/selection.json -- ./app args"
             )
     stacked = np.stack(times)
     return Result(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selections and runs in the form that other tools read: what `xpuprof export` does."""
+"""Writes selections and runs in the formats of other tools (`xpuprof export`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xpuprof.formats.registry import all_exporters, named
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written, in which format."""
+    """The files written, and their format."""
 
     format: str
     files: tuple[Path, ...]
@@ -33,11 +33,11 @@ def export(
 ) -> Exported:
     """Writes a run directory or a selection file (`source`) to `output`, for another tool.
 
-    `selection` [RUN/selection.json]; `warmup` slices before each region; `image_base`: where a
-    position-independent program is loaded; `kernelslist`: Accel-Sim's list of the whole run. Of
-    several processes, each gets files of its own. Raises UsageError for an option that the format
-    does not take and for files that exist (`force`) or cannot be written, InputError or TraceError
-    for a source that lacks what the format needs.
+    `selection` [RUN/selection.json]; `warmup` slices before each region; `image_base`: load address
+    of a position-independent program; `kernelslist`: Accel-Sim's list of the whole run. Each of
+    several processes gets its own files. Raises UsageError for an option that the format does not
+    take and for files that exist (`force`) or cannot be written, InputError or TraceError for a
+    source that lacks what the format needs.
     """
     exporter = named(all_exporters(), format)
     lists = Path(kernelslist) if kernelslist else None
@@ -63,7 +63,7 @@ def export(
 def _targets(
     exporter: Exporter, source: ExportSource, output: Path, options: ExportOptions
 ) -> list[tuple[ExportSource, Path]]:
-    """What is written where: one file, or of several processes one for each that has regions."""
+    """Sources and their targets: one, or one per process that has regions."""
     parts = source.by_process(exporter.kernels_only) if exporter.per_process else []
     if not parts:
         return [(source, output)]
@@ -76,7 +76,7 @@ def _targets(
 
 
 def _named(output: Path, label: str, folder: bool) -> Path:
-    """OUT/rank0 of a folder, app-rank0.json of app.json."""
+    """OUT/rank0 for a folder, app-rank0.json for app.json."""
     if folder:
         return output / label
     stem, dot, suffix = output.name.partition(".")
@@ -84,7 +84,7 @@ def _named(output: Path, label: str, folder: bool) -> Path:
 
 
 def _refuse_unused(exporter: Exporter, options: ExportOptions) -> None:
-    """UsageError for an option that the format does not take."""
+    """Raises UsageError for an option that the format does not take."""
     unset = ExportOptions()
     for option in ("warmup", "image_base", "kernelslist"):
         given = getattr(options, option) != getattr(unset, option)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles of other tools to run directories: what `xpuprof import` does, here or on workers."""
+"""Converts profiles of other tools to run directories (`xpuprof import`), here or on workers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from xpuprof.trace.run import create_run, read_manifest
 
 @dataclass(frozen=True)
 class Imported:
-    """A run directory that was made. `kernel_time`: seconds, None when not known."""
+    """A run directory made by an import. `kernel_time`: seconds, None if unknown."""
 
     source: str
     run: str
@@ -48,10 +48,10 @@ def import_(
     columns: Sequence[str] = (),
     force: bool = False,
 ) -> Imported:
-    """Makes the run directory `output` of another tool's profile, whole or not at all.
+    """Makes the run directory `output` from another tool's profile, completely or not at all.
 
-    `format` is found out unless given; `columns` are entries FIELD=COLUMN for tables. Raises
-    InputError for a source that cannot be read, UsageError for one that must not be replaced
+    `format` is detected unless given; `columns` are entries FIELD=COLUMN for tables. Raises
+    InputError for a source that cannot be read, UsageError for an output that must not be replaced
     (`force`) or cannot be written.
     """
     return import_one(Path(source), Path(output), format, tuple(columns), force, uuid.uuid4().hex)
@@ -67,8 +67,8 @@ def import_all(
     workers: int | None = None,
     scheduler: str | None = None,
 ) -> list[Imported | Refused]:
-    """A run directory in `folder` for each source, in order; here, or on Dask workers. A source
-    that cannot be read stops none of the others."""
+    """Makes a run directory in `folder` for each source, in order; here, or on Dask workers. A
+    source that cannot be read does not stop the others."""
     names = names_of(sources)
     count = len(sources)
     fixed = (format, tuple(columns), force, uuid.uuid4().hex)
@@ -85,9 +85,8 @@ def import_all(
 def import_one(
     source: Path, output: Path, form: str | None, columns: tuple[str, ...], force: bool, token: str
 ) -> Imported:
-    """A worker that dies on the way is followed by another one that does it again: `token`, the
-    same for all of one command, tells that the run directory which is there is the command's own.
-    """
+    """Imports one source. If a worker dies, another repeats the work: `token`, the same for the
+    whole command, marks an existing run directory as the command's own."""
     file = Source(source)
     importer = named(all_importers(), form) if form else recognised(file)
     load = _loader(importer, columns, source)
@@ -116,7 +115,7 @@ def import_one(
 def _make(
     source: Source, output: Path, importer: Importer, load: Load, force: bool, token: str
 ) -> None:
-    # Made beside the target: a source that fails leaves the run that is there alone.
+    # Made beside the target: a failing source leaves an existing run untouched.
     work = output.absolute().parent / f".{output.name}-{token}"
     shutil.rmtree(work, ignore_errors=True)
     try:
@@ -130,7 +129,7 @@ def _make(
             try:
                 load(source, writer)
             except (MemoryError, RecursionError):
-                source.refuse("takes more memory than there is; import it on a larger machine")
+                source.refuse("needs more memory than there is; import it on a larger machine")
             if not writer.rows:
                 source.refuse("names no kernel launch; record it again")
         origin = {
@@ -142,7 +141,7 @@ def _make(
         run = create_run(work / "run", argv=[], extra={"imported": origin})
         (work / "slices" / FOLDER).rename(work / "run" / FOLDER)
         run.finish("complete")
-        # Makes way as every command does: for --force only, and only for a run directory.
+        # Replaced as in every command: only with --force, and only a run directory.
         create_run(output, argv=[], force=force)
         shutil.rmtree(output)
         os.rename(work / "run", output)
@@ -169,12 +168,12 @@ def _import_or_refuse(
 
 
 def names_of(sources: Sequence[Path]) -> list[str]:
-    """A name for each source: its own without suffixes, after as many of the folders above it as
-    tell the sources apart. UsageError when a source is named twice."""
+    """A name for each source: its file name without suffixes, preceded by as many parent folders as
+    are needed to distinguish the sources. Raises UsageError if a source is given twice."""
     paths = [source.absolute() for source in sources]
     if len(set(paths)) < len(paths):
         twice = next(path for path in paths if paths.count(path) > 1)
-        raise UsageError(f"{twice} is named twice: name every source once")
+        raise UsageError(f"{twice} is named twice: name each source once")
     for depth in range(1, max(len(path.parts) for path in paths) + 1):
         names = ["-".join((*path.parts[-depth:-1], _stem(path))).strip("/-") for path in paths]
         if len(set(names)) == len(names):
@@ -182,7 +181,7 @@ def names_of(sources: Sequence[Path]) -> list[str]:
     names = [path.name for path in paths]
     if len(set(names)) == len(names):
         return names
-    raise UsageError("the sources' names do not tell them apart: import them one by one")
+    raise UsageError("the sources' names do not distinguish them: import them one by one")
 
 
 def _stem(path: Path) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run directory as a user of the Python API holds it: tables, selections, estimates."""
+"""A run directory in the Python API: tables, selections, estimates."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ F64 = npt.NDArray[np.float64]
 
 
 class Run(trace.Run):
-    """A run directory, recorded or imported; `xpuprof.open` gives one.
+    """A run directory, recorded or imported; `xpuprof.open` returns one.
 
-    Tables are decoded when they are first asked for. `status`, `reason`, `manifest`, `profile` and
-    `times` are as docs/run-directory.md describes them.
+    Tables are decoded on first use. docs/run-directory.md describes `status`, `reason`, `manifest`,
+    `profile` and `times`.
     """
 
     @property
@@ -39,26 +39,26 @@ class Run(trace.Run):
 
     @cached_property
     def subject(self) -> Subject:
-        """What methods select from. Raises InputError when the run holds no profile."""
+        """What methods select from. Raises InputError if the run holds no profile."""
         return open_subject(self)
 
     @property
     def metric(self) -> str:
-        """What `slice_times` holds: `time`, or the time-like metric of an import."""
+        """The metric of `slice_times`: `time`, or the time-like metric of an import."""
         return self.subject.metric
 
     @property
     def slice_times(self) -> F64 | None:
-        """float64[repeats, slices], seconds (cycles where an import knows no time); None without
+        """float64[repeats, slices], seconds (cycles for an import without times); None without
         timer runs of these slices."""
         return self.subject.times
 
     @cached_property
     def slices(self) -> pd.DataFrame:
-        """One row a slice: kernel, call (from 1), grid, instructions, and `time` (median of the
-        timer runs, seconds) where there is one. Imports have their metrics as columns.
+        """One row per slice: kernel, call (1-based), grid, instructions, and `time` (median of the
+        timer runs, seconds) if timed. Imports have their metrics as columns.
 
-        Raises InputError when the run holds no profile.
+        Raises InputError if the run holds no profile.
         """
         profile = self.subject.profile
         if self.imported:
@@ -69,8 +69,8 @@ class Run(trace.Run):
 
     @cached_property
     def kernels(self) -> pd.DataFrame:
-        """One row a kernel, the most time first: calls, time of its slices and their share of the
-        run, instructions where they are known."""
+        """One row per kernel, by decreasing time: calls, time of its slices and their share of the
+        run, instructions if known."""
         table = self.slices
         groups = table.groupby(table["kernel"].astype(str), sort=False)
         columns = {"calls": groups.size()}
@@ -87,15 +87,15 @@ class Run(trace.Run):
 
     @property
     def selection(self) -> Selection | None:
-        """What `selection.json` of the run directory holds; None without one."""
+        """The selection in the run directory's `selection.json`, or None."""
         path = self.path / "selection.json"
         return Selection.read(path) if path.exists() else None
 
     def select(self, method: str | None = None, *, seed: int = 1, **options: Any) -> Selection:
         """Choose representatives; `options` are the method's own (docs/sampling.md).
 
-        Nothing is written: `Selection.write` does. Raises UsageError for an unknown method or
-        option, InputError when the run lacks what the method needs.
+        Nothing is written; use `Selection.write`. Raises UsageError for an unknown method or
+        option, InputError if the run lacks what the method needs.
         """
         request = Request(method or registry.default(), options, seed)
         return select_subject(self.subject, request)
@@ -103,7 +103,7 @@ class Run(trace.Run):
     def estimate(self, selection: Selection | None = None, confidence: float = 0.95) -> Estimate:
         """The run's total time as `selection` projects it, with its interval.
 
-        Without a selection, that of the run directory. Raises InputError when there is none, or no
+        The default is the run directory's selection. Raises InputError if there is none, or no
         timer run.
         """
         chosen = selection or self.selection

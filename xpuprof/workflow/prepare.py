@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the user's program ready to run: finds it, chooses engines, checks filters, and makes the
-run directory. What is wrong with the request is said here, before anything runs."""
+"""Prepares a run: finds the user's program, chooses engines, checks filters, and makes the run
+directory. Faults in the request are reported here, before anything runs."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from xpuprof.launch.streams import Input
 from xpuprof.trace.run import RunWriter, create_run
 
 Say = Callable[[str], None]
-"""Receives notes while the work is under way, one sentence each."""
+"""Receives notes during the work, one sentence each."""
 
 
 def silently(text: str) -> None:
-    """Drops notes; results keep them."""
+    """Drops a note; results keep notes."""
 
 
 @dataclass
 class Notes:
-    """Passes notes on, and keeps them for the result."""
+    """Forwards notes, and keeps them for the result."""
 
     say: Say
     kept: list[str] = field(default_factory=list)
@@ -40,15 +40,15 @@ class Notes:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A program that is ready to run, and the run directory that its executions fill."""
+    """A program ready to run, and the run directory for its executions."""
 
     program: Program
     tooled: Program
-    """The same with the GPU tool that was asked for; without one, as `program`."""
+    """`program` with the requested GPU tool, if any."""
     folder: Path
     writer: RunWriter
     source: Input
-    """Our standard input, which every execution reads."""
+    """Our standard input; every execution reads it."""
 
 
 def prepare(
@@ -64,10 +64,10 @@ def prepare(
     needs_gpu: bool = False,
     seed: int = 0,
 ) -> Prepared:
-    """The program under the engines of those names; `cpu` None: for native runs alone.
+    """The program under the named engines; `cpu` None: for native runs only.
 
-    Raises UsageError or EngineError: no such program, what is wrong with the filters, what an
-    engine lacks (`needs_gpu`: or that there is none), a folder that cannot be made.
+    Raises UsageError or EngineError: program not found, faulty filters, an engine that lacks
+    something (`needs_gpu`: or no GPU engine), a folder that cannot be made.
     """
     resolved = resolve(argv)
     chosen = Engines(None, gpu_engine(gpu)) if cpu is None else choose(cpu, gpu, filters, say)
@@ -88,8 +88,8 @@ def prepare(
 
 
 def run_folder(output: str | Path | None, argv: Sequence[str]) -> Path:
-    """The run directory: the one that was named, or xpuprof-run-<program>. Where a launcher started
-    one of us for each rank, each has its own: -rank<rank> is added."""
+    """The run directory: `output`, or xpuprof-run-<program>. If a launcher started one xpuprof per
+    rank, -rank<rank> is appended."""
     named = f"xpuprof-run-{Path(argv[0]).name}" if argv else "xpuprof-run"
     folder = Path(named if output is None else output)
     rank = own_rank()
@@ -97,12 +97,12 @@ def run_folder(output: str | Path | None, argv: Sequence[str]) -> Path:
 
 
 def refuse_within_job(what: str) -> None:
-    """For work that executes the program several times. Raises UsageError where a launcher started
-    us for a rank: what it set up serves one execution (MPI_Init connects to it once)."""
+    """Raises UsageError if a launcher started us for one rank: its set-up serves one execution
+    (MPI_Init connects to it once), and `what` needs several."""
     rank = own_rank()
     if rank is not None:
         raise UsageError(
             f"this is rank {rank} of a job, whose launcher serves one execution of the program, "
-            f"and {what}; put xpuprof in front of the launcher, as in: xpuprof run -- "
-            "mpirun -n 2 ./app, or use profile and time --repeat 1 behind it"
+            f"and {what}; put xpuprof before the launcher, as in: xpuprof run -- mpirun -n 2 "
+            "./app, or use profile and time --repeat 1 after it"
         )

@@ -18,16 +18,16 @@ from xpuprof.workflow.prepare import Notes, Say, prepare, run_folder, silently
 
 @dataclass(frozen=True)
 class Profiled:
-    """A profile that was recorded."""
+    """A recorded profile."""
 
     run: Run
     job: Job
     """The processes of the program that launched kernels."""
     ending: Ending
-    """How the program ended; its `exit_code` should be ours."""
+    """How the program ended; its `exit_code` should become the caller's."""
     notes: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
-    """What speaks against the profile, one sentence each."""
+    """Reasons to doubt the profile, one sentence each."""
 
 
 def profile(
@@ -43,10 +43,10 @@ def profile(
 ) -> Profiled:
     """Record the basic-block vectors of every slice, CPU and GPU.
 
-    The program has our standard streams. `output`: the run directory, xpuprof-run-<program> by
-    default; `force` replaces a run that is there. `cpu` and `gpu`: an engine, `auto` or `none`.
-    `gpu_tool`: a tool of others to load as well, a path, or `pin:` and a path for Pin to load it.
-    Raises UsageError or EngineError before the program is started.
+    The program gets our standard streams. `output`: the run directory, xpuprof-run-<program> by
+    default; `force` replaces an existing one. `cpu` and `gpu`: an engine, `auto` or `none`.
+    `gpu_tool`: the path of a third-party tool to load as well, prefixed by `pin:` for Pin to load
+    it. Raises UsageError or EngineError before the program starts.
     """
     notes = Notes(say)
     ready = prepare(

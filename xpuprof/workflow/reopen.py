@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A finished run and its selection, opened again."""
+"""Reopens a finished run with its selection."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from xpuprof.workflow.subjects import open_subject
 
 @dataclass(frozen=True, eq=False)
 class Imported:
-    """The selection of an imported run, which has no timer runs of its own."""
+    """The selection of an imported run, which has no timer runs."""
 
     selection: Selection
     metric: str
     times: npt.NDArray[np.float64] | None
-    """float64[1, slices] of the metric; None without one."""
+    """float64[1, slices] of the metric, or None."""
 
 
 def reopen(path: str | Path, selection: str | Path | None = None) -> Result | Imported:
-    """The result of a run directory; `selection`: another file than its selection.json.
+    """The result of a run directory; `selection`: a file other than its selection.json.
 
-    Raises TraceError, or InputError when there is no selection or nothing to evaluate it by.
+    Raises TraceError, or InputError if there is no selection or nothing to evaluate it by.
     """
     run = Run.open(path)
     imported = ImportedSlices.present(run.path)
@@ -46,7 +46,7 @@ def reopen(path: str | Path, selection: str | Path | None = None) -> Result | Im
 
 
 def _first(run: Run, imported: bool, named: bool) -> str:
-    """What has to be done before there is a selection."""
+    """The step that is missing before there is a selection."""
     if run.profile is None and not imported:
         program = shlex.join(run.manifest["argv"]) or "./app args"
         return (

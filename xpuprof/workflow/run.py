@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole method in one go: profile, time, select, and compare with native time."""
+"""The whole method in one go: profile, time, select, and compare with the native time."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ from xpuprof.workflow.select import Processes, select_run
 
 @dataclass(frozen=True)
 class Ran:
-    """A run that was profiled, timed and selected from, as far as it came."""
+    """A run that was profiled, timed and selected from, as far as it got."""
 
     run: Run
     ending: Ending
-    """How the program ended when the user saw it."""
+    """How the user's execution ended."""
     last: Ending
-    """How its last execution ended."""
+    """How the last execution ended."""
     result: Result | None = None
-    """Selection, times and estimate; None when the executions were cut short."""
+    """Selection, times and estimate; None if the executions were cut short."""
     unfinished: str = ""
     """Why there is no result."""
     notes: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
-    """What speaks against the result, one sentence each."""
+    """Reasons to doubt the result, one sentence each."""
 
     @property
     def selection(self) -> Selection | None:
-        """What was chosen, as RUN/selection.json has it."""
+        """The selection, as in RUN/selection.json."""
         return self.result.selection if self.result else None
 
 
@@ -73,13 +73,13 @@ def run(
     seed: int = 1,
     say: Say = silently,
 ) -> Ran:
-    """Find the slices that stand for the whole program, and project its native time from theirs.
+    """Find slices that represent the whole program, and project its native time from theirs.
 
-    The first execution is native and has our standard streams; the profile and `repeat` timer runs
-    follow, and write into the run directory. `method`: how slices are chosen, None the default one;
+    The first execution is native and gets our standard streams; the profile and `repeat` timer runs
+    follow, and write into the run directory. `method`: how slices are chosen, None for the default;
     `memory_weight`: the share of stack distances in its vectors, with `filters.memory`;
-    `processes`: one selection over all of a job's (`job`), or one for each. Other parameters and
-    errors as those of `profile` and `time`.
+    `processes`: one selection for the whole job (`job`), or one per process (`each`). Other
+    parameters and errors as in `profile` and `time`.
     """
     refuse_within_job("run executes it several times")
     method = registry.default() if method is None else method
@@ -112,7 +112,7 @@ def run(
 
 
 def _signature(method: str, memory_weight: float | None, recorded: bool) -> dict[str, Any]:
-    """Options of the signature; what is wrong with them is said before anything runs."""
+    """Options of the signature, checked before anything runs."""
     declared = registry.find(method)
     if memory_weight is None:
         return {}
@@ -126,11 +126,11 @@ def _signature(method: str, memory_weight: float | None, recorded: bool) -> dict
 
 
 def _execute(ready: Prepared, timer: Timer, repeat: int, say: Say) -> tuple[Ending, Ending]:
-    """The user's execution, the profile, the timer runs; gives how the first and the last ended."""
+    """The user's execution, the profile, the timer runs; returns the first and the last ending."""
     first = last = execute.first(ready.writer, ready.program, ready.source)
     if last.undisturbed:
         say("native run done; now the instrumented one (its output goes to a file)")
-        # Native runs show and time the program alone: GPU tools print, and cost time.
+        # Native runs show and time only the program: GPU tools print, and cost time.
         last = execute.profile(ready.writer, ready.tooled, ready.source, user=False)
     for number in range(repeat):
         if last.undisturbed:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Select representatives: what `xpuprof select` and `run` do with recorded and imported runs."""
+"""Selects representatives of recorded and imported runs, for `xpuprof select` and `run`."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from xpuprof.workflow.subjects import Subject, open_subject
 F64 = npt.NDArray[np.float64]
 
 Processes = Literal["job", "each"]
-"""Of several processes: clusters over all of them together, or a selection for each."""
+"""For several processes: clusters over all of them, or one selection per process."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """How to select: `options` are the method's own."""
+    """How to select; `options` are the method's own."""
 
     method: str = field(default_factory=registry.default)
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -45,9 +45,9 @@ class Request:
 
 @dataclass(frozen=True)
 class Places:
-    """Where to select from and write to: several `runs`, or any on workers, are one subject.
-    `output` None: into the run. `timed`: folders of timer runs. `inputs`: files of the program to
-    remember by their hash."""
+    """Where to select from and write to; several `runs` are one subject, as are runs on workers.
+    `output` None: into the run. `timed`: folders of timer runs. `inputs`: input files of the
+    program whose hash is stored."""
 
     runs: tuple[Path, ...]
     output: Path | None = None
@@ -69,7 +69,7 @@ class Places:
 
 
 def select_subject(subject: Subject, request: Request) -> Selection:
-    """Apply the method. Raises NeedsError when the subject lacks what the method needs."""
+    """Apply the method. Raises NeedsError if the subject lacks what the method needs."""
     _require_times(subject, request)
     every = subject.by_process() if request.processes == "each" else [subject]
     chosen = [
@@ -81,14 +81,14 @@ def select_subject(subject: Subject, request: Request) -> Selection:
 
 
 def _require_times(subject: Subject, request: Request) -> None:
-    """Raises UsageError where representatives are to follow times that one of the runs lacks."""
+    """Raises UsageError if the request needs times that one of the runs lacks."""
     vectors = subject.slices.vectors
     if subject.times is not None or not subject.untimed or vectors is None:
         return
     if registry.find(request.method).clusters and vectors.options(request.options).by_times:
         raise UsageError(
             f"{subject.untimed} holds no timer run of its slices, and a target error or a budget "
-            "needs those of every run: record them with xpuprof run, or name their folders with "
+            "needs one of every run: record them with xpuprof run, or name their folders with "
             "--times"
         )
 
@@ -102,16 +102,16 @@ def select_run(
     measured: F64 | None = None,
     **options: Any,
 ) -> Selection:
-    """Apply `method` to a run, recorded or imported; its timer runs, or `measured`
-    (float64[repeats, slices], seconds), go to the method."""
+    """Apply `method` to a run, recorded or imported; the method gets its timer runs, or `measured`
+    (float64[repeats, slices], seconds)."""
     return select_subject(
         open_subject(run, measured=measured), Request(method, options, seed, processes)
     )
 
 
 def select_and_write(request: Request, places: Places, *, with_stability: bool = False) -> Chosen:
-    """Select from run directories and write selection.json; for a selection a process also
-    selection-<process>.json. Raises UsageError where places and request contradict each other."""
+    """Select from run directories and write selection.json; with one selection per process also
+    selection-<process>.json. Raises UsageError if places and request contradict each other."""
     begin = time.perf_counter()
     if places.together:
         _require_one_run(request, places)
@@ -148,7 +148,7 @@ def select_and_write(request: Request, places: Places, *, with_stability: bool =
 
 def _require_one_run(request: Request, places: Places) -> None:
     if request.processes == "each":
-        raise UsageError("--processes each takes one run; select from each run by itself")
+        raise UsageError("--processes each takes one run; select from each run separately")
     if places.output is None:
         raise UsageError("several runs need a folder for their selection: -o DIR")
     if places.inputs:
@@ -166,8 +166,8 @@ def _doubts(run: Run, subject: Subject, selection: Selection) -> list[str]:
 
 
 def stability(subject: Subject, request: Request) -> tuple[Stability, ...]:
-    """How far a clustering selection moves over seeds and bootstrap samples; of each process where
-    each has a selection of its own."""
+    """How much a clustering selection changes over seeds and bootstrap samples; per process if each
+    has its own selection."""
     method = registry.find(request.method)
     if not method.clusters:
         raise UsageError(f"--stability is for clustering methods; {method.name} draws its samples")

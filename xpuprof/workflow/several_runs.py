@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several runs as one subject: ranks that were profiled one by one, or many programs.
 
-Runs are opened where the executor works; what travels are their descriptions, times and markers.
+The executor's workers open the runs; only descriptions, times and markers travel.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class RunSource:
 
     @property
     def name(self) -> str:
-        """The run, and the process where it has several."""
+        """The run, and the process if it has several."""
         return f"{self.path}:{self.label}" if self.label else self.path
 
     def process(self) -> Process:
@@ -62,7 +62,7 @@ class RunSource:
 
 @dataclass(frozen=True, eq=False)
 class DistributedSlices:
-    """Slices of processes that an executor opens; their tables stay there."""
+    """Slices of processes that an executor opens; their tables stay with its workers."""
 
     name: str
     sources: Sequence[Source]
@@ -73,11 +73,11 @@ class DistributedSlices:
 
     @property
     def vectors(self) -> RecordedVectors:
-        """Of all processes."""
+        """The vectors of all processes."""
         return RecordedVectors(self.sources, self.executor)
 
     def markers(self, rows: I64) -> list[Marker]:
-        """Asked of the runs that have the rows."""
+        """The markers of `rows`, from the runs that have them."""
         owners = self.owners(rows)
         some = np.unique(owners).tolist()
         wanted = [rows[owners == owner] - self.layout.first(owner) for owner in some]
@@ -86,7 +86,7 @@ class DistributedSlices:
         return [next(found[owner]) for owner in owners.tolist()]
 
     def owners(self, rows: I64) -> I64:
-        """By the number of slices of each process."""
+        """The process of each row, from the processes' numbers of slices."""
         return np.searchsorted(np.cumsum(self.layout.lengths), rows, side="right")
 
     def at_hand(self) -> SliceProfile:
@@ -112,7 +112,7 @@ class _DescribedProcess:
 
 @dataclass(frozen=True, eq=False)
 class _DescribedRun:
-    """What a selection over several runs must know of one of them; `times` of each process."""
+    """What a selection over several runs must know about one of them; `times` per process."""
 
     identity: dict[str, Any]
     processes: list[_DescribedProcess]
@@ -120,11 +120,10 @@ class _DescribedRun:
 
 
 def open_runs(paths: Sequence[str], executor: Executor, timed: Sequence[Path] = ()) -> Subject:
-    """Every process of several run directories as one subject. `timed`: folders of timer runs, in
-    place of the runs' own.
+    """Every process of several run directories as one subject. `timed`: folders of timer runs,
+    instead of the runs' own.
 
-    Raises InputError when runs were profiled with different filters or windows, or one was
-    imported.
+    Raises InputError if runs were profiled with different filters or windows, or one was imported.
     """
     found = list(executor.results(executor.map(_describe, paths)))
     _require_alike(paths, found)
@@ -154,7 +153,7 @@ def open_runs(paths: Sequence[str], executor: Executor, timed: Sequence[Path] = 
         "processes": [key.as_json() for key in keys],
     }
     if "window" in identity:
-        identity["window"] = {"spec": identity["window"]["spec"]}  # rows are of one process
+        identity["window"] = {"spec": identity["window"]["spec"]}  # rows belong to one process
     return Subject(
         Path(paths[0]),
         slices,
@@ -169,7 +168,7 @@ def open_runs(paths: Sequence[str], executor: Executor, timed: Sequence[Path] = 
 def _describe(path: str) -> _DescribedRun:
     run = Run.open(path)
     if ImportedSlices.present(run.path):
-        raise InputError(f"{path} was imported: select from it by itself")
+        raise InputError(f"{path} was imported: select from it separately")
     job = profiled_job(run)
     require_slices(run, job)
     processes = [
@@ -186,8 +185,8 @@ def _describe(path: str) -> _DescribedRun:
 
 
 def _times(found: Sequence[_DescribedRun]) -> F64 | None:
-    """Times of all slices in the order of `_in_order`, as many repeats as every run has; None
-    where some run has no timer run of its slices."""
+    """Times of all slices in the order of `_in_order`, with the number of repeats that every run
+    has; None if some run has no timer run of its slices."""
     parts = [
         (process.key.rank, own)
         for run in found
@@ -201,7 +200,7 @@ def _times(found: Sequence[_DescribedRun]) -> F64 | None:
 
 
 def _in_order(found: Sequence[_DescribedRun]) -> list[_DescribedProcess]:
-    """The processes of all runs as they are numbered, with labels that tell them apart."""
+    """The processes of all runs in the order of their numbers, with distinct labels."""
     every = [process for run in found for process in run.processes]
     every.sort(key=lambda process: _place(process.key.rank))
     labels = labels_of([process.key.rank for process in every])
@@ -212,12 +211,12 @@ def _in_order(found: Sequence[_DescribedRun]) -> list[_DescribedProcess]:
 
 
 def _place(rank: int | None) -> int:
-    """Ranks decide the order, as they do within a run; without ranks the order given."""
+    """Ranks set the order, as within a run; without ranks the given order holds."""
     return -1 if rank is None else rank
 
 
 def _require_alike(paths: Sequence[str], found: Sequence[_DescribedRun]) -> None:
-    """Raises InputError when runs have other filters or windows than the first."""
+    """Raises InputError if a run's filters or window differ from the first's."""
     first = found[0].identity.get("settings")
     for path, run in zip(paths, found, strict=True):
         if run.identity.get("settings") != first:

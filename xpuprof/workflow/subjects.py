@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is selected from: one run, recorded or imported, as a subject of methods."""
+"""What methods select from: one run, recorded or imported, as a subject."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from xpuprof.trace.run import Run
 F64 = npt.NDArray[np.float64]
 
 TIMES = ("gpu_time", "cycles", "time")
-"""What an imported profile selects by: kernels' own time first, which is what the field's methods
-estimate and what a simulator of kernels gives."""
+"""The metrics that select in an imported profile, best first: the kernels' own time is what the
+field's methods estimate and what a simulator of kernels gives."""
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
     """A run, or several together, to select from.
 
-    `times`: float64[repeats, slices], what was measured of all slices: `metric`, in seconds (or
-    cycles of an import); None where it was not. `keys`: its processes. `identity`, `machine`: what
-    a selection remembers of it. `job`: of one recorded run. `joined`: times from other folders.
+    `times`: float64[repeats, slices], `metric` measured on all slices, in seconds (or cycles of an
+    import); None if not measured. `keys`: its processes. `identity`, `machine`: what a selection
+    stores about it. `job`: for one recorded run. `joined`: times from other folders.
     """
 
     path: Path
@@ -49,15 +49,15 @@ class Subject:
     job: Job | None = None
     joined: Joined | None = None
     untimed: str = ""
-    """Of several runs the first without times."""
+    """The first of several runs without times."""
 
     @property
     def profile(self) -> SliceProfile:
-        """With all tables at hand."""
+        """The slices with all tables loaded."""
         return self.slices.at_hand()
 
     def by_process(self) -> list[Subject]:
-        """A subject for each process; itself when there are not several."""
+        """One subject per process; only itself for a single process."""
         job = self.job
         if job is None or not job.several:
             return [self]
@@ -78,10 +78,10 @@ class Subject:
 def open_subject(
     run: Run | str | Path, timed: Sequence[Path] = (), measured: F64 | None = None
 ) -> Subject:
-    """A run directory as a subject. `timed`: folders of timer runs, in place of the run's own;
-    `measured`: float64[repeats, slices], seconds, in place of both.
+    """A run directory as a subject. `timed`: folders of timer runs, instead of the run's own;
+    `measured`: float64[repeats, slices], seconds, instead of both.
 
-    Raises TraceError, or InputError when it holds no profile or no slices.
+    Raises TraceError, or InputError if it holds no profile or no slices.
     """
     run = run if isinstance(run, Run) else Run.open(run)
     if ImportedSlices.present(run.path):
@@ -145,7 +145,7 @@ def imported_profile(path: Path) -> SliceProfile:
 
 
 def profiled_job(run: Run) -> Job:
-    """The processes of the run's profile. Raises InputError when there is none."""
+    """The processes of the run's profile. Raises InputError if there is none."""
     if run.profile is None:
         raise InputError(
             f"{run.path} holds no profile; record one with: xpuprof profile -- ./app args"
@@ -154,7 +154,7 @@ def profiled_job(run: Run) -> Job:
 
 
 def require_slices(run: Run, job: Job) -> None:
-    """Raises InputError for a profile in which no slice came to its end."""
+    """Raises InputError for a profile without a finished slice."""
     if not job.slices.empty:
         return
     window = job.processes[0].window
@@ -171,8 +171,8 @@ def require_slices(run: Run, job: Job) -> None:
 
 
 def run_times(run: Run, slices: int) -> F64 | None:
-    """float64[repeats, slices], seconds, of the timer runs that have as many slices, processes in
-    the order of the profile's; None without one."""
+    """float64[repeats, slices], seconds, of the timer runs with this number of slices, processes in
+    the profile's order; None without one."""
     recorded = job_of(run.profile) if run.profile else None
     like = recorded.keys if recorded and recorded.several else ()
     rows = []
@@ -180,14 +180,14 @@ def run_times(run: Run, slices: int) -> F64 | None:
         try:
             times = job_of(execution, like).times()
         except TraceError:
-            continue  # a timer run that was cut short has no times to offer
+            continue  # a timer run that was cut short has no times
         if len(times) == slices:
             rows.append(times)
     return np.stack(rows) if rows else None
 
 
 def identity_of(job: Job, run: Run) -> dict[str, Any]:
-    """What a selection remembers of the program."""
+    """What a selection stores about the program."""
     images = pd.concat([process.images for process in job.processes], ignore_index=True)
     identity = program_identity(job.slices, images, run.manifest)
     if job.several:

@@ -26,23 +26,23 @@ from xpuprof.workflow.prepare import Notes, Say, prepare, refuse_within_job, run
 
 @dataclass(frozen=True)
 class TimedRuns:
-    """Native runs that were timed."""
+    """Timed native runs."""
 
     run: Run
     ending: Ending
-    """How the program ended when the user saw it."""
+    """How the user's execution ended."""
     last: Ending
-    """How its last execution ended."""
+    """How the last execution ended."""
     slices: int = 0
     seconds: tuple[float, ...] = ()
-    """What the whole program took in each run; empty when the runs were cut short."""
+    """Time of the whole program in each run; empty if the runs were cut short."""
     regions: tuple[RegionTime, ...] | None = None
-    """Times of the regions that were asked for."""
+    """Times of the requested regions."""
     notes: tuple[str, ...] = ()
 
     @property
     def measured(self) -> float:
-        """Native time of the whole program, seconds: that of the median run (of two, the mean)."""
+        """Native time of the whole program, seconds: that of the median run (for two, the mean)."""
         return float(typical_times(np.array([[total] for total in self.seconds])).sum())
 
 
@@ -63,10 +63,10 @@ def time(
 ) -> TimedRuns:
     """Run the program natively, `repeat` times, and time every slice.
 
-    The first execution has our standard streams, the others write into the run directory.
-    `regions`: report the times of this selection's regions; `kernels`: those of calls of kernels,
-    `NAME:CALL[:COUNT]`; `warmup`: and of so many slices before each. Other parameters and errors as
-    those of `profile`.
+    The first execution gets our standard streams, the others write into the run directory.
+    `regions`: report the times of this selection's regions; `kernels`: times of kernel calls,
+    `NAME:CALL[:COUNT]`; `warmup`: also of this many slices before each. Other parameters and errors
+    as in `profile`.
     """
     chosen = Selection.read(regions) if isinstance(regions, str | Path) else regions
     specs = [parse_spec(text) for text in kernels]

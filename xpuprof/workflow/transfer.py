@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One selection on the runs of many machines."""
+"""Tests one selection on the runs of several machines."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def transfer(
     metric: str | None = None,
     allow_missing: bool = False,
 ) -> list[Row]:
-    """`selection` held against the timer runs in each run directory, the first that of the machine
-    of origin. `metric`: of imports [what the selection was made by]. Errors as `open_timed` and
+    """Compares `selection` with the timer runs in each run directory, the first being that of the
+    machine of origin. `metric`: for imports [the selection's metric]. Errors as in `open_timed` and
     `validate`."""
     metric = metric or selection.metric
     timed = [open_timed(run, metric) for run in runs]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A selection held against native executions of the program on this machine."""
+"""Compares a selection with native executions of the program on this machine."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from xpuprof.workflow.prepare import Notes, Prepared, Say, prepare, refuse_withi
 
 @dataclass(frozen=True)
 class Validated:
-    """A selection that was validated."""
+    """A validated selection."""
 
     ending: Ending
-    """How the program ended when the user saw it."""
+    """How the user's execution ended."""
     last: Ending
-    """How its last execution ended."""
+    """How the last execution ended."""
     validation: Validation | None
-    """None when the runs were cut short."""
+    """None if the runs were cut short."""
     notes: tuple[str, ...] = ()
 
 
@@ -45,11 +45,11 @@ def validate(
     allow_missing: bool = False,
     say: Say = silently,
 ) -> Validated:
-    """Run the program natively and compare the time that `selection` projects with the measured.
+    """Run the program natively and compare its time with the time that `selection` projects.
 
-    The window and the processes are the selection's own. Without `output` the `repeat` timer runs
-    are not kept. `allow_missing` leaves out regions that never occur and re-weights the others.
-    Raises MissingRegionError, InputError for another program, and what `profile` raises.
+    Window and processes are the selection's. Without `output` the `repeat` timer runs are not kept.
+    `allow_missing` omits regions that never occur and re-weights the others. Raises
+    MissingRegionError, InputError for a different program, and the errors of `profile`.
     """
     chosen = selection if isinstance(selection, Selection) else Selection.read(selection)
     refuse_within_job("validate executes it several times")
