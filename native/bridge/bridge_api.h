@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the bridge offers to Python. cffi parses this file as it stands and the C sources include
- * it, so it holds declarations alone: no preprocessor line. Types come from <stdint.h>/<stddef.h>.
+/* The bridge's interface to Python. cffi parses this file unchanged and the C sources include it,
+ * so it contains only declarations, no preprocessor lines. Types come from <stdint.h>/<stddef.h>.
  *
  * Python takes layouts and names of structs and enums from here and from trace_format.h, through
  * cffi (build_bridge.py, xpuprof/trace/layout.py). Tables are arrays of rows; long lists (pairs of
- * a vector, runs of a grid) are one array a column. */
+ * a vector, runs of a grid) are one array per column. */
 
 /* A text in the stream's text array: `size` bytes of UTF-8 (not checked) from `at`. */
 typedef struct xp_text {
@@ -113,7 +113,7 @@ typedef struct xp_cut_row {
   uint64_t slice, tsc, instructions;
 } xp_cut_row;
 
-/* How many rows each table of a stream has, and how the stream ends. The length of an array of
+/* Number of rows of each table of a stream, and how the stream ends. The length of each array of
  * xp_arrays has the array's name; the columns of a list, `<list>_<column>`, have `<list>_pairs`. */
 typedef struct xp_counts {
   uint64_t texts; /* bytes */
@@ -126,7 +126,7 @@ typedef struct xp_counts {
   uint64_t end_a, end_b; /* END's two numbers */
 } xp_counts;
 
-/* Where a stream's rows go; every array has exactly the rows that xp_counts said. */
+/* Destination of a stream's rows; every array has exactly the number of rows in xp_counts. */
 typedef struct xp_arrays {
   uint8_t *texts;
   xp_meta_row *metas;
@@ -156,7 +156,7 @@ typedef struct xp_arrays {
   uint64_t *bbv_count;
   xp_cut_row *cuts;
   xp_ldv_row *ldvs;
-  uint32_t *ldv_bucket; /* of ldvs, or of device_ldvs: the two are in different streams */
+  uint32_t *ldv_bucket; /* of ldvs or device_ldvs, which are in different streams */
   uint64_t *ldv_count;
 } xp_arrays;
 
@@ -167,7 +167,7 @@ enum xp_error_code {
   XP_E_OPEN = 1,      /* a: errno */
   XP_E_READ = 2,      /* a: errno */
   XP_E_MEMORY = 3,    /* a: bytes asked for */
-  XP_E_FOREIGN = 4,   /* the first chunk does not carry our magic */
+  XP_E_FOREIGN = 4,   /* the first chunk lacks our magic */
   XP_E_VERSION = 5,   /* a: version found */
   XP_E_STREAM = 6,    /* a: stream found, b: stream expected */
   XP_E_TRUNCATED = 7, /* a: bytes the chunk claims, b: bytes the file has left */
@@ -184,7 +184,7 @@ enum xp_error_code {
   XP_E_RANGE = 25,  /* b: a number too large for its column */
   /* ids that do not hold; a: tag, b: the id */
   XP_E_DENSE = 40,   /* ids of a table must count up from 0 */
-  XP_E_UNKNOWN = 41, /* speaks of something that was not introduced before */
+  XP_E_UNKNOWN = 41, /* refers to something not introduced before */
 };
 
 typedef struct xp_error {
@@ -196,21 +196,21 @@ typedef struct xp_error {
 
 typedef struct xp_stream_reader xp_stream_reader;
 
-/* Opens a stream and walks over it once: checks chunks and record lengths, counts rows. NULL on
+/* Opens a stream and walks it once: checks chunks and record lengths, counts rows. NULL on
  * error. */
 xp_stream_reader *xp_stream_open(const char *path, uint32_t stream, xp_counts *counts,
                                  xp_error *error);
 /* Fills the tables. 0, or -1 with `error` set. A table whose array is NULL is left out. */
 int32_t xp_stream_fill(xp_stream_reader *reader, const xp_arrays *arrays, xp_error *error);
-/* Decodes the next chunk: 1, 0 behind the last one, -1 with `error` set. Row n of a table goes to
- * place n - `first` of its array, which has `room` places; `rows` says how many there are by now.
- * texts, programs, kernels and images must be given from row 0 on where anything is that refers to
- * them, vectors where runs are. */
+/* Decodes the next chunk: 1, 0 after the last one, -1 with `error` set. Row n of a table goes to
+ * place n - `first` of its array, which has `room` places; `rows` is the number of rows so far.
+ * texts, programs, kernels and images must be kept from row 0 if another array refers to them, and
+ * vectors if runs are kept. */
 int32_t xp_stream_next(xp_stream_reader *reader, const xp_arrays *arrays, const xp_counts *first,
                        const xp_counts *room, xp_counts *rows, xp_error *error);
 /* Back to the first chunk. */
 void xp_stream_rewind(xp_stream_reader *reader);
-/* The most rows of each table that one chunk has. */
+/* The largest number of rows of each table in one chunk. */
 void xp_stream_largest(const xp_stream_reader *reader, xp_counts *largest);
 void xp_stream_close(xp_stream_reader *reader);
 
@@ -227,15 +227,15 @@ xp_stream_writer *xp_stream_create(const char *path, uint32_t stream); /* NULL: 
 int32_t xp_stream_put(xp_stream_writer *writer, uint32_t tag, const uint8_t *body, size_t size,
                       uint64_t slice);
 void xp_stream_seal(xp_stream_writer *writer);
-void xp_stream_finish(xp_stream_writer *writer);  /* closes in order and frees */
-void xp_stream_abandon(xp_stream_writer *writer); /* lets go as a killed process does, frees */
+void xp_stream_finish(xp_stream_writer *writer);  /* closes normally and frees */
+void xp_stream_abandon(xp_stream_writer *writer); /* stops as a killed process does, and frees */
 
 uint32_t xp_checksum(const uint8_t *data, size_t size); /* CRC32C */
 
 /* The time stamp counter. */
 uint64_t xp_tsc_now(void);
 int32_t xp_tsc_invariant(void);      /* CPUID 0x80000007, EDX bit 8 */
-uint64_t xp_tsc_hz_from_cpuid(void); /* leaf 0x15; 0 when the processor does not tell */
+uint64_t xp_tsc_hz_from_cpuid(void); /* leaf 0x15; 0 when the processor does not report it */
 /* Reads both clocks at one moment: the TSC between two readings of CLOCK_MONOTONIC_RAW, the
  * narrowest of several tries. Two such pairs give the frequency. */
 void xp_clock_pair(uint64_t *tsc, uint64_t *raw_ns);

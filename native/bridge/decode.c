@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decodes the records of trace_format.h. Nothing in a record is believed before it is checked
- * against what is left of the record, and no row is written that the arrays have no room for. */
+/* Decodes the records of trace_format.h. Every field is checked against the rest of the record
+ * before use, and no row is written beyond its array. */
 #include "decode.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 _Static_assert(sizeof((xp_gpu_block_row){0}.mix) == XP_MIX_COUNT * sizeof(uint16_t),
                "cffi needs the number of classes as a literal");
 
-/* A record's body while it is read. The first failure sticks; reads after it give 0. */
+/* A record's body while it is read. The first failure sticks; later reads return 0. */
 typedef struct record {
   const uint8_t *p, *end;
   uint64_t offset;
@@ -102,7 +102,7 @@ static xp_text text(record *r, xp_decoder *d) {
   return result;
 }
 
-/* Why a launch ran uninstrumented. Millions share a reason: it is kept once a chunk. */
+/* Why a launch ran uninstrumented. Millions share a reason: it is stored once per chunk. */
 static xp_text reason(record *r, xp_decoder *d) {
   record ahead = *r;
   uint64_t size = list_length(&ahead, 1);
@@ -120,13 +120,13 @@ static xp_text reason(record *r, xp_decoder *d) {
   return found;
 }
 
-/* A table's ids count up from 0, so that an id is a row. */
+/* A table's ids count up from 0, so an id is a row number. */
 static void dense_id(record *r, uint64_t rows) {
   uint64_t id = varint(r);
   if (!r->fault && id != rows) fault(r, XP_E_DENSE, id);
 }
 
-/* An id of a row that was introduced before. */
+/* The id of an existing row. */
 static uint64_t known_id(record *r, uint64_t rows) {
   uint64_t id = varint(r);
   if (!r->fault && id >= rows) fault(r, XP_E_UNKNOWN, id);
@@ -148,8 +148,8 @@ static uint64_t known_id(record *r, uint64_t rows) {
     (d)->rows.table++;                                     \
   } while (0)
 
-/* Room for `n` entries of a list: where the first goes, or -1 when the list is to be skipped unread
- * (it is counted, or nobody asked for it) or does not fit. */
+/* Room for `n` entries of a list: the index of the first, or -1 when the list is skipped unread (it
+ * is only counted, or not requested) or does not fit. */
 #define LIST_PLACE(d, r, list, column, n)                                                         \
   list_place((r), (d)->out && (d)->out->column, &(d)->rows.list, (d)->first.list, (d)->room.list, \
              (n))
@@ -307,7 +307,7 @@ static void grid_vector(xp_decoder *d, record *r) {
   if (place >= 0)
     grid_runs(d, r, &row, (uint64_t)place);
   else if (r->end - r->p >= (ptrdiff_t)sizeof row.instructions)
-    r->p = r->end - sizeof row.instructions; /* which stand behind the runs */
+    r->p = r->end - sizeof row.instructions; /* which follow the runs */
   row.instructions = u64(r);
   ADD_ROW(d, r, grids, row);
 }
@@ -339,7 +339,7 @@ static void resources(xp_decoder *d, record *r) {
   ADD_ROW(d, r, resources, row);
 }
 
-/* The pairs (bucket delta, count) of a stack-distance vector: both streams have such. */
+/* The pairs (bucket delta, count) of a stack-distance vector, in either stream. */
 static void ldv_pairs(xp_decoder *d, record *r, uint64_t n) {
   int64_t place = LIST_PLACE(d, r, ldv_pairs, ldv_bucket, n);
   if (place < 0)

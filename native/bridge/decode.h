@@ -10,8 +10,8 @@ typedef struct xp_decoder {
   uint32_t stream;
   const xp_arrays *out; /* NULL while counting */
   xp_counts rows;       /* so far */
-  xp_counts first;      /* number of the row that stands first in each array */
-  xp_counts room;       /* rows that `out` has: the file may change between the two walks */
+  xp_counts first;      /* number of the first row in each array */
+  xp_counts room;       /* rows in `out`: the file may change between the two walks */
   xp_error *error;
   struct reason {
     const uint8_t *bytes;

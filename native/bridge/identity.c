@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one place where block identities are computed; trace_format.h defines them. */
+/* The only implementation of block identities; trace_format.h defines them. */
 #include "bridge.h"
 
 uint64_t xp_identity_word(uint64_t hash, uint64_t word) {

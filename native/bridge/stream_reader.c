@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Walks over the chunks of a stream file. The file is read, not mapped: a stream that is still
- * being written is cut to size when it is closed, and a mapping of the lost tail would kill us. */
+ * being written is cut to size when it is closed, and access to a mapping of the lost tail would
+ * kill us. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +29,7 @@ struct xp_stream_reader {
   xp_counts counts;
   xp_counts largest;  /* rows of each table that one chunk has */
   xp_decoder decoder; /* of the second walk */
-  uint64_t decoded;   /* chunks that it has behind it */
+  uint64_t decoded;   /* chunks decoded so far */
 };
 
 enum { HEADER = sizeof(struct xp_chunk_header) };
@@ -69,8 +70,8 @@ static int keep_chunk(xp_stream_reader *s, chunk_place chunk, xp_error *error) {
   return 0;
 }
 
-/* Behind the last chunk there are zeros: anything else means that a header was damaged. The
- * header itself may be half made, its magic comes last. */
+/* Only zeros follow the last chunk: anything else means that a header was damaged. The header
+ * itself may be incomplete: its magic is written last. */
 static int only_zeros(xp_stream_reader *s, uint64_t offset, xp_error *error) {
   uint8_t block[4096];
   uint64_t at = offset + HEADER;
@@ -114,7 +115,7 @@ static int check_header(xp_stream_reader *s, const struct xp_chunk_header *heade
   return 0;
 }
 
-/* 1: a chunk was taken and `offset` moved behind it, 0: end of the stream, -1: error. */
+/* 1: a chunk was read and `offset` moved past it, 0: end of the stream, -1: error. */
 static int next_chunk(xp_stream_reader *s, xp_decoder *decoder, uint64_t *offset, xp_error *error) {
   struct xp_chunk_header header;
   uint64_t left = s->file_size - *offset;
@@ -165,7 +166,7 @@ static int count(xp_stream_reader *s, xp_error *error) {
   while (more > 0) {
     xp_counts before = decoder.rows;
     more = next_chunk(s, &decoder, &offset, error);
-    before.ended = 0; /* the only one that may fall */
+    before.ended = 0; /* the only count that may decrease */
     widen(&s->largest, &before, &decoder.rows);
   }
   decoder.rows.version = s->counts.version;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The runtime's writer, held by Python. */
+/* The runtime's writer for Python. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -22,7 +22,7 @@ static const char *read_integer(const char *p, const char *end, uint64_t *number
   return p == from ? NULL : p;
 }
 
-/* A count: nearly always an integer; the few others (1.5, 1e6) take the slow way. */
+/* A count: nearly always an integer; the few others (1.5, 1e6) take the slow path. */
 static const char *read_value(const char *p, const char *end, double *value) {
   uint64_t n;
   const char *after = read_integer(p, end, &n);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Weighted k-means for a sweep over k.
  *
- * Lloyd steps with one upper and one lower bound a point (Hamerly, "Making k-means even faster",
- * SDM 2010), so most points are not looked at; centres are added greedily (Arthur and
- * Vassilvitskii, "k-means++", SODA 2007, best of several draws) and removed where it costs least,
- * so each k starts from its neighbour's result. Distances are sums of squared differences in float
- * (no cancellation for points that nearly coincide), sums over points are double.
+ * Lloyd steps with one upper and one lower bound per point (Hamerly, "Making k-means even faster",
+ * SDM 2010), so most points are not examined; centres are added greedily (Arthur and Vassilvitskii,
+ * "k-means++", SODA 2007, best of several draws) and removed where it costs least, so each k starts
+ * from its neighbour's result. Distances are sums of squared differences in float (no cancellation
+ * for points that nearly coincide), sums over points are double.
  *
- * Points are handled in parts whose number depends on the points alone, and what the parts add up
- * is reduced in their order: the number of threads does not show in the result.
+ * Points are handled in parts whose number depends on the points alone, and partial sums are
+ * reduced in the order of the parts: the result does not depend on the number of threads.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ struct xps_sweep {
   double *sum, *mass; /* maxk x dim, maxk: of the present labels */
   float *centre;      /* maxk x dim */
   float *across;      /* dim x padded k: the centres, one lane each */
-  float *move, *half; /* how far a centre went; half the distance to the nearest other one */
+  float *move, *half; /* distance a centre moved; half the distance to the nearest other centre */
   float max_move, second_move;
   uint32_t max_mover;
   uint32_t *label;
@@ -46,11 +46,11 @@ struct xps_sweep {
   double *partial;              /* parts x max(CANDIDATES, maxk) */
   float *candidate;             /* CANDIDATES x dim */
   float *gap;                   /* maxk: distance of the new centre(s) to each centre */
-  uint32_t home[CANDIDATES];    /* cluster that a candidate lies in */
+  uint32_t home[CANDIDATES];    /* cluster of a candidate */
   float reach2[CANDIDATES];     /* its squared distance to that cluster's centre */
   uint8_t *hot;                 /* maxk: some candidate's home */
   uint32_t merged, merged_into; /* the clusters that become one */
-  int split; /* the new centre halves its home, instead of taking what is nearer */
+  int split;                    /* the new centre halves its home instead of taking nearer points */
 };
 
 static uint32_t padded(uint32_t k) { return (k + LANES - 1) / LANES * LANES; }
@@ -67,8 +67,8 @@ static double *part_delta(const xps_sweep *s, uint64_t part) {
 
 /* ---- distances ------------------------------------------------------------------------------ */
 
-/* Squared distances of four points to `width` centres that lie across: out[point x width]. Each is
- * summed over d in order, whatever the width of the registers. */
+/* Squared distances of four points to `width` transposed centres: out[point x width]. Each is
+ * summed over d in order, whatever the register width. */
 static inline __attribute__((always_inline)) void scan(const float *const p[POINTS],
                                                        const float *across, uint32_t width,
                                                        uint32_t dim, float *out) {
@@ -157,7 +157,7 @@ XPS_CLONES static void scan_points(xps_sweep *s, uint64_t part, const uint64_t *
   }
 }
 
-/* Labels of one part under the present centres; with `all` the bounds are not believed. */
+/* Labels of one part under the present centres; `all` ignores the bounds. */
 XPS_CLONES static void assign_part(xps_sweep *s, uint64_t part, int all) {
   uint64_t from = part_start(s, part), to = part_start(s, part + 1), index[POINTS];
   uint32_t many = 0;
@@ -199,7 +199,7 @@ static void restart_work(void *context, uint64_t part) {
   for (uint64_t i = from; i < to; i++) s->label[i] = 0;
   assign_part(s, part, 1);
   if (s->changed[part] == UINT64_MAX) return;
-  /* assign_part took the points from cluster 0; nothing had been there. */
+  /* assign_part subtracted the points from cluster 0, which was empty. */
   double *delta = part_delta(s, part);
   for (uint64_t i = from; i < to; i++) shift(delta, s->x + i * s->dim, s->weight[i], s->dim);
   s->changed[part] = to - from;
@@ -207,7 +207,7 @@ static void restart_work(void *context, uint64_t part) {
 
 static void assign_work(void *context, uint64_t part) { assign_part(context, part, 0); }
 
-/* Adds up what the parts changed; UINT64_MAX: out of memory. */
+/* Adds up the changes of the parts; UINT64_MAX: out of memory. */
 static uint64_t reduce(xps_sweep *s) {
   uint64_t changes = 0;
   for (uint64_t part = 0; part < s->parts; part++) {
@@ -238,7 +238,7 @@ XPS_CLONES static void neighbours(xps_sweep *s) {
   }
 }
 
-/* Centres become the means of their clusters; an empty cluster's stays where it is. */
+/* Centres become the means of their clusters; the centre of an empty cluster stays. */
 static void update_centres(xps_sweep *s) {
   s->max_move = s->second_move = 0.0f;
   s->max_mover = 0;
@@ -277,7 +277,7 @@ static double within(const xps_sweep *s) {
   return total > 0.0 ? total : 0.0;
 }
 
-/* Steps until no label changes, or a step gains less than `tolerance` of what is left. */
+/* Steps until no label changes, or a step gains less than `tolerance` of the remaining sum. */
 static int lloyd(xps_sweep *s, uint32_t iterations, double tolerance) {
   double before = within(s);
   for (uint32_t i = 0; i < iterations; i++) {
@@ -341,9 +341,9 @@ XPS_CLONES static void candidate_gaps(xps_sweep *s, const float *candidate, uint
 }
 
 /* Two ways to use a candidate. As a centre it saves weight x (squared distance now - then), where
- * that is positive. But in many dimensions hardly any point is nearer to another point than to the
- * mean, so it may be better to halve its cluster by the plane through the centre, across the line
- * from there to the candidate. For that: the weight and the sum of the offsets along the line, of
+ * positive. In many dimensions hardly any point is nearer to another point than to the mean, so it
+ * may be better to halve its cluster by the plane through the centre, perpendicular to the line
+ * from there to the candidate. This needs the weight and the sum of the offsets along the line, for
  * the candidate's half. */
 XPS_CLONES static void candidate_work(void *context, uint64_t part) {
   xps_sweep *s = context;
@@ -400,7 +400,7 @@ static uint32_t best_candidate(xps_sweep *s) {
   return best;
 }
 
-/* Points that the new (last) centre wins change over; the others' bounds learn of it. */
+/* Moves points to the new (last) centre where it is nearer, and updates the other bounds. */
 XPS_CLONES static void join_work(void *context, uint64_t part) {
   xps_sweep *s = context;
   uint32_t new = s->k - 1;
@@ -424,7 +424,7 @@ XPS_CLONES static void join_work(void *context, uint64_t part) {
   }
 }
 
-/* Draws candidates and makes the best one centre k; 0 when no point is off its centre. */
+/* Draws candidates and makes the best one centre k; 0 when every point lies on its centre. */
 static int add_centre(xps_sweep *s) {
   double total = 0.0;
   uint32_t best, width = partial_width(s);
@@ -485,7 +485,7 @@ static void first_centre(xps_sweep *s) {
 
 /* ---- one centre less ------------------------------------------------------------------------ */
 
-/* The last cluster takes the number of the one that is dissolved into its neighbour. */
+/* The last cluster takes the number of the one merged into its neighbour. */
 static void merge_work(void *context, uint64_t part) {
   xps_sweep *s = context;
   uint32_t gone = s->merged, into = s->merged_into, last = s->k;

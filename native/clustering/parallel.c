@@ -29,7 +29,7 @@ void xps_parallel(uint32_t threads, uint64_t parts, void (*work)(void *, uint64_
   uint64_t useful = parts < threads ? parts : threads;
   atomic_init(&crew.next, 0);
   while (helpers + 1 < useful && helpers < MAX_THREADS) {
-    /* Without a thread the caller does its part as well. */
+    /* If no thread can be created, the caller does its part. */
     if (pthread_create(&helper[helpers], NULL, labour, &crew)) break;
     helpers++;
   }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one part of the points adds to a clustering over all of them: for points that do not lie in
- * one memory (xpuprof/clustering/distributed.py). */
+/* What one part of the points adds to a clustering over all of them: for points distributed over
+ * several memories (xpuprof/clustering/distributed.py). */
 #include <string.h>
 
 #include "select.h"

@@ -7,7 +7,7 @@
 #include "select.h"
 
 /* Rows of the projection matrix already made, direct-mapped: bounded however many blocks there are.
- * A row that was pushed out is made again, with the same values. */
+ * An evicted row is recomputed with the same values. */
 struct rows {
   uint64_t seed;
   uint32_t dim;
@@ -69,7 +69,7 @@ static void finish_row(const double *sum, double length, uint32_t dim, float *ou
   for (uint32_t d = 0; d < dim; d++) out[d] = length > 0.0 ? (float)(sum[d] / length) : 0.0f;
 }
 
-/* One projection of whatever kind: parts are consecutive rows, each worker has its own cache. */
+/* A projection of any kind: parts are consecutive rows, each worker has its own cache. */
 struct job {
   uint64_t rows, parts, blocks, vectors, seed;
   const uint64_t *start, *count, *identity, *run_length, *vector_start, *dimension;
@@ -117,7 +117,7 @@ static void add_vector(const struct job *job, struct rows *rows, uint32_t vector
   }
 }
 
-/* Instructions of one warp; negative when the vector is not sound. */
+/* Instructions of one warp; negative when the vector is invalid. */
 static double vector_length(const struct job *job, uint32_t vector) {
   double length = 0.0;
   if (vector >= job->vectors) return -1.0;

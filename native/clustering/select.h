@@ -12,7 +12,7 @@
 #define XPS_EINPUT (-2)
 
 /* The same arithmetic in wider registers: contraction is off (CMakeLists.txt), so every clone
- * rounds alike. */
+ * rounds identically. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define XPS_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
@@ -28,8 +28,8 @@ static inline uint64_t xps_mix(uint64_t z) {
 
 #define XPS_GOLDEN 0x9e3779b97f4a7c15u
 
-/* Calls work(context, part) for part = 0..parts-1 on at most `threads` threads. Which thread does
- * which part varies; work must not let that show. */
+/* Calls work(context, part) for part = 0..parts-1 on at most `threads` threads. The assignment of
+ * parts to threads varies; results must not depend on it. */
 void xps_parallel(uint32_t threads, uint64_t parts, void (*work)(void *, uint64_t), void *context);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pairs what the host launched with what the device reports later, in any order: launches keep
- * the number they got at their call, completions find it by CUPTI's correlation id. */
+/* Pairs launches with the completions that the device reports later, in any order: launches keep
+ * the number of their call, completions find it by CUPTI's correlation id. */
 #ifndef XPUPROF_CUDA_COMPLETIONS_H
 #define XPUPROF_CUDA_COMPLETIONS_H
 
@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-/* One kernel as its activity record tells it; stamps in CUPTI's nanoseconds. */
+/* One kernel from its activity record; stamps in CUPTI's nanoseconds. */
 struct Completion {
   uint32_t correlation, device;
   uint64_t node; /* of a graph; 0: an ordinary launch */
@@ -19,13 +19,13 @@ struct Completion {
 
 class Completions {
  public:
-  /* A driver call begins; from here on completions of it may come. They may bear its own id or
-   * that of a runtime API call around it (the outermost and the innermost one; 0: none). */
+  /* A driver call begins; its completions may arrive from now on. They carry its own id or that of
+   * an enclosing runtime API call (outermost and innermost; 0: none). */
   void call_begins(uint32_t correlation, uint32_t outermost, uint32_t innermost);
   /* Launch `launch` belongs to API call `correlation`; `key` is the graph node, or the device
    * when one call launches on several. */
   void expect(uint32_t correlation, uint64_t key, uint64_t launch, uint64_t tsc_run);
-  /* The call is over: nothing more is expected of it. Returns the completions that came early. */
+  /* The call is over. Returns the completions that came early. */
   std::vector<Completion> call_ends(uint32_t correlation);
   enum Match { MATCHED, EARLY, UNMATCHED };
   /* Finds and forgets the launch. EARLY: kept until the call ends. `keys` are tried in order. */
@@ -38,7 +38,7 @@ class Completions {
     uint64_t key, launch, tsc_run;
   };
   struct Call {
-    Expected first; /* almost every call launches one kernel: nothing is allocated for it */
+    Expected first; /* most calls launch one kernel: nothing is allocated */
     std::vector<Expected> more;
     std::vector<Completion> early;
     uint32_t outer[2] = {0, 0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver's and CUPTI's functions, looked up at run time: the library must load (and do no
- * harm) on machines that have neither. Order for CUPTI: XPUPROF_CUPTI (the launcher sets it to the
- * package it found), then the system's. The driver is the one that the program has loaded. */
+/* The driver's and CUPTI's functions, looked up at run time: the library must load, and do no harm,
+ * on machines that have neither. Order for CUPTI: XPUPROF_CUPTI (the launcher sets it to the
+ * package it found), then the system's. The driver is the one the program has loaded. */
 #ifndef XPUPROF_CUDA_DISPATCH_H
 #define XPUPROF_CUDA_DISPATCH_H
 
@@ -10,7 +10,7 @@
 
 #define XPU_ENV_CUPTI "XPUPROF_CUPTI"
 
-/* Every CUPTI function that we cannot do without. */
+/* Every required CUPTI function. */
 #define XPU_CUPTI_FUNCTIONS(X)         \
   X(cuptiActivityDisable)              \
   X(cuptiActivityEnable)               \
@@ -36,7 +36,7 @@ struct Cupti {
   decltype(&::cuptiActivityFlushPeriod) cuptiActivityFlushPeriod; /* from CUDA 11.1 on; may be 0 */
 };
 
-/* Signatures as the driver exports them under these very names (cuda.h renames some). */
+/* Signatures as the driver exports them under these exact names (cuda.h renames some). */
 struct Driver {
   CUresult (*cuCtxPopCurrent_v2)(CUcontext *);
   CUresult (*cuCtxPushCurrent_v2)(CUcontext);

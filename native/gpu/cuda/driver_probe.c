@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* xpuprof-cuda-probe: the smallest program that uses the CUDA driver, run under each engine to see
- * whether the engine carries the driver.
+ * whether the engine supports the driver.
  *
  *   xpuprof-cuda-probe devices   prints: number of devices, driver version, path of the driver
  *   xpuprof-cuda-probe run       prints `step NAME` before each step, `done` after the last
  *
- * The driver is dlopen'd and its few functions are declared here, so that this is built on every
- * machine. Ends with 0, or with 1 when the driver refused a step; what an engine does to us (a
- * signal, silence) is for the caller to see. */
+ * The driver is dlopen'd and its few functions are declared here, so this builds on every machine.
+ * Exits with 0, or 1 when the driver refused a step; the caller observes the effects of an engine
+ * (a signal, silence). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
@@ -17,7 +17,7 @@
 typedef int result;
 typedef void *handle;
 
-/* The oldest target first: drivers run old PTX on new devices, but each drops some one day. */
+/* The oldest target first: drivers run old PTX on new devices, but later ones drop old targets. */
 static const char *const KERNELS[] = {
     ".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry xpuprof_probe() { ret; }\n",
     ".version 6.3\n.target sm_75\n.address_size 64\n.visible .entry xpuprof_probe() { ret; }\n",
@@ -27,7 +27,7 @@ static handle library;
 
 static int step(const char *name) {
   printf("step %s\n", name);
-  return fflush(stdout); /* we may not come back from it */
+  return fflush(stdout); /* it may not return */
 }
 
 static void *function(const char *name) {
@@ -36,7 +36,7 @@ static void *function(const char *name) {
   return found;
 }
 
-/* Declares `name` with these arguments, or leaves. */
+/* Declares `name` with these arguments, or exits. */
 #define DRIVER(name, ...)            \
   result (*name)(__VA_ARGS__);       \
   *(void **)&name = function(#name); \

@@ -89,7 +89,7 @@ void Graphs::set_params(CUgraphExec exec, CUgraphNode node,
   if (GraphKernel *kernel = find(exec, node)) take_params(kernel, params);
 }
 
-/* The driver pairs the nodes of both graphs, which must have one shape; the executable graph
+/* The driver pairs the nodes of both graphs, which must have the same shape; the executable graph
  * keeps its nodes and takes the new parameters. */
 void Graphs::updated(CUgraphExec exec, CUgraph graph) {
   std::vector<GraphKernel> fresh;

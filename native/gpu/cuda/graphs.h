@@ -3,8 +3,8 @@
  *
  * The kernel nodes are read from the graph when it is instantiated (child graphs in place), and
  * kept up to date by the update calls. Activity records name the executable graph's own copies of
- * the nodes; CUPTI tells of which node each is a copy. Bodies of conditional nodes are decided by
- * the device and are not known here. */
+ * the nodes; CUPTI reports the original of each copy. The device decides the bodies of conditional
+ * nodes, so they are unknown here. */
 #ifndef XPUPROF_CUDA_GRAPHS_H
 #define XPUPROF_CUDA_GRAPHS_H
 
@@ -23,7 +23,7 @@ struct GraphKernel {
   bool enabled;
 };
 
-/* Called under the recorder's lock, but for `cloned` and `original_of`: they come from inside the
+/* Called under the recorder's lock, except `cloned` and `original_of`: they come from inside the
  * driver and from CUPTI's threads, and take a lock under which nothing is ever called. */
 class Graphs {
  public:
@@ -36,7 +36,7 @@ class Graphs {
   void set_enabled(CUgraphExec exec, CUgraphNode node, bool enabled);
   /* In topological order; empty for an unknown exec. */
   std::vector<GraphKernel> kernels(CUgraphExec exec) const;
-  /* The node that `node` is a copy of; itself when it is none. */
+  /* The node that `node` is a copy of, or `node` itself. */
   uint64_t original_of(uint64_t node) const;
 
  private:

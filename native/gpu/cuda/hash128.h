@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* 128-bit content hash of a cubin. The CUPTI timer and the NVBit tool must agree on it, so that a
- * kernel of a profile is found again in a timer run. Not cryptographic. */
+ * kernel of a profile can be found in a timer run. Not cryptographic. */
 #ifndef XPUPROF_HASH128_H
 #define XPUPROF_HASH128_H
 

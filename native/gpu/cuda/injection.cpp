@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* libxpuprof_cuda.so: launch record and timer for NVIDIA devices, on CUPTI.
  *
- * The driver loads us because of CUDA_INJECTION64_PATH and calls InitializeInjection from cuInit.
- * Callbacks at the driver's launch calls number the launches (a captured call launches nothing; a
- * graph launch launches each of its kernel nodes); activity records bring the device's times later
- * and in any order. `async` adds no waiting; `sync` waits for each launch at the end of its call.
+ * The driver loads this library through CUDA_INJECTION64_PATH and calls InitializeInjection from
+ * cuInit. Callbacks at the driver's launch calls number the launches (a captured call launches
+ * nothing; a graph launch launches each of its kernel nodes); activity records deliver the device's
+ * times later and in any order. `async` adds no waiting; `sync` waits for each launch at the end of
+ * its call.
  *
  * Where the process is profiled (not timed), every API call is bracketed, so that a CPU engine
- * leaves the driver's own work out. */
+ * excludes the driver's own work. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,8 +28,8 @@ CUpti_SubscriberHandle subscriber;
 bool bracket_calls; /* a CPU engine may be counting */
 std::atomic<int> captures{0};
 
-/* Runtime calls that are under way in a thread, by correlation id. They nest (CUDA 13's
- * cudaLaunchKernel calls __cudaLaunchKernel); completions may bear the id of either. */
+/* A thread's active runtime calls, by correlation id. They nest (CUDA 13's cudaLaunchKernel calls
+ * __cudaLaunchKernel); completions may carry the id of either. */
 struct RuntimeCalls {
   enum { MOST = 4 };
   uint32_t first, ids[MOST];
@@ -45,7 +46,7 @@ struct RuntimeCalls {
   uint32_t last() const { return depth > 0 && depth <= MOST ? ids[depth - 1] : first; }
 };
 
-thread_local bool ours;            /* driver calls that we make ourselves are not the program's */
+thread_local bool ours;            /* our own driver calls are not the program's */
 thread_local RuntimeCalls runtime; /* the runtime API calls around us */
 thread_local int depth;            /* of bracketed calls */
 
@@ -146,8 +147,8 @@ void decode(Kind kind, const void *params, ApiCall *call, Shape *shape) {
   }
 }
 
-/* A call into a stream that is being captured adds a graph node and launches nothing. Streams
- * join a capture through events, so the driver has to be asked; only while there is a capture. */
+/* A call into a stream that is being captured adds a graph node and launches nothing. Streams join
+ * a capture through events, so the driver is queried, but only during a capture. */
 bool is_captured(CUstream stream) {
   if (captures.load(std::memory_order_relaxed) == 0) return false;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -274,9 +275,8 @@ void other_call_returns(CUpti_CallbackId cbid, const CUpti_CallbackData *data) {
 }
 
 /* ---- cudaProfilerStart and cudaProfilerStop --------------------------------------------------
- * They switch a window's marker on and off, whose name nsys's --capture-range has made known. CUPTI
- * may show the runtime's call, the driver's, or both: the second one changes nothing, nor does a
- * program's second start. */
+ * They switch a window's marker on and off, as nsys's --capture-range does. CUPTI may show the
+ * runtime's call, the driver's, or both: repeated calls change nothing. */
 const uint32_t STARTS_AND_STOPS[] = {XPU_CBID(cuProfilerStart), XPU_CBID(cuProfilerStop)};
 const CUpti_CallbackId RUNTIME_STARTS_AND_STOPS[] = {
     CUPTI_RUNTIME_TRACE_CBID_cudaProfilerStart_v4000,
@@ -367,7 +367,7 @@ void CUPTIAPI buffer_wanted(uint8_t **buffer, size_t *size, size_t *records) {
   *records = 0;
 }
 
-/* The fields that we read lie at the same offsets from CUDA 11 on. */
+/* The fields read here have the same offsets from CUDA 11 on. */
 static_assert(offsetof(CUpti_ActivityKernel9, graphNodeId) ==
                   offsetof(CUpti_ActivityKernel10, graphNodeId),
               "kernel records of CUDA 12 and 13");
@@ -441,7 +441,7 @@ void finish() {
   xpu_gpu_fini();
 }
 
-/* The program is ended behind its window: whatever it launched belongs to the profile. */
+/* The program is ended after its window: whatever it launched belongs to the profile. */
 void harvest() {
   Ours guard;
   recorder->wait_for_all();
@@ -457,7 +457,7 @@ void enable_driver_calls(const uint32_t (&list)[n]) {
   for (uint32_t cbid : list) enable(CUPTI_CB_DOMAIN_DRIVER_API, cbid);
 }
 
-/* Every CUDA release brings new launch calls (13.0: __cudaLaunchKernel): CUPTI names those that it
+/* Every CUDA release brings new launch calls (13.0: __cudaLaunchKernel): CUPTI names those it
  * knows. cudaLaunchHostFunc launches no kernel. */
 std::vector<CUpti_CallbackId> launch_calls_of(CUpti_CallbackDomain domain) {
   std::vector<CUpti_CallbackId> found;
@@ -469,8 +469,8 @@ std::vector<CUpti_CallbackId> launch_calls_of(CUpti_CallbackDomain domain) {
   return found;
 }
 
-/* Driver calls that launch and that we cannot decode: their launches are missing, which must be
- * said. */
+/* Driver launch calls that cannot be decoded: their launches are missing, which must be
+ * reported. */
 std::string calls_not_understood() {
   std::string names;
   const char *name = nullptr;
@@ -498,7 +498,7 @@ void enable_callbacks() {
   enable_driver_calls(GRAPH_CHANGES);
   enable_driver_calls(STARTS_AND_STOPS);
   for (CUpti_CallbackId cbid : RUNTIME_STARTS_AND_STOPS) enable(CUPTI_CB_DOMAIN_RUNTIME_API, cbid);
-  /* The completions of a launch may bear the id of the runtime's call around the driver's. */
+  /* The completions of a launch may carry the id of the enclosing runtime call. */
   for (CUpti_CallbackId cbid : launch_calls_of(CUPTI_CB_DOMAIN_RUNTIME_API))
     enable(CUPTI_CB_DOMAIN_RUNTIME_API, cbid);
 }
@@ -513,7 +513,7 @@ bool start(const char **why) {
   const char *mode = getenv(XPU_ENV_MODE), *timer = getenv(XPU_ENV_TIMER);
   bool sync = timer && strcmp(timer, "sync") == 0;
   bracket_calls = !mode || strcmp(mode, "time") != 0;
-  /* Lives on: callbacks may come until the very end. */
+  /* Never freed: callbacks may come until the very end. */
   recorder = new Recorder(
       sync, bracket_calls ? "engine cuda counts no blocks" : "timed, not instrumented");
   enable_callbacks();
@@ -523,7 +523,7 @@ bool start(const char **why) {
   cupti.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMCPY);
   cupti.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMCPY2);
   cupti.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMSET);
-  /* A program that is killed loses what the last second brought. */
+  /* A killed program loses at most the last second. */
   if (cupti.cuptiActivityFlushPeriod) cupti.cuptiActivityFlushPeriod(FLUSH_PERIOD_MS);
   return true;
 }
@@ -535,7 +535,7 @@ extern "C" XPU_API int InitializeInjection(void) {
   const char *dir = getenv(XPU_ENV_DIR), *why = "";
   if (!dir || !*dir || recorder) return 1;
   Ours guard;
-  xpu_api_enter(); /* threads that CUPTI starts are not the program's */
+  xpu_api_enter(); /* CUPTI's threads are not the program's */
   if (start(&why)) {
     uint32_t version = 0;
     cupti.cuptiGetVersion(&version);

@@ -32,8 +32,8 @@ void Kernels::module_loaded(const void *cubin, size_t size) {
   if (names.empty()) return;
   std::lock_guard<std::mutex> hold(modules_lock_);
   uint32_t id = program(hash, "cubin");
-  /* Two cubins with a kernel of one name: the driver does not tell which one a handle is from;
-   * the one loaded last is the likelier. */
+  /* Two cubins may have a kernel of the same name. The driver does not say which one a handle is
+   * from; the one loaded last is more likely. */
   for (const std::string &name : names) module_kernels_[name] = id;
 }
 
@@ -41,12 +41,12 @@ uint32_t Kernels::program_of(const std::string &mangled) {
   std::lock_guard<std::mutex> hold(modules_lock_);
   auto known = module_kernels_.find(mangled);
   if (known != module_kernels_.end()) return known->second;
-  uint8_t hash[16]; /* the cubin was not shown to us: the name has to stand for it */
+  uint8_t hash[16]; /* the cubin is unknown: its name stands for it */
   xpu_hash128(mangled.data(), mangled.size(), hash);
   return program(hash, "unknown cubin");
 }
 
-/* The driver's name is the mangled one, as cubins have it; older drivers do not tell. */
+/* The driver reports the mangled name, as in cubins; older drivers do not report it. */
 static std::string name_of(CUfunction function, const char *otherwise) {
   const char *name = nullptr;
   if (driver.cuFuncGetName && driver.cuFuncGetName(&name, function) == CUDA_SUCCESS && name)
@@ -60,7 +60,7 @@ static uint32_t attribute(CUfunction function, CUfunction_attribute which) {
   return static_cast<uint32_t>(value);
 }
 
-/* cuLaunchKernel also takes a CUkernel in the place of the function. */
+/* cuLaunchKernel also accepts a CUkernel instead of a function. */
 static CUfunction resolved(CUfunction handle) {
   int value;
   CUfunction function;

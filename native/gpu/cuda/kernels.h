@@ -21,17 +21,17 @@ struct KernelFacts {
 };
 
 /* `find` is called under the recorder's lock. The two module calls come from inside the driver,
- * which may hold locks of its own there: they take a lock under which nothing is ever called. */
+ * which may hold its own locks: they take a lock under which nothing is ever called. */
 class Kernels {
  public:
   explicit Kernels(const char *reason) : reason_(reason) {}
-  /* A cubin was loaded: remembers which kernels it holds. */
+  /* Remembers the kernels of a loaded cubin. */
   void module_loaded(const void *cubin, size_t size);
-  /* Handles may be used again for other functions from now on. */
+  /* Handles may name other functions from now on. */
   void module_unloaded() { unloads_++; }
-  /* Cubins whose kernels can launch kernels by themselves. */
+  /* Cubins whose kernels can launch kernels. */
   uint64_t launching() const { return launching_; }
-  /* `name` (may be NULL) is used when the driver does not tell. */
+  /* `name` (may be NULL) is used when the driver does not report one. */
   const KernelFacts &find(CUfunction function, const char *name);
 
  private:
@@ -47,7 +47,7 @@ class Kernels {
   std::map<std::string, uint32_t> programs_;                 /* hash -> program id */
 };
 
-/* C++ names as people write them; what is not mangled stays as it is. */
+/* Demangled C++ names; other names stay unchanged. */
 std::string demangled(const char *name);
 
 #endif

@@ -44,7 +44,7 @@ static uint32_t dimensions(const Shape &shape) {
   return 1;
 }
 
-/* Tells the boundary of one launch. The trace counts work-items: grid x block. */
+/* Reports the boundary of one launch. The trace counts work-items: grid x block. */
 uint64_t Recorder::run(const ApiCall &call, const Shape &shape, uint32_t device) {
   const KernelFacts &kernel = kernels.find(shape.function, call.name);
   xpu_launch launch = {};
@@ -133,7 +133,7 @@ void Recorder::graph_launched(const ApiCall &call, CUgraphExec exec) {
   if (sync_) wait(call, numbers);
 }
 
-/* Timer mode `sync`: the launch is over before the program goes on. */
+/* Timer mode `sync`: the launch completes before the program continues. */
 void Recorder::wait(const ApiCall &call, const std::vector<uint64_t> &launches) {
   CUstream stream = call.stream              ? call.stream
                     : call.per_thread_stream ? CU_STREAM_PER_THREAD
@@ -206,8 +206,8 @@ static void meta(const char *key, const char *format, double value) {
 void Recorder::finish() {
   std::lock_guard<std::mutex> hold(completions_lock_);
   meta("clock_error_ns", "%.0f", clock_.error_ns());
-  /* A kernel cannot start before it was launched: what CUPTI errs between the clocks of device
-   * and host is at least this. */
+  /* A kernel cannot start before its launch: CUPTI's error between the clocks of device and host is
+   * at least this. */
   meta("device_clock_early_ticks", "%.0f", static_cast<double>(early_ticks_));
   meta("programs_that_launch", "%.0f", static_cast<double>(kernels.launching()));
   meta("kernels_without_launch", "%.0f", static_cast<double>(unmatched_));

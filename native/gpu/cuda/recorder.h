@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the CUPTI callbacks found out, turned into calls of the boundary ABI. Thread-safe. */
+/* Turns the findings of the CUPTI callbacks into calls of the boundary ABI. Thread-safe. */
 #ifndef XPUPROF_CUDA_RECORDER_H
 #define XPUPROF_CUDA_RECORDER_H
 
@@ -10,7 +10,7 @@
 #include "graphs.h"
 #include "kernels.h"
 
-/* One API call that launches, as its callback shows it. */
+/* One launching API call, from its callback. */
 struct ApiCall {
   uint32_t correlation;
   uint64_t tsc_run; /* just before the call */
@@ -22,7 +22,7 @@ struct ApiCall {
 
 struct Shape {
   CUfunction function;
-  uint32_t grid[3], block[3], shared; /* block 0: not told */
+  uint32_t grid[3], block[3], shared; /* block 0: unknown */
 };
 
 class Recorder {
@@ -31,7 +31,7 @@ class Recorder {
   Recorder(bool sync, const char *reason);
 
   void call_begins(uint32_t correlation, uint32_t outermost, uint32_t innermost);
-  void call_over(uint32_t correlation); /* also of a call that launched nothing */
+  void call_over(uint32_t correlation); /* also for a call that launched nothing */
   void launched(const ApiCall &call, const Shape &shape);
   void launched_on_devices(const ApiCall &call, const CUDA_LAUNCH_PARAMS *list, unsigned n);
   void graph_launched(const ApiCall &call, CUgraphExec exec);
@@ -40,11 +40,11 @@ class Recorder {
   void copied(uint32_t direction, uint64_t bytes, uint64_t start, uint64_t end, uint32_t stream);
   void dropped(uint64_t records);
   void take_clock_pair();
-  void wait_for_all(); /* that was launched until now */
+  void wait_for_all(); /* launched so far */
   void finish();
 
   /* Held by callbacks at the end of API calls, while the driver and CUPTI are asked. Never taken
-   * from inside the driver or from CUPTI's threads: those hold locks of their own. */
+   * from inside the driver or from CUPTI's threads, which hold their own locks. */
   std::mutex lock;
   Kernels kernels;
   Graphs graphs;
@@ -60,7 +60,7 @@ class Recorder {
   const bool sync_;
   const char *const reason_;
   std::unordered_map<CUcontext, uint32_t> devices_;
-  std::mutex completions_lock_; /* guards what follows; nothing of CUDA is called under it */
+  std::mutex completions_lock_; /* guards the following; no CUDA call is made under it */
   ClockMap clock_;
   Completions completions_;
   uint64_t unmatched_ = 0, dropped_ = 0, early_ticks_ = 0;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* libxpuprof_gtpin.so: profiler and timer for Intel GPUs, by GTPin.
  *
- * In a profile each block counts its executions in one counter a thread bucket (GTPin maps hardware
- * threads to buckets); the buckets are the trace's warps, in their order, and say nothing of
- * logical ones. Counters are GTPin's of 32 bits, read and cleared once a launch. In a timer run
- * nothing is instrumented and the callbacks alone give the stamps. Kernels are known by the hash of
- * their assembly text, so that they are found again in other runs. */
+ * In a profile each block counts its executions in one counter per thread bucket (GTPin maps
+ * hardware threads to buckets); the buckets are the trace's warps, in their order, and do not
+ * correspond to logical warps. Counters are GTPin's, of 32 bits, read and cleared once per launch.
+ * In a timer run nothing is instrumented and the callbacks alone give the stamps. Kernels are
+ * identified by the hash of their assembly text, which holds across runs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,7 +39,7 @@ struct KernelInfo {
 class Tool : public GtTool {
  public:
   static Tool *instance() {
-    static Tool *tool = new Tool; /* lives on: callbacks come until the end */
+    static Tool *tool = new Tool; /* never freed: callbacks come until the end */
     return tool;
   }
   const char *Name() const override { return "xpuprof"; }
@@ -115,10 +115,10 @@ void Tool::OnKernelRun(IGtKernelDispatch &dispatch) {
     counted = buffer && known->second.counters.Initialize(*buffer);
   }
   dispatch.SetProfilingMode(counted);
-  if (known == kernels_.end()) return; /* built before GTPin was there: GTPin does not show it */
+  if (known == kernels_.end()) return; /* built before GTPin was loaded: GTPin does not show it */
   xpu_launch launch = {};
   launch.kernel = known->second.id;
-  if (!counted && !is_timer()) launch.reason = "GTPin gave no memory for its counters";
+  if (!counted && !is_timer()) launch.reason = "GTPin could not allocate its counters";
   launches_[&dispatch] = xpu_kernel_run(&launch);
 }
 
@@ -158,7 +158,7 @@ void finish() { xpu_gpu_fini(); }
 
 }  // namespace
 
-/* What a loader calls that knows GTPin. */
+/* Entry point for loaders that support GTPin. */
 EXPORT_C_FUNC XPU_API void GTPin_Entry(int argc, const char *argv[]) {
   static bool entered;
   if (entered) return;
@@ -170,7 +170,7 @@ EXPORT_C_FUNC XPU_API void GTPin_Entry(int argc, const char *argv[]) {
   atexit(finish);
 }
 
-/* Preloaded into the program by xpuprof: nobody calls us, so we start ourselves. */
+/* Preloaded by xpuprof, the tool starts itself. */
 __attribute__((constructor)) static void start() {
   const char *folder = getenv(XPU_ENV_DIR), *arguments[] = {"xpuprof"};
   if (folder && *folder) GTPin_Entry(1, arguments);

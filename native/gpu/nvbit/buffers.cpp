@@ -5,9 +5,9 @@
 
 #include "counters.h"
 
-extern const unsigned char xpuprof_rows_fatbin[]; /* rows.cu, put in by the build */
+extern const unsigned char xpuprof_rows_fatbin[]; /* rows.cu, embedded by the build */
 
-/* Rows that are hashed and read in one go: bounds the scratch memory. */
+/* Rows hashed and read at a time: bounds the scratch memory. */
 enum : uint64_t { ROWS_A_PASS = 1 << 20, VECTORS_A_PASS_BYTES = 16 << 20 };
 
 static bool ok(CUresult result) { return result == CUDA_SUCCESS; }
@@ -63,7 +63,7 @@ CounterBuffer *CounterMemory::make(Tools *tools, const Kernel &kernel, uint64_t 
       in_device_ + buffer.bytes <= limit_ && ok(cuMemAlloc_v2(&buffer.memory, buffer.bytes));
   if (!buffer.in_device &&
       !ok(cuMemAllocManaged(&buffer.memory, buffer.bytes, CU_MEM_ATTACH_GLOBAL))) {
-    *why = "its counters take " + std::to_string(buffer.bytes) + " bytes, which are not to be had";
+    *why = "its counters take " + std::to_string(buffer.bytes) + " bytes, which are not available";
     return nullptr;
   }
   uint64_t bases_bytes = std::max<size_t>(1, kernel.bases.size()) * sizeof(uint32_t);
@@ -149,7 +149,7 @@ bool CounterMemory::hash(CUcontext context, Tools *tools, CounterBuffer *buffer,
 
 bool CounterMemory::gather(CUcontext context, Tools *tools, CounterBuffer *buffer, uint32_t columns,
                            const std::vector<uint64_t> &rows, std::vector<uint64_t> *vectors) {
-  uint64_t row_bytes = (columns + 1) * sizeof(uint64_t); /* the vector, and which row it is */
+  uint64_t row_bytes = (columns + 1) * sizeof(uint64_t); /* the vector and its row */
   uint64_t a_pass = std::max<uint64_t>(1, VECTORS_A_PASS_BYTES / row_bytes);
   a_pass = std::min<uint64_t>(a_pass, rows.size());
   vectors->resize(rows.size() * columns);
@@ -179,7 +179,8 @@ bool CounterMemory::read(CUcontext context, const Kernel &kernel, CounterBuffer 
                hash(context, tools, buffer, kernel.columns, warps, reading) &&
                gather(context, tools, buffer, kernel.columns, reading->classes.first_row,
                       &reading->vectors) &&
-               /* What NVBit's launch call returns is not documented; this tells what matters. */
+               /* The return value of NVBit's launch call is undocumented; this holds what
+                * matters. */
                vectors_match(reading->classes, reading->vectors, kernel.columns);
   give_back(context, kernel, buffer);
   return whole;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counter memory of the launches in flight. Buffers are kept for the kernel that they were made
- * for, cleared after they were read, and given to its next launch. Up to the limit they lie in
- * device memory, beyond it in managed memory, which the driver moves to and fro: slower, exact,
- * and bounded by the host's memory only. */
+/* Counter memory of the launches in flight. Buffers are kept for the kernel they were allocated
+ * for, cleared after they are read, and reused by its next launch. Up to the limit they lie in
+ * device memory, beyond it in managed memory, which the driver migrates: slower, exact, and bounded
+ * only by the host's memory. */
 #ifndef XPUPROF_NVBIT_BUFFERS_H
 #define XPUPROF_NVBIT_BUFFERS_H
 
@@ -24,23 +24,23 @@ struct CounterBuffer {
   bool in_device;
 };
 
-/* What a launch's counters said. */
+/* A launch's counts. */
 struct Reading {
   WarpClasses classes;
   std::vector<uint64_t> vectors; /* classes x columns */
   uint64_t lane_instructions;    /* of all warps */
-  uint64_t strays;               /* counts that had no place: must be 0 */
+  uint64_t strays;               /* counts without a column: must be 0 */
 };
 
 class CounterMemory {
  public:
   CounterMemory(uint64_t limit_bytes, bool lanes) : limit_(limit_bytes), lanes_(lanes) {}
-  /* In nvbit_tool_init: our stream and our kernels in this context. Once a context. */
+  /* Called from nvbit_tool_init, once per context: creates our stream and loads our kernels. */
   bool start(CUcontext context, std::string *why);
-  /* A cleared buffer for `warps` rows; NULL, and `why`: it cannot be had. */
+  /* A cleared buffer for `warps` rows; NULL, with `why`, when none is available. */
   CounterBuffer *take(CUcontext context, const Kernel &kernel, uint64_t warps, std::string *why);
   /* Waits for the event, reads the launch's classes and their vectors, clears the buffer and takes
-   * it back. False: the driver failed. */
+   * it back. False when the driver failed. */
   bool read(CUcontext context, const Kernel &kernel, CounterBuffer *buffer, uint64_t warps,
             CUevent done, Reading *reading);
   void give_back(CUcontext context, const Kernel &kernel, CounterBuffer *buffer);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A launch's warps as distinct vectors and a run-length coded sequence of them. The device hashes
  * each warp's row of counters; rows of equal hashes are equal (128 bits), so the host reads the
- * hashes and one row of each class, not the rows of all warps. */
+ * hashes and one row of each class instead of all rows. */
 #ifndef XPUPROF_NVBIT_CLASSES_H
 #define XPUPROF_NVBIT_CLASSES_H
 
@@ -13,13 +13,13 @@
 #include "row_hash.h"
 
 struct WarpClasses {
-  std::vector<uint64_t> first_row; /* of each class: a row that holds its vector */
+  std::vector<uint64_t> first_row; /* per class: a row that holds its vector */
   std::vector<RowHash> hash;       /* of each class */
   std::vector<uint32_t> run_class;
   std::vector<uint64_t> run_length;
 };
 
-/* Adds the rows `first ...` (in logical warp order) to the classes found so far. */
+/* Adds the rows from `first` on (in logical warp order) to the classes found so far. */
 class ClassBuilder {
  public:
   void add(const RowHash *hashes, size_t n);
@@ -37,8 +37,8 @@ class ClassBuilder {
   WarpClasses classes_;
 };
 
-/* True when each vector (`columns` counters, one a class, in order) has its class's hash: what was
- * read back is what was hashed. */
+/* True when each vector (`columns` counters per class, in order) has its class's hash, so the data
+ * read back is the data hashed. */
 bool vectors_match(const WarpClasses &classes, const std::vector<uint64_t> &vectors,
                    uint32_t columns);
 

@@ -27,7 +27,7 @@ static CUmodule module_of(CUfunction function) {
   return cuFuncGetModule(&module, function) == CUDA_SUCCESS ? module : nullptr;
 }
 
-/* A function that is called: looked into once, whoever calls it. */
+/* A called function is analysed once, whoever calls it. */
 DeviceFunction &Functions::look_into(CUcontext context, CUfunction function) {
   auto known = called_.find(function);
   if (known != called_.end()) return known->second;
@@ -55,7 +55,7 @@ static std::string readable(const char *mangled) {
   return result;
 }
 
-/* The cubin that holds the function, as NVBit gives it out. */
+/* The cubin of the function, as NVBit dumps it. */
 static std::string cubin_of(CUcontext context, CUfunction function) {
   char path[] = "/tmp/xpuprof-cubin-XXXXXX";
   int fd = mkstemp(path);
@@ -107,7 +107,7 @@ Kernel Functions::make(CUcontext context, CUfunction function) {
   }
   kernel.bases.resize(numbers_, 0xffffffffu);
   kernel.columns = static_cast<uint32_t>(blocks.size());
-  if (blocks.empty()) kernel.reason = "NVBit shows no instructions of it";
+  if (blocks.empty()) kernel.reason = "NVBit shows no instructions for it";
   uint32_t program = program_of(context, function, mangled);
   std::string key = std::to_string(program) + ' ' + mangled;
   auto known = ids_.find(key);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of the program's device functions: their blocks, and which columns of a launch's
- * counters they fill. A kernel's columns are its own blocks, then those of each function that it
- * may call. */
+/* The program's device functions: their blocks, and the columns of a launch's counters they fill. A
+ * kernel's columns are its own blocks, then those of each function it may call. */
 #ifndef XPUPROF_NVBIT_FUNCTIONS_H
 #define XPUPROF_NVBIT_FUNCTIONS_H
 
@@ -17,7 +16,7 @@
 
 struct DeviceFunction {
   CUmodule module;
-  uint32_t number; /* dense, for functions that are called; see CounterHead::bases */
+  uint32_t number; /* dense, for called functions; see CounterHead::bases */
   std::vector<SassBlock> blocks;
 };
 
@@ -32,11 +31,11 @@ struct Kernel {
 
 class Functions {
  public:
-  /* The kernel behind the handle; looked into and instrumented when it is new. */
+  /* The kernel of the handle; analysed and instrumented on first use. */
   Kernel *kernel(CUcontext context, CUfunction function);
-  /* The module goes: its handles may come back for other functions. */
+  /* The module is unloaded: its handles may name other functions later. */
   void forget(CUmodule module);
-  /* Cubins whose kernels can launch kernels by themselves: NVBit does not show those launches. */
+  /* Cubins whose kernels can launch kernels: NVBit does not show those launches. */
   uint64_t launching() const { return launching_; }
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is called before the first instruction of each basic block. NVBit finds these by name. The
- * leader of the active lanes adds; lanes of one warp that diverged come one after the other, each
- * group with a leader of its own, as the hardware issues them. */
+/* Functions called before the first instruction of each basic block. NVBit finds them by name. The
+ * leader of the active lanes adds; diverged lanes of a warp come group by group, each group with
+ * its own leader, as the hardware issues them. */
 #include <stddef.h>
 
 #include "counters.h"
@@ -20,7 +20,7 @@ static __device__ __forceinline__ uint64_t logical_warp() {
   return block * ((threads + 31) / 32) + thread / 32;
 }
 
-/* Counters and head lie in global memory; saying so spares the instructions that find out. The head
+/* Counters and head lie in global memory; declaring it saves the instructions that check. The head
  * does not change while a kernel runs. */
 static __device__ __forceinline__ void add(uint64_t address, uint64_t n) {
   asm volatile("red.global.add.u64 [%0], %1;" ::"l"(address), "l"(n) : "memory");
@@ -36,7 +36,7 @@ static __device__ __forceinline__ void count(uint64_t launch, uint32_t column,
     return;
   }
   uint64_t first = launch + sizeof(CounterHead) + warp * (row + 1ull) * sizeof(uint64_t);
-  /* Groups of one warp may be interleaved: the additions must be whole. Nobody waits for them. */
+  /* Groups of one warp may be interleaved, so the additions are atomic. Nothing waits for them. */
   add(first + column * sizeof(uint64_t), __ldg(&head->lanes) ? lanes : 1);
   add(first + row * sizeof(uint64_t), static_cast<uint64_t>(lanes) * instructions);
 }

@@ -24,7 +24,7 @@ XPU_HOST_DEVICE static inline uint64_t row_hash_mix(uint64_t x) {
   return x ^ x >> 31;
 }
 
-/* Columns that were not executed add nothing. */
+/* Columns with a zero count add nothing. */
 XPU_HOST_DEVICE static inline void row_hash_add(RowHash *hash, uint32_t column, uint64_t count) {
   if (!count) return;
   uint64_t at = row_hash_mix(column + 0x9e3779b97f4a7c15u);

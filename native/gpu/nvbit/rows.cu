@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Kernels of our own, run after a launch: what the host has to read becomes small. */
+/* Our own kernels, run after a launch: they reduce what the host has to read. */
 #include "row_hash.h"
 
-/* Rows are `columns` counters of blocks and one of lane instructions (counters.h).
- * One warp a row: hashes[row] of its blocks; the lane instructions of all rows are added up. */
+/* Rows are `columns` counters of blocks and one of lane instructions (counters.h). One warp per
+ * row: hashes[row] covers its blocks; the lane instructions of all rows are summed. */
 extern "C" __global__ void xpuprof_hash_rows(const uint64_t *counters, uint64_t rows,
                                              uint32_t columns, RowHash *hashes,
                                              unsigned long long *lane_instructions) {

@@ -118,8 +118,8 @@ int sass_mix(const std::string &opcode) {
 
 /* ---- blocks --------------------------------------------------------------------------------- */
 
-/* Branch targets are written as offsets in the function; the last number is the target (a
- * register or a predicate may stand before it). */
+/* Branch targets are offsets in the function; the last number is the target (a register or a
+ * predicate may precede it). */
 static bool target(const std::string &text, uint32_t *offset) {
   size_t at = text.rfind("0x");
   if (at == std::string::npos) return false;

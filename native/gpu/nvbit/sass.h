@@ -2,11 +2,11 @@
 /* Basic blocks of SASS, the machine code of NVIDIA devices, from its disassembly.
  *
  * A block is a stretch that a warp's active lanes enter at the top and leave at the bottom
- * together, so that counting its first instruction counts them all. It ends therefore not only at
+ * together, so that counting its first instruction counts them all. It therefore ends not only at
  * branches but wherever the set of active lanes may change: at a (predicated) EXIT, where lanes
- * leave for good; at BSYNC and WARPSYNC, where lanes that diverged meet again and go on as one;
- * at calls and returns. A function with indirect branches (BRX, JMX), whose targets are in tables
- * that the disassembly does not show, is cut at every instruction: exact, and dearer to count. */
+ * terminate; at BSYNC and WARPSYNC, where diverged lanes reconverge; at calls and returns. A
+ * function with indirect branches (BRX, JMX), whose targets are in tables that the disassembly does
+ * not show, is cut at every instruction: exact but slower. */
 #ifndef XPUPROF_SASS_H
 #define XPUPROF_SASS_H
 

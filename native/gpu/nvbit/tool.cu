@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* libxpuprof_nvbit.so: exact per-warp block vectors of SASS kernels, by NVBit.
  *
- * Each launch gets counters of its own (buffers.h) and goes its way; when it is over, its vectors
- * are read, on a stream of ours that waits for that launch alone. Nothing waits for the device as a
- * whole. Between the two callbacks of a launch call a lock is held: NVBit keeps the launch's
- * argument by function, and two threads may launch the same one. */
+ * Each launch gets its own counters (buffers.h); when it completes, its vectors are read on our own
+ * stream, which waits for that launch alone. Nothing waits for the whole device. A lock is held
+ * between the two callbacks of a launch call: NVBit keeps the launch's argument per function, and
+ * two threads may launch the same one. */
 #include "nvbit_tool.h"
-/* nvbit_tool.h comes first and once: it carries the tool's hooks */
+/* nvbit_tool.h comes first and once: it contains the tool's hooks */
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,12 +35,12 @@ enum { MOST_IN_FLIGHT = 256, DEFAULT_MEMORY_MIB = 2048 };
 /* One launch between its call and the reading of its counters. */
 struct Flight {
   CUcontext context;
-  Kernel kernel; /* a copy: its module may go while it runs */
+  Kernel kernel; /* a copy: its module may be unloaded while it runs */
   CounterBuffer *buffer;
   uint64_t warps, launch;
   CUevent done;
   xpu_launch shape;
-  std::string reason; /* not empty: runs uninstrumented */
+  std::string reason; /* if not empty, runs uninstrumented */
 };
 
 struct Shape {
@@ -54,16 +54,16 @@ CounterMemory *memory;
 KernelFilter filter;
 std::unordered_map<CUstream, uint32_t> queues;
 std::deque<Flight> in_flight;
-std::vector<Flight> graph_nodes; /* of the graph launch under way */
-Flight current;                  /* the launch under way */
+std::vector<Flight> graph_nodes; /* of the current graph launch */
+Flight current;                  /* the current launch */
 uint64_t strays, lost_readings;
 bool lanes, finished;
 
-thread_local bool ours; /* driver calls that we make ourselves */
+thread_local bool ours; /* our own driver calls */
 thread_local int depth; /* of bracketed calls */
 
-/* Our own driver calls in a callback: not seen as the program's, and harmless to a capture that
- * another thread has under way. */
+/* Our own driver calls in a callback: not counted as the program's, and harmless to a capture in
+ * another thread. */
 class Ours {
  public:
   Ours() : before_(ours) {
@@ -93,7 +93,7 @@ void read_one() {
   CUcontext popped;
   cuCtxPopCurrent_v2(&popped);
   strays += reading.strays;
-  if (!whole || reading.strays) { /* better no vectors than wrong ones: the launch stays without */
+  if (!whole || reading.strays) { /* no vectors rather than wrong ones */
     lost_readings++;
     return;
   }
@@ -148,7 +148,7 @@ Flight prepare(CUcontext context, CUfunction function, const Shape &shape, CUstr
   bool chosen = filter.chooses_next(kernel->name);
   filter.launched(kernel->name);
   if (flight.reason.empty() && shape.block[0] == 0)
-    flight.reason = "an old launch call, which does not tell the block size";
+    flight.reason = "an old launch call that does not give the block size";
   if (!xpu_window_is_open())
     flight.reason = XPU_REASON_OUTSIDE;
   else if (flight.reason.empty() && !chosen)
@@ -180,7 +180,7 @@ void went(Flight *flight, CUstream stream) {
   in_flight.push_back(*flight);
 }
 
-/* A launch that the driver refused is none: neither of the process nor of its kernel. */
+/* Launches that the driver rejected are not counted. */
 void did_not_go(Flight *flight) {
   filter.take_back(flight->kernel.name);
   if (flight->buffer) memory->give_back(flight->context, flight->kernel, flight->buffer);
@@ -255,7 +255,8 @@ bool is_captured(CUstream stream) {
          status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
-/* A captured call launches nothing, but its kernel must be instrumented before the graph is. */
+/* A captured call launches nothing, but its kernel must be instrumented before the graph is
+ * instantiated. */
 void launch_begins(CUcontext context, const Call &call) {
   lock.lock();
   Ours guard;
@@ -279,7 +280,7 @@ void launch_returns(const Call &call, bool failed) {
   lock.unlock();
 }
 
-/* One call, several devices: NVBit keeps one argument a function, so these run uninstrumented. */
+/* One call, several devices: NVBit keeps one argument per function, so these run uninstrumented. */
 void several_devices_begin(const cuLaunchCooperativeKernelMultiDevice_params *p) {
   std::lock_guard<std::recursive_mutex> hold(lock);
   Ours guard;
@@ -342,7 +343,7 @@ void graph_launch_returns(CUstream stream, uint64_t tsc_run, bool failed) {
   lock.unlock();
 }
 
-/* Kernels that come into a graph by hand are instrumented before the graph is instantiated. */
+/* Kernels added to a graph explicitly are instrumented before the graph is instantiated. */
 void instrument_node(CUcontext context, const CUDA_KERNEL_NODE_PARAMS_v1 *params) {
   if (!params || !params->func) return;
   std::lock_guard<std::recursive_mutex> hold(lock);
@@ -378,7 +379,7 @@ bool adds_node(nvbit_api_cuda_t cbid, const void *params, const CUDA_KERNEL_NODE
   }
 }
 
-/* What the program waits for anyway: a good moment to read. */
+/* The program waits here anyway: a good moment to read. */
 bool waits(nvbit_api_cuda_t cbid) {
   return cbid == API_CUDA_cuCtxSynchronize || cbid == API_CUDA_cuStreamSynchronize ||
          cbid == API_CUDA_cuStreamSynchronize_ptsz || cbid == API_CUDA_cuEventSynchronize ||
@@ -468,7 +469,7 @@ void nvbit_at_init() {
              *nvdisasm = getenv(XPU_ENV_NVDISASM);
   std::string why;
   lanes = unit && strcmp(unit, "lane") == 0;
-  memory = new CounterMemory(memory_limit(), lanes); /* lives on: callbacks come until the end */
+  memory = new CounterMemory(memory_limit(), lanes); /* never freed: callbacks come until the end */
   if (nvdisasm && *nvdisasm) nvbit_set_nvdisasm(nvdisasm);
   xpu_gpu_init("nvbit", NVBIT_VERSION, lanes ? "lane" : "warp", 32);
   xpu_meta("counter_memory_bytes", std::to_string(memory_limit()).c_str());

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libxpuprof_gputool.so: loads a GPU tool that knows nothing of us (`--gpu-tool LIB`) into the
- * program, with the program's own loader, before main begins.
+/* libxpuprof_gputool.so: loads a third-party GPU tool (`--gpu-tool LIB`) into the program, with the
+ * program's own loader, before main begins.
  *
- * Preloading the tool itself would do for most; but GTPin tools are started by a call, and a tool
- * that cannot be loaded must neither write to the program's stderr nor go unnoticed. */
+ * Preloading the tool itself would suffice for most; but GTPin tools are started by a call, and a
+ * tool that cannot be loaded must neither write to the program's stderr nor go unnoticed. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static int is_launcher(void) {
 __attribute__((constructor)) static void load(void) {
   const char *path = getenv(XPU_ENV_GPU_TOOL), *arguments[] = {"xpuprof"};
   if (!path || !*path || is_launcher()) return;
-  xpu_api_enter(); /* threads that the tool starts are not the program's */
+  xpu_api_enter(); /* the tool's threads are not the program's */
   void *tool = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
   if (!tool) {
     xpu_meta("gpu_tool_failed", dlerror());

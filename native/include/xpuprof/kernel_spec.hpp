@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which launches are instrumented: the kernel specification of `--kernels`, handed to GPU engines
- * in XPUPROF_KERNELS. This is the one implementation of its meaning; docs/filters.md tells it, and
+ * in XPUPROF_KERNELS. This is the one implementation of its meaning, documented in docs/filters.md;
  * the launcher refuses what does not parse (engines/filters.py).
  *
  *   spec  = term {"," term}          a launch is chosen when any term chooses it; a comma in
  *                                    brackets does not separate
  *   term  = range | regex | range "@" regex
- *   range = N | N "-" M | N "-" | "-" M      numbers count from 1; both ends belong to it
+ *   range = N | N "-" M | N "-" | "-" M      1-based, both ends included
  *
  * A bare range counts the launches of the process. With a regex (ECMAScript, which must match the
- * whole name) it counts the calls of each kernel by itself: `2-8@gemm.*` is the second to the
- * eighth call of every kernel that is called gemm-something. An empty specification chooses every
- * launch. */
+ * whole name) it counts each kernel's own calls: `2-8@gemm.*` is the second to the eighth call of
+ * every kernel whose name begins with gemm. An empty specification chooses every launch. */
 #ifndef XPUPROF_KERNEL_SPEC_HPP
 #define XPUPROF_KERNEL_SPEC_HPP
 #include <stdint.h>
@@ -26,7 +25,7 @@
 
 class KernelSpec {
  public:
-  /* False, and `why`: the specification is malformed (the launcher checks it before). */
+  /* False, with `why`, when the specification is malformed (the launcher checks it before). */
   bool parse(const std::string &text, std::string *why) {
     terms_.clear();
     by_name_.clear();
@@ -39,7 +38,7 @@ class KernelSpec {
     }
     return true;
   }
-  /* `launch`: which launch of the process, `call`: which call of this kernel; both from 1. */
+  /* `launch`: launch of the process, `call`: call of this kernel; both 1-based. */
   bool chooses(const std::string &kernel, uint64_t launch, uint64_t call) const {
     if (terms_.empty()) return true;
     for (const Term *term : terms_for(kernel)) {
@@ -56,7 +55,7 @@ class KernelSpec {
     std::regex name;
   };
 
-  /* Matching a name is slow beside a launch, so it is done once a name. */
+  /* Matching a name is slow compared with a launch, so each name is matched once. */
   const std::vector<const Term *> &terms_for(const std::string &kernel) const {
     auto known = by_name_.find(kernel);
     if (known != by_name_.end()) return known->second;
@@ -100,8 +99,8 @@ class KernelSpec {
     return true;
   }
 
-  /* The program waits while a name is matched, so the time must not grow exponentially. Only with
-   * back references it may: for them the library has no other way. */
+  /* The program waits while a name is matched, so the time must not grow exponentially. Back
+   * references are the exception: the library has no other way. */
   static std::regex expression(const std::string &text) {
     if (repeats_too_often(text)) throw std::regex_error(std::regex_constants::error_badbrace);
 #ifdef __GLIBCXX__
@@ -150,11 +149,11 @@ class KernelSpec {
   mutable std::map<std::string, std::vector<const Term *>> by_name_;
 };
 
-/* The specification together with what was launched so far, which it counts. Callers lock. */
+/* The specification and the launches counted so far. Callers lock. */
 class KernelFilter {
  public:
   bool parse(const std::string &text, std::string *why) { return spec_.parse(text, why); }
-  /* Would the process's next launch, one of `kernel`, be chosen? */
+  /* Whether the process's next launch, if of `kernel`, would be chosen. */
   bool chooses_next(const std::string &kernel) const {
     auto called = calls_.find(kernel);
     return spec_.chooses(kernel, launches_ + 1, called == calls_.end() ? 1 : called->second + 1);
@@ -163,12 +162,12 @@ class KernelFilter {
     calls_[kernel]++;
     launches_++;
   }
-  /* A launch that was counted was refused. */
+  /* The driver refused a launch already counted. */
   void take_back(const std::string &kernel) {
     launches_--;
     calls_[kernel]--;
   }
-  /* In a forked child, which counts its own. */
+  /* Called in a forked child, which counts its own launches. */
   void forget() {
     launches_ = 0;
     calls_.clear();

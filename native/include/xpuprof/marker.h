@@ -23,7 +23,7 @@ extern "C" {
 
 typedef void (*xpuprof_marker_function)(const char *);
 
-/* What dlsym gives; ISO C converts no pointer to an object into one to a function. */
+/* The result of dlsym; ISO C does not convert object pointers to function pointers. */
 union xpuprof_marker_symbol {
   void *object;
   xpuprof_marker_function function;
@@ -34,8 +34,8 @@ struct xpuprof_marker_functions {
   union xpuprof_marker_symbol begin, end;
 };
 
-/* The runtime is found by the path that xpuprof gives: it is not in the global scope, and may not
- * be loaded yet. */
+/* The runtime is found by the path that xpuprof sets: it is not in the global scope and may not be
+ * loaded yet. */
 __attribute__((unused, cold, noinline)) static void xpuprof_marker_resolve(
     struct xpuprof_marker_functions *to) {
   const char *path = getenv("XPUPROF_RUNTIME");

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The name of a process's folder in an execution: `<host>-<pid>`, and where a launcher (mpirun,
- * srun, torchrun) gave the process a rank `<host>-rank<rank>-<pid>`. Every writer of a stream names
- * it by this file, so that the streams of a process meet in one folder. */
+/* The name of a process's folder in an execution: `<host>-<pid>`, or `<host>-rank<rank>-<pid>`
+ * where a launcher (mpirun, srun, torchrun) gave the process a rank. Every stream writer uses this
+ * file, so the streams of a process share one folder. */
 #ifndef XPUPROF_PART_H
 #define XPUPROF_PART_H
 enum { XP_PART_NAME_MAX = 320 };
 
 /* The rank that a launcher gave this process, in decimal, or 0. `get` is getenv. */
 static inline const char *xp_rank(char *(*get)(const char *)) {
-  /* Open MPI, PMIx, PMI (MPICH, Intel), MVAPICH, IBM, Cray, Flux, Slurm, torchrun: the one that
-   * started the process itself comes before the one that started the launcher. xpuprof's
-   * launch/ranks.py has those that a number of ranks goes with. */
+  /* Open MPI, PMIx, PMI (MPICH, Intel), MVAPICH, IBM, Cray, Flux, Slurm, torchrun: the launcher of
+   * the process itself comes before the one that started that launcher. launch/ranks.py lists those
+   * that also give the number of ranks. */
   static const char *const variables[] = {
       "OMPI_COMM_WORLD_RANK", "PMIX_RANK",      "PMI_RANK",    "MV2_COMM_WORLD_RANK",
       "JSM_NAMESPACE_RANK",   "FLUX_TASK_RANK", "ALPS_APP_PE", "RANK",
@@ -24,8 +24,8 @@ static inline const char *xp_rank(char *(*get)(const char *)) {
   return 0;
 }
 
-/* Did an MPI launcher start this process? It takes the end of a rank that does not call
- * MPI_Finalize for a crash, and kills the others. */
+/* Whether an MPI launcher started this process. It treats the end of a rank without MPI_Finalize as
+ * a crash and kills the others. */
 static inline int xp_is_mpi_rank(char *(*get)(const char *)) {
   static const char *const variables[] = {
       "OMPI_COMM_WORLD_RANK", "PMIX_RANK",          "PMI_RANK",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* xpuprof trace format. This header owns the on-disk format; nothing else may define it.
  *
- * A run directory holds `manifest.json` and one folder an execution (`profile`, `time-0`, ...);
- * an execution holds one folder a process, named as part.h has it, with up to two streams:
+ * A run directory holds `manifest.json` and one folder per execution (`profile`, `time-0`, ...); an
+ * execution holds one folder per process, named by part.h, with up to two streams:
  *
  *   events.xpt   written by the runtime (libxpuprof_rt): device programs, kernels, launches,
  *                time stamps, GPU vectors
@@ -16,14 +16,14 @@
  *
  *   u8 tag, varint length of the body, body
  *
- * Varints are unsigned LEB128. `str` is varint length + bytes (UTF-8, not terminated).
- * A reader skips a tag that it does not know (a newer minor writer), refuses a `version` that it
- * does not know, and believes no length before it is checked against the file.
+ * Varints are unsigned LEB128. `str` is varint length + bytes (UTF-8, not terminated). A reader
+ * skips a tag that it does not know (a newer minor writer), refuses a `version` that it does not
+ * know, and checks every length against the file before use.
  *
- * Crash safety: the file is written through a shared mapping. The chunk under way has state
- * XP_CHUNK_OPEN and a `length` that is raised after each whole record, so what was recorded is
- * whole whenever the process dies; the CRC is only filled when the chunk is sealed. Behind the
- * last chunk of a stream that was not closed there are zeros (a header whose magic is 0 ends it).
+ * Crash safety: the file is written through a shared mapping. The current chunk has state
+ * XP_CHUNK_OPEN and a `length` that is raised after each complete record, so the recorded data is
+ * intact whenever the process dies; the CRC is filled only when the chunk is sealed. A stream that
+ * was not closed continues with zeros after its last chunk (a header whose magic is 0 ends it).
  */
 #ifndef XPUPROF_TRACE_FORMAT_H
 #define XPUPROF_TRACE_FORMAT_H
@@ -33,7 +33,7 @@
 
 /* Versions: each has a name and a sentence. Readers accept OLDEST..CURRENT. */
 enum xp_version {
-  XP_VERSION_FIRST_LIGHT = 1, /* records below, varint deltas, CRC32C a chunk */
+  XP_VERSION_FIRST_LIGHT = 1, /* records below, varint deltas, CRC32C per chunk */
   XP_VERSION_CURRENT = XP_VERSION_FIRST_LIGHT,
   XP_VERSION_OLDEST_SUPPORTED = XP_VERSION_FIRST_LIGHT,
 };
@@ -47,30 +47,29 @@ enum xp_chunk_state {
 
 struct xp_chunk_header {
   uint32_t magic;
-  uint16_t stream;  /* enum xp_stream */
-  uint16_t version; /* enum xp_version */
-  uint32_t state;   /* enum xp_chunk_state */
-  uint32_t crc32c;  /* of the payload; 0 while open */
-  uint64_t length;  /* payload bytes that hold whole records */
-  uint64_t first_slice,
-      last_slice; /* slices that the records speak of (closed range; 0,0 if none) */
-};                /* 40 bytes */
+  uint16_t stream;                  /* enum xp_stream */
+  uint16_t version;                 /* enum xp_version */
+  uint32_t state;                   /* enum xp_chunk_state */
+  uint32_t crc32c;                  /* of the payload; 0 while open */
+  uint64_t length;                  /* payload bytes in complete records */
+  uint64_t first_slice, last_slice; /* slices the records refer to (closed range; 0,0 if none) */
+};                                  /* 40 bytes */
 
 /* A slice is numbered by the launch that ends it: slice i runs from the completion of launch i-1
  * (or program start) to the completion of launch i; slice N, N being the number of launches, runs
- * from the last completion to program exit. Launches are numbered 0.. in the order of their
- * xpu_kernel_run calls, a process at a time. */
+ * from the last completion to program exit. Launches are 0-based, per process, in the order of
+ * their xpu_kernel_run calls. */
 
 /* ---- records of events.xpt ------------------------------------------------------------------ */
 enum xp_event_tag {
   /* META: str key, str value. Keys: pid, ppid, host, tsc_hz, engine, engine_version, mode
    * (profile|time), timer (sync|async), count_unit (lane|warp), warp_size (0: each kernel has its
-   * own, in warp_size:<kernel id>), rank (that a launcher gave, part.h), ancestry (`pid:start` of
-   * the process and its ancestors, nearest first; start in clock ticks since boot), tsc_load (the
-   * stream began), age_ns (of the process then), tsc_exit, clock_error_ticks (of device stamps:
-   * half the widest bracket around a correlation), window (what was asked for; none: the whole
-   * process is in the profile), ended (after the window), went_on (why it was not, though that was
-   * asked for). */
+   * own, in warp_size:<kernel id>), rank (given by a launcher, part.h), ancestry (`pid:start` of
+   * the process and its ancestors, nearest first; start in clock ticks since boot), tsc_load (start
+   * of the stream), age_ns (of the process then), tsc_exit, clock_error_ticks (of device stamps:
+   * half the widest bracket around a correlation), window (as requested; absent: the whole process
+   * is in the profile), ended (after the window), went_on (why the process was not ended although
+   * requested). */
   XP_EV_META = 1,
   /* PROGRAM: varint program id (dense, from 0), 16 bytes hash of the program as the driver
    * received it (source or IL, and build options), u8 kind (enum xp_program_kind), str origin. */
@@ -89,9 +88,9 @@ enum xp_event_tag {
   XP_EV_COMPLETE = 5,
   /* STAMP: u8 enum xp_stamp, u64 tsc. */
   XP_EV_STAMP = 6,
-  /* WARP_VECTOR: varint vector id (dense, from 0), varint kernel id, varint n pairs,
-   * n x (varint block delta, varint count): the block vector of one warp. Blocks ascend; the
-   * first delta is the block itself, each further one the difference to the one before. */
+  /* WARP_VECTOR: varint vector id (dense, from 0), varint kernel id, varint n pairs, n x (varint
+   * block delta, varint count): the block vector of one warp. Blocks ascend; the first delta is the
+   * block itself, each further one the difference from the previous block. */
   XP_EV_WARP_VECTOR = 7,
   /* GRID_VECTOR: varint grid id (dense, from 0), varint kernel id, varint warps, varint n runs,
    * n x (varint vector id, varint run length): warps in logical order (linear work-group id,
@@ -105,24 +104,24 @@ enum xp_event_tag {
   XP_EV_COPY = 10,
   /* RESOURCES: varint launch, varint registers a work-item, varint static and varint dynamic
    * work-group local ("shared") bytes, varint private ("local") bytes a work-item. Only from
-   * devices that tell. */
+   * devices that report them. */
   XP_EV_RESOURCES = 11,
   /* LANES: varint launch, varint lane instructions: each instruction counted once for every
-   * work-item that executed it. Over (warp size x the grid's warp instructions) it is the launch's
-   * divergence efficiency. Only from engines that count warps and tell it. */
+   * work-item that executed it. Divided by (warp size x the grid's warp instructions) it is the
+   * launch's divergence efficiency. Only from engines that count warps and report it. */
   XP_EV_LANES = 12,
   /* WINDOW: varint launch (the next one's number), u8 open (1: from here on the process is in the
-   * profile, 0: it is not), u64 tsc, str marker (empty: by number of launches). The first one
-   * stands in front of all launches and tells the state there. None without META window. */
+   * profile, 0: it is not), u64 tsc, str marker (empty: by number of launches). The first record
+   * precedes all launches and gives the initial state. None without META window. */
   XP_EV_WINDOW = 13,
   /* LDV: varint launch, varint flags (xp_ldv_flag), varint accesses of all work-items, varint
    * accesses recorded, varint work-groups, varint work-groups recorded, varint n pairs, n x (varint
    * bucket delta, varint count): LRU stack distances of the launch's accesses to global memory,
-   * buckets as in XP_CPU_LDV. Counted are lines touched, coalesced over a warp; the stack spans the
-   * launches of a device. docs/memory.md defines the order. Written only when asked for. */
+   * buckets as in XP_CPU_LDV. The unit is a line touched, coalesced over a warp; the stack spans
+   * the launches of a device. docs/memory.md defines the order. Written only on request. */
   XP_EV_LDV = 14,
-  /* END: varint launches seen, varint launches instrumented. The last record of a stream that
-   * was closed in order. */
+  /* END: varint launches seen, varint launches instrumented. The last record of a stream that was
+   * closed normally. */
   XP_EV_END = 15,
 };
 
@@ -148,8 +147,8 @@ enum xp_launch_flag {
 
 enum xp_stamp { XP_STAMP_GPU_INIT = 0, XP_STAMP_GPU_FINI = 1 };
 
-/* Static instruction mix of a GPU block, so that instruction-class metrics can be had from the
- * vectors. The classes add up to the block's instruction count. */
+/* Static instruction mix of a GPU block, so that instruction-class metrics follow from the vectors.
+ * The classes add up to the block's instruction count. */
 enum xp_mix {
   XP_MIX_INT = 0,     /* integer, logic, comparison, conversion, address arithmetic */
   XP_MIX_FP,          /* floating point arithmetic and comparison */
@@ -169,10 +168,10 @@ enum xp_mix {
 /* ---- records of cpu.xpt --------------------------------------------------------------------- */
 enum xp_cpu_tag {
   XP_CPU_META = 1, /* as XP_EV_META; keys: pid, engine, engine_version, hidden_isa */
-  /* IMAGE: varint image id (dense, from 0), str build-id (lower-case hex; of a file without one,
-   * "h" + 16 hex digits of a 64-bit hash of its bytes; of code not in a file, ""), str path. */
+  /* IMAGE: varint image id (dense, from 0), str build-id (lower-case hex; for a file without one,
+   * "h" + 16 hex digits of a 64-bit hash of its bytes; for code not in a file, ""), str path. */
   XP_CPU_IMAGE = 2,
-  /* BLOCK: varint block id (dense, from 0), varint image id, varint offset in the image (of code
+  /* BLOCK: varint block id (dense, from 0), varint image id, varint offset in the image (for code
    * not in a file: 64-bit hash of the code bytes), varint instructions. */
   XP_CPU_BLOCK = 3,
   /* THREAD: varint thread (dense, from 0, in order of creation among the threads that count),
@@ -183,22 +182,22 @@ enum xp_cpu_tag {
    * instructions is the sum of count x block instructions. */
   XP_CPU_BBV = 5,
   /* CUT: varint slice, u64 tsc, varint instructions: the slice's total over all threads. Written
-   * after the slice's BBV records; with it the slice is finished. */
+   * after the slice's BBV records; it completes the slice. */
   XP_CPU_CUT = 6,
   /* LDV: varint slice, varint thread, varint n pairs, n x (varint bucket delta, varint count): LRU
    * stack distances of the thread's data accesses in the slice, in lines of 64 bytes. An access
-   * whose line was last touched d other lines ago counts in bucket 0 (d = 0), or b (2^(b-1) <= d
-   * < 2^b); in XP_LDV_COLD when the thread never touched it. The stack spans slices. Written only
-   * when asked for; where it is, in front of the slice's CUT. */
+   * whose line was last touched d other lines ago counts in bucket 0 (d = 0), or b (2^(b-1) <= d <
+   * 2^b); in XP_LDV_COLD when the thread never touched it. The stack spans slices. Written only on
+   * request, before the slice's CUT. */
   XP_CPU_LDV = 7,
-  /* END: varint slices, varint instructions: the whole run's total, counted on its own (not as
-   * the sum of the cuts). The last record of a stream that was closed in order. */
+  /* END: varint slices, varint instructions: the whole run's total, counted separately (not as the
+   * sum of the cuts). The last record of a stream that was closed normally. */
   XP_CPU_END = 15,
 };
 
 enum xp_ldv_flag {
   XP_LDV_BEYOND = 1, /* the kernel has accesses that cannot be recorded (images, pipes, ...) */
-  XP_LDV_FORGOT = 2, /* the stack was full: lines not touched for long count as never touched */
+  XP_LDV_FORGOT = 2, /* the stack was full: lines not touched recently count as never touched */
 };
 
 enum { XP_LDV_COLD = 63, XP_LDV_BUCKETS = 64 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Images whose code is no part of the program's own work, whatever the filters say: ours, the
- * OpenCL loader, PoCL and the kernels that it compiled, and what Valgrind preloads. A
- * message-passing library waits by spinning: how long is another process's doing, and differs from
- * run to run. Globs; of the whole path where they hold a `/`, else of the file's name. */
+/* Images whose code never counts as the program's own work, whatever the filters say: ours, the
+ * OpenCL loader, PoCL and the kernels it compiled, and what Valgrind preloads. A message-passing
+ * library waits by spinning: the time depends on other processes and differs from run to run. Globs
+ * match the whole path if they contain a `/`, else the file name. */
 #ifndef XPUPROF_UNCOUNTED_H
 #define XPUPROF_UNCOUNTED_H
 #define XP_UNCOUNTED_IMAGES                                                                      \
