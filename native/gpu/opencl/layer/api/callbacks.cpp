@@ -11,14 +11,14 @@ namespace layer {
 
 namespace {
 
-// A user's function and its data, on the heap while the runtime holds it.
+// A user's function and its data, on the heap while the runtime holds them.
 template <class Function>
 struct Held {
   Function function;
   void *user;
 };
 
-// Out of memory: the user's function goes to the runtime as it is.
+// Out of memory: the runtime gets the user's function unwrapped.
 template <class Function>
 Held<Function> *hold(Function function, void *user) {
   return function ? new (std::nothrow) Held<Function>{function, user} : nullptr;
@@ -46,7 +46,7 @@ void CL_CALLBACK on_error(const char *text, const void *data, size_t size, void 
   closure->function(text, data, size, closure->user);
 }
 
-// Registers the user's callback by `native`, with `ours` around it.
+// Registers the user's callback with `native`, wrapped in `ours`.
 template <class Function, class Native>
 cl_int with_callback(Function notify, void *user, Function ours, Native &&native) {
   Api api;
@@ -64,7 +64,7 @@ cl_int CL_API_CALL set_event_callback(cl_event event, cl_int type, EventNotify n
                        });
 }
 
-// The three entries that register who is to be told when an object is gone.
+// The three entries that register a destructor callback.
 template <auto member>
 struct WhenGone;
 template <class Handle, cl_int (CL_API_CALL *cl_icd_dispatch::*member)(
@@ -87,7 +87,7 @@ cl_int CL_API_CALL svm_free(cl_command_queue queue, cl_uint n, void *pointers[],
                        });
 }
 
-// A context may report errors at any time up to its end: what belongs to the callback is kept.
+// A context may report errors until its end, so the callback's data is kept.
 template <class Native>
 cl_context new_context(ErrorNotify notify, void *user, Native &&native) {
   Api api;
@@ -114,7 +114,7 @@ cl_context CL_API_CALL create_context_from_type(const cl_context_properties *pro
   });
 }
 
-// The runtime copies a native kernel's arguments; ours stand before the user's in the copy.
+// The runtime copies a native kernel's arguments; ours precede the user's in the copy.
 struct alignas(16) NativeHead {
   NativeKernel function;
 };

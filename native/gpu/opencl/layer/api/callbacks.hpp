@@ -10,7 +10,7 @@
 namespace layer {
 
 // The callback of clBuildProgram, clCompileProgram and clLinkProgram, called once. When the call
-// fails the runtime may or may not have called it, so what belongs to it is then left alone.
+// fails the runtime may or may not have called it, so its data is leaked.
 class ProgramNotify {
  public:
   using Function = void(CL_CALLBACK *)(cl_program, void *);

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Functions that an application gets by name: those that matter to us are given in our own form.
+// SPDX-License-Identifier: Apache-2.0 Functions that an application gets by name: the relevant ones
+// are wrapped.
 #include <cstring>
 
 #include "api/transfers.hpp"
@@ -11,8 +11,8 @@ namespace layer {
 
 namespace {
 
-// Several drivers may be loaded, each with its own function of a name. The wrapper must know
-// which one it stands for, so each has a few slots, taken in order.
+// Several drivers may be loaded, each with its own function of the same name. A wrapper must know
+// which one it wraps, so each name has a few slots, taken in order.
 constexpr int n_slots = 4;
 
 template <class Tag, class Function>
@@ -32,7 +32,7 @@ struct Slots {
 template <class Tag, class Function>
 Function Slots<Tag, Function>::native[n_slots];
 
-// `Tag::call(native, arguments...)` is what the wrapper does.
+// The wrapper runs `Tag::call(native, arguments...)`.
 template <class Tag, class Function>
 struct Wrapper;
 template <class Tag, class R, class... A>
@@ -59,7 +59,7 @@ cl_int copy_usm(UsmCopy native, cl_command_queue queue, cl_bool blocking, void *
                   [&] { return native(queue, blocking, to, from, size, n, wait, event); });
 }
 
-// A function of ours that takes the driver's first.
+// Our function; its first argument is the driver's.
 template <auto ours>
 struct OursTag {
   template <class Function, class... A>
@@ -89,7 +89,7 @@ void *allocate_device_usm(UsmDeviceAlloc native, cl_context context, cl_device_i
   return memory;
 }
 
-// The rest of unified shared memory: bracketed only.
+// The remaining functions for unified shared memory are only bracketed.
 template <int>
 struct PlainTag {
   template <class Function, class... A>

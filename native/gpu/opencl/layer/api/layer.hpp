@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// What every part of the layer shares: the native dispatch table, the settings, and the brackets
-// that tell CPU engines where the device runtime begins and ends.
+// SPDX-License-Identifier: Apache-2.0 Shared by every part of the layer: the native dispatch table,
+// the settings, and the brackets that tell CPU engines where the device runtime begins and ends.
 #ifndef XPUPROF_OPENCL_LAYER_HPP
 #define XPUPROF_OPENCL_LAYER_HPP
 
@@ -19,7 +18,7 @@ namespace layer {
 
 extern cl_icd_dispatch next;  // the table below ours: the next layer's or the driver's
 
-// Around every call into the device runtime.
+// Brackets every call into the device runtime.
 struct Api {
   Api() { xpu_api_enter(); }
   ~Api() { xpu_api_leave(); }
@@ -27,7 +26,7 @@ struct Api {
   Api &operator=(const Api &) = delete;
 };
 
-// Around every call of the device runtime back into user code.
+// Brackets every call of the device runtime back into user code.
 struct Callback {
   Callback() { xpu_callback_enter(); }
   ~Callback() { xpu_callback_leave(); }
@@ -46,7 +45,7 @@ bool quietly(F &&work) noexcept {
   }
 }
 
-// A bracketed call of one native entry, made from its type.
+// A bracketed call of one native entry, derived from its type.
 template <auto member>
 struct Through;
 template <class R, class... A, R (CL_API_CALL *cl_icd_dispatch::*member)(A...)>
@@ -57,14 +56,14 @@ struct Through<member> {
   }
 };
 
-// Puts a function of ours into the table, in place of an entry that is there.
+// Replaces an existing entry of the table with our function.
 using Table = cl_icd_dispatch;
 template <auto member, class Function>
 void put(cl_icd_dispatch *table, Function *ours) {
   if (next.*member) table->*member = ours;
 }
 
-// Each part puts its entries over the plain ones.
+// Each part replaces the plain entries with its own.
 void override_objects(cl_icd_dispatch *table);
 void override_programs(cl_icd_dispatch *table);
 void override_kernels(cl_icd_dispatch *table);

@@ -11,7 +11,7 @@
 
 namespace layer {
 
-// Leaked on purpose: the application may call us while its static objects are destroyed.
+// Leaked on purpose: the application may call the layer while its static objects are destroyed.
 Registry<cl_context, Context> &contexts = *new Registry<cl_context, Context>;
 Registry<cl_command_queue, Queue> &queues = *new Registry<cl_command_queue, Queue>;
 
@@ -111,12 +111,12 @@ std::shared_ptr<Queue> queue_of(cl_command_queue handle) {
   return new_queue(handle, context, device, flags);
 }
 
-// Profiling is switched on for the asynchronous timer where the application did not ask for it.
+// The asynchronous timer enables profiling where the application did not request it.
 static bool wants_profiling(cl_command_queue_properties flags) {
   return settings.device_stamps && !(flags & (CL_QUEUE_PROFILING_ENABLE | CL_QUEUE_ON_DEVICE));
 }
 
-// `create` makes the queue, with profiling switched on or as it was asked for.
+// `create` makes the queue, with profiling enabled or as requested.
 template <class Create>
 static cl_command_queue create_known(cl_context context, cl_device_id device,
                                      cl_command_queue_properties flags,

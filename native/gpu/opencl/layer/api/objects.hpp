@@ -2,8 +2,8 @@
 // Entries of the application's OpenCL objects, found by handle.
 //
 // An entry lives as long as the application holds a reference or another entry needs it. Handles
-// are addresses that the runtime uses again after a release, so a creation always replaces what
-// was known under its handle.
+// are addresses that the runtime reuses after a release, so a creation always replaces the entry of
+// its handle.
 #ifndef XPUPROF_OPENCL_OBJECTS_HPP
 #define XPUPROF_OPENCL_OBJECTS_HPP
 
@@ -27,22 +27,23 @@ using SuggestLocal = cl_int(CL_API_CALL *)(cl_command_queue, cl_kernel, cl_uint,
 
 struct Device {
   cl_device_id handle;
-  uint32_t index;  // dense, in the order in which devices were first used
+  uint32_t index;  // dense, in order of first use
   size_t max_work_group = 1;
   cl_ulong local_memory = 0;
-  std::string features;  // for the instrumenter, as clinst_protocol.h has them
+  std::string features;  // for the instrumenter; see clinst_protocol.h
   bool takes_spirv = false, takes_bitcode = false;
   bool sub_groups = false;     // has them, and they are the warps
-  bool shares_memory = false;  // works in the host's memory, so that counters need not be copied
-  SuggestLocal suggest_local = nullptr;  // where the device tells which local size it would choose
+  bool shares_memory = false;  // works in host memory, so counters need no copy
+  SuggestLocal suggest_local =
+      nullptr;  // where the device reports which local size it would choose
 };
 
-// Devices are never forgotten: the reference stays good.
+// Devices are never removed: the reference stays valid.
 const Device &device_of(cl_device_id handle);
 // The handles name new (sub-)devices from now on.
 void forget_devices(const cl_device_id *handles, cl_uint n);
 
-// Areas that accesses are recorded in are big, and made ready by the host.
+// Areas for recorded accesses are big and prepared by the host.
 enum class PoolUse { launches, accesses };
 
 struct Context {
@@ -57,8 +58,8 @@ struct Queue {
   const Device *device;
   uint32_t index;  // dense, in order of creation
   bool in_order = true;
-  bool profiling = false;       // device stamps can be had
-  bool hide_profiling = false;  // we switched profiling on; the application must not see it
+  bool profiling = false;                       // device stamps are available
+  bool hide_profiling = false;                  // we enabled profiling; hidden from the application
   std::vector<cl_queue_properties> properties;  // as the application gave them
 };
 
@@ -86,7 +87,7 @@ class Registry {
     auto at = known_.find(handle);
     if (at != known_.end()) at->second.references++;
   }
-  // Call before the native release: afterwards another thread may have got the handle anew.
+  // Call before the native release: afterwards another thread may get the same handle.
   std::shared_ptr<Entry> release(Handle handle) {
     std::lock_guard<std::mutex> guard(lock_);
     auto at = known_.find(handle);
@@ -101,7 +102,7 @@ class Registry {
     for (auto &known : known_) entries.push_back(known.second.entry);
     return entries;
   }
-  // With the lock held: no entry's object is released natively meanwhile.
+  // Runs with the lock held, so no entry's object is released natively meanwhile.
   template <class F>
   void each(F &&work) {
     std::lock_guard<std::mutex> guard(lock_);
@@ -117,7 +118,7 @@ class Registry {
   std::unordered_map<Handle, Known> known_;
 };
 
-// The calls that retain and release an object that has an entry.
+// Retain and release calls of an object with an entry.
 template <class Handle, class Entry, class Native>
 cl_int retain(Registry<Handle, Entry> *registry, Native native, Handle handle) {
   Api api;
@@ -138,7 +139,7 @@ cl_int release(Registry<Handle, Entry> *registry, Native native, Handle handle) 
 extern Registry<cl_context, Context> &contexts;
 extern Registry<cl_command_queue, Queue> &queues;
 
-// These know objects of unseen origin too (made by an extension, for example).
+// These also accept objects of unseen origin (created by an extension, for example).
 std::shared_ptr<Context> context_of(cl_context handle);
 std::shared_ptr<Queue> queue_of(cl_command_queue handle);
 
@@ -149,7 +150,7 @@ cl_command_queue create_queue_with(cl_api_clCreateCommandQueueWithProperties nat
                                    cl_context context, cl_device_id device,
                                    const cl_queue_properties *properties, cl_int *error);
 
-// User events that the application has not fired yet: a command may wait for one for ever.
+// User events that the application has not completed yet: a command may wait for one forever.
 bool user_events_unfired();
 
 }  // namespace layer

@@ -25,7 +25,7 @@ void read_settings() {
   Settings read;
   read.mode = asked_mode();
   const bool profile = read.mode == Mode::profile;
-  // The asynchronous timer lives on device stamps; a profile takes them when it is asked to.
+  // The asynchronous timer needs device stamps; a profile takes them on request.
   read.device_stamps =
       read.mode == Mode::time_async || (profile && variable(XPU_ENV_TIMER) == "async");
   const std::string memory = variable(XPU_ENV_MEMORY);

@@ -12,7 +12,7 @@ auto nth(const A &...arguments) {
   return std::get<n>(std::tie(arguments...));
 }
 
-// What an entry's arguments tell, by their numbers; 0 is the one behind the queue.
+// Where an entry's facts are among its arguments; argument 0 follows the queue.
 
 template <Direction direction>
 struct To {
@@ -21,7 +21,7 @@ struct To {
     return direction;
   }
 };
-// Mapping for writing only brings nothing to the host.
+// Mapping for writing only transfers nothing to the host.
 template <size_t flags>
 struct ToByFlags {
   template <class... A>
@@ -70,7 +70,7 @@ struct NeverWaits {
   }
 };
 
-// An entry that moves data, made from its type.
+// An entry that moves data, derived from its type.
 template <auto member, class Where, class Bytes, class Blocking = NeverWaits>
 struct Moves;
 template <class R, class... A, R (CL_API_CALL *cl_icd_dispatch::*member)(cl_command_queue, A...),

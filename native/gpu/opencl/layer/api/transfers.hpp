@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Data transfers: traced with the host's stamps around the call. Of a call that does not block
-// the second stamp is when it returned.
+// SPDX-License-Identifier: Apache-2.0 Data transfers: traced with the host's stamps around the
+// call. For a non-blocking call the second stamp is its return.
 #ifndef XPUPROF_OPENCL_TRANSFERS_HPP
 #define XPUPROF_OPENCL_TRANSFERS_HPP
 

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// What the instrumenter answers: an instrumented program, or why there is none.
+// SPDX-License-Identifier: Apache-2.0 The instrumenter's answer: an instrumented program, or the
+// reason why there is none.
 #ifndef XPUPROF_OPENCL_ANSWER_HPP
 #define XPUPROF_OPENCL_ANSWER_HPP
 
@@ -16,7 +16,7 @@ struct InstrumentedKernel {
   struct Term {
     int32_t probe, factor;
   };
-  // Of a work-item's counters where the launch tells them; see clinst_protocol.h.
+  // Analytic counts of a work-item; see clinst_protocol.h.
   struct Node {
     uint32_t op, bits, a, b, c;
     uint64_t value;
@@ -27,13 +27,13 @@ struct InstrumentedKernel {
   uint32_t n_args = 0, n_probes = 0, scratch_probes = 0;
   std::vector<xpu_block> blocks;
   std::vector<std::vector<Term>> formulas;  // one a block
-  std::vector<Node> nodes;                  // none: the kernel has to count
+  std::vector<Node> nodes;                  // empty: the kernel has to count
   std::vector<Output> outputs;              // one a probe
-  std::vector<uint32_t> integers;           // arguments that the nodes take, by `a` of those nodes
+  std::vector<uint32_t> integers;           // arguments used by the nodes, by `a` of those nodes
   // When accesses are recorded:
   std::vector<uint32_t> accesses;  // of a block
-  uint32_t unrecorded = 0;         // instructions whose accesses are not
-  std::vector<uint32_t> pointers;  // arguments whose values the kernel leaves in the area
+  uint32_t unrecorded = 0;         // instructions with unrecorded accesses
+  std::vector<uint32_t> pointers;  // arguments whose values the kernel stores in the area
   bool has_accesses() const;
 };
 
@@ -43,7 +43,7 @@ struct Instrumented {
   std::vector<std::pair<std::string, InstrumentedKernel>> kernels;
 };
 
-// An answer that cannot be read gives a reason.
+// An unreadable answer gives a reason.
 Instrumented decode_answer(const std::string &data);
 
 }  // namespace layer

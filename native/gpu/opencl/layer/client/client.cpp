@@ -17,7 +17,7 @@ namespace layer {
 
 namespace {
 
-constexpr int patience_s = 300;  // a large program under a busy machine takes its time
+constexpr int patience_s = 300;  // a large program on a busy machine takes long
 
 class Socket {
  public:
@@ -77,7 +77,7 @@ std::string encode(const std::vector<Part> &parts, uint32_t flags, uint32_t outp
 
 }  // namespace
 
-// Once a process: what follows has the same cause.
+// Reported once per process: later failures have the same cause.
 static void tell_failure(const std::string &reason) {
   static std::atomic<bool> told;
   if (!told.exchange(true)) xpu_failed(("kernels are not counted: " + reason).c_str());

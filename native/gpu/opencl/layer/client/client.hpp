@@ -12,7 +12,7 @@
 
 namespace layer {
 
-// One program as the application gave it.
+// One program as passed by the application.
 struct Part {
   uint32_t input = 0;  // enum clinst_input
   std::string payload, options;
@@ -20,7 +20,7 @@ struct Part {
   std::vector<std::pair<uint32_t, std::string>> spec_constants;  // id, value
 };
 
-// `flags`: of enum clinst_flag.
+// `flags`: enum clinst_flag.
 Instrumented instrument(const std::vector<Part> &parts, uint32_t flags, uint32_t output,
                         const std::string &features);
 

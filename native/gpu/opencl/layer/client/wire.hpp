@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Messages packed as clinst_protocol.h has them: to the instrumenter, and into files of our own.
+// SPDX-License-Identifier: Apache-2.0 Messages packed as clinst_protocol.h defines: to the
+// instrumenter, and into our own files.
 #ifndef XPUPROF_OPENCL_WIRE_HPP
 #define XPUPROF_OPENCL_WIRE_HPP
 
@@ -26,7 +26,7 @@ class Message {
   std::string data_;
 };
 
-// Reads what a message holds; once it ran past the end everything is empty and `good` is false.
+// Reads a message; past its end every value is empty and `good` is false.
 class Reader {
  public:
   explicit Reader(const std::string &data) : data_(data) {}
@@ -40,7 +40,7 @@ class Reader {
     uint64_t size = number<uint64_t>();
     return take(size) ? data_.substr(at_ - size, size) : "";
   }
-  // A list's length, believed only when as many entries of `least` bytes can follow.
+  // A list's length, accepted only if that many entries of `least` bytes can follow.
   uint32_t count(size_t least) {
     uint32_t n = number<uint32_t>();
     if (n > (data_.size() - at_) / least) good = false;

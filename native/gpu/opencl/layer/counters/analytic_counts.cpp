@@ -8,23 +8,23 @@ namespace layer {
 
 namespace {
 
-// Above these, and above the most evaluations, a launch had better count for itself; the whole of
-// it takes about a millisecond.
+// Above these limits, and above the most evaluations, a launch should count for itself; the whole
+// evaluation takes about a millisecond.
 constexpr size_t most_rows = size_t{1} << 20;
 constexpr size_t most_pattern_warps = size_t{1} << 14;
 constexpr size_t most_places = size_t{1} << 22;  // for patterns; 24 bytes each
 constexpr size_t most_kept_words = size_t{1} << 22;
-constexpr unsigned most_refusals = 4;  // of a kernel, before it is asked no more
+constexpr unsigned most_refusals = 4;  // per kernel, before analytic counts are given up
 
-// A stretch of a row in which all work-items have the same counts.
+// A stretch of a row whose work-items all have the same counts.
 struct Stretch {
   uint64_t end;
   std::vector<uint64_t> probes;
 };
 using Row = std::vector<Stretch>;
 
-// Cuts a launch into rows along x and these into stretches, by halving what is not the same all
-// over; rows of one kind are looked at once. Then the warps of a group follow, again once a kind.
+// Cuts a launch into rows along x and these into stretches, by halving what is not uniform; rows of
+// the same kind are examined once. The warps of a group follow, again once per kind.
 class LaunchCounts {
  public:
   LaunchCounts(const InstrumentedKernel &kernel, const LaunchFacts &facts)
@@ -166,11 +166,11 @@ class LaunchCounts {
   Expressions expressions_;
   std::map<std::vector<uint64_t>, uint32_t> row_of_key_;
   std::vector<Row> rows_;
-  std::vector<uint32_t> kind_;  // of every row of the launch
-  std::vector<uint64_t> cuts_;  // where a stretch of any row ends
+  std::vector<uint32_t> kind_;  // per row of the launch
+  std::vector<uint64_t> cuts_;  // ends of the stretches of all rows
   std::map<std::vector<uint32_t>, size_t> patterns_of_kinds_;
   std::vector<std::vector<Pattern>> patterns_;  // by kinds of rows, then by place along x
-  std::vector<uint64_t> warp_;                  // of the warp under way: its probes
+  std::vector<uint64_t> warp_;                  // of the current warp: its probes
   uint64_t lanes_ = 0;                          // and its work-items
   size_t pattern_warps_ = 0;
   std::map<std::vector<uint64_t>, uint32_t> vector_of_;

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Counts of launches that follow from the launch itself: work-item ids, sizes and integer arguments
-// (the nodes of clinst_protocol.h). Such a launch runs the program's own kernel.
+// SPDX-License-Identifier: Apache-2.0 Analytic counts: they follow from the launch's work-item ids,
+// sizes and integer arguments (the nodes of clinst_protocol.h). Such a launch runs the program's
+// own kernel.
 #ifndef XPUPROF_OPENCL_ANALYTIC_COUNTS_HPP
 #define XPUPROF_OPENCL_ANALYTIC_COUNTS_HPP
 
@@ -14,11 +14,11 @@
 
 namespace layer {
 
-// Of one kernel. Remembers what it found: equal launches have equal counts.
+// The analytic counts of one kernel, cached: equal launches have equal counts.
 class AnalyticCounts {
  public:
   explicit AnalyticCounts(const InstrumentedKernel &kernel) : kernel_(kernel) {}
-  // NULL when finding them would cost more than counting in the kernel.
+  // NULL when evaluating them would cost more than counting in the kernel.
   std::shared_ptr<const WarpClasses> find(const LaunchFacts &facts);
 
  private:

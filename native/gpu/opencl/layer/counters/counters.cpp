@@ -11,11 +11,11 @@
 
 namespace layer {
 
-// Small, so that launch after launch writes to memory that is still in the cache.
+// Small, so that successive launches write to memory still in the cache.
 static constexpr size_t chunk_bytes = size_t{1} << 20;
 static constexpr size_t align_words = 8;  // areas do not share a cache line
 
-// In order, and of our own: what is enqueued here waits for nothing of the application's.
+// Our own in-order queue: commands here never wait for the application's.
 class CounterQueue {
  public:
   CounterQueue(cl_context context, cl_device_id device) {
@@ -29,7 +29,7 @@ class CounterQueue {
   CounterQueue &operator=(const CounterQueue &) = delete;
 
   explicit operator bool() const { return handle_; }
-  // Waits: a blocking write only promises that the host's memory may be used again.
+  // Waits: a blocking write only guarantees that the host's memory may be reused.
   bool write(cl_mem buffer, size_t first, size_t words, const uint64_t *from) {
     cl_int error = next.clEnqueueWriteBuffer(handle_, buffer, CL_FALSE, first * sizeof(uint64_t),
                                              words * sizeof(uint64_t), from, 0, nullptr, nullptr);
@@ -59,15 +59,15 @@ class CounterQueue {
   cl_command_queue handle_ = nullptr;
 };
 
-// A chunk is filled from the front and starts anew when all its areas were given back.
+// A chunk is filled from the front and restarts when all its areas are released.
 struct CounterChunk {
   cl_mem buffer = nullptr;
-  uint64_t *memory = nullptr;  // the buffer itself, or what was read of it
+  uint64_t *memory = nullptr;  // the buffer itself, or the copied part
   size_t words = 0, used = 0, live = 0;
   std::shared_ptr<CounterQueue> queue;  // NULL: the device works in our memory
   cl_event clearing = nullptr;
-  bool zeros = true;  // what is free on the device holds zeros
-  bool lost = false;  // could not be cleared: never used again
+  bool zeros = true;  // free device memory holds zeros
+  bool lost = false;  // could not be cleared: never reused
 
   bool ready();
   void start_anew();
@@ -81,7 +81,7 @@ struct Mapping {
   size_t bytes;
 };
 
-// The runtime may hold the buffer a little longer than we do.
+// The runtime may hold the buffer slightly longer than we do.
 void CL_CALLBACK unmap(cl_mem, void *mapping) {
   auto *gone = static_cast<Mapping *>(mapping);
   munmap(gone->memory, gone->bytes);
@@ -110,7 +110,7 @@ std::shared_ptr<CounterChunk> new_chunk(cl_context context, size_t bytes,
   return chunk;
 }
 
-// Whether the command has ended, well or not; its event is let go then.
+// Whether the command has ended, successfully or not; its event is then released.
 bool ended(cl_event *event, bool *good) {
   cl_int status = CL_QUEUED;
   if (next.clGetEventInfo(*event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status,
@@ -132,8 +132,8 @@ bool CounterChunk::ready() {
   return !lost;
 }
 
-// What is free on the device holds zeros: no header of an earlier launch can be taken for a
-// later's.
+// Free device memory holds zeros, so an earlier launch's header is never mistaken for a later
+// one's.
 void CounterChunk::start_anew() {
   if (queue && zeros) {
     clearing = queue->clear(buffer, used);
@@ -198,7 +198,7 @@ bool CounterArea::arrived(size_t words) {
     if (reading_) return false;
     lost_ = true;
   }
-  // What could not be read is no launch's header.
+  // An unread area is not a launch's header.
   if (lost_) std::fill_n(chunk_->memory + first_, CLINST_HEADER_WORDS, 0);
   return true;
 }
@@ -207,7 +207,7 @@ bool CounterArea::arrived(const std::vector<Part> &parts) {
   if (!chunk_->queue || lost_) return true;
   for (size_t i = 0; !parts_coming_ && i < parts.size(); i++) {
     size_t first = first_ + parts[i].begin;
-    if (reading_) next.clReleaseEvent(reading_);  // the queue is in order: the last one's will do
+    if (reading_) next.clReleaseEvent(reading_);  // the queue is in order: the last event suffices
     reading_ = chunk_->queue->read(chunk_->buffer, first, parts[i].words, chunk_->memory + first);
     lost_ = lost_ || !reading_;
   }

@@ -66,7 +66,7 @@ uint64_t exactly(uint32_t op, uint64_t a, uint64_t b, unsigned bits) {
   }
 }
 
-// The same over ranges, as narrow as is cheap; always right, at worst the whole range.
+// The same over ranges, as narrow as is cheap; always correct, at worst the whole range.
 Values ranged(uint32_t op, Values a, Values b, unsigned bits, unsigned width) {
   const Values all{0, mask_of(width)};
   const uint64_t top = mask_of(bits);
@@ -99,7 +99,7 @@ Values ranged(uint32_t op, Values a, Values b, unsigned bits, unsigned width) {
     case CLINST_EQUAL:
       return a.hi < b.lo || b.hi < a.lo ? Values{0, 0} : all;
     case CLINST_SLESS:
-      // A range that does not cross from positive to negative keeps its order with the sign.
+      // A range within one sign keeps its order as signed numbers.
       if (negative(a.lo, bits) != negative(a.hi, bits) ||
           negative(b.lo, bits) != negative(b.hi, bits))
         return all;

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// The nodes of clinst_protocol.h: what a work-item's counters hold, as expressions over the launch.
+// SPDX-License-Identifier: Apache-2.0 The nodes of clinst_protocol.h: a work-item's counters as
+// expressions over the launch.
 #ifndef XPUPROF_OPENCL_EXPRESSIONS_HPP
 #define XPUPROF_OPENCL_EXPRESSIONS_HPP
 
@@ -10,7 +10,7 @@
 
 namespace layer {
 
-// What the counts of a launch hang on. `arguments`: one value a node that is an argument.
+// The inputs of a launch's counts. `arguments`: one value per argument node.
 struct LaunchFacts {
   Geometry geometry;
   uint64_t offset[3] = {0, 0, 0};
@@ -19,14 +19,14 @@ struct LaunchFacts {
 
 struct TooCostly {};
 
-// The values that a node takes in a box of work-items: all lie in lo..hi.
+// The values of a node in a box of work-items: all lie in lo..hi.
 struct Values {
   uint64_t lo, hi;
   bool one() const { return lo == hi; }
 };
 
 struct Box {
-  uint64_t first[3], last[3];  // global indices without the offset, both ends included
+  uint64_t first[3], last[3];  // global indices without offset, both ends included
 };
 
 // The expressions of a kernel in one launch, evaluated over boxes of work-items.
@@ -34,12 +34,12 @@ class Expressions {
  public:
   Expressions(const InstrumentedKernel &kernel, const LaunchFacts &facts);
 
-  // Throws TooCostly after a few thousand times.
+  // Throws TooCostly after a few thousand evaluations.
   void evaluate(const Box &box);
-  // What a row's work-items have in common and their counts hang on; false: it is not the same
-  // for all rows of the box.
+  // The values shared by a row's work-items on which their counts depend; false if they differ
+  // between the rows of the box.
   bool of_row(std::vector<uint64_t> *key) const;
-  // The probes of a work-item; false: not the same for all of the box.
+  // The probes of a work-item; false if they differ within the box.
   bool probes(std::vector<uint64_t> *row) const;
 
  private:

@@ -21,7 +21,7 @@ Geometry Geometry::of(const uint64_t global[3], const uint64_t local[3], uint32_
 
 uint32_t Geometry::warp_size() const { return sub_group ? sub_group : CLINST_WARP; }
 
-// Work-items that are cut into warps from the front: a row's, or the whole group's.
+// Work-items cut into warps from the front: a row's, or the whole group's.
 static uint64_t items_a_row(const Geometry &geometry, const uint64_t items[3]) {
   return geometry.sub_group ? items[0] : items[0] * items[1] * items[2];
 }
@@ -81,7 +81,7 @@ void WarpClassifier::start(const InstrumentedKernel &kernel) {
   last_row_ = nullptr;
   last_lanes_ = 0;
   if (slots_.empty()) slots_.assign(64, Slot{});
-  if (++epoch_ == 0) { /* wrapped round: old slots would look new */
+  if (++epoch_ == 0) { /* wrapped around: old slots would look new */
     std::fill(slots_.begin(), slots_.end(), Slot{});
     epoch_ = 1;
   }
@@ -119,7 +119,7 @@ uint32_t WarpClassifier::vector_of(const uint64_t *row, uint32_t lanes) {
   return slots_[at].vector;
 }
 
-// Neighbours are most often alike: only where a warp differs from the one before is it looked up.
+// Neighbours are usually equal, so only a warp that differs from its predecessor is looked up.
 void WarpClassifier::add_warp(const uint64_t *row, uint32_t lanes) {
   if (last_row_ && lanes == last_lanes_ && equal_rows(row, last_row_, n_probes_)) {
     classes_.run_length.back()++;
@@ -131,7 +131,7 @@ void WarpClassifier::add_warp(const uint64_t *row, uint32_t lanes) {
   classes_.run_length.push_back(1);
 }
 
-// A smaller group has fewer warps than its place has room for.
+// A smaller group has fewer warps than room.
 void WarpClassifier::add_group(const Geometry &geometry, const uint64_t items[3],
                                const uint64_t *probes) {
   const uint64_t size = geometry.warp_size(), row = items_a_row(geometry, items);

@@ -10,17 +10,16 @@
 
 namespace layer {
 
-// How a launch's work-items fall into groups and warps. `local` is the full group's size; at the
-// upper edges groups may be smaller (OpenCL 2.0's non-uniform groups).
+// The partition of a launch's work-items into groups and warps. `local` is the full group's size;
+// groups at the upper edges may be smaller (OpenCL 2.0's non-uniform groups).
 struct Geometry {
   uint64_t global[3], local[3], groups[3];
-  uint32_t sub_group = 0;  // its size where sub-groups are the warps, which are cut from rows
+  uint32_t sub_group = 0;  // its size where sub-groups, cut from rows, are the warps
 
   static Geometry of(const uint64_t global[3], const uint64_t local[3], uint32_t sub_group);
   uint64_t items_a_group() const { return local[0] * local[1] * local[2]; }
   uint32_t warp_size() const;
-  uint64_t items_a_row()
-      const;  // that are cut into warps from the front: a full group's or its row's
+  uint64_t items_a_row() const;  // cut into warps from the front: a full group's or its row's
   uint64_t warps_a_group() const;
   uint64_t n_groups() const { return groups[0] * groups[1] * groups[2]; }
   bool operator==(const Geometry &other) const;
@@ -38,7 +37,7 @@ struct WarpClasses {
 void append_counts(const InstrumentedKernel &kernel, const uint64_t *probes, uint32_t lanes,
                    WarpClasses *classes);
 
-// `probes` holds n_probes counters a warp; warps in the order of clinst_protocol.h.
+// `probes` holds n_probes counters per warp; warps in the order of clinst_protocol.h.
 class WarpClassifier {
  public:
   const WarpClasses &classify(const InstrumentedKernel &kernel, const Geometry &geometry,

@@ -8,10 +8,10 @@
 namespace layer {
 
 static constexpr double refresh_s = 0.2;
-static constexpr double max_rate_error = 20e-6;  // what two anchors must give to be believed
+static constexpr double max_rate_error = 20e-6;  // what two anchors must give to be accepted
 static constexpr int tries = 16;
 
-// Ticks a nanosecond by the system's clock, over the process's life so far.
+// Ticks per nanosecond by the system's clock, over the process's life so far.
 static double host_rate() {
   static const auto now = [] {
     timespec t;
@@ -36,7 +36,7 @@ DeviceClock::Anchor DeviceClock::sample_timer(cl_device_id device) const {
   return {before + (after - before) / 2, after - before + 1, device_ns};
 }
 
-// Where the runtime has no such timer: the end of a marker lies between two stamps of ours.
+// Without such a timer: the end of a marker lies between two of our stamps.
 static DeviceClock::Anchor marker(cl_command_queue queue) {
   DeviceClock::Anchor anchor;
   cl_event event = nullptr;
@@ -77,7 +77,7 @@ void DeviceClock::refresh(const Queue &queue) {
   if (tried_ && (double)(now - tried_) < refresh_s * 1e9 * rate_) return;
   tried_ = now;
   Anchor anchor = sample(queue);
-  // On a busy machine an older, sharper anchor is the better one, up to its drift.
+  // On a busy machine an older, sharper anchor is better, up to its drift.
   double drift = (double)(now - last_.tsc) * max_rate_error;
   if (!anchor.width || (last_.width && (double)anchor.width > (double)last_.width + 2 * drift))
     return;

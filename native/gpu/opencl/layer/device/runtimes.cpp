@@ -69,11 +69,11 @@ Device describe_device(cl_device_id handle) {
   device.shares_memory = shares_memory(handle);
   std::string extensions = info_text(handle, CL_DEVICE_EXTENSIONS);
   unsigned version = version_number(info_text(handle, CL_DEVICE_VERSION));
-  // Only a device of 2.1 or newer knows the question.
+  // Only devices from OpenCL 2.1 on support the query.
   if (version >= 210)
     device.takes_spirv = info_text(handle, CL_DEVICE_IL_VERSION).find("SPIR-V") == 0;
   device.suggest_local = suggest_local(handle, extensions);
-  // Of a size that can be asked for, so that the counted kernel has the program's own.
+  // Only sizes that can be requested, so that the counted kernel has the program's own size.
   device.sub_groups = device.takes_spirv && next.clGetKernelSubGroupInfo &&
                       info_number<cl_uint>(handle, CL_DEVICE_MAX_NUM_SUB_GROUPS) &&
                       extensions.find("cl_intel_required_subgroup_size") != std::string::npos;
@@ -152,8 +152,8 @@ uint32_t module_kind(const Device &device) {
   return device.takes_spirv ? CLINST_TO_SPIRV : CLINST_TO_BITCODE;
 }
 
-// OpenCL C before 2.0 knows only groups of one size, and a runtime refuses other launches of it; a
-// module has to say so.
+// OpenCL C before 2.0 has only uniform groups, and runtimes refuse other launches; a module has to
+// state it.
 static bool uniform_groups(bool from_source, const std::string &user_options) {
   if (user_options.find("-cl-uniform-work-group-size") != std::string::npos) return true;
   size_t at = user_options.find("-cl-std=CL");
@@ -161,7 +161,7 @@ static bool uniform_groups(bool from_source, const std::string &user_options) {
          (at == std::string::npos || user_options.compare(at, 11, "-cl-std=CL1") == 0);
 }
 
-// Options that act behind the front end and so still matter for a module.
+// Options that act after the front end and so still matter for a module.
 static std::string module_options(const Device &device, bool from_source,
                                   const std::string &user_options) {
   static const char *const late[] = {
@@ -188,7 +188,7 @@ static cl_program load(cl_context context, const Device &device, const std::stri
   return next.clCreateProgramWithBinary(context, 1, &device.handle, &size, &bytes, nullptr, error);
 }
 
-// The line that tells most: the first that speaks of an error, or the first.
+// The most informative line: the first that mentions an error, else the first.
 static std::string telling_log_line(cl_program program, const Device &device) {
   size_t size = 0;
   next.clGetProgramBuildInfo(program, device.handle, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size);

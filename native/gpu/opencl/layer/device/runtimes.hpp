@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Everything that differs between device runtimes, in one place. Decisions go by what a device
-// says it can do, not by its name or version.
+// SPDX-License-Identifier: Apache-2.0 Everything that differs between device runtimes, in one
+// place. Decisions depend on what a device reports, not on its name or version.
 #ifndef XPUPROF_OPENCL_RUNTIMES_HPP
 #define XPUPROF_OPENCL_RUNTIMES_HPP
 
@@ -14,13 +13,13 @@ namespace layer {
 
 Device describe_device(cl_device_id handle);
 
-// Tells the boundary bus, once a process, which runtime is at work.
+// Tells the boundary bus, once per process, which runtime is in use.
 void announce_runtime(cl_context context);
-// After fork, in the child: its stream is a new one.
+// After fork, in the child, which has a new stream.
 void forget_announcement();
 
-// Work-items of the sub-groups of each kernel of the kernel's program, as the device compiled them;
-// none where the sub-groups are not the warps.
+// The sub-group size of each kernel of the kernel's program, as the device compiled it; empty where
+// sub-groups are not the warps.
 std::map<std::string, uint32_t> sub_group_sizes(cl_kernel kernel, const Device &device);
 
 // The module that the instrumenter should make for the device (enum clinst_output).
@@ -30,8 +29,8 @@ uint32_t module_kind(const Device &device);
 std::string build_module(cl_context context, const Device &device, const std::string &module,
                          bool from_source, const std::string &user_options, cl_program *program);
 
-// A counter buffer that the device works on in place, in our memory, or one that starts as a copy
-// of it. NULL when there is none to be had.
+// A counter buffer that the device uses in place, in our memory, or one initialised from it. NULL
+// when none is available.
 cl_mem counter_buffer(cl_context context, void *memory, size_t bytes, bool in_place);
 
 }  // namespace layer

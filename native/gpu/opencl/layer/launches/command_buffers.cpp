@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char *not_counted = "a kernel of a command buffer is not counted";
 
-// A launch in a command buffer, as the program gave it.
+// A launch in a command buffer, as recorded by the program.
 struct Command {
   std::shared_ptr<Kernel> kernel;
   cl_command_queue queue;
@@ -37,7 +37,7 @@ struct Command {
 };
 
 struct CommandBuffer {
-  cl_command_queue queue = nullptr;  // of commands that name none
+  cl_command_queue queue = nullptr;  // for commands without one
   std::mutex lock;
   std::vector<Command> commands;
 };
@@ -139,7 +139,7 @@ cl_int enqueue_command_buffer(clEnqueueCommandBufferKHR_fn native, cl_uint n,
     tsc = xpu_tsc();
     error = native(n, queues, buffer, n_wait, wait, &own);
     if (error == CL_SUCCESS) {
-      // The commands stay as they are once the driver takes the buffer.
+      // The commands are fixed once the driver finalizes the buffer.
       count_replayed(entry->commands, n && queues ? queues[0] : nullptr, own, tsc);
       if (event)
         *event = own;

@@ -32,8 +32,8 @@ void trace_grid(uint64_t launch, const Variant &variant, const WarpClasses &clas
   xpu_kernel_counts(launch, &grid);
 }
 
-// What the kernel's header says it ran with; no counts where that cannot be. Of counters that are
-// kept on the device, these are copied first and the rest once the number of warps is known.
+// Reads the geometry from the kernel's header; no counts where it is impossible. For counters on
+// the device, the header is copied first and the rest once the number of warps is known.
 bool geometry_from_header(Pending *launch) {
   Plan *plan = &launch->plan;
   const uint64_t *header = launch->room.area->data();
@@ -47,7 +47,7 @@ bool geometry_from_header(Pending *launch) {
   return true;
 }
 
-// Also takes the launch's accesses, where they were recorded, to `accesses`.
+// Also moves the launch's recorded accesses to `accesses`.
 void harvest_counts(Pending *launch, RecordedAccesses *accesses) {
   Plan &plan = launch->plan;
   Room &room = launch->room;
@@ -93,7 +93,7 @@ size_t counter_words(const Plan &plan, const Geometry &geometry) {
          geometry.n_groups() * geometry.warps_a_group() * plan.variant->info->n_probes;
 }
 
-// Of a finished launch: whether its counters are on the host.
+// Whether a finished launch's counters are on the host.
 bool counters_arrived(Pending *launch) {
   const Plan &plan = launch->plan;
   if (!launch->room.area || launch->status != CL_COMPLETE) return true;
@@ -119,7 +119,7 @@ cl_int status_of(cl_event event) {
   return status;
 }
 
-// What of ours fails (out of memory) is missing; the launch is complete all the same, and once.
+// If our part fails (out of memory), its data is missing; the launch still completes, exactly once.
 void harvest(Pending *launch) {
   xpu_completion completion{};
   completion.launch = launch->launch;
@@ -136,8 +136,8 @@ void harvest(Pending *launch) {
 
 namespace {
 
-// An in-order queue finishes from the front, and is harvested in its order; elsewhere a few more
-// are looked at.
+// An in-order queue finishes from the front and is harvested in its order; elsewhere a few more
+// launches are checked.
 void poll_launches(std::deque<Pending> *launches, size_t scan) {
   size_t missed = 0;
   bool waiting = false;
@@ -195,7 +195,7 @@ static bool is_pending(uint32_t queue, uint64_t launch) {
                      [&](const Pending &one) { return one.launch == launch; });
 }
 
-// After one that waited for the application hardly any more.
+// Hardly any wait after a launch that waited for the application.
 void wait_while_recording(uint32_t queue, uint64_t launch) {
   static double patience_s = recording_patience_s;
   if (user_events_unfired()) return;
@@ -225,8 +225,8 @@ static cl_event copy_under_way(const Room &room) {
 }
 
 void settle() {
-  // Of a launch the header comes first where the number of its warps is not known, then the rest of
-  // the counters, then what tells where its accesses stand, and these.
+  // Copies in this order: the header where the number of warps is unknown, the rest of the
+  // counters, the directory of the accesses, the accesses.
   for (int copies = 0; copies < 5; copies++) {
     std::vector<cl_event> under_way;
     {

@@ -1,5 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
-// Launches under way, and what is taken in of them when they have finished.
+// SPDX-License-Identifier: Apache-2.0 Launches in flight, and the harvest when they finish.
 #ifndef XPUPROF_OPENCL_HARVEST_HPP
 #define XPUPROF_OPENCL_HARVEST_HPP
 
@@ -9,10 +8,10 @@
 
 namespace layer {
 
-// A launch whose end we have not seen yet.
+// A launch not yet seen to finish.
 struct Pending {
   uint64_t launch = 0;
-  cl_event event = nullptr;   // a reference of ours
+  cl_event event = nullptr;   // our own reference
   cl_int status = CL_QUEUED;  // as last seen
   uint64_t seen = 0;          // when it was first seen finished
   std::shared_ptr<Queue> queue;
@@ -28,31 +27,31 @@ extern std::map<uint32_t, std::deque<Pending>> &pending;  // by queue; guarded b
 
 cl_int status_of(cl_event event);
 
-// These want `order` held.
+// Callers hold `order`.
 void poll_queue(
-    const Queue &queue);  // takes in the queue's finished launches, not far behind others
+    const Queue &queue);  // harvests the queue's finished launches, not far after others
 void poll_locked();       // all queues'
 void harvest(Pending *finished);
 
-// Takes in whatever has finished; never waits.
+// Harvests whatever has finished; never waits.
 void poll_all();
-// After a call in which the application waited for the device: waits for copies of counters too.
+// After a call in which the application waited for the device: also waits for copies of counters.
 void settle();
 
-// What we wait for may wait for a command that stands unflushed in another queue.
+// The awaited command may depend on an unflushed command in another queue.
 void flush_all();
 
-// A recorded launch holds much memory: its end is awaited, so that the next one finds the room
-// free. Not for ever, since it may wait for the application (which shares memory with it).
+// A recorded launch holds much memory, so its end is awaited to free the room for the next. The
+// wait is bounded, since the launch may wait for the application (which shares memory with it).
 void wait_while_recording(uint32_t queue, uint64_t launch);
 
 void nap();
 double seconds();
 
-// The application let go of the context: our memory in it goes too, as soon as it is idle.
+// The application released the context: our memory in it is freed as soon as it is idle.
 void close_context(Context &context);
 
-// Tells the width of the clocks' correlation.
+// Reports the width of the clocks' correlation.
 void report_clocks();
 
 }  // namespace layer

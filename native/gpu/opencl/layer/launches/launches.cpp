@@ -23,7 +23,7 @@ constexpr double exit_patience_s = 10;
 
 KernelFilter &filter = *new KernelFilter;
 
-// The paper's timer: the host waits for each kernel. Not for one that may wait for the host.
+// The paper's timer: the host waits for each kernel, except one that may wait for the host.
 void wait_in_sync(uint32_t queue, uint64_t launch, cl_event event) {
   if (user_events_unfired()) return;
   flush_all();
@@ -56,7 +56,7 @@ cl_int launch(cl_command_queue queue_handle, cl_kernel kernel_handle, const Rang
   cl_event own = nullptr;
   cl_int error = native(plan.kernel, shadow && plan.local_known ? plan.local : range.local, &own);
   if (error != CL_SUCCESS && shadow) {
-    // The application's own kernel decides whether the launch was wrong.
+    // The application's own kernel decides whether the launch was invalid.
     plan.refused(error);
     made.room = Room();
     tsc = xpu_tsc();
@@ -77,7 +77,7 @@ cl_int launch(cl_command_queue queue_handle, cl_kernel kernel_handle, const Rang
   return CL_SUCCESS;
 }
 
-// Of a launch that our part failed for.
+// The reason of a launch for which our part failed.
 void count_bare(cl_command_queue queue, cl_kernel handle, const Range &range, uint64_t tsc,
                 Progress *progress) {
   Pending made;
@@ -146,7 +146,7 @@ void register_exit() {
   static bool done;
   if (done) return;
   done = true;
-  std::string why;  // the launcher checked it before: with a wrong one nothing is left out
+  std::string why;  // already checked by the launcher; an invalid one leaves nothing out
   if (!filter.parse(settings.kernels, &why)) xpu_meta("gpu_engine_failed", why.c_str());
   std::atexit(finish);
   xpu_register_harvest(harvest_all);
@@ -212,7 +212,7 @@ static void finish_within(double patience_s) {
 
 void finish() { finish_within(exit_patience_s); }
 
-// The program ends behind its window: whatever it launched belongs to the profile.
+// The program ends after its window: whatever it launched belongs to the profile.
 static void harvest_all() {
   Api api;
   quietly(flush_all);
@@ -220,14 +220,14 @@ static void harvest_all() {
 }
 
 static void after_fork_in_child() {
-  // Its parent's launches are not the child's own, and neither are the events.
+  // The parent's launches and events do not belong to the child.
   (new std::map<uint32_t, std::deque<Pending>>)->swap(pending);
   filter.forget();
   forget_registrations();
   forget_announcement();
   forget_stacks();
   release_origins();
-  new (&order) OrderLock;  // a recursive lock cannot be opened by the child: it is another thread
+  new (&order) OrderLock;  // the child is another thread and cannot unlock a recursive lock
 }
 
 void register_forks() {

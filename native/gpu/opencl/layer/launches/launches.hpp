@@ -1,5 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
-// Launches: enqueued, and traced in the order of their enqueueing.
+// SPDX-License-Identifier: Apache-2.0 Launches are enqueued, and traced in the order of enqueueing.
 #ifndef XPUPROF_OPENCL_LAUNCHES_HPP
 #define XPUPROF_OPENCL_LAUNCHES_HPP
 
@@ -7,17 +6,17 @@
 
 namespace layer {
 
-// How far our part of a call that launches came.
+// Progress of our part of a launching call.
 struct Progress {
-  bool taken = false;        // the driver has taken the call
-  cl_event event = nullptr;  // then: a reference of ours, until something else keeps it
+  bool taken = false;        // the driver has accepted the call
+  cl_event event = nullptr;  // then our reference, until something else keeps it
   bool counted = false;
 };
 
-// Makes a call of the application's that launches, in any case. `ours` does our part and makes the
-// call. Where it fails (out of memory) before the driver took the call, `plainly` makes it as the
-// application did; what was not counted yet `count` then counts as uninstrumented. The answer is
-// the driver's.
+// Makes a launching call of the application in any case. `ours` does our part and makes the call.
+// If it fails (out of memory) before the driver accepted the call, `plainly` makes it as the
+// application did, and `count` counts the remaining launches as uninstrumented. Returns the
+// driver's result.
 template <class Ours, class Plainly, class Count>
 cl_int in_any_case(Ours &&ours, Plainly &&plainly, Count &&count) {
   Progress progress;
@@ -32,18 +31,18 @@ cl_int in_any_case(Ours &&ours, Plainly &&plainly, Count &&count) {
 
 constexpr const char *own_failure = "instrumenting the launch failed (out of memory)";
 
-// Want `order` held.
+// Callers hold `order`.
 void register_exit();
-// Why the next launch, one of this kernel, has no vectors by choice; NULL: it is to have them.
+// Why the next launch, of this kernel, is deliberately left without vectors; NULL if it is not.
 const char *left_out(const Kernel &kernel);
-// The launch is made: it is counted, and taken in when it has finished. Returns its number.
+// Counts an enqueued launch, to be harvested when it has finished. Returns its number.
 uint64_t follow(Pending made, const Kernel &kernel, const Range &range, uint64_t tsc,
                 Progress *progress);
 
-// The end of the process, or of the layer: waits a little for launches that are still running.
+// At the end of the process or layer: waits briefly for launches still running.
 void finish();
 
-// No lock of ours that another thread holds when the process forks is left held in the child.
+// Leaves no lock held in the child that another thread held at the fork.
 void register_forks();
 
 }  // namespace layer

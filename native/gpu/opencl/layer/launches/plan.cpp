@@ -54,8 +54,8 @@ static CounterArea find_area(const Queue &queue, size_t words, PoolUse use) {
   return area ? std::move(area) : pool->allocate(words, hard_limit);
 }
 
-// Waits a little for room; never for ever, since what we wait for may wait for the application.
-// NULL: there is none.
+// Waits briefly for room; the wait is bounded, since its launches may wait for the application.
+// NULL if there is none.
 static std::shared_ptr<CounterArea> find_room(const Queue &queue, size_t words, PoolUse use) {
   CounterArea area = find_area(queue, words, use);
   return area ? std::make_shared<CounterArea>(std::move(area)) : nullptr;
@@ -63,7 +63,7 @@ static std::shared_ptr<CounterArea> find_room(const Queue &queue, size_t words, 
 
 namespace {
 
-// Of a group; at most, where the runtime chooses its size.
+// Work-items of a group; an upper bound where the runtime chooses its size.
 uint64_t items_a_group(const Plan &plan, const Device &device) {
   if (plan.local_known) return plan.geometry.items_a_group();
   const uint64_t *global = plan.geometry.global;
@@ -71,7 +71,7 @@ uint64_t items_a_group(const Plan &plan, const Device &device) {
   return std::min<uint64_t>(global[0] * global[1] * global[2], most ? most : device.max_work_group);
 }
 
-// Words of local memory that the application's kernel leaves to each work-item of a group.
+// Words of local memory left by the application's kernel to each work-item of a group.
 uint64_t words_left(const Plan &plan, const Kernel &kernel, const Device &device) {
   cl_ulong used = 0;
   next.clGetKernelWorkGroupInfo(kernel.handle, device.handle, CL_KERNEL_LOCAL_MEM_SIZE, sizeof used,
@@ -80,8 +80,8 @@ uint64_t words_left(const Plan &plan, const Kernel &kernel, const Device &device
                                     : 0;
 }
 
-// Where the counters of all work-items do not fit into local memory, the kernel is made anew with
-// fewer at a time, down to none. By powers of two, so that this happens a few times at most.
+// Where the counters of all work-items do not fit into local memory, the kernel is recompiled with
+// fewer at a time, down to none, by powers of two, so at most a few times.
 void fit_local_memory(Plan *plan, const Queue &queue, Kernel *kernel) {
   uint64_t left = words_left(*plan, *kernel, *queue.device);
   if (plan->variant->info->scratch_probes <= left) return;
@@ -107,8 +107,8 @@ cl_int set_our_arguments(Variant *variant, const CounterArea &area, uint64_t ite
   return error;
 }
 
-// Room for the launch's counters and its accesses; where there is none for these, the launch is
-// counted all the same and its vector says that nothing was recorded.
+// Room for the launch's counters and accesses. Without room for the accesses the launch is still
+// counted, and its vector states that nothing was recorded.
 Room find_room_to_record(const Plan &plan, const Queue &queue, Kernel *kernel) {
   for (PoolUse pool : {PoolUse::accesses, PoolUse::launches}) {
     Room room;
@@ -120,7 +120,7 @@ Room find_room_to_record(const Plan &plan, const Queue &queue, Kernel *kernel) {
   return {};
 }
 
-// Decides whether the shadow runs, and prepares it. A reason means that it does not.
+// Decides whether the shadow runs, and prepares it. A non-empty reason means that it does not run.
 std::string prepare_shadow(Plan *plan, Room *room, const Queue &queue, Kernel *kernel) {
   std::string missing = ensure_shadow(kernel, *queue.device, plan->variant.get());
   if (missing.empty()) {
@@ -150,8 +150,8 @@ std::string prepare_shadow(Plan *plan, Room *room, const Queue &queue, Kernel *k
   return "";
 }
 
-// A local size left to the runtime stays its choice. Where it tells what it would choose for the
-// application's kernel, the shadow gets that size, so that nothing has to be bounded from above.
+// A local size left to the runtime stays its choice. Where it reports its choice for the
+// application's kernel, the shadow gets that size, so no upper bound is needed.
 bool find_local(const Queue &queue, const Kernel &kernel, const Range &range, size_t local[3]) {
   if (range.local) {
     std::copy_n(range.local, range.dimensions, local);
@@ -164,7 +164,7 @@ bool find_local(const Queue &queue, const Kernel &kernel, const Range &range, si
          local[0] && local[1] && local[2];
 }
 
-// The launch's counts where its sizes and arguments tell them, or NULL.
+// The launch's analytic counts, or NULL.
 std::shared_ptr<const WarpClasses> counts_told(Kernel *kernel, const Range &range,
                                                const Plan &plan) {
   LaunchFacts facts;
@@ -183,7 +183,7 @@ std::shared_ptr<const WarpClasses> counts_told(Kernel *kernel, const Range &rang
   return plan.variant->analytic->find(facts);
 }
 
-// Which kernel the launch is of and how its work-items fall into groups; runs nothing of ours.
+// The launch's kernel and its partition into groups; runs none of our code.
 Plan plain_plan(const Queue &queue, Kernel *kernel, const Range &range) {
   Plan plan;
   plan.kernel = kernel->handle;

@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// How a launch is to run: which kernel, with which memory for its counters, or why it is not
-// instrumented.
+// SPDX-License-Identifier: Apache-2.0 The plan of a launch: which kernel runs, with which memory
+// for its counters, or why it is not instrumented.
 #ifndef XPUPROF_OPENCL_PLAN_HPP
 #define XPUPROF_OPENCL_PLAN_HPP
 
@@ -11,8 +10,8 @@
 
 namespace layer {
 
-// Counter memory a context and device may hold before we wait for launches to finish, and beyond
-// which a launch is rather left uninstrumented.
+// Counter memory per context and device: above the first limit we wait for launches to finish,
+// above the second a launch is left uninstrumented.
 constexpr size_t soft_limit = size_t{256} << 20, hard_limit = size_t{4} << 30;
 
 struct Range {
@@ -20,7 +19,7 @@ struct Range {
   const size_t *offset, *global, *local;
 };
 
-// A launch of nothing: the driver's answer is the application's.
+// An empty launch: the driver's result goes to the application.
 bool is_empty(const Range &range);
 
 struct Plan {
@@ -30,11 +29,11 @@ struct Plan {
   Geometry geometry{};
   bool local_known = false;
   size_t local[3] = {1, 1, 1};                // where known
-  bool derived = false;                       // counts follow from the geometry alone, or are known
+  bool derived = false;                       // counts follow from the geometry alone or are known
   std::shared_ptr<const WarpClasses> counts;  // where known before the launch
   size_t words = 0;                           // of the header and the counters
 
-  // The launch has no counts; `refused`: since the device answered so to the instrumented kernel.
+  // The launch has no counts; `refused`: the device's error for the instrumented kernel.
   void leave_out(const std::string &why);
   void refused(cl_int error);
 };
@@ -45,9 +44,9 @@ struct Room {
   std::shared_ptr<Recording> recording;  // of its accesses
 };
 
-// For a launch that is not to be instrumented.
+// The plan of a launch that is not instrumented.
 Plan bare_plan(Kernel *kernel, const char *reason);
-// With what the launch needs to count for itself, where its sizes and arguments do not tell.
+// The plan of an instrumented launch, with memory for its counters unless its counts are analytic.
 Plan make_plan(const Queue &queue, Kernel *kernel, const Range &range, Room *room);
 
 }  // namespace layer

@@ -19,7 +19,7 @@ AccessLayout with_step(const Geometry &geometry, bool local_known, uint64_t most
   uint64_t groups = local_known ? geometry.n_groups() : total;
   layout.slots = divided(groups, step);
   layout.items = items;
-  // Not known: the groups' sizes add up to the launch's, rounded up in each dimension.
+  // If unknown, the groups' sizes add up to the launch's, rounded up in each dimension.
   layout.states = local_known ? layout.slots * items : divided(2 * total, step) + items;
   layout.levels_at = CLINST_ACCESS_BASES + pointers;
   layout.states_at = layout.levels_at + layout.slots;
@@ -31,7 +31,7 @@ AccessLayout with_step(const Geometry &geometry, bool local_known, uint64_t most
 
 AccessLayout AccessLayout::of(const Geometry &geometry, bool local_known, uint64_t most_items,
                               uint64_t pointers, uint64_t room) {
-  constexpr uint64_t share_of_chunks = 4;  // the rest may take a quarter of the room
+  constexpr uint64_t share_of_chunks = 4;  // everything else may take a quarter of the room
   constexpr uint64_t share_of_reserved = 4;
   constexpr uint64_t widest_step = uint64_t{1} << 62;
   uint64_t step = 1;

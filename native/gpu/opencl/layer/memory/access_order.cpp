@@ -18,14 +18,14 @@ AccessOrder::AccessOrder(const uint64_t *area, const AccessLayout &layout, const
   uint64_t slots = (geometry.n_groups() + layout.step - 1) / layout.step;
   if (slots > layout.slots || slots * items_ > layout.states) return;
   lowest_ = static_cast<unsigned>(layout.lowest_kept(area));
-  if (lowest_ == layout.levels) {  // even the last level ran over: the first group's beginning
+  if (lowest_ == layout.levels) {  // even the last level overflowed: the first group's beginning
     most_ = layout.reserved * CLINST_CHUNK_ENTRIES;
     kept_ = most_ ? 1 : 0;
   } else {
     kept_ = ((slots - 1) >> lowest_) + 1;
   }
   if (find_chunks()) return;
-  kept_ = recorded_ = 0;  // the program wrote over what is ours
+  kept_ = recorded_ = 0;  // the program overwrote our area
 }
 
 uint64_t AccessOrder::accesses(uint64_t kept, uint64_t item) const {
@@ -34,8 +34,8 @@ uint64_t AccessOrder::accesses(uint64_t kept, uint64_t item) const {
   return most_ ? std::min(made, most_) : made;
 }
 
-// Chunks were taken in the order in which work-items happened to run; their tags tell whose they
-// are. False when they do not fit together.
+// Chunks were taken in the order in which work-items happened to run; their tags identify the
+// owner. False when they are inconsistent.
 bool AccessOrder::find_chunks() {
   first_.assign(kept_ * items_ + 1, 0);
   uint64_t total = 0;

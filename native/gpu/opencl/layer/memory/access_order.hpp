@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// The canonical order of a launch's accesses: from what its work-items left in the area to the
-// sequence of lines that the LRU stack sees (docs/memory.md).
+// SPDX-License-Identifier: Apache-2.0 The canonical order of a launch's accesses: from the records
+// in the area to the sequence of lines for the LRU stack (docs/memory.md).
 #ifndef XPUPROF_OPENCL_ACCESS_ORDER_HPP
 #define XPUPROF_OPENCL_ACCESS_ORDER_HPP
 
@@ -23,10 +22,10 @@ class AccessOrder {
   // `area` as the finished launch left it.
   AccessOrder(const uint64_t *area, const AccessLayout &layout, const Geometry &geometry);
 
-  uint64_t recorded_groups() const { return most_ ? 0 : kept_; }  // whole ones
+  uint64_t recorded_groups() const { return most_ ? 0 : kept_; }  // complete ones
   uint64_t recorded() const { return recorded_; }                 // accesses
 
-  // What a warp's work-items access together, lane by lane; steps in canonical order.
+  // The joint accesses of a warp's work-items, lane by lane; steps in canonical order.
   void each_step(const std::function<void(const std::vector<AccessEntry> &)> &visit) const;
 
  private:
@@ -41,7 +40,7 @@ class AccessOrder {
   const AccessLayout &layout_;
   const Geometry &geometry_;
   uint64_t items_ = 0, kept_ = 0, recorded_ = 0;
-  uint64_t most_ = 0;             // accesses of a work-item, where no whole group is kept
+  uint64_t most_ = 0;             // accesses of a work-item, where no complete group is kept
   unsigned lowest_ = 0;           // level from which on slots are kept
   std::vector<uint32_t> first_;   // by kept work-item: the first of its chunks in chunks_
   std::vector<uint32_t> chunks_;  // numbers of chunks, in the order of their work-items

@@ -11,7 +11,7 @@ namespace {
 
 constexpr unsigned line_bits = 6;
 
-// A line's number: of a buffer its identity and the line in it, elsewhere the address.
+// A line's number: in a buffer its identity and the line in it, elsewhere the address.
 constexpr unsigned identity_shift = 37;
 constexpr uint64_t elsewhere = uint64_t{1} << 63;
 
@@ -70,7 +70,7 @@ void *CL_API_CALL svm_alloc(cl_context context, cl_svm_mem_flags flags, size_t s
 
 }  // namespace
 
-// A sub-buffer, and a row of texels that was made of a buffer, is a part of that.
+// A sub-buffer, and a row of texels made from a buffer, is part of that buffer.
 MemoryArgument memory_of(const Argument &argument) {
   cl_mem memory = nullptr;
   if (argument.kind != Argument::value || argument.bytes.size() != sizeof memory) return {};
@@ -140,7 +140,7 @@ void Lines::add_bytes(uint64_t id, uint64_t offset, uint64_t bytes, std::vector<
   }
 }
 
-// Row by row, without the gaps that a device may leave; beyond an edge: the texel at the edge.
+// Row by row, without a device's padding; beyond an edge: the texel at the edge.
 void Lines::add_texel(uint64_t address, std::vector<uint64_t> *lines) {
   uint64_t place = address >> CLINST_IMAGE_BITS, offset = 0, row = 1;
   if (place >= memory_.size()) return;

@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Whose memory an address of a launch lies in: the identities of buffers and allocations, which
-// hold from run to run, and the lines of them that accesses touch.
+// SPDX-License-Identifier: Apache-2.0 Maps a launch's addresses to memory objects: identities of
+// buffers and allocations, stable from run to run, and the lines that accesses touch.
 #ifndef XPUPROF_OPENCL_LINES_HPP
 #define XPUPROF_OPENCL_LINES_HPP
 
@@ -13,7 +12,7 @@
 
 namespace layer {
 
-// Memory that the application got by address (SVM, USM), by where it begins.
+// Memory allocated by address (SVM, USM), by start address.
 struct Allocation {
   uint64_t size, id;
 };
@@ -26,23 +25,23 @@ struct MemoryArgument {
   uint64_t extent[3] = {1, 1, 1}, element = 0;
 };
 
-// What the argument leads to, now.
+// The memory object the argument refers to now.
 MemoryArgument memory_of(const Argument &argument);
-// The allocations by address that stand now.
+// The current allocations by address.
 std::shared_ptr<const Allocations> allocations_now();
-// An allocation by address; what was known where it lies is gone.
+// An allocation by address; replaces any it overlaps.
 void allocated(const void *memory, size_t size);
 
 void override_allocations(cl_icd_dispatch *table);
 
-// From an address of the launch to a line that means the same in every run.
+// Maps an address of the launch to a line number that is the same in every run.
 class Lines {
  public:
-  // `area`: the launch's, which holds the values of the arguments.
+  // `area`: the launch's area, which holds the values of the arguments.
   Lines(const std::vector<MemoryArgument> &memory, const Allocations &allocations,
         const uint64_t *area);
 
-  // Adds those of an access to `lines`, each once. A generic pointer that leads to no buffer leads
+  // Adds the lines of an access to `lines`, each once. A generic pointer outside all buffers refers
   // to local or private memory.
   void add(const AccessEntry &access, std::vector<uint64_t> *lines);
 

@@ -12,7 +12,7 @@ namespace layer {
 
 namespace {
 
-// Lines that a stack remembers at least: 1 GiB of data, for which it takes up to 1 GiB itself.
+// Minimum number of lines in a stack: 1 GiB of data, for which the stack takes up to 1 GiB.
 constexpr uint32_t most_lines = 1u << 24;
 
 const xp_heap heap = {[](size_t size) { return std::calloc(1, size); },
@@ -63,13 +63,13 @@ void take_in(xp_stack *stack, uint64_t launch, const RecordedAccesses &accesses)
   });
   ldv.recorded = order.recorded();
   ldv.recorded_groups = order.recorded_groups();
-  if (stack->failed) return;  // memory ran out: better no vector than a wrong one
+  if (stack->failed) return;  // out of memory: no vector rather than a wrong one
   ldv.flags = (accesses.beyond ? XP_LDV_BEYOND : 0) | (stack->forgot ? XP_LDV_FORGOT : 0);
   ldv.count = count;
   xpu_launch_ldv(launch, &ldv);
 }
 
-// Room for one launch, in words: as asked for, as far as the device allows it.
+// Room for one launch, in words: as requested, within the device's limits.
 uint64_t room_on(const Device &device) {
   cl_ulong largest = 0;
   next.clGetDeviceInfo(device.handle, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof largest, &largest,
@@ -89,7 +89,7 @@ std::shared_ptr<Recording> plan_recording(Kernel *kernel, const Variant &variant
   recording->at = at;
   recording->layout = AccessLayout::of(geometry, local_known, most_items, pointers.size(),
                                        room > at ? room - at : 0);
-  // Always as much, so that launch after launch finds the same room again.
+  // Constant, so that successive launches reuse the same room.
   recording->words = CLINST_PREFACE_WORDS + std::max(room, at + recording->layout.words);
   std::lock_guard<std::mutex> guard(kernel->lock);
   for (uint32_t index : pointers)
@@ -165,7 +165,7 @@ void recording_finished(const Device &device, uint64_t launch, RecordedAccesses 
 }
 
 void forget_stacks() {
-  // Leaked: they hold areas of a device runtime that does not survive a fork.
+  // Leaked: they hold areas of a device runtime, which does not survive a fork.
   (new std::map<const Device *, std::unique_ptr<DeviceStack>>)->swap(stacks);
 }
 

@@ -55,7 +55,7 @@ const char *kind_name(uint32_t kind) {
   return names[kind < 4 ? kind : 0];
 }
 
-// What all binaries of the program were made of.
+// The common origin of all binaries of the program.
 std::shared_ptr<const Origin> known_origin(const std::map<cl_device_id, Part> &device_parts) {
   std::shared_ptr<const Origin> origin;
   for (const auto &part : device_parts) {
@@ -90,7 +90,7 @@ std::shared_ptr<Build> new_build(const Program &program, const char *options) {
     Part part = program.source;
     part.options = build->options;
     hash_part(&hash, part);
-    // Drivers look for headers in the working directory too, in the end.
+    // Drivers finally look for headers in the working directory too.
     if (part.input == CLINST_SOURCE) part.options += " -I .";
     build->parts.push_back(std::move(part));
   } else if (auto origin = known_origin(program.device_parts)) {

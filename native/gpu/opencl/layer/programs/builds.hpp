@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// What programs were built of, and the instrumented shadows that are made of the same.
+// SPDX-License-Identifier: Apache-2.0 The inputs of program builds, and the instrumented shadows
+// built from the same inputs.
 #ifndef XPUPROF_OPENCL_BUILDS_HPP
 #define XPUPROF_OPENCL_BUILDS_HPP
 
@@ -16,43 +16,43 @@
 
 namespace layer {
 
-// Words of local memory that a kernel's counters take for a work-item at a time, if there is room.
+// Words of local memory for a kernel's counters per work-item at a time, if there is room.
 constexpr uint32_t most_local_words = 8;
 
 // An instrumented program for one device.
 struct Shadow {
   cl_program program = nullptr;  // once a kernel of it has to run
   std::string reason;            // why there is none
-  std::string module, options;   // what it is built of
+  std::string module, options;   // its inputs
   bool from_source = false;
   std::map<std::string, InstrumentedKernel> kernels;
   std::map<std::string, std::unique_ptr<AnalyticCounts>>
-      analytic_counts;                         // where the launch tells them
+      analytic_counts;                         // where they are analytic
   std::map<std::string, uint32_t> sub_groups;  // sizes by kernel; none or 0: they are not the warps
   ~Shadow();
 };
 
-// What one successful build (compile, link) was made of. Kernels keep it: a program may be built
-// again, or released, while its kernels live.
+// The inputs of one successful build (compile, link). Kernels keep it: a program may be rebuilt or
+// released while its kernels live.
 struct Build {
   std::vector<Part> parts;
   std::string options;  // of the build or link itself
-  std::string folder;   // where the program stood then: relative include folders start there
+  std::string folder;   // the working directory then, for relative include folders
   std::string origin;   // for the reader of a report
   std::string reason;   // why it can never be instrumented
   uint8_t hash[16] = {};
   uint32_t kind = 0;                          // enum xp_program_kind
   std::map<cl_device_id, Part> device_parts;  // of programs made from binaries
 
-  // `kernel` is one of the program's own.
+  // `kernel` belongs to the program.
   const Shadow &shadow(cl_kernel kernel, const Device &device, uint32_t local_words);
-  // Its program, built when it is first needed: where launches tell all counts it never is. NULL:
-  // the shadow's reason says why.
+  // Its program, built on first use, never if all counts are analytic. NULL: the shadow's reason
+  // says why.
   cl_program shadow_program(cl_context context, const Device &device, uint32_t local_words);
 
  private:
   std::mutex lock_;
-  // By the local memory that counters may take, too.
+  // Also keyed by the local memory that counters may take.
   std::map<std::pair<cl_device_id, uint32_t>, std::unique_ptr<Shadow>> shadows_;
 };
 
@@ -68,14 +68,14 @@ struct Program {
   std::shared_ptr<Build> build;
 };
 
-// What the bytes are, by their magic.
+// The kind of the bytes, by their magic.
 enum class Module { other, spirv, bitcode };
 Module module_of(const std::string &bytes);
 
-// Of a program that is about to be built. Call before the native build: once that has finished,
-// another thread may launch.
+// Describes a program about to be built. Call before the native build: afterwards another thread
+// may launch.
 std::shared_ptr<Build> new_build(const Program &program, const char *options);
-// Of a program that is linked of these; NULL among them: one of unknown origin.
+// Describes a program linked from these; NULL stands for an unknown origin.
 std::shared_ptr<Build> link_builds(const char *options,
                                    const std::vector<std::shared_ptr<Build>> &inputs);
 

@@ -11,7 +11,7 @@ namespace layer {
 
 class ContentHash {
  public:
-  // Length first, so that the borders between texts count.
+  // Length first, so that boundaries between texts matter.
   void add(const std::string &text) {
     word(text.size());
     size_t i = 0;

@@ -76,8 +76,8 @@ static cl_int CL_API_CALL release_kernel(cl_kernel kernel) {
   return release(&kernels, next.clReleaseKernel, kernel);
 }
 
-// Passes on to the shadows that exist what the application set. A shadow that does not take what
-// the application's kernel took is given up.
+// Passes the application's setting on to existing shadows. A shadow that rejects what the
+// application's kernel accepted is dropped.
 template <class Set>
 static void set_on_shadows(Kernel *kernel, Set &&set) {
   for (auto &entry : kernel->variants) {
@@ -164,7 +164,7 @@ static cl_int CL_API_CALL set_exec_info(cl_kernel handle, cl_kernel_exec_info na
 
 void forget_registrations() {
   forget_ids();
-  // The shadows are leaked: the device runtime does not survive a fork, so it is left alone.
+  // The shadows are leaked: the device runtime does not survive a fork.
   for (auto &kernel : kernels.all()) {
     auto *leaked = new std::map<cl_device_id, std::shared_ptr<Variant>>;
     leaked->swap(kernel->variants);

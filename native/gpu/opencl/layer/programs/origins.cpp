@@ -44,7 +44,7 @@ std::string name_of(const std::string &key) {
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
-// Whether the text includes what is not among the headers: that may be another file by then.
+// Whether the text includes a file outside the headers: that file may change.
 bool includes_files(const std::string &text, const Headers &headers) {
   static const char word[] = "include", spaces[] = " \t";
   for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at)) {

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// What native binaries were made of. A program may take the binary out of what it built and give it
-// back to the driver later: in the same process or, from a cache of its own, in a later run.
+// SPDX-License-Identifier: Apache-2.0 The origins of native binaries. A program may extract the
+// binary of a build and pass it to the driver later: in the same process or, from its own cache, in
+// a later run.
 #ifndef XPUPROF_OPENCL_ORIGINS_HPP
 #define XPUPROF_OPENCL_ORIGINS_HPP
 
@@ -20,13 +20,13 @@ struct Origin {
 };
 
 // Remembers the origin of a binary, for later runs in ${XDG_CACHE_HOME:-~/.cache}/xpuprof/origins.
-// A source that includes files which may change is not kept for later runs.
+// A source that includes files that may change is not kept for later runs.
 void keep_origin(const std::string &binary, const Origin &origin);
 
-// NULL: the binary was never seen to be made.
+// NULL: the binary's build was never seen.
 std::shared_ptr<const Origin> origin_of(const std::string &binary);
 
-// Around a fork, so that the child finds the lock free and what it guards whole.
+// Called around a fork, so that the child finds the lock free and its data consistent.
 void hold_origins();
 void release_origins();
 

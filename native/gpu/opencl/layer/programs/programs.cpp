@@ -47,7 +47,7 @@ cl_int CL_API_CALL program_info(cl_program program, cl_program_info name, size_t
   return error;
 }
 
-// Returns what stood there before: a build that fails leaves the older one in force.
+// Returns the previous build: a failing build leaves it in force.
 std::shared_ptr<Build> set_build(cl_program handle, std::shared_ptr<Build> build) {
   if (auto program = programs.find(handle)) {
     std::lock_guard<std::mutex> guard(program->lock);

@@ -11,7 +11,7 @@ Shadow::~Shadow() {
 
 namespace {
 
-// The parts for one device; of a program made from binaries each device has its own.
+// The parts for one device; a program made from binaries has separate parts per device.
 std::string parts_for(const Build &build, const Device &device, std::vector<Part> *parts) {
   *parts = build.parts;
   if (build.device_parts.empty()) return parts->empty() ? "the program's origin is unknown" : "";

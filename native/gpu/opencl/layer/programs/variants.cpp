@@ -79,10 +79,10 @@ static void drop_shadow(Variant *variant, const std::string &reason) {
   variant->reason = reason;
 }
 
-// What is known of the instrumented kernel before it is made.
+// The facts about the instrumented kernel before it is created.
 static void describe_shadow(Kernel *kernel, const Device &device, Variant *variant) {
   if (!kernel->build) {
-    variant->reason = "the kernel's program is of unknown origin";
+    variant->reason = "the origin of the kernel's program is unknown";
     return;
   }
   const Shadow &shadow = kernel->build->shadow(kernel->handle, device, variant->local_words);
@@ -138,7 +138,7 @@ static std::shared_ptr<Variant> new_variant(Kernel *kernel, const Device &device
     describe_shadow(kernel, device, variant.get());
   else
     variant->reason = timed_only;
-  // Where the launch does not tell the counts, the shadow will run.
+  // Without analytic counts the shadow will run.
   const InstrumentedKernel *info = variant->info;
   if (info && !variant->analytic && (info->n_probes || info->has_accesses()))
     make_shadow(kernel, device, variant.get());

@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Beside each kernel of the application's, per device, the instrumented one that runs in its place
-// with the same arguments.
+// SPDX-License-Identifier: Apache-2.0 The instrumented kernel that runs in place of an
+// application's kernel, per device, with the same arguments.
 #ifndef XPUPROF_OPENCL_VARIANTS_HPP
 #define XPUPROF_OPENCL_VARIANTS_HPP
 
@@ -25,14 +24,14 @@ struct Argument {
 // A kernel on one device.
 struct Variant {
   cl_kernel shadow = nullptr;                // NULL: not made (yet)
-  const InstrumentedKernel *info = nullptr;  // of the build's shadow, which `build` keeps
-  AnalyticCounts *analytic = nullptr;        // NULL: the launch does not tell the counts
+  const InstrumentedKernel *info = nullptr;  // of the build's shadow, kept by `build`
+  AnalyticCounts *analytic = nullptr;        // NULL: the counts are not analytic
   std::shared_ptr<Build> build;
   std::string reason;      // why there is no shadow
   uint32_t id = 0;         // of the boundary bus
   uint32_t sub_group = 0;  // work-items of its sub-groups, which are the warps; 0: none
   size_t max_work_group = 0;
-  uint32_t local_words = most_local_words;  // that the counters of a work-item may take at a time
+  uint32_t local_words = most_local_words;  // for the counters of a work-item at a time
   size_t scratch = 0;                       // bytes of local memory last given to it
   ~Variant();
 };
@@ -55,26 +54,26 @@ struct Kernel {
 // The reason of every launch of a timed run.
 constexpr const char *timed_only = "timed, not instrumented";
 
-// The kernel on the device; makes and registers it when it is first launched there.
+// The kernel on the device; created and registered at its first launch there.
 std::shared_ptr<Variant> variant_of(Kernel *kernel, const Device &device);
-// The same for work-groups that leave so little local memory to each work-item; stays the kernel's
-// one on the device. The counts and the identity are the same.
+// The same for work-groups that leave only this much local memory to each work-item; it becomes the
+// kernel's variant on the device. Counts and identity stay the same.
 std::shared_ptr<Variant> thrifty_variant_of(Kernel *kernel, const Device &device,
                                             uint32_t local_words);
 
-// The kernel as the application has it, for a launch that is not to be instrumented.
+// The application's own kernel, for a launch that is not instrumented.
 std::shared_ptr<Variant> bare_variant_of(Kernel *kernel, const char *reason);
 
-// Makes the variant's shadow when it has none yet; why there is none, or empty.
+// Creates the variant's shadow if missing; returns why there is none, or empty.
 std::string ensure_shadow(Kernel *kernel, const Device &device, Variant *variant);
 
-// Sets an argument of a shadow as the application set its own kernel's.
+// Sets an argument of a shadow to the application's value.
 cl_int set_on(cl_kernel shadow, cl_uint index, const Argument &argument, SetUsmPointer set_usm);
 
 // The variant's kernel on the boundary bus. The same kernel of the same program is one kernel,
-// however many objects stand for it.
+// however many objects represent it.
 uint32_t kernel_id(const Kernel &kernel, const Variant &variant);
-// After fork, in the child: the boundary bus knows no kernel.
+// After fork, in the child: the boundary bus has no kernels.
 void forget_ids();
 
 }  // namespace layer
