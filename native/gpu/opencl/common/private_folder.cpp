@@ -31,12 +31,12 @@ class Descriptor {
 std::string distrust(int fd, const std::string &name, mode_t type) {
   struct stat status;
   if (fstat(fd, &status) != 0) return name + " cannot be examined";
-  if ((status.st_mode & S_IFMT) != type) return name + " is of another type";
+  if ((status.st_mode & S_IFMT) != type) return name + " has the wrong type";
   if (status.st_uid != geteuid())
     return name + " belongs to user " + std::to_string(status.st_uid) + ", not to user " +
            std::to_string(geteuid());
   if (status.st_mode & others_write)
-    return "other users may write to " + name + " (chmod go-w, after a look at what is in it)";
+    return "other users may write to " + name + " (check its contents, then chmod go-w)";
   return "";
 }
 
@@ -60,13 +60,13 @@ bool write_all(int fd, const std::string &content) {
   return true;
 }
 
-// Beyond the limit a write would kill the program (SIGXFSZ).
+// Above the limit a write would kill the program (SIGXFSZ).
 bool fits_limit(size_t size) {
   rlimit limit;
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 && size <= limit.rlim_cur;
 }
 
-// Nobody can tell it beforehand. Empty: the system has no random numbers.
+// Unpredictable. Empty when the system has no random numbers.
 std::string draft_of(const std::string &file) {
   unsigned long long number;
   if (getrandom(&number, sizeof number, 0) != sizeof number) return "";
@@ -88,7 +88,7 @@ PrivateFolder::PrivateFolder(const std::string &name) {
   if (path.empty()) return;
   std::error_code ignored;
   std::filesystem::create_directories(path, ignored);
-  fd_ = open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);  // where it lies is the user's choice
+  fd_ = open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);  // the user chose its location
   for (const std::string &part : {std::string("xpuprof"), name}) {
     if (fd_ < 0) return;
     path += "/" + part;
@@ -96,7 +96,7 @@ PrivateFolder::PrivateFolder(const std::string &name) {
   }
 }
 
-// Steps into a folder of the present one; stays outside (-1) when it is not trusted.
+// Opens a folder inside the current one; -1 when it is not trusted.
 void PrivateFolder::enter(const std::string &part, const std::string &path) {
   mkdirat(fd_, part.c_str(), only_us);
   const int inner = openat(fd_, part.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

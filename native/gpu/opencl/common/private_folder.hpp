@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// A cache on disk that believes nobody else: what lies there becomes code that the program runs.
+// SPDX-License-Identifier: Apache-2.0 A cache on disk that trusts only this user: its contents
+// become code that the program runs.
 #ifndef XPUPROF_OPENCL_PRIVATE_FOLDER_HPP
 #define XPUPROF_OPENCL_PRIVATE_FOLDER_HPP
 
@@ -9,10 +9,10 @@
 namespace common {
 
 // A folder of this user's below ${XDG_CACHE_HOME:-~/.cache}/xpuprof. Folders and files that belong
-// to another user, or that others may write to, are not used; no symbolic link is followed.
+// to another user, or that others may write to, are not used; symbolic links are not followed.
 class PrivateFolder {
  public:
-  // Makes the folder where there is none. Without a home there is no folder, and nothing is kept.
+  // Creates the folder if missing. Without a home there is no folder, and nothing is kept.
   explicit PrivateFolder(const std::string &name);
   ~PrivateFolder();
   PrivateFolder(const PrivateFolder &) = delete;
@@ -20,7 +20,7 @@ class PrivateFolder {
 
   // The whole file, or nothing.
   std::optional<std::string> read(const std::string &file);
-  // A reader sees the old file or the new one. Failure is silent: a cache may be empty.
+  // A reader sees the old file or the new one. Failure is silent, since a cache may be empty.
   void write(const std::string &file, const std::string &content) const;
   // Why the folder, or the file read last, is not trusted; empty when it is.
   const std::string &refusal() const { return refusal_; }

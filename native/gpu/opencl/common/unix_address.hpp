@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// The address of a UNIX socket whose path may be longer than the 107 bytes that one holds.
+// SPDX-License-Identifier: Apache-2.0 The address of a UNIX socket whose path may exceed the limit
+// of 107 bytes.
 #ifndef XPUPROF_OPENCL_UNIX_ADDRESS_HPP
 #define XPUPROF_OPENCL_UNIX_ADDRESS_HPP
 
@@ -13,7 +13,7 @@
 
 namespace common {
 
-// A long path is reached through a descriptor of its folder, which lives as long as this.
+// A long path is reached through a descriptor of its folder, which lives as long as this object.
 class UnixAddress {
  public:
   explicit UnixAddress(const std::string &path) {
@@ -34,7 +34,7 @@ class UnixAddress {
   UnixAddress(const UnixAddress &) = delete;
   UnixAddress &operator=(const UnixAddress &) = delete;
 
-  // False: there is no such folder.
+  // False: the folder does not exist.
   bool good() const { return address_.sun_path[0] != 0; }
   const sockaddr *get() const { return reinterpret_cast<const sockaddr *>(&address_); }
   static constexpr socklen_t size = sizeof(sockaddr_un);

@@ -32,7 +32,7 @@ class Recorder {
         b_(first_place(function)),
         non_uniform_(non_uniform) {}
 
-  // At the kernel's beginning: where this work-item's records go, and its pointer arguments.
+  // At the kernel's entry: the place of this work-item's records, and its pointer arguments.
   void open(const std::vector<uint32_t> &pointers) {
     Value *first = b_.CreateSub(first_argument(function_), number(CLINST_PREFACE_WORDS));
     Value *preface = b_.CreateGEP(word(), counters_argument(function_), first);
@@ -45,7 +45,7 @@ class Recorder {
     Value *is_recorded = b_.CreateICmpEQ(b_.CreateMul(slot, step), group);
     index_ = b_.CreateAdd(b_.CreateMul(slot, full_group()), item);
     slot_ = b_.CreateSelect(is_recorded, slot, number(UINT64_MAX));
-    // No branch at the beginning: PoCL's work-item loops stay as they are.
+    // No branch at the entry, so PoCL's work-item loops stay unchanged.
     Value *is_first = b_.CreateICmpEQ(b_.CreateOr(group, item), number(0));
     for (size_t i = 0; i < pointers.size(); i++) {
       llvm::Argument *argument = function_.getArg(pointers[i]);
@@ -108,8 +108,8 @@ class Recorder {
   }
 
  private:
-  // Coordinate `d` of a texel, from 0 to `most`. The sampler's way with what lies outside of the
-  // image is not followed: the host takes the texel at the edge.
+  // Coordinate `d` of a texel, from 0 to `most`. The sampler's addressing mode is ignored: outside
+  // the image the host takes the texel at the edge.
   Value *coordinate(const ImageAccess &access, unsigned d, uint64_t most) {
     Value *given = access.at->getArgOperand(access.coordinates);
     if (given->getType()->isVectorTy()) given = b_.CreateExtractElement(given, b_.getInt32(d));
@@ -132,7 +132,7 @@ class Recorder {
     return b_.CreateSelect(b_.CreateICmpULT(given, number(most)), given, number(most));
   }
 
-  // The image's type as the called function's name has it: "14ocl_image2d_ro".
+  // The image's type from the called function's name: "14ocl_image2d_ro".
   Value *extent(const ImageAccess &access, const char *query) {
     llvm::StringRef name = access.at->getCalledFunction()->getName();
     size_t begin = name.find("ocl_image");
@@ -180,8 +180,8 @@ class Recorder {
     return b_.CreateMul(b_.CreateMul(query(name, 0), query(name, 1)), query(name, 2));
   }
 
-  // The function that appends one entry; made when first needed, one a module. A function of its
-  // own, so that no control flow comes into the kernel.
+  // The function that appends one entry, one per module, created on first use. A separate function
+  // adds no control flow to the kernel.
   llvm::FunctionCallee recorder() {
     auto *pointer = word()->getPointerTo(kGlobal);
     auto *type = llvm::FunctionType::get(b_.getVoidTy(), {pointer, word(), word(), word()}, false);
@@ -233,7 +233,7 @@ class Recorder {
         b_.getInt32Ty());
     b_.CreateBr(tag);
 
-    b_.SetInsertPoint(shared);  // a work-item that found no room once asks no more
+    b_.SetInsertPoint(shared);  // a work-item that found no room stops asking
     b_.CreateCondBr(b_.CreateICmpEQ(chunk, none), have, look);
 
     b_.SetInsertPoint(look);
@@ -243,7 +243,7 @@ class Recorder {
         b_.getInt32Ty()->getPointerTo(kGlobal));
     Value *all = b_.CreateTrunc(load(area, number(CLINST_ACCESS_CHUNKS)), b_.getInt32Ty());
     Value *taken = b_.CreateLoad(b_.getInt32Ty(), counter, /*isVolatile=*/true);
-    // Beyond the end it is raised no further, so that it never wraps.
+    // At the end it stops increasing, so that it never wraps.
     b_.CreateCondBr(b_.CreateICmpUGT(taken, all), have, take);
 
     b_.SetInsertPoint(take);
@@ -291,7 +291,7 @@ class Recorder {
     b_.CreateRetVoid();
   }
 
-  // Each work-item copies every `items`-th element, one after the other.
+  // Each work-item copies every `items`-th element in turn.
   llvm::FunctionCallee copy_recorder() {
     auto *pointer = word()->getPointerTo(kGlobal);
     std::vector<llvm::Type *> types(9, word());
@@ -321,7 +321,7 @@ class Recorder {
     b_.SetInsertPoint(entry);
     b_.CreateCondBr(b_.CreateICmpEQ(item, number(0)), total, head);
 
-    b_.SetInsertPoint(total);  // atomic operations on 64 bits are not to be had everywhere
+    b_.SetInsertPoint(total);  // 64-bit atomic operations are not available everywhere
     auto *half = b_.getInt32Ty();
     Value *low = b_.CreateTrunc(n, half),
           *high = b_.CreateTrunc(b_.CreateLShr(n, number(32)), half);
@@ -362,11 +362,11 @@ class Recorder {
   llvm::Module &module_;
   llvm::IRBuilder<> b_;
   bool non_uniform_;
-  std::map<const llvm::Argument *, uint64_t> place_;  // among the arguments that lead to memory
+  std::map<const llvm::Argument *, uint64_t> place_;  // among the arguments that refer to memory
   Value *area_ = nullptr, *slot_ = nullptr, *index_ = nullptr;
 };
 
-// Arguments that lead to buffers and images.
+// Arguments that refer to buffers and images.
 std::vector<uint32_t> pointer_arguments(llvm::Function &function, uint32_t own) {
   std::vector<uint32_t> result;
   for (uint32_t i = 0; i < own; i++) {

@@ -11,8 +11,8 @@
 
 namespace clinst {
 
-// One access that an instruction makes: which of its operands is the pointer, and how many bytes.
-// Operands, not values: those that are arguments change when the kernel gets ours.
+// One access of an instruction: its pointer operand and number of bytes. Operands, not values:
+// argument values change when our arguments are added.
 struct Access {
   llvm::Instruction *at;
   unsigned pointer;
@@ -40,20 +40,20 @@ struct Accesses {
   std::vector<Access> found;
   std::vector<ImageAccess> images;
   std::vector<GroupCopy> copies;   // their accesses are counted when the kernel runs
-  std::vector<uint32_t> of_block;  // how many but for copies, by block
+  std::vector<uint32_t> of_block;  // number except copies, by block
   uint32_t beyond = 0;             // instructions whose accesses cannot be recorded (pipes, ...)
 };
 
 enum Space { kGlobal = 1, kConstant = 2, kGeneric = 4 };  // address spaces of SPIR
 unsigned space_of(const llvm::Value *pointer);
 bool is_recorded(const llvm::Value *pointer);
-// What an image, a sampler or an event is pointed at by.
+// The pointee types of images, samplers and events.
 bool is_handle(const llvm::Type *type);
 
-// What the kernel's own code accesses; call before counters go in.
+// The accesses of the kernel's own code; call before counters are inserted.
 Accesses find_accesses(llvm::Function &kernel);
 
-// Puts the recording into the kernel with counters, and says in `result` what is recorded.
+// Adds the recording to the kernel with counters, and describes it in `result`.
 void record_accesses(llvm::Function &function, const Accesses &accesses, bool non_uniform,
                      Kernel *result);
 

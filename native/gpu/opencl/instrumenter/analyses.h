@@ -1,5 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
-// LLVM's analysis managers, set up to know one another.
+// SPDX-License-Identifier: Apache-2.0 LLVM's analysis managers, cross-registered.
 #pragma once
 
 #include <llvm/Passes/PassBuilder.h>

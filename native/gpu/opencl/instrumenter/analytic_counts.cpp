@@ -26,9 +26,9 @@ using llvm::Value;
 
 constexpr size_t kMostNodes = 2000;
 
-struct NotKnown {};  // the value hangs on more than the launch
+struct NotKnown {};  // the value depends on more than the launch
 
-// Expressions as a list in which operands stand before their users, each once.
+// Expressions as a list of unique nodes, operands before users.
 class Nodes {
  public:
   uint32_t constant(uint64_t value, unsigned bits) {
@@ -204,11 +204,11 @@ class Expressions {
                         static_cast<uint32_t>(dimension->getZExtValue()), 0, 0});
   }
 
-  // Every value of a merge under the condition that control comes from there.
+  // The values of a PHI node under the conditions of their incoming edges.
   uint32_t merged(llvm::PHINode &phi) {
     BasicBlock *block = phi.getParent();
     if (loops_.getLoopFor(block)) throw NotKnown();
-    std::map<const llvm::Loop *, Value *> left;  // a loop is left with one value
+    std::map<const llvm::Loop *, Value *> left;  // a loop exits with one value
     std::optional<uint32_t> result;
     for (unsigned i = 0; i < phi.getNumIncomingValues(); i++) {
       if (const llvm::Loop *loop = outermost(phi.getIncomingBlock(i))) {
@@ -228,8 +228,8 @@ class Expressions {
     return loop ? loop->getOutermostLoop() : nullptr;
   }
 
-  // Whether control passes from one block to the next, of blocks outside loops. A loop counts as
-  // one block that is always left, in one place.
+  // The condition under which control passes between blocks outside loops. A loop counts as one
+  // block with exactly one exit.
   uint32_t edge(BasicBlock *from, BasicBlock *to) {
     if (const llvm::Loop *loop = outermost(from)) {
       if (loop->getUniqueExitBlock() != to) throw NotKnown();
@@ -259,7 +259,7 @@ class Expressions {
 
   uint32_t reached(BasicBlock *block) {
     if (auto found = reached_.find(block); found != reached_.end()) return found->second;
-    if (!under_way_.insert(block).second) throw NotKnown();  // a cycle that is no loop
+    if (!under_way_.insert(block).second) throw NotKnown();  // an irreducible cycle
     uint32_t node = reach(block);
     under_way_.erase(block);
     return reached_[block] = node;

@@ -17,7 +17,7 @@ std::string answer(const std::string &bytes, Cache &cache) {
     if (cached) cache.keep(bytes, response, compiled.included);
     return response;
   } catch (const Failure &failure) {
-    // Not kept: what was missing may be there the next time.
+    // Not kept: the missing file or tool may exist next time.
     Response response;
     response.status = 1;
     response.message = failure.what();

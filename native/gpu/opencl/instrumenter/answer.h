@@ -8,8 +8,8 @@
 
 namespace clinst {
 
-// A program that cannot be instrumented is a response with a message. Throws Failure only when
-// the bytes are no request.
+// A program that cannot be instrumented is a response with a message. Throws Failure only when the
+// bytes are not a request.
 std::string answer(const std::string &request, Cache &cache);
 
 }  // namespace clinst

@@ -24,9 +24,10 @@ namespace {
 enum : uint32_t { kOpFunction = 54, kOpDecorate = 71, kLinkageAttributes = 41, kExport = 0 };
 constexpr size_t kHeaderWords = 5;
 
-// The translator makes an entry point that calls an inner function, and exports that function
-// under the kernel's name. Runtimes that take the exported one run it outside a kernel, where all
-// work-items look like the first: drop the export of every function that the module defines.
+// The translator emits an entry point that calls an inner function, and exports that function under
+// the kernel's name. Runtimes that pick the exported one run it outside a kernel, where every
+// work-item looks like the first. The export of every function defined in the module is therefore
+// dropped.
 std::string without_exports(const std::string &spirv) {
   std::vector<uint32_t> words(spirv.size() / 4);
   std::memcpy(words.data(), spirv.data(), words.size() * 4);
@@ -54,7 +55,7 @@ std::string without_exports(const std::string &spirv) {
   return std::string(reinterpret_cast<const char *>(kept.data()), kept.size() * 4);
 }
 
-// SPIR-V wants a block behind the one that dominates it.
+// SPIR-V requires a block after the one that dominates it.
 void order_blocks(llvm::Function &function) {
   llvm::ReversePostOrderTraversal<llvm::Function *> order(&function);
   llvm::BasicBlock *before = nullptr;
@@ -64,7 +65,7 @@ void order_blocks(llvm::Function &function) {
   }
 }
 
-// SPIR-V below 1.4 selects whole vectors only by a vector of conditions.
+// SPIR-V before 1.4 selects vectors only by a vector of conditions.
 void splat_conditions(llvm::Function &function) {
   for (llvm::Instruction &instruction : llvm::instructions(function)) {
     auto *select = llvm::dyn_cast<llvm::SelectInst>(&instruction);
@@ -85,9 +86,9 @@ std::string fma_name(llvm::Type *type) {
   return "_Z3fma" + letter + letter + letter;
 }
 
-// What the front end allows to be fused is fused by a runtime that compiles the source itself, on
-// processors that can. SPIR-V cannot say "may be": without this the program's results would differ
-// in their last bits (and `mad` leaves a runtime free to choose from place to place).
+// A runtime that compiles the source itself fuses what the front end allows, on processors that
+// can. SPIR-V cannot express permission: without this the program's results would differ in their
+// last bits (and `mad` leaves a runtime free to choose at each place).
 void fuse_multiply_add(llvm::Function &function) {
   std::vector<llvm::IntrinsicInst *> found;
   for (llvm::Instruction &instruction : llvm::instructions(function)) {

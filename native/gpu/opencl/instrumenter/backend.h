@@ -1,5 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
-// Instrumented module -> bytes that a runtime takes.
+// SPDX-License-Identifier: Apache-2.0 Instrumented module -> bytes that a runtime accepts.
 #pragma once
 
 #include <llvm/IR/Module.h>

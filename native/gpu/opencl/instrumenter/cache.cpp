@@ -23,8 +23,8 @@ std::string hash_of_file(const std::string &path) {
 
 }  // namespace
 
-// The program's own bytes stand for its version: a rebuilt instrumenter never believes its
-// predecessor's results.
+// The program's own bytes are its version: a rebuilt instrumenter never uses its predecessor's
+// results.
 Cache::Cache() : folder_("clinst") {
   version_ = hash_of_file("/proc/self/exe") + " LLVM " LLVM_VERSION_STRING;
   note_refusal();

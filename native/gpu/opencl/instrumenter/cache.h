@@ -12,10 +12,10 @@ namespace clinst {
 
 class Cache {
  public:
-  // In ${XDG_CACHE_HOME:-~/.cache}/xpuprof/clinst. What is not trusted is noted on stderr.
+  // In ${XDG_CACHE_HOME:-~/.cache}/xpuprof/clinst. Untrusted entries are reported on stderr.
   Cache();
 
-  // The stored response of an equal request, whose included files are as they were.
+  // The stored response to an equal request whose included files are unchanged.
   std::optional<std::string> find(const std::string &request);
   void keep(const std::string &request, const std::string &response,
             const std::vector<std::string> &included) const;

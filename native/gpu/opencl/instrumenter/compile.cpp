@@ -21,8 +21,8 @@ namespace {
 
 constexpr uint64_t spirv_opencl_c = 3;  // SourceLanguage
 
-// Whether all of the program says that it is in an OpenCL C before 2.0, which has no groups of
-// several sizes: a runtime then lacks the functions that tell them apart.
+// Whether the whole program states an OpenCL C version before 2.0, which has no non-uniform groups:
+// a runtime then lacks the functions that distinguish them.
 bool is_before_2_0(const llvm::Module &module) {
   const llvm::NamedMDNode *versions = module.getNamedMetadata("opencl.ocl.version");
   if (!versions || versions->getNumOperands() == 0) return false;
@@ -38,11 +38,11 @@ bool is_before_2_0(const llvm::Module &module) {
 }
 
 bool may_be_non_uniform(const Request &request, const llvm::Module &module) {
-  // PoCL, which takes bitcode, has no such groups.
+  // PoCL, which accepts bitcode, has no such groups.
   return request.output != CLINST_TO_BITCODE && !is_before_2_0(module);
 }
 
-// Sizes by kernel where the device's sub-groups are the warps: "kernel:size kernel:size ...".
+// Sizes by kernel if the device's sub-groups are the warps: "kernel:size kernel:size ...".
 std::map<std::string, unsigned> sub_group_sizes(const Request &request) {
   std::map<std::string, unsigned> sizes;
   auto found = request.device.find("sub_group_sizes");
@@ -83,8 +83,8 @@ Warps warps_of(const llvm::Function &kernel, const Request &request,
   return warps;
 }
 
-// The size of the program's own kernel. One that uses sub-groups must see it; for others a runtime
-// that vectorises would be led by the counters to a size of its own choice, mostly a slower one.
+// The size of the program's own kernel. A kernel that uses sub-groups must see it; for others the
+// counters would lead a vectorising runtime to a different, usually slower size.
 void require_sub_group_size(llvm::Function &kernel, unsigned size) {
   auto *word = llvm::Type::getInt32Ty(kernel.getContext());
   auto *value = llvm::ConstantAsMetadata::get(llvm::ConstantInt::get(word, size));
@@ -95,7 +95,7 @@ void require_sub_group_size(llvm::Function &kernel, unsigned size) {
 
 Compiled compile(const Request &request) {
   llvm::LLVMContext context;
-  context.setOpaquePointers(false);  // the translator of LLVM 15 needs typed ones
+  context.setOpaquePointers(false);  // the translator of LLVM 15 needs typed pointers
   Program program = load_program(context, request);
   Compiled result;
   result.included = std::move(program.included);

@@ -1,5 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
-// The whole way of one request, without cache and socket.
+// SPDX-License-Identifier: Apache-2.0 Handles one request, without cache and socket.
 #pragma once
 
 #include <string>
@@ -11,7 +10,7 @@ namespace clinst {
 
 struct Compiled {
   Response response;
-  std::vector<std::string> included;  // the user's files that the result depends on
+  std::vector<std::string> included;  // the user's files on which the result depends
 };
 
 // Throws Failure.

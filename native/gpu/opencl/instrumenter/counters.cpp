@@ -28,7 +28,7 @@ namespace {
 
 using llvm::BasicBlock;
 
-// A switch may name a block more than once: that is one edge.
+// A switch may name a block more than once: this is one edge.
 std::vector<Edge> edges_of(llvm::Function &function) {
   std::vector<Edge> edges;
   for (BasicBlock &block : function) {
@@ -38,11 +38,11 @@ std::vector<Edge> edges_of(llvm::Function &function) {
   return edges;
 }
 
-constexpr double kNever = 1e299;  // below that of leaving the kernel, which cannot be counted
+constexpr double kNever = 1e299;  // below the cost of the exit edge, which cannot be counted
 
-// What an increment on the edge costs: how often it is expected to run. The back edge of a loop
-// whose trip count is known on entry costs one addition an entry (trip_counts.h), a multiple
-// nothing (multiples.h).
+// The cost of an increment on the edge: its expected frequency. The back edge of a loop whose trip
+// count is known on entry costs one addition per entry (trip_counts.h), a multiple nothing
+// (multiples.h).
 double cost_of(const Edge &edge, llvm::Function &function,
                llvm::FunctionAnalysisManager &analyses) {
   if (is_multiple(edge, function, analyses)) return 0;
@@ -82,8 +82,8 @@ llvm::Instruction *place_on(const Edge &edge) {
   return jump;
 }
 
-// Strongly connected component of every block: an edge inside one may be taken again and again,
-// any other at most once. Loops alone do not tell, as jumps into a loop make cycles that are none.
+// Strongly connected component of every block: an edge inside one may be taken again and again, any
+// other at most once. Loops do not suffice, since jumps into a loop make irreducible cycles.
 std::vector<uint32_t> components(llvm::Function &function,
                                  const llvm::DenseMap<BasicBlock *, uint32_t> &number) {
   std::vector<uint32_t> component(number.size());
@@ -94,7 +94,7 @@ std::vector<uint32_t> components(llvm::Function &function,
   return component;
 }
 
-// What a slot is to hold.
+// The planned contents of a slot.
 struct Fields {
   unsigned bits;
   std::vector<uint32_t> probes;
@@ -114,8 +114,8 @@ std::vector<Fields> fields_of(const std::vector<uint32_t> &once, const std::vect
   return fields;
 }
 
-// Counters start as memory, so that they can be raised anywhere; PromoteMemToReg makes registers
-// of them. Narrow ones keep a runtime's vectors over the work-items wide.
+// Counters start as memory, so that they can be incremented anywhere; PromoteMemToReg turns them
+// into registers. Narrow counters keep a runtime's vectors over the work-items wide.
 Slot make_slot(llvm::IRBuilder<> &builder, const Fields &fields) {
   auto *type = builder.getIntNTy(fields.bits);
   auto *value = builder.CreateAlloca(type, nullptr, kCounterName);
@@ -148,8 +148,8 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
   kernel.derivation = std::move(plan.derivation);
   kernel.n_probes = plan.probes.size();
 
-  // Multiples have slots for the sake of counts that the launch tells (analytic_counts.h); what
-  // becomes of these in the kernel is not used.
+  // Multiples have slots only for analytic counts (analytic_counts.h); their values in the kernel
+  // are not used.
   std::set<uint32_t> free;
   for (const Multiple &multiple : multiples) free.insert(multiple.probe);
   std::vector<uint32_t> once[2], often[2];

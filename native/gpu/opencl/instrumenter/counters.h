@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Puts exact per-warp block counters into one kernel (docs/opencl-counters.md).
+// SPDX-License-Identifier: Apache-2.0 Adds exact per-warp block counters to one kernel
+// (docs/opencl-counters.md).
 #pragma once
 
 #include <llvm/IR/Function.h>
@@ -11,7 +11,7 @@
 namespace clinst {
 
 struct Instrumented {
-  llvm::Function *function;  // takes the place of the kernel, which is gone
+  llvm::Function *function;  // replaces the kernel, which is erased
   Kernel kernel;
 };
 

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// LLVM and the translator abort on programs they do not like; whoever asked still gets a word.
+// SPDX-License-Identifier: Apache-2.0 LLVM and the translator abort on some programs; the client
+// still gets a message.
 #pragma once
 
 #include <string>

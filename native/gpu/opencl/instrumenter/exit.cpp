@@ -15,8 +15,8 @@ using llvm::Value;
 
 constexpr unsigned kWidest = 16;  // elements of the longest OpenCL vector
 
-// Nothing is carried over a barrier in a variable: a runtime that runs the work-items of a group
-// in a loop between barriers would have to spill it for every work-item.
+// No variable lives across a barrier: a runtime that runs the work-items of a group in a loop
+// between barriers would have to spill it for every work-item.
 class LocalMemoryExit : ExitCode {
  public:
   using ExitCode::ExitCode;
@@ -26,7 +26,7 @@ class LocalMemoryExit : ExitCode {
     do {
       size_t end = std::min<size_t>(slots.size(), begin + warps_.local_words);
       std::vector<Slot> chunk(slots.begin() + begin, slots.begin() + end);
-      if (begin) barrier(kLocalFence);  // the leader has read what the slots held before
+      if (begin) barrier(kLocalFence);  // the leader has read the previous contents of the slots
       if (!chunk.empty()) publish(chunk);
       barrier(kLocalFence);
       by_leader([&] {
@@ -41,8 +41,8 @@ class LocalMemoryExit : ExitCode {
  private:
   llvm::IntegerType *element(const Slot &slot) { return b_.getIntNTy(slot.bits); }
 
-  // The slot of a work-item: slots lie one behind the other, each as an array over the work-items
-  // with 8 bytes of room for every one.
+  // The slot of a work-item: each slot is an array over the work-items with 8 bytes for each; the
+  // arrays are consecutive.
   Value *place(const Slot &slot, size_t index, Value *item) {
     Value *base = b_.CreateGEP(b_.getInt64Ty(), scratch_argument(function_),
                                b_.CreateMul(number(index), product("get_local_size")));
@@ -67,7 +67,7 @@ class LocalMemoryExit : ExitCode {
     });
   }
 
-  // The warps of `items` work-items from `begin` on, whose counters begin at `base`.
+  // The warps of `items` work-items from `begin` on; their counters begin at `base`.
   void sum_row(const std::vector<Slot> &slots, Value *base, Value *begin, Value *items) {
     Value *full = b_.CreateUDiv(items, number(warps_.size));
     Value *rest = b_.CreateURem(items, number(warps_.size));
@@ -96,7 +96,8 @@ class LocalMemoryExit : ExitCode {
     });
   }
 
-  // Straight code, 64 bits at a time whatever an element's width: sums of fields do not overflow.
+  // Straight-line code, 64 bits at a time whatever an element's width: sums of fields do not
+  // overflow.
   Value *sum_of_warp(const Slot &slot, size_t index, Value *item) {
     unsigned words = warps_.size * slot.bits / 64, length = std::min(words, kWidest);
     auto *type = llvm::FixedVectorType::get(b_.getInt64Ty(), length);
@@ -118,7 +119,7 @@ class LocalMemoryExit : ExitCode {
     }
     sum = b_.CreateAdd(b_.CreateExtractElement(sum, b_.getInt32(0)),
                        b_.CreateExtractElement(sum, b_.getInt32(1)));
-    // The elements of a word add up in its highest one.
+    // The elements of a word are summed in its highest one.
     for (unsigned shift = slot.bits; shift < 64; shift *= 2) {
       sum = b_.CreateAdd(sum, b_.CreateShl(sum, number(shift)));
     }
@@ -140,8 +141,8 @@ class LocalMemoryExit : ExitCode {
   }
 };
 
-// Of a kernel that uses sub-groups: they add up by themselves. Elsewhere this would keep runtimes
-// from vectorising the kernel as they do natively.
+// Reduces by sub-group operations, for kernels that use sub-groups. Elsewhere this would prevent
+// runtimes from vectorising the kernel as they do natively.
 class SubGroupExit : ExitCode {
  public:
   using ExitCode::ExitCode;
@@ -174,8 +175,8 @@ class SubGroupExit : ExitCode {
   }
 };
 
-// Of a work-group that leaves no local memory. Costs most by far: a work-item adds what it counted
-// to its warp's counters one by one.
+// For work-groups that leave no local memory. By far the most expensive: a work-item adds its
+// counts to its warp's counters one by one.
 class AtomicExit : ExitCode {
  public:
   using ExitCode::ExitCode;
@@ -213,7 +214,7 @@ class AtomicExit : ExitCode {
                         b_.CreateUDiv(query("get_local_id", 0), number(warps_.size)));
   }
 
-  // In two halves, with the carry: every device adds 32 bits.
+  // In two halves with carry: every device has 32-bit addition.
   void add(Value *index, Value *count) {
     Value *low = b_.CreateTrunc(count, b_.getInt32Ty());
     Value *high = b_.CreateTrunc(b_.CreateLShr(count, number(32)), b_.getInt32Ty());
@@ -244,7 +245,7 @@ llvm::ReturnInst *only_return(llvm::Function &function) {
 void write_counts(llvm::Function &function, const std::vector<Slot> &slots,
                   const std::vector<Multiple> &multiples, uint32_t n_probes, const Warps &warps) {
   llvm::ReturnInst *end = only_return(function);
-  if (!end) return;  // the kernel never ends, nobody can read its counters
+  if (!end) return;  // the kernel never ends: its counters cannot be read
   if (warps.reduce) {
     SubGroupExit(function, end, n_probes, warps).emit(slots, multiples);
   } else if (warps.local_words == 0 && !slots.empty()) {

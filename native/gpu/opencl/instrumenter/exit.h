@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// What the work-items of a warp do together at the end of the kernel.
+// SPDX-License-Identifier: Apache-2.0 The joint work of a warp's work-items at the end of the
+// kernel.
 #pragma once
 
 #include <llvm/IR/Function.h>
@@ -12,18 +12,18 @@
 
 namespace clinst {
 
-// How work-items fall into warps.
+// The partition of work-items into warps.
 struct Warps {
   unsigned size = CLINST_WARP;
   bool sub_groups = false;  // cut from the rows of a group, else from the whole group
-  bool reduce = false;      // by the device: the kernel itself uses sub-groups
-  // Slots that are reduced between two barriers: local memory stays bounded whatever their number.
-  // 0: there is no local memory, and every work-item adds to the counters of its warp.
+  bool reduce = false;      // by the device, if the kernel itself uses sub-groups
+  // Slots reduced between two barriers: local memory stays bounded whatever their number. 0: no
+  // local memory; every work-item adds to the counters of its warp.
   unsigned local_words = 8;
   bool non_uniform = false;  // the last work-group of a dimension may be smaller than the others
 
-  // A counter that a work-item raises at most once sums to at most the warp's size: several fit
-  // into one word, and their sums do not run into each other.
+  // A counter that a work-item increments at most once sums to at most the warp's size: several fit
+  // into one word without their sums overlapping.
   unsigned field_bits() const { return size < 64 ? 6 : 7; }
 };
 static_assert(CLINST_WARP < 1 << 6 && CLINST_MAX_SUB_GROUP < 1 << 7);
@@ -33,16 +33,17 @@ static_assert(CLINST_WARP < 1 << 6 && CLINST_MAX_SUB_GROUP < 1 << 7);
 struct Slot {
   llvm::AllocaInst *value;
   unsigned bits;
-  std::vector<uint32_t> probes;   // one a field, the first in the lowest bits
-  llvm::Value *result = nullptr;  // what it holds at the kernel's return
+  std::vector<uint32_t> probes;   // one per field, the first in the lowest bits
+  llvm::Value *result = nullptr;  // its value at the kernel's return
 };
 
 // NULL: the kernel never ends.
 llvm::ReturnInst *only_return(llvm::Function &function);
 
 // At the kernel's one return: writes the launch's header, reduces the work-items' slots over each
-// warp, as sub-group, in local memory or by atomic additions, and stores one sum a probe and warp
-// (clinst_protocol.h); those of the multiples, which have no slots, are computed of the others.
+// warp, as sub-group, in local memory or by atomic additions, and stores one sum per probe and warp
+// (clinst_protocol.h); the sums of the multiples, which have no slots, are computed from the
+// others.
 void write_counts(llvm::Function &function, const std::vector<Slot> &slots,
                   const std::vector<Multiple> &multiples, uint32_t n_probes, const Warps &warps);
 

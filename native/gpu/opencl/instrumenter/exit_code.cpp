@@ -30,7 +30,7 @@ llvm::CallInst *ExitCode::call(const std::string &mangled, llvm::Type *type,
   return call;
 }
 
-// size_t is as wide as a pointer of the program.
+// size_t is as wide as the program's pointers.
 Value *ExitCode::query(const char *name, int dimension) {
   llvm::Module &module = *function_.getParent();
   auto *size = module.getDataLayout().getIntPtrType(module.getContext());

@@ -1,5 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
-// What both ways of adding up the counters of a warp are written with.
+// SPDX-License-Identifier: Apache-2.0 Building blocks of both ways of summing a warp's counters.
 #pragma once
 
 #include <llvm/IR/Function.h>
@@ -25,7 +24,7 @@ class ExitCode {
 
   Value *number(uint64_t n) { return b_.getInt64(n); }
 
-  // Work-item functions. Of one dimension, as 64 bits ...
+  // Work-item functions: for one dimension, as 64 bits ...
   Value *query(const char *name, int dimension);
   // ... without an argument, as 64 bits ...
   Value *query(const char *name);
@@ -33,35 +32,37 @@ class ExitCode {
   Value *linear(const char *name, const char *size);
   Value *product(const char *name);
 
-  // A call of a function of the device, by its mangled name. `together`: by all work-items.
+  // A call of a device function, by its mangled name. `together`: by all work-items.
   llvm::CallInst *call(const std::string &mangled, llvm::Type *type,
                        llvm::ArrayRef<Value *> arguments, bool together = false);
 
-  // How the work-items of a group fall into warps: cut from the front of a row, which is the whole
-  // group where they are no sub-groups. `size`: the query for the group's sizes.
+  // The partition of a group's work-items into warps: cut from the front of a row, which is the
+  // whole group if warps are not sub-groups. `size`: the query for the group's sizes.
   Value *items_a_row(const char *size);
   Value *rows(const char *size);
   Value *warps_a_row(Value *items);
-  Value *full_warps();         // of a group that is not cut short by the edge of the launch
+  Value *full_warps();         // of a group not truncated by the edge of the launch
   Value *counters_of_group();  // index of the first
 
   void barrier(uint32_t fence);
-  // One dimension after the other: a runtime's loops over the work-items collapse to their first
-  // iteration, which they do not when the three are tested together.
+  // One dimension after the other: a runtime's loops over the work-items then collapse to their
+  // first iteration, unlike with a combined test.
   void by_leader(const std::function<void()> &body);
   void when(Value *condition, const std::function<void()> &body);
-  // for (i = from; i < to; i++) body(i), with one pass at least.
+  // for (i = from; i < to; i++) body(i), at least once.
   void loop(Value *from, Value *to, const std::function<void(llvm::PHINode *)> &body);
 
   Value *place_of_counter(Value *index);
   void store_counter(Value *index, Value *value);
-  // What each of a slot's fields, or its one counter, holds in a slot's value or in a sum of such.
+  // The value of each of a slot's fields, or of its single counter, in a slot's value or in a sum
+  // of them.
   void fields(const Slot &slot, Value *value,
               const std::function<void(uint32_t probe, Value *count)> &body);
-  // Sums of a slot's fields, or of its one counter, into the counters of a warp at `base`.
+  // Stores the sums of a slot's fields, or of its single counter, into the counters of a warp at
+  // `base`.
   void store_fields(const Slot &slot, Value *base, Value *sum);
   void header(Value *warp_size, Value *warps_a_group);
-  // By the leader, of all its group's warps, when their other counters are stored ...
+  // Run by the leader for all its group's warps, when their other counters are stored ...
   void store_multiples(const std::vector<Multiple> &multiples);
   // ... and of one warp, whose counters begin at `base`.
   void store_multiples(const std::vector<Multiple> &multiples, const std::vector<Value *> &factors,

@@ -53,7 +53,7 @@ class Finder {
     }
   }
 
-  // A structure's assignment. The source is read first.
+  // A structure assignment: the source is read first.
   void copy(llvm::MemIntrinsic *memory) {
     auto *length = llvm::dyn_cast<llvm::ConstantInt>(memory->getLength());
     uint64_t width = length ? length->getZExtValue() : uint64_t{CLINST_ENTRY_WIDEST} + 1;
@@ -81,8 +81,8 @@ class Finder {
     }
   }
 
-  // `kind`: "4", "_half8_rte", "a_half3": elements that stand `stride` apart, where those of
-  // vloada_half3 take the place of four. The pointer follows the index.
+  // `kind`: "4", "_half8_rte", "a_half3": elements `stride` apart; those of vloada_half3 occupy
+  // four. The pointer follows the index.
   void vector(llvm::CallInst *call, llvm::StringRef kind, unsigned index) {
     Value *pointer = call->getArgOperand(index + 1);
     if (!is_recorded(pointer)) return;
@@ -98,12 +98,13 @@ class Finder {
   void group_copy(llvm::CallInst *call, bool strided) {
     unsigned pointer = is_recorded(call->getArgOperand(0)) ? 0 : 1;
     auto *type = call->getArgOperand(pointer)->getType()->getNonOpaquePointerElementType();
-    unsigned element = layout_.getTypeAllocSize(type).getFixedSize();  // of three: that of four
+    unsigned element =
+        layout_.getTypeAllocSize(type).getFixedSize();  // three take the room of four
     result.copies.push_back({call, pointer, element, strided});
   }
 
-  // Left out are levels of detail, samples, and coordinates that only a sampler among the arguments
-  // could explain: floating-point ones, normalised or not.
+  // Unsupported: levels of detail, samples, and floating-point coordinates with a sampler argument,
+  // which may or may not be normalised.
   void image(llvm::CallInst *call, bool reads) {
     bool sampler = reads && call->arg_size() > 2;
     unsigned coordinates = sampler ? 2 : 1;
@@ -133,7 +134,7 @@ class Finder {
     return kind != nullptr;
   }
 
-  // Atomic functions, and those that give a second result through a pointer (fract, sincos, ...).
+  // Atomic functions, and those that return a second result through a pointer (fract, sincos, ...).
   void pointers(llvm::CallInst *call) {
     for (unsigned i = 0; i < call->arg_size(); i++) {
       auto *type = llvm::dyn_cast<llvm::PointerType>(call->getArgOperand(i)->getType());

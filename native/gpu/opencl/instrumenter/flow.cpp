@@ -38,7 +38,7 @@ void add(Sum &to, const Sum &from, int32_t sign) {
 }  // namespace
 
 FlowPlan plan_flow(uint32_t n_blocks, const std::vector<FlowEdge> &edges) {
-  // One more node stands for the outside: it enters block 0 and takes what leaves at the exits.
+  // An extra node represents the outside: it enters block 0 and receives the exits.
   const uint32_t outside = n_blocks;
   std::vector<FlowEdge> all = edges;
   std::vector<bool> leaves(n_blocks, false);
@@ -49,8 +49,8 @@ FlowPlan plan_flow(uint32_t n_blocks, const std::vector<FlowEdge> &edges) {
   const uint32_t entry = all.size();
   all.push_back({outside, 0, -1.0});
 
-  // Costly edges go into the tree first; the entry, known without a counter, is never in it
-  // unless nothing else holds the graph together (a program that has no exit).
+  // Costly edges enter the tree first; the entry, known without a counter, enters only if nothing
+  // else connects the graph (a program without an exit).
   std::vector<uint32_t> order(all.size());
   std::iota(order.begin(), order.end(), 0u);
   std::stable_sort(order.begin(), order.end(),
@@ -74,7 +74,7 @@ FlowPlan plan_flow(uint32_t n_blocks, const std::vector<FlowEdge> &edges) {
     }
   }
 
-  // A node with one unknown edge left gives that edge: what enters a node leaves it.
+  // A node with one unknown edge determines it: inflow equals outflow.
   std::vector<std::vector<uint32_t>> at(n_blocks + 1);
   for (uint32_t e = 0; e < all.size(); e++) {
     at[all[e].from].push_back(e);
@@ -112,7 +112,7 @@ FlowPlan plan_flow(uint32_t n_blocks, const std::vector<FlowEdge> &edges) {
       if (all[e].to == b) add(in, count[e], 1), has_in = true;
       if (all[e].from == b) add(out, count[e], 1);
     }
-    // Both are the block's count; the shorter one is cheaper to evaluate for every warp.
+    // Both equal the block's count; the shorter one is cheaper to evaluate for every warp.
     const Sum &shorter = has_in && in.size() <= out.size() ? in : out;
     for (auto [probe, factor] : shorter) plan.derivation[b].push_back({probe, factor});
   }

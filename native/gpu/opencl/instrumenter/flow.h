@@ -12,7 +12,7 @@ namespace clinst {
 
 struct FlowEdge {
   uint32_t from, to;
-  double cost;  // of counting this edge at run time, estimated
+  double cost;  // estimated cost of counting this edge at run time
 };
 
 struct FlowPlan {
@@ -20,7 +20,7 @@ struct FlowPlan {
   std::vector<std::vector<Term>> derivation;  // a list of terms per block, probe -1: entries
 };
 
-// Block 0 is the entry. Blocks without a successor are exits; what enters also leaves there.
+// Block 0 is the entry. Blocks without a successor are exits; all flow leaves there.
 FlowPlan plan_flow(uint32_t n_blocks, const std::vector<FlowEdge> &edges);
 
 }  // namespace clinst

@@ -18,7 +18,7 @@
 namespace clinst {
 namespace {
 
-// A folder of our own for one compilation, removed with everything in it.
+// A temporary folder for one compilation, removed with its contents.
 class Scratch {
  public:
   Scratch() {
@@ -58,7 +58,7 @@ std::string device_value(const Request &request, const std::string &key,
   return found == request.device.end() ? otherwise : found->second;
 }
 
-// The features of the device, so that #ifdef in the program goes the way it goes natively.
+// The features of the device, so that #ifdef in the program decides as natively.
 void add_device(std::vector<std::string> &arguments, const Request &request, int version) {
   auto found = request.device.find("extensions");
   if (found != request.device.end()) {
@@ -115,7 +115,7 @@ std::string first_error(const std::string &log) {
   for (std::string line; std::getline(lines, line);) {
     if (line.find("error: ") != std::string::npos) return line.substr(line.find("error: ") + 7);
   }
-  return "clang-15 failed without a word";
+  return "clang-15 failed without a message";
 }
 
 std::unique_ptr<llvm::Module> read_bitcode(llvm::LLVMContext &context, const std::string &bytes) {
@@ -136,13 +136,13 @@ std::unique_ptr<llvm::Module> compile_source(llvm::LLVMContext &context, const R
   const std::string program = clang();
   std::vector<std::string> arguments = {
       program, "-target", "spir64", "-x", "cl", "-c", "-emit-llvm",
-      // -O2 keeps types for alias analysis and lifetimes; the passes are ours to choose.
+      // -O2 keeps types for alias analysis and lifetimes; we choose the passes.
       "-O2", "-Xclang", "-disable-llvm-passes", "-Xclang", "-no-opaque-pointers",
-      // As the runtimes' front ends have it.
+      // As in the runtimes' front ends.
       "-fno-builtin", "-fno-math-errno", "-w"};
   int version = language_version(request, part);
   arguments.push_back(version >= 300 ? "-cl-std=CL3.0" : "-cl-std=CL1.2");
-  // Clang 15 knows no later language; what a program asks of its version must still hold.
+  // Clang 15 supports no later language; the program's version checks must still hold.
   if (version > 300)
     arguments.insert(arguments.end(), {"-U__OPENCL_C_VERSION__",
                                        "-D__OPENCL_C_VERSION__=" + std::to_string(version)});
@@ -150,10 +150,10 @@ std::unique_ptr<llvm::Module> compile_source(llvm::LLVMContext &context, const R
   const std::string folder = device_value(request, "cwd", "");
   if (!folder.empty()) arguments.insert(arguments.end(), {"-working-directory", folder});
   for (const std::string &option : split_options(part.options)) {
-    // Our level of optimisation is part of what a block is: the same for every run.
+    // Our optimisation level is part of the definition of a block: the same for every run.
     if (version > 300 && option.rfind("-cl-std=", 0) == 0) continue;
     if (option == "-cl-opt-disable" || option.rfind("-O", 0) == 0) continue;
-    // What one runtime's compiler understands behind the front end.
+    // Options that a runtime's compiler handles after the front end.
     if (option.rfind("-cl-intel-", 0) == 0 || option == "-cl-no-subgroup-ifp") continue;
     arguments.push_back(option);
   }
@@ -202,7 +202,7 @@ std::unique_ptr<llvm::Module> read_spirv(llvm::LLVMContext &context, const Part 
 std::vector<std::string> split_options(const std::string &options) {
   std::vector<std::string> words;
   std::string word;
-  bool open = false;  // a word has begun, if only by an empty pair of quotes
+  bool open = false;  // a word has begun, if only with an empty pair of quotes
   char quote = 0;
   for (size_t at = 0; at < options.size(); at++) {
     char c = options[at];
@@ -264,7 +264,7 @@ Program load_program(llvm::LLVMContext &context, const Request &request) {
           "the programs cannot be linked: a function is defined twice or differs in type");
     }
   }
-  // The temporary folder's name must not make equal programs differ: runtimes cache by content.
+  // The temporary folder's name must not distinguish equal programs: runtimes cache by content.
   program.module->setSourceFileName("program.cl");
   std::string error;
   llvm::raw_string_ostream stream(error);

@@ -21,7 +21,7 @@ struct Program {
 // Compiles or reads every part and links them. Throws Failure with the compiler's first error.
 Program load_program(llvm::LLVMContext &context, const Request &request);
 
-// `-DX -DY="a b"` as a shell would split it, which is how OpenCL runtimes read build options.
+// `-DX -DY="a b"` split as a shell does, which is how OpenCL runtimes read build options.
 std::vector<std::string> split_options(const std::string &options);
 
 // 120 for OpenCL C 1.2: from the last -cl-std of the options, else the runtime's default.

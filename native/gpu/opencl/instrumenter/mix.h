@@ -8,8 +8,8 @@
 
 namespace clinst {
 
-// PHI nodes are no instructions here: what they stand for is gone after register allocation.
-// Neither are debug, lifetime and assumption intrinsics.
+// PHI nodes are not counted: they disappear in register allocation. Debug, lifetime and assumption
+// intrinsics are not counted either.
 Block count_instructions(const llvm::BasicBlock &block);
 
 // Name of an OpenCL built-in function: "_Z10atomic_addPU3AS1Vii" -> "atomic_add".

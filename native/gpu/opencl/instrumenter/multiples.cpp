@@ -13,7 +13,7 @@
 namespace clinst {
 namespace {
 
-// NULL: the edge is not the one back edge of a loop with a uniform trip count.
+// NULL: the edge is not the only back edge of a loop with a uniform trip count.
 const llvm::SCEV *trips_of(const Edge &edge, llvm::Function &function,
                            llvm::FunctionAnalysisManager &analyses) {
   auto &loops = analyses.getResult<llvm::LoopAnalysis>(function);
@@ -79,7 +79,7 @@ std::vector<Multiple> find_multiples(llvm::Function &function, const std::vector
     const Edge &edge = edges[plan.probes[p]];
     const FlowEdge &numbers = flow[plan.probes[p]];
     if (const llvm::SCEV *trips = trips_of(edge, function, analyses)) {
-      // What enters the loop is what passes its header without coming from its end.
+      // Entries of the loop: executions of its header that do not come from its latch.
       const std::vector<Term> &header = plan.derivation[numbers.to];
       if (factor_of(header, p) == 1) {
         auto *factor = builder.CreateZExt(compute(trips, builder), builder.getInt64Ty());
@@ -98,7 +98,7 @@ std::vector<Multiple> find_multiples(llvm::Function &function, const std::vector
     known.insert(p);
   }
 
-  // In an order in which each has what it needs; of those that need one another some are counted.
+  // In dependency order; in a dependency cycle some are counted.
   std::vector<Multiple> result;
   while (!candidates.empty()) {
     auto next = std::find_if(candidates.begin(), candidates.end(),

@@ -12,7 +12,7 @@ namespace clinst {
 namespace {
 
 // PoCL's own wait_group_events, which it cannot find from bitcode, is such a barrier: its copies
-// are done when they return. A work-group barrier with a scope is one for CPUs.
+// are done when they return. A work-group barrier with a scope is also one on CPUs.
 void replace_by_barrier(llvm::Function &function, bool has_flags) {
   llvm::Module &module = *function.getParent();
   llvm::LLVMContext &context = module.getContext();
@@ -42,8 +42,8 @@ bool missing(llvm::StringRef name, llvm::StringRef mangled) {
          (mangled.contains("image2d_array") || mangled.contains("image3d"));
 }
 
-// PoCL's passes may find a switch complete and give it a default that is never reached, which
-// makes the closing barrier look conditional (prepare.cpp). Comparisons they leave alone.
+// PoCL's passes may find a switch complete and give it a default that is never reached, which makes
+// the closing barrier look conditional (prepare.cpp). They leave comparisons unchanged.
 void lower_switches(llvm::Module &module, llvm::FunctionAnalysisManager &analyses) {
   for (llvm::Function &function : module) {
     if (function.isDeclaration()) continue;

@@ -16,8 +16,8 @@ bool is_kernel(const llvm::Function &function) {
   return function.getCallingConv() == llvm::CallingConv::SPIR_KERNEL && !function.isDeclaration();
 }
 
-// A kernel that other kernels call lives on as an ordinary function for them: as a kernel it gets
-// arguments that they do not have.
+// A kernel called by other kernels remains as an ordinary function for them: as a kernel it gets
+// extra arguments.
 void split_called_kernels(llvm::Module &module) {
   std::vector<llvm::Function *> called;
   for (llvm::Function &function : module) {
@@ -56,8 +56,8 @@ void run_passes(llvm::Module &module, const char *pipeline) {
   passes.run(module, analyses.modules);
 }
 
-// InstCombine narrows a switch to the bits that matter, two for example; SPIR-V has no such type
-// and the lowering of PoCL 3.1 takes the wrong branch.
+// InstCombine narrows a switch to the bits that matter, two for example; SPIR-V has no such type,
+// and PoCL 3.1's lowering takes the wrong branch.
 void widen_switches(llvm::Function &kernel) {
   for (llvm::BasicBlock &block : kernel) {
     auto *choice = llvm::dyn_cast<llvm::SwitchInst>(block.getTerminator());
@@ -82,7 +82,7 @@ void widen_switches(llvm::Function &kernel) {
   }
 }
 
-// A switch whose cases are complete has a default that is never reached: let its last case be it.
+// A switch with complete cases has an unreachable default: its last case becomes the default.
 void drop_dead_defaults(llvm::Function &kernel) {
   for (llvm::BasicBlock &block : kernel) {
     auto *choice = llvm::dyn_cast<llvm::SwitchInst>(block.getTerminator());
@@ -96,9 +96,9 @@ void drop_dead_defaults(llvm::Function &kernel) {
   llvm::removeUnreachableBlocks(kernel);
 }
 
-// Work-items meet again at one return, where a barrier is legal. What is never reached leads there
-// too: with another end the barrier looks conditional, and PoCL 3.1 then takes the first
-// work-item's branch for all of them.
+// Work-items meet again at one return, where a barrier is legal. Unreachable code leads there too:
+// with another end the barrier looks conditional, and PoCL 3.1 then takes the first work-item's
+// branch for all.
 void unify_returns(llvm::Function &kernel) {
   std::vector<llvm::Instruction *> ends;
   bool unreachable = false;
@@ -116,8 +116,8 @@ void unify_returns(llvm::Function &kernel) {
   }
 }
 
-// What a program keeps between launches is kept twice when some of its kernels run instrumented and
-// others, whose counts follow from the launch, as they are.
+// State that a program keeps between launches would be duplicated when some kernels run
+// instrumented and others, with analytic counts, run unchanged.
 void refuse_variables(const llvm::Module &module) {
   constexpr unsigned global_memory = 1;
   for (const llvm::GlobalVariable &variable : module.globals()) {
@@ -134,8 +134,8 @@ void refuse_variables(const llvm::Module &module) {
 std::vector<llvm::Function *> prepare(llvm::Module &module) {
   split_called_kernels(module);
   mark_for_inlining(module);
-  // SPIR's layout names no native integers, and InstCombine then takes any width, two bits for
-  // example, which SPIR-V does not have.
+  // SPIR's layout names no native integers, so InstCombine uses any width, two bits for example,
+  // which SPIR-V lacks.
   const std::string layout = module.getDataLayoutStr();
   if (layout.find("-n") == std::string::npos) module.setDataLayout(layout + "-n8:16:32:64");
   run_passes(module,

@@ -6,7 +6,7 @@
 namespace clinst {
 namespace {
 
-// More than any program needs; a length beyond it is a foreign or damaged message.
+// More than any program needs; a larger length means a foreign or damaged message.
 constexpr uint64_t kLongest = 1ull << 30;
 
 struct Truncated {
@@ -32,11 +32,11 @@ class Reader {
     at_ += length;
     return bytes_.substr(at_ - length, length);
   }
-  // A count of things that take at least `smallest` bytes each: nothing is allocated before that
-  // many are there.
+  // A count of items of at least `smallest` bytes each: nothing is allocated before their bytes
+  // have arrived.
   uint32_t count(uint64_t smallest) {
     auto n = number<uint32_t>();
-    if (n * smallest > kLongest) throw Failure("a count in a message is beyond reason");
+    if (n * smallest > kLongest) throw Failure("a count in a message is implausibly large");
     need(n * smallest);
     return n;
   }

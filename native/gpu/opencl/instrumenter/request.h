@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// What a caller asks and what it gets: the messages of clinst_protocol.h as values.
+// SPDX-License-Identifier: Apache-2.0 Requests and responses: the messages of clinst_protocol.h as
+// values.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace clinst {
 
-// The program cannot be instrumented; what() tells the user why, in one sentence.
+// The program cannot be instrumented; what() gives the reason in one sentence.
 struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -47,13 +47,13 @@ struct Term {
   int32_t probe, factor;
 };
 
-// An expression of a launch, enum clinst_op says what the fields mean.
+// An expression over a launch; enum clinst_op defines the fields.
 struct Node {
   uint32_t op, bits, a, b, c;
   uint64_t value;
 };
 
-// A counter of a work-item: some bits of a node's value.
+// A counter of a work-item: a bit field of a node's value.
 struct Output {
   uint32_t node, shift, bits;
 };
@@ -68,8 +68,8 @@ struct Kernel {
   std::vector<Output> outputs;                // one a probe
   // With CLINST_MEMORY:
   std::vector<uint32_t> accesses;  // recorded ones, by block
-  uint32_t unrecorded = 0;         // instructions whose accesses are not
-  std::vector<uint32_t> pointers;  // arguments whose values the kernel leaves in the area
+  uint32_t unrecorded = 0;         // instructions with unrecorded accesses
+  std::vector<uint32_t> pointers;  // arguments whose values the kernel stores in the area
 };
 
 struct Response {
@@ -78,14 +78,14 @@ struct Response {
   std::vector<Kernel> kernels;
 };
 
-// Both throw Failure when the bytes do not make a whole message.
+// Both throw Failure when the bytes are not a complete message.
 Request decode_request(const std::string &bytes);
 Response decode_response(const std::string &bytes);
 std::string encode(const Request &request);
 std::string encode(const Response &response);
 
-// Number of bytes still missing before `bytes` holds a whole request, 0 when it does, as far as
-// can be told from what is there: the stream carries no total length.
+// Number of bytes missing from a complete request, 0 if none, as far as `bytes` shows: the stream
+// has no total length.
 uint64_t missing_of_request(const std::string &bytes);
 
 }  // namespace clinst

@@ -27,7 +27,7 @@ void end(int) {
   _exit(0);
 }
 
-// Memory is taken for what arrives, not for what a length promises.
+// Memory is allocated for received bytes, not for a claimed length.
 bool receive(int peer, std::string &bytes) {
   std::string buffer(1 << 20, 0);
   while (uint64_t missing = missing_of_request(bytes)) {
@@ -49,7 +49,7 @@ void send(int peer, const std::string &bytes) {
     if (n <= 0) return;
     at += n;
   }
-  // Closing with bytes unread would take the answer back from a peer that sent too much.
+  // Closing with unread bytes would discard the answer to a peer that sent too much.
   shutdown(peer, SHUT_WR);
   char rest[4096];
   while (read(peer, rest, sizeof rest) > 0) continue;
@@ -68,7 +68,7 @@ void talk(int peer, Cache &cache) {
   try {
     if (!receive(peer, request)) return;
     send(peer, answer(request, cache));
-  } catch (const Failure &failure) {  // the request is not one of ours
+  } catch (const Failure &failure) {  // not our request
     send(peer, refusal(failure.what()));
   }
 }
@@ -79,7 +79,7 @@ void end_with_parent() {
   if (getppid() != parent) end(0);
 }
 
-// The socket gets its name only when it listens: whoever sees the file can connect.
+// The socket is renamed into place only once it listens: whoever sees the file can connect.
 int listen_on(const std::string &path) {
   const std::string draft = path + ".new";
   const common::UnixAddress address(draft);

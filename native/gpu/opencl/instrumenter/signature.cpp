@@ -26,7 +26,8 @@ const ArgumentInfo kInfo[] = {
     {"kernel_arg_type_qual", {"", "", ""}},
     {"kernel_arg_name", {"xpuprof_counters", "xpuprof_first", "xpuprof_scratch"}},
 };
-constexpr int kPlain = 1;  // the value of ours that is not a pointer; one without scratch is alike
+constexpr int kPlain =
+    1;  // our argument that is not a pointer; a kernel without scratch has the same type
 
 void extend_metadata(llvm::Function &function, bool with_scratch) {
   llvm::LLVMContext &context = function.getContext();

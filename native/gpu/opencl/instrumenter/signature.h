@@ -1,5 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
-// The kernel with our three arguments behind its own.
+// SPDX-License-Identifier: Apache-2.0 The kernel with our three arguments after its own.
 #pragma once
 
 #include <llvm/IR/Function.h>

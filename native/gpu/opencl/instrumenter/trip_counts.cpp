@@ -21,7 +21,7 @@ constexpr unsigned kBudget = 16;  // cheap instructions before a loop; excludes 
 bool cheap(const llvm::SCEV *value, llvm::Loop &loop, llvm::ScalarEvolution &evolution,
            llvm::SCEVExpander &expander, const llvm::TargetTransformInfo &target,
            llvm::Instruction *at) {
-  // Other widths are more than 64 bits, which cost, or few bits, which SPIR-V does not have.
+  // Other widths exceed 64 bits, which is slow, or are narrow ones that SPIR-V lacks.
   bool odd = llvm::SCEVExprContains(value, [&](const llvm::SCEV *part) {
     uint64_t bits = evolution.getTypeSizeInBits(part->getType());
     return bits < 8 || bits > 64 || !llvm::isPowerOf2_64(bits);

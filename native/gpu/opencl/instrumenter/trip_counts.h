@@ -7,15 +7,15 @@
 
 namespace clinst {
 
-// Counters, and what PromoteMemToReg makes of them, carry this name.
+// Counters, and their PHI nodes from PromoteMemToReg, have this name.
 constexpr const char *kCounterName = "xpuprof.count";
 
 // The number of iterations is a cheap expression of values known before the loop.
 bool trip_count_known(const llvm::Loop &loop, llvm::Function &function,
                       llvm::FunctionAnalysisManager &analyses);
 
-// Replaces what a loop leaves in a counter by an expression before the loop wherever scalar
-// evolution finds one, innermost loops first, so that nests collapse. Only values that stem from
+// Replaces a counter's value after a loop by an expression before the loop wherever scalar
+// evolution finds one, innermost loops first, so that nests collapse. Only values derived from
 // counters are touched.
 void hoist_trip_counts(llvm::Function &function, llvm::FunctionAnalysisManager &analyses);
 

@@ -37,7 +37,7 @@ bool is_query(const llvm::CallBase &call) {
          names.count(builtin_name(callee->getName()));
 }
 
-// Without a trap and, for operands that are defined, without an undefined result.
+// Neither traps nor, for defined operands, has an undefined result.
 bool is_plain(const llvm::Instruction &instruction) {
   using llvm::Instruction;
   switch (instruction.getOpcode()) {
@@ -68,7 +68,7 @@ bool is_plain(const llvm::Instruction &instruction) {
 bool is_uniform(const Value *value, unsigned *budget) {
   if (!is_number(value->getType())) return false;
   if (llvm::isa<llvm::ConstantInt>(value)) return true;
-  // Arguments come in bytes: others are not a program's own.
+  // Arguments have whole bytes: other widths do not come from the program.
   if (llvm::isa<llvm::Argument>(value)) return value->getType()->getIntegerBitWidth() >= 8;
   auto *instruction = llvm::dyn_cast<llvm::Instruction>(value);
   if (!instruction || (*budget)-- == 0) return false;
@@ -92,7 +92,8 @@ class Emitter : public llvm::SCEVVisitor<Emitter, Value *> {
 
   Value *visitConstant(const llvm::SCEVConstant *one) { return one->getValue(); }
   Value *visitUnknown(const llvm::SCEVUnknown *one) { return compute(one->getValue(), b_); }
-  // To a width that SPIR-V lacks: what is cut off becomes zero (only zero extensions follow).
+  // Truncation to a width that SPIR-V lacks: the removed bits become zero (only zero extensions
+  // follow).
   Value *visitTruncateExpr(const llvm::SCEVTruncateExpr *one) {
     Value *whole = visit(one->getOperand());
     if (is_width(one->getType())) return b_.CreateTrunc(whole, one->getType());
@@ -200,7 +201,7 @@ Value *compute(Value *value, llvm::IRBuilder<> &builder) {
   for (Value *operand : instruction->operands()) operands.push_back(compute(operand, builder));
   llvm::Instruction *copy = instruction->clone();
   for (unsigned i = 0; i < operands.size(); i++) copy->setOperand(i, operands[i]);
-  // What made these promises may have stood under a condition.
+  // These flags may have held only under a condition.
   copy->dropPoisonGeneratingFlags();
   return builder.Insert(copy);
 }

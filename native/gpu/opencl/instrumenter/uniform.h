@@ -12,7 +12,7 @@ namespace clinst {
 bool is_uniform(const llvm::Value *value);
 bool is_uniform(const llvm::SCEV *value);
 
-// A uniform value computed anew where the builder stands, however far that is from its own place.
+// Recomputes a uniform value at the builder's position, however far that is from its definition.
 llvm::Value *compute(llvm::Value *value, llvm::IRBuilder<> &builder);
 llvm::Value *compute(const llvm::SCEV *value, llvm::IRBuilder<> &builder);
 

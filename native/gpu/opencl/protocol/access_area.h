@@ -16,10 +16,10 @@
  *            of the levels, then those that are reserved
  *
  * A work-group whose linear id is a multiple of STEP is recorded, in slot id / STEP. Each level has
- * its own chunks, taken in no particular order with an atomic counter; a counter that passed CHUNKS
- * tells that some work-item of the level found no room. Whether it does depends on what the groups
- * of the level access in all, never on the order in which they run. The first chunks of the
- * work-items of slot 0 are reserved for them, so that what they access first is always there. */
+ * its own chunks, taken in arbitrary order with an atomic counter; a counter above CHUNKS means
+ * that some work-item of the level found no room. This depends on the total accesses of the level's
+ * groups, never on the order in which they run. The first chunks of the work-items of slot 0 are
+ * reserved, so that their first accesses are always present. */
 #ifndef XPUPROF_ACCESS_AREA_H
 #define XPUPROF_ACCESS_AREA_H
 
@@ -38,26 +38,26 @@ enum clinst_access_word {
   /* Elements that asynchronous copies moved, in all groups: the low 32 bits of these two words. */
   CLINST_ACCESS_COPIED = 5,
   CLINST_ACCESS_COPIED_HIGH = 6,
-  CLINST_ACCESS_NOWHERE = 7, /* what is written here is of no use */
-  /* Chunks that are reserved for each work-item of slot 0; the number of the first: the first ones
-   * of so many work-items stand one behind the other, then their second ones ... */
+  CLINST_ACCESS_NOWHERE = 7, /* scratch: never read */
+  /* Chunks reserved for each work-item of slot 0, and the number of the first: the first chunks of
+   * all these work-items come first, then their second ones ... */
   CLINST_ACCESS_RESERVED = 8,
   CLINST_ACCESS_RESERVED_AT = 9,
   CLINST_ACCESS_RESERVED_ITEMS = 10,
-  CLINST_ACCESS_TAKEN = 11, /* a counter of taken chunks a level, in the low half of its word */
+  CLINST_ACCESS_TAKEN = 11, /* a counter of taken chunks per level, in the low half of its word */
   CLINST_ACCESS_BASES = CLINST_ACCESS_TAKEN + CLINST_MOST_LEVELS,
 };
 
 /* An entry: the address above 16 bits that hold the width in bytes and whether the pointer was
- * generic (it may then lead to local or private memory). */
+ * generic (it may then refer to local or private memory). */
 #define CLINST_ENTRY_BITS 16
 #define CLINST_ENTRY_GENERIC 0x8000u
 #define CLINST_ENTRY_IMAGE 0x4000u
 #define CLINST_ENTRY_WIDEST 0x3fffu
 
-/* Of an image, the address is the place of its argument among those whose values the kernel leaves,
- * above a texel's coordinates, x in the lowest bits: each not negative, and cut off at the highest
- * number that its bits hold. With one, two or three coordinates: */
+/* For an image, the address is the index of its argument among those whose values the kernel
+ * stores, above a texel's coordinates, x in the lowest bits: each nonnegative, and clamped to the
+ * largest number that its bits hold. With one, two or three coordinates: */
 #define CLINST_IMAGE_BITS 42
 #define CLINST_MOST_IMAGES 64
 static const unsigned clinst_coordinate_bits[3][3] = {{42, 0, 0}, {21, 21, 0}, {15, 15, 12}};

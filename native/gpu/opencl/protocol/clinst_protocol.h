@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layer <-> instrumenter (xpuprof-clinst), over a UNIX stream socket, one request a connection.
+/* Layer <-> instrumenter (xpuprof-clinst), over a UNIX stream socket, one request per connection.
  * Little-endian, packed by hand: integers as written, `bytes` is u64 length + data.
  *
  * Request:  u32 magic 'XPI1', u32 flags (clinst_flag), u32 output (clinst_output),
@@ -30,14 +30,14 @@
  *               of the node's value
  *             u32 n, n x u32: with CLINST_MEMORY, how many accesses of each block are recorded, but
  *               for asynchronous copies, which the kernel counts
- *             u32 instructions whose accesses are not (pipes, some accesses to images)
+ *             u32 instructions with unrecorded accesses (pipes, some accesses to images)
  *             u32 n, n x u32: arguments whose values are left in the area of access_area.h
  *
  * Build options for the instrumented program: "-x spir -spir-std=1.2" plus those of the user's
  * options that act behind the front end (bitcode), the user's options (SPIR-V).
  *
- * An instrumented kernel has three arguments behind its own, also when n_probes is 0 (then it
- * only writes the header):
+ * An instrumented kernel has three arguments after its own, even when n_probes is 0 (then it only
+ * writes the header):
  *   global ulong *counters   the launch's area: header, then n_probes u64 a warp
  *   ulong first              index (in u64) of the launch's area in the buffer
  *   local ulong *scratch     work-items x scratch_probes x 8 bytes; where scratch_probes is 0
@@ -47,18 +47,18 @@
  *   u64 warps a group
  * then warp w (linear group id x warps a group + number of the warp in its group) owns the u64
  * n_probes x w .. behind the header. Warps a group is that of a full group; in the smaller groups
- * of a launch with a remainder, the warps that have no work-item are never looked at.
+ * of a launch with a remainder, warps without a work-item are never read.
  *
  * Warps are sub-groups, numbered by get_sub_group_id (runtimes cut them from the rows of a group
  * along x: each row has its own, the last one of a row may be partial), or else CLINST_WARP
- * work-items with consecutive linear local ids. The kernel is compiled for the size that the
- * request names; one that itself uses sub-groups needs no local memory (scratch_probes is 0).
+ * work-items with consecutive linear local ids. The kernel is compiled for the size in the request;
+ * one that itself uses sub-groups needs no local memory (scratch_probes is 0).
  */
 #ifndef XPUPROF_CLINST_PROTOCOL_H
 #define XPUPROF_CLINST_PROTOCOL_H
 
 #define CLINST_MAGIC 0x31495058u /* "XPI1" */
-#define CLINST_WARP 32           /* work-items a warp where the device has no sub-groups */
+#define CLINST_WARP 32           /* work-items per warp where the device has no sub-groups */
 #define CLINST_MAX_SUB_GROUP 64
 #define CLINST_HEADER_WORDS 8
 #define CLINST_EXTRA_ARGS 3
@@ -68,7 +68,7 @@ enum clinst_input { CLINST_SOURCE = 0, CLINST_SPIRV = 1, CLINST_BITCODE = 2 };
 enum clinst_output { CLINST_TO_BITCODE = 0, CLINST_TO_SPIRV = 1 };
 
 /* What a node computes: an unsigned integer of `bits` bits, 1 to 64, wrapping; from nodes a, b and
- * c, which stand before it and are as wide as it is where not said otherwise. */
+ * c, which precede it and have its width unless noted otherwise. */
 enum clinst_op {
   CLINST_CONSTANT, /* value */
   CLINST_ARGUMENT, /* kernel argument number `value` */
