@@ -125,7 +125,10 @@ CHROME = "export R -o out.json --format chrome"
             "validate nope -- true",
             "nope does not exist; make a selection with `xpuprof select RUN`",
         ),
-        ("validate cut.json -- true", "copy it whole, or make it again with `xpuprof select RUN`"),
+        (
+            "validate cut.json -- true",
+            "copy the whole file, or make it again with `xpuprof select RUN`",
+        ),
         ("time --regions nope -- true", "nope does not exist; make a selection"),
         ("transfer R R", "name R/selection.json"),
         ("estimate R/selection.json --results nope", "name an Accel-Sim log, a CSV table"),

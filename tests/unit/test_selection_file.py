@@ -169,7 +169,7 @@ def test_the_strata_of_processes_are_joined_and_parted() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "reason"),
     [
-        ("design/how", "guessed", "design 'guessed' is not known"),
+        ("design/how", "guessed", "unknown design 'guessed'"),
         ("design/replacement", 1, "replacement is neither true nor false"),
         ("design/strata/draws", [1], "differ in length"),
         ("design/strata/size", [2, 0], "no slice or no draw"),

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From vectors to clusters and representatives, for one run and for many."""
+"""From vectors to clusters and representatives, for one run or many."""

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many clusters and how many representatives of each, when slice times are known.
 
-For every k the representatives follow from stratified sampling (allocation.py); among the k that
-one is best whose representatives meet the target error in the least time, or have the least
-variance within the budget. More clusters are tighter, but each costs a representative at least.
+For every k, stratified sampling gives the representatives (allocation.py). The best k meets the
+target error in the least time, or has the least variance within the budget. More clusters are
+tighter, but each costs at least one representative.
 
-Kernels that happen to take equal times here need not elsewhere, and must not share a cluster for
-that alone: the variance is the one anticipated when the times of what the profile tells apart (the
-clusters of the BIC rule) move independently by a coefficient of variation RHO, as in xpu-stem.
+Kernels that happen to take equal times here may differ elsewhere, so equal times alone must not put
+them in one cluster. The variance is therefore the one anticipated when the times of the groups that
+the profile distinguishes (the clusters of the BIC rule) move independently by a coefficient of
+variation RHO, as in xpu-stem.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ I32 = npt.NDArray[np.int32]
 RHO = 0.03
 TRIES = 24
 STEP = 0.9
-"""A goal that the representatives themselves miss is tightened so much, so often."""
+"""Factor, applied up to TRIES times, to tighten a goal that the representatives miss."""
 
 
 @dataclass(frozen=True)
 class Goal:
-    """`target`: error to stay below, a fraction at 95 %; `budget`: seconds that the representatives
-    may take together. With both the budget goes before."""
+    """`target`: error to stay below, a fraction at 95 %; `budget`: seconds that all representatives
+    may take. The budget has priority over the target."""
 
     target: float | None
     budget: float | None
@@ -48,8 +49,8 @@ class Goal:
 
 @dataclass(frozen=True, eq=False)
 class SliceTimes:
-    """Times of all slices, in the order of the runs: `typical` float64[slices], seconds, of as many
-    timer runs as `repeats` (of several runs: of the one that has the fewest)."""
+    """Times of all slices, in the order of the runs: `typical` float64[slices], seconds, over
+    `repeats` timer runs (the fewest of any run)."""
 
     typical: F64
     repeats: int = 1
@@ -62,8 +63,8 @@ class SliceTimes:
 
 @dataclass(frozen=True, eq=False)
 class TimedSlices:
-    """Slices with typical `times`, float64[slices], seconds, and `groups`, int32[slices]: what the
-    profile tells apart."""
+    """Slices with typical `times`, float64[slices], seconds, and `groups`, int32[slices]: the
+    groups that the profile distinguishes."""
 
     times: F64
     groups: I32
@@ -75,7 +76,7 @@ class TimedSlices:
         square = np.bincount(labels, self.times**2, clusters) / size
         cell = labels.astype(np.int64) * groups + self.groups
         share = np.bincount(cell, self.times, clusters * groups).reshape(clusters, groups)
-        # What a unit of RHO^2 adds: E[t^2] - sum over groups of (share x mean)^2.
+        # Variance added per unit of RHO^2: E[t^2] - sum over groups of (share x mean)^2.
         mixture = square - ((share / size[:, None]) ** 2).sum(axis=1)
         together = (share > 0.0).sum(axis=1) > 1
         return size, mean, np.sqrt(deviation**2 + np.where(together, RHO**2 * mixture, 0.0))
@@ -84,8 +85,8 @@ class TimedSlices:
 @dataclass(frozen=True, eq=False)
 class Plan:
     """`labels`: int32[slices], clusters numbered by their first slice; `counts`: representatives of
-    each; `cost`: seconds that they are to take; `variance`: of the projected total; `goal`: what
-    they were counted for."""
+    each; `cost`: their expected seconds; `variance`: that of the projected total; `goal`: the goal
+    they meet."""
 
     k: int
     labels: I32
@@ -100,15 +101,15 @@ class Plan:
 
     @property
     def affordable(self) -> bool:
-        """Whether the cost stays within the budget."""
+        """Whether the cost is within the budget."""
         return self.goal.budget is None or self.cost <= self.goal.budget
 
 
 def plans(
     labelled: Iterable[tuple[int, I32]], timed: TimedSlices, apart: bool, goal: Goal
 ) -> list[Plan]:
-    """A plan for each (k, labels), the best first. `apart`: whether times are sure enough that an
-    extreme one is the program's, whose slice then stands for itself."""
+    """A plan for each (k, labels), the best first. `apart`: times are reliable enough that slices
+    with extreme times represent only themselves."""
     made = []
     for k, labels in labelled:
         if apart:
@@ -120,8 +121,8 @@ def plans(
 
 
 def tightened(plan: Plan, timed: TimedSlices) -> Iterator[Plan]:
-    """The plan, then ones with a smaller target error and a smaller budget: the representatives
-    that are picked may be worse or dearer than their clusters' means say."""
+    """The plan, then plans with a smaller target error and budget, since the chosen representatives
+    may be worse or more expensive than their clusters' means."""
     yield plan
     target, budget = plan.goal.target, plan.goal.budget
     for _ in range(TRIES):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Bayesian information criterion as SimPoint scores clusterings with it, and its rule for k.
+"""SimPoint's Bayesian information criterion for clusterings, and its rule for k.
 
 Hamerly, Perelman, Lau, Calder: "SimPoint 3.0: Faster and more flexible program phase analysis"
 (JILP 7, 2005), after Pelleg and Moore: "X-means" (ICML 2000).
@@ -18,16 +18,17 @@ from xpuprof.clustering.options import BIC_THRESHOLD
 F64 = npt.NDArray[np.float64]
 
 NOISE_FLOOR = 1e-6
-"""Within-cluster variance below this share of the mean squared norm is not structure: block vectors
-that differ by 0.1 % say nothing about time. It also keeps the score finite when slices coincide."""
+"""Within-cluster variance below this share of the mean squared norm is not structure: differences
+of 0.1 % between block vectors say nothing about time. The floor also keeps the score finite when
+slices coincide."""
 
 
 def bic_score(wcss: float, mass: F64, dim: int, floor: float = 0.0) -> float:
-    """Score of a clustering: log-likelihood of spherical Gaussians of one common variance, less the
-    penalty p / 2 x log n for p = (k - 1) + k dim + 1 parameters.
+    """Score of a clustering: log-likelihood of spherical Gaussians with a common variance, minus
+    the penalty p / 2 x log n for p = (k - 1) + k dim + 1 parameters.
 
     `wcss`: sum of squared distances over all n slices; `mass`: float64[k], slices in each cluster;
-    `floor`: least variance (a dimension) that is believed.
+    `floor`: smallest credible variance per dimension.
     """
     n = float(mass.sum())
     sigma2 = max(wcss / (dim * n), floor, 1e-300)

@@ -31,9 +31,9 @@ I32 = npt.NDArray[np.int32]
 class Choice:
     """Clusters and representatives: `labels` int32[slices] (-1: not covered), the representatives
     with their multipliers and weights (shares of all slices), the covered share of slices, the
-    number of clusters found, BIC by k, the within-cluster sum of squares, the number of the first
-    slice of each run and of all slices, and how many candidates of k-means|| stood for the slices
-    in the search for k (None: the slices themselves)."""
+    number of clusters found, BIC by k, the within-cluster sum of squares, the first slice number of
+    each run followed by the number of slices, and how many k-means|| candidates represented the
+    slices in the search for k (None: the slices themselves)."""
 
     labels: I32
     representatives: RepresentativeSlices
@@ -47,7 +47,7 @@ class Choice:
     candidates: int | None
 
     def report(self) -> dict[str, Any]:
-        """`Selection.scores`."""
+        """The value of `Selection.scores`."""
         bic_by_k = {str(k): score for k, score in self.scores.items()}
         report = {"clusters": self.clusters, "bic": bic_by_k, "wcss": self.wcss}
         return report if self.candidates is None else {**report, "candidates": self.candidates}
@@ -62,8 +62,8 @@ def choose(
 ) -> Choice:
     """Cluster the slices of all runs together and choose representatives.
 
-    `times`: of all slices, for a target error or a budget. `limit`: see `distributed.gather`. Frees
-    the points. Raises UsageError when times are wanted and not known, or a budget cannot be kept.
+    `times`: for a target error or a budget. `limit`: see `distributed.gather`. Frees the points.
+    Raises UsageError when required times are missing or a budget cannot be met.
     """
     return choose_with_labels(data, options, seed, times, limit)[0]
 
@@ -75,7 +75,7 @@ def choose_with_labels(
     times: SliceTimes | None = None,
     limit: int = distributed.MOST_POINTS,
 ) -> tuple[Choice, list[Handle[LabelledSlices]]]:
-    """`choose`, and the slices of each run with their distances to the centroids."""
+    """`choose`; also returns the slices of each run with their distances to the centroids."""
     found = sweep(data.executor, data.points, options, seed, data.apart, limit)
     if options.by_times:
         return _by_times(data, found, options, times)
@@ -86,8 +86,8 @@ def choose_with_labels(
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """The clustering with the k that the options ask for, the BIC of every k, and what was
-    clustered for every k."""
+    """The clustering for the requested k, the BIC of every k, and the points that were
+    clustered."""
 
     best: Clustering
     scores: dict[int, float]
@@ -103,13 +103,13 @@ def sweep(
     apart: int,
     limit: int = distributed.MOST_POINTS,
 ) -> Sweep:
-    """k-means for every k over the points of all places, and the k that the options ask for, less
-    the `apart` that are given. `limit`: see `distributed.gather`. Raises UsageError when that
-    leaves none."""
+    """Run k-means for every k over the points of all places and choose k by the options, minus the
+    `apart` fixed clusters. `limit`: see `distributed.gather`. Raises UsageError when no cluster is
+    left."""
     if options.k is not None and options.k <= apart:
         raise UsageError(
             f"-k {options.k} leaves no cluster between the first and the last slice, which stand "
-            f"for themselves: take -k {apart + 1} or more, or --no-ends"
+            f"for themselves; give -k {apart + 1} or more, or --no-ends"
         )
     most = max((options.k or options.maxk) - apart, 1)
     swept = distributed.gather(executor, places, most, seed, limit)
@@ -126,14 +126,14 @@ def sweep(
 
 
 def _labelled(data: SlicePoints, best: Clustering) -> list[Handle[LabelledSlices]]:
-    """The slices of every run, labelled where their points are."""
+    """Label the slices of every run where their points are."""
     centres = data.executor.share(replace(best, label=np.zeros(0, np.int32)))  # labels stay here
     return data.executor.map(label, data.points, data.extents, [centres] * len(data.points))
 
 
 def label(points: Points, extent: F64, best: Clustering) -> LabelledSlices:
-    """A run's slices with their nearest centres; its ends, where they are set apart, have labels k
-    (the first) and k + 1 (the last), as those of every other run."""
+    """A run's slices with their nearest centres. Ends that are set apart have labels k (first) and
+    k + 1 (last) in every run."""
     own = kmeans.nearest(points.x, best.centre)
     distance2 = kmeans.distances(points.x, best.centre, own)
     return _with_ends(own[points.point], distance2[points.point], extent, best.k)
@@ -156,8 +156,8 @@ def _by_profile(
     found: Sweep,
     options: Options,
 ) -> Choice:
-    """The profile alone decides how many representatives a cluster gets, so the choice is the same
-    on a noisy machine, on a quiet one, and where nothing was timed."""
+    """Allocate representatives from the profile alone, so that the choice does not depend on the
+    machine's noise or on timer runs."""
 
     def how_many(clusters: Clusters) -> I64:
         return _allocation(clusters, options)
@@ -186,12 +186,12 @@ def _choice(chosen: Chosen, found: Sweep, best: Clustering) -> Choice:
 
 
 def _allocation(clusters: Clusters, options: Options) -> I64:
-    """Representatives of each cluster, from the number and the extent of its slices."""
+    """Representatives per cluster, from the number and the extent of its slices."""
     n = clusters.size
     if options.per_cluster is not None:
         return np.minimum(options.per_cluster, n)
     kept = clusters.kept
-    # Time goes partly with the number of slices (launch overhead), partly with their work.
+    # Time depends partly on the number of slices (launch overhead), partly on their work.
     cost = (0.5 * clusters.extent + 0.5 * n / n[kept].sum()) / n
     spread = assumed_spread(clusters.slices) * cost
     result = np.zeros(len(n), dtype=np.int64)
@@ -203,8 +203,8 @@ def _allocation(clusters: Clusters, options: Options) -> I64:
 def _by_times(
     data: SlicePoints, found: Sweep, options: Options, times: SliceTimes | None
 ) -> tuple[Choice, list[Handle[LabelledSlices]]]:
-    """The k and the representatives that a target error or a budget asks for
-    (allocation_by_times.py), and the labelled slices."""
+    """Choose k and the representatives for a target error or a budget (allocation_by_times.py);
+    also returns the labelled slices."""
     if times is None:
         raise UsageError(
             "a target error or a budget needs slice times, which `xpuprof run` records"
@@ -248,7 +248,7 @@ def _relabelled(slices: LabelledSlices, labels: I32) -> LabelledSlices:
 
 
 def _holds(choice: Choice, times: F64, goal: Goal) -> bool:
-    """Whether the very slices that were chosen stay within the budget, else within the error."""
+    """Whether the chosen slices themselves meet the budget or, without one, the target error."""
     chosen = times[choice.representatives.slice]
     if goal.budget is not None and float(chosen.sum()) > goal.budget:
         return False
@@ -269,5 +269,5 @@ def _why_not(made: list[Plan], goal: Goal) -> str:
 
 
 def parameters(settings: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """What to write into the selection, so that it can be repeated."""
+    """Parameters to store in the selection, so that it can be repeated."""
     return {**settings, **asdict(options)}

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clusters of points that lie in several places: the ranks of a job, the workers of a scheduler.
 
-While the distinct points of all places together fit into one memory they are gathered and
-clustered as they are. Beyond that k-means|| (Bahmani, Moseley, Vattani, Kumar, Vassilvitskii:
-"Scalable k-means++", VLDB 2012) chooses some hundreds of candidates in a few passes over the
-points, every point goes to its nearest candidate, and what is clustered for every k are the
-candidates' clustering features (their mass, mean and scatter: Zhang, Ramakrishnan, Livny, "BIRCH",
-SIGMOD 1996), by which the within-cluster sum of squares of any k is known exactly for points that
-stay with their candidate. The k that is chosen is then refined by Lloyd's steps over all points.
+If the distinct points of all places fit into one memory, they are gathered and clustered directly.
+Otherwise k-means|| (Bahmani, Moseley, Vattani, Kumar, Vassilvitskii: "Scalable k-means++", VLDB
+2012) chooses some hundreds of candidates in a few passes over the points, every point joins its
+nearest candidate, and the sweep over k clusters the candidates' clustering features (their mass,
+mean and scatter: Zhang, Ramakrishnan, Livny, "BIRCH", SIGMOD 1996), which give the exact
+within-cluster sum of squares for any k as long as points stay with their candidate. Lloyd's steps
+over all points then refine the chosen k.
 
-Which path is taken, who is a candidate and every sum depend on the places and their order alone:
-draws are hashed from points, seed and the place's number, and sums are added up along one fixed
-tree. So the result is the same on one machine as on many, to the last bit.
+The path, the candidates and every sum depend only on the places and their order: draws are hashed
+from points, seed and the place's number, and sums follow one fixed tree. The result is therefore
+bit-identical on one machine and on many.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ I32 = npt.NDArray[np.int32]
 MOST_POINTS = 1_000_000
 """Distinct points that are gathered in one place."""
 COUNTED = 1 / 64
-"""Share of the distinct points (those whose hash is small) by which their number is estimated."""
+"""Share of the distinct points (those with a small hash) from which their number is estimated."""
 ROUNDS = 5
-"""Passes that draw candidates: Bahmani et al. find nothing to gain from more."""
+"""Passes that draw candidates; Bahmani et al. find no gain from more."""
 SEEDS = 1_000_003
-"""Between the seeds of two draws."""
+"""Distance between the seeds of two draws."""
 OVERSAMPLING = 2.0
-"""Candidates to expect of a round, over the most clusters that are wanted."""
+"""Expected candidates per round, relative to the largest k."""
 STEPS = 10
 TOLERANCE = 1e-3
-"""Lloyd's steps over all points: at most so many, and none after one that gains less than this
-share of the within-cluster sum."""
+"""Lloyd's steps over all points: at most STEPS, stopping after one that gains less than this share
+of the within-cluster sum."""
 
 
 @dataclass(frozen=True, eq=False)
 class SweepPoints:
-    """What the sweep over k clusters: all distinct points, or (`features`) the candidates' means
-    with `scatter`, the sum of squares that they hide."""
+    """Input of the sweep over k: all distinct points or, with `features`, the candidates' means
+    with `scatter`, the sum of squares within them."""
 
     points: Points
     scatter: float = 0.0
@@ -64,8 +64,8 @@ def gather(
     seed: int,
     limit: int = MOST_POINTS,
 ) -> SweepPoints:
-    """The distinct points of all places, or clustering features that stand for them when there are
-    more than `limit`. `most`: the largest k that is wanted."""
+    """The distinct points of all places, or clustering features if there are more than `limit`.
+    `most`: the largest k."""
     if _distinct(executor, places, limit) <= limit:
         return SweepPoints(reduce_tree(executor, _union, places))
     return _features(executor, places, most, seed)
@@ -74,7 +74,7 @@ def gather(
 def refined(
     executor: Executor, places: Sequence[Handle[Points]], clustering: Clustering
 ) -> Clustering:
-    """Lloyd's steps over the points of all places. Labels are not carried."""
+    """Lloyd's steps over the points of all places. Labels are not kept."""
     centre, wcss, mass = clustering.centre, clustering.wcss, clustering.mass
     for _ in range(STEPS):
         shared = executor.share(centre)
@@ -90,8 +90,8 @@ def refined(
 
 
 def _distinct(executor: Executor, places: Sequence[Handle[Points]], limit: int) -> float:
-    """Distinct points of all places: the sum of the places' when that is within the limit (at
-    most so many there are), else estimated from hashes, which travel instead of points."""
+    """Number of distinct points of all places: the sum over the places (an upper bound) if within
+    the limit, else an estimate from hashes, which are sent instead of points."""
     counts = list(executor.results(executor.map(_count, places)))
     if sum(counts) <= limit:
         return float(sum(counts))
@@ -115,10 +115,10 @@ def _joined(*sketches: F64 | None) -> F64:
 
 
 def _union(*parts: Points | None) -> Points:
-    """Equal points of different places become one, in order of appearance."""
+    """Merge equal points of different places, in order of appearance."""
     some = [part for part in parts if part is not None]
     x, weight = some[0].x, some[0].weight
-    for part in some[1:]:  # one after the other: the parts may be large
+    for part in some[1:]:  # one at a time, since the parts may be large
         both = kmeans.merged(np.concatenate([x, part.x]))
         weight = np.bincount(both.point, np.concatenate([weight, part.weight])).astype(np.float64)
         x = both.x
@@ -141,7 +141,7 @@ class Near:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """What points add to their clusters: `mass`, weighted offset from the centre, weighted squared
+    """Sums of points by cluster: `mass`, weighted offset from the centre, weighted squared
     distance: float64[k], float64[k, dim], float64[k]."""
 
     mass: F64
@@ -153,12 +153,12 @@ class Sums:
 
     @property
     def sum_of_squares(self) -> float:
-        """About the centres."""
+        """The within-cluster sum of squares about the centres."""
         return float(self.square.sum())
 
     @property
     def gain(self) -> float:
-        """What the sum of squares loses when every centre moves to its mean."""
+        """Reduction of the sum of squares when every centre moves to its mean."""
         return float(((self.offset**2).sum(axis=1) / np.maximum(self.mass, 1e-300)).sum())
 
     def means(self, centre: F32) -> F32:
@@ -188,7 +188,7 @@ def _features(
         if not cost > 0.0:
             break
         draw = partial(_drawn, rate=OVERSAMPLING * most / cost)
-        # Equal points of two places must not draw alike: together they count twice.
+        # Equal points of two places must draw independently, because together they count twice.
         seeds = [seed + SEEDS * (turn * count + place + 1) for place in range(count)]
         rows = list(executor.results(executor.map(draw, places, near, seeds)))
         new = kmeans.merged(np.concatenate(rows)).x
@@ -207,7 +207,7 @@ def _width(points: Points) -> int:
 
 
 def _approach(points: Points, near: Near | None, new: tuple[F32, int]) -> Near:
-    """Nearest candidate when `new` ones, numbered from the given number on, have come."""
+    """Update the nearest candidates with `new` ones, numbered from the given number on."""
     centre, number = new
     label = kmeans.nearest(points.x, centre).astype(np.uint32)
     distance2 = kmeans.distances(points.x, centre, label)

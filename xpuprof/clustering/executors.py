@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the work on many runs is done: in this process, run by run, or on Dask's workers.
+"""Executors for work on many runs: in this process, run by run, or on Dask workers.
 
-A piece of work is a function of a few values, which are plain or handles of earlier results. The
-results of `map` stay where they were computed; only those asked for with `results` travel.
+A task is a function of a few values, either plain or handles of earlier results. The results of
+`map` stay where they were computed; only `results` transfers them.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from xpuprof.errors import EngineError, UsageError
 T = TypeVar("T")
 
 RETRIES = 3
-"""A task whose worker dies is repeated elsewhere, with whatever it needs, this often."""
+"""How often a task whose worker dies is repeated elsewhere, with its inputs."""
 FAN_IN = 8
-"""Results that one step of `reduce_tree` takes together."""
+"""Results combined by one step of `reduce_tree`."""
 BATCH = 64
-"""Results that are on their way at the same time."""
+"""Results in transit at the same time."""
 
 
 @dataclass(frozen=True, eq=False)
 class Handle(Generic[T]):
-    """A result that an executor keeps; its memory is freed with the last handle."""
+    """A result held by an executor; its memory is freed with the last handle."""
 
     kept: Any
-    """The value itself, or a Dask future."""
+    """The value or a Dask future."""
 
 
 class Executor(Protocol):
-    """Where work is done."""
+    """Runs tasks and holds their results."""
 
     def map(self, function: Callable[..., T], *columns: Sequence[object]) -> list[Handle[T]]:
         """Handles of `function(*row)` for each row of the columns, whose cells may be handles."""
         ...
 
     def share(self, value: T) -> Handle[T]:
-        """A handle of a value that many pieces of work need."""
+        """A handle of a value that many tasks need."""
         ...
 
     def results(self, handles: Sequence[Handle[T]]) -> Iterator[T]:
@@ -57,12 +57,12 @@ def reduce_tree(
 ) -> T:
     """function(function(a, b, ...), function(...), ...) over all `handles`, in order.
 
-    The tree depends on the number of handles alone, so sums are equal wherever its steps run.
-    `function` takes FAN_IN results, of which the last may be None.
+    The tree depends only on the number of handles, so sums are equal wherever its steps run.
+    `function` takes FAN_IN results; trailing ones may be None.
     """
     while len(handles) > 1:
         groups = [handles[i : i + FAN_IN] for i in range(0, len(handles), FAN_IN)]
-        columns = list(zip_longest(*groups))  # None where the last group ends
+        columns = list(zip_longest(*groups))  # pads the last group
         columns += [(None,) * len(groups)] * (FAN_IN - len(columns))
         handles = executor.map(function, *columns)
     whole: T = next(executor.results(handles[:1]))
@@ -70,7 +70,7 @@ def reduce_tree(
 
 
 class LocalExecutor:
-    """One piece of work after the other, in this process."""
+    """Runs one task after the other in this process."""
 
     def map(self, function: Callable[..., T], *columns: Sequence[object]) -> list[Handle[T]]:
         """Computes at once."""
@@ -91,13 +91,13 @@ def _kept(cell: object) -> object:
 
 
 class DaskExecutor:
-    """Work on Dask workers; use as a context."""
+    """Runs tasks on Dask workers; use as a context manager."""
 
     def __init__(
         self, workers: int = 2, scheduler: str | None = None, memory: str | float = "auto"
     ) -> None:
-        """A cluster of `workers` processes on this machine that hold `memory` bytes each (further
-        results wait on disk), or the one of a `scheduler`'s address.
+        """Start `workers` processes on this machine with `memory` bytes each (more results spill to
+        disk), or connect to the cluster at `scheduler`.
 
         Raises EngineError without Dask, UsageError when the scheduler cannot be reached.
         """
@@ -115,7 +115,7 @@ class DaskExecutor:
                     threads_per_worker=1,
                     memory_limit=memory,
                     dashboard_address=":0",
-                    silence_logs=logging.CRITICAL,  # errors arrive with the results
+                    silence_logs=logging.CRITICAL,  # errors are reported with the results
                 )
             self._client: Any = self._distributed.Client(
                 scheduler or self._cluster, timeout="20s", set_as_default=False
@@ -130,12 +130,12 @@ class DaskExecutor:
         return [Handle(future) for future in futures]
 
     def share(self, value: T) -> Handle[T]:
-        """A task that gives the value: the scheduler can repeat it when its worker dies, which it
-        could not do for scattered data."""
+        """Submit the value as a task: if its worker dies, the scheduler can repeat it, unlike
+        scattered data."""
         return Handle(self._client.submit(_same, value, pure=False, retries=RETRIES))
 
     def results(self, handles: Sequence[Handle[T]]) -> Iterator[T]:
-        """Gathers batch by batch. Raises what a task raised."""
+        """Gathers batch by batch. Raises any task's exception."""
         for start in range(0, len(handles), BATCH):
             try:
                 yield from self._client.gather([h.kept for h in handles[start : start + BATCH]])
@@ -163,7 +163,7 @@ def _same(value: T) -> T:
 def open_executor(
     workers: int | None = None, scheduler: str | None = None
 ) -> AbstractContextManager[Executor]:
-    """Dask's workers when either is given, else this process."""
+    """Dask workers if either is given, else this process."""
     if workers or scheduler:
         return DaskExecutor(workers or 2, scheduler)
     return nullcontext(LocalExecutor())

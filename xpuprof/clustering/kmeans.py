@@ -19,19 +19,19 @@ F64 = npt.NDArray[np.float64]
 I32 = npt.NDArray[np.int32]
 
 ITERATIONS = 100
-"""Lloyd steps at most a k, SimPoint's default."""
+"""Maximum of Lloyd's steps per k, SimPoint's default."""
 
 TOLERANCE = 1e-3
-"""A Lloyd step that gains less than this share of the within-cluster sum ends a k's steps; the k
-that is chosen is carried on to convergence by `polished`."""
+"""A step of Lloyd's that gains less than this share of the within-cluster sum ends a k's steps;
+`polished` iterates the chosen k to convergence."""
 
 RESTART_WORK = 5e8
-"""Sweeps are repeated from other seeds while points x dimensions x maxk^2 of all of them stays
-below this: small inputs, where chance matters most, get many, large ones one."""
+"""Bound on points x dimensions x maxk^2 summed over repeated sweeps: small inputs, where chance
+matters most, get many sweeps, large ones one."""
 MAX_RESTARTS = 24
 
 CANDIDATES = (16, 1, 4, 2)
-"""Points drawn for each new centre, restart by restart: greedy first, then more by chance."""
+"""Points drawn for each new centre, by restart: greedy first, then more random."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +50,12 @@ class Clustering:
         return len(self.mass)
 
     def score(self, floor: float) -> float:
-        """BIC, variance below `floor` not believed."""
+        """BIC with variance at least `floor`."""
         return bic_score(self.wcss, self.mass, self.centre.shape[1], floor)
 
     def better_than(self, other: Clustering, floor: float) -> bool:
-        """Higher BIC, as SimPoint chooses among its seeds; among equals the tighter one."""
+        """Whether the BIC is higher (SimPoint's choice among seeds), or equal with a smaller
+        `wcss`."""
         return (self.score(floor), -self.wcss) > (other.score(floor), -other.wcss)
 
 
@@ -67,7 +68,7 @@ class Points:
     weight: F64
     point: npt.NDArray[np.uint32]
 
-    def __sizeof__(self) -> int:  # by which Dask spills, here and elsewhere
+    def __sizeof__(self) -> int:  # lets Dask decide when to spill
         return self.x.nbytes + self.weight.nbytes + self.point.nbytes
 
 
@@ -87,8 +88,8 @@ def sweep(
     scatter: float = 0.0,
     threads: int = THREADS,
 ) -> dict[int, Clustering]:
-    """Best clustering found for each k = 1..maxk (fewer when the points are fewer). `scatter` is
-    the sum of squares within the points, when each stands for several that are not equal.
+    """Best clustering found for each k = 1..maxk (or up to the number of points). `scatter` is the
+    sum of squares within the points, when each stands for several that are not equal.
 
     Each restart goes up, adding the best of some centres drawn as in k-means++, and down again,
     removing the centre whose loss costs least; each change is followed by Lloyd's steps.
@@ -113,8 +114,8 @@ def sweep(
 
 
 def polished(points: Points, clustering: Clustering, threads: int = THREADS) -> Clustering:
-    """Lloyd's steps from `clustering` until no label changes (ITERATIONS x 10 at most), with the
-    nearest centre for a label."""
+    """Lloyd's steps from `clustering` until no label changes (ITERATIONS x 10 at most), labelled by
+    the nearest centre."""
     with _Sweep(points, clustering.k, 1, 0, threads) as one:
         best = one.from_centres(clustering.centre)
     return replace(best, label=nearest(points.x, best.centre))
@@ -134,7 +135,7 @@ def nearest(x: F32, centre: F32, threads: int = THREADS) -> I32:
 
 
 def noise_floor(points: Points, scatter: float = 0.0) -> float:
-    """Least variance (a dimension) that is believed of these points; `scatter` as in `sweep`."""
+    """Smallest credible variance per dimension of these points; `scatter` as in `sweep`."""
     square = np.einsum("ij,ij->i", points.x, points.x, dtype=np.float64)
     mean = float((np.dot(square, points.weight) + scatter) / points.weight.sum())
     return float(NOISE_FLOOR * mean / points.x.shape[1])
@@ -144,7 +145,7 @@ class _Sweep:
     """A C sweep over the points, freed at the end of the block."""
 
     def __init__(self, points: Points, maxk: int, candidates: int, seed: int, threads: int) -> None:
-        self._points = points  # C reads it until the end
+        self._points = points  # C reads it until the sweep ends
         self._handle = lib.xps_sweep_new(
             *points.x.shape, pointer(points.x, "float"), pointer(points.weight, "double"), maxk,
             candidates, seed & (2**64 - 1), threads,
@@ -164,7 +165,7 @@ class _Sweep:
         while reached < maxk:
             k = checked(lib.xps_sweep_grow(self._handle, ITERATIONS, tolerance), "cluster")
             if k == reached:
-                return  # every point lies on its centre: fewer would only be worse
+                return  # every point lies on its centre, so fewer clusters are only worse
             reached = k
             yield self._result(k)
         while reached > 2:
@@ -206,7 +207,7 @@ def distances(
 
 def draws(x: F32, seed: int) -> F64:
     """A number in [0, 1) for each point, float64[points], hashed from the point and the seed: equal
-    points draw alike wherever they lie."""
+    points get equal numbers in every place."""
     x = np.ascontiguousarray(x, dtype=np.float32)
     out = np.empty(len(x))
     lib.xps_draw(
@@ -218,8 +219,8 @@ def draws(x: F32, seed: int) -> F64:
 def partial_sums(
     points: Points, centre: F32, label: npt.NDArray[np.uint32], distance2: F32
 ) -> tuple[F64, F64, F64]:
-    """What the points add to their clusters: mass float64[k], weighted offsets from the centre
-    float64[k, dim], weighted squared distances float64[k]."""
+    """Sums of the points by cluster: mass float64[k], weighted offsets from the centre float64[k,
+    dim], weighted squared distances float64[k]."""
     k, dim = centre.shape
     mass, offset, square = np.empty(k), np.empty((k, dim)), np.empty(k)
     checked(

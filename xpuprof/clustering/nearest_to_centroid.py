@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which slices of a cluster are nearest to its centroid, portion by portion."""
+"""The slices nearest to the centroid in each part of a cluster."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ I32 = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class RepresentativeSlices:
-    """Rows of equal length, one a representative: its slice, its cluster, how many slices it stands
-    for (the size of its part of the cluster)."""
+    """Columns with one row per representative: slice, cluster, number of slices it represents (the
+    size of its part of the cluster)."""
 
     slice: I64
     cluster: I64
@@ -27,9 +27,9 @@ class RepresentativeSlices:
 
 @dataclass(frozen=True, eq=False)
 class Portions:
-    """How every cluster is cut into parts, a representative each: `bounds[c]` int64[parts + 1],
-    positions among the cluster's slices in the order of all runs; `start[c]`, the position of the
-    first slice of the run at hand."""
+    """How every cluster is cut into parts with one representative each: `bounds[c]` int64[parts +
+    1], positions among the cluster's slices in the order of all runs; `start[c]`, the position of
+    the first slice of the run at hand."""
 
     bounds: tuple[I64, ...]
     start: I64
@@ -37,8 +37,8 @@ class Portions:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The best slice of a run for each part that it takes part in; rows of equal length. Less is
-    better, first in `distance2`, then in `tie`, then in `position`. `slice` counts in the run."""
+    """A run's best slice for each part that it shares, as columns. Smaller is better: by
+    `distance2`, then `tie`, then `position`. `slice` is a row of the run."""
 
     cluster: I64
     part: I64
@@ -62,9 +62,9 @@ def candidates_of(
 ) -> Candidates:
     """A run's best slice for each part of each cluster.
 
-    Nearest to the centroid; among equally near slices the one in the middle of the part: the first
-    is where caches are cold and code is compiled. With `reach` (float64[parts] a cluster) the
-    earliest slice whose distance is at most that.
+    The nearest to the centroid; among equally near slices the middle one, because at the first one
+    caches are cold and code is compiled. With `reach` (float64[parts] per cluster), the earliest
+    slice within that distance.
     """
     order = np.argsort(labels, kind="stable")
     edges = np.searchsorted(labels[order], np.arange(len(portions.bounds) + 1))
@@ -107,8 +107,8 @@ def _concatenated(parts: Sequence[Candidates]) -> Candidates:
 def nearest_of_all(
     runs: Sequence[Candidates], starts: I64, bounds: tuple[I64, ...]
 ) -> tuple[RepresentativeSlices, Candidates]:
-    """The best of all runs for each part, in order of the slices. `starts[r]`: number of run r's
-    first slice. The second value has the same rows, cluster by cluster."""
+    """The best slice of all runs for each part, in slice order. `starts[r]`: number of run r's
+    first slice. The second value has the same rows by cluster."""
     shift = np.repeat(starts, [len(run.slice) for run in runs])
     every = _concatenated(runs)
     every = replace(every, slice=every.slice + shift)

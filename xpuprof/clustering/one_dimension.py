@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """k-means in one dimension on sorted values: exact for two clusters, by prefix sums.
 
-STEM+ROOT (section 3.4) and Allegro (Algorithm 1) split the times of one kernel by k-means with
-k = 2. In one dimension an optimal cluster is an interval of the sorted values, so the best of the
-n - 1 cuts is found in one pass: no seeds, no iterations, no local optimum.
+STEM+ROOT (section 3.4) and Allegro (Algorithm 1) split the times of one kernel by k-means with k =
+2. In one dimension an optimal cluster is an interval of the sorted values, so one pass finds the
+best of the n - 1 cuts, without seeds, iterations or local optima.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ I64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Sorted:
-    """Distinct values in ascending order with their counts; `ends` are cumulated counts.
+    """Distinct values in ascending order with their counts; `ends`: cumulative counts.
 
-    Clocks tick in nanoseconds or microseconds, so millions of times are often a few thousand
-    distinct values: everything below works on those.
+    Clocks tick in nanoseconds or microseconds, so millions of times often have only a few thousand
+    distinct values, which is what everything below works on.
     """
 
     values: F64
@@ -34,7 +34,7 @@ class Sorted:
 
     @property
     def size(self) -> int:
-        """Number of values, repeated ones counted."""
+        """Number of values, including repeats."""
         return int(self.ends[-1])
 
     def moments(self, low: int = 0, high: int | None = None) -> tuple[int, float, float]:

@@ -10,7 +10,7 @@ from xpuprof.errors import UsageError
 
 MAXK = 20
 BIC_THRESHOLD = 0.9
-"""Smallest k whose score reaches this share of the range between the worst and the best."""
+"""The smallest k whose score reaches this share of the range from worst to best is chosen."""
 
 
 @dataclass(frozen=True)
@@ -18,12 +18,11 @@ class Options:
     """How to cluster slices and choose representatives.
 
     `k`: fixed number of clusters, else by BIC up to `maxk`. `per_cluster`: representatives a
-    cluster, None: as many as an assumed spread of times asks for, or with `target_error` (fraction,
-    at 95 %) or `budget` (seconds that the representatives may take together) the measured
-    one. `coverage`: share of the run to stand for. `early`: see `representatives.choose`. `ends`:
-    the first and the last slice stand for themselves: they hold start-up and exit, and whatever
-    their vectors say, no other slice maps the libraries or tears the process down. They count in
-    `k`.
+    cluster, None: as many as an assumed spread of times requires or, with `target_error` (fraction,
+    at 95 %) or `budget` (seconds for all representatives), the measured spread. `coverage`: share
+    of the run to stand for. `early`: see `representatives.choose`. `ends`: the first and the last
+    slice represent themselves, because only they hold start-up and exit, whatever their vectors.
+    They count in `k`.
     """
 
     maxk: int = MAXK
@@ -64,7 +63,7 @@ class Options:
 
 
 def with_options(**values: Any) -> Options:
-    """Options from keywords; UsageError for one that is not known, and for two that contradict."""
+    """Options from keywords; UsageError for unknown and for contradictory ones."""
     if values.get("k") is not None and values.get("maxk") is not None:
         raise UsageError(
             "-k fixes the number of clusters, --maxk bounds the search for it: give one of them"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From block vectors to weighted points: what the clustering sees of one or several runs.
+"""From block vectors to weighted points, for one or several runs.
 
-What is heavy (reading, projecting, merging equal slices) is done run by run, by an executor, and
-needs no other run; what is joint (the scale of the parts) travels as sums.
+An executor does the heavy work (reading, projecting, merging equal slices) run by run,
+independently of other runs. The joint part (the scale of the parts) is exchanged as sums.
 """
 
 from __future__ import annotations
@@ -28,25 +28,23 @@ F64 = npt.NDArray[np.float64]
 
 
 class Source(Protocol):
-    """A recorded process that a worker can open by itself; it travels, its data do not."""
+    """A recorded process that a worker can open; the source is sent, its data are not."""
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Name for messages."""
         ...
 
-    def process(self) -> Process:
-        """The process."""
-        ...
+    def process(self) -> Process: ...
 
 
 @dataclass(frozen=True, eq=False)
 class SlicePoints:
-    """The slices of one or several runs, where `executor` keeps them.
+    """The slices of one or several runs, held by `executor`.
 
     `points`: the inner slices of each run as weighted points. `extents`: share of each slice of a
-    run, its ends included, of the whole extent. `apart`: clusters that the ends make. `settings`:
-    what the points were made with.
+    run, its ends included, of the whole extent. `apart`: clusters of the ends. `settings`: the
+    options used.
     """
 
     executor: Executor
@@ -57,15 +55,15 @@ class SlicePoints:
     instructions: float
 
     def free_points(self) -> None:
-        """Gives the points' memory back; extents stay."""
+        """Free the points; extents stay."""
         self.points.clear()
 
 
 def of_signatures(
     signatures: Sequence[Signature], ends: bool, mass: F64 | None = None
 ) -> SlicePoints:
-    """The points of signatures at hand, one a process. `mass`: what each slice of a single one
-    weighs in the clustering, float64[slices] [1]."""
+    """Points from signatures in memory, one per process. `mass`: weights of the slices of a single
+    signature in the clustering, float64[slices] [1]."""
     points: list[Handle[Points]] = []
     for signature in signatures:
         rows = inner_slices(len(signature), ends)
@@ -84,9 +82,9 @@ def of_signatures(
 def of_sources(
     executor: Executor, sources: Sequence[Source], projection: Projection, ends: bool
 ) -> SlicePoints:
-    """The points of recorded processes, projected where the executor opens them.
+    """Points of recorded processes, projected where the executor opens them.
 
-    Raises InputError when some have CPU vectors or stack distances and others not.
+    Raises InputError when only some have CPU vectors or stack distances.
     """
     count = len(sources)
     projected = executor.map(_project, sources, [projection] * count, [ends] * count)
@@ -104,7 +102,7 @@ def of_sources(
 
 
 def _apart(slices: Sequence[int], ends: bool) -> int:
-    """Clusters of the first and of the last slices, where these stand for themselves."""
+    """Clusters of the first and the last slices, if these represent themselves."""
     return 2 if any(inner_slices(number, ends).start for number in slices) else 0
 
 
@@ -129,7 +127,7 @@ def _project(source: Source, projection: Projection, ends: bool) -> _Run:
     slices = len(parts[0].length)
     inner = inner_slices(slices, ends)
     outer = np.delete(np.arange(slices), inner)
-    # Lengths take part in the comparison with all their bits.
+    # Compare lengths bit by bit.
     columns = [c for part in parts for c in (part.mix, part.length[:, None].view(np.float32))]
     point, first = merge(np.hstack(columns)[inner])
     rows = first.astype(np.int64) + (inner.start or 0)
@@ -148,7 +146,7 @@ def _points(run: _Run, how: tuple[list[Scale], Projection]) -> Points:
     """A run's inner slices as weighted points."""
     scales, projection = how
     scaled, _, _ = matrix.join(run.parts, scales, projection.length_weight)
-    # Scaling may round two rows to one: merged once more, points are as when slices are merged.
+    # Scaling may round two rows to one; merging again gives the same points as merging slices.
     merged = kmeans.merged(scaled)
     point = merged.point[run.point]
     weight = np.bincount(point, minlength=len(merged.x)).astype(np.float64)

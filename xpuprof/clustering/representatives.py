@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From labelled slices to representatives and multipliers, run by run.
 
-A run's slices stay where they are; what travels are sums by cluster and each run's best slices. So
-the cost in one place grows with the runs and the clusters, not with the slices.
+A run's slices stay in place; only sums by cluster and each run's best slices are exchanged. The
+cost in one place therefore grows with runs and clusters, not with slices.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LabelledSlices:
 
 @dataclass(frozen=True, eq=False)
 class ClusterSums:
-    """A run by cluster: its first slice (NOT_THERE without one), slices, extent, sum of squared
+    """Sums of a run by cluster: first slice (NOT_THERE if none), slices, extent, sum of squared
     distances."""
 
     slices: int
@@ -60,7 +60,7 @@ class ClusterSums:
 class Clusters:
     """All runs by cluster, clusters numbered by their first slice: `size` int64[k], `extent`
     float64[k], `square` float64[k]; `kept`: whether the cluster is covered; `covered`: their share
-    of all slices. `starts`: number of each run's first slice, and of all slices."""
+    of all slices. `starts`: number of each run's first slice, then the number of slices."""
 
     size: I64
     extent: F64
@@ -71,14 +71,13 @@ class Clusters:
 
     @property
     def slices(self) -> int:
-        """Slices of all runs."""
+        """Number of slices of all runs."""
         return int(self.starts[-1])
 
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """`labels` int32[slices] of all runs (-1: not covered), the representatives, what the clusters
-    hold."""
+    """`labels` int32[slices] of all runs (-1: not covered), the representatives, the clusters."""
 
     labels: I32
     representatives: RepresentativeSlices
@@ -93,15 +92,14 @@ def choose(
     coverage: float = 1.0,
     early: float | None = None,
 ) -> Chosen:
-    """Representatives of the slices of all runs, whose labels are below `labels`.
+    """Choose representatives for the slices of all runs; labels are below `labels`.
 
     `how_many` says how many representatives each cluster gets. A cluster's slices, in the order of
     the runs, are cut into that many parts of equal size; each is represented by its slice nearest
-    to the centroid. Several representatives are thus spread over the run, and see drift and
+    to the centroid. Several representatives are thus spread over the run and sample drift and
     disturbances in proportion. With `early` (a fraction of the cluster's root mean square radius)
-    the earliest slice is taken that lies no more than that farther off than the nearest; 0 gives
-    SimPoint's ties. `coverage`: the heaviest clusters that make up this share of the extent are
-    kept.
+    the earliest slice within that distance of the nearest is taken; 0 gives SimPoint's ties.
+    `coverage`: keep the heaviest clusters that make up this share of the extent.
     """
     count = len(labelled)
     sums = list(executor.results(executor.map(sums_of, labelled, [labels] * count)))
@@ -125,7 +123,7 @@ def choose(
 
 
 def sums_of(slices: LabelledSlices, labels: int) -> ClusterSums:
-    """A run by cluster."""
+    """Sum up a run by cluster."""
     first = np.full(labels, NOT_THERE)
     backwards = slices.labels[::-1]
     first[backwards] = np.arange(len(backwards) - 1, -1, -1)
@@ -139,7 +137,7 @@ def sums_of(slices: LabelledSlices, labels: int) -> ClusterSums:
 
 
 def _added(sums: list[ClusterSums], coverage: float) -> tuple[I64, Clusters]:
-    """The new number of each label (-1 for one without slices), and the clusters."""
+    """The new number of each label (-1 without slices) and the clusters."""
     starts = np.cumsum([0, *(one.slices for one in sums)])
     first = np.full(len(sums[0].first), NOT_THERE)
     size = np.zeros(len(first), np.int64)
@@ -196,7 +194,7 @@ def _candidates(
 def _reach(
     best: Candidates, bounds: tuple[I64, ...], clusters: Clusters, early: float
 ) -> tuple[F64, ...]:
-    """How far off a slice of each part may lie."""
+    """The largest allowed distance for each part."""
     reach = tuple(np.zeros(len(own) - 1) for own in bounds)
     radius = np.sqrt(clusters.square / np.maximum(clusters.size, 1))
     for c, p, d2 in zip(best.cluster, best.part, best.distance2, strict=True):
@@ -209,6 +207,6 @@ def _renumbered(slices: LabelledSlices, number: I32) -> LabelledSlices:
 
 
 def _labels(slices: LabelledSlices, number: I32) -> npt.NDArray[np.integer[Any]]:
-    """Labels as they travel: in as few bytes as they need."""
+    """Labels in the smallest sufficient integer type, for transfer."""
     labels = number[slices.labels]
     return labels.astype(np.int8 if len(number) < 128 else np.int32)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a selection moves when the seed changes or the slices are drawn again (bootstrap)."""
+"""How much a selection changes with another seed or resampled slices (bootstrap)."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ REPEATS = 10
 
 @dataclass(frozen=True)
 class Stability:
-    """Over `len(k)` repeats: clusters as `Selection.k` counts them (those of the first and the last
-    slices, too), agreement of the labels with the selection's own
-    (adjusted Rand index: 1 the same, 0 as by chance), projected total relative to the truth (empty
-    without times)."""
+    """Over `len(k)` repeats: clusters as `Selection.k` counts them (including those of the first
+    and the last slices), agreement of the labels with the selection's own (adjusted Rand index: 1
+    the same, 0 as by chance), projected total relative to the truth (empty without times)."""
 
     kind: str
     k: list[int]
@@ -35,7 +34,7 @@ class Stability:
     projected: list[float]
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """As plain values."""
         return {"k": self.k, "agreement": self.agreement, "projected_rel": self.projected}
 
 
@@ -46,8 +45,8 @@ def over_seeds(
     times: SliceTimes | None,
     repeats: int = REPEATS,
 ) -> Stability:
-    """Selections under other seeds: `points(seed)` gives the slices as projected with it. `times`
-    are of all their slices, here and below."""
+    """Selections with other seeds: `points(seed)` gives the slices projected with that seed.
+    `times` cover all slices, here and below."""
     base = choose(points(seed), options, seed, times)
     seeds = range(seed + 1, seed + 1 + repeats)
     others = [choose(points(other), options, other, times) for other in seeds]
@@ -66,8 +65,8 @@ def over_bootstraps(
     times: SliceTimes | None,
     repeats: int = REPEATS,
 ) -> Stability:
-    """Selections from slices drawn with replacement, of each process as many as it has; labels are
-    compared on the slices drawn."""
+    """Selections from slices drawn with replacement, as many per process as it has; labels are
+    compared on the drawn slices."""
     base = choose(of_signatures(signatures, options.ends), options, seed, times)
     starts = np.cumsum([0, *(len(signature) for signature in signatures)])
     rng = np.random.default_rng(seed)
@@ -93,7 +92,7 @@ def _clusters(choice: Choice) -> int:
 
 
 def _drawn(slices: int, ends: bool, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Slices drawn with replacement, in order of the run; the ends stay if they are set apart."""
+    """Slices drawn with replacement, in run order; ends that are set apart are kept."""
     if not ends or slices < 3:
         return np.sort(rng.integers(slices, size=slices))
     inner = np.sort(rng.integers(1, slices - 1, size=slices - 2))

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The theory of uncertainty, all of it: projection, sample sizes, intervals, typical times."""
+"""All theory of uncertainty: projection, sample sizes, intervals, typical times."""

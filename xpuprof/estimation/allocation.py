@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many representatives a cluster gets: stratified sampling without replacement.
+"""How many representatives each cluster gets: stratified sampling without replacement.
 
 Cochran, Sampling Techniques (1977), chapter 5: with N slices, standard deviation s and m of them
 measured in each cluster, the projected total has variance sum N^2 s^2 / m - sum N s^2; for costs a
@@ -21,18 +21,18 @@ I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
 
 ASSUMED_SPREAD = 0.10
-"""Coefficient of variation of slice times within a cluster, when it is not measured, of programs
-with few slices: what slices of like vectors show on a quiet machine."""
+"""Assumed coefficient of variation of slice times within a cluster, for programs with few slices:
+what slices with similar vectors show on a quiet machine."""
 AUTO_ERROR = 0.05
-"""Error that `auto` asks for at 95 % when no target was given."""
+"""Error at 95 % that `auto` aims for without a target."""
 
 
 def assumed_spread(slices: int) -> float:
-    """Coefficient of variation of slice times within a cluster, when it is not measured.
+    """Assumed coefficient of variation of slice times within a cluster.
 
-    The more slices, the shorter they are and the more of their time is jitter: beyond some 200 it
-    grows with the fourth root of their number, which makes the representatives needed for
-    AUTO_ERROR the square root of the slices.
+    More slices are shorter, and more of their time is jitter: beyond some 200 slices the value
+    grows with the fourth root of their number, so AUTO_ERROR needs as many representatives as the
+    square root of the slices.
     """
     return max(ASSUMED_SPREAD, AUTO_ERROR / z_score() * math.sqrt(math.sqrt(slices)))
 
@@ -53,7 +53,8 @@ def moments(labels: I32, times: F64, clusters: int, lost_freedom: int = 1) -> tu
 
 
 def fewest(size: I64, spread: F64, cost: F64, variance: float, *, replacement: bool = False) -> I64:
-    """Least cost for a given variance of the projected total: representatives a cluster, int64[k].
+    """Least cost for a given variance of the projected total: representatives per cluster,
+    int64[k].
 
     Neyman's allocation with costs, m proportional to N s / sqrt(a). `spread` is s, `cost` the mean
     cost a of a slice of the cluster. Every cluster gets at least 1 and, without replacement, at
@@ -63,7 +64,8 @@ def fewest(size: I64, spread: F64, cost: F64, variance: float, *, replacement: b
     root_cost = np.sqrt(np.maximum(cost, cost[cost > 0.0].min() if np.any(cost > 0.0) else 1.0))
     weight = size_f * spread
     whole = np.zeros(len(size), dtype=bool)
-    # A cluster that is taken whole leaves the others more room: repeat until none is added.
+    # A cluster that is measured completely leaves the others more room, so repeat until none is
+    # added.
     while True:
         rest = ~whole
         spared = 0.0 if replacement else float(np.dot(size_f[rest], spread[rest] ** 2))
@@ -82,8 +84,8 @@ def needed(size: I64, spread: F64, cost: F64, total: float, target: float) -> I6
 
 
 def affordable(size: I64, spread: F64, cost: F64, budget: float) -> I64:
-    """Representatives a cluster, int64[k], of least variance whose cost stays within `budget`
-    (at least one each, whatever that costs): m proportional to N s / sqrt(cost)."""
+    """Representatives per cluster, int64[k], with the least variance within `budget` (at least one
+    each, at any cost): m proportional to N s / sqrt(cost)."""
     base = np.ones(len(size), dtype=np.int64)
     share = size * spread / np.sqrt(np.maximum(cost, 1e-300))
     if not np.any(share > 0.0):
@@ -101,13 +103,13 @@ def affordable(size: I64, spread: F64, cost: F64, budget: float) -> I64:
 
 
 def split_off_extremes(labels: I32, times: F64, target: float) -> I32:
-    """Give slices whose time is far from their cluster's a cluster of their own, where that lowers
-    the number of representatives needed in all.
+    """Give outlying slices a cluster of their own if that lowers the total number of
+    representatives.
 
-    In survey sampling such units are known as the take-all stratum: a first call that compiles or
-    warms up costs a hundred others, so it is measured for itself instead of widening the spread of
-    all. `labels`: dense from 0, every slice covered; `times`: typical times, from enough repeats
-    that one disturbed run does not make an extreme.
+    Survey sampling calls such units the take-all stratum: a first call that compiles or warms up
+    costs as much as a hundred others, so it is measured separately instead of widening the spread
+    of all. `labels`: dense from 0, every slice covered; `times`: typical times, from enough repeats
+    that one disturbed run does not create an outlier.
     """
     labels = labels.copy()
     size, mean, spread = moments(labels, times, int(labels.max()) + 1)
@@ -123,7 +125,7 @@ def split_off_extremes(labels: I32, times: F64, target: float) -> I32:
             rest = times[order[take:]]
             deviation = float(rest.std(ddof=1)) if len(rest) > 1 else 0.0
             size[cluster], mean[cluster], spread[cluster] = len(rest), rest.mean(), deviation
-            # A slice that stands for itself is one representative and has no spread.
+            # A slice that represents itself is one representative without spread.
             count = int(needed(size, spread, mean, total, target).sum()) + alone + take
             if count < fewest:
                 best, fewest = take, count

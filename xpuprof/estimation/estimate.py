@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one Estimate type: a projected number and how far it can be trusted."""
+"""The one Estimate type: a projected number and its interval."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 class Estimate:
     """A projected metric of the whole run, in the metric's unit.
 
-    `low` and `high` bound it at `confidence`; all three are None when the method has no theory
-    that gives an interval, and `basis` then says so in one sentence (else it names the theory).
+    `low` and `high` bound it at `confidence`; all three are None when the method has no theory for
+    an interval. `basis` names the theory, or gives the reason in one sentence.
     """
 
     value: float

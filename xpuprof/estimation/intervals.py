@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Projected totals of a whole run with their intervals: the one place that computes them.
+"""Projected totals of a whole run with their intervals; nothing else computes them.
 
 The theory is stratified sampling (Cochran, Sampling Techniques, chapter 5): cluster c has N slices,
-m of them are measured, the projected total is the sum over clusters of N x mean. What the interval
-follows from is the selection's `Design` and what is known:
+m of them are measured, the projected total is the sum over clusters of N x mean. The interval
+follows from the selection's `Design` and the known times:
 
-- Every slice was timed: how far a choice of representatives can lie from the truth is known. It is
-  made DRAWS times as the design has it, and the interval holds the stated share of the draws.
-- Only the representatives were measured: the spread within a cluster is estimated from them, and
-  from the spread that the draws were planned by.
+- Every slice was timed: the error of any choice of representatives is known. The choice is
+  repeated DRAWS times by the design, and the interval holds the stated share of the draws.
+- Only the representatives were measured: the spread within a cluster is estimated from them and
+  from the spread for which the draws were planned.
 
 docs/intervals.md gives the reasons.
 """
@@ -51,16 +51,15 @@ def estimate(
     """Projected total of the run.
 
     `values`: float64[repeats, slices] (or one repeat: float64[slices]), any unit of an extensive
-    metric, measured where the selection was made or on another machine; NaN where a slice was not
-    measured. Each slice enters with its typical value over the repeats (`typical_times`). The
-    interval is for the sum of the typical values of these runs, what measuring every slice would
-    have given: it covers the choice of representatives, and its low end is never below what the
-    representatives took themselves. With `other_runs` it is for the total of any one later run, too
-    (a prediction interval; two repeats at least), and so for what is typical of them. A method that
-    has no theory of its error gets no interval. Raises InputError when a representative was not
-    measured.
+    metric, measured on this or another machine; NaN for unmeasured slices. Each slice enters with
+    its typical value over the repeats (`typical_times`). The interval is for the sum of the typical
+    values of these runs, the result of measuring every slice: it covers the choice of
+    representatives, and its low end is never below the representatives' own sum. With `other_runs`
+    it also covers the total of any single later run (a prediction interval; at least two repeats),
+    and so its typical value. A method without a theory of its error gets no interval. Raises
+    InputError when a representative was not measured.
     """
-    z_score(confidence)  # refuses a confidence that is none
+    z_score(confidence)  # rejects an invalid confidence
     times = np.atleast_2d(np.asarray(values, dtype=np.float64))
     if times.shape[1] != selection.slices:
         raise InputError(
@@ -87,7 +86,7 @@ def estimate(
     floor = _floor(measured)
     if other_runs:
         half = math.hypot(half, _next_run(selection, times, confidence))
-        floor = min(floor, 0.0)  # a later run may take less than this one's representatives did
+        floor = min(floor, 0.0)  # a later run may take less than these representatives
         basis += f"; runs differ: Student's t over {len(times)} repeats, for one more run"
     # Planned sigmas are scaled by the estimate, so the error is relative to the truth.
     relative = design.how == "random" and not all_known and not other_runs
@@ -97,19 +96,19 @@ def estimate(
 def estimate_part(
     selection: Selection, values: F64, rows: slice, confidence: float = CONFIDENCE
 ) -> Estimate:
-    """Projected total of the slices `rows` alone (one process of a job): each of them costs what
-    the representatives of its cluster cost in the mean, wherever these lie.
+    """Projected total of the slices `rows` alone (one process of a job): each slice is assigned the
+    mean cost of its cluster's representatives, in whichever process they are.
 
     The interval covers the choice of representatives as `estimate`'s does, and how far the part's
     slices of a cluster differ from the cluster (a domain estimate, Cochran, section 5A.13). All
-    slices must have been timed; slices that are not covered are taken to be like the part's others,
-    and the interval covers by how much they are not.
+    slices must have been timed; slices that are not covered are assumed to be like the part's
+    others, and the interval covers the difference.
     """
     mean = typical_times(values)
     inside = selection.labels[rows]
     covered = float(np.mean(inside >= 0))
     if not covered:
-        return Estimate(0.0, None, None, None, "no interval: nothing of it is covered")
+        return Estimate(0.0, None, None, None, "no interval: none of its slices is covered")
     value = _projected_part(selection, mean, inside) / covered
     if selection.design.no_interval:
         return Estimate(value, None, None, None, selection.design.no_interval)
@@ -122,11 +121,11 @@ def estimate_ratio(
     selection: Selection, numerator: F64, denominator: F64, confidence: float = CONFIDENCE
 ) -> Estimate:
     """The ratio of two projected totals, from the representatives' values in their order; the
-    denominator's is positive.
+    denominator's total is positive.
 
     By linearisation (Cochran, section 6.4): the error is that of the projected residuals over the
-    projected denominator. Residuals spread about 0 whatever the metric, so neither a planned sigma
-    nor another cluster's says anything of theirs: every cluster needs two representatives.
+    projected denominator. Residuals spread about 0 for any metric, so neither a planned sigma nor
+    another cluster's applies to them: every cluster needs two representatives.
     """
     multiplier = _multipliers(selection)
     total = float(np.dot(denominator, multiplier))
@@ -142,13 +141,12 @@ def estimate_ratio(
 
 
 def one_run_error(selection: Selection, times: F64, confidence: float = CONFIDENCE) -> float:
-    """How far the projection from the representatives of one later run alone may lie from that
-    run's total, a fraction of it. `times`: float64[repeats, slices], two repeats at least.
+    """Error bound for the projection of a later run from its representatives alone, as a fraction
+    of that run's total. `times`: float64[repeats, slices], at least two repeats.
 
-    The larger of two estimates. The repeats' own errors, each of its representatives against its
-    total, vary about their mean; one more lies within t s sqrt(1 + 1 / n) of it. And the mean
-    half-width of the single repeats' intervals, which also counts in disturbances that have hit
-    other slices so far.
+    The larger of two estimates. First, each repeat's projection error varies about the mean; one
+    more lies within t s sqrt(1 + 1 / n) of it. Second, the mean half-width of the single repeats'
+    intervals, which also includes disturbances that have so far hit other slices.
     """
     totals = times.sum(axis=1)
     errors = times[:, _rows(selection)] @ _multipliers(selection) / totals - 1.0
@@ -168,20 +166,20 @@ def _bounded(
     *,
     relative: bool = False,
 ) -> Estimate:
-    """An estimate with its interval, which does not begin below `floor`.
+    """An estimate with its interval, bounded below by `floor`.
 
     With w = half / value, `relative` solves |value - truth| <= w truth for the truth.
     """
     low, high = value - half, value + half
     if relative and 0.0 < half < value:
         low, high = value / (1.0 + half / value), value / (1.0 - half / value)
-    # What measures all of it adds up to itself but for rounding.
+    # Complete measurements equal the total except for rounding.
     return Estimate(value, min(max(low, floor), value), high, confidence, basis)
 
 
 def _floor(measured: F64) -> float:
-    """Least that the whole can be, of which `measured` are parts: their sum, unless a metric has
-    negative values, which bound nothing."""
+    """Lower bound of a whole with the parts `measured`: their sum, or none for a metric with
+    negative values."""
     return -math.inf if (measured < 0.0).any() else float(measured.sum())
 
 
@@ -197,23 +195,23 @@ def _multipliers(selection: Selection) -> F64:
 
 
 def _known_spread(selection: Selection, mean: F64, confidence: float) -> tuple[float, str]:
-    """Half-width when every slice of the covered clusters was timed. Where the slices that are not
-    covered were timed, too, it counts by how much they are not like the others."""
+    """Half-width when every slice of the covered clusters was timed. If the uncovered slices were
+    timed too, it includes their difference from the others."""
     covered = selection.labels >= 0
     scale = float(_multipliers(selection).sum()) / np.count_nonzero(covered)
     half = _quantile(_errors(selection, mean, slice(None), scale), confidence)
     if covered.all():
         return half, REDRAWN
     return half, REDRAWN + (
-        ", and what the slices that are left out really took"
+        ", and the measured times of the slices left out"
         if np.isfinite(mean).all()
         else f"; holds for the {selection.covered:.1%} of slices that are covered"
     )
 
 
 def _errors(selection: Selection, mean: F64, rows: slice, scale: float) -> F64:
-    """Errors of the projected total of the slices `rows`, float64[DRAWS]: a slice of a cluster
-    costs the mean of its representatives, all of it times `scale` for what is not covered."""
+    """Errors of the projected total of the slices `rows`, float64[DRAWS]: a slice costs the mean of
+    its cluster's representatives; `scale` accounts for uncovered slices."""
     rng = np.random.default_rng(selection.seed)
     inside, own = selection.labels[rows], mean[rows]
     covered = inside >= 0
@@ -226,19 +224,19 @@ def _errors(selection: Selection, mean: F64, rows: slice, scale: float) -> F64:
         if share:
             errors += share * errors_of_total(selection.design, values, draws, rng)
             expected += share * float(values.sum())
-    # Known only in part, the whole is compared with nothing that was left out.
+    # With only part of the run timed, slices left out do not enter the comparison.
     truth = own if np.isfinite(own).all() else scale * own[covered]
     return errors + (expected - float(truth.sum()))
 
 
 def _members(labels: I32) -> list[I64]:
-    """Slices of each label, in the order of the run."""
+    """Slices of each label, in run order."""
     order = np.argsort(labels, kind="stable")
     return np.split(order, np.searchsorted(labels[order], np.arange(int(labels.max()) + 1)))[1:]
 
 
 def _draws(selection: Selection) -> dict[int, int]:
-    """How often each cluster was drawn from."""
+    """Draws from each cluster."""
     draws: dict[int, int] = {}
     for r in selection.representatives:
         draws[r.cluster] = draws.get(r.cluster, 0) + r.draws
@@ -246,7 +244,7 @@ def _draws(selection: Selection) -> dict[int, int]:
 
 
 def _quantile(errors: F64, confidence: float) -> float:
-    """The half-width that holds the share `confidence` of the drawn errors."""
+    """The half-width that contains the share `confidence` of the drawn errors."""
     rank = min(math.ceil(confidence * (DRAWS + 1)), DRAWS) - 1
     return float(np.sort(np.abs(errors))[rank])
 
@@ -268,9 +266,9 @@ def _projected_part(selection: Selection, mean: F64, inside: I32) -> float:
 class _Samples:
     """The measured values of each cluster that has representatives; columns of equal length.
 
-    `size` slices, `draws` of them chosen (one that was drawn twice counts twice), whose mean is
-    `mean` and whose standard deviation squared `variance` (0 of one draw); `stands_for`: the sum of
-    the multipliers; `correction`: the finite-population factor.
+    `size` slices, `draws` of them chosen (a slice drawn twice counts twice) with `mean` and sample
+    `variance` (0 for one draw); `stands_for`: the sum of the multipliers; `correction`: the
+    finite-population factor.
     """
 
     cluster: I64
@@ -283,12 +281,12 @@ class _Samples:
 
     @property
     def open(self) -> npt.NDArray[np.bool_]:
-        """Whether the cluster has slices that were not measured."""
+        """Whether the cluster has unmeasured slices."""
         return self.correction * (self.size - 1.0) > 0.0
 
     @property
     def freedom(self) -> F64:
-        """Degrees of freedom of `variance`, 1 at least."""
+        """Degrees of freedom of `variance`, at least 1."""
         return np.maximum(self.draws - 1.0, 1.0)
 
 
@@ -319,8 +317,8 @@ def _samples(selection: Selection, measured: F64) -> _Samples:
 def _half(
     samples: _Samples, variance: F64, freedom: F64, confidence: float, least: float = 0.0
 ) -> float:
-    """Half-width of the projected total, the sum over clusters, of each of which a slice has the
-    given variance, known to so many degrees of freedom; its quantile is `least` at least."""
+    """Half-width of the projected total, summed over clusters, from each cluster's variance per
+    slice and its degrees of freedom; the quantile is at least `least`."""
     terms = samples.stands_for**2 * variance / samples.draws * samples.correction
     total = float(terms.sum())
     if total == 0.0:
@@ -331,7 +329,7 @@ def _half(
 def _sampled_spread(
     selection: Selection, measured: F64, confidence: float
 ) -> tuple[float, str] | None:
-    """Half-width and what it rests on; None where nothing tells the spread."""
+    """Half-width and its basis; None when the spread is unknown."""
     samples, design = _samples(selection, measured), selection.design
     if design.strata is not None:
         variance, freedom = _of_strata(samples, design)
@@ -359,7 +357,8 @@ def _of_strata(samples: _Samples, design: Design) -> tuple[F64, F64]:
 
     The largest of three sigmas: the profile's, scaled as the totals are; the profile's coefficient
     of variation times the measured mean (STEM+ROOT's proxy, section 3.2); and, from two draws on,
-    the sample's, which sees what the profiled times cannot (another metric, another machine).
+    the sample's, which includes effects that the profiled times miss (another metric, another
+    machine).
     """
     assert design.strata is not None
     mean = np.asarray(design.strata.mean)[samples.cluster]
@@ -369,7 +368,7 @@ def _of_strata(samples: _Samples, design: Design) -> tuple[F64, F64]:
     scaled = sigma * (total / planned_total if planned_total > 0.0 else 0.0)
     proxy = np.divide(sigma, mean, out=np.zeros(len(mean)), where=mean > 0.0) * samples.mean
     planned = np.maximum(scaled, proxy) ** 2
-    if not design.replacement:  # as the sample's: with n - 1 in place of n
+    if not design.replacement:  # like the sample's, with n - 1 in place of n
         planned *= samples.size / np.maximum(samples.size - 1.0, 1.0)
     known = (planned >= samples.variance) | (samples.draws < 2.0)
     return np.maximum(planned, samples.variance), np.where(known, math.inf, samples.freedom)
@@ -381,15 +380,17 @@ def _of_strata(samples: _Samples, design: Design) -> tuple[F64, F64]:
 def _next_run(selection: Selection, times: F64, confidence: float) -> float:
     """Half-width for the total of one more run, `times` float64[repeats, slices].
 
-    A prediction interval, t s sqrt(1 + v / n) from n runs, v / n the variance of what is typical of
-    them (the median's at most pi / 2n). The standard deviation s of the totals is badly known from
-    few runs, and too small where a slow start happened to meet fast kernels: no mechanism makes up
-    for one with the other. So it is bounded by the sum of the standard deviations of start-up, of
-    what lies between and of exit, which holds whatever their correlation.
+    A prediction interval, t s sqrt(1 + v / n) from n runs, where v / n is the variance of their
+    typical value (the median's at most pi / 2n). Few runs give a poor standard deviation s of the
+    totals, too small when a slow start coincides with fast kernels, although nothing makes the two
+    compensate. Its upper bound is used instead, the sum of the standard deviations of start-up, the
+    slices between and exit, which holds for any correlation.
     """
     runs = len(times)
     if runs < 2:
-        raise InputError("how far runs differ takes at least two timer runs: repeat the timer run")
+        raise InputError(
+            "variation between runs needs at least two timer runs: repeat the timer run"
+        )
     rows = np.flatnonzero(selection.labels >= 0)
     weight = np.full(len(rows), float(_multipliers(selection).sum()) / len(rows))
     if not np.isfinite(times[:, rows]).all():

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics of a whole run from those of its regions, whatever they are.
+"""Any metric of a whole run from the values of its regions.
 
 An extensive metric (time, instructions, misses) is summed: P_proj = sum P_i x multiplier_i
-(XPU-Point, section VI). A rate is a ratio of two extensive metrics, so its whole is the ratio of
-their projections: IPC is sum(instructions) / sum(cycles), which is the mean of the IPCs weighted by
-cycles, or their harmonic mean weighted by instructions.
+(XPU-Point, section VI). A rate is a ratio of two extensive metrics, so its value for the run is the
+ratio of their projections: IPC is sum(instructions) / sum(cycles), which is the mean of the IPCs
+weighted by cycles, or their harmonic mean weighted by instructions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _RATE = re.compile(
     r"(^|[._ ])(ipc|cpi|mpki|occupancy|l\d_bw|bw|efficiency|fraction|pct|stdev|mean|per)($|[._: ])"
     r"|(^|[._: ]|miss|hit)(rate|ratio)s?($|[^a-z])|utili[sz]ation|percent|average|avg|::mean|[%/]"
 )
-"""Words, so that `duration` is no ratio and `generated` no rate."""
+"""Matches words, so that `duration` is not a ratio and `generated` not a rate."""
 _TIME = ("cycles", "gpu_sim_cycle", "numcycles", "ticks", "simticks", "time", "seconds",
          "simseconds", "time_s", "duration")  # fmt: skip
 _WORK = ("instructions", "insts", "gpu_sim_insn", "siminsts", "simops", "instrs", "inst_executed")
@@ -52,11 +52,10 @@ def whole_run(
 ) -> list[Whole]:
     """Every metric of `results` (by place in `selection.representatives`), for the whole run.
 
-    `rates`: metrics that are rates and the metric to weight each with (None: found by name).
-    `sums`: metrics that are extensive whatever their name says. Other metrics are told by their
-    names. `only`: the metrics that are asked for; the others may still be weights.
-    Raises UsageError for a metric that is not there, InputError for a rate that nothing can weight
-    and for a weight that is negative or nothing.
+    `rates`: rates, each with its weighting metric (None: chosen by name). `sums`: metrics that are
+    extensive whatever their names. Other metrics are classified by name. `only`: the requested
+    metrics; the others may still be weights. Raises UsageError for a missing metric, InputError for
+    a rate without a weight and for a weight that is negative or all 0.
     """
     names = list(results[0])
     given = dict(rates or {})
@@ -79,7 +78,7 @@ def whole_run(
 
 
 def is_rate(name: str) -> bool:
-    """Whether a metric's name says that it is a rate."""
+    """Whether a metric's name denotes a rate."""
     return bool(_RATE.search(name.lower().replace("_", " ")))
 
 
@@ -100,7 +99,7 @@ def _rate(selection: Selection, name: str, columns: Mapping[str, F64], weight: s
 
 
 def _ratio(name: str, columns: Mapping[str, F64], weight: str | None) -> tuple[F64, F64, str]:
-    """Numerator and denominator whose ratio the rate is, and how it is said."""
+    """Numerator and denominator of the rate, and its description."""
     rate = columns[name]
     if weight is not None:
         return rate * columns[weight], columns[weight], f"mean weighted by {weight}"
@@ -125,6 +124,6 @@ def _ratio(name: str, columns: Mapping[str, F64], weight: str | None) -> tuple[F
 
 
 def _first(columns: Mapping[str, F64], names: Sequence[str]) -> str | None:
-    """The first metric of one of the names, alone or behind the last dot."""
+    """The first metric with one of the names, alone or after the last dot."""
     by_name = {column.lower().rsplit(".", 1)[-1]: column for column in reversed(list(columns))}
     return next((by_name[name] for name in names if name in by_name), None)

@@ -15,7 +15,7 @@ F64 = npt.NDArray[np.float64]
 def project(selection: Selection, values: npt.NDArray[np.float64]) -> float:
     """P_proj = sum P_i x multiplier_i over the representatives.
 
-    `values[i]` is the metric of slice i (extensive, any unit); only the representatives' are read.
+    `values[i]` is the metric of slice i (extensive, any unit); only representatives' are read.
     """
     return float(sum(values[r.slice] * r.multiplier for r in selection.representatives))
 
@@ -28,13 +28,13 @@ def sampling_error(projected: float, measured: float) -> float:
 
 
 def slice_reduction(selection: Selection) -> float:
-    """Slices of the run for each slice to measure (XPU-Point's speedup, section VI)."""
+    """Slice reduction: slices of the run per slice to measure (XPU-Point's speedup, section VI)."""
     return selection.slices / len(chosen_slices(selection))
 
 
 def time_speedup(selection: Selection, times: F64) -> float:
-    """Measured time of the run over that of the representatives, each measured once however often
-    it was drawn. `times`: float64[slices]."""
+    """Measured time of the run over that of the representatives, each counted once however often it
+    was drawn. `times`: float64[slices]."""
     own = float(times[chosen_slices(selection)].sum())
     return float(times.sum()) / own if own else float("inf")
 

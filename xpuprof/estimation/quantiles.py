@@ -34,6 +34,6 @@ def student(confidence: float, freedom: float) -> float:
 
 def freedom_of_sum(variances: F64, freedom: F64) -> float:
     """Satterthwaite's degrees of freedom of a sum of independent variances, at least 1. `freedom`
-    of each is infinite where the variance is known."""
+    is infinite for a known variance."""
     uncertain = float(np.sum(variances**2 / freedom))
     return max(float(variances.sum()) ** 2 / uncertain, 1.0) if uncertain else math.inf

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of projected totals when every slice's time is known: other representatives are drawn."""
+"""Errors of projected totals when every slice's time is known, by redrawing representatives."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ I64 = npt.NDArray[np.int64]
 DRAWS = 4000
 """The 95 % quantile is then known to about 2 % of itself."""
 MANY = 30
-"""From so many draws on, the mean of a stratum is taken to be normal."""
+"""With this many draws or more, the mean of a stratum is assumed to be normal."""
 
 
 def errors_of_total(design: Design, values: F64, draws: int, rng: np.random.Generator) -> F64:
-    """Errors of a cluster's projected total, float64[DRAWS], in the unit of `values` (those of all
-    its slices, in the order of the run), when `draws` of them are chosen as `design` has it."""
+    """Errors of a cluster's projected total, float64[DRAWS], in the unit of `values` (all its
+    slices, in run order), when `draws` of them are chosen by `design`."""
     if design.how == "random":
         return random_errors(values, draws, rng, replacement=design.replacement)
     return _part_by_part(values, draws, rng)
@@ -35,10 +35,10 @@ def random_errors(
     replacement: bool,
     counts: I64 | None = None,
 ) -> F64:
-    """Of random draws from a stratum in which each of `values` occurs `counts` times [once].
+    """Errors of random draws from a stratum in which each of `values` occurs `counts` times [once].
 
-    Draws without replacement are simulated as draws with replacement, shrunk by the
-    finite-population factor to the variance that they have.
+    Draws without replacement are simulated as draws with replacement, shrunk to their variance by
+    the finite-population factor.
     """
     counts = np.ones(len(values), dtype=np.int64) if counts is None else counts
     number = int(counts.sum())
@@ -58,8 +58,8 @@ def random_errors(
 
 
 def _part_by_part(values: F64, draws: int, rng: np.random.Generator) -> F64:
-    """One slice at random from each of `draws` parts of equal size, as representatives nearest to
-    the centroid are taken."""
+    """Errors of drawing one slice at random from each of `draws` equal parts, the layout of
+    representatives nearest to the centroid."""
     if len(values) <= draws or np.ptp(values) == 0.0:
         return np.zeros(DRAWS)
     bounds = np.arange(draws + 1) * len(values) // draws

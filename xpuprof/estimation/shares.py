@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each process of a job has of a selection's time, measured and projected.
+"""Each process's share of a selection's time, measured and projected.
 
 A job's time is the sum of its processes' times: every slice counts once, multipliers project it,
-and no process hides behind a longer one. From start to end the job takes at least as long as its
-slowest process, which is told beside it.
+and no process hides behind a longer one. The job's elapsed time is at least that of its slowest
+process, which is reported as well.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from xpuprof.trace.processes import Key
 
 @dataclass(frozen=True)
 class Share:
-    """A process of a job: its time as measured and as projected, seconds."""
+    """A process of a job with its measured and projected time, seconds."""
 
     key: Key
     measured: float
@@ -32,15 +32,15 @@ class Share:
 
     @property
     def error(self) -> float:
-        """Its sampling error, a fraction."""
+        """Sampling error, a fraction."""
         return sampling_error(self.estimate.value, self.measured)
 
 
 def shares_of(
     keys: Sequence[Key], selection: Selection, times: npt.NDArray[np.float64]
 ) -> tuple[Share, ...]:
-    """Each process's part; none of one process. `keys` in the order of the slices; `times`:
-    float64[repeats, slices], seconds."""
+    """Each process's share; empty for one process. `keys` in slice order; `times`: float64[repeats,
+    slices], seconds."""
     if len(keys) < 2:
         return ()
     mean = typical_times(times)
@@ -56,7 +56,8 @@ def shares_of(
 
 
 def slowest(shares: Sequence[Share]) -> dict[str, float] | None:
-    """The longest process as measured, and as projected, seconds; None of one process."""
+    """The longest measured and the longest projected process time, seconds; None for one
+    process."""
     if not shares:
         return None
     return {

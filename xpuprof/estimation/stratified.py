@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Strata of slices, the error that a sample of them leaves, and random draws.
 
-Shared by the methods that draw at random, which differ in how they make the strata. Notation as in
+Shared by the methods that draw at random; they differ in how they form the strata. Notation as in
 STEM+ROOT (section 3.3): stratum i has N_i slices with mean mu_i and standard deviation sigma_i; m_i
-of them are drawn; the estimate of the whole is sum N_i * mean_i (Eq. 4), whose variance is
-sum N_i^2 sigma_i^2 / m_i.
+of them are drawn; the estimate of the whole is sum N_i * mean_i (Eq. 4), whose variance is sum
+N_i^2 sigma_i^2 / m_i.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Rows = npt.NDArray[np.int64] | npt.NDArray[np.int32]
 class Partition:
     """The slices in strata. `order[start[i]:start[i + 1]]` are the slices of stratum i.
 
-    `mean` and `sigma` (population standard deviation) are of the slice times, in seconds.
+    `mean` and `sigma` (population standard deviation) describe the slice times, in seconds.
     """
 
     order: Rows
@@ -47,13 +47,13 @@ class Partition:
         return result
 
     def with_draws(self, draws: I64) -> design.Strata:
-        """The strata as the selection remembers them."""
+        """The strata in the selection's form."""
         columns = (self.size, draws, self.mean, self.sigma)
         return design.Strata(*(tuple(column.tolist()) for column in columns))
 
 
 def from_labels(labels: I32, times: F64) -> Partition:
-    """Strata of given labels (dense from 0)."""
+    """Strata from labels (dense from 0)."""
     size, mean, sigma = moments(labels, times, int(labels.max()) + 1, lost_freedom=0)
     start = np.concatenate([[0], np.cumsum(size)])
     return Partition(np.argsort(labels, kind="stable"), start, mean, sigma)

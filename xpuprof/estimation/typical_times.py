@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One time a slice from several runs."""
+"""One time per slice from several runs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ ENOUGH_FOR_MEDIAN = 3
 def typical_times(times: F64) -> F64:
     """Typical time of each slice: float64[slices] from float64[repeats, slices] (or one repeat).
 
-    From three repeats on the median, slice by slice: a run is disturbed now and then for
-    milliseconds (another process, an interrupt), which lands on one slice of microseconds in one of
-    the runs, is not the program's, and would count thousands of times where that slice stands for
-    its cluster. What the medians leave out is given back to all slices in proportion, so that they
-    add up to the time that the median run really took. Fewer repeats cannot tell a disturbance from
-    the program: then the mean. Where a slice was not measured (NaN) nothing is given back.
+    With three or more repeats, the median per slice. Occasional disturbances of milliseconds
+    (another process, an interrupt) hit a slice of microseconds in one run; they are not the
+    program's, yet would be multiplied a thousandfold if that slice represents its cluster. The
+    medians are scaled so that they add up to the median run's measured total. Fewer repeats cannot
+    separate disturbances from the program, so they give the mean. Medians are not scaled if a slice
+    was not measured (NaN).
     """
     rows = np.atleast_2d(np.asarray(times, dtype=np.float64))
     if len(rows) < ENOUGH_FOR_MEDIAN:

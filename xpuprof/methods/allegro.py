@@ -17,7 +17,7 @@ from xpuprof.methods.stem_root import Part, single_size, split_groups
 from xpuprof.selection.selection import Selection
 
 CLT_MINIMUM = 30
-"""Least sample for which the central limit theorem is taken to hold (Theorem 2)."""
+"""Smallest sample for which the central limit theorem is assumed to hold (Theorem 2)."""
 
 BASIS = "Allegro, Theorem 3: central limit theorem over groups of equal kernels and similar times"
 
@@ -30,7 +30,7 @@ def select(
     m_Th: int = 50,
     confidence: float = 0.95,
 ) -> Selection:
-    """Select m_min slices of every group of Algorithm 1 (a smaller group is taken whole).
+    """Select m_min slices of every group of Algorithm 1 (every slice of a smaller group).
 
     Groups: kernel name, grid and block size, then two-means while m_min > `m_Th` (default 50).
     `epsilon`: error bound, a fraction (default 0.05). Raises NeedsError without times.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The block vectors of what is selected from: recorded processes, or plain frequency vectors."""
+"""The block vectors that a method selects from: recorded processes or plain frequency vectors."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ FREQUENCY_DEFAULTS = {"per_cluster": 1, "ends": False}
 
 
 class BlockVectors(Protocol):
-    """Vectors that can be clustered. `given`: options of `Projection` and `Options`, as far as they
-    were given."""
+    """Vectors that can be clustered. `given`: the options of `Projection` and `Options` that were
+    set."""
 
     def options(self, given: Mapping[str, Any]) -> Options:
-        """How to cluster. Raises UsageError for options that contradict."""
+        """How to cluster. Raises UsageError for contradictory options."""
         ...
 
     def points(self, seed: int, given: Mapping[str, Any]) -> SlicePoints:
@@ -46,27 +46,25 @@ class BlockVectors(Protocol):
         ...
 
     def settings(self) -> dict[str, Any]:
-        """What a selection remembers beside its options."""
+        """What a selection records besides its options."""
         ...
 
     def summary(self, slices: Sequence[int], instructions: float) -> dict[str, Any]:
-        """The whole run in a few numbers; `slices` of each process."""
+        """Summary of the whole run; `slices`: slices of each process."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class ProcessAtHand:
-    """A recorded process that was read already, as a `Source`."""
+    """A process already read, as a `Source`."""
 
     held: Process
 
     @property
     def name(self) -> str:
-        """Its name in the run."""
         return self.held.name
 
     def process(self) -> Process:
-        """The process."""
         return self.held
 
 
@@ -82,22 +80,22 @@ class RecordedVectors:
         return with_options(**_split(given)[1])
 
     def points(self, seed: int, given: Mapping[str, Any]) -> SlicePoints:
-        """Projected run by run, scaled together."""
+        """Project run by run, scale together."""
         projection = Projection(seed=seed, **_split(given)[0])
         return of_sources(self.executor, self.sources, projection, self.options(given).ends)
 
     def signatures(self, seed: int, given: Mapping[str, Any]) -> list[Signature]:
-        """The same at hand: all processes are read here."""
+        """Read all processes here and project them."""
         processes = [source.process() for source in self.sources]
         projection = Projection(seed=seed, **_split(given)[0])
         return signatures(processes, projection, self.options(given).ends)
 
     def settings(self) -> dict[str, Any]:
-        """Nothing more."""
+        """Nothing besides the options."""
         return {}
 
     def summary(self, slices: Sequence[int], instructions: float) -> dict[str, Any]:
-        """Launches and instructions of one process; which slices are whose of several."""
+        """Launches and instructions of one process; for several processes, the slices of each."""
         if len(self.sources) > 1:
             return {
                 "runs": [source.name for source in self.sources],
@@ -121,7 +119,7 @@ def _facts(source: Source) -> dict[str, Any]:
 
 
 def _split(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Options of the projection, and of the clustering."""
+    """Split into projection options and clustering options."""
     of_projection = {own.name for own in fields(Projection)}
     return (
         {name: value for name, value in given.items() if name in of_projection},
@@ -131,15 +129,15 @@ def _split(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 @dataclass(frozen=True, eq=False)
 class ImportedVectors:
-    """Plain frequency vectors, which know neither threads nor warps; clustered as SimPoint clusters
-    its own: the mix alone. `cpu`, `gpu`: slices x blocks, by instructions."""
+    """Plain frequency vectors, without threads and warps. Clustered as SimPoint does, by mix only.
+    `cpu`, `gpu`: slices x blocks, by instructions."""
 
     cpu: Matrix | None = None
     gpu: Matrix | None = None
 
     @property
     def present(self) -> bool:
-        """Whether there are any."""
+        """Whether any vectors were imported."""
         return self.cpu is not None or self.gpu is not None
 
     def options(self, given: Mapping[str, Any]) -> Options:
@@ -147,11 +145,11 @@ class ImportedVectors:
         return with_options(**{**FREQUENCY_DEFAULTS, **self._clustering(given)})
 
     def points(self, seed: int, given: Mapping[str, Any]) -> SlicePoints:
-        """Of the one signature."""
+        """The points of the one signature."""
         return of_signatures(self.signatures(seed, given), self.options(given).ends)
 
     def signatures(self, seed: int, given: Mapping[str, Any]) -> list[Signature]:
-        """Each side by itself adds up to one, as XPU-Point scales its parts (section IV)."""
+        """Each side is normalised to sum to 1, as XPU-Point scales its parts (section IV)."""
         sides = [self.gpu] if given.get("cpu_weight") == 0.0 else [self.cpu, self.gpu]
         matrices = [matrix for side in sides if side and (matrix := side()) is not None]
         joined = sparse.hstack([m / max(float(m.sum()), 1.0) for m in matrices]).tocsr()
@@ -165,7 +163,7 @@ class ImportedVectors:
         return [signature]
 
     def settings(self) -> dict[str, Any]:
-        """Slices count alike."""
+        """All slices have equal weight."""
         return {"fixed_length": True}
 
     def summary(self, slices: Sequence[int], instructions: float) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selection by clustering block vectors: the way of every method that clusters, over one process
-or many, recorded or imported."""
+"""Selection by clustering block vectors: shared by every clustering method, over one process or
+many, recorded or imported."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def select(
     limit: int = distributed.MOST_POINTS,
     **given: Any,
 ) -> Selection:
-    """Cluster the slices by what is executed in them, and represent each cluster by its slices
-    nearest to the centroid.
+    """Cluster the slices by the code they execute; the slices nearest to the centroid represent
+    each cluster.
 
-    Where a target error or a budget is given, the slices' times decide how many representatives a
-    cluster gets and, from three timer runs on, which slices are so far from the others that they
-    stand for themselves; else the selection rests on the vectors alone. `given`: options of
-    `Projection` and `clustering.options.Options`. `limit`: see `distributed.gather`. Raises
-    NeedsError without vectors, UsageError for options out of range, InputError when some processes
-    have CPU vectors and others not.
+    With a target error or a budget, slice times decide how many representatives a cluster gets and,
+    with three or more timer runs, which outlying slices represent only themselves. Otherwise the
+    selection uses only the vectors. `given`: options of `Projection` and
+    `clustering.options.Options`. `limit`: see `distributed.gather`. Raises NeedsError without
+    vectors, UsageError for options out of range, InputError when only some processes have CPU
+    vectors.
     """
     if slices.vectors is None:
         raise NeedsError(f"{method} needs {Need.VECTORS.value}")
@@ -55,12 +55,12 @@ def select(
 
 
 def slice_times(slices: Slices) -> SliceTimes | None:
-    """The slices' times, and over how many timer runs they are typical."""
+    """The typical slice times and their number of timer runs."""
     return None if slices.times is None else SliceTimes(slices.times, slices.repeats)
 
 
 def represented(slices: Boundaries, choice: Choice) -> tuple[Representative, ...]:
-    """The choice's representatives as the selection holds them."""
+    """The chosen representatives in the selection's form."""
     chosen = choice.representatives
     return representatives(slices, chosen.slice, chosen.cluster, choice.multiplier, choice.weight)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sampling method declares. Imports nothing heavy, as help texts are built from it."""
+"""What a sampling method declares. Help texts are built from it, so it imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Need(enum.Enum):
-    """What a method must know of the slices; the value says where it comes from."""
+    """Data that a method needs about the slices; the value says how to get it."""
 
     VECTORS = (
         "basic-block vectors: record the program with `xpuprof profile`, or import a SimPoint .bb "
@@ -36,12 +36,12 @@ class Need(enum.Enum):
 
 
 def on_or_off(text: str) -> bool:
-    """A switch as `--set` takes it."""
+    """Parse a `--set` switch."""
     return {"on": True, "off": False}[text]
 
 
 def count_or_auto(text: str) -> int | None:
-    """A number, None for `auto`."""
+    """Parse a number; None for `auto`."""
     if text != "auto" and not text.isdigit():
         raise UsageError(f"--per-cluster takes a number or auto, not {text!r}")
     return None if text == "auto" else int(text)
@@ -49,8 +49,8 @@ def count_or_auto(text: str) -> int | None:
 
 @dataclass(frozen=True)
 class Option:
-    """A keyword of a method's function. `flags`: its own spellings on the command line; an option
-    without any is given with --set NAME=VALUE."""
+    """A keyword of a method's function. `flags`: its command-line flags; without one it is set with
+    --set NAME=VALUE."""
 
     name: str
     type: Callable[[str], object]
@@ -60,7 +60,7 @@ class Option:
     metavar: str | None = None
 
     def parse(self, text: str) -> object:
-        """The value of `--set name=text`. Raises UsageError for a text of another type."""
+        """The value of `--set name=text`. Raises UsageError for text of another type."""
         try:
             return self.type(text)
         except (KeyError, ValueError):
@@ -82,13 +82,13 @@ class Method:
     needs: tuple[Need, ...] = ()
     options: tuple[Option, ...] = ()
     bound: str = ""
-    """The option that bounds the error, which --target-error sets; empty without one."""
+    """The option that bounds the error and that --target-error sets; empty when there is none."""
     by_times: bool = False
     """Chooses by measured times or by chance, so its interval covers phases that vectors miss."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Options of clustering that make the method what it is."""
     clusters: bool = False
-    """Clusters block vectors, which may lie in several runs and on several workers."""
+    """Clusters block vectors, possibly from several runs on several workers."""
     default: bool = False
 
     def option(self, name: str) -> Option | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selections of slices drawn at random from strata; methods differ in how they make the strata."""
+"""Random selections from strata; methods differ in how they form the strata."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def select(
 ) -> Selection:
     """Draw `sizes[i]` slices of stratum i and give each the multiplier N_i draws / m_i.
 
-    `simulated`: the error bound and its quantile, where the method found them by drawing; else the
-    bound is that of the central limit theorem.
+    `simulated`: the error bound and its quantile, when the method found them by simulation;
+    otherwise the bound follows from the central limit theorem.
     """
     if not replacement:
         sizes = np.minimum(sizes, strata.size)

@@ -22,7 +22,7 @@ def select(
 ) -> Selection:
     """Select the first `n` slices, or those of the first `instructions` device instructions.
 
-    Default: the first tenth. The rest of the run is taken to behave alike, so every multiplier is
+    Default: the first tenth. The rest of the run is assumed to behave alike, so every multiplier is
     slices / n. Deterministic: `seed` is only recorded. Raises NeedsError when `instructions` is
     given and the profile has no instruction counts.
     """
@@ -57,6 +57,8 @@ METHOD = Method(
     select=select,
     options=(
         Option("n", int, None, "How many slices [a tenth of all]."),
-        Option("instructions", float, None, "Slices of the first so many device instructions."),
+        Option(
+            "instructions", float, None, "Select the slices of the first N device instructions."
+        ),
     ),
 )

@@ -12,7 +12,7 @@ from xpuprof.selection.selection import Selection
 
 
 def select(slices: Slices, *, seed: int, **options: Any) -> Selection:
-    """By the vectors of the device; see `clustered.select`."""
+    """Cluster by device vectors only; see `clustered.select`."""
     return clustered.select(slices, method="gpu-point", seed=seed, **options, **METHOD.fixed)
 
 

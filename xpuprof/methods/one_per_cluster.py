@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Selections with one measured slice a cluster.
 
-These methods speak of kernels. The slice after a process's last kernel belongs to none of their
-clusters, nor does the first one where slice times hold the program's start-up; those are measured
-themselves, so that every method estimates the same whole run.
+These methods cluster kernels. The slice after a process's last kernel belongs to no cluster, and
+neither does the first slice when its time includes program start-up. Both represent themselves, so
+every method estimates the same whole run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Setting = TypeVar("Setting", int, float)
 
 
 def kernel_rows(profile: SliceProfile) -> I64:
-    """Rows of the slices that are a kernel's. InputError when there is none."""
+    """Rows of the slices that end with a kernel. Raises InputError when there are none."""
     codes, names = profile.kernel_codes()
     none = [code for code, name in enumerate(names) if name in NO_KERNELS]
     rows = np.flatnonzero(~np.isin(codes, none)) if none else np.arange(len(profile))
@@ -40,7 +40,7 @@ def kernel_rows(profile: SliceProfile) -> I64:
 
 
 def dense(labels: npt.NDArray[Any]) -> I64:
-    """The labels renumbered from 0 in order of first appearance."""
+    """Renumber labels from 0 in order of first appearance."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
@@ -55,10 +55,11 @@ def first_of_each(labels: I64) -> I64:
 def least_error(
     candidates: Iterable[tuple[Setting, I64, I64, float]], total: float, target: float
 ) -> tuple[Setting, I64, I64, dict[str, float]]:
-    """The first candidate whose profiled error is below `target`, else the one of least error.
+    """The first candidate whose profiled error is below `target`, else the one with the smallest
+    error.
 
-    A candidate is (setting, labels, chosen, projected time); `total` is the profiled time. Gives
-    its setting, labels and chosen, and the error of every setting that was tried."""
+    A candidate is (setting, labels, chosen, projected time); `total` is the profiled time. Returns
+    its setting, labels and chosen, and the error of every setting tried."""
     best: tuple[float, Setting, I64, I64] | None = None
     errors: dict[str, float] = {}
     for setting, labels, chosen, projected in candidates:
@@ -86,7 +87,7 @@ def select(
     work: F64 | None = None,
     scores: Mapping[str, Any] | None = None,
 ) -> Selection:
-    """A selection of one slice a cluster.
+    """A selection with one slice per cluster.
 
     `rows`: slices that were clustered, `labels`: their dense clusters, `chosen[c]`: position in
     `rows` of cluster c's representative. Its multiplier is the number of members or, with `work`

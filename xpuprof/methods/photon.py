@@ -24,7 +24,7 @@ I64 = npt.NDArray[np.int64]
 
 SIMILARITY = 0.95
 SKETCH = 10
-"""Hashed coordinates that find the candidates of a comparison."""
+"""Hashed coordinates that find candidates for comparison."""
 FIRST_BATCH = 256
 BASIS = (
     "Photon has no theory of its error: a kernel is taken to run at the IPC of the earlier kernel "
@@ -67,9 +67,9 @@ def match(vectors: sparse.csr_matrix, warps: F64, similarity: float = SIMILARITY
 
     `vectors`: kernels x blocks, not negative; `warps`: float64[kernels], at least 1. Equal kernels
     are merged first. Candidates come from a tree over a few coordinates: the logarithm of the warps
-    and random-sign sums of the vector, which differ by at most the distance itself, so no match is
-    missed; then the distance is computed. The order of the work is kernels x log(selected) where
-    kernels resemble few others, against kernels x selected for comparing with all.
+    and random-sign sums of the vector, whose differences never exceed the distance, so no match is
+    missed. Exact distances follow. The cost is kernels x log(selected) when kernels resemble few
+    others; comparing with all would cost kernels x selected.
     """
     distinct, first, inverse = _merge(vectors, warps)
     points = _sketch(distinct, warps[first], similarity)
@@ -98,7 +98,7 @@ def _merge(vectors: sparse.csr_matrix, warps: F64) -> tuple[sparse.csr_matrix, I
     scale = sparse.diags(1.0 / np.where(totals > 0.0, totals, 1.0))
     unit = sparse.csr_matrix(scale @ vectors)
     unit.sort_indices()
-    # Two 64-bit sums over hashed blocks and exact counts stand for a row.
+    # Two 64-bit sums over hashed blocks and exact counts identify a row.
     rng = np.random.default_rng(0)
     keys = rng.integers(0, 2**63, size=(2, unit.shape[1]), dtype=np.uint64)
     bits = unit.data.view(np.uint64)
@@ -154,7 +154,7 @@ def _distance(unit: sparse.csr_matrix, left: I64, right: I64) -> F64:
     step = 1 << 16
     for at in range(0, len(left), step):
         pairs = np.arange(at, min(at + step, len(left)))
-        # Launches of one kernel mostly execute the same blocks: then entries lie side by side.
+        # Launches of one kernel mostly execute the same blocks, so their entries align.
         alike = pairs[lengths[left[pairs]] == lengths[right[pairs]]]
         mine, theirs = unit[left[alike]], unit[right[alike]]
         pair = np.repeat(np.arange(len(alike)), np.diff(mine.indptr))
@@ -167,7 +167,7 @@ def _distance(unit: sparse.csr_matrix, left: I64, right: I64) -> F64:
 
 
 def _distance_by_lookup(unit: sparse.csr_matrix, left: I64, right: I64) -> F64:
-    """|u - v| summed over u's blocks; what v has outside them is its sum less what was met there.
+    """|u - v| summed over u's blocks; v's share outside them is its total less its share inside.
     The entries of v are found in one sorted list of (row, block) keys."""
     width = unit.shape[1]
     mine = unit[left]
@@ -198,7 +198,7 @@ def _join(leader_of: I64, rows: I64, pairs: tuple[I64, I64]) -> None:
 def _among(
     unit: sparse.csr_matrix, points: F64, rows: I64, tolerance: float, leader_of: I64
 ) -> I64:
-    """Lead or follow among rows that no earlier leader resembles; gives the new leaders."""
+    """Assign rows that resemble no earlier leader; returns the new leaders."""
     if not len(rows):
         return rows
     position, other = _pairs(unit, points, rows, rows, tolerance)
@@ -221,8 +221,8 @@ class WarpStability:
     Over the last `window` warps (paper: 1,024) a least-squares line is fitted to retire time
     against issue time. The launch is stable when the slope is 1 within `threshold` and the mean
     execution time of the window's two halves agrees within `threshold`: a warp issued later then
-    takes as long as one issued earlier. Applies to launches of which one kind of warp makes up
-    `dominant` or more (`applies`).
+    takes as long as one issued earlier. Applies to launches in which one warp class makes up at
+    least `dominant` (`applies`).
     """
 
     def __init__(
@@ -238,12 +238,12 @@ class WarpStability:
         self._count = 0
 
     def applies(self, warps_of_class: npt.NDArray[np.integer]) -> bool:
-        """Whether one class holds `dominant` of the warps (`warps_of_class`: warps a class)."""
+        """Whether one class holds `dominant` of the warps (`warps_of_class`: warps per class)."""
         total = int(warps_of_class.sum())
         return total > 0 and int(warps_of_class.max()) >= self.dominant * total
 
     def add(self, issue: float, retire: float) -> bool:
-        """A warp has retired; whether the launch is stable now. Times in cycles."""
+        """Record a retired warp; returns whether the launch is now stable. Times in cycles."""
         if retire < issue:
             raise InputError(f"a warp cannot retire ({retire:g}) before it is issued ({issue:g})")
         self._issue[self._count % self.window] = issue
@@ -253,7 +253,7 @@ class WarpStability:
 
     @property
     def stable(self) -> bool:
-        """Whether the last window of warps is steady."""
+        """Whether the last window of warps is stable."""
         if self._count < self.window:
             return False
         order = np.roll(np.arange(self.window), -(self._count % self.window))
@@ -270,7 +270,7 @@ class WarpStability:
 
     @property
     def warp_time(self) -> float:
-        """Mean execution time of the window's warps: the prediction for those to come."""
+        """Mean execution time of the window's warps: the prediction for the remaining warps."""
         count = min(self._count, self.window)
         return float((self._retire[:count] - self._issue[:count]).mean()) if count else 0.0
 

@@ -91,7 +91,7 @@ TABLE_2: dict[str, tuple[str, ...]] = {
 
 NEEDED = "#instructions"
 LEAST = 4
-"""Fewer metrics than this are no characterisation."""
+"""Fewer metrics than this do not characterise a kernel."""
 DETAIL_HELP = (
     "counters of its Table 2 ({missing} missing): import an Nsight Compute CSV "
     "(`ncu --csv --page raw --metrics ...`) or an nvprof CSV that has them"
@@ -112,13 +112,13 @@ def select(
     detailed: int | None = None,
     classifier: str = "sgd",
 ) -> Selection:
-    """Select one kernel a group: the smallest k of 1..`max_k` with an error below `target`.
+    """Select one kernel per group: the smallest k in 1..`max_k` with an error below `target`.
 
-    `choice`: representative of a group, "first" (chronological, the paper's), "centre" or
-    "random". `variance`: share that the principal components keep. `detailed`: two-level profiling,
-    groups from the first that many kernels, the others mapped by `classifier` ("sgd", "gnb",
-    "mlp"). When no k reaches the target the k of least error is taken. Raises NeedsError without
-    times or without the counters.
+    `choice`: representative of a group, "first" (chronological, the paper's), "centre" or "random".
+    `variance`: share kept by the principal components. `detailed`: two-level profiling, where this
+    many leading kernels form the groups and `classifier` ("sgd", "gnb", "mlp") maps the others. If
+    no k reaches the target, the k with the smallest error is used. Raises NeedsError without times
+    or without the counters.
     """
     times = profile.require_times("pka")
     profile.require_every_launch("pka")
@@ -185,18 +185,18 @@ def characteristics(profile: SliceProfile, rows: I64) -> tuple[F64, list[str]]:
 
 
 def principal(features: F64, variance: float) -> F64:
-    """Standardised features on the principal components that keep `variance` of their variance."""
+    """Standardised features projected on the principal components that keep `variance`."""
     scaled = StandardScaler().fit_transform(features)
     if not scaled.any():
         return np.zeros((len(features), 1))
     reduced: F64 = PCA(n_components=variance, svd_solver="full").fit_transform(scaled)
-    # Equal kernels must stay equal points: below this the differences are rounding.
+    # Equal kernels must stay equal points; differences below this are rounding.
     return np.round(reduced, 9)
 
 
 def classify(profile: SliceProfile, rows: I64, groups: I64, classifier: str, seed: int) -> I64:
     """Two-level profiling (section 3.1): groups of all `rows` from those of the first
-    len(`groups`), by what a light profile knows: kernel name, grid and block."""
+    len(`groups`), by what a light profile records: kernel name, grid and block."""
     light = _light_features(profile, rows)
     known = len(groups)
     if groups.max() == 0:

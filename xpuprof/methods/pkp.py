@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Principal Kernel Projection: stop simulating a kernel when its IPC is stable, project the rest.
+"""Principal Kernel Projection: stop simulating a kernel once its IPC is stable and project the
+rest.
 
 Avalos Baddouh et al.: "Principal Kernel Analysis", MICRO 2021, section 3.2.
 """
@@ -29,13 +30,13 @@ class Projection:
 
 
 class PrincipalKernelProjection:
-    """The online form, which a simulator calls once a cycle.
+    """The online form; a simulator calls it once per cycle.
 
     `blocks`: thread blocks of the launch; `wave`: thread blocks that fill the GPU at the kernel's
-    highest occupancy; `total`: instructions of the whole kernel where a profile knows them. The
+    highest occupancy; `total`: instructions of the whole kernel, if known from a profile. The
     kernel is stable at the first cycle at which the standard deviation of the last `n` IPC values
     is below `s` and the wave during which that happened has finished. A launch smaller than a wave
-    ignores the condition of waves.
+    ignores the wave condition.
     """
 
     def __init__(
@@ -73,16 +74,19 @@ class PrincipalKernelProjection:
         return float(np.sqrt(max(self._squares / count - (self._sum / count) ** 2, 0.0)))
 
     def step(self, ipc: float, finished: int) -> bool:
-        """One cycle: instructions retired in it and thread blocks finished so far. True: stop."""
+        """Advance one cycle: instructions retired in it, thread blocks finished so far. Returns
+        True to stop."""
         if not np.isfinite(ipc) or ipc < 0.0:
-            raise InputError(f"IPC of cycle {self.cycle} is {ipc}, not a number from 0 up")
+            raise InputError(
+                f"IPC of cycle {self.cycle} is {ipc}, not a finite non-negative number"
+            )
         slot = self.cycle % self._n
         old = self._ring[slot]
         self._ring[slot] = ipc
         self._sum += ipc - old
         self._squares += ipc * ipc - old * old
         if slot == self._n - 1:
-            # The running sums forget their rounding errors once a window.
+            # Recompute the running sums once per window to drop rounding errors.
             self._sum = float(self._ring.sum())
             self._squares = float(np.dot(self._ring, self._ring))
         self.cycle += 1
@@ -105,11 +109,11 @@ class PrincipalKernelProjection:
     def project(self) -> Projection:
         """Whole-kernel figures.
 
-        From a wave on as in the paper: cycles grow linearly with the unfinished thread blocks, at
-        the rolling IPC. Below a wave all blocks run side by side, so the number that has finished
-        says little of how far the others are: there the remaining instructions over the rolling
-        IPC give the remaining cycles, where `total` is known. InputError before the first cycle,
-        and when neither a finished block nor `total` says how much is left.
+        From one wave up, as in the paper: cycles grow linearly with the unfinished thread blocks,
+        at the rolling IPC. Below a wave all blocks run side by side, so the number of finished
+        blocks says little about the others' progress; there the remaining instructions over the
+        rolling IPC give the remaining cycles, if `total` is known. Raises InputError before the
+        first cycle, and when neither a finished block nor `total` tells how much is left.
         """
         if not self.cycle:
             raise InputError("no cycle was simulated, so there is nothing to project")
@@ -128,7 +132,7 @@ class PrincipalKernelProjection:
         return Projection(self.cycle, self.cycle + rest, self.instructions + rest * self.mean)
 
     def _remaining(self, total: float) -> float:
-        """Cycles that the rest of the kernel's instructions takes at the rolling IPC."""
+        """Cycles for the remaining instructions at the rolling IPC."""
         left = max(total - self.instructions, 0.0)
         if left and not self.mean:
             raise InputError(

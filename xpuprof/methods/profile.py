@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`SliceProfile`: what every sampling method reads, whoever measured it.
+"""`SliceProfile`: what every sampling method reads, whatever its source.
 
 A recorded run, an Nsight Systems export and a CSV of hardware counters become the same thing: one
-row a slice, perhaps its time, perhaps other metrics, perhaps basic-block vectors. A method asks for
-what it needs; what is not there is a `NeedsError` that says which import or which command gives it.
+row per slice, with optional times, other metrics and basic-block vectors. A method asks for what it
+needs; missing data raises a `NeedsError` that names the import or command that provides it.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ I32 = npt.NDArray[np.int32]
 Vectors = Callable[[], "sparse.csr_matrix | None"]
 
 COLUMNS = ("kernel", "call")
-"""What the slice table must have; see `trace.tables.Process.slices` for the others."""
+"""Required columns of the slice table; `trace.tables.Process.slices` lists the others."""
 GRID = ("gx", "gy", "gz")
 BLOCK = ("lx", "ly", "lz")
 
 
 class NeedsError(InputError):
-    """A method needs what this profile lacks; the text is the reason that `compare` prints."""
+    """A method needs data that the profile lacks; `compare` prints the text as the reason."""
 
 
 class Boundaries(Protocol):
-    """Where slices end."""
+    """Markers at which slices end."""
 
     def markers(self, rows: I64) -> list[Marker]:
         """The markers that end the slices `rows`."""
@@ -53,11 +53,11 @@ class Boundaries(Protocol):
 
 
 class Slices(Boundaries, Protocol):
-    """What is selected from: one row a slice, in order of the run, at hand or on workers."""
+    """The slices to select from, one row each, in run order, in memory or on workers."""
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Name for messages."""
         ...
 
     @property
@@ -67,16 +67,16 @@ class Slices(Boundaries, Protocol):
 
     @property
     def repeats(self) -> int:
-        """Timer runs behind the times."""
+        """Timer runs that `times` is typical of."""
         ...
 
     @property
     def vectors(self) -> BlockVectors | None:
-        """What clustering methods read."""
+        """Vectors for clustering methods."""
         ...
 
     def at_hand(self) -> SliceProfile:
-        """With the tables of all slices in this process."""
+        """The same, with all tables in this process."""
         ...
 
 
@@ -88,7 +88,7 @@ def representatives(
     weights: F64,
     draws: I64 | None = None,
 ) -> tuple[Representative, ...]:
-    """Representatives of the given rows (equal lengths), in order of the run."""
+    """Representatives of the given rows (equal lengths), in run order."""
     order = np.argsort(rows, kind="stable")
     rows = rows[order]
     owners = slices.owners(rows)
@@ -112,12 +112,12 @@ def representatives(
 
 @dataclass(frozen=True, eq=False)
 class SliceProfile:
-    """One row a slice, in order of the run.
+    """One row per slice, in run order.
 
     `slices`: columns as `trace.tables.Process.slices` (kernel and call at least; kernel may be
-    categorical, which 50 million rows want). `times`: float64[slices], seconds, what the methods
-    select by and what a measured slice costs. `metrics`: further float64[slices] by name, each in
-    its own unit. `gpu_vectors`, `cpu_vectors`: give a sparse slices x blocks matrix of
+    categorical, as 50 million rows require). `times`: float64[slices], seconds, both the selection
+    criterion and the cost of measuring a slice. `metrics`: further float64[slices] by name, each in
+    its own unit. `gpu_vectors`, `cpu_vectors`: return a sparse slices x blocks matrix of
     instruction-weighted block counts, or None.
     """
 
@@ -127,19 +127,19 @@ class SliceProfile:
     gpu_vectors: Vectors | None = None
     cpu_vectors: Vectors | None = None
     vectors: BlockVectors | None = None
-    """The same vectors as clustering methods read them: by thread and warp, where known."""
+    """The same vectors for clustering methods: by thread and warp, where known."""
     repeats: int = 1
     """Timer runs behind the times."""
     time_name: str = "time"
-    """Which of the metrics `times` is."""
+    """Name of the metric in `times`."""
     name: str = "profile"
     startup: bool = False
-    """Times of slices, not of kernels: a process's first holds the program's start-up too."""
+    """Times are of slices, not kernels: a process's first includes program start-up."""
 
     def __post_init__(self) -> None:
         count = len(self.slices)
         if not count:
-            raise InputError(f"{self.name}: the profile has no slices; was anything recorded?")
+            raise InputError(f"{self.name}: the profile has no slices; record or import it again")
         missing = [column for column in COLUMNS if column not in self.slices]
         if missing:
             raise InputError(f"{self.name}: the slice table lacks the column {missing[0]!r}")
@@ -166,7 +166,7 @@ class SliceProfile:
         return self.times
 
     def require_instructions(self, method: str) -> F64:
-        """Device instructions a slice, float64[slices]; NeedsError when not known."""
+        """Device instructions per slice, float64[slices]; NeedsError when unknown."""
         self.require_every_launch(method)
         for metric in ("gpu_instructions", "inst_executed", "instructions"):
             if metric in self.metrics:
@@ -186,15 +186,15 @@ class SliceProfile:
         return matrix
 
     def require_every_launch(self, method: str) -> None:
-        """NeedsError when launches were left out by choice, so that their counts are not known."""
+        """Raises NeedsError when --kernels excluded launches, so that their counts are unknown."""
         if "left_out" in self.slices and (number := int(self.slices["left_out"].sum())):
             raise NeedsError(
-                f"{method} needs counts of every launch, and --kernels left {number} out: record "
+                f"{method} needs counts of every launch, but --kernels left {number} out: record "
                 "the program without it, or take a method that clusters vectors or one by times"
             )
 
     def checked(self, metric: str) -> F64:
-        """Metric by name (or the times by theirs); InputError when unknown, NaN or negative."""
+        """Metric by name, the times included; InputError when unknown, NaN or negative."""
         if metric == self.time_name and self.times is not None:
             return self.times
         if metric not in self.metrics:
@@ -216,7 +216,7 @@ class SliceProfile:
         )
 
     def kernel_codes(self) -> tuple[npt.NDArray[np.integer[Any]], Sequence[str]]:
-        """(code of each slice's kernel name, the names); codes are dense from 0."""
+        """(code of each slice's kernel name, names); codes are dense from 0."""
         column = self.slices["kernel"]
         if isinstance(column.dtype, pd.CategoricalDtype):
             return column.cat.codes.to_numpy(), list(column.cat.categories)
@@ -232,7 +232,7 @@ class SliceProfile:
         for column in (*GRID, *BLOCK):
             if column in self.slices:
                 values, inverse = np.unique(self.slices[column].to_numpy(), return_inverse=True)
-                # Re-numbered at every step, so the product never overflows.
+                # Renumber at every step, so that the product never overflows.
                 result = np.unique(result * len(values) + inverse, return_inverse=True)[1]
         return result.astype(np.int32)
 
@@ -241,13 +241,13 @@ class SliceProfile:
         return markers_of(self.slices, rows)
 
     def owners(self, rows: I64) -> I64:
-        """The processes of the slices `rows`; 0 where the table tells none."""
+        """The processes of the slices `rows`; 0 if the table has no processes."""
         if "process" not in self.slices:
             return np.zeros(len(rows), dtype=np.int64)
         return self.slices["process"].to_numpy()[rows].astype(np.int64)
 
     def at_hand(self) -> SliceProfile:
-        """As it stands."""
+        """The profile itself."""
         return self
 
     def representatives(

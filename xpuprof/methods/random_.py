@@ -52,7 +52,7 @@ def select(
 
 METHOD = Method(
     name="random",
-    help="Slices drawn uniformly, the baseline of the others.",
+    help="Slices drawn uniformly, the baseline for the other methods.",
     select=select,
     options=(
         Option("fraction", float, 0.01, "Share of the slices, at least 30 of them."),

@@ -26,7 +26,7 @@ MIX_METRICS = {
     "private_accesses": "PRIVATE",
     "atomics": "ATOMIC",
 }
-"""Metrics of a recorded run, and the instruction class that each counts (layout.MIX)."""
+"""Metrics of a recorded run and the instruction class that each counts (layout.MIX)."""
 
 
 def from_process(process: Process, times: F64 | None = None, name: str = "run") -> SliceProfile:
@@ -37,11 +37,11 @@ def from_process(process: Process, times: F64 | None = None, name: str = "run") 
 def from_processes(
     slices: pd.DataFrame, processes: Sequence[Process], times: F64 | None = None, name: str = "run"
 ) -> SliceProfile:
-    """The profile of recorded processes, one after the other; `slices` is their joint table, of
-    several with a column `process`.
+    """The profile of recorded processes, concatenated; `slices` is their joint table, with a column
+    `process` if there are several.
 
-    `times`: of all its rows, float64[slices] or float64[repeats, slices], seconds. Metrics are of
-    the device's warps: a load that 32 work-items of a warp execute counts once.
+    `times`: float64[slices] or float64[repeats, slices] over all rows, seconds. Metrics count warp
+    instructions: a load that 32 work-items of a warp execute counts once.
     """
     known = None if times is None else SliceTimes.of(times)
     own = [_metrics(process) for process in processes]
@@ -82,8 +82,8 @@ def _stacked(
     matrices: Sequence[sparse.csr_matrix | None],
     identities: Sequence[npt.NDArray[np.uint64] | None],
 ) -> sparse.csr_matrix | None:
-    """Rows of all processes; a block is one column wherever it is executed. None when a process
-    has no vectors."""
+    """Rows of all processes; a block has the same column in all of them. None when a process has no
+    vectors."""
     if any(matrix is None for matrix in matrices):
         return None
     every, column = np.unique(
@@ -101,7 +101,7 @@ def _stacked(
 
 
 def _mix(process: Process) -> dict[str, F64]:
-    """Executed instructions by class, of every slice."""
+    """Executed instructions of every slice, by class."""
     counts = _grid_counts(process)
     if counts is None or process.gpu is None:
         return {}
@@ -116,8 +116,8 @@ def _mix(process: Process) -> dict[str, F64]:
 
 
 def _divergence(process: Process) -> dict[str, F64]:
-    """Share of a warp's work-items that execute its instructions, of every launch; nothing when
-    an instrumented launch does not tell."""
+    """Share of active work-items per warp instruction, for every launch; empty when an instrumented
+    launch does not record it."""
     launches, warp_size = process.launches, process.meta.warp_size
     lanes = launches["lane_instructions"].to_numpy(np.float64)
     executed = process.slices["gpu_instructions"].to_numpy(np.float64)[: len(launches)]

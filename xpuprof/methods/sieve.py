@@ -32,7 +32,7 @@ BASIS = (
 
 
 def select(profile: SliceProfile, *, seed: int = 0, theta: float = THETA) -> Selection:
-    """Select one kernel a stratum.
+    """Select one kernel per stratum.
 
     Kernels of one name form tier 1 (all instruction counts equal), tier 2 (coefficient of variation
     below `theta`, default 0.4) or tier 3, which kernel density estimation cuts into strata below
@@ -92,7 +92,7 @@ def density_cuts(data: Sorted, theta: float) -> list[int]:
 
     Cut at the minima of a Gaussian kernel density (Silverman's bandwidth, on a fixed grid, so that
     the cost is linear); a part that is still too wide is cut again with its own, narrower bandwidth
-    and, when its density has no minimum, in two by two-means.
+    or, if its density has no minimum, by two-means.
     """
     bounds = [0]
     pending = [(0, len(data))]
@@ -122,7 +122,7 @@ def _minima(data: Sorted, low: int, high: int) -> list[int]:
 
 def dominant(labels: I64, cta: I64) -> I64:
     """Position of each stratum's representative: its first member of the most frequent CTA size
-    (of equally frequent ones, the size that comes first)."""
+    (the earliest of equally frequent sizes)."""
     sizes, size = np.unique(cta, return_inverse=True)
     pair = labels * len(sizes) + size
     pairs, first, count = np.unique(pair, return_index=True, return_counts=True)

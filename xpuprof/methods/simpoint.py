@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selection from plain frequency vectors: SimPoint's own problem, with SimPoint's normalisation."""
+"""Selection from plain frequency vectors: SimPoint's problem and normalisation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ U64 = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Intervals:
-    """Slices that are known by their numbers alone, from 1."""
+    """Slices identified only by number, 1-based."""
 
     marker: str
 
@@ -33,7 +33,7 @@ class Intervals:
         return [Marker(self.marker, row + 1) for row in rows.tolist()]
 
     def owners(self, rows: I64) -> I64:
-        """One process."""
+        """Process 0 for every slice."""
         return np.zeros_like(rows)
 
 
@@ -48,13 +48,13 @@ def select(
     fixed_length: bool = True,
     **options: Any,
 ) -> tuple[Selection, F64]:
-    """The selection, and each slice's distance to its centroid.
+    """The selection and each slice's distance to its centroid.
 
     The vectors' row s is `dimension[row_start[s]:row_start[s + 1]]` with `value`. One
     representative a cluster unless `per_cluster` says otherwise; `marker` names the slices' ends.
-    Without `fixed_length` slices count by their length: in the clustering, and in weights and
-    multipliers, which then are shares of all instructions and ratios of instructions (Hamerly et
-    al., "SimPoint 3.0", section 4: variable length intervals).
+    Without `fixed_length`, slices are weighted by length in the clustering; weights are then shares
+    of all instructions and multipliers are ratios of instructions (Hamerly et al., "SimPoint 3.0",
+    section 4: variable length intervals).
     """
     settings = with_options(**{**FREQUENCY_DEFAULTS, **options})
     signature = frequency_signature(row_start, dimension, value, seed=seed, dim=dim)
@@ -81,7 +81,7 @@ def select(
 
 
 def _by_length(choice: Choice, extent: F64) -> Choice:
-    """Weights and multipliers by length: a representative stands for its share of its cluster's."""
+    """Weights and multipliers by length: a representative covers its share of its cluster's."""
     kept = choice.labels >= 0
     of_cluster = np.bincount(choice.labels[kept], extent[kept])
     slices = np.bincount(choice.labels[kept])

@@ -26,7 +26,7 @@ from xpuprof.selection.selection import Selection
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 Part = tuple[int, int, int]
-"""A cluster of one group's distinct times, [low, high), and its sample size."""
+"""A cluster of one group's distinct times, [low, high), with its sample size."""
 Split = Callable[[Sorted], list[Part]]
 
 BASIS = "STEM+ROOT, Eq. 4 and Theorem 3.1: central limit theorem over strata of slice times"
@@ -44,10 +44,10 @@ def select(
     """Select slices so that the total time is within `epsilon` at `confidence`.
 
     `epsilon`: error bound, a fraction (the paper's default 0.05). `k`: clusters of one split
-    (paper: 2). `sizes`: "split" keeps for every cluster the size that the split which made it gave
-    (Eq. 6 over that split's clusters; the union of all is bounded by Theorem 3.1), as the authors'
-    program does; "joint" solves Eq. 6 once over all clusters, which measures less and uses the
-    bound up. Slices are drawn with replacement (section 3.5). Raises NeedsError without times.
+    (paper: 2). `sizes`: "split" keeps the size that each cluster got in its split (Eq. 6 over that
+    split's clusters; the union of all is bounded by Theorem 3.1), as the authors' program does;
+    "joint" solves Eq. 6 once over all clusters, which measures less and exhausts the bound. Slices
+    are drawn with replacement (section 3.5). Raises NeedsError without times.
     """
     times = profile.require_times("stem-root")
     check_bound(epsilon)
@@ -86,7 +86,7 @@ def joint_sizes(size: I64, mean: F64, sigma: F64, epsilon: float, z: float) -> I
 
 
 def single_size(mean: float, sigma: float, epsilon: float, z: float) -> int:
-    """Eq. 3 (Allegro, Theorem 2 without its floor), Eq. 6 of one stratum:
+    """Eq. 3 (Allegro, Theorem 2 without its floor), which is Eq. 6 for one stratum:
     m = ceil((z sigma / (epsilon mu))^2), at least 1."""
     (size,) = joint_sizes(np.ones(1, np.int64), np.array([mean]), np.array([sigma]), epsilon, z)
     return int(size)
@@ -95,9 +95,9 @@ def single_size(mean: float, sigma: float, epsilon: float, z: float) -> int:
 def root(data: Sorted, epsilon: float, z: float, k: int = 2) -> list[Part]:
     """ROOT (section 3.4): the clusters of one kernel's times, with their sample sizes.
 
-    A cluster is split while that lowers the measured time: tau_old = m mean > tau_new = sum m_i
-    mean_i (Eq. 8, the m_i from Eq. 6 over the parts). m is Eq. 7's for the kernel as a whole and,
-    for a part, what the split that made it allotted.
+    A cluster is split as long as that lowers the measured time: tau_old = m mean > tau_new = sum
+    m_i mean_i (Eq. 8, the m_i from Eq. 6 over the parts). m comes from Eq. 7 for the whole kernel
+    and, for a part, from the split that made it.
     """
     _, mean, sigma = data.moments()
     parts: list[Part] = []
@@ -109,7 +109,7 @@ def root(data: Sorted, epsilon: float, z: float, k: int = 2) -> list[Part]:
         number, means, sigmas = (np.array(column) for column in zip(*moments, strict=True))
         sizes = joint_sizes(number, means, sigmas, epsilon, z)
         if len(cuts) > 2 and m * mean > float(np.dot(sizes, means)):
-            # Last in, first out: the leftmost part next, so that the parts come in order.
+            # Last in, first out: the leftmost part is next, so parts come in order.
             split = zip(cuts[:-1], cuts[1:], sizes.tolist(), means.tolist(), strict=True)
             pending.extend(reversed(list(split)))
         else:
@@ -120,9 +120,9 @@ def root(data: Sorted, epsilon: float, z: float, k: int = 2) -> list[Part]:
 def split_groups(
     groups: npt.NDArray[np.int32], times: F64, split: Split
 ) -> tuple[Partition, npt.NDArray[np.int64]]:
-    """Strata made by splitting each group's times, and their sample sizes.
+    """Strata from splitting each group's times, with their sample sizes.
 
-    Memory: the order (4 bytes a slice up to 2^31) and one group's sorted times at a time.
+    Memory: the order (4 bytes per slice up to 2^31) and one group's sorted times at a time.
     """
     narrow = groups.astype(np.int16) if groups.max() < 2**15 else groups
     # A stable sort of 16-bit keys is numpy's radix sort: linear.

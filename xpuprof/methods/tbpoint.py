@@ -2,9 +2,9 @@
 """TBPoint: hierarchical clustering of kernel launches.
 
 Huang, Nai, Kim, Lee: "TBPoint: Reducing Simulation Time for Large-Scale GPGPU Kernels", IPDPS 2014;
-inter-launch sampling. The threshold, which the paper tunes by hand, is swept as in PKA's comparison
-(MICRO 2021, section 5.1): 20 values from 0.01 to 0.2, and the coarsest clustering whose error is
-below the target.
+inter-launch sampling. The paper tunes the threshold by hand; here it is swept as in PKA's
+comparison (MICRO 2021, section 5.1): 20 values from 0.01 to 0.2, and the coarsest clustering whose
+error is below the target.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ I64 = npt.NDArray[np.int64]
 
 THRESHOLDS = tuple(round(0.01 * i, 2) for i in range(20, 0, -1))
 MOST_POINTS = 5000
-"""Hierarchical clustering is quadratic: 5,000 points are 100 MB of distances."""
+"""Hierarchical clustering is quadratic: 5,000 points need 100 MB of distances."""
 BASIS = (
     "TBPoint has no theory of its error: the threshold is chosen so that the profiled error is "
     "below the target"
@@ -45,7 +45,7 @@ def select(
     target: float = 0.05,
     thresholds: tuple[float, ...] = THRESHOLDS,
 ) -> Selection:
-    """Select one launch a cluster, the nearest to its centre.
+    """Select one launch per cluster, the nearest to its centre.
 
     Deterministic: `seed` is only recorded. Time is projected by instructions (launches of a cluster
     run at one IPC). Raises NeedsError without times or instruction counts.
@@ -85,9 +85,9 @@ def select(
 
 
 def features(profile: SliceProfile, rows: I64, instructions: F64) -> F64:
-    """Inter-launch feature vector, each part over its mean: size (instructions), instructions a
-    warp (control flow divergence), memory requests an instruction (memory divergence) and the CTA
-    size, as far as the profile has them."""
+    """Inter-launch feature vector, each part over its mean: size (instructions), instructions per
+    warp (control flow divergence), memory requests per instruction (memory divergence) and CTA
+    size, where the profile has them."""
     parts = [instructions]
     metrics = profile.metrics
     if "warps" in metrics:
@@ -108,8 +108,8 @@ def features(profile: SliceProfile, rows: I64, instructions: F64) -> F64:
 def merged(table: F64) -> tuple[F64, I64, float]:
     """Distinct points, the point of each row, and the cell size they were rounded to (0: exact).
 
-    More points than the quadratic clustering carries are first merged on a grid, which doubles
-    until they are few enough.
+    If there are too many points for quadratic clustering, they are first merged on a grid whose
+    cells double until few enough remain.
     """
     cell = 0.0
     rounded = table

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""XPU-Point (section IV): cluster slices by what CPU and GPU execute in them, and represent each
-cluster by its slices nearest to the centroid."""
+"""XPU-Point (section IV): cluster slices by the code that CPU and GPU execute; the slices nearest
+to the centroid represent each cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xpuprof.selection.selection import Selection
 
 
 def select(slices: Slices, *, seed: int, **options: Any) -> Selection:
-    """By the vectors of both sides; see `clustered.select`."""
+    """Cluster by the vectors of both sides; see `clustered.select`."""
     return clustered.select(slices, method="xpu-point", seed=seed, **options)
 
 

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """xpu-stem: the least measured time for an error bound, over all slices at once.
 
-Ours. STEM+ROOT (MICRO 2025) splits kernel by kernel, one greedy step after the other, samples with
-replacement and must measure every kernel name at least once. Here
+Ours. STEM+ROOT (MICRO 2025) splits kernel by kernel in greedy steps, samples with replacement and
+must measure every kernel name at least once. Here
 
 - strata are searched over the whole run: a stratum may hold several kernels (or clusters of XPU-BBV
-  vectors), when measuring a few of their slices for all of them is cheaper than measuring each;
+  vectors), if measuring a few slices for all of them is cheaper than measuring each;
 - sizes and strata are chosen together: for a price lambda of variance, the cheapest pruning of a
   tree of splits minimises sum m mu + lambda x variance; the smallest lambda whose strata meet the
   bound gives the answer (Lagrange relaxation of STEM+ROOT's Problem 1);
-- slices are drawn without replacement, so a stratum that is measured whole adds no error;
-- the bound is checked by drawing from the profiled times, as a few samples are no normal error;
-- an estimate is to hold for other metrics and machines, where kernels speed up unequally: the
+- slices are drawn without replacement, so a fully measured stratum adds no error;
+- the bound is checked by drawing from the profiled times, because the error of a few samples is
+  not normal;
+- an estimate must hold for other metrics and machines, where kernels speed up unequally: the
   variance is the one anticipated when every group's time moves independently by a coefficient of
   variation `rho` (anticipated variance: Särndal, Swensson, Wretman, Model Assisted Survey Sampling,
   chapter 12), so that unlike kernels share a stratum only where it matters little.
@@ -46,10 +47,10 @@ I32 = npt.NDArray[np.int32]
 
 RHO = 0.03
 STEPS = 40
-"""Bisections of lambda's logarithm: far below rounding of sizes."""
+"""Bisections of lambda's logarithm: far finer than the rounding of sizes."""
 TRIES = 8
 BOUNDARIES = 256
-"""Candidate cuts of the dynamic programme: its table has their square."""
+"""Candidate cuts of the dynamic programme; its table is quadratic in them."""
 BASIS = (
     "stratified sampling without replacement over the whole run; quantile of the error simulated "
     "from the profiled times"
@@ -66,14 +67,14 @@ def select(
 ) -> Selection:
     """Select slices so that the total time is within `epsilon` at `confidence`.
 
-    `epsilon`: error bound, a fraction. `rho`: coefficient of variation by which the time of one
-    group (XPU-BBV cluster, else kernel name and grid) may move against the others'; 0 trusts the
-    profiled times. Raises NeedsError without times.
+    `epsilon`: error bound, a fraction. `rho`: coefficient of variation of one group's time (XPU-BBV
+    cluster, else kernel name and grid) relative to the others; 0 trusts the profiled times. Raises
+    NeedsError without times.
     """
     times = profile.require_times("xpu-stem")
     check_bound(epsilon)
     if rho < 0.0:
-        raise InputError(f"rho is a coefficient of variation and not negative, not {rho:g}")
+        raise InputError(f"rho is a coefficient of variation and must be at least 0, not {rho:g}")
     z = z_score(confidence)
     groups = clusters_of(profile, seed)
     if groups is None:
@@ -102,10 +103,9 @@ def within(
 ) -> tuple[list[Leaf], float, float]:
     """Strata whose simulated error stays below `epsilon` in `confidence` of the draws.
 
-    Also that quantile of the error, relative to the total, and over its standard deviation. With a
-    few samples in all the error is not normal, so the times, which are known, are drawn from
-    DRAWS times; while the quantile is above the bound the strata are searched again for a variance
-    that is smaller in proportion.
+    Also returns that quantile of the error, relative to the total, and over its standard deviation.
+    The error of few samples is not normal, so DRAWS samples are drawn from the known times. While
+    the quantile exceeds the bound, the search is repeated with a proportionally smaller variance.
     """
     total = float(np.dot(pool.values, pool.counts))
     limit = (epsilon * total / z) ** 2
@@ -117,7 +117,7 @@ def within(
             break
         limit *= 0.9 * (epsilon / bound) ** 2
     deviation = float(error.std())
-    # Of equal times nothing is left but rounding, which has no quantile.
+    # Equal times leave only rounding errors, which have no quantile.
     return leaves, bound, bound * total / deviation if deviation > 1e-12 * total else z
 
 
@@ -135,7 +135,7 @@ def simulate(leaves: list[Leaf]) -> F64:
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Distinct (group, time) pairs, ascending by time, with their numbers of slices."""
+    """Distinct (group, time) pairs, ascending by time, with their slice counts."""
 
     values: F64
     counts: I64
@@ -143,7 +143,7 @@ class Pool:
 
 
 def distinct(groups: I32, times: F64) -> tuple[Pool, I64]:
-    """The distinct pairs, and the pair of each slice."""
+    """The distinct pairs and the pair of each slice."""
     order = np.lexsort((groups, times))
     value, group = times[order], groups[order]
     new = np.empty(len(order), dtype=bool)
@@ -158,11 +158,11 @@ def distinct(groups: I32, times: F64) -> tuple[Pool, I64]:
 
 @dataclass(eq=False)
 class Node:
-    """A set of pairs, with what its cost depends on. Splits are made when first asked for."""
+    """A set of pairs with the moments that determine its cost. Splits are computed on first use."""
 
     pool: Pool
     own: I64
-    """Its pairs, ascending by time."""
+    """Indices of the pairs, ascending by time."""
     number: int = 0
     mean: float = 0.0
     variance: float = 0.0
@@ -173,7 +173,7 @@ class Node:
 
     @classmethod
     def of(cls, pool: Pool, own: I64) -> Node:
-        """The node of these pairs."""
+        """Build the node of these pairs."""
         values, counts = pool.values[own], pool.counts[own]
         number = int(counts.sum())
         mean = float(np.dot(values, counts) / number)
@@ -185,7 +185,7 @@ class Node:
         return cls(pool, own, number, mean, variance, max(mixture, 0.0))
 
     def splits(self) -> list[tuple[Node, Node]]:
-        """The ways to split it in two: by time, and its groups by their mean times."""
+        """Candidate splits in two: by time, and by the groups' mean times."""
         if self._splits is None:
             self._splits = []
             if len(self.own) > 1:
@@ -258,11 +258,11 @@ def leaf(node: Node, price: float, rho: float) -> Leaf:
 
 
 def prune(root: Node, price: float, rho: float) -> list[Leaf]:
-    """The cheapest strata among the root's splits of splits.
+    """The cheapest strata among the root's recursive splits.
 
-    Of the ways to split a node the one with the cheaper halves is followed; a split that cannot pay
-    however often its halves are split again (each part costs at least one slice, and the parts'
-    means add up to at least the halves') is not followed at all.
+    At each node only the split with the cheaper halves is followed. A split that can never pay is
+    skipped: each part costs at least one slice, and the parts' means add up to at least the
+    halves'.
     """
     whole = leaf(root, price, rho)
     if whole.cost <= root.mean:
@@ -279,11 +279,11 @@ def prune(root: Node, price: float, rho: float) -> list[Leaf]:
 
 
 class Intervals:
-    """The other family of strata: intervals of time over all groups, found by dynamic programming.
+    """The other family of strata: time intervals over all groups, found by dynamic programming.
 
     The tree's splits are locally best; over at most BOUNDARIES candidate cuts this is the optimum
-    for a price. Moments of every interval come from cumulated sums, the mixture from the Gram
-    matrix of the groups' cumulated sums.
+    for a price. Moments of every interval come from cumulative sums, the mixture from the Gram
+    matrix of the groups' cumulative sums.
     """
 
     def __init__(self, root: Node) -> None:
@@ -291,7 +291,7 @@ class Intervals:
         self._root = root
         self._cuts = _candidates(pool)
         number = np.concatenate([[0.0], np.cumsum(pool.counts, dtype=np.float64)])[self._cuts]
-        # Shifted by the mean, so that differences of sums of squares stay exact.
+        # Shift by the mean to keep differences of sums of squares exact.
         shifted = pool.values - root.mean
         first = np.concatenate([[0.0], np.cumsum(shifted * pool.counts)])[self._cuts]
         second = np.concatenate([[0.0], np.cumsum(shifted * shifted * pool.counts)])[self._cuts]
@@ -354,7 +354,8 @@ class Intervals:
 
 
 def _candidates(pool: Pool) -> I64:
-    """Cut positions [0, ..., pairs]: evenly spread over slices and over time, and the wide gaps."""
+    """Cut positions [0, ..., pairs]: spread evenly over slices and over time, plus the widest
+    gaps."""
     pairs = len(pool.values)
     if pairs <= BOUNDARIES:
         return np.arange(pairs + 1)
@@ -381,7 +382,7 @@ def cheapest(pool: Pool, limit: float, rho: float) -> list[Leaf]:
 def _search(strata: Callable[[float], list[Leaf]], root: Node, limit: float) -> list[Leaf]:
     """The cheapest strata, over prices, that meet the limit.
 
-    Everything measured has no variance, so a price that is high enough always meets it.
+    Measuring everything leaves no variance, so a high enough price always meets it.
     """
     total = root.number * root.mean
     low, high = math.log(1e-3 * root.mean / limit), math.log(1e3 * total / limit)

@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every method returns: weighted representatives with their markers, and the file of them."""
+"""What every method returns: weighted representatives with their markers, and the selection
+file."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the slices of a selection were chosen: what the interval of its projection follows from."""
+"""How the slices of a selection were chosen, which determines the interval of its projection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Strata:
     """Columns of equal length, one row a stratum. The notation is that of STEM+ROOT, section 3.3.
 
     `size` (N_i) slices, `draws` (m_i) of them drawn; `mean` and `sigma` (population standard
-    deviation) are those of the profiled times, in seconds, that the draws were planned by.
+    deviation) are those of the profiled times, in seconds, for which the draws were planned.
     """
 
     size: tuple[int, ...]
@@ -47,8 +47,8 @@ class Design:
       method states `error_bound`, a fraction of the total at `confidence`, and `quantile` where it
       simulated its own in place of the normal one.
     - `nearest`: each cluster's slices, in the order of the run, are cut into as many parts of equal
-      size as it has representatives; of each part the slice nearest to the centroid.
-    - `picked`: one member a cluster by a rule that chance has no part in, so no theory gives an
+      size as it has representatives; in each part the slice nearest to the centroid is chosen.
+    - `picked`: one member per cluster by a deterministic rule, so no theory gives an
       interval; `basis` is the reason.
 
     `basis` names the theory in one sentence.
@@ -64,13 +64,13 @@ class Design:
 
     def __post_init__(self) -> None:
         if self.how not in ("random", "nearest", "picked"):
-            raise ValueError(f"the design {self.how!r} is not known")
+            raise ValueError(f"unknown design {self.how!r}")
         if (self.how == "random") != (self.strata is not None):
             raise ValueError("random draws have strata, other designs have none")
 
     @classmethod
     def picked(cls, reason: str) -> Design:
-        """One member a cluster, without an interval for this reason."""
+        """One member per cluster, without an interval for this reason."""
         return cls("picked", reason)
 
     @property
@@ -79,14 +79,14 @@ class Design:
         return self.basis if self.how == "picked" else ""
 
     def between(self, first: int, end: int) -> Design:
-        """Of the clusters from `first` up to `end` alone, which makes no promise of its own."""
+        """The design for clusters `first` up to `end`, without a bound of its own."""
         strata = None if self.strata is None else self.strata.between(first, end)
         return replace(self, strata=strata, error_bound=None, confidence=None, quantile=None)
 
 
 def joined(designs: list[Design]) -> Design:
-    """One design of several of a kind, their clusters numbered on from one to the next. A bound
-    that each one states is none that all keep together."""
+    """Join designs of one kind, numbering their clusters consecutively. The individual bounds do
+    not hold jointly, so none is kept."""
     first = designs[0]
     strata = [design.strata for design in designs if design.strata is not None]
     together = Strata(

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The selection file as a document: one versioned, human-readable JSON text that stands alone.
 
-`docs/selection-file.md` describes it. The bytes are a function of the content alone (key order,
-number format and layout are fixed), so the same selection is always the same file. A checksum over
-the content, not over the layout, shows when a number was changed by hand.
+`docs/selection-file.md` describes it. The bytes depend only on the content (key order, number
+format and layout are fixed), so equal selections give equal files. A checksum over the content, not
+the layout, reveals manual changes.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ FORMAT = "xpuprof-selection"
 
 VERSIONS = {
     1: "first-light: markers, multipliers, run-length coded labels, SHA-256 of the content",
-    2: "design: how slices were chosen is a value of its own; version 1 has it among the scores",
+    2: "design: how slices were chosen is a separate value; version 1 has it among the scores",
 }
-"""Every version ever written, with its name and a sentence. All of them are read."""
+"""Every version ever written, with its name and a sentence. All can be read."""
 
 CURRENT = max(VERSIONS)
 OLDEST_SUPPORTED = min(VERSIONS)
 
 _WIDTH = 120
 LARGEST = 1 << 31
-"""Bytes of a selection file; labels of 10^8 slices take some hundred million."""
+"""Bytes of a selection file; labels of 10^8 slices take about 10^8 bytes."""
 _HEADER = ("format", "version", "checksum")
 
 
 def write_text(text: str, path: str | Path, force: bool) -> None:
-    """Write a selection file, whole or not at all.
+    """Write a selection file atomically.
 
     Raises UsageError when the file exists and `force` is false or the folder cannot be written.
     """
@@ -67,7 +67,7 @@ def write_text(text: str, path: str | Path, force: bool) -> None:
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a selection file. Raises InputError when there is none that can be read."""
+    """The text of a selection file. Raises InputError when it cannot be read."""
     source = Path(path)
     if source.is_dir():
         inside = source / "selection.json"
@@ -80,7 +80,7 @@ def read_text(path: str | Path) -> str:
 
 
 def text_of(content: Mapping[str, object]) -> str:
-    """The file's text: `content` behind format, version and checksum, in its own order."""
+    """The file's text: format, version and checksum, then `content` in its own order."""
     document = {"format": FORMAT, "version": CURRENT, **content}
     order = ("format", "version", "checksum", *content)
     return (
@@ -90,7 +90,7 @@ def text_of(content: Mapping[str, object]) -> str:
 
 
 def content_of(text: str, refuse: Callable[[str], NoReturn]) -> dict[str, Any]:
-    """The content of a file's text, of a version that is known, and as it was written."""
+    """The content of a file's text, after checking its version and checksum."""
 
     document = _parse_json(text, refuse)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
@@ -124,7 +124,7 @@ def plain(value: Any, where: str) -> Any:
     if isinstance(value, float):
         if not math.isfinite(value):
             raise InputError(f"the selection's {where} is {value}: only finite numbers are kept")
-        return value + 0.0  # -0.0 and 0.0 are one number and must be one text
+        return value + 0.0  # -0.0 and 0.0 are equal and must have the same text
     if isinstance(value, Mapping):
         keyed = {str(key): item for key, item in value.items()}
         return {key: plain(keyed[key], f"{where}.{key}") for key in sorted(keyed)}
@@ -138,7 +138,7 @@ def _compact(value: Any) -> str:
 
 
 def _layout(value: Any, indent: int) -> str:
-    """JSON that fits a line goes on one, anything else is opened one level."""
+    """Put JSON on one line if it fits, else expand it by one level."""
     flat = _compact(value)
     if len(flat) + indent <= _WIDTH or not isinstance(value, dict | list) or not value:
         return flat
@@ -184,8 +184,8 @@ def _parse_json(text: str, refuse: Callable[[str], NoReturn]) -> Any:
         )
     except (ValueError, RecursionError) as error:
         refuse(
-            f"is not a selection file: it is not valid JSON ({error}); copy it whole, or make it "
-            "again with `xpuprof select RUN`"
+            f"is not a selection file: it is not valid JSON ({error}); copy the whole file, or "
+            "make it again with `xpuprof select RUN`"
         )
 
 

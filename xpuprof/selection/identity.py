@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a selection remembers of the program, so that another run can be held against it: images,
-device programs, arguments, and the sequence of slices (trace/sequence.py)."""
+"""What a selection records of the program for comparison with another run: images, device programs,
+arguments, and the sequence of slices (trace/sequence.py)."""
 
 from __future__ import annotations
 

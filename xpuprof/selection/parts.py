@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selections over several processes: put together from one a process, and taken apart again.
+"""Selections over several processes: joined from one per process, and split again.
 
-A selection of several processes numbers its slices on from process to process, in the order of
-`identity["processes"]`. Its clusters may be shared by processes (one selection over the whole job)
-or not (one selection a process); either way the multipliers project the sum of all processes.
+A selection of several processes numbers slices consecutively across processes, in the order of
+`identity["processes"]`. Processes may share clusters (one selection over the whole job) or not (one
+selection per process); in both cases the multipliers project the sum of all processes.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from xpuprof.trace.coordinates import JobLayout, JobRow, WindowRow
 from xpuprof.trace.run_lengths import decode_runs, encode_runs
 
 EACH = "each"
-"""`parameters["processes"]` of a selection that was made a process at a time."""
+"""`parameters["processes"]` of a selection made process by process."""
 
 
 def write_parts(selection: Selection, folder: Path, force: bool = False) -> None:
-    """Write selection-<process>.json into `folder` for each process of a selection that was made a
-    process at a time. Raises as `Selection.write`."""
+    """Write selection-<process>.json into `folder` for each process of a selection made process by
+    process. Raises as `Selection.write`."""
     for number, process in enumerate(selection.identity.get("processes", [])):
         path = folder / f"selection-{process['label']}.json"
         part(selection, number).write(path, force)
 
 
 def joined(parts: Sequence[Selection]) -> Selection:
-    """One selection from one a process, in order. Clusters stay apart; a representative's weight
+    """Join selections, one per process, in order. Clusters stay separate; a representative's weight
     becomes its share of the whole job. `identity` is left to the caller."""
     layout = JobLayout(tuple(part.slices for part in parts))
     representatives, labels = [], []
@@ -67,9 +67,9 @@ def joined(parts: Sequence[Selection]) -> Selection:
 
 
 def part(selection: Selection, number: int) -> Selection:
-    """The selection's share of one process, whose slices it numbers from 0; it may be without
-    representatives. Where clusters are shared its multipliers are still the job's. Its
-    `summary["regions_before"]` are the representatives of the processes before it."""
+    """The part of the selection that covers one process, its slices numbered from 0; it may have no
+    representatives. With shared clusters the multipliers remain the job's.
+    `summary["regions_before"]` is the number of representatives in earlier processes."""
     layout = selection.layout
     own = [r for r in selection.representatives if layout.holds(number, r.slice)]
     labels: npt.NDArray[np.int32] = layout.split(selection.labels)[number]
@@ -101,13 +101,13 @@ def part(selection: Selection, number: int) -> Selection:
 
 
 def first_region(selection: Selection) -> int:
-    """The number of the selection's first representative, from 1; a part of a job's selection goes
-    on with the job's numbers, by which `xpuprof estimate` takes results."""
+    """The 1-based number of the selection's first representative. A part of a job's selection keeps
+    the job's numbers, which `xpuprof estimate` expects."""
     return int(selection.summary.get("regions_before", 0)) + 1
 
 
 def _identity(identity: Mapping[str, Any], number: int, layout: JobLayout) -> Mapping[str, Any]:
-    """That of one process; `of` says of how many."""
+    """The identity of one process; `of` is the number of processes."""
     own = dict(identity)
     processes = identity.get("processes") or [{}]
     own["processes"], own["of"] = [processes[number]], len(processes)
@@ -123,6 +123,6 @@ def _identity(identity: Mapping[str, Any], number: int, layout: JobLayout) -> Ma
 
 
 def _added_up(summaries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Counts of all processes together (kernels of the same name are counted in each)."""
+    """Counts summed over processes (a kernel name is counted in each)."""
     names = [n for n, v in summaries[0].items() if isinstance(v, int | float)]
     return {name: sum(summary.get(name, 0) for summary in summaries) for name in names}

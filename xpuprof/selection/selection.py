@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one Selection type: which slices stand for the whole run, and with which multipliers.
+"""The one Selection type: which slices represent the whole run, and with which multipliers.
 
 Every method returns it, every consumer (validate, export, estimate, compare) reads it.
 """
@@ -22,30 +22,30 @@ from xpuprof.trace.coordinates import JobLayout, JobRow, LaunchIndex, Stretches,
 from xpuprof.trace.run_lengths import decode_runs, encode_runs
 
 _SHOWN = 50
-"""Representatives that a notebook shows."""
+"""Representatives shown in a notebook."""
 
 
 @dataclass(frozen=True)
 class Marker:
-    """A slice boundary that repeats from run to run: the `call`-th launch (from 1) of `kernel`."""
+    """A slice boundary that repeats from run to run: the `call`-th launch (1-based) of `kernel`."""
 
     kernel: str
     call: int
     program: str = ""
-    """Hash of the device program as the driver received it (hex), "" when not known."""
+    """Hash of the device program as the driver received it (hex), "" if unknown."""
     grid: tuple[int, int, int] = (0, 0, 0)
-    """Global size in work-items; zeros when not known."""
+    """Global size in work-items; zeros if unknown."""
     block: tuple[int, int, int] = (0, 0, 0)
-    """Work-group size; zeros when the runtime chose it or it is not known."""
+    """Work-group size; zeros if the runtime chose it or it is unknown."""
 
 
 @dataclass(frozen=True)
 class Representative:
-    """One slice that is to be measured or simulated.
+    """One slice to measure or simulate.
 
-    `multiplier` is what an extensive metric (time, instructions, misses) of this slice is
-    multiplied with in P_proj = sum P_i x multiplier_i (XPU-Point, section VI). `draws` is how often
-    a method that samples with replacement drew the slice; the multiplier includes it.
+    `multiplier` scales an extensive metric (time, instructions, misses) of this slice in P_proj =
+    sum P_i x multiplier_i (XPU-Point, section VI). `draws` is how often a method that samples with
+    replacement drew the slice; the multiplier includes it.
     """
 
     slice: JobRow
@@ -55,7 +55,7 @@ class Representative:
     cluster: int
     multiplier: float
     weight: float
-    """Share of the whole run that the representative stands for; weights add up to `covered`."""
+    """Share of the whole run that the representative covers; weights add up to `covered`."""
     draws: int = 1
     process: int = 0
 
@@ -71,9 +71,9 @@ class Selection:
     labels: npt.NDArray[np.int32]
     covered: float = 1.0
     design: Design = field(default_factory=Design)
-    """How the slices were chosen; the interval follows from it."""
+    """How the slices were chosen; determines the interval."""
     scores: Mapping[str, Any] = field(default_factory=dict)
-    """What the method computed on the way (BIC by k, errors by setting, ...)."""
+    """Intermediate results of the method (BIC by k, errors by setting, ...)."""
     identity: Mapping[str, Any] = field(default_factory=dict)
     """The program: images' build-ids, device program hashes, arguments."""
     machine: Mapping[str, Any] = field(default_factory=dict)
@@ -87,18 +87,18 @@ class Selection:
 
     @property
     def window(self) -> str:
-        """The window of the program that the selection is about; empty: all of it."""
+        """The window of the program that the selection covers; empty for the whole program."""
         return str(self.identity.get("window", {}).get("spec", ""))
 
     @property
     def metric(self) -> str:
-        """The time that the selection was made by: `time`, or that of an imported profile."""
+        """The metric used for selection: `time`, or a time-like metric of an imported profile."""
         return str(self.identity.get("metric", "time"))
 
     @property
     def layout(self) -> JobLayout:
-        """How the slices are shared by processes. Raises InputError when those that the selection
-        names do not add up to its slices."""
+        """How the slices are divided among processes. Raises InputError when the processes' slices
+        do not add up to the selection's."""
         processes = self.identity.get("processes")
         lengths = tuple(int(p["slices"]) for p in processes or [{"slices": self.slices}])
         if sum(lengths) != self.slices or (processes and min(lengths) < 1):
@@ -124,13 +124,13 @@ class Selection:
         """Read a selection file of any supported version.
 
         Raises InputError, naming the file and the remedy, when it is missing, not a selection file,
-        newer than this xpuprof, changed after it was written, or inconsistent.
+        too new, modified, or inconsistent.
         """
         return cls.parse(document.read_text(path), str(path))
 
     @classmethod
     def parse(cls, text: str, source: str) -> Selection:
-        """As `read`, from the file's text; `source` names it in errors."""
+        """Like `read`, from the file's text; `source` names it in errors."""
 
         def refuse(reason: str) -> NoReturn:
             raise InputError(f"{source} {reason}")
@@ -147,15 +147,15 @@ class Selection:
         return selection
 
     def write(self, path: str | Path, force: bool = False) -> None:
-        """Write the selection file, whole or not at all.
+        """Write the selection file atomically.
 
         Raises UsageError when the file exists and `force` is false or the folder cannot be written,
-        InputError when the selection holds a value that the file cannot (NaN, an unknown type).
+        InputError when the file cannot represent a value (NaN, an unknown type).
         """
         document.write_text(self.text(), path, force)
 
     def text(self) -> str:
-        """The selection file's text, which depends on nothing but the selection."""
+        """The selection file's text, which depends only on the selection."""
         return document.text_of(_content(self))
 
     def __repr__(self) -> str:
@@ -238,7 +238,7 @@ def _marker_document(m: Marker) -> dict[str, object]:
 
 
 def _design_document(design: Design) -> dict[str, object]:
-    """What the design states; what it does not state is left out."""
+    """The design's values; those that are None are omitted."""
     stated = {key: value for key, value in vars(design).items() if value is not None}
     if design.strata is None:
         del stated["replacement"]
@@ -248,7 +248,7 @@ def _design_document(design: Design) -> dict[str, object]:
 
 
 def _design_of_scores(scores: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The design that a file of version 1 has among its scores, and the other scores."""
+    """The design, which version 1 files store among the scores, and the other scores."""
     of_design = ("basis", "strata", "error_bound", "confidence", "quantile")
     stated = {key: scores[key] for key in of_design if key in scores}
     if "strata" in stated:
@@ -310,7 +310,7 @@ def _marker(m: Mapping[str, Any]) -> Marker:
 
 
 def _inconsistency(selection: Selection) -> str:
-    """What a well-formed file may still get wrong; empty when nothing is."""
+    """An inconsistency that a well-formed file may contain; empty if none."""
     if not selection.representatives:
         return "no representatives"
     if not 0.0 < selection.covered <= 1.0 + 1e-9:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python's side of `xpuprof._select`: arrays in, arrays out, two threads at most.
+"""Python side of `xpuprof._select`: arrays in, arrays out, at most two threads.
 
-Every function gives the same bytes for the same input, whatever the number of threads."""
+Results are identical for any number of threads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from xpuprof._select import ffi, lib
 from xpuprof.errors import InputError
 
-if TYPE_CHECKING:  # tables need pandas, whose import takes longer than most selections
+if TYPE_CHECKING:  # tables imports pandas, which takes longer than most selections
     from xpuprof.trace.tables import CpuVectors, GpuVectors
 
 F32 = npt.NDArray[np.float32]
@@ -26,7 +26,7 @@ THREADS = min(2, os.cpu_count() or 1)
 
 
 def pointer(array: npt.NDArray[Any], kind: str) -> Any:
-    """`array`'s first element as a C pointer; the caller keeps the array alive."""
+    """C pointer to `array`'s first element; the caller keeps the array alive."""
     return ffi.cast(f"{kind} *", ffi.from_buffer(array))
 
 
@@ -52,8 +52,8 @@ def project_cpu(
 ) -> tuple[F32, F64]:
     """Per-thread CPU vectors to (mix: float32[slices, dim], instructions: float64[slices]).
 
-    A dimension is (thread number, block identity), its value count x block instructions; each row
-    is divided by its instructions before it is stored.
+    A dimension is (thread number, block identity); its value is count x block instructions. Each
+    row is divided by its instructions before it is stored.
     """
     slices = len(vectors.slice_start) - 1
     out, length = np.empty((slices, dim), np.float32), np.empty(slices)
@@ -78,7 +78,7 @@ def project_gpu(
 ) -> tuple[F32, F64]:
     """Per-warp GPU vectors to (mix: float32[grids, dim], warp instructions: float64[grids]).
 
-    Each distinct grid once. The warp axis is resampled to `buckets` cells, a dimension is (cell,
+    Each distinct grid once. The warp axis is resampled to `buckets` cells; a dimension is (cell,
     block identity).
     """
     grids = len(vectors.grid_start) - 1
@@ -124,8 +124,8 @@ def project_values(
 
 
 def merge(matrix: F32) -> tuple[U32, U64]:
-    """Equal rows: (point: uint32[rows], the dense number of each row's class in order of first
-    appearance; first: uint64[points], the first row of each class)."""
+    """Merge equal rows: (point: uint32[rows], the dense number of each row's class in order of
+    first appearance; first: uint64[points], the first row of each class)."""
     matrix = np.ascontiguousarray(matrix, dtype=np.float32)
     rows = len(matrix)
     point, first = np.empty(rows, np.uint32), np.empty(rows, np.uint64)
@@ -141,7 +141,7 @@ def merge(matrix: F32) -> tuple[U32, U64]:
 
 
 def _check_starts(start: U64, entries: int) -> None:
-    """Row starts must ascend from 0 and stay within the entries: C believes them."""
+    """Row starts must ascend from 0 and stay within the entries; C does not check them."""
     descends = bool(np.any(start[1:] < start[:-1]))
     if len(start) == 0 or start[0] != 0 or int(start[-1]) > entries or descends:
         raise InputError("the vectors' row starts are not sound; see `xpuprof check`")

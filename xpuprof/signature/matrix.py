@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From block vectors to the matrix that is clustered: the XPU-BBV of XPU-Point, section IV.
+"""From block vectors to the matrix to cluster: the XPU-BBV of XPU-Point, section IV.
 
 CPU part and GPU part "need to be projected separately" because they differ in magnitude (section
-IV-D). Stack-distance vectors (LDV), where the run has them, make a part of their own beside each
-of the two. Each part becomes a mix (where its instructions go, normalised) and a length (how many
-there are, over the mean), each scaled so that neither part outweighs the other. docs/selection.md
-tells why.
+IV-D). Stack-distance vectors (LDV), where the run has them, form a further part on each side. Each
+part becomes a mix (where its instructions go, normalised) and a length (how many there are, over
+the mean), each scaled so that neither part outweighs the other. docs/selection.md gives the
+reasons.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ DIM = 64
 WARP_BUCKETS = 32
 CPU_WEIGHT = 0.5
 MEMORY_WEIGHT = 0.25
-"""Share of a side (CPU, GPU) that its stack distances take from its block vectors, where it has
-any."""
+"""Share of a side (CPU, GPU) that its stack distances take, if it has any."""
 LENGTH_WEIGHT = 4.0
 """Distance between two slices of equal mix whose lengths differ by the mean length, in units of the
 root mean square norm of a part's mixes."""
@@ -40,12 +39,12 @@ root mean square norm of a part's mixes."""
 
 @dataclass(frozen=True, eq=False)
 class Signature:
-    """What the clustering sees of each slice.
+    """The vectors of the slices, ready for clustering.
 
     `matrix`: float32[slices, dimensions]. `extent`: float64[slices], each slice's share of the
-    run's instructions (CPU and GPU part each a share of their own total, weighted as the parts
-    are); it adds up to 1. `instructions`: float64[slices], CPU and GPU together. `parameters`: what
-    it was made with.
+    run's instructions (the CPU and GPU parts as shares of their own totals, weighted as the parts
+    are); it adds up to 1. `instructions`: float64[slices], CPU and GPU together. `parameters`: the
+    options used.
     """
 
     matrix: F32
@@ -59,10 +58,11 @@ class Signature:
 
 @dataclass(frozen=True)
 class Projection:
-    """How block vectors are projected, `dim` dimensions a part, and scaled: the same for all runs.
+    """How block vectors are projected (`dim` dimensions per part) and scaled; the same for all
+    runs.
 
-    With `cpu_weight` 0 it is the GPU's side alone. `memory_weight` None is MEMORY_WEIGHT where
-    there are stack distances. Raises UsageError for values out of range.
+    A `cpu_weight` of 0 leaves only the GPU side. `memory_weight` None means MEMORY_WEIGHT if there
+    are stack distances. Raises UsageError for values out of range.
     """
 
     seed: int
@@ -86,7 +86,7 @@ class Projection:
             )
 
     def settings(self, scales: Sequence[Scale]) -> dict[str, Any]:
-        """What a selection remembers of it; weights of parts that are not there are 0."""
+        """What a selection records of it; weights of absent parts are 0."""
         kinds = [scale.kind for scale in scales]
         memory = MEMORY_WEIGHT if self.memory_weight is None else self.memory_weight
         return {
@@ -109,9 +109,9 @@ def signatures(
 ) -> list[Signature]:
     """Signature of every slice of recorded processes, scaled together.
 
-    `ends`: the first and the last slice stand apart, so the mean length is that of the others.
-    Launches without vectors are known by kernel name and grid. Raises InputError when stack
-    distances are asked for and there are none, or some processes have CPU vectors and others not.
+    `ends`: the first and the last slice represent themselves, so the mean length excludes them.
+    Launches without vectors are represented by kernel name and grid. Raises InputError when stack
+    distances are requested but missing, or only some processes have CPU vectors.
     """
     every = [project(process, projection) for process in processes]
     scales = summed([[scale_of(part, ends) for part in parts] for parts in every])
@@ -121,8 +121,9 @@ def signatures(
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One part of some slices. `weight`: among the parts; `mix`: float32[slices, dim], projected,
-    each row divided by its length; `length`: float64[slices], instructions, or lines touched."""
+    """One part of some slices. `weight`: relative to the other parts; `mix`: float32[slices, dim],
+    projected, each row divided by its length; `length`: float64[slices], instructions or lines
+    touched."""
 
     kind: str
     """`gpu` or `cpu`: block vectors; `gpu memory` or `cpu memory`: stack distances."""
@@ -133,14 +134,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Scale:
-    """What scaling a part needs to know of all its slices; of several runs they add up."""
+    """Totals over all slices that scaling a part needs; those of several runs add up."""
 
     square: float
     """Sum of the mixes' squared norms."""
     active: int
     """Slices with instructions in this part."""
     total: float
-    """Instructions; 0 of stack distances."""
+    """Instructions; 0 for stack distances."""
     slices: int
     kind: str
     inner: float
@@ -149,7 +150,7 @@ class Scale:
 
     @property
     def mean_length(self) -> float:
-        """Instructions of a slice that is clustered and has some in this part."""
+        """Mean instructions of the clustered slices that have any in this part."""
         return self.inner / self.inner_active if self.inner_active else 1.0
 
     def __add__(self, other: Scale) -> Scale:
@@ -195,7 +196,7 @@ _MEMORY = " memory"
 
 
 def inner_slices(slices: int, ends: bool) -> slice:
-    """The slices of a run that are clustered: all but the first and the last with `ends`."""
+    """The slices of a run to cluster: with `ends`, all but the first and the last."""
     return slice(1, -1) if ends and slices > 2 else slice(0, slices)
 
 
@@ -212,8 +213,8 @@ def scale_of(part: Part, ends: bool) -> Scale:
 
 
 def summed(scales: Sequence[list[Scale]]) -> list[Scale]:
-    """The scale of each part over all runs, from each run's. Raises InputError when they have
-    unlike parts."""
+    """The scale of each part over all runs. Raises InputError when the runs have different
+    parts."""
     if len({tuple(scale.kind for scale in own) for own in scales}) > 1:
         raise InputError(
             "some of the runs have CPU vectors, or stack distances, and some have not: profile "
@@ -242,15 +243,15 @@ def _cpu_part(process: Process, seed: int, dim: int) -> tuple[F32, F64]:
     slices = len(process.slices)
     mix, length = np.zeros((slices, dim), np.float32), np.zeros(slices)
     cut_mix, cut_length = kernels.project_cpu(process.cpu, seed, dim)
-    # A run that was cut short may lack the last slices' vectors.
+    # A truncated run may lack the last slices' vectors.
     known = min(slices, len(cut_mix))
     mix[:known], length[:known] = cut_mix[:known], cut_length[:known]
     return mix, length
 
 
 def _gpu_part(process: Process, buckets: int, seed: int, dim: int) -> tuple[F32, F64]:
-    """Launch i's grid belongs to slice i; the last slice has no kernel, nor has one that ends with
-    the window."""
+    """Launch i's grid belongs to slice i. The last slice has no kernel; neither has one that ends
+    with the window."""
     slices = len(process.slices)
     mix, length = np.zeros((slices, dim), np.float32), np.zeros(slices)
     bare = np.ones(min(len(process.launches), slices), dtype=bool)
@@ -269,8 +270,8 @@ def _gpu_part(process: Process, buckets: int, seed: int, dim: int) -> tuple[F32,
 
 
 def _memory_parts(process: Process, seed: int, dim: int) -> dict[str, tuple[F32, F64]]:
-    """Stack distances by side: a launch's belong to the slice that it ends; on the CPU a dimension
-    is (thread, bucket), as in the block vectors."""
+    """Stack distances by side. A launch's distances belong to the slice that it ends; on the CPU a
+    dimension is (thread, bucket), as in the block vectors."""
     slices = len(process.slices)
     parts = {}
     device, cpu = process.device_distances, process.distances
@@ -290,7 +291,7 @@ def _histograms(
     seed: int,
     dim: int,
 ) -> tuple[F32, F64]:
-    """Rows of 64 buckets, ascending by `owner`, to a projected row a slice."""
+    """Project rows of 64 buckets, ascending by `owner`, to one row per slice."""
     row, bucket = np.nonzero(count)
     start = np.searchsorted(owner[row], np.arange(slices + 1)).astype(np.uint64)
     key = thread[row].astype(np.int64) * count.shape[1] + bucket
@@ -303,7 +304,7 @@ def _histograms(
 def _named_launches(
     process: Process, rows: npt.NDArray[np.intp], seed: int, dim: int
 ) -> tuple[F32, F64]:
-    """Launches that ran uninstrumented: one dimension a kernel, work-items for instructions."""
+    """Uninstrumented launches: one dimension per kernel, work-items in place of instructions."""
     table = process.launches.iloc[rows]
     names = (table["program"].astype(str) + " " + table["kernel"].astype(str)).to_numpy(str)
     known, which = np.unique(names, return_inverse=True)
@@ -322,14 +323,14 @@ def join(parts: list[Part], scales: list[Scale], length_weight: float) -> tuple[
     """[mix, length] of each part: mixes scaled to a root mean square norm of 1, lengths to a mean
     of 1, both weighted.
 
-    Gives matrix, extent and instructions as `Signature` has them. `scales` are of all slices that
-    are clustered together; extents are shares of their totals.
+    Returns matrix, extent and instructions as in `Signature`. `scales` cover all slices clustered
+    together; extents are shares of their totals.
     """
     slices = len(parts[0].length)
     columns: list[F32] = []
     extent, instructions = np.zeros(slices), np.zeros(slices)
     weights = sum(part.weight for part in parts)
-    sides: dict[str, float] = {}  # an extent is of block vectors, with the weight of its side
+    sides: dict[str, float] = {}  # extents come from block vectors, with the weight of their side
     for part in parts:
         side = part.kind.removesuffix(_MEMORY)
         sides[side] = sides.get(side, 0.0) + part.weight
