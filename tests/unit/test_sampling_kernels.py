@@ -305,5 +305,5 @@ def test_pkp_bad_input() -> None:
     online = pkp.PrincipalKernelProjection(blocks=1, wave=1)
     with pytest.raises(InputError, match="nothing to project"):
         online.project()
-    with pytest.raises(InputError, match="not a number"):
+    with pytest.raises(InputError, match="not a finite non-negative number"):
         online.step(float("nan"), 0)

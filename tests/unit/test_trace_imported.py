@@ -54,7 +54,7 @@ def test_codes_are_integers(run: Path) -> None:
     header = json.loads((run / "imported/columns.json").read_text())
     header["names"]["time"] = ["a"]
     (run / "imported/columns.json").write_text(json.dumps(header))
-    with pytest.raises(TraceError, match="column time is no list of codes"):
+    with pytest.raises(TraceError, match="column time is not a list of codes"):
         ImportedSlices(run).table()
 
 

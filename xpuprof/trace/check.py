@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The invariant checker: what must hold in every run directory, whoever wrote it.
+"""The invariant checker: what must hold in every run directory, whatever wrote it.
 
 Each invariant is a function of one process's streams (or of an execution) that yields violations.
-`INVARIANTS` has a sentence for each; docs/trace-format.md lists them.
+`INVARIANTS` describes each in a sentence; docs/trace-format.md lists them.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ INVARIANTS = {
     "block-mix": "a GPU block's instruction classes add up to its instructions",
 }
 EXAMPLES = 5
-"""Violations of one invariant in one process that are told one by one."""
+"""Violations of one invariant in one process that are reported individually."""
 
 
 @dataclass(frozen=True)
 class Violation:
-    """One invariant that does not hold, and where."""
+    """A violated invariant and where it occurred."""
 
     invariant: str
     execution: str
@@ -78,7 +78,7 @@ class Violation:
 
 @dataclass
 class Report:
-    """What was checked, and what does not hold."""
+    """What was checked and which violations were found."""
 
     run: Path
     status: str
@@ -93,7 +93,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Part:
-    """One process's streams while they are checked."""
+    """One process's streams under check."""
 
     execution: ExecutionRecord
     folder: Path
@@ -103,7 +103,6 @@ class Part:
 
     @property
     def name(self) -> str:
-        """Of the process."""
         return self.folder.name
 
     def violation(
@@ -121,7 +120,7 @@ class Part:
 
 
 def check_run(path: Path) -> Report:
-    """Checks every invariant over a run directory; a partial run for what it holds.
+    """Check every invariant of a run directory; a partial run is checked as far as it goes.
 
     Raises TraceError when the run cannot be read at all.
     """
@@ -145,7 +144,7 @@ def check_run(path: Path) -> Report:
 
 
 def _check_process(folder: Path, record: ExecutionRecord, complete: bool, report: Report) -> bool:
-    """False when a stream cannot be decoded, so that tables cannot be made."""
+    """Check one process; False when a stream cannot be decoded into tables."""
     streams: dict[int, Stream | None] = {EVENTS: None, CPU: None}
     report.checked["processes"] += 1
     for kind, file in FILES.items():
@@ -175,7 +174,7 @@ def _check_process(folder: Path, record: ExecutionRecord, complete: bool, report
 
 
 def _check_presence(folder: Path, record: ExecutionRecord, status: str) -> Iterator[Violation]:
-    """streams-present: in a complete run every CPU engine left its stream."""
+    """streams-present: in a complete run every CPU engine wrote its stream."""
     if status != "complete" or record.cpu_engine == "none":
         return
     parts = process_folders(folder) if folder.is_dir() else []
@@ -191,8 +190,8 @@ def _check_presence(folder: Path, record: ExecutionRecord, status: str) -> Itera
 def _check_times(
     folder: Path, record: ExecutionRecord, status: str, report: Report
 ) -> Iterator[Violation]:
-    """slice-times and window. Boundaries never go back, none lies behind the end (boundaries.py):
-    slices add up to the execution unless that ends before it starts."""
+    """slice-times and window. Boundaries never decrease and none lies after the end
+    (boundaries.py), so slices add up to the execution unless it ends before it starts."""
     execution = digest_execution(folder, record, status)
     start, end = record.tsc_start, record.tsc_end
     for process in execution.processes:
@@ -244,12 +243,12 @@ def _window(process: Process, execution: str, start: int, end: int) -> Iterator[
 
 
 def _first(mask: npt.NDArray[np.bool_]) -> list[int]:
-    """The first few rows that violate."""
+    """The first few violating rows."""
     return [int(i) for i in np.flatnonzero(mask)[:EXAMPLES]]
 
 
 def _more(mask: npt.NDArray[np.bool_], row: int) -> str:
-    """Says with the last example how many there are."""
+    """Append the number of remaining violations to the last example."""
     rest = int(mask.sum()) - EXAMPLES
     return f" (and {rest} more)" if rest > 0 and row == _first(mask)[-1] else ""
 
@@ -317,8 +316,7 @@ def _launch_counts(part: Part) -> Iterator[Violation]:
     for i in _first(wrong):
         yield part.violation(
             "launch-counts",
-            f"the launch is of kernel {of_launch[i]}, its grid of kernel {of_grid[i]}"
-            f"{_more(wrong, i)}",
+            f"the launch has kernel {of_launch[i]}, its grid kernel {of_grid[i]}{_more(wrong, i)}",
             pairs["launch"][i],
         )
 
@@ -332,8 +330,7 @@ def _stamps(part: Part) -> Iterator[Violation]:
         for i in _first(back):
             yield part.violation(
                 "tsc-monotone",
-                f"launched at {tsc[i]}, before the launch before it at {tsc[i - 1]}"
-                f"{_more(back, i)}",
+                f"launched at {tsc[i]}, before the previous launch at {tsc[i - 1]}{_more(back, i)}",
                 order[i],
                 thread[i],
             )
@@ -347,7 +344,7 @@ def _stamps(part: Part) -> Iterator[Violation]:
         for i in _first(back):
             yield part.violation(
                 "tsc-monotone",
-                f"cut at {tsc[i]}, before the cut before it at {tsc[i - 1]}{_more(back, i)}",
+                f"cut at {tsc[i]}, before the previous cut at {tsc[i - 1]}{_more(back, i)}",
                 part.cpu["cuts"]["slice"][i],
             )
         yield from _within(part, tsc, part.cpu["cuts"]["slice"])
@@ -395,7 +392,7 @@ def _slices(part: Part) -> Iterator[Violation]:
     cuts, bbvs = part.cpu["cuts"], part.cpu["bbvs"]
     wrong = cuts["slice"] != np.arange(len(cuts), dtype=np.uint64)
     for i in _first(wrong)[:1]:
-        yield part.violation("slice-ids", f"cut {i} is of slice {cuts['slice'][i]}", i)
+        yield part.violation("slice-ids", f"cut {i} has slice number {cuts['slice'][i]}", i)
     launches = len(part.events["launches"]) if part.events is not None else 0
     if len(cuts) > launches + 1 or (part.cpu.ended and len(cuts) != launches + 1):
         yield part.violation(
@@ -507,7 +504,7 @@ def _lanes(part: Part) -> Iterator[Violation]:
 def _distances(part: Part) -> Iterator[Violation]:
     if part.cpu is not None:
         rows, cuts = part.cpu["ldvs"], len(part.cpu["cuts"])
-        last = cuts if part.cpu.ended else cuts + 1  # the slice under way may have vectors
+        last = cuts if part.cpu.ended else cuts + 1  # the unfinished slice may have vectors
         key = (rows["slice"] << np.uint64(32)) | rows["thread"]
         yield from _one_each(part, key, rows["slice"], rows["slice"] >= last)
     if part.events is None:
@@ -536,7 +533,10 @@ def _one_each(
     order = np.argsort(key, kind="stable")
     twice = np.zeros(len(key), bool)
     twice[order[1:]] = key[order[1:]] == key[order[:-1]]
-    for wrong, message in ((stray, "a vector of nothing that ran"), (twice, "a second vector")):
+    for wrong, message in (
+        (stray, "a vector without its slice or launch"),
+        (twice, "a second vector"),
+    ):
         for i in _first(wrong):
             yield part.violation("ldv-slices", f"{message}{_more(wrong, i)}", slices[i])
 

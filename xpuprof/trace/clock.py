@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clock in whose ticks every stamp of a trace is given, and its frequency.
+"""The clock that stamps a trace, and its frequency.
 
-It is the time stamp counter. Where that is not invariant (it would run at another rate in another
-power state) it is CLOCK_MONOTONIC_RAW, which costs more a stamp.
+The time stamp counter if invariant (same rate in every power state), else CLOCK_MONOTONIC_RAW,
+which costs more per stamp.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from functools import cache
 from xpuprof._bridge import ffi, lib
 
 CALIBRATION_S = 0.05
-"""Shortest span over which the frequency is measured; the two readings cost some 50 ns each, so
-the relative error stays near 1e-6. A finished run measures over its whole length."""
+"""Shortest span over which the frequency is measured. Each of the two readings takes about 50 ns,
+so the relative error stays near 1e-6. A finished run measures over its whole length."""
 
 
 ENV_CLOCK = "XPUPROF_CLOCK"
-"""Tells the program's side which clock it is (boundary.h); set by hand it forces that clock."""
+"""Tells the program's side which clock to use (boundary.h); set manually, it forces that clock."""
 TSC, RAW = "tsc", "monotonic_raw"
 
 
 def source() -> str:
-    """`tsc`, or `monotonic_raw` where the counter is not invariant or the variable asks for it."""
+    """`tsc`, or `monotonic_raw` if the counter is not invariant or the variable says so."""
     return TSC if tsc_invariant() and os.environ.get(ENV_CLOCK) != RAW else RAW
 
 
@@ -37,19 +37,19 @@ def tsc() -> int:
 
 
 def tsc_invariant() -> bool:
-    """Does the counter run at one rate in every power state (CPUID 0x80000007, EDX bit 8)?"""
+    """Whether the counter runs at one rate in every power state (CPUID 0x80000007, EDX bit 8)."""
     return bool(lib.xp_tsc_invariant())
 
 
 @cache
 def tsc_hz() -> float:
-    """Ticks a second of the clock."""
+    """The clock's ticks per second."""
     return 1e9 if source() == RAW else Reading.now().hz()
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Both clocks at one moment: the counter, and CLOCK_MONOTONIC_RAW in nanoseconds."""
+    """Simultaneous readings of the counter and of CLOCK_MONOTONIC_RAW in nanoseconds."""
 
     tsc: int
     raw_ns: int
@@ -62,8 +62,8 @@ class Reading:
         return Reading(int(ticks[0]), int(raw[0]))
 
     def hz(self) -> float:
-        """Ticks of the counter a second: from the processor (CPUID leaf 0x15) where it tells, else
-        measured between this reading and now, after waiting until they are far enough apart."""
+        """The counter's ticks per second: from CPUID leaf 0x15 if available, else measured between
+        this reading and now, after waiting until they are far enough apart."""
         told = int(lib.xp_tsc_hz_from_cpuid())
         if told:
             return float(told)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the number of a slice means, and every conversion from one meaning to another.
+"""The meanings of a slice number, and every conversion between them.
 
     LaunchIndex  a launch of a process, from 0, in a window or not
     ProcessRow   a slice of a process, from 0: launch i ends row i, the last row ends with the exit
@@ -9,7 +9,7 @@
                  after the other
     OtherRow     a JobRow of another run, which a selection is compared with (validation/)
 
-Arrays of them are int64. All are counted from 0; people see calls, launches and regions from 1.
+Arrays of them are int64. All are 0-based; users see 1-based calls, launches and regions.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ ProcessRows = NewType("ProcessRows", npt.NDArray[np.int64])
 WindowRows = NewType("WindowRows", npt.NDArray[np.int64])
 JobRows = NewType("JobRows", npt.NDArray[np.int64])
 OtherRows = NewType("OtherRows", npt.NDArray[np.int64])
-"""One a JobRow; -1 where the other run has none."""
+"""One per JobRow; -1 if the other run has none."""
 
 EXIT_KERNEL = "SYS_exit"
 """`kernel` of the slice that ends with the program."""
 WINDOW_END_KERNEL = "xpuprof_window_end"
-"""`kernel` of a slice that ends where a marker call of the program closed the window; its call is
-the number of the closing."""
+"""`kernel` of a slice that ends where a marker call closed the window; its call number counts the
+closings."""
 NO_KERNELS = {EXIT_KERNEL: "program exit", WINDOW_END_KERNEL: "window's end"}
-"""Slice ends that are no launches, in words."""
+"""Descriptions of slice ends that are not launches."""
 
 _Array = TypeVar("_Array", bound=npt.NDArray[Any])
 
@@ -50,7 +50,7 @@ _Array = TypeVar("_Array", bound=npt.NDArray[Any])
 
 
 def launch_ending(row: ProcessRow) -> LaunchIndex:
-    """The launch that ends the slice. The slice must not end with the exit or with a window."""
+    """The launch that ends the slice, which must not end with the exit or with a window."""
     return LaunchIndex(row)
 
 
@@ -64,8 +64,8 @@ def ended_by(launch: LaunchIndex) -> ProcessRow:
 
 @dataclass(frozen=True)
 class Stretches:
-    """Slices of a process that a window holds, as ascending [first, end) pairs of ProcessRow: what
-    a selection keeps of its window. Without any, the window is the whole process."""
+    """Slices of a process in a window, as ascending [first, end) pairs of ProcessRow, which a
+    selection stores. If empty, the window is the whole process."""
 
     pairs: tuple[tuple[int, int], ...] = ()
 
@@ -77,11 +77,11 @@ class Stretches:
 
     @classmethod
     def from_json(cls, pairs: Iterable[Sequence[int]]) -> Stretches:
-        """From lists of two numbers."""
+        """From pairs of numbers."""
         return cls(tuple((int(first), int(end)) for first, end in pairs))
 
     def as_json(self) -> list[list[int]]:
-        """Lists of two numbers."""
+        """As pairs of numbers."""
         return [list(pair) for pair in self.pairs]
 
     def process_row(self, row: WindowRow) -> ProcessRow:
@@ -97,8 +97,8 @@ class Stretches:
 def rows_in_window(
     wanted: npt.NDArray[Any], rows: ProcessRows
 ) -> tuple[WindowRows, npt.NDArray[np.bool_]]:
-    """Rows of the process in its window, whose rows are `rows`: the WindowRow of those that lie in
-    it, and which of `wanted` do."""
+    """Convert process rows to window rows. `rows`: the window's rows. Returns the WindowRow of each
+    wanted row in the window, and which of `wanted` are in it."""
     found = np.isin(wanted, rows)
     return WindowRows(np.searchsorted(rows, wanted[found]).astype(np.int64)), found
 
@@ -107,7 +107,7 @@ def rows_in_window(
 
 
 def as_own(row: OtherRow) -> JobRow:
-    """A row of the other run, for a selection that has been moved to that run."""
+    """A row of the other run, as a row of a selection transferred to that run."""
     return JobRow(row)
 
 
@@ -116,13 +116,13 @@ def as_own(row: OtherRow) -> JobRow:
 
 @dataclass(frozen=True)
 class JobLayout:
-    """How many slices each process of a job has, in order."""
+    """Number of slices of each process of a job, in order."""
 
     lengths: tuple[int, ...]
 
     @property
     def slices(self) -> int:
-        """Of all processes."""
+        """Slices of all processes."""
         return sum(self.lengths)
 
     def first(self, process: int) -> JobRow:
@@ -142,7 +142,7 @@ class JobLayout:
         return 0 <= self.window_row(process, row) < self.lengths[process]
 
     def split(self, values: _Array, axis: int = 0) -> list[_Array]:
-        """What there is one of a row, process by process."""
+        """Split an array with one entry per row by process."""
         return np.split(values, np.cumsum(self.lengths)[:-1], axis=axis)  # type: ignore[return-value]
 
     def rows(self, process: int) -> JobRows:

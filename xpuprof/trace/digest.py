@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process's streams add up to, read chunk by chunk: for `info` and for the end of a run.
+"""Sums over a process's streams, read chunk by chunk, for `info` and for the end of a run.
 
-Memory: at most 16 bytes a launch, or 9 a slice, beside kernels, blocks, threads and a chunk. The
-rules are those of reader.tables and window.clip, which give the same sums as tables.
+Memory: at most 16 bytes per launch, or 9 per slice, besides kernels, blocks, threads and a chunk.
+The rules match reader.tables and window.clip, which give the same sums.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Mask = npt.NDArray[np.bool_]
 Rows = dict[str, npt.NDArray[Any]]
 
 _AT_ONCE = 1 << 16
-"""Launches that are summed up in one piece."""
+"""Launches summed up at once."""
 _ENDED = 1 << 7
-"""Beside the launch's flags: its end is known."""
+"""Extra launch flag: its end is known."""
 
 
 @dataclass
 class KernelSums:
-    """Of the launches of a kernel's name."""
+    """Sums over the launches of one kernel name."""
 
     calls: int = 0
     instrumented: int = 0
@@ -46,7 +46,7 @@ class KernelSums:
 
 @dataclass
 class DeviceAccesses:
-    """Of the launches whose accesses to global memory were recorded."""
+    """Sums over launches whose accesses to global memory were recorded."""
 
     launches: int = 0
     in_part: int = 0
@@ -60,13 +60,13 @@ class DeviceAccesses:
 
 @dataclass
 class Digest:
-    """Sums over a process, or over the window of it that was asked for. `of_slices`, `of_launches`,
-    `openings`: of the whole process, where there is a `window`."""
+    """Sums over a process or its requested window. With a `window`, `of_slices`, `of_launches` and
+    `openings` describe the whole process."""
 
     name: str
     meta: ProcessMeta = field(default_factory=ProcessMeta)
     complete: bool = True
-    """As Process.complete."""
+    """See Process.complete."""
     window: str = ""
     openings: int = 0
     of_slices: int = 0
@@ -74,11 +74,11 @@ class Digest:
     slices: int = 0
     launches: int = 0
     seen: int = 0
-    """Launches in the window, as `instrumented` and `left_out`."""
+    """Launches in the window, as are `instrumented` and `left_out`."""
     instrumented: int = 0
     left_out: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
-    """Why launches ran uninstrumented that should not have, and how many each."""
+    """Unintended uninstrumented launches, by reason."""
     kernels: dict[str, KernelSums] = field(default_factory=dict)
     cpu_instructions: int = 0
     threads: int = 0
@@ -88,7 +88,7 @@ class Digest:
     warp_vectors: int = 0
     grids: int = 0
     cpu_lines: tuple[int, int] | None = None
-    """(touched, new) lines of the CPU's accesses, where they were recorded."""
+    """(touched, new) lines of the CPU's accesses, if recorded."""
     device: DeviceAccesses | None = None
 
     @property
@@ -103,7 +103,7 @@ class Digest:
 
 
 def digest(part: Path, role: str, complete: bool) -> Digest:
-    """The sums of the process whose folder is `part`. `complete`: its execution ended in order.
+    """Sum up the process in folder `part`. `complete`: its execution ended in order.
 
     Raises TraceError.
     """
@@ -141,21 +141,21 @@ def digest(part: Path, role: str, complete: bool) -> Digest:
 
 @dataclass(frozen=True)
 class ExecutionDigest:
-    """The sums over each process of an execution."""
+    """Sums over each process of an execution."""
 
     record: ExecutionRecord
     processes: tuple[Digest, ...]
     losses: tuple[str, ...] = ()
-    """What could not be recorded, one sentence each."""
+    """Recording losses, one sentence each."""
 
     @property
     def name(self) -> str:
-        """Of its folder in the run directory."""
+        """Name of its folder in the run directory."""
         return self.record.name
 
 
 def digests_of(run: Run) -> list[ExecutionDigest]:
-    """The sums of every execution, in order. Raises TraceError when a stream is damaged."""
+    """Sum up every execution, in order. Raises TraceError when a stream is damaged."""
     return [
         digest_execution(run.path / record.name, record, run.status)
         for record in map(run.record, run.manifest["executions"])
@@ -163,7 +163,7 @@ def digests_of(run: Run) -> list[ExecutionDigest]:
 
 
 def digest_execution(folder: Path, record: ExecutionRecord, run_status: str) -> ExecutionDigest:
-    """The sums of an execution; as `reader.read_execution`. Raises TraceError."""
+    """Sum up an execution, like `reader.read_execution`. Raises TraceError."""
     record = ended(folder, record, run_status)
     complete = record.status == "complete"
     parts = process_folders(folder)
@@ -174,8 +174,8 @@ def digest_execution(folder: Path, record: ExecutionRecord, run_status: str) -> 
 
 
 class _Launches:
-    """State of every launch, a few bytes each: kernel, flags, grid (0: none, else from 1), and code
-    of the reason (0: none) where any launch has one."""
+    """State of every launch, a few bytes each: kernel, flags, 1-based grid (0: none), and code of
+    the reason (0: none) if any launch has one."""
 
     def __init__(self, events: StreamReader | None, role: str) -> None:
         self._events = events
@@ -235,18 +235,18 @@ class _Launches:
             yield slice(first, min(first + _AT_ONCE, size))
 
     def _whole(self, span: slice) -> Mask:
-        """Not waiting for counts."""
+        """Launches that do not wait for counts."""
         return (self.grid[span] > 0) | ~self._flagged("INSTRUMENTED", span)
 
     def all_known(self) -> bool:
-        """Whether no launch waits for its counts (profile) or its end (timer)."""
+        """Whether no launch awaits its counts (profile) or its end (timer)."""
         return all(
             self._whole(span).all() if self.profile else (self.flags[span] & _ENDED != 0).all()
             for span in self._pieces(len(self))
         )
 
     def finished(self, cuts: int | None) -> int:
-        """Slices that are whole though the process did not end in order, as `reader` has them."""
+        """Complete slices of a process that did not end in order, as in `reader`."""
         finished = len(self) if cuts is None else min(len(self), cuts)
         if not self.profile:
             return finished
@@ -257,8 +257,8 @@ class _Launches:
         return 0
 
     def chosen(self, found: Digest, finished: int) -> _Chosen:
-        """Sums up the launches of the first `finished` slices, those of the window where there is
-        one; gives which slices these are."""
+        """Sum up the launches of the first `finished` slices, in the window if there is one;
+        returns which slices these are."""
         size = min(len(self), finished)
         outside = np.zeros(0, bool)
         stream = self._events.stream if self._events else None
@@ -300,7 +300,7 @@ class _Launches:
         return chosen
 
     def grid_uses(self, chosen: _Chosen, grids: int) -> npt.NDArray[np.uint32]:
-        """How many of the chosen launches have each grid."""
+        """Number of chosen launches with each grid."""
         uses = np.zeros(grids, np.uint32)
         for span in self._pieces(min(len(self), chosen.finished)):
             own = self.grid[span][chosen.ends(span)]
@@ -311,8 +311,8 @@ class _Launches:
 
 @dataclass(frozen=True)
 class _Chosen:
-    """The first `finished` slices of a process; with a window, those of it: `wanted` lies in it, at
-    least in part, `inside` ends in it."""
+    """The first `finished` slices of a process; with a window, `wanted` marks slices at least
+    partly in it, `inside` those that end in it."""
 
     finished: int
     wanted: Mask | None
@@ -375,7 +375,7 @@ def _add_accesses(device: DeviceAccesses, rows: Rows, keep: Mask) -> None:
 
 
 def _lines(rows: Rows, vectors: npt.NDArray[Any], keep: Mask) -> tuple[int, int]:
-    """Lines that the kept vectors count, and those of them that were never touched before."""
+    """Lines counted by the kept vectors, and those never touched before."""
     own = np.repeat(keep, vectors["n_pairs"].astype(np.int64))
     counts = rows["ldv_count"][own]
     cold = counts[rows["ldv_bucket"][own] == LDV_BUCKETS - 1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Of a program or library: the build-id that names it on every machine, and its addresses."""
+"""Build-id, addresses and symbols of an ELF program or library."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def build_id(path: str | Path) -> str:
 
 
 def lowest_address(path: str | Path) -> int:
-    """Address of the file's lowest loaded page as it was linked: 0 for position-independent code,
-    and for any file that is not 64-bit little-endian ELF."""
+    """Link address of the file's lowest loaded page: 0 for position-independent code, and for any
+    file that is not 64-bit little-endian ELF."""
     loads = [address for kind, _, address, _ in _segments(path) if kind == _PT_LOAD]
     return min(loads, default=0) // _PAGE * _PAGE
 
@@ -46,7 +46,7 @@ def entry_offset(path: str | Path) -> int:
 
 
 def fini_offset(path: str | Path) -> int | None:
-    """Offset of the function that runs last at exit (DT_FINI); None where the file names none."""
+    """Offset of the function that runs last at exit (DT_FINI); None if the file names none."""
     for kind, offset, _, size in _segments(path):
         if kind == _PT_DYNAMIC:
             with open(path, "rb") as file:
@@ -113,8 +113,8 @@ def _head(path: str | Path) -> bytes:
 
 
 def _sections(path: str | Path) -> list[tuple[int, int, int, int]]:
-    """(type, offset in the file, size, linked section) of each section header; a section that is
-    too large to be true is empty."""
+    """(type, offset in the file, size, linked section) of each section header; a section larger
+    than plausible is empty."""
     if not (head := _head(path)):
         return []
     table = struct.unpack_from("<Q", head, 40)[0]

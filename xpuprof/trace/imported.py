@@ -4,8 +4,8 @@
     columns.json    format, version, rows, the columns (name, dtype, unit), the names behind codes
     <n>.bin         column n of that list: rows x dtype, nothing else
 
-Columns are appended chunk by chunk, so an import of any size needs one chunk of memory; they are
-read by mapping the files. docs/imports.md lists the columns.
+Columns are appended chunk by chunk, so an import of any size needs one chunk of memory; readers map
+the files. docs/imports.md lists the columns.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TABLE = frozenset(
         *("gx", "gy", "gz", "lx", "ly", "lz"),
     )
 )
-"""Columns that describe a slice; every other column is a metric."""
+"""Columns that describe a slice; all others are metrics."""
 
 VECTORS = ("gpu", "cpu")
 
@@ -48,7 +48,7 @@ _DAMAGED = (
     *(OSError, ValueError, KeyError, TypeError, EOFError, MemoryError, NotImplementedError),
     *(BadZipFile, zlib.error, struct.error),
 )
-"""What numpy and zipfile raise for a damaged archive."""
+"""Exceptions of numpy and zipfile for a damaged archive."""
 
 
 class ImportWriter:
@@ -76,14 +76,14 @@ class ImportWriter:
             self._finish()
 
     def codes(self, column: str, names: list[str]) -> npt.NDArray[np.int32]:
-        """Codes of `names` in the column's list of names, which grows as needed."""
+        """Codes of `names` in the column's list of names, extended as needed."""
         known = self._names[column]
         return np.fromiter(
             (known.setdefault(name, len(known)) for name in names), np.int32, len(names)
         )
 
     def append(self, chunk: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Append one chunk; every chunk has the same columns."""
+        """Append a chunk; all chunks have the same columns."""
         if self._files and chunk.keys() != self._files.keys():
             raise ValueError(f"columns changed: {sorted(chunk.keys() ^ self._files.keys())}")
         lengths = {len(values) for values in chunk.values()}
@@ -92,7 +92,7 @@ class ImportWriter:
         for name, values in chunk.items():
             little = np.ascontiguousarray(values).astype(values.dtype.newbyteorder("<"), copy=False)
             if name not in self._files:
-                # Numbered: a metric's name may hold a slash.
+                # Numbered, because a metric's name may contain a slash.
                 self._files[name] = (self._folder / f"{len(self._files)}.bin").open("wb")
                 self._types[name] = little.dtype.str
             self._files[name].write(little.astype(self._types[name], copy=False).data)
@@ -121,7 +121,7 @@ class ImportWriter:
 
 
 def _is_column(column: object) -> bool:
-    """Whether it describes a column of numbers: `<i4`, `<f8`, `|b1` and the like."""
+    """Whether a dtype describes a column of numbers: `<i4`, `<f8`, `|b1` and the like."""
     return (
         isinstance(column, dict)
         and all(isinstance(column.get(key), str) for key in ("name", "dtype", "unit"))
@@ -134,7 +134,7 @@ def _are_names(names: object) -> bool:
 
 
 class ImportedSlices:
-    """Reads what ImportWriter wrote. Raises TraceError when it is foreign, too new or damaged."""
+    """Reads what ImportWriter wrote. Raises TraceError for a foreign, too new or damaged file."""
 
     def __init__(self, run: Path) -> None:
         self._folder = run / FOLDER
@@ -146,7 +146,7 @@ class ImportedSlices:
                 f"{run} holds no imported slices that can be read ({error}); import it again"
             ) from error
         if not isinstance(header, dict) or header.get("format") != FORMAT:
-            raise TraceError(f"{file} is not ours; import the source again")
+            raise TraceError(f"{file} was not written by xpuprof; import the source again")
         version = header.get("version")
         if is_natural(version) and version > VERSION:
             raise TraceError(
@@ -162,7 +162,7 @@ class ImportedSlices:
         ):
             if not right:
                 raise TraceError(
-                    f"{file} has {key} {shortened(header.get(key))}, which cannot be; import the "
+                    f"{file} has {key} {shortened(header.get(key))}, which is invalid; import the "
                     "source again"
                 )
         self.properties: dict[str, Any] = header
@@ -178,11 +178,11 @@ class ImportedSlices:
 
     @property
     def metrics(self) -> list[str]:
-        """Names of the columns that are numbers of a slice (times, counts)."""
+        """Names of the metric columns (times, counts)."""
         return [name for name in self._columns if name not in TABLE]
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """One column, mapped from its file, never writable."""
+        """One column, mapped read-only from its file."""
         path = self._folder / f"{list(self._columns).index(name)}.bin"
         dtype = np.dtype(self._columns[name])
         expected = self.rows * dtype.itemsize
@@ -200,7 +200,7 @@ class ImportedSlices:
         for name in self._columns:
             if name in self._names:
                 if not np.issubdtype(self._columns[name][1:], np.integer):
-                    raise TraceError(f"{self._folder}: column {name} is no list of codes")
+                    raise TraceError(f"{self._folder}: column {name} is not a list of codes")
                 codes: npt.NDArray[np.int32] = self.column(name)
                 names = self._names[name]
                 if self.rows and (codes.min() < 0 or int(codes.max()) >= len(names)):
@@ -215,7 +215,7 @@ class ImportedSlices:
         return (self._folder / f"{side}-vectors.npz").exists()
 
     def vectors(self, side: str) -> sparse.csr_matrix | None:
-        """Instruction-weighted block vectors of a side, slices x blocks, None when not imported."""
+        """Instruction-weighted block vectors of a side, slices x blocks; None if not imported."""
         path = self._folder / f"{side}-vectors.npz"
         if not self.has_vectors(side):
             return None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times that lie in other run directories than the profile: `profile` and `time` of one program, or
-what the ranks of a job wrote one by one."""
+"""Times from run directories other than the profile's: separate `profile` and `time` runs, or one
+directory per rank of a job."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ F64 = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Profiled:
-    """What times are wanted for: the processes in the order of the slices, and what of their
-    programs was recorded where."""
+    """The profile that needs times: its processes in slice order, and what was recorded of their
+    programs."""
 
     name: str
     keys: tuple[Key, ...]
@@ -35,8 +35,8 @@ class Profiled:
 
 @dataclass(frozen=True, eq=False)
 class Joined:
-    """`times`: float64[repeats, slices], seconds, from the timer `runs`; `doubts`: what differs
-    between profile and timer runs without making them another program, one sentence each."""
+    """`times`: float64[repeats, slices], seconds, from the timer `runs`; `doubts`: differences
+    between profile and timer runs of the same program, one sentence each."""
 
     times: F64
     runs: tuple[Execution, ...]
@@ -54,11 +54,11 @@ def profiled(run: Run, job: Job) -> Profiled:
 def join(wanted: Profiled, folders: Sequence[Path]) -> Joined:
     """The times of the profile's slices, from the timer runs in `folders`.
 
-    A process is found by its rank, where it has one, and must have launched what was profiled: the
-    same kernels of the same device programs, in order, with the same grids. Every process needs as
-    many repeats as the others; more are left out. Raises InputError when a folder holds no timer
-    run, one of another window, or of a process that is not in the profile or launched something
-    else, and when a process has no times at all.
+    A process is matched by its rank, if any, and must have launched the profiled sequence: the same
+    kernels of the same device programs, in order, with the same grids. Every process needs the same
+    number of repeats; extra ones are ignored. Raises InputError when a folder has no timer run, or
+    one of another window, of an unprofiled process or with other launches, and when a process has
+    no times.
     """
     found: list[list[F64]] = [[] for _ in wanted.keys]
     doubts: list[str] = []
@@ -91,7 +91,7 @@ def join(wanted: Profiled, folders: Sequence[Path]) -> Joined:
 
 
 def _place(wanted: Profiled, key: Key, taken: set[int], folder: Path) -> int:
-    """Which of the wanted processes this one is."""
+    """The index of this process among the wanted ones."""
     alone = len(wanted.keys) == 1
     like = [i for i, k in enumerate(wanted.keys) if (alone or k.rank == key.rank)]
     for i in like:
@@ -99,13 +99,13 @@ def _place(wanted: Profiled, key: Key, taken: set[int], folder: Path) -> int:
             return i
     if not like:
         raise InputError(
-            f"--times {folder} is of {key.label}, which has no part in {wanted.name}; leave it away"
+            f"--times {folder} has times of {key.label}, which is not in {wanted.name}; omit it"
         )
     other = wanted.keys[like[0]]
     raise InputError(
         f"--times {folder}: {key.label} launched a different kernel sequence from the profile, "
         f"{wanted.name} ({key.slices} slices, profiled: {other.slices}); time the same program "
-        "with the same input, or hold the selection against it with xpuprof validate"
+        "with the same input, or validate the selection against it with xpuprof validate"
     )
 
 
@@ -115,7 +115,7 @@ def _require_window(wanted: Profiled, job: Job, folder: Path) -> None:
     if spec == wanted.window:
         return
     raise InputError(
-        f"--times {folder} is about {_part(spec)}, {wanted.name} about {_part(wanted.window)}; "
+        f"--times {folder} covers {_part(spec)}, {wanted.name} {_part(wanted.window)}; "
         "time the same part (--window)"
     )
 
@@ -129,12 +129,14 @@ def _differences(wanted: Profiled, run: Run) -> list[str]:
     arguments = tuple(map(str, run.manifest["argv"]))
     if wanted.arguments and arguments[1:] != wanted.arguments[1:]:
         doubts.append(
-            f"{run.path} was timed with other arguments than were profiled: "
+            f"{run.path} was timed with different arguments: "
             f"{' '.join(arguments)} (profiled: {' '.join(wanted.arguments)})"
         )
     host = str(run.manifest["machine"].get("host", ""))
     if host != wanted.host:
-        doubts.append(f"{run.path} was timed on {host}, the profile was recorded on {wanted.host}")
+        doubts.append(
+            f"{run.path} was timed on {host}, but the profile was recorded on {wanted.host}"
+        )
     if run.reason:
         doubts.append(f"{run.path} is {run.status}: {run.reason}")
     return doubts

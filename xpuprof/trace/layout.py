@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Struct layouts and enums of the native headers, as cffi has them: nothing is typed again here.
+"""Struct layouts and enums of the native headers, taken from cffi and not repeated here.
 
 bridge_api.h has the structs, xpuprof/trace_format.h the enums (build_bridge.py).
 """
@@ -25,13 +25,13 @@ TAGS = {EVENTS: _enum("xp_event_tag", "XP_EV_"), CPU: _enum("xp_cpu_tag", "XP_CP
 LAUNCH_FLAGS = _enum("xp_launch_flag", "XP_LAUNCH_")
 LDV_FLAGS = _enum("xp_ldv_flag", "XP_LDV_")
 LDV_BUCKETS = int(lib.XP_LDV_BUCKETS)
-"""The last one holds first touches."""
+"""The last bucket holds first touches."""
 MIX = _enum("xp_mix", "XP_MIX_")
-"""Column of each instruction class in `GpuVectors.mix`; and COUNT."""
+"""Column of each instruction class in `GpuVectors.mix`, and COUNT."""
 
 
 def _format(ctype: Any) -> Any:
-    """What numpy calls a C type: unsigned numbers, and arrays and structs of them."""
+    """The numpy dtype of a C type: unsigned numbers, and arrays and structs of them."""
     if ctype.kind == "struct":
         names, fields = zip(*ctype.fields, strict=True)
         return np.dtype(
@@ -49,12 +49,12 @@ def _format(ctype: Any) -> Any:
 
 @dataclass(frozen=True)
 class Table:
-    """An array of xp_arrays: the field of xp_counts that has its length, and its rows' dtype."""
+    """An array of xp_arrays: its length field in xp_counts and its rows' dtype."""
 
     length: str
     dtype: np.dtype[Any]
     pointer: Any
-    """Its C type."""
+    """The C type."""
 
 
 def _table(name: str, pointer: Any) -> Table:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an execution could not record, as its folder tells: lines `pid reason` that libraries in the
-program's processes left in `failures/`, and streams without a byte."""
+"""What an execution could not record: lines `pid reason` that libraries in the program's processes
+wrote to `failures/`, and zero-length streams."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from xpuprof.trace.records import STREAM_FILES
 FOLDER = "failures"
 LINE_MAX = 256
 _LINES_MAX = 16
-"""Of a file."""
+"""Most lines read from a file."""
 
 
 def losses_of(execution: Path) -> tuple[str, ...]:
-    """One sentence each, in the order of the files."""
+    """The losses, one sentence each, in file order."""
     return (*map(sentence, dict.fromkeys(written(execution))), *_emptied(execution))
 
 
 def sentence(line: str) -> str:
-    """What a line says."""
+    """The sentence for a line."""
     pid, _, reason = line.partition(" ")
     return f"process {pid} could not record: {reason}"
 
 
 def written(execution: Path) -> Iterator[str]:
     """The lines in the folder `failures`: targets of links (made without a descriptor), and plain
-    files. Any process may write there: nothing but short lines is taken."""
+    files. Any process may write there, so only short lines are accepted."""
     folder = execution / FOLDER
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the manifest tells about the machine."""
+"""Facts about the machine for the manifest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 
-# Variables that change what the program or its device runtime does. Others stay private.
+# Variables that affect the program or its device runtime; others stay private.
 ENVIRONMENT = (
     "CL_CONFIG_",
     "CUDA_",
@@ -34,7 +34,7 @@ ENVIRONMENT = (
 
 
 def environment() -> dict[str, str]:
-    """The variables of the allow-list that are set."""
+    """The allow-listed variables that are set."""
     return {name: text for name, text in sorted(os.environ.items()) if name.startswith(ENVIRONMENT)}
 
 

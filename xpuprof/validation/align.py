@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two runs of one program whose launch sequences differ, slice by slice.
 
-Autotuning, another vendor's library or another machine make a program launch a few kernels more or
-less. The longest common subsequence of (kernel, grid, work-group) gives the anchors; what lies
-between two anchors is matched again by kernel name alone, then by the bare function name (no
-parameters, template arguments or namespaces), then by the operator that launched it, where that is
-known: another vendor's library has other kernels for it. The order of the run is never broken.
+With autotuning, another vendor's library or another machine, a program launches slightly different
+kernels. The longest common subsequence of (kernel, grid, work-group) gives the anchors. Slices
+between two anchors are matched again by kernel name, then by the bare function name (no parameters,
+template arguments or namespaces), then by the launching operator if known, since another vendor's
+library implements it with other kernels. Run order is always preserved.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from xpuprof.trace.sequence import KIND_COLUMNS, with_kind_columns
 I64 = npt.NDArray[np.int64]
 
 LEVELS = ("kernel and grid", "kernel", "function", "operator")
-"""What a pair of matched slices has in common, from the closest."""
+"""What two matched slices have in common, closest match first."""
 
 _BITS = 1 << 31
-"""A table of a x b bits above this (256 MiB) is split (Hirschberg) instead of stored."""
+"""A larger table of a x b bits (256 MiB) is split (Hirschberg) instead of stored."""
 
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """`match[i]` is the slice of B that slice i of A is, -1 when B has none.
+    """`match[i]` is the slice of B that matches slice i of A, -1 if none does.
 
     `level[i]` indexes LEVELS (-1 unmatched); `slices_b` is the number of slices of B.
     """
@@ -58,15 +58,15 @@ class Alignment:
 
 
 def align(a: pd.DataFrame, b: pd.DataFrame) -> Alignment:
-    """Align two slice tables (columns as `trace.tables.Process.slices`, those not there unknown).
+    """Align two slice tables (columns as `trace.tables.Process.slices`, missing ones are unknown).
 
     Cost: with sequences of n and m slices that differ, n x m / 64 machine operations between the
-    first and the last difference; nothing to speak of where they are equal.
+    first and the last difference; negligible if they are equal.
     """
     kinds = pd.concat([with_kind_columns(a), with_kind_columns(b)], ignore_index=True).astype(
         {"kernel": str}
     )
-    # The program's hash is left out: a driver that gets IL on one machine gets source on another.
+    # Exclude the program's hash: a driver may receive IL on one machine and source on another.
     by_grid = [name for name in KIND_COLUMNS if name not in ("program", "range")]
     names = kinds["kernel"]
     functions = names.map({name: bare_function(name) for name in names.unique()})
@@ -89,7 +89,7 @@ def align(a: pd.DataFrame, b: pd.DataFrame) -> Alignment:
 
 
 def _operators(ranges: pd.Series[str]) -> npt.NDArray[np.int64]:
-    """Codes of the operators; launches without one are like nothing else."""
+    """Codes of the operators; launches without one match nothing."""
     codes = pd.factorize(ranges)[0].astype(np.int64)
     none = (ranges == "").to_numpy()
     codes[none] = -1 - np.flatnonzero(none)
@@ -133,7 +133,7 @@ def common_subsequence(a: npt.NDArray[np.integer], b: npt.NDArray[np.integer]) -
 
 
 def _gaps(match: I64, size_b: int) -> list[tuple[int, int, int, int]]:
-    """Stretches (start and end in A, in B) between matched slices that are empty in neither."""
+    """Stretches (start and end in A, in B) between matched slices that are non-empty in both."""
     anchors = np.flatnonzero(match >= 0)
     left_a = np.concatenate(([-1], anchors))
     left_b = np.concatenate(([-1], match[anchors]))
@@ -159,7 +159,7 @@ def _middle(a: list[int], b: list[int]) -> list[tuple[int, int]]:
 
 
 def _positions(a: list[int]) -> dict[int, int]:
-    """For each code the bit set of its places in `a`."""
+    """For each code, the bit set of its positions in `a`."""
     bits: dict[int, bytearray] = {}
     size = len(a) // 8 + 1
     for place, code in enumerate(a):

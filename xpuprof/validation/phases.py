@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU phases between kernels that a profile without CPU vectors knows nothing of."""
+"""CPU phases between kernels, which a profile without CPU vectors does not record."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from xpuprof.trace.tables import Execution, Process
 F64 = npt.NDArray[np.float64]
 
 LARGE = 0.1
-"""Share of the time (as `phase_share`) from which on phases are worth a sentence: below it they
-change a projection by less than clusters differ among themselves."""
+"""Smallest share of the time (see `phase_share`) at which phases are reported. Smaller ones change
+a projection by less than clusters differ internally."""
 
 
 def unseen_phases(
     profiled: Sequence[Process], timer_runs: Sequence[Execution], selection: Selection
 ) -> list[str]:
-    """A sentence with the remedy, where clusters of device vectors alone stand for slices of which
-    CPU phases are a large share; none otherwise. `profiled`: the processes of the profile."""
+    """A sentence with the remedy, if clusters of device vectors alone represent slices with a large
+    share of CPU phases; otherwise empty. `profiled`: the processes of the profile."""
     # Random draws do not rest on vectors: their interval counts every phase.
     if selection.design.how == "random" or any(process.cpu is not None for process in profiled):
         return []
     if len(selection.representatives) == selection.slices:
-        return []  # every slice stands for itself
+        return []  # every slice represents itself
     share = phase_share(timer_runs)
     if share < LARGE:
         return []
     return [
         f"{share:.0%} of the time between the end of the first kernel and that of the last are "
-        "phases on the CPU between kernels, and without CPU vectors nothing tells the slices that "
+        "CPU phases between kernels, and without CPU vectors nothing distinguishes the slices that "
         "have them from those that do not: profile with a CPU engine (--cpu auto), or choose by "
         f"measured times (select --method with one of {', '.join(by_measured_times())})"
     ]
@@ -45,16 +45,16 @@ def unseen_phases(
 
 def phase_share(timer_runs: Sequence[Execution]) -> float:
     """Share of the time between the ends of the first and the last kernel, a fraction, that slices
-    spend outside of their kernel beyond what is usual before a kernel of that name (the first and
-    the last slice, which stand for themselves, are left out). The median of the runs; 0 without one
-    that knows the device's stamps."""
+    spend outside their kernel beyond the median for that kernel name. Excludes the first and the
+    last slice, which represent themselves. The median of the runs; 0 if no run has device
+    stamps."""
     shares = []
     for execution in timer_runs:
         job, hz = job_of(execution), execution.record.tsc_hz
         try:
             times = [slice_times(execution, p, own=job.several) for p in job.processes]
         except TraceError:
-            continue  # a run that was cut short has no times
+            continue  # a truncated run has no times
         parts = [_parts(p, own, hz) for p, own in zip(job.processes, times, strict=True)]
         whole = sum(float(inner.sum()) for inner, _ in parts)
         if whole:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A selection that was made on one run, moved to another run of the same program.
+"""Transfer a selection from one run to another run of the same program.
 
-Both runs' slices are aligned; labels move along, representatives get the numbers of their slices in
-the other run, and multipliers follow the number of slices that each cluster has there.
+The slices of both runs are aligned. Labels transfer, representatives get their slice numbers in the
+other run, and multipliers follow each cluster's number of slices there.
 """
 
 from __future__ import annotations
@@ -33,13 +33,12 @@ I32 = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Transplant:
-    """`selection` speaks of the slices of the other run. Nothing that was lost is left unsaid.
+    """`selection` refers to slices of the other run. All losses are reported.
 
-    `missing`: representatives (as in the original) that never occurred; `stand_ins`: those of them
-    for which another slice of the cluster, the nearest in order, was taken, since the cluster had
-    no other representative left; `attributed`: slices that only the other run has, but of a kernel
-    that is known, so that they count to its cluster;
-    `unknown`: slices that only the other run has, of kernels that the original never saw;
+    `missing`: representatives (as in the original) that never occurred; `stand_ins`: those replaced
+    by another slice of the cluster, the nearest in order, because the cluster had no representative
+    left; `attributed`: slices that only the other run has, assigned to the cluster of their known
+    kernel; `unknown`: slices that only the other run has, of kernels missing from the original;
     `gone`: share of the original's slices that the other run lacks; `differences`: one sentence
     each, empty when both runs launched the same.
     """
@@ -55,12 +54,12 @@ class Transplant:
 
 
 def transplant(selection: Selection, slices: pd.DataFrame, name: str) -> Transplant:
-    """Move `selection` to the run whose slice table is `slices` (`trace.tables.Process.slices`; of
-    several processes with a column `process`, numbered as the selection's, `timed.arranged`).
+    """Move `selection` to the run whose slice table is `slices` (`trace.tables.Process.slices`; for
+    several processes with a column `process`, numbered as in the selection; see `timed.arranged`).
 
     Raises InputError when the run has none of the selection's slices (another program). Missing
-    representatives are left out and the others re-weighted; the caller decides whether that is
-    allowed. `name` names the run in sentences.
+    representatives are dropped and the others re-weighted; the caller decides whether that is
+    allowed. `name` names the run in messages.
     """
     original = sequence_slices(selection.identity, "the selection")
     if original is not None and len(original) != selection.slices:
@@ -102,7 +101,7 @@ def _none() -> OtherRows:
 
 
 def _align(original: pd.DataFrame, slices: pd.DataFrame) -> Alignment:
-    """Each process with its like."""
+    """Align each process with its counterpart."""
     if "process" not in original or "process" not in slices:
         return align(original, slices)
     match = np.full(len(original), -1, dtype=np.int64)
@@ -118,7 +117,8 @@ def _align(original: pd.DataFrame, slices: pd.DataFrame) -> Alignment:
 
 
 def _by_markers(selection: Selection, slices: pd.DataFrame) -> Alignment:
-    """Without a sequence in the selection: markers alone; the other slices by number if equal."""
+    """For selections without a sequence: match markers only, and other slices by number if
+    equal."""
     rows = marker_rows(slices)
     size = selection.slices
     match = np.full(size, -1, dtype=np.int64)
@@ -157,7 +157,7 @@ def _sequence_differences(selection: Selection, alignment: Alignment, name: str)
 def _marker_differences(
     selection: Selection, alignment: Alignment, slices: pd.DataFrame
 ) -> list[str]:
-    """What is not as it was at the markers that fired."""
+    """Differences at the markers found."""
     kinds = with_kind_columns(slices)
     calls = slices["call"].to_numpy()
     found = []
@@ -188,7 +188,7 @@ def _size(triple: tuple[int, int, int]) -> str:
 def _labels(
     selection: Selection, alignment: Alignment, slices: pd.DataFrame
 ) -> tuple[I32, OtherRows, OtherRows]:
-    """Labels of the other run's slices; rows attributed by kernel; rows of unknown kernels."""
+    """Labels of the other run's slices, rows attributed by kernel, and rows of unknown kernels."""
     labels = np.full(alignment.slices_b, -1, dtype=np.int32)
     matched = alignment.match >= 0
     labels[alignment.match[matched]] = selection.labels[matched]
@@ -200,7 +200,7 @@ def _labels(
         grouped = known.groupby([kinds[key] for key in keys], sort=False)
         filled = grouped.ffill()
         known = filled.fillna(filled.groupby([kinds[key] for key in keys], sort=False).bfill())
-    if "process" in slices:  # start-up is like start-up, whatever kernel ends it
+    if "process" in slices:  # start-up matches start-up, whichever kernel ends it
         first = ~slices["process"].duplicated().to_numpy()
         starts = known[first].dropna()
         alone = np.flatnonzero(first & np.isin(np.arange(len(first)), extra))
@@ -214,8 +214,8 @@ def _labels(
 def _stand_ins(
     selection: Selection, rows: Mapping[JobRow, OtherRow], labels: I32
 ) -> dict[JobRow, OtherRow]:
-    """For each cluster without any representative left, its nearest slice in the other run, by the
-    slice of its first representative."""
+    """For each cluster without a remaining representative, the slice in the other run nearest to
+    its first representative."""
     left = {r.cluster for r in selection.representatives if rows[r.slice] >= 0}
     result: dict[JobRow, OtherRow] = {}
     for r in selection.representatives:
@@ -240,7 +240,7 @@ def _move(
     left = _sum_by_cluster([r for r, _ in present])
     covered_weight = sum(r.weight for r in selection.representatives if r.cluster in left)
     all_weight = sum(r.weight for r in selection.representatives)
-    # What is not covered (lost clusters, kernels never seen) is taken to be like the rest.
+    # Uncovered slices (lost clusters, unknown kernels) are assumed to be like the rest.
     fill = (all_weight / covered_weight) * len(labels) / (len(labels) - unknown)
     scale = {
         cluster: fill
@@ -281,13 +281,13 @@ def _sum_by_cluster(representatives: Sequence[Representative]) -> dict[int, floa
 
 
 def _growth(before: I32, after: I32, cluster: int) -> float:
-    """How many slices the cluster has in the other run for each that it had."""
+    """The cluster's slices in the other run over those in the original."""
     count = int((before == cluster).sum())
     return int((after == cluster).sum()) / count if count else 1.0
 
 
 def describe(r: Representative) -> str:
-    """A region in words."""
+    """Describe a region."""
     if r.end.kernel == EXIT_KERNEL:
         return "the stretch from the last kernel to program exit"
     if r.end.kernel == WINDOW_END_KERNEL:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times of chosen regions only: those of a selection, or kernels named by hand."""
+"""Times of selected regions only: those of a selection, or kernels given by name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SPEC = re.compile(r"(.+?):(\d+)(?::(\d+))?")
 
 @dataclass(frozen=True)
 class KernelSpec:
-    """The calls `call` .. `call + count - 1` of `kernel`, calls counted from 1."""
+    """The calls `call` .. `call + count - 1` of `kernel`, 1-based."""
 
     kernel: str
     call: int
@@ -43,7 +43,7 @@ class RegionTime:
 
 
 def parse_spec(text: str) -> KernelSpec:
-    """`NAME:CALL[:COUNT]`; the name may hold colons. UsageError when it is not of that form."""
+    """`NAME:CALL[:COUNT]`; the name may hold colons. UsageError for any other form."""
     found = _SPEC.fullmatch(text)
     call, count = (int(found[2]), int(found[3] or 1)) if found else (0, 0)
     if not found or call < 1 or count < 1:
@@ -68,14 +68,14 @@ def selected_regions(selection: Selection, timed: Timed, warmup: int = 0) -> lis
 
 
 def _window(selection: Selection, timed: Timed) -> str:
-    """The option that the timer run lacks, where the selection is of a window."""
+    """The option that the timer run lacks, if the selection covers a window."""
     if not selection.window or timed.window == selection.window:
         return ""
     return f", with --window {shlex.quote(selection.window)}"
 
 
 def named_regions(specs: Sequence[KernelSpec], timed: Timed, warmup: int = 0) -> list[RegionTime]:
-    """The named calls' times, in every process that has them. MissingRegionError names a call that
+    """Times of the named calls in every process that has them. MissingRegionError names a call that
     never occurred."""
     rows = marker_rows(timed.slices)
     processes = range(max(len(timed.keys), 1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run with a time for every slice, whoever measured it."""
+"""A run with a time for every slice, from any source."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class Timed:
     slices: pd.DataFrame
     times: F64
     keys: tuple[Key, ...] = ()
-    """In the order of the slices, which of several processes have a column `process`; empty where
-    nothing is known of processes."""
+    """Processes in slice order; `slices` of several have a column `process`. Empty if processes are
+    unknown."""
     window: str = ""
-    """What part of the program was timed; empty: all of it."""
+    """The part of the program that was timed; empty for all of it."""
 
     @property
     def mean(self) -> F64:
@@ -54,7 +54,7 @@ class Timed:
 def open_timed(path: str | Path, metric: str = "time") -> Timed:
     """The timer runs of a run directory, or a time-like metric of an imported one, in its unit.
 
-    Raises TraceError when it is no run directory or holds no times, InputError as
+    Raises TraceError when it is not a run directory or has no times, InputError as
     `from_executions`.
     """
     folder = Path(path)
@@ -80,7 +80,7 @@ def open_timed(path: str | Path, metric: str = "time") -> Timed:
 def from_executions(name: str, executions: Sequence[Execution]) -> Timed:
     """Repeats of one program. InputError when they did not launch the same sequence."""
     jobs = [job_of(executions[0])]
-    keys = jobs[0].keys  # one process has a rank, too
+    keys = jobs[0].keys  # a single process may have a rank as well
     like = keys if jobs[0].several else ()
     jobs += [job_of(execution, like) for execution in executions[1:]]
     first = with_kind_columns(jobs[0].slices)
@@ -98,9 +98,9 @@ def from_executions(name: str, executions: Sequence[Execution]) -> Timed:
 
 
 def arranged(timed: Timed, selection: Selection) -> Timed:
-    """`timed` with its processes in the order of the selection's, whose numbers the column
-    `process` then holds. Processes that the selection lacks come last; they are left out where it
-    is of a part of the job. Raises InputError when one process is to be found among several.
+    """`timed` with its processes in the selection's order; the column `process` then holds the
+    selection's numbers. Processes missing from the selection come last, or are dropped if the
+    selection covers only part of the job. Raises InputError for one process among several.
     """
     wanted = keys_of(selection.identity)
     if not wanted and len(timed.keys) > 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A selection against the measured times of a run, on the machine of origin or on any other."""
+"""Validate a selection against a run's measured times, on the machine of origin or any other."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ F64 = npt.NDArray[np.float64]
 class Validation:
     """Times in seconds, shares and errors as fractions.
 
-    `unknown_time` is the share of the measured time that went into slices of kernels that the
-    selection never saw; `unknown_effect` is by how much the projection would be off because of
-    them (and of lost clusters) alone, were every other slice projected without error. `inner_error`
-    is the sampling error without the first and the last slice, which stand for themselves and can
-    make most of a short run; None when they do not.
+    `unknown_time` is the share of the measured time in slices of kernels missing from the
+    selection. `unknown_effect` is the projection error that they and lost clusters would cause if
+    every other slice were projected without error. `inner_error` is the sampling error without the
+    first and the last slice, which represent themselves and can dominate a short run; None if they
+    do not represent themselves.
     """
 
     transplant: Transplant
@@ -47,9 +47,9 @@ class Validation:
     unknown_effect: float
     inner_error: float | None
     shares: tuple[Share, ...] = ()
-    """Of several processes, each one's part."""
+    """Each process's share, if there are several."""
     labels: Mapping[int, str] = field(default_factory=dict)
-    """Of several processes, the name of each number."""
+    """Name of each process number, if there are several."""
 
     @property
     def selection(self) -> Selection:
@@ -63,12 +63,12 @@ class Validation:
 
     @property
     def same(self) -> bool:
-        """Whether nothing differs from when the selection was made."""
+        """Whether nothing has changed since the selection was made."""
         return self.transplant.same and not self.differences
 
     @property
     def time_speedup(self) -> float:
-        """Measured time over that of the representatives."""
+        """Measured time over the representatives' time."""
         chosen = sum(self.times.values())
         return self.measured / chosen if chosen else math.inf
 
@@ -80,11 +80,11 @@ def validate(
     allow_missing: bool = False,
     differences: Sequence[str] = (),
 ) -> Validation:
-    """Hold `selection` against `timed`.
+    """Validate `selection` against `timed`.
 
-    `differences`: what the caller found to differ before the run (images). Raises
-    MissingRegionError when a representative never occurred, unless `allow_missing`, which
-    re-weights the others; InputError when the run is another program's.
+    `differences`: those that the caller found before the run (images). Raises MissingRegionError
+    when a representative never occurred, unless `allow_missing`, which re-weights the others;
+    InputError when the run is another program's.
     """
     if timed.window != selection.window:
         raise InputError(
@@ -99,7 +99,7 @@ def validate(
     measured = float(mean.sum())
     if not measured:
         raise InputError(f"{timed.name} took no time: its clock is too coarse; measure it again")
-    # A selection that left slices out by choice says nothing of what was lost on the way.
+    # A selection with partial coverage cannot tell which slices were lost in the transfer.
     whole = selection.covered >= 1.0
     inside = float(mean[moved.selection.labels >= 0].sum()) / measured
     return Validation(
@@ -143,10 +143,10 @@ def _inner_error(selection: Selection, times: F64) -> float | None:
 
 
 def image_differences(selection: Selection, program: str | Path) -> list[str]:
-    """How `program` and the libraries on this machine differ from those that were profiled.
+    """How `program` and the libraries on this machine differ from the profiled ones.
 
-    Compared by build-id, files of the same name or path; a file that is not here says nothing, as
-    the program may load it from elsewhere.
+    Compared by build-id, files of the same name or path; a missing file is ignored, because the
+    program may load it from elsewhere.
     """
     images = [(str(path), str(identity)) for path, identity in selection.identity.get("images", [])]
     here = Path(program).resolve()
@@ -160,7 +160,7 @@ def image_differences(selection: Selection, program: str | Path) -> list[str]:
 
 
 def input_differences(selection: Selection) -> list[str]:
-    """Input files that are not here, or not as they were, of those that the selection remembers."""
+    """Input files recorded in the selection that are missing or have changed."""
     found = []
     for path, digest in selection.identity.get("inputs", {}).items():
         if not Path(path).is_file():
