@@ -237,7 +237,7 @@ def test_versions_that_never_were(version: object) -> None:
     ("path", "value", "said"),
     [
         ("labels", ["0x99999999999999"], "labels"),
-        ("labels", ["0x-1 1x8"], "run has no length"),
+        ("labels", ["0x-1 1x8"], "a run of labels has length 0"),
         ("labels", ["zero x7"], "invalid literal"),
         ("labels", 5, "not iterable"),
         ("slices", "7", "slices is not an integer"),

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processes of an execution that slices are chosen from, as one table in an order that repeats.
+"""The processes of an execution to select slices from, as one table in a repeatable order.
 
-Processes are told apart by rank where a launcher (mpirun, srun, torchrun) gave them one. Others are
-told by what they launched, and those that launched the same by their order of creation in the
-process tree; numbers of processes never repeat. Processes without device work (launchers, shells,
-parents that only wait) are left out, unless no process has any.
+Processes are identified by rank if a launcher (mpirun, srun, torchrun) assigned one. Others are
+identified by their launches, and those with equal launches by their order of creation in the
+process tree, since process numbers do not repeat. Processes without device work (launchers, shells,
+waiting parents) are left out, unless no process has any.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ F64 = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Key:
-    """What a process is known by in another execution: its rank, if any, and its launches."""
+    """Identifies a process in another execution: its rank, if any, and its launches."""
 
     label: str
-    """For people, and for names of files: `rank0`, or `process0` in order of creation."""
+    """For messages and file names: `rank0`, or `process0` in order of creation."""
     rank: int | None
     digest: str
     slices: int
 
     def as_json(self) -> dict[str, Any]:
-        """For `Selection.identity["processes"]`."""
+        """Entry of `Selection.identity["processes"]`."""
         return dict(vars(self))
 
 
 def keys_of(identity: Mapping[str, Any]) -> list[Key]:
-    """The processes of a selection; none when it is of a program of one process."""
+    """The processes of a selection; empty if it covers a single-process program."""
     return [Key(**row) for row in identity.get("processes", [])]
 
 
 def keys_of_table(slices: pd.DataFrame) -> tuple[Key, ...]:
-    """The processes of a slice table by its column `process`, whose rows lie together; none
-    without one."""
+    """The processes of a slice table by its column `process`, whose rows are contiguous; empty
+    without that column."""
     if "process" not in slices or not len(slices):
         return ()
     owners = slices["process"].to_numpy()
@@ -62,26 +62,26 @@ def keys_of_table(slices: pd.DataFrame) -> tuple[Key, ...]:
 
 
 def layout_of(keys: Iterable[Key]) -> JobLayout:
-    """How the slices of a job are shared by its processes."""
+    """How a job's slices are divided among its processes."""
     return JobLayout(tuple(key.slices for key in keys))
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """The working processes of an execution, in order. One is the usual case; its slices then span
-    the whole execution. Each of several has its slices from its own start to its own end."""
+    """The working processes of an execution, in order. Usually there is one, and its slices span
+    the whole execution. With several, each one's slices span its own start to end."""
 
     execution: Execution
     processes: tuple[Process, ...]
 
     @property
     def several(self) -> bool:
-        """Whether slices of more than one process are told apart."""
+        """Whether there are several processes."""
         return len(self.processes) > 1
 
     @cached_property
     def keys(self) -> tuple[Key, ...]:
-        """One a process."""
+        """One key per process."""
         labels = labels_of([process.rank for process in self.processes])
         return tuple(
             Key(label, p.rank, launch_sequence(p.slices)["digest"], len(p.slices))
@@ -90,13 +90,13 @@ class Job:
 
     @property
     def layout(self) -> JobLayout:
-        """How the slices are shared by the processes."""
+        """How the slices are divided among the processes."""
         return JobLayout(tuple(len(process.slices) for process in self.processes))
 
     @cached_property
     def slices(self) -> pd.DataFrame:
-        """Slices of all processes one after the other, `slice` numbered on; of several with a
-        column `process`, its place in the job."""
+        """Slices of all processes, concatenated, with `slice` numbered consecutively; several
+        processes have a column `process`, the index in the job."""
         if not self.several:
             return self.processes[0].slices
         tables = [p.slices.assign(process=i) for i, p in enumerate(self.processes)]
@@ -105,7 +105,7 @@ class Job:
 
     @cached_property
     def launches(self) -> pd.DataFrame:
-        """Launches of all processes, one after the other."""
+        """Launches of all processes, concatenated."""
         return pd.concat([p.launches for p in self.processes], ignore_index=True)
 
     def times(self) -> F64:
@@ -117,9 +117,10 @@ class Job:
 
 
 def job_of(execution: Execution, like: Sequence[Key] = ()) -> Job:
-    """The job of an execution; with `like` in the order of those processes, which must be all.
+    """The job of an execution; with `like`, in the order of those processes, which must be
+    complete.
 
-    Raises TraceError when one of them is missing, or others are there.
+    Raises TraceError when one of them is missing or there are others.
     """
     working = [process for process in execution.processes if len(process.launches)]
     job = Job(execution, tuple(sorted(working, key=_place)) or (main_process(execution),))
@@ -128,18 +129,18 @@ def job_of(execution: Execution, like: Sequence[Key] = ()) -> Job:
     found = matched(like, job.keys) if like else list(range(len(job.keys)))
     if None in found or len(found) != len(job.keys):
         raise TraceError(
-            f"{execution.name} had device work in {named(job.keys)}, where {named(like)} had it "
-            "in the execution that it is compared with; run the job with the same number of "
+            f"{execution.name} had device work in {named(job.keys)}, but {named(like)} had it "
+            "in the execution compared with it; run the job with the same number of "
             "processes"
         )
     return Job(execution, tuple(job.processes[i] for i in found if i is not None))
 
 
 def matched(wanted: Sequence[Key], found: Sequence[Key]) -> list[int | None]:
-    """For each of `wanted` the place of the same process in `found`, None when it is not there.
+    """For each of `wanted`, the index of the same process in `found`, or None.
 
-    Within a rank (or without one) processes with equal launches go first, in order; the others
-    follow in order.
+    Within a rank (or without ranks), processes with equal launches are matched first, in order; the
+    others follow in order.
     """
     if len(wanted) == len(found) == 1:
         return [0]
@@ -161,7 +162,7 @@ def matched(wanted: Sequence[Key], found: Sequence[Key]) -> list[int | None]:
 
 
 def labels_of(ranks: Sequence[int | None]) -> list[str]:
-    """`rank3`; of several processes of a rank `rank3-0`, `rank3-1`; without ranks `process0`."""
+    """`rank3`; for several processes of a rank `rank3-0`, `rank3-1`; without ranks `process0`."""
     labels = []
     for place, rank in enumerate(ranks):
         if rank is None:
@@ -175,12 +176,12 @@ def labels_of(ranks: Sequence[int | None]) -> list[str]:
 
 def _place(process: Process) -> tuple[int, str, list[tuple[int, int]]]:
     """Order of the job: by rank, then by creation in the process tree (parents first, then by the
-    start of the branch, which the kernel counts in ticks, then by number)."""
+    start of the branch in kernel ticks, then by number)."""
     rank = -1 if process.rank is None else process.rank
     return rank, process.meta.get("host", ""), list(process.meta.ancestry[::-1])
 
 
 def named(keys: Iterable[Key]) -> str:
-    """Labels for a sentence; the first four of many."""
+    """Labels for a message; only the first four of many."""
     labels = [key.label for key in keys]
     return (", ".join(labels[:4]) + (", ..." if len(labels) > 4 else "")) or "one process"

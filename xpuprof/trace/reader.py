@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From streams to tables: the processes of an execution, as trace/tables.py has them."""
+"""From streams to tables: the processes of an execution as in trace/tables.py."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _SIZES = (("g", "global"), ("l", "local"), ("o", "offset"))
 
 
 def read_execution(folder: Path, record: ExecutionRecord, run_status: str) -> Execution:
-    """Decodes one execution.
+    """Decode one execution.
 
-    Of an execution that did not end in order, only finished slices are given. Raises TraceError.
+    If it did not end in order, only finished slices are returned. Raises TraceError.
     """
     record = ended(folder, record, run_status)
     complete = record.status == "complete"
@@ -46,7 +46,7 @@ def read_execution(folder: Path, record: ExecutionRecord, run_status: str) -> Ex
 
 
 def ended(folder: Path, record: ExecutionRecord, run_status: str) -> ExecutionRecord:
-    """The execution's entry, partial where its run has ended and it has not. Raises TraceError when
+    """The execution's entry, partial if its run has ended but it has not. Raises TraceError when
     its folder is missing."""
     if not folder.is_dir():
         raise TraceError(f"{folder} is missing from its run; copy the run directory again")
@@ -56,7 +56,7 @@ def ended(folder: Path, record: ExecutionRecord, run_status: str) -> ExecutionRe
 
 
 def process_folders(folder: Path) -> list[Path]:
-    """Folders of an execution's processes, `<host>-<pid>` or `<host>-rank<rank>-<pid>`, in order of
+    """Folders of an execution's processes, `<host>-<pid>` or `<host>-rank<rank>-<pid>`, ordered by
     host, rank and number."""
     parts = [p for p in folder.iterdir() if any((p / file).exists() for file in FILES.values())]
 
@@ -68,7 +68,7 @@ def process_folders(folder: Path) -> list[Path]:
 
 
 def read_process(part: Path, role: str, complete: bool) -> Process:
-    """Decodes one process's part. `complete`: its execution ended in order."""
+    """Decode one process's part. `complete`: its execution ended in order."""
     events, cpu = (
         read_stream(part / FILES[kind], kind) if (part / FILES[kind]).exists() else None
         for kind in (EVENTS, CPU)
@@ -79,9 +79,9 @@ def read_process(part: Path, role: str, complete: bool) -> Process:
 def tables(
     name: str, role: str, complete: bool, events: Stream | None, cpu: Stream | None
 ) -> Process:
-    """The tables of a process from its streams; either may be None (the process has none).
+    """The tables of a process from its streams; either may be None.
 
-    Of a process with a window, those of the window."""
+    With a window, only the tables of the window."""
     streams = [stream for stream in (events, cpu) if stream is not None]
     closed = all(stream.ended for stream in streams) if streams else complete
     kernels = _kernels(events)
@@ -123,14 +123,14 @@ def tables(
 
 
 def _all_known(launches: pd.DataFrame, grids: npt.NDArray[np.int64], role: str) -> bool:
-    """Whether no launch waits for its counts (profile) or its end (timer)."""
+    """Whether no launch awaits its counts (profile) or its end (timer)."""
     if role == "profile":
         return bool(((grids >= 0) | ~launches["instrumented"].to_numpy()).all())
     return bool(((launches["tsc_complete"] != 0) | (launches["dev_end"] != 0)).all())
 
 
 def _bare_process(record: ExecutionRecord, complete: bool) -> Process:
-    """The program's process when nothing in it wrote a stream: no device, no CPU engine."""
+    """The program's process when it has no stream: no device, no CPU engine."""
     return tables(record.process_name, record.role, complete, None, None)
 
 
@@ -172,7 +172,7 @@ def _kernels(events: Stream | None) -> pd.DataFrame:
 
 
 def _nth(codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """For each entry, how many equal entries there are up to and with it."""
+    """For each entry, the number of equal entries up to and including it."""
     order = np.argsort(codes, kind="stable")
     ordered = codes[order]
     first = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(codes) else order
@@ -225,7 +225,8 @@ def _launches(events: Stream | None, kernels: pd.DataFrame, name: str) -> pd.Dat
 
 
 def _completions(events: Stream | None, launches: int) -> tuple[npt.NDArray[np.uint64], ...]:
-    """tsc_host, dev_start, dev_end of each launch; of several records the last known stamp."""
+    """tsc_host, dev_start, dev_end of each launch; the last known stamp if there are several
+    records."""
     columns = [np.zeros(launches, np.uint64) for _ in range(3)]
     if events is not None:
         rows = events["completes"][events["completes"]["launch"] < launches]
@@ -236,7 +237,7 @@ def _completions(events: Stream | None, launches: int) -> tuple[npt.NDArray[np.u
 
 
 def _resources(events: Stream | None, launches: int) -> dict[str, npt.NDArray[np.int64]]:
-    """What each launch takes of the device; 0 where the device does not tell."""
+    """Device resources of each launch; 0 if unknown."""
     names = ("registers", "local_static", "local_dynamic", "private_bytes")
     columns = {name: np.zeros(launches, np.int64) for name in names}
     if events is not None:
@@ -247,7 +248,8 @@ def _resources(events: Stream | None, launches: int) -> dict[str, npt.NDArray[np
 
 
 def _lanes(events: Stream | None, launches: int) -> npt.NDArray[np.uint64]:
-    """Instructions of each launch, counted once a work-item; 0 where the engine does not tell."""
+    """Instructions of each launch, counted once per work-item; 0 if the engine does not record
+    them."""
     lanes = np.zeros(launches, np.uint64)
     if events is not None:
         rows = events["lanes"]
@@ -267,17 +269,17 @@ def _launch_grid(events: Stream | None, launches: int) -> npt.NDArray[np.int64]:
 
 
 def _finished_cuts(cpu: Stream | None) -> int:
-    """How many slices the CPU engine finished."""
+    """Number of slices that the CPU engine finished."""
     return int(cpu["cuts"]["slice"].max()) + 1 if cpu is not None and len(cpu["cuts"]) else 0
 
 
 def _finished(
     launches: pd.DataFrame, grids: npt.NDArray[np.int64], cuts: int | None, profile: bool
 ) -> int:
-    """Slices that are whole though the process did not end in order.
+    """Number of complete slices of a process that did not end in order.
 
     A slice is finished when its launch is recorded, its CPU vectors are cut and, in a profile, its
-    launch was counted: trailing launches whose counts were never read back are not finished.
+    launch was counted. Trailing launches whose counts were never read back are not finished.
     """
     finished = len(launches) if cuts is None else min(len(launches), cuts)
     if profile:
@@ -293,9 +295,9 @@ def _slices(
     cpu: Stream | None,
     grids: npt.NDArray[np.int64],
 ) -> pd.DataFrame:
-    """One row a slice; row i describes launch i, which ends it, and the last row the exit."""
+    """One row per slice; row i describes launch i, which ends it, and the last row the exit."""
     n = len(launches)
-    exits = finished - n  # 1, or 0 when the last slice never ended
+    exits = finished - n  # 1, or 0 if the last slice never ended
 
     def column(name: str, at_exit: Any) -> npt.NDArray[Any]:
         values = launches[name].to_numpy()
@@ -377,7 +379,7 @@ def _cpu_vectors(cpu: Stream, finished: int) -> CpuVectors:
 
 
 def _histograms(stream: Stream, rows: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
-    """Buckets of every row of a table of stack-distance vectors: uint64[rows, 64]."""
+    """Buckets of every row of a stack-distance table: uint64[rows, 64]."""
     count = np.zeros((len(rows), LDV_BUCKETS), np.uint64)
     of_pair = np.repeat(np.arange(len(rows)), rows["n_pairs"].astype(np.int64))
     count[of_pair, stream["ldv_bucket"]] = stream["ldv_count"]

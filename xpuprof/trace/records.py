@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checked values of what is text in a run directory: the manifest's entries, a stream's META.
+"""Checked values from text in a run directory: the manifest's entries, a stream's META.
 
-Nothing in a file is believed. A value is parsed here, once; a wrong one is a TraceError that names
-file, place and remedy, and the rest of the package trusts what it gets.
+Nothing in a file is trusted. Each value is parsed here once; a wrong one raises a TraceError with
+file, place and remedy. The rest of the package trusts parsed values.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any, TypeGuard
 from xpuprof.errors import TraceError
 
 STREAM_FILES = ("events.xpt", "cpu.xpt")
-"""Of a process's folder."""
+"""Stream files in a process's folder."""
 LARGEST = (1 << 63) - 1
-"""Of numbers in a manifest or META record: ticks and sizes go into int64 columns."""
+"""Largest number in a manifest or META record: ticks and sizes go into int64 columns."""
 _LARGEST_WARP = 1 << 16
 _LARGEST_RANK = (1 << 31) - 1
 
@@ -37,32 +37,32 @@ class ExecutionRecord:
     status: str = ""
     """running | complete | partial."""
     reason: str = ""
-    """Why it is not complete, else empty."""
+    """Why it is not complete; empty otherwise."""
     cpu_engine: str = "none"
     gpu_engine: str = "none"
     timer: str = ""
     filters: Mapping[str, object] = field(default_factory=dict)
     gpu_tool: str = ""
     fallbacks: tuple[str, ...] = ()
-    """Why better engines were not taken, one sentence each."""
+    """Why better engines were not used, one sentence each."""
     pid: int | None = None
     exit_code: int | None = None
     signal: int | None = None
     tsc_start: int = 0
-    """Ticks; 0: not known, as `tsc_end`."""
+    """Ticks, 0 if unknown, as is `tsc_end`."""
     tsc_end: int = 0
     wall_s: float | None = None
     tsc_hz: float = 0.0
-    """Ticks a second, of the whole run."""
+    """Ticks per second, of the whole run."""
 
     @property
     def process_name(self) -> str:
-        """Of the program's process when nothing in it wrote a stream."""
+        """Name of the program's process if it has no stream."""
         return str(self.pid or "program")
 
 
 def execution_record(entry: Mapping[str, object], tsc_hz: float, manifest: Path) -> ExecutionRecord:
-    """Parses an entry of the manifest's `executions`. Raises TraceError for a wrong value."""
+    """Parse an entry of the manifest's `executions`. Raises TraceError for a wrong value."""
     values = _Values(entry, f"{manifest}: execution {entry.get('name')!r}")
     return ExecutionRecord(
         name=values.text("name"),
@@ -86,7 +86,7 @@ def execution_record(entry: Mapping[str, object], tsc_hz: float, manifest: Path)
 
 
 class _Values:
-    """The values of a JSON object, each checked when it is taken; null counts as missing."""
+    """The values of a JSON object, each checked on access; null counts as missing."""
 
     def __init__(self, entry: Mapping[str, object], where: str) -> None:
         self._entry = entry
@@ -99,7 +99,7 @@ class _Values:
         def right(value: object) -> bool:
             return isinstance(value, list) and all(isinstance(v, str) for v in value)
 
-        found: Any = self._taken(key, right, "a list of texts")
+        found: Any = self._taken(key, right, "a list of strings")
         return tuple(found or ())
 
     def mapping(self, key: str) -> Mapping[str, object]:
@@ -132,17 +132,17 @@ class _Values:
 
 
 def is_natural(value: object) -> TypeGuard[int]:
-    """Whether it is an integer that fits an int64 column; JSON's true and false are none."""
+    """Whether a value is an integer that fits an int64 column; JSON's true and false are not."""
     return type(value) is int and 0 <= value <= LARGEST
 
 
 def is_quantity(value: object) -> bool:
-    """Whether it is a finite number, not negative."""
+    """Whether a value is a finite non-negative number."""
     return is_natural(value) or (isinstance(value, float) and value >= 0.0 and isfinite(value))
 
 
 def shortened(value: object) -> str:
-    """A value of a file for a sentence."""
+    """A file's value, shortened for a message."""
     text = repr(value)
     return text if len(text) <= 60 else text[:60] + "..."
 
@@ -152,21 +152,21 @@ def shortened(value: object) -> str:
 
 @dataclass(frozen=True)
 class ProcessMeta(Mapping[str, str]):
-    """META of a process: `texts` as recorded, those of cpu.xpt with `cpu_` before the key, and
-    checked values of those that are used as numbers. trace_format.h lists the keys."""
+    """META of a process: `texts` as recorded, keys of cpu.xpt prefixed with `cpu_`, and the checked
+    values of numeric ones. trace_format.h lists the keys."""
 
     texts: Mapping[str, str] = field(default_factory=dict)
     rank: int | None = None
-    """That a launcher (mpirun, srun, torchrun) gave the process."""
+    """The rank that a launcher (mpirun, srun, torchrun) assigned."""
     ancestry: tuple[tuple[int, int], ...] = ()
     """(start in clock ticks since boot, pid) of the process and its ancestors, nearest first."""
     warp_size: int = 0
-    """0: each kernel has its own, or it is not known."""
+    """0 if each kernel has its own, or if unknown."""
     tsc_load: int = 0
-    """Ticks; 0: not known, as `tsc_exit`."""
+    """Ticks, 0 if unknown, as is `tsc_exit`."""
     tsc_exit: int = 0
     age_ns: int = 0
-    """Of the process at `tsc_load`."""
+    """Age of the process at `tsc_load`."""
 
     def __getitem__(self, key: str) -> str:
         return self.texts[key]
@@ -179,7 +179,7 @@ class ProcessMeta(Mapping[str, str]):
 
 
 def process_meta(texts: Mapping[str, str], part: str) -> ProcessMeta:
-    """Parses the META records of the process whose folder is `part`. Raises TraceError."""
+    """Parse the META records of the process in folder `part`. Raises TraceError."""
 
     def number(key: str, largest: int = LARGEST) -> int:
         text = texts.get(key, "")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The run directory and its manifest: made, filled and finished by `RunWriter`, opened by `Run`.
 
-See docs/run-directory.md. The manifest is always replaced by rename, so a reader sees the old one
-or the new one, never a part.
+See docs/run-directory.md. The manifest is always replaced by rename, so a reader sees the old or
+the new one, never a partial file.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ from xpuprof.trace.machine import environment, machine
 from xpuprof.trace.records import ExecutionRecord, execution_record, is_quantity
 from xpuprof.version import __version__
 
-if TYPE_CHECKING:  # numpy and pandas are loaded when tables are asked for
+if TYPE_CHECKING:  # numpy and pandas are loaded when tables are requested
     from xpuprof.trace.tables import Execution
 
 FORMAT = "xpuprof-run"
 VERSION = 1
-"""Newest manifest version; 1: executions, clock, machine as docs/run-directory.md has them."""
+"""Newest manifest version; 1: executions, clock, machine as in docs/run-directory.md."""
 OLDEST_VERSION = 1
 MANIFEST = "manifest.json"
 DRAFT = MANIFEST + ".new"
 LOCK_TRIES = 100
 RESERVE = ".reserve"
-"""A file as large as a manifest may grow, given up when the disk is full: the run's end is told."""
+"""A reserve file of a manifest's size, removed when the disk is full so that the end can be
+recorded."""
 RESERVED_BYTES = 1 << 14
 
 ENV_REDACT = "XPUPROF_REDACT"
@@ -59,12 +60,12 @@ def create_run(
     seed: int = 0,
     extra: Mapping[str, Any] | None = None,
 ) -> RunWriter:
-    """Makes the run directory `path` with a manifest of status `running`.
+    """Make the run directory `path` with a manifest of status `running`.
 
-    `extra` joins the manifest (an import names its source there). An empty folder is taken as it
-    is, and one that holds nothing but our drafts. Raises UsageError when something else is there:
-    it is only replaced with `force`, and only when it is a run directory that nobody is writing to.
-    Of several that want one folder at a time, one gets it.
+    `extra` joins the manifest (an import names its source there). A folder that is empty, or holds
+    only our drafts, is used as it is. Anything else raises UsageError, unless `force` is given and
+    it is a run directory that no process is writing. If several processes request one folder at the
+    same time, one gets it.
     """
     folder = Path(path)
     writer = RunWriter(
@@ -102,8 +103,8 @@ def create_run(
 
 @contextmanager
 def _locked(parent: Path) -> Iterator[None]:
-    """Keeps others of us from making run directories in `parent`. File systems without locks, and
-    users who hold the lock themselves, are served without it: a manifest is claimed once in any
+    """Keep other xpuprof processes from making run directories in `parent`. If the file system has
+    no locks, or the user holds the lock, proceed without: a manifest is claimed only once in any
     case."""
     try:
         descriptor = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -125,14 +126,14 @@ def _locked(parent: Path) -> Iterator[None]:
 
 
 def resume_run(path: str | Path) -> RunWriter:
-    """Opens a finished run directory for another execution (a later timer run).
+    """Open a finished run directory for another execution (a later timer run).
 
-    Raises TraceError when it is not a run directory, UsageError when it is still being written.
+    Raises TraceError when it is not a run directory, UsageError while it is being written.
     """
     folder = Path(path)
     manifest = read_manifest(folder)
     if _is_alive(manifest):
-        raise UsageError(f"{folder} is still written by process {manifest.get('supervisor')}")
+        raise UsageError(f"{folder} is still being written by process {manifest.get('supervisor')}")
     manifest |= {
         "status": "running",
         "reason": "",
@@ -145,7 +146,7 @@ def resume_run(path: str | Path) -> RunWriter:
 
 
 class RunWriter:
-    """Fills a run directory: executions one after the other, then the final status."""
+    """Fills a run directory: executions in sequence, then the final status."""
 
     def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
         self.path = path
@@ -153,9 +154,10 @@ class RunWriter:
         self._began = Reading.now()
 
     def claim(self) -> None:
-        """Makes the folder, and the manifest in it where there is none.
+        """Make the folder, and its manifest if there is none.
 
-        Raises OSError, and UsageError when another of us has the folder; leaves nothing behind."""
+        Raises OSError, and UsageError when another xpuprof has the folder; leaves nothing
+        behind."""
         made = not self.path.exists()
         self.path.mkdir(exist_ok=True)
         draft = self.path / f"{DRAFT}.{os.getpid()}"
@@ -170,9 +172,9 @@ class RunWriter:
             raise
 
     def begin_execution(self, record: Mapping[str, Any]) -> Path:
-        """Adds an execution of status `running`; gives its new folder.
+        """Add an execution of status `running`; returns its new folder.
 
-        `record` has name, role, cpu_engine, gpu_engine, timer, and what else is to be kept.
+        `record` has name, role, cpu_engine, gpu_engine, timer, and anything else to store.
         """
         folder = self.path / str(record["name"])
         self.manifest["executions"].append({"status": "running", "reason": "", **record})
@@ -186,7 +188,7 @@ class RunWriter:
         return folder
 
     def end_execution(self, name: str, result: Mapping[str, Any]) -> None:
-        """Joins how the execution ended: status, reason, exit code, signal, pid, stamps."""
+        """Record how the execution ended: status, reason, exit code, signal, pid, stamps."""
         for stream in (self.path / name).glob("*/*.xpt"):
             with suppress(OSError):
                 _cut_hole(stream)
@@ -196,15 +198,15 @@ class RunWriter:
         self.save()
 
     def finish(self, status: str, reason: str = "") -> None:
-        """Sets the final status, `complete` or `partial`; nothing is written after it."""
-        if self.manifest["clock"]["source"] == "tsc":  # now known over the whole run
+        """Set the final status, `complete` or `partial`; nothing is written afterwards."""
+        if self.manifest["clock"]["source"] == "tsc":  # now measured over the whole run
             self.manifest["clock"]["tsc_hz"] = self._began.hz()
         self.manifest |= {"status": status, "reason": reason}
         self.save()
         (self.path / RESERVE).unlink(missing_ok=True)
 
     def save(self) -> None:
-        """Replaces the manifest. Raises OutputError when that cannot be done."""
+        """Replace the manifest. Raises OutputError on failure."""
         draft = self.path / DRAFT
         try:
             try:
@@ -217,8 +219,8 @@ class RunWriter:
             raise self._refused(error) from None
 
     def _write(self, path: Path) -> None:
-        """Only the owner reads it: a command line may hold secrets. What is not UTF-8 in it is
-        written as JSON escapes of lone surrogates, which give the same bytes back."""
+        """Only the owner may read it, because a command line may hold secrets. Bytes that are not
+        UTF-8 are written as JSON escapes of lone surrogates, which restore the same bytes."""
         text = json.dumps(self.manifest, indent=1, ensure_ascii=False) + "\n"
         path.unlink(missing_ok=True)
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -228,24 +230,24 @@ class RunWriter:
 
     def _refused(self, error: OSError) -> OutputError:
         return OutputError(
-            f"the run in {self.path} cannot be recorded any further ({error.strerror}); make room, "
+            f"the run in {self.path} cannot be recorded further ({error.strerror}); make room, "
             "or name another folder with -o"
         )
 
 
 def redacted(argv: Sequence[str]) -> list[str]:
-    """The command line as it may be kept: with XPUPROF_REDACT, without its arguments."""
+    """The command line to store: with XPUPROF_REDACT, without its arguments."""
     if os.environ.get(ENV_REDACT, "") in ("", "0"):
         return list(argv)
     return [*argv[:1], *[REDACTED] * len(argv[1:])]
 
 
 def _link_new(draft: Path, target: Path) -> None:
-    """Renames `draft` to `target`. Raises UsageError when another of us was faster."""
+    """Rename `draft` to `target`. Raises UsageError when another xpuprof was faster."""
     try:
         os.link(draft, target)
         draft.unlink()
-    except OSError:  # the target is there, or the file system has no hard links
+    except OSError:  # the target exists, or the file system has no hard links
         if target.exists():
             raise UsageError(
                 f"another run has just taken {target.parent}; name another folder with -o"
@@ -254,19 +256,19 @@ def _link_new(draft: Path, target: Path) -> None:
 
 
 def _cut_hole(path: Path) -> None:
-    """Cuts the hole behind a stream's data, which its writer leaves when it is killed or cannot
-    reach the file any more. A writer that is still at work keeps what it has mapped."""
+    """Truncate the hole after a stream's data, left by a writer that was killed or lost access to
+    the file. A running writer keeps its mapping."""
     with path.open("r+b") as file:
         hole = file.seek(0, os.SEEK_HOLE)
         try:
             file.seek(hole, os.SEEK_DATA)
         except OSError as error:
-            if error.errno == errno.ENXIO:  # no data behind it
+            if error.errno == errno.ENXIO:  # no data after it
                 file.truncate(hole)
 
 
 def _make_way(folder: Path, force: bool) -> None:
-    """Removes a run directory that stands where a new one is to be made, if that is allowed."""
+    """Remove a run directory at the place of a new one, if that is allowed."""
     if not os.path.lexists(folder):
         return
     if folder.is_symlink() and not folder.exists():
@@ -294,14 +296,14 @@ def _make_way(folder: Path, force: bool) -> None:
             f"{folder} is being written by process {manifest.get('supervisor')}; end it first, or "
             "name another folder with -o"
         )
-    # Moved aside first: should removing fail half way, no half run bears the name.
+    # Moved aside first: if removing fails halfway, no partial run has the name.
     aside = tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.absolute().parent)
     os.rename(folder, os.path.join(aside, folder.name))
     shutil.rmtree(aside)
 
 
 def _is_draft(entry: Path) -> bool:
-    """Is it what a run leaves that could not write its first manifest?"""
+    """Whether the folder was left by a run that could not write its first manifest."""
     named = re.fullmatch(rf"{re.escape(DRAFT)}(\.\d+)?", entry.name)
     empty = entry.name == MANIFEST and entry.is_file() and entry.stat().st_size == 0
     return bool(named) or empty
@@ -313,7 +315,7 @@ def _is_draft(entry: Path) -> bool:
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a run directory.
 
-    Raises TraceError: no such directory, not a run directory, damaged, or of a newer version.
+    Raises TraceError for a missing directory, one that is not a run, and a damaged or newer one.
     """
     try:
         text = (folder / MANIFEST).read_text(encoding="utf-8")
@@ -344,7 +346,9 @@ def _check(folder: Path, manifest: object) -> None:
         raise TraceError(f"{where} was not written by xpuprof; name the folder of a run")
     version = manifest.get("version")
     if not isinstance(version, int) or version < OLDEST_VERSION:
-        raise TraceError(f"{where} has version {version!r}, which this xpuprof does not know")
+        raise TraceError(
+            f"{where} has version {version!r}, which is unknown; name the folder of a run"
+        )
     if version > VERSION:
         raise TraceError(
             f"{where} has version {version}, this xpuprof {__version__} reads up to {VERSION}; "
@@ -366,7 +370,7 @@ def _are_texts(values: object) -> bool:
 
 
 def _is_settings(settings: object) -> bool:
-    """Texts, numbers, switches, and lists of texts or numbers, by the name of the option."""
+    """Strings, numbers, switches, and lists of strings or numbers, by option name."""
 
     def plain(value: object) -> bool:
         return isinstance(value, (str, int))
@@ -382,7 +386,7 @@ def _is_settings(settings: object) -> bool:
 
 
 def _is_execution(record: object) -> bool:
-    """Is it an entry of `executions` whose folder lies in the run?"""
+    """Whether it is an entry of `executions` whose folder lies in the run."""
     return (
         isinstance(record, dict)
         and isinstance(record.get("name"), str)
@@ -403,21 +407,21 @@ _KEYS: dict[str, Callable[[object], bool]] = {
     "imported": lambda source: source is None or isinstance(source, dict),
     "executions": lambda records: isinstance(records, list) and all(map(_is_execution, records)),
 }
-"""What the manifest must have, or may have (None: not there); the rest trusts it."""
+"""What the manifest must have, or may have (None: missing); other code relies on it."""
 
 
 def _is_alive(manifest: Mapping[str, Any]) -> bool:
-    """Is the run's supervisor at work? A process that took its number over does not count."""
+    """Whether the run's supervisor is running. Another process with its number does not count."""
     if manifest["status"] != "running":
         return False
     if manifest["machine"].get("host", platform.node()) != platform.node():
-        return True  # cannot be asked from here
+        return True  # not visible from this machine
     pid = manifest.get("supervisor")
     return isinstance(pid, int) and started(pid) == manifest.get("supervisor_started", -1)
 
 
 class Run:
-    """A run directory, opened for reading. Tables are decoded when they are first asked for."""
+    """A run directory opened for reading. Tables are decoded on first use."""
 
     def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
         self.path = path
@@ -425,12 +429,12 @@ class Run:
         self.status: str = manifest["status"]
         """running | complete | partial."""
         self.reason: str = str(manifest.get("reason", ""))
-        """Why the run is not complete, else empty."""
+        """Why the run is not complete; empty otherwise."""
         if self.status == "running":
             alive = _is_alive(manifest)
             self.status = "running" if alive else "partial"
             self.reason = (
-                f"process {manifest.get('supervisor')} is at work on it"
+                f"process {manifest.get('supervisor')} is writing it"
                 if alive
                 else "its supervisor is gone"
             )
@@ -439,14 +443,14 @@ class Run:
         self._decoded: dict[str, Execution] = {}
 
     def _lost(self) -> Iterator[str]:
-        """What complete executions could not record though the manifest says nothing of it."""
+        """Recording losses of complete executions that the manifest does not mention."""
         for entry in self.manifest["executions"]:
             if entry.get("status") == "complete":
                 yield from losses_of(self.path / entry["name"])
 
     @classmethod
     def open(cls, path: str | Path) -> Run:
-        """Opens a run directory. Raises TraceError in one sentence."""
+        """Open a run directory. Raises TraceError."""
         folder = Path(path)
         return cls(folder, read_manifest(folder))
 
@@ -457,7 +461,7 @@ class Run:
 
     @property
     def profile(self) -> Execution | None:
-        """The profiled execution; None when the run has none."""
+        """The profiled execution; None if there is none."""
         return next(iter(self._of_role("profile")), None)
 
     @property
@@ -466,19 +470,19 @@ class Run:
         return self._of_role("time")
 
     def record(self, entry: Mapping[str, Any]) -> ExecutionRecord:
-        """An execution's entry of the manifest. Raises TraceError for a wrong value."""
+        """An execution's entry in the manifest. Raises TraceError for a wrong value."""
         return execution_record(entry, self.tsc_hz, self.path / MANIFEST)
 
     @property
     def tsc_hz(self) -> float:
-        """Ticks a second."""
+        """Ticks per second."""
         return float(self.manifest["clock"]["tsc_hz"])
 
     def _of_role(self, role: str) -> list[Execution]:
         return self._decode(r for r in self.manifest["executions"] if r["role"] == role)
 
     def _decode(self, records: Iterable[Mapping[str, Any]]) -> list[Execution]:
-        """Executions of these entries; each is decoded once, when it is first asked for."""
+        """Executions of these entries, each decoded once on first use."""
         from xpuprof.trace.reader import read_execution
 
         found = []

@@ -13,7 +13,7 @@ _LINE = 88
 
 
 def encode_runs(values: npt.NDArray[np.integer[Any]]) -> list[str]:
-    """Lines of tokens, one token a run of equal values; wrapped so that a text editor copes."""
+    """Lines of tokens, one token per run of equal values, wrapped for text editors."""
     if len(values) == 0:
         return []
     starts = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))
@@ -33,7 +33,7 @@ def encode_runs(values: npt.NDArray[np.integer[Any]]) -> list[str]:
 
 
 def decode_runs(lines: Iterable[str], expected: int | None = None) -> npt.NDArray[np.int32]:
-    """int32 values. Lengths are added up before anything of that size is allocated.
+    """Decode to int32. Lengths are summed before the array is allocated.
 
     Raises ValueError for malformed tokens and for a total other than `expected`.
     """
@@ -41,7 +41,7 @@ def decode_runs(lines: Iterable[str], expected: int | None = None) -> npt.NDArra
     values = [int(value) for value, _, _ in tokens]
     lengths = [int(length) if mark else 1 for _, mark, length in tokens]
     if any(length < 1 for length in lengths):
-        raise ValueError("a run has no length")
+        raise ValueError("a run of labels has length 0")
     if expected is not None and sum(lengths) != expected:
         raise ValueError(f"labels do not describe {expected} slices")
     return np.repeat(np.array(values, dtype=np.int32), lengths)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of a run's slices as a value: compared between runs, kept in selections."""
+"""The order of a run's slices as a value, compared between runs and stored in selections."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from xpuprof.errors import InputError
 from xpuprof.trace.run_lengths import decode_runs, encode_runs
 
 KIND_COLUMNS = ("kernel", "program", "gx", "gy", "gz", "lx", "ly", "lz", "range")
-"""What makes two launches the same kind of work. `range`: the operator or annotated range that
-launched it, known of imported profiles."""
+"""Columns that identify the kind of a launch. `range`: the operator or annotated range that
+launched it, known for imported profiles."""
 
 _DEFAULTS: dict[str, Any] = {"program": "", "range": ""}
 
@@ -24,10 +24,9 @@ _DEFAULTS: dict[str, Any] = {"program": "", "range": ""}
 def launch_sequence(slices: pd.DataFrame) -> dict[str, Any]:
     """The order of a run's slices, for `Selection.identity["sequence"]`.
 
-    `slices`: as `trace.tables.Process.slices` (columns that are not there count as not known).
-    Returns `kinds` (one list a kind: kernel, program, grid, block and, if any is known, range),
-    `order` (kind of every slice, run-length coded lines) and `digest`, which is equal for equal
-    sequences.
+    `slices`: as `trace.tables.Process.slices` (missing columns count as unknown). Returns `kinds`
+    (one list a kind: kernel, program, grid, block and, if known, range), `order` (kind of every
+    slice, run-length coded lines) and `digest`, which is equal for equal sequences.
     """
     kinds = with_kind_columns(slices)
     codes, first = _first_seen_codes(kinds)
@@ -42,7 +41,7 @@ def launch_sequence(slices: pd.DataFrame) -> dict[str, Any]:
 
 
 def joined_sequences(sequences: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The sequence of several processes, one after the other, from those of each."""
+    """The sequence of several processes, joined from each one's."""
     kinds: dict[str, int] = {}
     codes = []
     for sequence in sequences:
@@ -58,7 +57,7 @@ def _sequence(kinds: list[Any], order: list[str]) -> dict[str, Any]:
 
 def sequence_slices(identity: Mapping[str, Any], source: str) -> pd.DataFrame | None:
     """The slice table (kind columns, `call`, and `process` where the selection lists processes)
-    that `launch_sequence` described; None without one.
+    that `launch_sequence` described; None if there is none.
 
     Raises InputError when the sequence is damaged; `source` names the selection.
     """
@@ -77,7 +76,7 @@ def sequence_slices(identity: Mapping[str, Any], source: str) -> pd.DataFrame | 
         table = kinds.iloc[codes].reset_index(drop=True)
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise InputError(
-            f"{source}: the launch sequence it holds cannot be read ({error}): "
+            f"{source}: its launch sequence cannot be read ({error}): "
             "make it again with `xpuprof select RUN`"
         ) from error
     if lengths := [int(process["slices"]) for process in identity.get("processes", [])]:
@@ -93,7 +92,7 @@ def sequence_slices(identity: Mapping[str, Any], source: str) -> pd.DataFrame | 
 
 
 def with_kind_columns(slices: pd.DataFrame) -> pd.DataFrame:
-    """The kind columns of a slice table, zeros and "" where it has none."""
+    """The kind columns of a slice table, 0 and "" for missing ones."""
     columns = {
         name: slices[name] if name in slices else _DEFAULTS.get(name, 0) for name in KIND_COLUMNS
     }

@@ -23,8 +23,8 @@ def slice_times(
     execution: Execution, process: Process, *, own: bool = False
 ) -> npt.NDArray[np.float64]:
     """float64[slices], seconds; adds up to tsc_end - tsc_start of the execution, with `own` to the
-    life of the process, and where a window was asked for to the time in it. Raises TraceError when
-    the execution has no stamp of its start."""
+    lifetime of the process, and with a window to the time in it. Raises TraceError when the
+    execution has no start stamp."""
     start, end = _extent(execution, process, own)
     return slice_ticks(process, start, end) / execution.record.tsc_hz
 
@@ -41,10 +41,9 @@ def slice_spans(
 def _extent(execution: Execution, process: Process, own: bool) -> tuple[int, int | None]:
     """Ticks at which the slices of a process begin and end.
 
-    With `own` the slices are those of one of several processes: they begin when it was created (as
-    fine as the kernel's clock ticks, 10 ms) and end when it ended (where it left by `_exit`: with
-    the last that was recorded of it). Raises TraceError when the execution has no stamp of its
-    start.
+    With `own` the process is one of several: its slices begin when it was created (to the kernel's
+    clock tick, 10 ms) and end when it ended (after `_exit`: at its last recorded tick). Raises
+    TraceError when the execution has no start stamp.
     """
     start = execution.record.tsc_start or process.meta.tsc_load
     if not start:
@@ -69,7 +68,7 @@ def _life(process: Process, start: int, end: int | None, hz: float) -> tuple[int
 
 
 def _last_stamp(process: Process) -> int:
-    """The last tick recorded of a process; 0 when there is none."""
+    """The last recorded tick of a process; 0 if there is none."""
     columns = [process.launches[name] for name in ("tsc_run", "tsc_complete", "dev_end")]
     columns.append(process.copies["tsc_end"])
     return max((int(column.max()) for column in columns if len(column)), default=0)

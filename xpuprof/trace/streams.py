@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One stream file (events.xpt, cpu.xpt) as numpy arrays, through the bridge; and its writer.
+"""One stream file (events.xpt, cpu.xpt) as numpy arrays, through the bridge, and its writer.
 
-Rows are structured arrays with the layout of the bridge's structs (layout.py); the meaning of every
-column is in native/include/xpuprof/trace_format.h.
+Rows are structured arrays with the layout of the bridge's structs (layout.py);
+native/include/xpuprof/trace_format.h describes every column.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FILES = dict(zip((EVENTS, CPU), STREAM_FILES, strict=True))
 
 
 class StreamError(TraceError):
-    """A stream file cannot be read. `offset` is where in the file."""
+    """A stream file cannot be read. `offset`: position in the file."""
 
     def __init__(self, message: str, code: int, offset: int) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class StreamError(TraceError):
 
     @property
     def violates(self) -> str:
-        """The invariant that is broken where the file as such can be read, else empty."""
+        """The violated invariant, if the file itself is readable; empty otherwise."""
         if self.code == lib.XP_E_CRC:
             return "crc"
         if self.code == lib.XP_E_DENSE:
@@ -52,38 +52,38 @@ class Stream:
     rows: dict[str, npt.NDArray[Any]]
     ended: bool
     end: tuple[int, int]
-    """END's two numbers; zeros when the stream was not closed."""
+    """END's two numbers; zeros if the stream was not closed."""
     bytes: int
-    """Of the file that hold chunks."""
+    """Bytes of the file that hold chunks."""
     chunks: int
     unknown_records: int
-    """Records of kinds that this version does not know, left out."""
+    """Number of records of unknown kinds, which are skipped."""
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
         return self.rows[name]
 
     def text(self, text: npt.NDArray[Any]) -> str:
-        """One text, a row of dtype (at, size)."""
+        """Decode one text, a row of dtype (at, size)."""
         at, size = int(text["at"]), int(text["size"])
         return self.rows["texts"][at : at + size].tobytes().decode(errors="backslashreplace")
 
     def texts(self, column: npt.NDArray[Any]) -> list[str]:
-        """A column of texts; a million empty ones cost nothing."""
+        """Decode a column of texts; empty ones cost nothing."""
         result = [""] * len(column)
         for i in np.flatnonzero(column["size"]):
             result[i] = self.text(column[i])
         return result
 
     def meta(self) -> dict[str, str]:
-        """The stream's META records; of a key that occurs twice, the last."""
+        """The stream's META records; the last one of a repeated key."""
         metas = self.rows["metas"]
         return dict(zip(self.texts(metas["key"]), self.texts(metas["value"]), strict=True))
 
 
 def read_stream(path: Path, stream: int) -> Stream:
-    """Decodes a stream file. Raises StreamError: one sentence that names file, place and remedy.
+    """Decode a stream file. Raises StreamError, which names file, place and remedy.
 
-    A stream that was not closed (its writer was killed, or is at work) gives what it holds.
+    A stream that was not closed (its writer was killed or still runs) returns its valid chunks.
     """
     with StreamReader(path, stream, whole=TABLES) as reader:
         for _ in reader.chunks():
@@ -95,15 +95,15 @@ SMALL = (
     *("texts", "metas", "programs", "kernels", "gpu_blocks", "stamps", "windows"),
     *("images", "cpu_blocks", "threads"),
 )
-"""Tables whose size does not follow the number of launches; other records refer to them."""
+"""Tables whose size does not grow with launches; other records refer to them."""
 
 
 class StreamReader:
     """Reads a stream chunk by chunk: a context, open from the first walk, which checks chunks and
     counts rows, to the end of the second, which decodes.
 
-    `whole` tables are kept in `stream`; those that `chunks` asks for are given chunk by chunk, so
-    that memory does not grow with them. Raises StreamError as `read_stream`.
+    `whole` tables are kept in `stream`; those requested from `chunks` are returned chunk by chunk,
+    so that memory does not grow with them. Raises StreamError as `read_stream`.
     """
 
     def __init__(self, path: Path, stream: int, whole: Iterable[str] = SMALL) -> None:
@@ -126,12 +126,12 @@ class StreamReader:
         )
 
     def count(self, table: str) -> int:
-        """Rows of a table in the whole stream."""
+        """Number of rows of a table in the whole stream."""
         return int(getattr(self._counts, TABLES[table].length))
 
     def chunks(self, *names: str) -> Iterator[dict[str, npt.NDArray[Any]]]:
-        """The rows that each chunk has of the tables `names`, in buffers that the next chunk
-        overwrites. `first_pair` and the like count in the whole stream."""
+        """Each chunk's rows of the tables `names`, in buffers that the next chunk overwrites.
+        `first_pair` and the like count in the whole stream."""
         room, rows, first = (ffi.new("xp_counts *") for _ in range(3))
         lib.xp_stream_rewind(self._reader)
         lib.xp_stream_largest(self._reader, room)
@@ -157,8 +157,8 @@ class StreamReader:
 
 
 def _array(name: str, counts: Any, arrays: Any, keep: list[Any]) -> npt.NDArray[Any]:
-    """Room for the rows that `counts` tells, to which `arrays` points while `keep` lives. An empty
-    table has a place nevertheless: without one the bridge takes it for one that nobody wants."""
+    """Allocate `counts` rows; `arrays` points to them while `keep` lives. Empty tables get a buffer
+    too, because the bridge skips tables without one."""
     table = TABLES[name]
     length = int(getattr(counts, table.length))
     rows = np.empty(max(length, 1), table.dtype)
@@ -242,10 +242,10 @@ def u64(value: int) -> bytes:
 
 
 class StreamWriter:
-    """Writes a stream file record by record, with the runtime's own writer.
+    """Write a stream file record by record, with the runtime's writer.
 
-    As a context it closes the stream in order; after an exception it leaves it as a killed process
-    does. Raises TraceError when the file cannot be made or written.
+    As a context manager it closes the stream in order; after an exception it leaves it like a
+    killed process. Raises TraceError when the file cannot be made or written.
     """
 
     def __init__(self, path: Path, stream: int) -> None:
@@ -256,21 +256,21 @@ class StreamWriter:
             raise TraceError(f"{path} cannot be made: {why}")
 
     def put(self, tag: int, body: bytes, slice: int | None = None) -> None:
-        """Appends one record; `slice` widens the chunk's range of slices."""
+        """Append one record; `slice` extends the chunk's range of slices."""
         number = (1 << 64) - 1 if slice is None else slice
         if lib.xp_stream_put(self._writer, tag, body, len(body), number) < 0:
             raise TraceError(f"{self.path} cannot be written; is the disk full?")
 
     def seal(self) -> None:
-        """Ends the chunk under way."""
+        """End the current chunk."""
         lib.xp_stream_seal(self._writer)
 
     def close(self) -> None:
-        """Closes the stream in order; write END before."""
+        """Close the stream in order; write END first."""
         lib.xp_stream_finish(self._writer)
 
     def abandon(self) -> None:
-        """Lets go of the stream as it is."""
+        """Release the stream without closing it."""
         lib.xp_stream_abandon(self._writer)
 
     def __enter__(self) -> StreamWriter:

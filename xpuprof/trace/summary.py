@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run directory in one value: what `xpuprof info` tells."""
+"""A run directory summarised in one value, for `xpuprof info`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ NOT_READ = "the process ended before the counts were read"
 
 
 def no_launch(engines: bool, ended: bool, losses: Sequence[str]) -> str:
-    """Why a run has one slice only. `engines`: a GPU engine watched; `ended`: in order."""
+    """Why a run has only one slice. `engines`: a GPU engine observed it; `ended`: it ended in
+    order."""
     if losses:
         return f"No launch was recorded: {losses[0]}."
     if not engines:
@@ -37,7 +38,7 @@ def no_launch(engines: bool, ended: bool, losses: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Launches:
-    """How many launches were seen, and what became of them."""
+    """Launches seen, by outcome."""
 
     seen: int = 0
     instrumented: int = 0
@@ -46,7 +47,7 @@ class Launches:
 
 @dataclass(frozen=True)
 class KernelRow:
-    """The launches of one kernel; `share` of the device's instructions."""
+    """The launches of one kernel; `share`: of the device's instructions."""
 
     kernel: str
     calls: int
@@ -58,7 +59,7 @@ class KernelRow:
 
 @dataclass(frozen=True)
 class CpuSide:
-    """What the CPU engine counted."""
+    """Counts of the CPU engine."""
 
     engine: str
     version: str
@@ -71,7 +72,7 @@ class CpuSide:
 
 @dataclass(frozen=True)
 class GpuSide:
-    """What the GPU engine counted."""
+    """Counts of the GPU engine."""
 
     engine: str
     version: str
@@ -86,7 +87,7 @@ class GpuSide:
 
 @dataclass(frozen=True)
 class CpuLines:
-    """Cache lines that the CPU touched, and how many were new."""
+    """Cache lines touched by the CPU, and how many were new."""
 
     lines: int
     cold: int
@@ -94,7 +95,7 @@ class CpuLines:
 
 @dataclass(frozen=True)
 class DeviceLines:
-    """Device accesses whose stack distances were recorded; `share` of all accesses."""
+    """Device accesses whose stack distances were recorded; `share`: of all accesses."""
 
     launches: int
     in_part: int
@@ -108,7 +109,7 @@ class DeviceLines:
 
 @dataclass(frozen=True)
 class Memory:
-    """What is known of stack distances; nothing without --memory."""
+    """Facts on stack distances; empty without --memory."""
 
     cpu: CpuLines | None = None
     device: DeviceLines | None = None
@@ -116,13 +117,13 @@ class Memory:
 
 @dataclass(frozen=True)
 class Counts:
-    """What one execution's processes counted together; versions and units are the first's."""
+    """Sums over one execution's processes; versions and units are the first process's."""
 
     slices: int
     window: WindowFacts | None
     launches: Launches
     uninstrumented: Mapping[str, int]
-    """Why launches ran uninstrumented that should not have, and how many each."""
+    """Unintended uninstrumented launches, by reason."""
     kernels: tuple[KernelRow, ...]
     threads: int
     warps: int
@@ -134,7 +135,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class ProcessRow:
-    """One process of an execution; `closed`: its streams were."""
+    """One process of an execution; `closed`: its streams were closed."""
 
     name: str
     rank: int | None
@@ -162,7 +163,7 @@ class ExecutionRow:
     timer: str
     fallbacks: tuple[str, ...]
     losses: tuple[str, ...]
-    """What could not be recorded, one sentence each."""
+    """Recording losses, one sentence each."""
     signal_name: str | None
     processes: tuple[ProcessRow, ...]
     bytes: int
@@ -170,7 +171,7 @@ class ExecutionRow:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes on disk; `per_launch` of the execution that is described."""
+    """Bytes on disk; `per_launch`: of the described execution."""
 
     total: int
     events: int
@@ -180,7 +181,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Summary:
-    """A run directory. Machine, clock, settings and source are the manifest's own entries."""
+    """A run directory. Machine, clock, settings and source are entries of the manifest."""
 
     run: str
     status: str
@@ -193,19 +194,19 @@ class Summary:
     settings: Mapping[str, object]
     imported: Mapping[str, object] | None
     slices: int
-    """Of the execution that is described, or of the import."""
+    """Counts of the described execution, or of the import."""
     counts: Counts | None
-    """Of the profile, or of the first execution where there is none; None without either."""
+    """The profile's, or the first execution's if there is no profile; None without executions."""
     executions: tuple[ExecutionRow, ...]
     bytes: Sizes
 
     @property
     def launches(self) -> Launches:
-        """The launches of the execution that is described."""
+        """The launches of the described execution."""
         return self.counts.launches if self.counts else Launches()
 
     def as_json(self) -> dict[str, object]:
-        """The object that `xpuprof info --json` prints: the counts stand beside the rest."""
+        """The object that `xpuprof info --json` prints, with the counts at top level."""
         found = asdict(self)
         counts = found.pop("counts") or {"window": None, "launches": asdict(Launches())}
         memory = counts.get("memory", {})
@@ -215,8 +216,8 @@ class Summary:
 
 
 def summarize(run: Run) -> Summary:
-    """Sums up the profile, or the first execution where there is none; of several processes, those
-    with launches together. Raises TraceError."""
+    """Sum up the profile, or the first execution if there is none; processes with launches are
+    added up. Raises TraceError."""
     manifest = run.manifest
     executions = digests_of(run)
     slices, counts, per_launch = 0, None, 0.0
@@ -296,7 +297,7 @@ def _counts(record: ExecutionRecord, processes: list[Digest]) -> Counts:
 
 
 def _window(processes: Sequence[Digest]) -> WindowFacts | None:
-    """As `window.window_facts`."""
+    """See `window.window_facts`."""
     clipped = [process for process in processes if process.window]
     if not clipped:
         return None
@@ -310,7 +311,7 @@ def _window(processes: Sequence[Digest]) -> WindowFacts | None:
 
 
 def memory_summary(processes: Sequence[Process]) -> Memory:
-    """What is known of the processes' stack distances."""
+    """Facts on the processes' stack distances."""
     cpu = [process.distances.count for process in processes if process.distances is not None]
     devices = [p.device_distances for p in processes if p.device_distances is not None]
     return _memory(
@@ -341,7 +342,7 @@ def _memory(cpu: Sequence[tuple[int, int]], devices: Sequence[DeviceAccesses]) -
 
 
 def _kernels(processes: Sequence[Digest]) -> tuple[KernelRow, ...]:
-    """By share of the device's instructions, then by calls."""
+    """Kernels by share of the device's instructions, then by calls."""
     total = max(sum(process.gpu_instructions for process in processes), 1)
     found: dict[str, KernelSums] = {}
     for process in processes:
@@ -357,7 +358,7 @@ def _kernels(processes: Sequence[Digest]) -> tuple[KernelRow, ...]:
 
 
 def _reasons(processes: Sequence[Digest]) -> dict[str, int]:
-    """Why launches ran uninstrumented that should not have, and how many each, most first."""
+    """Unintended uninstrumented launches by reason, most frequent first."""
     found: dict[str, int] = {}
     for process in processes:
         for reason, number in process.reasons.items():
@@ -366,7 +367,7 @@ def _reasons(processes: Sequence[Digest]) -> dict[str, int]:
 
 
 def reasons_of(launches: pd.DataFrame) -> dict[str, int]:
-    """Why launches ran uninstrumented that should not have, and how many each."""
+    """Unintended uninstrumented launches, by reason."""
     wanted = launches["inside"].astype(bool) & ~launches["left_out"].astype(bool)
     reasons = launches["reason"][wanted & ~launches["instrumented"].astype(bool)]
     return {str(reason) or NOT_READ: int(n) for reason, n in reasons.value_counts().items()}
@@ -406,7 +407,7 @@ def _execution(run: Path, execution: ExecutionDigest) -> ExecutionRow:
 
 
 def _on_disk(status: os.stat_result) -> int:
-    """Bytes of a file; a stream under way ends in a hole."""
+    """Allocated bytes of a file; an unfinished stream ends in a hole."""
     return min(status.st_size, status.st_blocks * 512)
 
 
@@ -424,7 +425,7 @@ def _sizes(run: Path, per_launch: float) -> Sizes:
     total = 0
     for folder, _, files in os.walk(run):
         for file in files:
-            with contextlib.suppress(OSError):  # a run under way replaces its manifest
+            with contextlib.suppress(OSError):  # a run in progress replaces its manifest
                 size = _on_disk(os.lstat(os.path.join(folder, file)))
                 total += size
                 if file in sizes:

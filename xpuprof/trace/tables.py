@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the reader gives: plain tables, one row a thing, numpy or pandas. Everything above
-(signature, sampling, timing, report, formats) works on these and never on the files."""
+"""What the reader returns: plain numpy or pandas tables. Everything above (signature, methods,
+validation, report, formats) works on these, never on the files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ U32 = npt.NDArray[np.uint32]
 
 @dataclass(frozen=True)
 class Blocks:
-    """Static basic blocks. `identity` is 64 bits that hold across runs, processes and machines."""
+    """Static basic blocks. `identity`: 64 bits, equal across runs, processes and machines."""
 
     identity: U64
     instructions: U32
@@ -40,7 +40,7 @@ class CpuVectors:
     slice_start: U64
     blocks: Blocks
     block_image: U32 | None = None
-    """Row of each block's image in `Process.images`; None when only identities are known."""
+    """Row of each block's image in `Process.images`; None if only identities are known."""
     block_offset: U64 | None = None
     """Offset of each block from the lowest address of its image."""
 
@@ -63,8 +63,8 @@ class StackDistances:
 class DeviceDistances:
     """LRU stack-distance vectors (LDV) of device accesses to global memory, by launch.
 
-    Row r is of launch `launch[r]`: `count[r, b]` lines of 64 bytes, coalesced over a warp, were
-    touched at a distance of bucket b (as in StackDistances; 63: never touched on the device).
+    Row r belongs to launch `launch[r]`: `count[r, b]` lines of 64 bytes, coalesced over a warp,
+    were touched at a distance of bucket b (as in StackDistances; 63: never touched on the device).
     `accesses[r]`: loads, stores and atomics of all its work-items, `recorded[r]`: those of the
     work-groups that were recorded, `recorded_groups[r]` evenly spaced of `groups[r]`. `beyond`: the
     kernel has accesses that cannot be recorded; `forgot`: lines untouched for long count as new.
@@ -106,12 +106,13 @@ class GpuVectors:
 
 @dataclass(frozen=True)
 class Window:
-    """What `--window` left of a process. Slices are numbered as in the whole process here.
+    """The part of a process that `--window` kept. Slice numbers here are those of the whole
+    process.
 
-    `rows`: int64, slices that lie in the window, at least in part. `inside`: bool, one a row: it
-    ends in the window (False: with its closing by a marker). `openings`, `stamps`: int64[n, 2], one
-    a stretch: first launch and the one behind the last; ticks of opening and closing (0: the
-    process ended first). `whole`: the process as it was recorded.
+    `rows`: int64, slices at least partly in the window. `inside`: bool per row, whether it ends in
+    the window (False: at its closing by a marker). `openings`, `stamps`: int64[n, 2], one per
+    stretch: first launch and the one after the last; ticks of opening and closing (0: the process
+    ended first). `whole`: the process as recorded.
     """
 
     spec: str
@@ -123,13 +124,13 @@ class Window:
 
     @property
     def by_marker(self) -> bool:
-        """Opened and closed by markers of the program, not by numbers of launches."""
+        """Opened and closed by markers in the program, not by launch numbers."""
         return "@" in self.spec
 
 
 @dataclass(frozen=True)
 class Process:
-    """One process's part of an execution, or the window of it that was asked for.
+    """One process's part of an execution, or its requested window.
 
     `launches`: one row a launch: launch, kernel (name), call (nth launch of that name, from 1),
     kernel_id, program (hex hash), dimensions, gx gy gz, lx ly lz, ox oy oz, queue, device, thread,
@@ -157,15 +158,15 @@ class Process:
     complete: bool
     """Every stream was closed in order, or the process left by `_exit` with nothing outstanding."""
     distances: StackDistances | None = None
-    """Of the CPU's data accesses, when they were asked for (`--memory`)."""
+    """Stack distances of the CPU's data accesses, if requested (`--memory`)."""
     device_distances: DeviceDistances | None = None
-    """Of the device's accesses to global memory, likewise."""
+    """Stack distances of the device's global memory accesses, if requested."""
     window: Window | None = None
-    """Given when the tables are of a window (`--window`)."""
+    """Set if the tables cover a window (`--window`)."""
 
     @property
     def rank(self) -> int | None:
-        """The rank that a launcher (mpirun, srun, torchrun) gave the process."""
+        """The rank that a launcher (mpirun, srun, torchrun) assigned."""
         return self.meta.rank
 
 
@@ -177,11 +178,11 @@ class Execution:
     """Its entry in the manifest: exit code, tsc_start, tsc_end, engines, timer mode."""
     processes: list[Process]
     losses: tuple[str, ...] = ()
-    """What could not be recorded, one sentence each."""
+    """Recording losses, one sentence each."""
 
     @property
     def name(self) -> str:
-        """Of its folder in the run directory."""
+        """Name of its folder in the run directory."""
         return self.record.name
 
     @property

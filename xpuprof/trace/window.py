@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The window of a profile: the part of a process that `--window` asked for (docs/filters.md).
+"""The window of a profile: the part of a process selected by `--window` (docs/filters.md).
 
-The streams hold every launch as a boundary, in the window or not. `clip` leaves the slices that lie
-in the window, at least in part, as if they were the whole program: what works on rows need not know
-of it.
+The streams hold every launch as a boundary, in the window or not. `clip` keeps the slices at least
+partly in the window as if they were the whole program, so code that works on rows need not handle
+windows.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ I64 = npt.NDArray[np.int64]
 
 
 def find_window(events: Stream | None, outside: npt.NDArray[np.bool_]) -> Window | None:
-    """The window that the stream tells of; None when the whole process is the profile.
+    """The window recorded in the stream; None if the whole process was profiled.
 
-    `outside`: bool[launches], launches that were made outside.
+    `outside`: bool[launches], launches made outside.
     """
     found = windows_of(events, outside)
     if found is None:
@@ -35,8 +35,8 @@ def find_window(events: Stream | None, outside: npt.NDArray[np.bool_]) -> Window
 
 @dataclass(frozen=True)
 class Windows:
-    """The window as the stream tells it: bool[launches + 1], slices that lie in it, at least in
-    part, and that end in it; openings and stamps as in `Window`."""
+    """The window as recorded: bool[launches + 1], slices at least partly in it, and slices that end
+    in it; openings and stamps as in `Window`."""
 
     spec: str
     wanted: npt.NDArray[np.bool_]
@@ -46,7 +46,7 @@ class Windows:
 
 
 def windows_of(events: Stream | None, outside: npt.NDArray[np.bool_]) -> Windows | None:
-    """As `find_window`, a byte or two a launch."""
+    """Like `find_window`, in a byte or two per launch."""
     spec = events.meta().get("window", "") if events else ""
     if events is None or not spec:
         return None
@@ -55,12 +55,12 @@ def windows_of(events: Stream | None, outside: npt.NDArray[np.bool_]) -> Windows
     inside = np.append(~outside, len(stamps) > 0 and stamps[-1, 1] == 0)
     wanted = inside.copy()
     if "@" in spec:
-        wanted[openings[:, 1]] = True  # what lies between the last kernel and the closing
+        wanted[openings[:, 1]] = True  # the part between the last kernel and the closing
     return Windows(spec, wanted, inside, openings, stamps)
 
 
 def _openings(events: Stream, launches: int) -> tuple[I64, I64]:
-    """int64[openings, 2] each: first launch and the one behind the last; stamps of opening and
+    """int64[openings, 2] each: first launch and the one after the last; stamps of opening and
     closing, 0 where the process ended first."""
     ranges: list[tuple[int, int]] = []
     stamps: list[tuple[int, int]] = []
@@ -83,7 +83,7 @@ def _openings(events: Stream, launches: int) -> tuple[I64, I64]:
 
 
 def clip(process: Process, window: Window) -> Process:
-    """The process with the slices of the window alone."""
+    """The process with only the window's slices."""
     rows = ProcessRows(window.rows[window.rows < len(process.slices)])
     tails = np.flatnonzero(~window.inside[: len(rows)])
     slices = process.slices.iloc[rows].reset_index(drop=True)
@@ -109,7 +109,7 @@ def clip(process: Process, window: Window) -> Process:
 
 @dataclass(frozen=True)
 class WindowFacts:
-    """The window that the tables cover, and what it is a part of, summed over processes, each of
+    """The window that the tables cover and its share of the whole, summed over processes, each of
     which counts for itself."""
 
     spec: str
@@ -117,11 +117,11 @@ class WindowFacts:
     of_slices: int
     of_launches: int
     ended: bool
-    """Whether a process was ended after its window."""
+    """Whether a process was terminated after its window."""
 
 
 def window_facts(processes: Sequence[Process]) -> WindowFacts | None:
-    """The window of these processes; None: whole processes."""
+    """The window of these processes; None for whole processes."""
     clipped = [
         (process, process.window, process.window.whole)
         for process in processes
@@ -139,7 +139,7 @@ def window_facts(processes: Sequence[Process]) -> WindowFacts | None:
 
 
 def _cpu(cpu: CpuVectors, rows: ProcessRows) -> CpuVectors:
-    """Vectors of the given slices, by their rows in the window."""
+    """Vectors of the given slices, by row in the window."""
     sizes: I64 = np.diff(cpu.slice_start).astype(np.int64)
     wanted = np.zeros(len(sizes), bool)
     wanted[rows] = True
@@ -166,11 +166,11 @@ def _device_distances(distances: DeviceDistances, launched: ProcessRows) -> Devi
 
 
 def ticks_in(window: Window, marks: I64) -> I64:
-    """int64[slices of the window]: what of each slice's time lies in the window.
+    """int64[slices of the window]: ticks of each slice in the window.
 
-    `marks`: int64[slices of the process + 1], its boundaries. By launches a window opens and closes
-    at boundaries. By markers it opens at the marker, but not before the launches made before it
-    have completed, and closes at the marker, but not before its own launches have.
+    `marks`: int64[slices of the process + 1], its boundaries. A window by launches opens and closes
+    at boundaries. A window by markers opens at the marker, but not before all earlier launches have
+    completed, and closes at the marker, but not before its own launches have.
     """
     if not window.by_marker:
         return (marks[window.rows + 1] - marks[window.rows]).astype(np.int64)
