@@ -140,7 +140,7 @@ def test_command(run: Path, tmp_path: Path) -> None:
     _, answer = export(run, "--format", "macsim", "-o", tmp_path / "m", "--json")
     assert json.loads(answer)["files"] == [f"{tmp_path}/m", f"{tmp_path}/m.weights.csv"]
     export(run / "selection.json", "--format", "nvbit", "-o", tmp_path / "n")
-    with pytest.raises(UsageError, match="selection alone; this format needs the run"):
+    with pytest.raises(UsageError, match="only a selection file; this format needs the run"):
         export(run / "selection.json", "--format", "sqlite", "-o", tmp_path / "x")
     with pytest.raises(UsageError, match="does not exist"):
         export(tmp_path / "none", "--format", "sqlite", "-o", tmp_path / "x")

@@ -360,7 +360,7 @@ def test_detect_says_how_to_export_a_report(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is empty"):
         recognised(Source(tmp_path / "empty"))
     (tmp_path / "text").write_text("hello world\n")
-    with pytest.raises(InputError, match="none of the formats"):
+    with pytest.raises(InputError, match="none of the known formats"):
         recognised(Source(tmp_path / "text"))
 
 

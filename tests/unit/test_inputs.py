@@ -211,7 +211,7 @@ def test_nsys_joins_that_multiply_are_stopped(
         "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET correlationId = 1;"
         "UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET correlationId = 1",
     )
-    refused(path, "its rows refer to each other too often")
+    refused(path, "its rows have too many cross-references")
 
 
 # ---- Kineto --------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ def test_ranks_are_found_by_their_number(tmp_path: Path) -> None:
     [
         (lambda p: timed(p, launches=4), 0, "a different kernel sequence"),
         (lambda p: timed(p, rank=0), 2, "no timer run of rank1"),
-        (lambda p: timed(p, rank=5), 2, "no part in"),
+        (lambda p: timed(p, rank=5), 2, "which is not in"),
         (lambda p: traces.write_run(p, traces.events(), None), 0, "holds no timer run"),
         (
             lambda p: traces.write_run(

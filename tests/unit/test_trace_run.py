@@ -178,8 +178,8 @@ def test_what_is_not_a_run_is_named(tmp_path: Path) -> None:
     ("changes", "words"),
     [
         ({"version": 2}, "version 2, this xpuprof .* reads up to 1; install a newer"),
-        ({"version": "1"}, "does not know"),
-        ({"version": 0}, "does not know"),
+        ({"version": "1"}, "unknown version '1'"),
+        ({"version": 0}, "unknown version 0"),
         ({"format": "zip"}, "was not written by xpuprof"),
         ({"status": "splendid"}, "damaged"),
         ({"clock": {}}, "damaged"),

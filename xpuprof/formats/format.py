@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a format declares about itself. Each file of `importers`, `exporters` and
-`simulator_results` that is a format ends in one of these, named FORMAT; `formats.registry` finds
-it. `--help` reads the declarations, so such a file imports numpy and pandas only when it works."""
+"""What a format declares about itself. Each format file in `importers`, `exporters` and
+`simulator_results` ends in such a declaration, named FORMAT; `formats.registry` finds it. `--help`
+reads the declarations, so these files import numpy and pandas only on use."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from xpuprof.trace.imported import ImportWriter
 
 HEAD = 1 << 16
-"""Bytes that an importer sees to recognise its format."""
+"""Bytes given to an importer to recognise its format."""
 
 
 class Match(IntEnum):
-    """How sure a format is that a file is its own; the surest one reads the file."""
+    """How certain a format is that it can read a file; the most certain one reads it."""
 
     NO = 0
     PERHAPS = 1
@@ -32,15 +32,15 @@ class Match(IntEnum):
 
 @dataclass(frozen=True)
 class Head:
-    """What is known of a file before it is read: its path and its first bytes, unpacked. The bytes
-    of a folder are empty."""
+    """What is known of a file before reading: its path and its first bytes, decompressed; empty for
+    a folder."""
 
     path: Path
     data: bytes
 
     @property
     def text(self) -> str:
-        """The bytes as text without blanks in front."""
+        """The bytes as text without leading blanks."""
         return self.data.decode("utf-8", errors="replace").lstrip("\ufeff \t\r\n")
 
 
@@ -54,7 +54,7 @@ class Format:
 
     @property
     def names(self) -> set[str]:
-        """The name and its aliases."""
+        """The name and the aliases."""
         return {self.name, *self.aliases}
 
 
@@ -65,8 +65,8 @@ Load = Callable[[Source, "ImportWriter"], None]
 class Importer(Format):
     """Profiles of another tool. `load` writes the slices, or raises InputError.
 
-    `mapped` serves formats that --map is for: the loader for a map's entries. `reports` says how a
-    tool's own report, known by its suffix, becomes a file that can be read.
+    `mapped`: the loader for the entries of --map, in formats that support it. `reports`: how to
+    convert a tool's own report, by suffix, to a readable file.
     """
 
     load: Load
@@ -76,7 +76,7 @@ class Importer(Format):
 
 
 class Needs(Enum):
-    """What an exporter takes from its source."""
+    """What an exporter needs from its source."""
 
     SELECTION = "selection"
     VECTORS = "CPU vectors"
@@ -86,8 +86,8 @@ class Needs(Enum):
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """What some exporters take beside the source: warm-up slices, the address at which a
-    position-independent program is loaded, Accel-Sim's list of the whole run."""
+    """Options of some exporters: warm-up slices, the load address of a position-independent
+    program, Accel-Sim's list of the whole run."""
 
     force: bool = False
     warmup: int = 0
@@ -97,11 +97,11 @@ class ExportOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Exporter(Format):
-    """A file or folder for another tool. `write` returns the paths that it wrote.
+    """A file or folder for another tool. `write` returns the written paths.
 
-    `per_process`: of several processes, each gets files of its own; `kernels_only` leaves out those
-    whose regions hold no kernel. `folder`: the output is a folder. `takes`: fields of ExportOptions
-    beside `force`.
+    `per_process`: each of several processes gets its own files; `kernels_only` skips those whose
+    regions have no kernel. `folder`: the output is a folder. `takes`: fields of ExportOptions
+    besides `force`.
     """
 
     write: Callable[[ExportSource, Path, ExportOptions], list[Path]]
@@ -114,15 +114,15 @@ class Exporter(Format):
 
 Metrics = dict[str, float]
 Found = tuple["int | None", Metrics]
-"""A region's place in `Selection.representatives` (None: the file does not say) and its metrics."""
+"""A region's place in `Selection.representatives` (None if not in the file) and its metrics."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResultReader(Format):
-    """What a simulator or a measurement wrote about regions of a selection.
+    """Results of a simulator or a measurement for regions of a selection.
 
-    `match` gets the file's first line that is not blank, `mark` is a text that only such a file
-    has. `table`: every region has every metric, else the common ones count.
+    `match` gets the file's first non-blank line; `mark` is a text that only such files contain.
+    `table`: every region must have every metric; otherwise the common ones are used.
     """
 
     read: Callable[[Source, Selection], list[Found]]

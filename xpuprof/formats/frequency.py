@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """SimPoint's frequency vectors (.bb): one line a slice, `T:dimension:count :dimension:count ...`;
-other lines are comments; an empty vector is a slice of its own (SimPoint stops reading there)."""
+other lines are comments; an empty vector is a separate slice (SimPoint stops reading there)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ F64 = npt.NDArray[np.float64]
 U64 = npt.NDArray[np.uint64]
 
 ROW_COST, ENTRY_COST = 64, 56
-"""Bytes that a vector and a non-zero of it take in memory until they are a matrix."""
+"""Memory in bytes of a vector and of a non-zero until they form a matrix."""
 SUFFIXES = (".bb", ".bb.gz")
 INTERVAL = "interval"
-"""Kernel name of a frequency file's markers: its slices are numbered, not named."""
+"""Kernel name in the markers of a frequency file, whose slices are numbered, not named."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,15 +38,14 @@ class FrequencyVectors:
 
 
 def is_frequency_file(path: str | Path) -> bool:
-    """Whether the name says that the file holds frequency vectors."""
+    """Whether the file name denotes frequency vectors."""
     return str(path).endswith(SUFFIXES) and Path(path).is_file()
 
 
 def read_frequency_file(path: str | Path) -> FrequencyVectors:
     """Read a .bb or .bb.gz file.
 
-    Raises InputError, with the line at fault, when it cannot be read, is no frequency file or holds
-    no vector.
+    Raises InputError, with the line, when it is unreadable, not a frequency file, or empty.
     """
     source = Source(Path(path))
     with source.binary() as file:

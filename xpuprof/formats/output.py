@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing what an export makes: all of its files or none, and never over a file unasked."""
+"""Write the files of an export: all or none, never over a file without `force`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from xpuprof.errors import UsageError
 
 
 def write_files(texts: Mapping[Path, str], force: bool) -> list[Path]:
-    """Write every text to its path; the folders are made. Returns the paths.
+    """Write every text to its path, creating folders. Returns the paths.
 
-    Raises UsageError, with nothing written, when a file exists and `force` is false; UsageError
-    when a file cannot be written.
+    Raises UsageError, before writing, when a file exists and `force` is false, and when a file
+    cannot be written.
     """
     for path in texts:
         refuse_existing(path, force)
@@ -27,8 +27,8 @@ def write_files(texts: Mapping[Path, str], force: bool) -> list[Path]:
 
 @contextmanager
 def replacing(path: Path, force: bool) -> Iterator[Path]:
-    """A name beside `path`, of the same suffix, to write to: it takes the place of `path` when the
-    block ends well, and is removed when it does not. The folders are made.
+    """A temporary name next to `path`, with the same suffix: it replaces `path` if the block
+    succeeds and is removed otherwise. Creates folders.
 
     Raises UsageError when `path` exists and `force` is false, or when it cannot be written.
     """
@@ -46,7 +46,7 @@ def replacing(path: Path, force: bool) -> Iterator[Path]:
 
 
 def refuse_existing(path: Path, force: bool) -> None:
-    """UsageError when `path` is not a file, exists without `force`, or lies below a file."""
+    """Raises UsageError when `path` is not a file, exists without `force`, or lies below a file."""
     above = next(parent for parent in path.absolute().parents if parent.exists())
     if not above.is_dir():
         raise UsageError(f"cannot write {path}: {above} is a file, not a folder; name another path")
@@ -61,7 +61,7 @@ def refuse_existing(path: Path, force: bool) -> None:
 
 
 def made_folder(path: Path) -> Path:
-    """The folder, which is made. Raises UsageError when it cannot be."""
+    """Create the folder. Raises UsageError on failure."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Per-region results of a simulator or a measurement: from one or several files of any format that
-is declared in this folder, or by another package, to the metrics of every region."""
+"""Per-region results of a simulator or a measurement: from files of any format declared in this
+folder or by another package to the metrics of every region."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from xpuprof.selection.selection import Selection
 WINDOW = 1 << 20
 FIRST = 1 << 12
 Results = dict[int, Metrics]
-"""Metrics of each representative, by its place in `Selection.representatives` (from 0)."""
+"""Metrics of each representative, by its 0-based place in `Selection.representatives`."""
 
 
 def read_results(paths: Iterable[str | Path], selection: Selection) -> Results:
     """Results of all representatives from one or several files, each `FILE` or `REGION=FILE`.
 
-    Raises InputError in one sentence: unreadable file, unknown region, a region twice, a value that
-    is not a finite number, a region without result.
+    Raises InputError for an unreadable file, an unknown, repeated or missing region, and a value
+    that is not a finite number.
     """
     results: dict[int, tuple[Metrics, bool]] = {}
     for path in paths:
@@ -59,7 +59,7 @@ def _source(file: str) -> Source:
 def _placed(
     found: list[Found], region: int | None, source: Source, selection: Selection
 ) -> list[tuple[int, Metrics]]:
-    """The results with their places; `region` is the one that the command line named."""
+    """The results with their places; `region` is the one given on the command line."""
     if region is not None and len(found) != 1:
         source.refuse(f"holds {len(found)} results; name a file of one result for a region")
     placed = []
@@ -75,7 +75,7 @@ def _placed(
 
 
 def _recognised(source: Source) -> ResultReader:
-    """The reader whose mark is in the file, else the one that knows its first line."""
+    """The reader whose mark is in the file, else the one that matches its first line."""
     readers = list(all_result_readers().values())
     marks = [reader.mark for reader in readers if reader.mark]
     first = before = ""
@@ -90,8 +90,8 @@ def _recognised(source: Source) -> ResultReader:
 
 
 def _complete(results: dict[int, tuple[Metrics, bool]], selection: Selection) -> Results:
-    """Every region with the same metrics; what a simulator printed for some regions alone (a rate
-    that is 0/0 in the others) is left out, what a table leaves out is an error."""
+    """Every region with the same metrics. Metrics that a simulator printed for only some regions (a
+    rate that is 0/0 in the others) are dropped; a gap in a table is an error."""
     for place in range(len(selection.representatives)):
         if place not in results:
             raise InputError(

@@ -346,9 +346,7 @@ def _check(folder: Path, manifest: object) -> None:
         raise TraceError(f"{where} was not written by xpuprof; name the folder of a run")
     version = manifest.get("version")
     if not isinstance(version, int) or version < OLDEST_VERSION:
-        raise TraceError(
-            f"{where} has version {version!r}, which is unknown; name the folder of a run"
-        )
+        raise TraceError(f"{where} has the unknown version {version!r}; record the run again")
     if version > VERSION:
         raise TraceError(
             f"{where} has version {version}, this xpuprof {__version__} reads up to {VERSION}; "

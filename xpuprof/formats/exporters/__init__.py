@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selections and runs in the form that other tools read, one file a format."""
+"""Selections and runs as files for other tools, one module per format."""

@@ -29,9 +29,9 @@ def write(
 ) -> list[Path]:
     """Write kernelslist.g, weights.csv and tracer.env into `folder`; returns their paths.
 
-    `kernelslist`: the list of a whole traced run, to be filtered (copies before the last chosen
-    kernel stay); without one, traces are named as the tracer names them. Raises InputError when the
-    list lacks a chosen kernel.
+    `kernelslist`: the list of a fully traced run, to be filtered (copies before the last chosen
+    kernel stay); without it, the tracer's names are used. Raises InputError when the list lacks a
+    chosen kernel.
     """
     numbers = [launch + 1 for launch, _ in launched(selection)]
     if kernelslist is None:

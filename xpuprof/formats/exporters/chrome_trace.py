@@ -26,13 +26,13 @@ _COLOURS = (
     "rail_load", "cq_build_passed", "cq_build_failed", "thread_state_runnable", "good", "bad",
     "terrible", "generic_work", "startup",
 )  # fmt: skip
-"""Names that the format reserves; a cluster has the same colour everywhere."""
+"""Colour names reserved by the format; a cluster has the same colour everywhere."""
 
 
 def write(
     execution: Execution, selection: Selection | None, file: Path, force: bool = False
 ) -> list[Path]:
-    """Write a timer run (or a profile) of the program, with tracks of every process.
+    """Write a timer run (or a profile), with tracks for every process.
 
     Raises UsageError when `file` exists and `force` is false, or cannot be written.
     """
@@ -50,8 +50,8 @@ def write(
 
 
 def events(execution: Execution, selection: Selection | None) -> Iterator[dict[str, Any]]:
-    """The events of every process of the job: names of the tracks, then spans in order."""
-    # With the first trace: `--help` lists formats without numpy.
+    """The events of every process of the job: track names, then spans in order."""
+    # Imported late: `--help` lists formats without numpy.
     from xpuprof.selection.parts import part
     from xpuprof.trace.processes import job_of
     from xpuprof.trace.slice_times import slice_spans

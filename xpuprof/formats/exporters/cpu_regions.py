@@ -3,12 +3,12 @@
 and by address.
 
 A region by address lasts from the n-th execution of one instruction to the m-th of another, counted
-over all threads from the program's start. The trace knows how often each block ran in each slice,
-not in which order, so a slice's beginning is marked by the first execution, from there on, of an
-instruction that begins a block in it. Preferred are functions of the program itself that are called
-once a slice: they mark the same place in every slice, so a region is as long as its slice. Only the
-beginnings of functions, because an instruction further on may also lie in the middle of another
-block, whose executions would not be counted.
+over all threads from the program's start. The trace records how often each block ran in each slice,
+not in which order, so a slice's beginning is marked by the first execution in it of an instruction
+that begins a block. Functions of the program itself that are called once per slice are preferred:
+they mark the same place in every slice, so a region is as long as its slice. Only function entries
+are used, because a later instruction may also lie in the middle of another block, whose executions
+would not be counted.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ I64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Point:
-    """The `count`-th execution (from 1) of the instruction at `offset` of `image`; `pc` is its
-    address as the image was linked."""
+    """The `count`-th execution (1-based) of the instruction at `offset` of `image`; `pc`: its link
+    address."""
 
     image: str
     offset: int
@@ -41,22 +41,22 @@ class Point:
 
 @dataclass(frozen=True)
 class Region:
-    """A representative. `number`: its place in the selection, from 1; instruction counts from the
-    program's start; `warmup` begins it where warm-up slices were asked for."""
+    """A representative. `number`: its 1-based place in the selection; instruction counts are from
+    the program's start; `warmup`: its beginning if warm-up slices were requested."""
 
     number: int
     representative: Representative
     start: Point
     end: Point
     relative: int
-    """Executions of the end's instruction between start and end."""
+    """Executions of the end instruction between start and end."""
     first_instruction: int
     instructions: int
     warmup: Point | None = None
 
 
 def instruction_starts(process: Process, thread: int | None = None) -> I64:
-    """int64[slices + 1]: instructions executed before each slice, over all threads or of one.
+    """int64[slices + 1]: instructions executed before each slice, by all threads or one.
 
     Raises InputError when the run has no CPU vectors.
     """
@@ -71,11 +71,11 @@ def instruction_starts(process: Process, thread: int | None = None) -> I64:
 def regions(
     selection: Selection, process: Process, warmup: int = 0, image_base: int | None = None
 ) -> list[Region]:
-    """The representatives as stretches of the CPU's execution, in the selection's order.
+    """The representatives as intervals of the CPU's execution, in the selection's order.
 
-    `warmup`: slices before each region that warm up. `image_base`: where the program itself is
-    loaded, for a position-independent one. Raises InputError when the run has no CPU vectors or
-    other slices than the selection.
+    `warmup`: number of warm-up slices before each region. `image_base`: load address of a
+    position-independent program. Raises InputError when the run has no CPU vectors or its slices
+    differ from the selection's.
     """
     if selection.slices != len(process.slices):
         raise InputError(
@@ -108,8 +108,8 @@ def regions(
 def _cpu(process: Process) -> CpuVectors:
     if process.window is not None:
         raise InputError(
-            f"the run is of the window {process.window.spec}, so what the program executed before "
-            "it was not counted; export from a profile of the whole program"
+            f"the run covers only the window {process.window.spec}, so execution before it "
+            "was not counted; export from a profile of the whole program"
         )
     if process.cpu is None or not len(process.cpu.block):
         raise InputError(
@@ -120,7 +120,7 @@ def _cpu(process: Process) -> CpuVectors:
 
 
 class _Sites:
-    """Block beginnings (sites), how often each ran in each slice, and which may be markers."""
+    """Block beginnings (sites), their executions per slice, and which may be markers."""
 
     def __init__(self, process: Process, image_base: int | None) -> None:
         cpu = _cpu(process)
@@ -141,7 +141,7 @@ class _Sites:
         self.rank = self._ranks()
 
     def _main_image(self) -> int:
-        """The program: the first image that is a file and neither the loader nor a library."""
+        """The program: the first image file that is neither the loader nor a library."""
         for row, path in enumerate(self.paths):
             name = PurePosixPath(path).name
             if name and not name.startswith(("ld-", "ld.so", "lib")):
@@ -149,15 +149,15 @@ class _Sites:
         return 0
 
     def _once_a_slice(self, slices: I64) -> I64:
-        """In how many slices each site runs exactly once."""
+        """Number of slices in which each site runs exactly once."""
         size = len(self.offset)
         pairs, inverse = np.unique(slices * size + self.site, return_inverse=True)
         totals = np.bincount(inverse, self.count)
         return np.bincount(pairs[totals == 1] % size, minlength=size)
 
     def _ranks(self) -> I64:
-        """0: a function of the program, 1: elsewhere in it, 2: a function of a library, 3:
-        elsewhere in one, 4: code that is in no file."""
+        """0: function of the program, 1: other program code, 2: function of a library, 3: other
+        library code, 4: code without a file."""
         rank = np.full(len(self.offset), 4)
         for row, path in enumerate(self.paths):
             if not path:
@@ -180,7 +180,7 @@ class _Sites:
         return int(self.count[:rows][self.site[:rows] == site].sum())
 
     def best(self, candidates: dict[int, int], number: int) -> int:
-        """The site that marks best: by rank, run once here, run once in most slices."""
+        """The best marker site: by rank, run once in this slice, run once in most slices."""
         usable = [site for site in candidates if self.rank[site] < 4]
         if not usable:
             raise InputError(
@@ -209,7 +209,7 @@ class _Sites:
         return Point(self.paths[image], offset, base + offset, count)
 
     def beginning(self, number: int) -> Point:
-        """Where a slice begins; the first one with the program's first instruction."""
+        """Beginning of a slice; the first slice begins at the program's first instruction."""
         if number == 0:
             return self._address(self.main, entry_offset(self.paths[self.main]), 1)
         return self._first_of(number, self.counts(number))
@@ -219,7 +219,7 @@ class _Sites:
         return self.point(site, self.before(site, number) + 1)
 
     def pair(self, number: int) -> tuple[Point, Point]:
-        """Beginning and end of a slice, by the same site where one marks both sides well."""
+        """Beginning and end of a slice, by the same site if one marks both well."""
         here = self.counts(number)
         if number == self.last:
             return self._last_pair(number, here)
@@ -234,8 +234,8 @@ class _Sites:
         return self.beginning(number), self.beginning(number + 1)
 
     def _last_pair(self, number: int, here: dict[int, int]) -> tuple[Point, Point]:
-        """The last slice. It ends with the function that the program's file names to be run last;
-        where that was not seen, with the last execution of what marks its beginning."""
+        """The last slice. It ends with the function that the program's file declares to run last;
+        if that was not recorded, with the last execution of its beginning's marker."""
         fini = fini_offset(self.paths[self.main])
         for site in here:
             if self.image[site] == self.main and self.offset[site] == fini:
@@ -247,7 +247,7 @@ class _Sites:
         return begin, self.point(site, int(self.total[site]))
 
     def executions(self, end: Point, number: int) -> int:
-        """How often the end's instruction runs in a slice, up to the end."""
+        """Executions of the end instruction in a slice, up to the end."""
         found = np.flatnonzero(self.offset == end.offset)
         site = next(int(s) for s in found if self.paths[int(self.image[s])] == end.image)
         return end.count - self.before(site, number)

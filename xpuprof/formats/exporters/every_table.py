@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every table of a run and its selection, flat, for databases and data frames.
 
-Identities and program hashes are hexadecimal text: 64 unsigned bits fit neither SQLite nor many
-readers of Parquet. docs/export.md lists the tables.
+Identities and program hashes are hexadecimal text: neither SQLite nor many Parquet readers handle
+64 unsigned bits. docs/export.md lists the tables.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from xpuprof.trace.tables import CpuVectors, DeviceDistances, Execution, GpuVect
 
 
 def every_table(run: Run, selection: Selection | None) -> Iterator[tuple[str, pd.DataFrame]]:
-    """(name, rows) pairs; a name comes once an execution and process, rows carry both."""
+    """(name, rows) pairs; a name recurs for every execution and process, which rows include."""
     yield "executions", pd.DataFrame([_record(e.record) for e in run.executions]).astype(str)
     for execution in run.executions:
         several = job_of(execution).several

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The launches that a selection asks for, as the GPU simulators and tracers number them."""
+"""The launches in a selection, numbered as in GPU simulators and tracers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def launched(selection: Selection) -> list[tuple[int, Representative]]:
-    """(launch from 0, representative) of every representative that ends with a kernel, in order.
+    """(0-based launch, representative) of every representative that ends with a kernel, in order.
 
-    Launches count from the program's start, in a window too. Program exit is none. Raises
-    InputError when no representative has one, and for selections over several processes, whose
-    slices are numbered on (`parts.part` takes one of them out).
+    Launches count from the program's start, also in a window. Program exit is not a launch. Raises
+    InputError when no representative has a launch, and for selections over several processes, whose
+    slices are numbered consecutively (`parts.part` extracts one process).
     """
-    # With the first selection: `--help` lists formats without numpy.
+    # Imported late: `--help` lists formats without numpy.
     from xpuprof.trace.coordinates import NO_KERNELS
 
     if any(r.process for r in selection.representatives):
@@ -28,7 +28,7 @@ def launched(selection: Selection) -> list[tuple[int, Representative]]:
         )
     if selection.window and "rows" not in selection.identity["window"]:
         raise InputError(
-            f"the selection is of the window {selection.window} of several processes, whose "
+            f"the selection covers the window {selection.window} of several processes, whose "
             "launches it cannot number; select from a run of one process, or without --window"
         )
     found = [
@@ -53,22 +53,22 @@ def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def kernel_range(numbers: Iterable[int]) -> str:
-    """`2 5-8 10`, as Accel-Sim's tracer takes ranges of launches."""
+    """`2 5-8 10`, the syntax of launch ranges in Accel-Sim's tracer."""
     return " ".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges(numbers))
 
 
 def regions_of(selection: Selection) -> dict[int, int]:
-    """Each representative's region, by its id(): its place in the selection, from 1."""
+    """Each representative's region by its id(): its 1-based place in the selection."""
     from xpuprof.selection.parts import first_region
 
     return {id(r): i for i, r in enumerate(selection.representatives, first_region(selection))}
 
 
 def weights_csv(selection: Selection) -> str:
-    """Beside every list: what each kernel of it stands for, in the list's order.
+    """The weights of a list's kernels, in the list's order.
 
-    Columns: region (place in the selection, from 1), launch (from 1), kernel, call, cluster,
-    multiplier, weight. `xpuprof estimate` takes results by the same `region`.
+    Columns: region (1-based place in the selection), launch (1-based), kernel, call, cluster,
+    multiplier, weight. `xpuprof estimate` reads results by the same `region`.
     """
     place = regions_of(selection)
     lines = ["region,launch,kernel,call,cluster,multiplier,weight"]

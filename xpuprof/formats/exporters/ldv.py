@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LRU stack distance vectors as the SimPoint family writes them (.ldv): one line a slice,
-`T:bucket:count :bucket:count ...`, a bucket for each power of two of the distance in lines."""
+"""LRU stack distance vectors in the SimPoint family's format (.ldv): one line per slice,
+`T:bucket:count :bucket:count ...`, with a bucket for each power of two of the distance in lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from xpuprof.trace.tables import Process
 
 MOST_BUCKETS = 66
-"""64 powers of two, and the first touches that some writers give a bucket of their own."""
+"""64 powers of two, plus a separate bucket for first touches that some writers use."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +31,8 @@ class Distances:
 
 
 def read(source: Path) -> Distances:
-    """Read a file. InputError when it is malformed or its buckets are not powers of two's."""
-    # With the first file: `--help` lists formats without numpy.
+    """Read a file. Raises InputError when it is malformed or its buckets are not powers of two."""
+    # Imported late: `--help` lists formats without numpy.
     import numpy as np
 
     from xpuprof.formats.frequency import read_frequency_file
@@ -55,10 +55,10 @@ def read(source: Path) -> Distances:
 
 
 def write(process: Process, base: Path, force: bool = False) -> list[Path]:
-    """Write `base`.device.ldv and `base`.cpu.ldv, whichever the process has; returns their paths.
+    """Write `base`.device.ldv and `base`.cpu.ldv, as far as recorded; returns their paths.
 
     Bucket 1 counts distance 0, bucket b the distances from 2^(b-2) to below 2^(b-1), bucket 64
-    first touches. The CPU's threads are summed. Raises InputError when the process has no stack
+    first touches. CPU threads are summed. Raises InputError when the process has no stack
     distances, UsageError when a file exists and `force` is false, or cannot be written.
     """
     slices = len(process.slices)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gem5's LoopPoint JSON: a region by number, each with the (pc, count) pairs that begin and end its
-simulation, its multiplier, and the pairs of its warm-up when it has one."""
+"""gem5's LoopPoint JSON: regions by number, each with the (pc, count) pairs that begin and end its
+simulation, its multiplier, and the pairs of its warm-up, if any."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def write(
     warmup: int = 0,
     image_base: int | None = None,
 ) -> list[Path]:
-    """Write `file`; counts are over all threads from the program's start."""
-    # With the first selection: `--help` lists formats without numpy.
+    """Write `file`; counts cover all threads from the program's start."""
+    # Imported late: `--help` lists formats without numpy.
     from xpuprof.formats.exporters.cpu_regions import regions
 
     found = regions(selection, process, warmup, image_base)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """MacSim: the list of sampled kernels that its NVBit trace generator reads (SAMPLED_KERNEL_INFO).
 
-Two lines of text, then a line a cluster: its size, the number of samples, and the launches, counted
-from 0. The reader stops at the first empty line and wants as many launches as the number says. A
-launch that was drawn several times stands there several times.
+Two lines of text, then one line per cluster: its size, the number of samples, and the 0-based
+launches. The reader stops at the first empty line and expects exactly that number of launches. A
+launch drawn several times is repeated.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def write(selection: Selection, file: Path, force: bool = False) -> list[Path]:
-    """Write `file` and, beside it, `file`.weights.csv; returns their paths."""
+    """Write `file` and `file`.weights.csv; returns their paths."""
     clusters: dict[int, list[int]] = {}
     for launch, r in launched(selection):
         clusters.setdefault(r.cluster, []).extend([launch] * r.draws)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVBit tools that instrument a range of launches: one block of shell variables a region.
+"""NVBit tools that instrument a range of launches: one block of shell variables per region.
 
 | variable | tools | counts launches |
 |---|---|---|
@@ -47,7 +47,7 @@ def write(selection: Selection, folder: Path, force: bool = False) -> list[Path]
 
 
 def _function(name: str) -> str:
-    """The name up to its arguments: CUTracer looks for a part of the name, and commas part two."""
+    """The name up to its arguments: CUTracer matches substrings, separated by commas."""
     return name.split("(")[0].split("<")[0].split(",")[0].strip() or name
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every table of a run as Parquet, one file a table."""
+"""Every table of a run as Parquet, one file per table."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def write(run: Run, selection: Selection | None, folder: Path, force: bool = False) -> list[Path]:
-    """Write `folder`/<table>.parquet. UsageError without pyarrow, or when a file exists and `force`
-    is false."""
+    """Write `folder`/<table>.parquet. Raises UsageError without pyarrow, or when a file exists and
+    `force` is false."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -26,7 +26,7 @@ def write(run: Run, selection: Selection | None, folder: Path, force: bool = Fal
         raise UsageError(
             "Parquet needs pyarrow: pip install xpuprof[parquet], or use --format sqlite"
         ) from error
-    # With the first run: `--help` lists formats without pandas.
+    # Imported late: `--help` lists formats without pandas.
     from xpuprof.formats.exporters.every_table import every_table
 
     writers: dict[str, Any] = {}

@@ -3,7 +3,7 @@
 LoopPoint reader expects.
 
 A record begins `cluster C from slice S,thread,region,...`; gem5 splits it at spaces and takes the
-fifth piece, so no image name may hold a space, and a region's warm-up is a record of its own,
+fifth piece, so image names must not contain spaces. A region's warm-up is a separate record,
 `Warmup for regionid R,...`.
 """
 
@@ -41,7 +41,7 @@ def write(
     image_base: int | None = None,
 ) -> list[Path]:
     """Write `base`.icount.csv (instructions of thread 0) and `base`.pc.csv (all threads)."""
-    # With the first selection: `--help` lists formats without numpy.
+    # Imported late: `--help` lists formats without numpy.
     from xpuprof.formats.exporters.cpu_regions import instruction_starts, regions
 
     found = regions(selection, process, warmup, image_base)
@@ -69,7 +69,7 @@ def write(
 
 
 def address_records(region: Region) -> Sequence[str]:
-    """The region's record, and its warm-up's when it has one."""
+    """The region's record, and its warm-up's if it has one."""
     r = region.representative
     record = ",".join(
         [

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SimPoint's files: `.simpoints` (`slice number`) and `.weights` (`weight number`), line by line in
-the same order and of equal length, because gem5 reads the two in lockstep; `.labels` (`cluster
-distance`, one line a slice)."""
+"""SimPoint's files: `.simpoints` (`slice number`) and `.weights` (`weight number`), with the same
+order and number of lines, because gem5 reads the two in lockstep; `.labels` (`cluster distance`,
+one line a slice)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def write_simpoints(
 ) -> list[Path]:
     """Write `base`.simpoints, `base`.weights and `base`.labels; returns their paths.
 
-    Weights add up to 1 over the covered slices. With several representatives a cluster each gets a
-    number of its own, and the labels still name clusters. `distance`: of each slice to its
+    Weights add up to 1 over the covered slices. If clusters have several representatives, each gets
+    its own number, while labels still name clusters. `distance`: each slice's distance to its
     centroid. Raises UsageError when a file exists and `force` is false, or cannot be written.
     """
     reps = sorted(selection.representatives, key=lambda r: (r.cluster, r.slice))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is exported: a run directory with its selection, or a selection file alone."""
+"""The source of an export: a run directory with its selection, or only a selection file."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from xpuprof.trace.tables import Execution, Process
 
 @dataclass
 class ExportSource:
-    """`path`: the run directory or the selection file. `number`: of several processes, the one that
-    is exported. Each property raises an error in one sentence where the source lacks it."""
+    """`path`: the run directory or the selection file. `number`: the process to export, if there
+    are several. Properties that the source lacks raise an error."""
 
     path: Path
     selection_path: Path | None = None
@@ -30,19 +30,21 @@ class ExportSource:
         """The run directory."""
         if self.path.is_file():
             raise UsageError(
-                f"{self.path} is a selection alone; this format needs the run that it was made from"
+                f"{self.path} is only a selection file; this format needs the run "
+                "that it was made from"
             )
         return Run.open(self.path)
 
     @cached_property
     def selection(self) -> Selection:
-        """The one that was named, the file itself, or the run's own; of `number` its part."""
+        """The given selection, the file itself, or the run's own; with `number`, the part of that
+        process."""
         whole = Selection.read(self._selection_file())
         return whole if self.number is None else parts.part(whole, self.number)
 
     @property
     def selection_if_any(self) -> Selection | None:
-        """As `selection`; None for a run that has none."""
+        """Like `selection`; None for a run without one."""
         known = self.selection_path or self._selection_file().exists()
         return self.selection if known else None
 
@@ -55,7 +57,7 @@ class ExportSource:
         place = matched(keys_of(self.selection.identity), job.keys) or [0]
         if place[0] is None or (job.several and len(place) > 1):
             raise InputError(
-                f"{self.path} has no such process as the selection's; export with the run that the "
+                f"{self.path} does not have the selection's process; export with the run that the "
                 "selection was made from"
             )
         return job.processes[place[0]]

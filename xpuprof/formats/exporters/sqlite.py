@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def write(run: Run, selection: Selection | None, file: Path, force: bool = False) -> list[Path]:
-    """Write `file`, whole or not at all. UsageError when it exists and `force` is false."""
-    # With the first run: `--help` lists formats without pandas.
+    """Write `file` atomically. Raises UsageError when it exists and `force` is false."""
+    # Imported late: `--help` lists formats without pandas.
     from xpuprof.formats.exporters.every_table import every_table
 
     try:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """zsim: fast-forward points by instruction count (`ffiPoints` of a process).
 
-zsim adds the numbers up and changes over between fast-forward and simulation at each sum, counting
-the instructions of all threads; the simulation ends with the last one. Regions that follow on each
-other are simulated as one stretch; weights.csv beside says what each stretch holds.
+zsim accumulates the numbers and switches between fast-forward and simulation at each sum, counting
+the instructions of all threads; the simulation ends at the last one. Consecutive regions are
+simulated as one stretch; weights.csv lists the regions of each stretch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def write(selection: Selection, process: Process, file: Path, force: bool = Fals
 
     Raises InputError when the run has no CPU vectors, or a region has no CPU instructions.
     """
-    # With the first selection: `--help` lists formats without numpy.
+    # Imported late: `--help` lists formats without numpy.
     from xpuprof.formats.exporters.cpu_regions import instruction_starts
 
     starts = instruction_starts(process)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles of other tools, one file a format."""
+"""Profiles of other tools, one module per format."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SQLite files of other tools: plain tables only, values of the stated types, bounded work."""
+"""SQLite files of other tools: plain tables only, checked types, bounded work."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from xpuprof.formats.importers.table import NAME_COST
 from xpuprof.inputs import LONGEST_LINE, Source
 
 STEP = 100_000
-"""Instructions of SQLite's machine between two looks at how many there were."""
+"""SQLite virtual machine instructions between two checks of their number."""
 LEAST_WORK, WORK = 400_000_000, 100
-"""Instructions that a file may cost, and per byte of it; real recordings take up to about 10 a
-byte. A join of rows that all share one correlation id would take days."""
+"""Limits of instructions per file and per byte; real recordings take up to about 10 per byte. A
+join of rows that all share one correlation id would take days."""
 SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1
 
 
 @dataclass(frozen=True)
 class Column:
-    """What a column holds: integers from `low` to `high`, or text."""
+    """The type of a column: integers from `low` to `high`, or text."""
 
     name: str
     low: int = SMALLEST
@@ -33,7 +33,7 @@ class Column:
 
     @property
     def condition(self) -> str:
-        """SQL that is true for a value as it should be."""
+        """SQL that is true for a valid value."""
         good = f"typeof({self.name}) = '{self.kind}'"
         if self.kind == "integer" and (self.low, self.high) != (SMALLEST, LARGEST):
             good += f" AND {self.name} BETWEEN {self.low} AND {self.high}"
@@ -41,7 +41,7 @@ class Column:
 
 
 class Database:
-    """A SQLite file of a `kind`, open for reading. Every error is an InputError with `remedy`."""
+    """A SQLite file of a `kind`, opened for reading. Every error is an InputError with `remedy`."""
 
     def __init__(self, source: Source, kind: str, remedy: str) -> None:
         self.source = source
@@ -67,20 +67,20 @@ class Database:
 
     @cached_property
     def tables(self) -> frozenset[str]:
-        """Names of the plain tables. Views and virtual tables may compute rows without end."""
+        """Names of the plain tables. Views and virtual tables may compute endless rows."""
         rows = self.rows("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
         return frozenset(n for n, sql in rows if n and sql and "VIRTUAL" not in sql.upper()[:20])
 
     def columns(self, table: str) -> frozenset[str]:
-        """Names of a table's columns. Raises InputError when one is computed."""
+        """Column names of a table. Raises InputError when a column is computed."""
         rows = list(self.rows(f"PRAGMA table_xinfo({table})"))
         if computed := [row[1] for row in rows if row[6]]:
             self.source.refuse(f"computes column {computed[0]!r} of {table}; {self._advice}")
         return frozenset(row[1] for row in rows)
 
     def check(self, table: str, columns: Sequence[Column], where: str = "1") -> None:
-        """Refuses a table with a value that is not as stated; a missing table or a missing column
-        that may be null is fine, a view is not."""
+        """Reject a table with an invalid value. A missing table, or a missing column that may be
+        null, is accepted; a view is not."""
         if table not in self.tables:
             if next(self.rows(f"SELECT 1 FROM sqlite_master WHERE name = '{table}'"), None):
                 self.source.refuse(f"has {table}, which is not a plain table; {self._advice}")
@@ -105,7 +105,7 @@ class Database:
                 )
 
     def names(self, query: str) -> dict[int, str]:
-        """{number: text} of a query for both; null becomes the empty text."""
+        """{number: text} from a query for both; null becomes ""."""
         found: dict[int, str] = {}
         for number, text in self.rows(query):
             self.source.hold(NAME_COST + len(text or ""))
@@ -113,7 +113,7 @@ class Database:
         return found
 
     def rows(self, query: str, arguments: Sequence[object] = ()) -> Iterator[Any]:
-        """The rows of a query."""
+        """Yield the rows of a query."""
         try:
             yield from self._connection.execute(query, arguments)
         except (sqlite3.Error, OverflowError, MemoryError) as error:
@@ -130,5 +130,5 @@ class Database:
     def _refuse(self, error: Exception) -> None:
         reason = str(error)
         if self._work < 0:
-            reason = "its rows refer to each other too often, as in a damaged file"
+            reason = "its rows have too many cross-references, as in a damaged file"
         self.source.refuse(f"is not a readable {self._kind} ({reason}); {self._advice}")

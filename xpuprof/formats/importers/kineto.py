@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kineto's Chrome trace (`torch.profiler`, CUDA and ROCm): .json and .json.gz.
 
-The events are decoded one by one from a window of the file, never the file as a whole. Kept are
-the kernels (about 100 bytes each), the operators' numbers and names, and the time span. A kernel's
-range is the framework's operator that launched it, which is the same on every vendor's device.
+Events are decoded one by one from a window of the file, never the whole file. Only the kernels
+(about 100 bytes each), the operators' numbers and names, and the time span are kept. A kernel's
+range is the framework operator that launched it, which is the same on every vendor's device.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 WINDOW = 1 << 20
 LONGEST_EVENT = 1 << 23
 LONGEST_HEAD = 1 << 25
-"""Characters before the list of events."""
+"""Most characters before the list of events."""
 EVENT_COST, KERNEL_COST, CALL_COST = 16, 200, 200
-"""Bytes that an event takes: one passed over (time, not space), a kernel, a call or operator."""
+"""Cost in bytes of a skipped event (time, not space), a kernel, and a call or operator."""
 LATEST = 1e18
-"""Microseconds: farther than any clock's origin."""
+"""Microseconds; beyond any clock's origin."""
 _START = re.compile(r'"traceEvents"\s*:\s*\[')
 _BETWEEN = re.compile(r"[ \t\r\n,]*")
 _CALLS = ("cuda_runtime", "cuda_driver", "hip_runtime")
@@ -38,12 +38,12 @@ US = 1e-6
 
 
 def load(source: Source, writer: ImportWriter) -> None:
-    """Import a trace. InputError when it is not JSON, damaged, or holds no kernel.
+    """Import a trace. Raises InputError when it is not JSON, damaged, or has no kernel.
 
-    `range` of a slice is the operator (cpu_op) that launched its kernel and `range_call` which of
-    that operator's calls, which is the same on machines whose kernels have other names.
+    A slice's `range` is the operator (cpu_op) that launched its kernel, and `range_call` the number
+    of that operator's call; both are the same on machines whose kernels have other names.
     """
-    import numpy as np  # with the first trace: `--help` lists formats without it
+    import numpy as np  # imported late: `--help` lists formats without it
 
     from xpuprof.formats.importers.timeline import Launches, Timeline
 
@@ -63,7 +63,7 @@ def load(source: Source, writer: ImportWriter) -> None:
             kernels.add(event)
     if not kernels.start:
         source.refuse("has no device kernel; record with ProfilerActivity.CUDA in `activities`")
-    # A trace's times have an arbitrary origin of 10^12 us; taking it off keeps nanoseconds exact.
+    # Times have an arbitrary origin of 10^12 us; subtracting it keeps nanoseconds exact.
     begin = (np.array(kernels.start) - first) * US
     order = np.argsort(begin, kind="stable")
     place = np.array(kernels.place, dtype=np.int64).reshape(-1, 3)[order]
@@ -88,7 +88,7 @@ def load(source: Source, writer: ImportWriter) -> None:
 
 
 class _Kernels:
-    """Device kernels, a few numbers each. `place`: device, stream, correlation; `shape`: grid and
+    """Device kernels, stored as numbers. `place`: device, stream, correlation; `shape`: grid and
     block."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class _Kernels:
         self.place, self.shape = array("q"), array("q")
 
     def add(self, event: Event) -> None:
-        """One kernel."""
+        """Append a kernel."""
         self.name.append(event.name)
         self.start.append(event.start)
         self.duration.append(event.duration)
@@ -108,7 +108,7 @@ class _Kernels:
 
 
 class _Operators:
-    """The innermost operator around the call that launched each kernel, found by one sweep over
+    """The innermost operator around the call that launched each kernel, found in one sweep over
     calls and operators sorted by thread and time."""
 
     def __init__(self) -> None:
@@ -116,17 +116,17 @@ class _Operators:
         self._operators: list[tuple[str, float, float, str]] = []
 
     def launch(self, thread: str, at: float, correlation: int) -> None:
-        """A runtime call."""
+        """Append a runtime call."""
         self._launches.append((thread, at, correlation))
 
     def operator(self, thread: str, start: float, duration: float, name: str) -> None:
-        """An operator's extent on its thread."""
+        """Append an operator's extent on its thread."""
         self._operators.append((thread, start, -duration, name))
 
     def around(self, correlations: list[int]) -> list[tuple[str, int]]:
-        """(operator, which of its calls from 1) of each kernel; ("", 0) outside any."""
+        """(operator, 1-based call) of each kernel; ("", 0) outside any."""
         found: dict[int, tuple[str, int]] = {}
-        # Of operators that start together the longer one is the outer.
+        # If operators start together, the longer one is the outer.
         spans = sorted(self._operators)
         by_start = sorted(range(len(spans)), key=lambda i: spans[i][1])
         number, seen = [0] * len(spans), dict[str, int]()
@@ -150,7 +150,7 @@ class _Operators:
 
 
 class Event:
-    """A complete event ("ph": "X") with values that can be trusted."""
+    """A complete event ("ph": "X") with validated values."""
 
     def __init__(self, source: Source, number: int, names: dict[str, str], raw: dict[str, Any]):
         self._source, self._number = source, number
@@ -170,7 +170,7 @@ class Event:
             self._refuse("name")
         if name not in self._names:
             self._source.hold(NAME_COST + 4 * len(name))
-            # Half of a surrogate pair cannot be written anywhere.
+            # A lone surrogate cannot be encoded.
             self._names[name] = name.encode("utf-8", "replace").decode()
         return self._names[name]
 
@@ -183,7 +183,7 @@ class Event:
         return f"{found[0]}/{found[1]}"
 
     def integer(self, key: str, default: int) -> int:
-        """A number of the event's arguments, -1 for what is not a number."""
+        """A number from the event's arguments, -1 if it is not a number."""
         value = self._arguments.get(key, default)
         if not isinstance(value, int | float | str):
             return -1
@@ -194,7 +194,7 @@ class Event:
         return -1 if number is None else number
 
     def shape(self, key: str) -> tuple[int, int, int]:
-        """Grid or block; zeros when not recorded (roctracer leaves it out at times)."""
+        """Grid or block; zeros if not recorded (roctracer sometimes omits it)."""
         value = self._arguments.get(key)
         if not isinstance(value, list) or len(value) != 3:
             return (0, 0, 0)
@@ -219,7 +219,7 @@ class Event:
 
 
 def checked_events(source: Source) -> Iterator[Event]:
-    """The complete events, one after the other."""
+    """Yield the complete events."""
     names: dict[str, str] = {}
     for number, raw in enumerate(events(source), start=1):
         source.hold(EVENT_COST)
@@ -228,7 +228,7 @@ def checked_events(source: Source) -> Iterator[Event]:
 
 
 def events(source: Source) -> Iterator[dict[str, Any]]:
-    """The trace events as they are; at most a window and one event are in memory."""
+    """Yield the raw trace events; at most a window and one event are in memory."""
     with source.text() as file:
         decoder = json.JSONDecoder()
         buffer, at = _skip_head(source, file)

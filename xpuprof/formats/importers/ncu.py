@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nsight Compute's CSV: `ncu --csv --page raw` (a column a metric, a row of units) and
-`ncu --csv --page details` (a row a metric)."""
+"""Nsight Compute's CSV: `ncu --csv --page raw` (one column per metric, a row of units) and `ncu
+--csv --page details` (one row per metric)."""
 
 from __future__ import annotations
 
@@ -56,11 +56,12 @@ FIXED = frozenset(
         "Id:Domain:Start/Stop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg",
     )
 )
-ADVICE = "profile with `ncu --csv --page raw --metrics ...` and pass what it prints"
+ADVICE = "profile with `ncu --csv --page raw --metrics ...` and pass its output"
 
 
 def load(source: Source, writer: ImportWriter) -> None:
-    """Import a CSV. InputError when it is not Nsight Compute's, damaged, or holds no kernel."""
+    """Import a CSV. Raises InputError when it is not Nsight Compute's, damaged, or has no
+    kernel."""
     with source.lines() as lines:
         table = rows(source, _after_log(lines))
         header = next(table, [])
@@ -74,7 +75,7 @@ def load(source: Source, writer: ImportWriter) -> None:
 
 
 def _after_log(lines: Iterator[str]) -> Iterator[str]:
-    """The table: what comes before its header (output, ==PROF== lines) is left out."""
+    """The table, without anything before its header (output, ==PROF== lines)."""
     for line in lines:
         if f'"{KERNEL}"' in line or line.startswith("ID,Process ID"):
             return chain([line], (rest for rest in lines if not rest.startswith("==")))
@@ -102,7 +103,7 @@ def _raw(
     for row in chain([first] if first else [], table):
         _check_row(source, row, header)
         if launches is None:
-            # A column of text (a device's name) is no metric.
+            # A text column (a device's name) is not a metric.
             names = [name for name in names if not math.isnan(number(row[columns[name]]))]
             launches = Rows(source, writer, [*_times(source, names, writer), *names])
             writer.units |= {name: _base(units[columns[name]]) for name in names}
@@ -126,7 +127,7 @@ def _details(
     columns: Mapping[str, int],
     writer: ImportWriter,
 ) -> None:
-    """A launch is the run of rows with one ID; every launch has the first one's metrics."""
+    """Consecutive rows with one ID form a launch; every launch has the first one's metrics."""
     for name in ("ID", "Metric Unit", "Metric Value"):
         if name not in columns:
             source.refuse(f"has no column {name!r}, so it is not Nsight Compute's CSV; {ADVICE}")
@@ -166,7 +167,7 @@ def _details(
 
 
 def _times(source: Source, names: list[str], writer: ImportWriter) -> list[str]:
-    """The duration as `gpu_time` (without one, cycles serve as time: see the import's note)."""
+    """The duration as `gpu_time` (if missing, cycles serve as time; see the import's note)."""
     if any(name in names for name in DURATIONS):
         writer.units["gpu_time"] = "s"
         return ["gpu_time"]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nsight Systems' sqlite export (`nsys export --type sqlite`, or the .sqlite beside a report).
 
-Kernels come sorted out of the database in chunks; what is held of the whole recording is one number
-a kernel (its NVTX range) and the names. Every process of the recording becomes a process of the
-run, with all its GPUs and streams on one timeline.
+The database returns sorted kernels in chunks. Only one number per kernel (its NVTX range) and the
+names are held for the whole recording. Every process of the recording becomes a process of the run,
+with all its GPUs and streams on one timeline.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RANGE_EVENTS = "(59, 60, 70, 71)"
 
 LATEST = 1 << 61
 KERNEL_COST = 128
-"""Bytes that a kernel takes in memory."""
+"""Memory per kernel, in bytes."""
 REMEDY = "`nsys export --type sqlite REPORT.nsys-rep`"
 NS = 1e-9
 
@@ -60,8 +60,9 @@ _SHAPE = "k.gridX, k.gridY, k.gridZ, k.blockX, k.blockY, k.blockZ"
 
 
 def load(source: Source, writer: ImportWriter) -> None:
-    """Import a recording. InputError when it is no export, damaged, or without kernels."""
-    # With the first recording: `--help` lists formats without numpy.
+    """Import a recording. Raises InputError when it is not an export, damaged, or has no
+    kernels."""
+    # Imported late: `--help` lists formats without numpy.
     from xpuprof.formats.importers.timeline import Timeline
 
     with Database(source, "Nsight Systems export", REMEDY) as database:
@@ -87,7 +88,7 @@ def load(source: Source, writer: ImportWriter) -> None:
 
 
 def _check(database: Database) -> None:
-    """Refuses values that are not of the columns' types; what is read afterwards can be trusted."""
+    """Reject values of wrong types, so that later reads can trust them."""
     database.check(KERNELS, _KERNELS)
     database.check(RUNTIME, _CALLS)
     database.check(NVTX, _RANGES, f"eventType IN {RANGE_EVENTS} AND end IS NOT NULL")
@@ -103,7 +104,7 @@ def _devices(database: Database) -> list[str]:
 
 
 def _processes(source: Source, database: Database) -> list[tuple[int | None, int, int]]:
-    """(global pid, first start, last end) of each process with kernels, ns; None: not recorded."""
+    """(global pid, first start, last end) of each process with kernels, ns; None if unrecorded."""
     group = "globalPid" if "globalPid" in database.columns(KERNELS) else "NULL"
     rows = list(
         database.rows(f"SELECT {group}, min(start), max(end) FROM {KERNELS} GROUP BY 1 ORDER BY 2")
@@ -116,10 +117,10 @@ def _processes(source: Source, database: Database) -> list[tuple[int | None, int
 
 
 def _span(database: Database, first: int, last: int) -> tuple[int, int]:
-    """The recording's start and end in ns: of the analysis when that contains the kernels.
+    """The recording's start and end in ns: the analysis's, if they contain the kernels.
 
-    (Some versions write the analysis in another clock than the events; the recording then starts
-    with the clock's zero and ends with the last API call.)
+    Some versions write the analysis and the events in different clocks; the recording then starts
+    at the clock's zero and ends with the last API call.
     """
     begin, end = 0, last
     if RUNTIME in database.tables:
@@ -138,7 +139,7 @@ def _span(database: Database, first: int, last: int) -> tuple[int, int]:
 
 
 def _kernels(database: Database, process: int | None) -> Iterator[Any]:
-    """Kernels of a process in order of their start, with the call that launched each.
+    """Kernels of a process by start time, with the call that launched each.
 
     A process's runtime calls carry its id in the upper bits of the thread's (globalTid >> 24).
     """
@@ -158,7 +159,8 @@ def _kernels(database: Database, process: int | None) -> Iterator[Any]:
 
 
 def _chunks(rows: Iterator[Any]) -> Iterator[list[Any]]:
-    """Chunks of rows, a kernel once (of several calls with its correlation id the first counts)."""
+    """Yield chunks of rows, each kernel once (the first of several calls with its correlation
+    id)."""
     previous, kept = None, []
     for row in rows:
         if row[0] != previous:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nvprof's CSV: `nvprof --csv --print-gpu-trace [--metrics ...]`, a row a launch.
+"""nvprof's CSV: `nvprof --csv --print-gpu-trace [--metrics ...]`, one row per launch.
 
 After the ==PID== lines comes a header, a row of units and the rows, copies and fills among them.
 Archives of such tables with R-style names (inst_executed, grid.x) are read too.
@@ -47,7 +47,8 @@ ADVICE = "record it with `nvprof --csv --print-gpu-trace`"
 
 
 def load(source: Source, writer: ImportWriter) -> None:
-    """Import a CSV. InputError when it is not nvprof's, in mixed units, or holds no kernel."""
+    """Import a CSV. Raises InputError when it is not nvprof's, has mixed units, or has no
+    kernel."""
     with source.lines() as lines:
         table = rows(source, _after_log(lines))
         header = next(table, [])
@@ -76,7 +77,7 @@ def _rows(
     writer: ImportWriter,
 ) -> None:
     first = next(table, None)
-    # R's exports have no row of units and durations in seconds.
+    # R's exports have durations in seconds and no row of units.
     unit = "s"
     if first and len(first) == len(header) and math.isnan(number(first[duration])):
         unit, first = first[duration], None
@@ -128,7 +129,7 @@ def _places(columns: Mapping[str, int], names: tuple[tuple[str, ...], ...]) -> l
 
 
 def _shape(row: list[str], places: list[int]) -> tuple[int, int, int]:
-    # A size that is not a number becomes -1, which Rows refuses.
+    # A non-numeric size becomes -1, which Rows rejects.
     sizes = [integer(row[place], -1) for place in places] + [1] * (3 - len(places))
     return (sizes[0], sizes[1], sizes[2])
 

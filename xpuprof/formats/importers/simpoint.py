@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def load(source: Source, writer: ImportWriter) -> None:
-    """Import a .bb or .bb.gz file: a slice a vector, no times.
+    """Import a .bb or .bb.gz file: one slice per vector, no times.
 
-    A file of the same name that ends in .ldv gives the slices' stack distances. Raises InputError
-    when a file cannot be read or the two disagree in their number of slices.
+    A file of the same name with suffix .ldv provides the slices' stack distances. Raises InputError
+    when a file cannot be read or their numbers of slices differ.
     """
-    # With the first file: `--help` lists formats without numpy.
+    # Imported late: `--help` lists formats without numpy.
     import numpy as np
 
     from xpuprof.formats.exporters import ldv
@@ -49,7 +49,7 @@ def load(source: Source, writer: ImportWriter) -> None:
 
 
 def to_matrix(vectors: FrequencyVectors) -> sparse.csr_matrix:
-    """slices x distinct dimensions, in ascending order of their numbers."""
+    """slices x distinct dimensions, in ascending order."""
     import numpy as np
     from scipy import sparse
 

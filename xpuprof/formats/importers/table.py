@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of kernels without a timeline, as CSV profilers give them: shared by ncu, nvprof and csv.
 
-Every row is a launch and becomes a slice; what happened between launches is not known, so there is
-no slice after the last kernel, and a row's duration is `gpu_time`.
+Every row is a launch and becomes a slice. The time between launches is unknown, so there is no
+slice after the last kernel, and a row's duration is `gpu_time`.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ SCALES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 GRID = ("gx", "gy", "gz")
 BLOCK = ("lx", "ly", "lz")
 CHUNK = 1 << 20
-"""Values that are held before they are written."""
+"""Values buffered before writing."""
 MOST_COLUMNS = 1 << 14
 RESERVED = ("program", "range", "range_call")
-"""Names that an imported run has for something else."""
+"""Metric names that an imported run reserves."""
 NAME_COST = 256
-"""Bytes that a kernel's name takes beside its characters, in all lists of names."""
+"""Memory of a kernel's name besides its characters, in bytes, over all lists of names."""
 LARGEST = (1 << 31) - 1
-"""Of a grid, a block, a device or a stream number."""
+"""Largest grid, block, device or stream number."""
 
 csv.field_size_limit(LONGEST_LINE)
 
 
 def rows(source: Source, lines: Iterable[str], separator: str = ",") -> Iterator[list[str]]:
-    """The rows of a CSV table. Raises InputError where it is none."""
+    """Yield the rows of a CSV table. Raises InputError when it is not one."""
     taken = 0
 
     def counted() -> Iterator[str]:
@@ -78,8 +78,8 @@ def rows(source: Source, lines: Iterable[str], separator: str = ",") -> Iterator
 
 
 def number(text: str) -> float:
-    """A number as profilers print it: thousands separators, "%"; NaN when it is none or not
-    finite."""
+    """A number as profilers print it: thousands separators, "%"; NaN if it is not a finite
+    number."""
     value = finite(text)
     if value is None:
         value = finite(text.replace(",", "").rstrip("%").strip())
@@ -87,7 +87,7 @@ def number(text: str) -> float:
 
 
 def integer(text: str, default: int) -> int:
-    """A number of a device, of a stream or of work-items; `default` where none is stated."""
+    """A device, stream or work-item number; `default` if missing."""
     value = number(text)
     return default if math.isnan(value) else int(value)
 
@@ -113,9 +113,9 @@ def shape(text: str) -> tuple[int, int, int]:
 
 
 class Rows:
-    """Collects launches, checks them, and appends them to an ImportWriter in chunks.
+    """Collect launches, check them, and append them to an ImportWriter in chunks.
 
-    `metrics` names the columns of numbers; the first one is the duration where `timed`.
+    `metrics`: names of the number columns; with `timed` the first is the duration.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Rows:
         device: int = 0,
         stream: int = 0,
     ) -> None:
-        """One launch; `values` in the order of `metrics`, `grid` in work-groups."""
+        """Add a launch; `values` in the order of `metrics`, `grid` in work-groups."""
         call = self._calls[kernel] = self._calls.get(kernel, 0) + 1
         if call == 1:
             self._source.hold(NAME_COST + 4 * len(kernel))
@@ -155,8 +155,8 @@ class Rows:
             self.flush()
 
     def flush(self) -> None:
-        """Checks and writes what is held. Raises InputError for a launch that cannot be."""
-        import numpy as np  # with the first rows: `--help` lists formats without it
+        """Check and write the buffered launches. Raises InputError for an invalid launch."""
+        import numpy as np  # imported late: `--help` lists formats without it
 
         if not self._kernels:
             return
@@ -167,7 +167,7 @@ class Rows:
             bad = np.flatnonzero(~(values[:, 0] >= 0))
             if len(bad):
                 self._refuse(int(bad[0]), "its duration is missing or negative")
-        # Work-items, as OpenCL and the recorded runs count.
+        # Work-items, as in OpenCL and recorded runs.
         sizes[:, :3] *= sizes[:, 3:]
         columns: dict[str, npt.NDArray[np.generic]] = {
             "kernel": self._writer.codes("kernel", self._kernels),
@@ -185,7 +185,7 @@ class Rows:
             held.clear()
 
     def finish(self, advice: str) -> None:
-        """Writes the rest. Raises InputError when there was no launch at all."""
+        """Write the rest. Raises InputError when there was no launch."""
         self.flush()
         if not self._writer.rows:
             self._source.refuse(f"holds no kernel launch; {advice}")
@@ -206,7 +206,7 @@ class Rows:
 
 
 def index(header: list[str]) -> Mapping[str, int]:
-    """Position of each column; the first of equal names counts."""
+    """Position of each column; the first of equal names is used."""
     result: dict[str, int] = {}
     for i, name in enumerate(header):
         result.setdefault(name.strip(), i)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plain CSV (also .gz, comma, semicolon or tab) and Parquet, with a map of columns.
 
-A row is a launch. The map says which column is the kernel's name and which its duration, in which
-unit; every other column of numbers is a metric under its own name.
+A row is a launch. The map names the columns for the kernel's name and its duration with unit; every
+other numeric column is a metric under its own name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from xpuprof.trace.imported import ImportWriter
 
 FIELDS = ("kernel", "time", "gridx", "gridy", "gridz", *BLOCK, "device", "stream")
-"""What a column can be mapped to; grid in work-groups."""
+"""Fields that a column can be mapped to; grid in work-groups."""
 
 GUESSES: Mapping[str, tuple[str, ...]] = {
     "kernel": ("kernel", "Kernel Name", "kernel_name", "name", "Name", "KernelName"),
@@ -50,7 +50,7 @@ GUESSES: Mapping[str, tuple[str, ...]] = {
 }
 PARQUET = b"PAR1"
 PARQUET_ROWS = 4096
-"""Rows that are unpacked together."""
+"""Rows decoded at once."""
 MAP_HELP = "name the column with --map {field}=COLUMN"
 
 
@@ -73,7 +73,7 @@ def parse_map(entries: Sequence[str]) -> dict[str, tuple[str, str]]:
 def load(
     source: Source, writer: ImportWriter, columns: Mapping[str, tuple[str, str]] | None = None
 ) -> None:
-    """Import a table. InputError: no column for the kernel, mixed units, no row."""
+    """Import a table. Raises InputError without a kernel column or rows, and for mixed units."""
     chosen = dict(columns or {})
     if source.path.suffix in (".parquet", ".pq") or source.head(len(PARQUET)) == PARQUET:
         table = _parquet(source)
@@ -87,7 +87,7 @@ def load(
 
 
 def _parquet(source: Source) -> Iterator[list[str]]:
-    """The names of the columns, then the rows."""
+    """Yield the column names, then the rows."""
     try:
         import pyarrow
         import pyarrow.parquet as parquet
@@ -170,7 +170,7 @@ def _rows(
                 for i, name in enumerate(header)
                 if i not in taken and name and not math.isnan(number(row[i]))
             }
-            # Our own names of times would clash with what an import measures itself.
+            # Reserved time names would clash with those that an import sets.
             metrics = {n: i for n, i in metrics.items() if n not in ("gpu_time", "call", "process")}
             timed = "time" in place
             launches = Rows(source, writer, ["gpu_time"] * timed + [*metrics], timed)
@@ -191,7 +191,8 @@ def _rows(
 
 
 def _factor(source: Source, name: str, unit: str) -> float:
-    """Seconds a unit of the duration column: given, or told by its name ("dur (ns)", "time_us")."""
+    """Seconds per unit of the duration column: given, or derived from its name ("dur (ns)",
+    "time_us")."""
     if unit:
         return seconds(source, unit)
     words = name.replace("(", " ").replace(")", " ").replace("_", " ").lower().split()

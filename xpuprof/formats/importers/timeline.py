@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From kernels on a timeline to slices: what every import that knows start and end times shares.
+"""From kernels on a timeline to slices, for all importers with start and end times.
 
 Boundary i is the moment when all kernels up to i have completed: a running maximum of their ends,
-in the order in which they start on the device timeline. A slice's time is the difference of two
-boundaries, so the times are never negative and sum to the whole recording; the part of it during
-which no kernel of the process ran is its CPU part. After the last kernel comes the slice that ends
-with the recording.
+in order of start on the device timeline. A slice's time is the difference of two boundaries, so
+times are never negative and sum to the whole recording. The part of a slice without a running
+kernel of the process is its CPU part. The slice after the last kernel ends with the recording.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ BLOCK = ("lx", "ly", "lz")
 
 @dataclass(eq=False)
 class Launches:
-    """A chunk of kernels of one process, in order of their start. Times in seconds."""
+    """A chunk of kernels of one process, by start time. Times in seconds."""
 
     kernel: list[str]
     start: npt.NDArray[np.float64]
@@ -44,7 +43,7 @@ class Launches:
 
 
 class Timeline:
-    """Turns chunks of launches into slices of an ImportWriter, one process after the other."""
+    """Convert chunks of launches to slices of an ImportWriter, process by process."""
 
     def __init__(self, source: Source, writer: ImportWriter) -> None:
         self._source = source
@@ -57,13 +56,13 @@ class Timeline:
         writer.units |= {"time": "s", "gpu_time": "s", "cpu_time": "s"}
 
     def begin(self, origin: float) -> None:
-        """The next process, recorded from `origin` (seconds)."""
+        """Begin the next process, recorded from `origin` (seconds)."""
         self._process += 1
         self._boundary = origin
         self._calls = {}
 
     def add(self, launches: Launches) -> None:
-        """Append the slices that these launches end."""
+        """Append the slices ended by these launches."""
         if (launches.end < launches.start).any():
             row = int(np.flatnonzero(launches.end < launches.start)[0])
             self._source.refuse(
@@ -81,7 +80,7 @@ class Timeline:
             self._number(launches.kernel),
             device=launches.device,
             stream=launches.stream,
-            # Work-items, as OpenCL and the recorded runs count.
+            # Work-items, as in OpenCL and recorded runs.
             grid=launches.grid * launches.block,
             block=launches.block,
             metrics={
@@ -94,7 +93,7 @@ class Timeline:
         )
 
     def finish(self, end: float) -> None:
-        """Append the process's last slice, which ends with the recording at `end` (seconds)."""
+        """Append the process's last slice, which ends at `end` (seconds), with the recording."""
         rest = max(end - self._boundary, 0.0)
         zeros = np.zeros((1, 3), dtype=np.int64)
         metrics = {name: np.zeros(1, dtype) for name, dtype in self._extra.items()}

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The vectors that the reference implementation of XPU-Point writes into a folder.
+"""The folder of vectors written by the reference implementation of XPU-Point.
 
 `T.<tid>.bb`: CPU, per slice a comment `# Slice ending at kernel: K call: N` and a line
 `T:block:instructions :block:instructions ...`. `thread.bbv`: GPU, per slice the same comment and a
 line `tid<warp>: T:block:count ...` a warp. A timer file (`<i> OnComplete <k> TSC x`) gives the
-boundaries in ticks. Its GPU blocks are numbered anew in every kernel, so a block here is (kernel,
+boundaries in ticks. Its GPU block numbers restart in every kernel, so a block here is (kernel,
 number).
 """
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 _ENDS = re.compile(r"\s*GPU_(?P<what>Init|Fini)\s*:\s*TSC\s+(?P<tick>\d+)")
 MOST = (1 << 62) - 1
-"""Of a block's number, a count, a tick."""
+"""Largest block number, count or tick."""
 SLICE_COST, CELL_COST, TICK_COST = 512, 400, 64
-"""Bytes that a slice, a non-zero of the vectors and a time stamp take in memory."""
+"""Memory in bytes of a slice, a non-zero of the vectors and a time stamp."""
 Key = tuple[str, int]
 Entries = list[tuple[int, float]]
 
 
 def load(source: Source, writer: ImportWriter) -> None:
-    """Import the folder. InputError when it has no vectors, is damaged or its parts disagree."""
+    """Import the folder. Raises InputError when it has no vectors, is damaged or inconsistent."""
     folder = source.path
     cpu_files = sorted([*folder.glob("T.*.bb"), *folder.glob("T.*.bb.gz")])
     gpu_file = next((f for f in (folder / "thread.bbv", folder / "global.bbv") if f.exists()), None)
@@ -76,7 +76,7 @@ def _write(
     gpu: dict[tuple[int, tuple[str, int]], float],
     warps: dict[int, int],
 ) -> None:
-    import numpy as np  # with the first folder: `--help` lists formats without it
+    import numpy as np  # imported late: `--help` lists formats without it
 
     count = len(order)
     columns: dict[str, npt.NDArray[Any]] = {
@@ -103,7 +103,7 @@ def _write(
 
 
 def vectors(file: Source) -> Iterator[tuple[Key, str]]:
-    """(slice's end, line) of every vector line; lines of other kinds are passed over."""
+    """(slice's end, line) of every vector line; other lines are skipped."""
     key: Key | None = None
     with file.lines() as lines:
         for line in lines:
@@ -124,8 +124,8 @@ def vectors(file: Source) -> Iterator[tuple[Key, str]]:
 
 
 def _slice_end(line: str) -> tuple[str, str] | None:
-    """Kernel and call of `# Slice ending at kernel: K call: N`. Without regular expressions, which
-    take quadratic time on blanks."""
+    """Kernel and call of `# Slice ending at kernel: K call: N`. Regular expressions would take
+    quadratic time on blanks."""
     before, mark, rest = line.partition("Slice ending at kernel:")
     kernel, called, call = rest.rpartition("call:")
     own = before[:1] == "#" and not before[1:].strip() and mark and called
@@ -159,7 +159,7 @@ def entries(file: Source, line: str) -> Entries:
 
 
 def boundaries(source: Source) -> npt.NDArray[np.int64] | None:
-    """Ticks of start, every completion and the end, from the first timer file there; else None."""
+    """Ticks of start, completions and end, from the first timer file; None without one."""
     import numpy as np
 
     for path in sorted(source.path.glob("*")):

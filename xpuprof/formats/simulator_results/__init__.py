@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of simulators, one file a simulator."""
+"""Results of simulators, one module per simulator."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Accel-Sim (GPGPU-Sim) prints: a block of statistics at the end of every kernel.
+"""Output of Accel-Sim (GPGPU-Sim): a block of statistics at the end of every kernel.
 
-Some numbers are the kernel's own, most run on over all kernels and are made the kernel's by taking
-the block before off, as Accel-Sim's own get_stats.py does.
+Some numbers cover the kernel only; most accumulate over all kernels, so the previous block is
+subtracted, as in Accel-Sim's get_stats.py.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _FILE = re.compile(r"kernel-(\d+)")
 _NAME = re.compile(r"kernel_name\s*=\s*(.*)")
 _UID = re.compile(r"kernel_launch_uid\s*=\s*(\d+)")
 KERNEL_COST, VALUE_COST = 1000, 200
-"""Bytes that a kernel and a value take in memory."""
+"""Memory in bytes of a kernel and of a value."""
 MOST_KERNELS = 1 << 31
 _BREAK = "break due to reaching the maximum cycles"
 
 
 @dataclass
 class SimulatedKernel:
-    """`launch`: number of the launch in the traced run (from 1), None when the log does not say."""
+    """`launch`: 1-based launch number in the traced run, None if the log lacks it."""
 
     name: str
     launch: int | None = None
@@ -44,7 +44,7 @@ class SimulatedKernel:
 
 
 def parse(source: Source) -> list[SimulatedKernel]:
-    """The finished kernels. InputError when the simulation was cut off in the middle of one."""
+    """The finished kernels. Raises InputError when the simulation stopped in the middle of one."""
     kernels: list[SimulatedKernel] = []
     running: list[dict[str, float]] = []
     loaded: list[int | None] = []
@@ -83,7 +83,7 @@ def parse(source: Source) -> list[SimulatedKernel]:
 
 
 def _read_regions(source: Source, selection: Selection) -> list[Found]:
-    # With the first log: `--help` lists formats without numpy.
+    # Imported late: `--help` lists formats without numpy.
     from xpuprof.trace.coordinates import NO_KERNELS
 
     kernels = parse(source)
@@ -120,7 +120,7 @@ def _read_regions(source: Source, selection: Selection) -> list[Found]:
     found: list[Found] = [
         (place, kernel.metrics) for place, kernel in zip(places, kernels, strict=True)
     ]
-    # A simulator of kernels alone has nothing to do between the last one and program exit.
+    # A kernel simulator has nothing to simulate between the last kernel and program exit.
     nothing = dict.fromkeys(found[0][1], 0.0)
     return found + [
         (place, nothing)

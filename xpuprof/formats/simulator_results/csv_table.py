@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A CSV table of results: a row a region, a column a metric; `#` begins a comment."""
+"""A CSV table of results: one row per region, one column per metric; `#` begins a comment."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gem5's stats.txt: one block of `name value # description` lines a dump."""
+"""gem5's stats.txt: one block of `name value # description` lines per dump."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ BEGIN = "---------- Begin Simulation Statistics ----------"
 END = "---------- End Simulation Statistics   ----------"
 
 _HOST = ("host", "simFreq", "finalTick", "final_tick", "sim_freq")
-"""Of the simulating machine, or constants: nothing to project."""
+"""Statistics of the simulating machine, or constants: not projected."""
 VALUE_COST = 200
-"""Bytes that a value takes in memory with its name."""
+"""Memory of a value with its name, in bytes."""
 
 
 def parse(source: Source) -> list[dict[str, float]]:
-    """The dumps in order; finite scalars only (a 0/0 rate prints `nan`, a vector its elements).
+    """The dumps in order; only finite scalars (a 0/0 rate prints `nan`, a vector its elements).
 
-    Raises InputError for a dump that does not end (the simulation was killed).
+    Raises InputError for an unfinished dump (the simulation was killed).
     """
     dumps: list[dict[str, float]] = []
     current: dict[str, float] | None = None

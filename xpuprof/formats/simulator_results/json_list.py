@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results as JSON: a list of objects, or an object by region, in `regions` or alone."""
+"""Results as JSON: a list of objects or an object by region, at top level or in `regions`."""
 
 from __future__ import annotations
 

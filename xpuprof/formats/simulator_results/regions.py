@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of a table of results: which region each one names, and its metrics.
+"""Rows of a results table: the region of each row, and its metrics.
 
-A region is named by `region` (its place in the selection, from 1, as every export numbers it), by
-`slice`, or by `kernel` and `call`, of several processes with `process` (rank0). Every other column
-is a metric.
+A region is named by `region` (its 1-based place in the selection, as in every export), by `slice`,
+or by `kernel` and `call`; with several processes also by `process` (rank0). Every other column is a
+metric.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 NAMES = ("region", "slice", "kernel", "call", "process")
 VALUE_COST = 100
-"""Bytes that a value takes in memory."""
+"""Memory of a value, in bytes."""
 
 
 def region_name(place: int, selection: Selection) -> str:
-    """A region as messages name it."""
+    """Name of a region in messages."""
     end = selection.representatives[place].end
     return f"region {place + 1} ({end.kernel}, call {end.call})"
 
@@ -39,7 +39,7 @@ class Regions:
             self._by_marker.setdefault((r.end.kernel, r.end.call), []).append(i)
 
     def row(self, row: Mapping[str, object]) -> Found:
-        """A row's region and metrics. Raises InputError for a row that names none, or a value that
+        """A row's region and metrics. Raises InputError for a row without a region, or a value that
         is not a finite number."""
         place = self._place(row)
         metrics = {}
@@ -60,7 +60,7 @@ class Regions:
         return place, metrics
 
     def place(self, region: int) -> int:
-        """The place of a region's number."""
+        """The place of a region number."""
         if not 1 <= region <= len(self._selection.representatives):
             self._source.refuse(
                 f"has region {region}, which is not in the selection: it has regions 1 to "
