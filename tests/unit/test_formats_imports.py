@@ -344,7 +344,7 @@ def test_damage_is_seen(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="newer xpuprof"):
         ImportedSlices(folder)
     header.write_text("{}")
-    with pytest.raises(TraceError, match="not ours"):
+    with pytest.raises(TraceError, match="was not written by xpuprof"):
         ImportedSlices(folder)
 
 

@@ -42,7 +42,7 @@ class BlockVectors(Protocol):
         ...
 
     def signatures(self, seed: int, given: Mapping[str, Any]) -> list[Signature]:
-        """The signatures of the slices at hand, one a process."""
+        """The signatures of all slices, one per process."""
         ...
 
     def settings(self) -> dict[str, Any]:

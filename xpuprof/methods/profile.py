@@ -129,7 +129,7 @@ class SliceProfile:
     vectors: BlockVectors | None = None
     """The same vectors for clustering methods: by thread and warp, where known."""
     repeats: int = 1
-    """Timer runs behind the times."""
+    """Number of timer runs that `times` is typical of."""
     time_name: str = "time"
     """Name of the metric in `times`."""
     name: str = "profile"

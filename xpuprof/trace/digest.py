@@ -93,12 +93,12 @@ class Digest:
 
     @property
     def warps(self) -> int:
-        """Of all kernels."""
+        """Warps of all kernels."""
         return sum(sums.warps for sums in self.kernels.values())
 
     @property
     def gpu_instructions(self) -> int:
-        """Of all kernels."""
+        """GPU instructions of all kernels."""
         return sum(sums.instructions for sums in self.kernels.values())
 
 
