@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The formats of this installation: of our three folders, and of other packages by the entry point
-group `xpuprof.formats`, each of which names a declaration (`formats.format`)."""
+"""The installed formats: those of our three folders, and those of other packages, whose entry
+points in the group `xpuprof.formats` name a declaration (`formats.format`)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def all_result_readers() -> dict[str, ResultReader]:
 
 
 def named(formats: Mapping[str, F], name: str) -> F:
-    """The format of a name or alias. Raises UsageError when there is none."""
+    """The format with a name or alias. Raises UsageError when there is none."""
     found = next((f for f in formats.values() if name in f.names), None)
     if found is None:
         if fault := _declared.faults.get(name):
@@ -46,7 +46,7 @@ def named(formats: Mapping[str, F], name: str) -> F:
 
 def recognised(source: Source) -> Importer:
     """The importer for a file or folder, by its first bytes and its name. Raises InputError when it
-    is missing, empty, or not told by exactly one."""
+    is missing, empty, or not recognised by exactly one."""
     path = source.path
     if not path.exists():
         source.refuse("does not exist; check its name and folder")
@@ -66,9 +66,7 @@ def recognised(source: Source) -> Importer:
             "folder that the reference implementation wrote"
         )
     if best is Match.NO:
-        source.refuse(
-            f"is none of the formats known here ({', '.join(known)}); name one with --format"
-        )
+        source.refuse(f"has none of the known formats ({', '.join(known)}); name one with --format")
     if len(names) > 1:
         source.refuse(f"may be {' or '.join(names)}; name one of them with --format")
     return known[names[0]]
@@ -79,7 +77,7 @@ def _of_kind(kind: type[F]) -> dict[str, F]:
 
 
 def _own() -> Iterator[Format]:
-    """Of the files in our folders, those that say so: helpers beside them may import pandas."""
+    """Modules in our folders with a declaration; other modules may import pandas."""
     for package in (importers, exporters, simulator_results):
         for path in sorted(Path(package.__path__[0]).glob("*.py")):
             if MARK in path.read_text(encoding="utf-8"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The methods by name: every file of this package that ends in a declaration, and what other
+"""The methods by name: every file of this package that ends in a declaration, and those that other
 packages register under the entry point `xpuprof.methods`."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MARK = "\nMETHOD = "
 
 @dataclass(frozen=True)
 class _Imported:
-    """A function of a method's file, which is imported when the function is called."""
+    """A function in a method's file, imported on the first call."""
 
     module: str
     name: str
@@ -36,7 +36,7 @@ class _Imported:
 
 
 class _Names(dict[str, Any]):
-    """What a declaration may name: the words of `declaration`, builtins, its file's functions."""
+    """Names that a declaration may use: those of `declaration`, builtins, its file's functions."""
 
     def __init__(self, module: str) -> None:
         super().__init__(vars(declaration))
@@ -49,10 +49,10 @@ class _Names(dict[str, Any]):
 
 
 def _own() -> list[Method]:
-    """The methods of this package, the default one first.
+    """The methods of this package, the default first.
 
-    Their files are read, not imported: algorithms need numpy and scipy, whose import would make up
-    most of a help text's time.
+    Their files are read, not imported: the algorithms import numpy and scipy, which would dominate
+    the time to print help.
     """
     found: list[Method] = []
     for path in sorted(Path(__file__).parent.glob("*.py")):
@@ -71,10 +71,10 @@ _declared: Declarations[Method] = Declarations(
 
 
 def select(slices: Slices, name: str, *, seed: int, **options: Any) -> Selection:
-    """Select representatives by the method `name`: the one way, whatever the slices come from.
+    """Select representatives by the method `name`. The only entry point, for slices of any source.
 
-    Raises UsageError for an unknown method or option, InputError (NeedsError) when the method needs
-    what is not known of the slices.
+    Raises UsageError for an unknown method or option, InputError (NeedsError) when the slices lack
+    data that the method needs.
     """
     method = find(name)
     check_options(method, options)
@@ -82,22 +82,22 @@ def select(slices: Slices, name: str, *, seed: int, **options: Any) -> Selection
 
 
 def methods() -> list[Method]:
-    """Every method of this installation, the default one first."""
+    """Every installed method, the default first."""
     return _declared.all
 
 
 def names() -> list[str]:
-    """Their names."""
+    """Names of all installed methods."""
     return [method.name for method in methods()]
 
 
 def default() -> str:
-    """The method that is taken when none is named."""
+    """The default method."""
     return names()[0]
 
 
 def find(name: str) -> Method:
-    """The declaration of a method. Raises UsageError for a name that is not known, or that another
+    """The declaration of a method. Raises UsageError for an unknown name, or one that another
     package registered without declaring a method."""
     found = next((method for method in methods() if method.name == name), None)
     if found is None:
@@ -108,7 +108,7 @@ def find(name: str) -> Method:
 
 
 def by_measured_times() -> list[str]:
-    """Names of this package's methods that choose by measured times and have an error bound."""
+    """Names of this package's methods that use measured times and have an error bound."""
     return [
         method.name
         for method in methods()
@@ -117,7 +117,7 @@ def by_measured_times() -> list[str]:
 
 
 def flagged_options() -> list[Option]:
-    """Options of this package's methods with a spelling of their own on the command line."""
+    """Options of this package's methods that have their own command-line flag."""
     every = [option for method in methods() for option in method.options]
     return list({option.name: option for option in every if option.flags}.values())
 
@@ -135,9 +135,9 @@ def check_options(method: Method, options: Mapping[str, Any]) -> None:
 def from_command_line(
     method: Method, flagged: Mapping[str, Any], named: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The method's options from those with a flag of their own and from `--set NAME=VALUE`.
+    """The method's options, from their own flags and from `--set NAME=VALUE`.
 
-    Raises UsageError for one that the method does not have, or that is given twice.
+    Raises UsageError for an unknown or repeated option.
     """
     options: dict[str, Any] = {}
     for name, value in flagged.items():
