@@ -85,7 +85,7 @@ def test_another_number_of_processes_is_said() -> None:
     """GIVEN a job of two ranks WHEN three run THEN the sentence names both."""
     two = job_of(execution(process([0], rank="0"), process([1], rank="1")))
     three = execution(*(process([0], rank=str(r)) for r in range(3)))
-    with pytest.raises(TraceError, match=r"rank0, rank1, rank2, where rank0, rank1 had it"):
+    with pytest.raises(TraceError, match=r"rank0, rank1, rank2, but rank0, rank1 had it"):
         job_of(three, two.keys)
 
 

@@ -26,31 +26,31 @@ from xpuprof.trace.streams import FILES, Stream, StreamError, read_stream
 from xpuprof.trace.tables import Process
 
 INVARIANTS = {
-    "crc": "every sealed chunk has the checksum that it was written with",
+    "crc": "every sealed chunk matches its checksum",
     "ids-dense": "ids of programs, kernels, blocks, threads, vectors and grids count up from 0",
-    "ids-known": "every id that a record speaks of (blocks among them) was introduced before it",
-    "stream-closed": "in a complete run every stream was closed in order, but for a process that "
-    "left by _exit with nothing outstanding",
+    "ids-known": "every id in a record (including blocks) was introduced before it",
+    "stream-closed": "in a complete run every stream was closed in order, except for a process "
+    "that left by _exit with nothing outstanding",
     "launch-numbers": "launches are numbered 0, 1, 2, ...",
-    "launch-totals": "launches seen and instrumented are those that the END record counted",
-    "launch-counts": "every launch that ran instrumented has exactly one grid, of its own kernel",
+    "launch-totals": "launches seen and instrumented match the END record",
+    "launch-counts": "every instrumented launch has exactly one grid, of its own kernel",
     "tsc-monotone": "time stamps never go back within a thread",
     "tsc-within-run": "stamps lie between the start and the end of their execution",
     "device-order": "no launch ends on the device before it starts, or completes before its launch",
     "slice-ids": "CPU slices are cut 0, 1, 2, ..., one more than launches",
-    "slice-vectors": "a thread has at most one vector a slice, and only of slices that are cut",
-    "bbv-instructions": "each CPU vector adds up to the instructions that it states",
-    "slice-instructions": "a slice's CPU vectors add up to the instructions that its cut states",
+    "slice-vectors": "a thread has at most one vector per slice, and only for cut slices",
+    "bbv-instructions": "each CPU vector adds up to its stated instructions",
+    "slice-instructions": "a slice's CPU vectors add up to the instructions stated by its cut",
     "run-instructions": "the slices' instructions add up to those of the whole run",
     "streams-present": "every CPU engine of a complete run left its stream",
     "slice-times": "slice times are never negative and add up to the whole run",
     "window": "outside the window nothing is counted, and its slices take no longer than the run",
     "grid-warps": "a grid's runs add up to its warps",
-    "grid-instructions": "a grid's warp vectors add up to the instructions that it states",
-    "lane-instructions": "a warp's instruction is executed by 1 up to all of its work-items",
-    "ldv-slices": "a thread or launch has at most one stack-distance vector, of a slice that is "
-    "there",
-    "ldv-accesses": "a launch records at most what it accesses, and all of it when all its "
+    "grid-instructions": "a grid's warp vectors add up to its stated instructions",
+    "lane-instructions": "each warp instruction is executed by at least 1 and at most all of its "
+    "work-items",
+    "ldv-slices": "a thread or launch has at most one stack-distance vector, for an existing slice",
+    "ldv-accesses": "a launch records at most its accesses, and all of them when all its "
     "work-groups are recorded",
     "block-mix": "a GPU block's instruction classes add up to its instructions",
 }
