@@ -181,7 +181,7 @@ def test_bad_selections_stop_before_the_program_starts(
 
 
 def test_no_program(folder: Path) -> None:
-    """GIVEN no program behind -- THEN the remedy."""
+    """GIVEN no program after -- THEN the remedy."""
     done = xpuprof("validate", "run/selection.json", cwd=folder)
     assert done.returncode == 2
-    assert "behind --" in done.stderr.decode()
+    assert "after --" in done.stderr.decode()
