@@ -21,7 +21,7 @@ STEPS = 30
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`run`, a whole run of the program `steps` without a CPU engine."""
+    """`run`: a complete run of the program `steps` without a CPU engine."""
     require_opencl()
     made = tmp_path_factory.mktemp("api")
     app = opencl_program("steps", made)
@@ -73,7 +73,7 @@ def test_without_arguments_a_run_uses_its_own_selection(run: xpuprof.Run) -> Non
 
 
 def test_methods_are_compared_in_a_table(run: xpuprof.Run) -> None:
-    """GIVEN two methods THEN the table has a row of each with its error."""
+    """GIVEN two methods THEN the table has a row for each with its error."""
     table = xpuprof.compare(run, methods=["random", "stem-root"], repeats=3).table
     assert list(table.index) == ["random", "stem-root"]
     assert (table["error_mean"] >= 0.0).all()
@@ -89,7 +89,7 @@ def test_objects_say_what_they_are(run: xpuprof.Run) -> None:
 
 
 def test_an_import_is_a_run(tmp_path: Path) -> None:
-    """GIVEN a table of another tool THEN its run has slices, kernels, selections and estimates."""
+    """GIVEN a table from another tool THEN its run has slices, kernels, selections and estimates."""
     rows = "".join(f"k{i % 3},{10 + i % 3 + i % 7}\n" for i in range(200))
     (tmp_path / "t.csv").write_text("NAME,DURATION\n" + rows)
     columns = ["kernel=NAME", "time=DURATION:us"]

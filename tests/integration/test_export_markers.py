@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exported markers of a real program, found again by a debugger."""
+"""Exported markers of a real program, located by a debugger."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ BASE = 0x555555554000
 
 @pytest.mark.skipif(not shutil.which("gdb"), reason="needs gdb")
 def test_markers_fire_between_the_right_launches(tmp_path: Path) -> None:
-    """GIVEN regions by address WHEN the program runs in a debugger THEN each begins after as many
-    launches as its slice's number says."""
+    """GIVEN regions by address WHEN the program runs in a debugger THEN each begins after the
+    number of launches given by its slice."""
     require_opencl()
     require_cpu(Valgrind())
     opencl_program("steps", tmp_path, "-pie", "-fPIE").rename(tmp_path / "app")
@@ -45,7 +45,7 @@ def test_markers_fire_between_the_right_launches(tmp_path: Path) -> None:
 
 
 def launches_before(folder: Path, pc: int, count: int) -> int:
-    """Launch calls that gdb counted when `pc` was about to run for the `count`-th time."""
+    """Launch calls that gdb counted before the `count`-th execution of `pc`."""
     commands = ["set breakpoint pending on", "starti", f"break *{pc:#x}", f"ignore 1 {count - 1}",
                 "break clEnqueueNDRangeKernel", "ignore 2 1000000", "continue",
                 "info breakpoints", "kill"]  # fmt: skip

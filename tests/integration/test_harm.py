@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever fails on our side, the program keeps its exit code, the user gets one sentence, and the
-run says what it lacks."""
+"""When our side fails, the program keeps its exit code, the user gets one sentence, and the run
+says what it lacks."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def manifest(run_folder: Path) -> dict[str, object]:
 
 
 def test_bytes_go_through_every_command(tmp_path: Path) -> None:
-    """GIVEN an argument and a folder that are not UTF-8 THEN a run is made, read and selected
-    from, and the bytes are kept."""
+    """GIVEN an argument and a folder that are not UTF-8 THEN a run is made, read and used for a
+    selection, and the bytes are kept."""
     folder = tmp_path / NOT_UTF8
     made = xpuprof("run", "--cpu", "none", "--repeat", "1", "-o", folder, "--", "echo", NOT_UTF8)
     assert made.returncode == 0 and made.stdout.startswith(b"caf\xe9\n")
@@ -53,7 +53,7 @@ def test_bytes_go_through_every_command(tmp_path: Path) -> None:
 
 
 def test_a_half_folder_is_taken(tmp_path: Path) -> None:
-    """GIVEN what a run leaves that could not write its manifest THEN the next run takes it."""
+    """GIVEN a folder left by a run that could not write its manifest THEN the next run uses it."""
     (tmp_path / "run").mkdir()
     (tmp_path / "run/manifest.json.new").touch()
     done = xpuprof("time", "-q", "--repeat", "1", "-o", tmp_path / "run", "--", "true")
@@ -166,8 +166,8 @@ def test_a_process_that_outlives_the_program_makes_the_run_partial(tmp_path: Pat
 @pytest.mark.opencl
 @AS_ROOT
 def test_launches_of_another_user_are_missed_aloud(tmp_path: Path) -> None:
-    """GIVEN a program that gives up its privileges before its first launch, and a folder that it
-    cannot reach then THEN the run is partial and says so."""
+    """GIVEN a program that drops its privileges before its first launch and then cannot reach the
+    folder THEN the run is partial and says so."""
     tmp_path.chmod(0o700)
     with tempfile.TemporaryDirectory(prefix="harm-") as place:
         os.chmod(place, 0o777)
@@ -189,7 +189,7 @@ def test_launches_of_another_user_are_missed_aloud(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("force", [[], ["--force"]])
 def test_of_two_runs_one_gets_the_folder(tmp_path: Path, force: list[str]) -> None:
-    """GIVEN runs that want one folder at a time THEN one has it and the others say so."""
+    """GIVEN runs that want the same folder at once THEN one gets it and the others say so."""
     if force:
         xpuprof("time", "-q", "--repeat", "1", "-o", tmp_path / "run", "--", "true")
     line = ["time", "--repeat", "1", *force, "-o", str(tmp_path / "run"), "--", "sleep", "4"]
@@ -207,7 +207,7 @@ def test_of_two_runs_one_gets_the_folder(tmp_path: Path, force: list[str]) -> No
 
 @pytest.mark.parametrize("after", [0.04, 0.08, 0.15, 0.3, 0.6])
 def test_an_early_interrupt_is_silent(tmp_path: Path, after: float) -> None:
-    """GIVEN Ctrl-C while we start THEN we end by it, without a traceback of ours."""
+    """GIVEN Ctrl-C during start-up THEN the command ends by SIGINT, without our traceback."""
     line = xpuprof_line("time", "--repeat", "1", "-o", tmp_path / "run", "--", "sleep", "30")
     ours = subprocess.Popen(line, stderr=subprocess.PIPE, start_new_session=True)
     try:
@@ -216,11 +216,11 @@ def test_an_early_interrupt_is_silent(tmp_path: Path, after: float) -> None:
         os.killpg(ours.pid, signal.SIGINT)
         _, said = ours.communicate(timeout=60)
     assert ours.returncode == -signal.SIGINT
-    assert b"xpuprof/" not in said  # Python's own start-up may speak before us
+    assert b"xpuprof/" not in said  # Python's own start-up may print first
 
 
 def test_what_a_killed_command_left_is_removed(tmp_path: Path) -> None:
-    """GIVEN scratch folders of a killed process and of a live one THEN the first goes."""
+    """GIVEN scratch folders of a killed and of a live process THEN only the first is removed."""
     code = (
         "import os, signal, sys; from xpuprof.scratch import scratch; s = scratch();"
         "print(s.name, flush=True); sys.stdin.read(1); os.kill(os.getpid(), signal.SIGKILL)"
@@ -268,9 +268,9 @@ def test_a_program_for_another_machine_is_one_sentence(tmp_path: Path, command: 
 
 @pytest.mark.slow
 def test_whatever_call_of_ours_fails_the_program_is_as_it_is(tmp_path: Path) -> None:
-    """GIVEN any one call that makes or writes something in the run directory fails THEN the program
-    is not started, with exit code 2, or has run to its end with its exit code; nobody sees a
-    traceback, and a run that is there opens and is complete only if nothing was lost."""
+    """GIVEN that any one call that creates or writes something in the run directory fails THEN the
+    program is not started (exit code 2) or runs to its end with its exit code; there is no
+    traceback, and an existing run opens and is complete only if nothing was lost."""
     shim = compile_files(
         [ROOT / "tests/integration/programs/failing_calls.c"],
         tmp_path / "shim.so",

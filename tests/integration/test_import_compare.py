@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""import and compare as commands: on sources made here, and on public recordings where they lie."""
+"""The commands import and compare, on sources made here and on public recordings if present."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ needs_data = pytest.mark.skipif(not NSYS, reason=f"no public recordings in {DATA
 
 
 def call(*arguments: str | Path) -> tuple[int, str, str]:
-    """(exit code, stdout, stderr) of a command, in this process: a start costs more than the work.
-    Errors of ours come as `main` prints them; anything else is a failure of the test."""
+    """(exit code, stdout, stderr) of a command, in this process: starting one costs more than the
+    work. Our errors appear as `main` prints them; anything else fails the test."""
     result = CliRunner().invoke(cli, [str(argument) for argument in arguments])
     if isinstance(result.exception, XpuprofError):
         return result.exception.exit_code, result.stdout, str(result.exception)
@@ -127,7 +127,7 @@ def test_another_metric_is_projected_with_the_same_selection(tmp_path: Path) -> 
 def test_bad_input_is_one_sentence(
     tmp_path: Path, arguments: tuple[str, ...], sentence: str
 ) -> None:
-    """`@` stands for the test's folder."""
+    """`@` is the test's folder."""
     call("import", csv(tmp_path / "t.csv", 5), "-o", tmp_path / "run")
     before = (tmp_path / "run" / "manifest.json").read_bytes()
     code, _, error = call(*(argument.replace("@", f"{tmp_path}/") for argument in arguments))
@@ -188,7 +188,8 @@ def test_public_counters_serve_pka_sieve_and_tbpoint(tmp_path: Path) -> None:
 
 
 def test_several_sources_become_a_run_each(tmp_path: Path) -> None:
-    """Named by what tells them apart; a bad one is named and stops none of the others."""
+    """Each is named by the distinguishing part of its path; a bad source is named and does not stop
+    the others."""
     for rank in range(3):
         (tmp_path / f"rank{rank}").mkdir()
         csv(tmp_path / f"rank{rank}" / "t.csv", 100 + rank)
@@ -207,7 +208,7 @@ def test_several_sources_become_a_run_each(tmp_path: Path) -> None:
 
 
 def test_several_runs_are_compared_on_workers_as_here(tmp_path: Path) -> None:
-    """One table of means, each run beside it, on Dask workers the same but for the times taken."""
+    """One table of means and each run; on Dask workers the same, except for elapsed times."""
     pytest.importorskip("distributed", reason="needs Dask: pip install 'xpuprof[dask]'")
     sources = [csv(tmp_path / f"t{rank}.csv", 100 + 40 * rank) for rank in range(3)]
     call("import", *sources, "-o", tmp_path / "here")
@@ -232,8 +233,8 @@ def test_several_runs_are_compared_on_workers_as_here(tmp_path: Path) -> None:
 
 
 def killed_once(marker: str, *arguments: Any) -> Any:
-    """import_one on a worker that dies, the first time, when the run directory is in place and
-    before it could say so."""
+    """import_one on a worker that dies, the first time, after creating the run directory but before
+    reporting it."""
     made = import_one(*arguments)
     if not Path(marker).exists():
         Path(marker).touch()
@@ -242,7 +243,7 @@ def killed_once(marker: str, *arguments: Any) -> Any:
 
 
 def test_an_import_whose_worker_is_killed_is_done_once(tmp_path: Path) -> None:
-    """The next worker finds its own command's work, and takes nobody else's for it."""
+    """The next worker recognises its own command's work and no other."""
     pytest.importorskip("distributed", reason="needs Dask: pip install 'xpuprof[dask]'")
     sources = [csv(tmp_path / f"t{rank}.csv", 100 + rank) for rank in range(3)]
     outputs = [tmp_path / "runs" / f"{rank}" for rank in range(3)]

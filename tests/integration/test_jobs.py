@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of several processes: each with device work has its own exact part, the parents do not
-disturb, selections are one a process or one for all, and the program's own ending stays."""
+"""Programs of several processes: each process with device work has its own exact part, parents do
+not interfere, selections are per process or for all, and the program ends as it does alone."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def profiled(
     folder: Path, *command: str | Path, cpu: str = "none", options: tuple[str, ...] = ()
 ) -> Job:
-    """The job of a program's profile, which must leave the program's exit code and be whole."""
+    """The job of a program's profile, which must be complete and keep the program's exit code."""
     done = xpuprof(
         "profile",
         "--cpu",
@@ -84,7 +84,7 @@ def profiled(
 
 
 def assert_works(process: Process, who: int, steps: int) -> None:
-    """The launches of work.h's `who`, and each warp of each."""
+    """Checks each warp of each launch of work.h's `who`."""
     names = ["fold" if i % 3 == 2 else "grow" for i in range(steps + 2 * who)]
     assert process.launches["kernel"].tolist() == names
     assert process.gpu is not None
@@ -94,7 +94,7 @@ def assert_works(process: Process, who: int, steps: int) -> None:
 
 
 def assert_spins(process: Process, who: int, launches: Sequence[int], program: Path) -> None:
-    """The two threads' loops in the slices that end with these launches of work.h's `who`."""
+    """Checks the two threads' loops in the slices that end with these launches of work.h's `who`."""
     address = symbols(program)["spin_loop"]
     cpu = process.cpu
     assert cpu is not None and cpu.block_image is not None and cpu.block_offset is not None
@@ -112,7 +112,7 @@ def assert_spins(process: Process, who: int, launches: Sequence[int], program: P
 
 @pytest.mark.parametrize("how", ["fork", "_exit", "vfork", "spawn", "shell"])
 def test_every_child_has_its_part(processes: Path, tmp_path: Path, how: str) -> None:
-    """GIVEN children made in every way THEN each one's launches and warps are its own."""
+    """GIVEN children created in every way THEN each has its own launches and warps."""
     job = profiled(tmp_path / "run", processes, how, "3", "4")
     assert [process.rank for process in job.processes] == [None] * 3
     for process in job.processes:
@@ -124,8 +124,8 @@ def test_every_child_has_its_part(processes: Path, tmp_path: Path, how: str) -> 
 @pytest.mark.valgrind
 @pytest.mark.parametrize("how", ["_exit", "spawn"])
 def test_every_childs_threads_count_exactly(processes: Path, tmp_path: Path, how: str) -> None:
-    """GIVEN children whose threads run known loops THEN every child's counts are those, and the
-    parent, which the CPU engine saw too, is no part of the job."""
+    """GIVEN children whose threads run known loops THEN every child's counts match, and the parent,
+    which the CPU engine also saw, is not in the job."""
     job = profiled(tmp_path / "run", processes, how, "2", "3", cpu="valgrind")
     assert len(job.processes) == 2
     for process in job.processes:
@@ -137,7 +137,7 @@ def test_every_childs_threads_count_exactly(processes: Path, tmp_path: Path, how
 @needs_valgrind
 @pytest.mark.valgrind
 def test_every_rank_counts_exactly(ranks: Path, tmp_path: Path) -> None:
-    """GIVEN an MPI program whose ranks differ THEN every rank is told by its rank, and exact."""
+    """GIVEN an MPI program whose ranks differ THEN every rank is identified and exact."""
     job = profiled(tmp_path / "run", *MPIRUN, ranks, "4", cpu="valgrind")
     assert [process.rank for process in job.processes] == [0, 1]
     for rank, process in enumerate(job.processes):
@@ -150,7 +150,7 @@ def test_every_rank_counts_exactly(ranks: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_python_workers(tmp_path: Path, method: str) -> None:
-    """GIVEN Python's multiprocessing, by each start method THEN every worker has its part, exact,
+    """GIVEN Python's multiprocessing with each start method THEN every worker has its exact part,
     and the program prints what it prints natively."""
     pytest.importorskip("pyopencl")
     require_opencl()
@@ -183,8 +183,8 @@ def job_json(folder: Path, *command: str | Path, ways: tuple[str, ...] = ()) -> 
 
 @pytest.mark.parametrize("ways", [(), ("--processes", "each")])
 def test_a_job_from_start_to_end(ranks: Path, tmp_path: Path, ways: tuple[str, ...]) -> None:
-    """GIVEN mpirun WHEN run, validated and exported THEN ranks are told apart all the way, their
-    times add up to the job's, and results are taken region by region."""
+    """GIVEN mpirun WHEN run, validated and exported THEN ranks are distinguished throughout, their
+    times add up to the job's, and results are matched region by region."""
     result = job_json(tmp_path / "run", *MPIRUN, ranks, "12", ways=ways)
     assert result["status"] == "complete"
     assert [p["label"] for p in result["processes"]] == ["rank0", "rank1"]
@@ -192,7 +192,7 @@ def test_a_job_from_start_to_end(ranks: Path, tmp_path: Path, ways: tuple[str, .
     for key in ("measured_s", "projected_s"):
         assert sum(p[key] for p in result["processes"]) == pytest.approx(result[key])
     assert result["slowest"]["measured_s"] == max(p["measured_s"] for p in result["processes"])
-    # Ranks live within the run that started them.
+    # The run contains its ranks' lifetimes.
     longest = max(result["wall_s"])
     assert all(0.0 < p["measured_s"] <= longest for p in result["processes"])
 
@@ -237,7 +237,7 @@ def test_a_job_from_start_to_end(ranks: Path, tmp_path: Path, ways: tuple[str, .
 
 def test_a_rank_that_is_missing(ranks: Path, tmp_path: Path) -> None:
     """GIVEN a selection of two ranks WHEN the job runs with one THEN the other's regions are
-    missing: exit code 3 names one, --allow-missing goes on with what is left."""
+    missing: exit code 3 names one, --allow-missing continues with the rest."""
     job_json(tmp_path / "run", *MPIRUN, ranks, "6", ways=("--processes", "each"))
     file, one = tmp_path / "run" / "selection.json", ("mpirun", "-n", "1", ranks, "6")
     options = ("validate", file, "--repeat", "1", "--json")
@@ -252,7 +252,7 @@ def test_a_rank_that_is_missing(ranks: Path, tmp_path: Path) -> None:
 
 
 def test_children_are_the_same_in_every_execution(processes: Path, tmp_path: Path) -> None:
-    """GIVEN children without ranks THEN those that launched the same are compared."""
+    """GIVEN children without ranks THEN those with the same launches are compared."""
     result = job_json(tmp_path / "run", processes, "_exit", "3", "6")
     assert result["status"] == "complete"
     assert sorted(p["slices"] for p in result["processes"]) == [7, 9, 11]
@@ -262,8 +262,8 @@ def test_children_are_the_same_in_every_execution(processes: Path, tmp_path: Pat
 
 
 def test_ranks_that_are_profiled_one_by_one(ranks: Path, tmp_path: Path) -> None:
-    """GIVEN one of us for each rank THEN each writes a run of its own, one selection is made over
-    them, and it holds for the job as a whole."""
+    """GIVEN one xpuprof per rank THEN each writes its own run, one selection covers them, and it
+    validates on the whole job."""
     inside = [sys.executable, "-m", "xpuprof", "profile", "--cpu", "none", "-o", tmp_path / "p"]
     command = [*MPIRUN, *inside, "--", ranks, "12"]
     done = run_command(command, environment=os.environ | MPI, timeout=120)
@@ -281,7 +281,7 @@ def test_ranks_that_are_profiled_one_by_one(ranks: Path, tmp_path: Path) -> None
 
 
 def test_run_within_a_job_is_refused(tmp_path: Path) -> None:
-    """The sentence says where xpuprof goes; nothing is started."""
+    """The sentence says where to put xpuprof; nothing is started."""
     environment = os.environ | {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}
     done = xpuprof("run", "-o", tmp_path / "run", "--", "true", environment=environment)
     assert done.returncode == 2
@@ -290,7 +290,8 @@ def test_run_within_a_job_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_jobs_exit_code_and_output(ranks: Path, tmp_path: Path) -> None:
-    """GIVEN ranks that end with an exit code THEN ours is the launcher's, and output the same."""
+    """GIVEN ranks that end with an exit code THEN xpuprof returns the launcher's, and the output is
+    the same."""
     native = run_command([*MPIRUN, ranks, "4", "7"], environment=os.environ | MPI)
     done = xpuprof(
         *("profile", "--cpu", "none", "-q", "-o", tmp_path / "run", "--", *MPIRUN, ranks, "4", "7"),
@@ -304,8 +305,8 @@ def test_the_jobs_exit_code_and_output(ranks: Path, tmp_path: Path) -> None:
 
 
 def assert_window(job: Job, rows: list[int], program: Path | None = None) -> None:
-    """Every process has these launches, with the vectors of its own work, and no others; where the
-    program is given its CPU loops, too."""
+    """Every process has exactly these launches, with the vectors of its own work; its CPU loops
+    too, if the program is given."""
     for process in job.processes:
         assert process.window is not None and process.window.whole is not None
         launched = process.window.whole.launches
@@ -333,7 +334,7 @@ def cpu_engine(request: pytest.FixtureRequest) -> str:
 @pytest.mark.parametrize("how", ["fork", "_exit", "spawn"])
 def test_the_window_of_every_child(processes: Path, tmp_path: Path, how: str, window: str) -> None:
     """GIVEN children made in every way WHEN windowed by launches or by their own marker THEN each
-    has the second and third of its own launches; the window is told of all together."""
+    has the second and third of its own launches; the window is reported over all."""
     options = ("--window", window)
     job = profiled(tmp_path / "run", processes, how, "2", "4", options=options)
     assert len(job.processes) == 2
@@ -350,16 +351,16 @@ def test_the_window_of_every_child(processes: Path, tmp_path: Path, how: str, wi
 
 @pytest.mark.parametrize("how", ["fork", "spawn"])
 def test_a_child_counts_its_own_openings(processes: Path, tmp_path: Path, how: str) -> None:
-    """GIVEN a marker that the parent has opened and closed before WHEN the window is its first
-    opening THEN it is each child's first."""
+    """GIVEN a marker that the parent opened and closed earlier WHEN the window is its first opening
+    THEN it is each child's first."""
     options = ("--window", "1@child")
     job = profiled(tmp_path / "run", processes, how, "2", "4", options=options)
     assert sorted(len(process.launches) for process in job.processes) == [4, 6]
 
 
 def test_a_child_is_in_the_window_that_it_was_forked_in(processes: Path, tmp_path: Path) -> None:
-    """GIVEN a marker that the parent opens around its children WHEN they are forked THEN all they
-    do is in the window; programs that are started anew count for themselves, and it is said."""
+    """GIVEN a marker that the parent opens around its children WHEN they are forked THEN all their
+    work is in the window; programs started by exec have their own counts, and a note says so."""
     options = ("--window", "@children")
     job = profiled(tmp_path / "fork", processes, "fork", "2", "4", options=options)
     assert sorted(len(process.launches) for process in job.processes) == [4, 6]
@@ -387,7 +388,7 @@ def test_the_window_of_every_python_worker(tmp_path: Path, method: str) -> None:
 def test_the_cpu_window_of_every_child(
     processes: Path, tmp_path: Path, how: str, window: str, cpu_engine: str
 ) -> None:
-    """GIVEN children of a parent that uses no device THEN CPU vectors are those of each child's own
+    """GIVEN children of a parent that uses no device THEN CPU vectors cover each child's own
     window, by thread."""
     command = (processes, how, "2", "4")
     job = profiled(tmp_path / "run", *command, cpu=cpu_engine, options=("--window", window))
@@ -400,7 +401,7 @@ def test_the_window_of_every_rank(
     ranks: Path, tmp_path: Path, window: str, cpu_engine: str
 ) -> None:
     """GIVEN mpirun WHEN windowed THEN each rank has its own second and third launch, with CPU
-    vectors of its own loops alone."""
+    vectors of its own loops only."""
     command = (*MPIRUN, ranks, "4")
     job = profiled(tmp_path / "run", *command, cpu=cpu_engine, options=("--window", window))
     assert [process.rank for process in job.processes] == [0, 1]
@@ -408,7 +409,7 @@ def test_the_window_of_every_rank(
 
 
 def test_the_windows_run_selects_and_validates(ranks: Path, tmp_path: Path) -> None:
-    """GIVEN a window of every rank WHEN run and validated THEN both are about it."""
+    """GIVEN a window of every rank WHEN run and validated THEN both use it."""
     result = job_json(tmp_path / "run", *MPIRUN, ranks, "12", ways=("--window", "3-8@step"))
     assert (result["slices"], result["launches"]["seen"]) == (14, 12)
     assert result["window"]["of_slices"] == 13 + 15
@@ -422,8 +423,8 @@ def test_the_windows_run_selects_and_validates(ranks: Path, tmp_path: Path) -> N
 
 
 def test_ranks_go_on_behind_their_window(ranks: Path, tmp_path: Path) -> None:
-    """GIVEN --after-window end WHEN mpirun started the processes THEN they go on, since mpirun
-    would kill those whose window has not come, and the run says so; without ranks they end."""
+    """GIVEN --after-window end WHEN mpirun started the processes THEN they continue, since mpirun
+    would kill those whose window is still to come, and the run says so; without ranks they end."""
     options = ("--window", "1-2", "--after-window", "end")
     native = run_command([*MPIRUN, ranks, "6"], environment=os.environ | MPI)
     done = xpuprof(
@@ -437,13 +438,13 @@ def test_ranks_go_on_behind_their_window(ranks: Path, tmp_path: Path) -> None:
     assert [len(p.slices) for p in job_of(run.profile).processes] == [2, 2]
 
 
-# ---- processes that come to no good end ----------------------------------------------------------
+# ---- processes that are killed or crash ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("signal", ["SIGKILL", "SIGABRT"])
 def test_a_rank_that_is_killed(ranks: Path, tmp_path: Path, signal: str) -> None:
-    """GIVEN a rank that is killed or crashes behind its third launch THEN the job ends as it does
-    natively, the run is partial, what was collected stays, and it can be selected from."""
+    """GIVEN a rank that is killed or crashes after its third launch THEN the job ends as it does
+    natively, the run is partial, collected data stay, and a selection is possible."""
     command = [*MPIRUN, str(ranks), "6", signal]
     native = run_command(command, environment=os.environ | MPI)
     done = xpuprof(
@@ -459,7 +460,7 @@ def test_a_rank_that_is_killed(ranks: Path, tmp_path: Path, signal: str) -> None
     assert run.profile is not None
     job = job_of(run.profile)
     for rank, process in enumerate(job.processes):
-        # Rank 0 waits for the other one behind its third launch.
+        # Rank 0 waits for the other one after its third launch.
         assert process.launches["kernel"].tolist() == ["grow", "grow", "fold"]
         assert process.gpu is not None
         for i in np.flatnonzero(process.launches["instrumented"]):
@@ -470,12 +471,13 @@ def test_a_rank_that_is_killed(ranks: Path, tmp_path: Path, signal: str) -> None
     assert b"the run is partial" in chosen.stderr
 
 
-# ---- times in folders of their own ---------------------------------------------------------------
+# ---- times in separate folders -------------------------------------------------------------------
 
 
 def test_ranks_that_are_profiled_and_timed_one_by_one(ranks: Path, tmp_path: Path) -> None:
-    """GIVEN profiles and timer runs that ranks wrote into folders of their own THEN the selection
-    over all of them is projected and compared; without one rank's times the sentence names it."""
+    """GIVEN profiles and timer runs that ranks wrote into separate folders THEN the selection over
+    all of them is projected and compared; if one rank's times are missing, the sentence names it.
+    """
     for command, options in (("profile", ("--cpu", "none")), ("time", ("--repeat", "1"))):
         ours = [sys.executable, "-m", "xpuprof", command, *options, "-o", tmp_path / command]
         done = subprocess.run(
@@ -500,7 +502,7 @@ def test_ranks_that_are_profiled_and_timed_one_by_one(ranks: Path, tmp_path: Pat
 
 
 def test_one_program_profiled_and_timed_in_two_folders(processes: Path, tmp_path: Path) -> None:
-    """GIVEN the commands that the hints name THEN profile and times come together."""
+    """GIVEN the commands in the hints THEN profile and times are joined."""
     program = ("--", processes, "work", "0", "9")
     done = xpuprof("time", "--repeat", "2", "-o", tmp_path / "t", *program)
     assert f"xpuprof select P --times {tmp_path}/t".encode() in done.stderr

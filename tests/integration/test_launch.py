@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's program is never harmed: output, exit code, signals and input are its own."""
+"""The user's program is never harmed: output, exit code, signals and input are unchanged."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def endings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_ending_and_output_are_the_programs(
     endings: Path, tmp_path: Path, command: str, how: str
 ) -> None:
-    """GIVEN a program that ends in its own way WHEN run under us THEN nothing differs."""
+    """GIVEN a program with a given ending WHEN run under xpuprof THEN nothing differs."""
     native = subprocess.run([endings, how], capture_output=True, check=False)
     ours = xpuprof(command, "-q", "-o", tmp_path / "run", "--", endings, how)
     assert ours.returncode == native.returncode
@@ -92,7 +92,8 @@ def test_a_pipe_that_stays_open_does_not_hang(endings: Path, tmp_path: Path) -> 
 
 
 def test_signal_reaches_the_program(tmp_path: Path) -> None:
-    """GIVEN a program that handles SIGTERM WHEN we get SIGTERM THEN it ends in its own way."""
+    """GIVEN a program that handles SIGTERM WHEN xpuprof gets SIGTERM THEN the program's handler
+    decides its end."""
     program = (
         "import signal, sys, time\n"
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\n"
@@ -124,8 +125,8 @@ def test_signal_reaches_the_program(tmp_path: Path) -> None:
 
 
 def test_a_run_that_a_signal_cut_short_says_what_is_missing(tmp_path: Path) -> None:
-    """GIVEN a program that handles SIGTERM in its own way WHEN `run` gets it THEN the exit code is
-    the program's, and the signal and what it kept from being made are said."""
+    """GIVEN a program that handles SIGTERM WHEN `run` gets it THEN the exit code is the program's,
+    and a note names the signal and the missing results."""
     program = (
         "import signal, sys, time\n"
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\n"
@@ -194,7 +195,7 @@ def test_sigkill_leaves_a_run_that_opens_and_says_partial(tmp_path: Path, victim
 def test_wrong_command_is_one_sentence(
     tmp_path: Path, command: str, arguments: list[str], words: str
 ) -> None:
-    """GIVEN a command that cannot run WHEN asked THEN one sentence, exit code 2, nothing made."""
+    """GIVEN a command that cannot run WHEN called THEN one sentence, exit code 2, nothing created."""
     (tmp_path / "plain.txt").write_text("no program")
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = xpuprof(command, "-o", "run", "--", *arguments, cwd=tmp_path, environment=environment)
@@ -204,7 +205,7 @@ def test_wrong_command_is_one_sentence(
 
 
 def test_existing_directory_is_kept(endings: Path, tmp_path: Path) -> None:
-    """GIVEN a directory of the user's WHEN named as output THEN it is never touched."""
+    """GIVEN a user's directory WHEN named as output THEN it is never touched."""
     (tmp_path / "run").mkdir()
     (tmp_path / "run/mine").write_text("precious")
     for flags in ([], ["--force"]):
@@ -220,7 +221,7 @@ def test_unknown_engine_is_one_sentence(endings: Path, tmp_path: Path) -> None:
 
 
 def test_program_that_forks(tmp_path: Path) -> None:
-    """GIVEN a program whose child outlives nothing WHEN profiled THEN the parent's run is whole."""
+    """GIVEN a program whose child ends first WHEN profiled THEN the parent's run is complete."""
     fork = compile_text(
         "#include <stdio.h>\n#include <sys/wait.h>\n#include <unistd.h>\n"
         'int main() { if (!fork()) { puts("child"); return 3; } int s; wait(&s);'
@@ -234,8 +235,8 @@ def test_program_that_forks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["run", "time", "validate"])
 def test_a_signal_stops_all_executions(tmp_path: Path, command: str) -> None:
-    """GIVEN a command of several executions WHEN it is told to stop in a later one THEN no further
-    one is started, and it ends by the signal."""
+    """GIVEN a command of several executions WHEN it is signalled during a later one THEN no further
+    one starts, and it ends by the signal."""
     counted = tmp_path / "counted"
     program = ["sh", "-c", f"echo >>{counted}; [ $(wc -l <{counted}) -lt 2 ] || sleep 60"]
     line = [sys.executable, "-m", "xpuprof", command]

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program under every engine is the program alone: output, exit code and signal, a row a case.
-
-A row runs the program natively and under every engine and timer side by side, each in a folder of
-its own.
-"""
+"""Under every engine the program behaves as it does alone: output, exit code and signal. Each row
+runs one case natively and under every engine and timer side by side, in separate folders."""
 
 from __future__ import annotations
 
@@ -124,7 +121,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def matrix(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program of all cases, where every user can reach it."""
+    """The program with all cases, where every user can reach it."""
     folder = tmp_path_factory.mktemp("matrix")
     return compile_files(
         [ROOT / "tests/integration/programs/matrix.c"], folder / "matrix", "-lpthread"
@@ -133,7 +130,7 @@ def matrix(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the world sees of a program."""
+    """A program's visible result."""
 
     status: int
     stdout: bytes
@@ -141,7 +138,7 @@ class Outcome:
 
 
 def modes(but: tuple[str, ...] = ()) -> list[str]:
-    """Modes that this machine has."""
+    """The modes available on this machine."""
     here = [m for m in MODES if m not in TOOLS or shutil.which(TOOLS[m])]
     return [m for m in here if m not in but]
 
@@ -155,7 +152,7 @@ def environment_of(case: Case, folder: Path) -> dict[str, str]:
 
 
 def outcome(case: Case, program: list[str], mode: str, folder: Path) -> Outcome:
-    """The case in one mode; `native`: without us."""
+    """The case in one mode; `native` is without xpuprof."""
     place = folder / mode / case.folder
     place.mkdir(parents=True)
     ours = [] if mode == "native" else xpuprof_line(*MODES[mode], "-q", "-o", place / "run", "--")
@@ -197,7 +194,7 @@ def test_the_program_is_as_it_is_alone(case: Case, matrix: Path, tmp_path: Path)
 
 @dataclass
 class Live:
-    """A program that runs, in a session and on a terminal of its own."""
+    """A running program, with its own session and terminal."""
 
     process: subprocess.Popen[bytes]
     terminal: int
@@ -209,7 +206,7 @@ class Live:
         os.killpg(self.process.pid, number)
 
     def both(self, number: int) -> None:
-        """As `timeout` does it."""
+        """As `timeout` does."""
         self.process_only(number)
         self.group(number)
 
@@ -254,7 +251,7 @@ def test_a_signal_arrives_once(
     send: Callable[[Live, int], None], number: int, matrix: Path, tmp_path: Path
 ) -> None:
     """GIVEN a program that counts signals WHEN one is sent to it, to its group or by its terminal
-    THEN it gets it once, under each engine."""
+    THEN it arrives once, under each engine."""
     lines = {
         mode: xpuprof_line(*MODES[mode], "-q", "-o", tmp_path / mode, "--", matrix, "count")
         for mode in modes(but=("dynamorio",))
@@ -283,7 +280,7 @@ def test_a_signal_that_ends_the_program_ends_us(number: int, tmp_path: Path) -> 
 
 
 def test_a_stopped_program_stops_us(tmp_path: Path) -> None:
-    """GIVEN a program that stops itself WHEN we are told to go on THEN the program goes on."""
+    """GIVEN a program that stops itself WHEN xpuprof gets SIGCONT THEN the program continues."""
     line = xpuprof_line(*MODES["none"], "-q", "-o", tmp_path / "run", "--")
     ours = live([*line, "sh", "-c", "kill -STOP $$; echo on"], tmp_path)
     _, status = os.waitpid(ours.process.pid, os.WUNTRACED)
@@ -295,7 +292,8 @@ def test_a_stopped_program_stops_us(tmp_path: Path) -> None:
 
 
 def test_timeout_ends_the_program_in_time(tmp_path: Path) -> None:
-    """GIVEN `timeout` around us WHEN it signals us and our group THEN its exit code is as usual."""
+    """GIVEN `timeout` around xpuprof WHEN it signals us and our group THEN its exit code is as
+    usual."""
     line = xpuprof_line(*MODES["none"], "-q", "-o", tmp_path / "run", "--", "sleep", "60")
     done = subprocess.run(["timeout", "5", *line], capture_output=True, check=False)
     assert done.returncode == 124 and done.stderr == b""

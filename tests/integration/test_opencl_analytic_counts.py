@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts that follow from the launch, and counts by sub-groups, against kernels that count
-themselves."""
+"""Analytic counts, and counts by sub-group, against kernels that count for themselves."""
 
 from __future__ import annotations
 
@@ -36,8 +35,8 @@ def runtime(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 def test_counts_are_those_that_the_kernels_record(
     runtime: str, counters: str, tmp_path: Path
 ) -> None:
-    """GIVEN kernels that count their own ways WHEN counts come from the launch, or from counters
-    in the kernel, THEN every warp of every launch is exact, and the program sees no difference."""
+    """GIVEN kernels that count for themselves WHEN counts are analytic or from counters in the
+    kernel THEN every warp of every launch is exact, and the program sees no difference."""
     native = natively(PROGRAM)
     assert native.done.returncode == 0, native.done.stderr
     ran = layered(PROGRAM, tmp_path / "p", extra={"XPUPROF_OPENCL_COUNTERS": counters})

@@ -47,7 +47,7 @@ def test_profile(cases: Path, tmp_path: Path, case: str) -> None:
     launches = ran.process.launches
     assert "Intel" in ran.process.meta["engine_version"]
     if native.done.returncode:
-        assert case == "foreign_binary"  # refused: the runtime knows that the binary was changed
+        assert case == "foreign_binary"  # rejected: the runtime detects the changed binary
         return
     assert len(launches) == LAUNCHES[case]
     left_out = launches.loc[~launches["instrumented"], "reason"].tolist()
@@ -56,12 +56,12 @@ def test_profile(cases: Path, tmp_path: Path, case: str) -> None:
 
 @pytest.mark.parametrize("case", ["shapes", *MODELLED])
 def test_warps_against_the_model(cases: Path, tmp_path: Path, case: str) -> None:
-    """GIVEN launches of all shapes, ways to a program THEN each warp is exact."""
+    """GIVEN launches of all shapes and programs built in all ways THEN each warp is exact."""
     expect(layered([cases, case], tmp_path / "p"))
 
 
 def test_chosen_local_size_is_the_runtimes(cases: Path, tmp_path: Path) -> None:
-    """GIVEN no local size THEN counts are those of some division into groups."""
+    """GIVEN no local size THEN counts match some division into groups."""
     process = layered([cases, "null_local"], tmp_path / "p").process
     assert process.gpu is not None
     counted = warp_atomics(process.gpu, 0).tolist()

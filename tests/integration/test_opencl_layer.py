@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The OpenCL layer on a real runtime: the program is unharmed, every launch is seen, and every
-warp's counts are those of an independent model."""
+warp's counts match an independent model."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def same(native: Ran, ran: Ran) -> None:
 
 @pytest.mark.parametrize("case", LAUNCHES)
 def test_profile_sees_and_instruments_every_launch(cases: Path, tmp_path: Path, case: str) -> None:
-    """GIVEN a program WHEN profiled THEN its output is its own and every launch is there."""
+    """GIVEN a program WHEN profiled THEN its output is unchanged and every launch is recorded."""
     native = natively([cases, case])
     if native.done.stdout.startswith(b"no "):
         pytest.skip(f"the device has {native.done.stdout.decode().strip()}")
@@ -89,7 +89,7 @@ def test_profile_sees_and_instruments_every_launch(cases: Path, tmp_path: Path, 
 @pytest.mark.parametrize("timer", ["sync", "async"])
 @pytest.mark.parametrize("case", ["threads", "events", "infos", "forks", "no_finish", "contexts"])
 def test_timer_sees_every_launch(cases: Path, tmp_path: Path, case: str, timer: Timer) -> None:
-    """GIVEN a program WHEN timed THEN its output is its own and every launch has its stamps."""
+    """GIVEN a program WHEN timed THEN its output is unchanged and every launch has its stamps."""
     native = natively([cases, case])
     before = tsc()
     ran = layered([cases, case], tmp_path / "t", "time", timer)
@@ -104,8 +104,8 @@ def test_timer_sees_every_launch(cases: Path, tmp_path: Path, case: str, timer: 
 
 
 def test_device_stamps_agree_with_the_hosts(cases: Path, tmp_path: Path) -> None:
-    """GIVEN the asynchronous timer THEN device stamps, brought to the TSC, lie between the enqueue
-    and the host's next blocking call, up to the error that the stream states."""
+    """GIVEN the asynchronous timer THEN device stamps, converted to the TSC, lie between the
+    enqueue and the host's next blocking call, within the stream's stated error."""
     process = layered([cases, "shapes"], tmp_path / "t", "time", "async").process
     error = int(process.meta["clock_error_ticks"])
     launches, copies = process.launches, process.copies
@@ -149,8 +149,8 @@ ITEMS = {"trips": TRIPS, "straight": [1] * len(TRIPS), "linked": LINKED, "greedy
 def warps_model(
     size: Sequence[int], local: Sequence[int], sub_group: int = 0, values: Sequence[int] = TRIPS
 ) -> npt.NDArray[np.int64]:
-    """What work-items count, summed a warp: group by group, 32 a warp, or those of a sub-group,
-    which is cut from a row of its group."""
+    """Counts of work-items, summed per warp: group by group, 32 per warp, or the sub-groups cut
+    from each row of the group."""
     size = [*size, 1, 1][:3]
     local = [*local, 1, 1][:3]
     warps = []
@@ -169,12 +169,12 @@ def warps_model(
 
 
 def sub_group_of(process: Process, kernel: int) -> int:
-    """Work-items of a kernel's warps where they are sub-groups, else 0."""
+    """Work-items per warp if the kernel's warps are sub-groups, otherwise 0."""
     return int(process.meta.get(f"warp_size:{kernel}", 0))
 
 
 def expect(ran: Ran) -> None:
-    """Every launch's warps against the model, sizes as the trace has them."""
+    """Checks every launch's warps against the model, with the sizes in the trace."""
     gpu = ran.process.gpu
     assert gpu is not None
     for row in ran.process.launches.itertuples():
@@ -199,12 +199,13 @@ def test_warps_of_all_shapes_against_the_model(cases: Path, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("case", MODELLED)
 def test_warps_against_the_model(cases: Path, tmp_path: Path, case: str) -> None:
-    """GIVEN threads, queues, waiting commands, ways to a program THEN each warp is exact."""
+    """GIVEN threads, queues, waiting commands and programs built in all ways THEN each warp is
+    exact."""
     expect(layered([cases, case], tmp_path / "p"))
 
 
 def test_derived_counts(cases: Path, tmp_path: Path) -> None:
-    """GIVEN a kernel without branches THEN a warp counts its work-items, the last one too."""
+    """GIVEN a kernel without branches THEN every warp, the last one too, counts its work-items."""
     ran = layered([cases, "derived"], tmp_path / "p")
     gpu = ran.process.gpu
     assert gpu is not None
@@ -215,8 +216,8 @@ def test_derived_counts(cases: Path, tmp_path: Path) -> None:
 
 
 def test_local_size_left_to_the_runtime(cases: Path, tmp_path: Path) -> None:
-    """GIVEN no local size THEN none is chosen for the runtime, and the counts are those of some
-    division into groups."""
+    """GIVEN no local size THEN the runtime chooses it, and the counts match some division into
+    groups."""
     ran = layered([cases, "null_local"], tmp_path / "p")
     gpu = ran.process.gpu
     assert gpu is not None
@@ -230,8 +231,8 @@ def test_local_size_left_to_the_runtime(cases: Path, tmp_path: Path) -> None:
 
 def test_binaries_from_a_programs_own_cache(cases: Path, tmp_path: Path) -> None:
     """GIVEN a program that keeps its binary in a file WHEN it was once built under the layer THEN
-    later runs from the file are instrumented, and it is the same program; else the reason says
-    what to do."""
+    later runs from the file are instrumented as the same program; otherwise the reason says what to
+    do."""
     folders = {
         "PROGRAM_CACHE": str(tmp_path / "own"),
         "XDG_CACHE_HOME": str(tmp_path / "home"),
@@ -251,13 +252,13 @@ def test_binaries_from_a_programs_own_cache(cases: Path, tmp_path: Path) -> None
     identity = [ran.process.launches["program"].tolist() for ran in (built, loaded)]
     assert identity[0] == identity[1]
     for kept in (tmp_path / "home" / "xpuprof" / "origins").iterdir():
-        kept.write_bytes(kept.read_bytes()[:-1])  # damaged: as if it were not there
+        kept.write_bytes(kept.read_bytes()[:-1])  # damaged: treated as missing
     damaged = layered([cases, "program_cache"], tmp_path / "d", extra=folders)
     assert not damaged.process.launches["instrumented"].any()
 
 
 def test_origins_that_others_may_write_are_not_believed(cases: Path, tmp_path: Path) -> None:
-    """GIVEN what a binary was made of, in a folder open to all THEN it is as if unknown."""
+    """GIVEN the origin of a binary in a folder open to all THEN it is ignored."""
     folders = {"PROGRAM_CACHE": str(tmp_path / "own"), "XDG_CACHE_HOME": str(tmp_path / "home")}
     layered([cases, "program_cache"], tmp_path / "a", extra=folders)
     kept = tmp_path / "home" / "xpuprof" / "origins"
@@ -282,13 +283,13 @@ def test_long_temporary_folder(
 
 
 def test_child_of_a_process_that_builds(cases: Path, tmp_path: Path) -> None:
-    """GIVEN a thread that holds a lock of ours, within a build, WHEN another one forks THEN the
-    child finds the lock open: it waits for nobody."""
+    """GIVEN a thread that holds one of our locks within a build WHEN another one forks THEN the
+    lock is free in the child."""
     folders = {"PROGRAM_CACHE": str(tmp_path / "own"), "XDG_CACHE_HOME": str(tmp_path / "home")}
     layered([cases, "program_cache"], tmp_path / "a", extra=folders)
     (origin,) = (tmp_path / "home" / "xpuprof" / "origins").iterdir()
     origin.unlink()
-    os.mkfifo(origin)  # whoever looks up that binary waits for the pipe's other end
+    os.mkfifo(origin)  # a look-up of that binary waits for the pipe's other end
     folders["PIPE"] = str(origin)
     ran = layered([cases, "fork_in_build"], tmp_path / "b", extra=folders)
     assert ran.done.stdout == b"child ended with 7, by signal 0\n", ran.done.stderr
@@ -310,7 +311,8 @@ ON_DEVICE = {"XPUPROF_OPENCL_COUNTERS": "device"}
 
 @pytest.mark.parametrize("case", ["shapes", "threads", "events", "contexts", "sub_devices"])
 def test_counters_kept_on_the_device(cases: Path, tmp_path: Path, case: str) -> None:
-    """GIVEN a device that shares no memory with the host THEN nothing is lost, each warp exact."""
+    """GIVEN a device that shares no memory with the host THEN nothing is lost and each warp is
+    exact."""
     native = natively([cases, case])
     ran = layered([cases, case], tmp_path / "p", extra=ON_DEVICE)
     same(native, ran)
@@ -321,7 +323,7 @@ def test_counters_kept_on_the_device(cases: Path, tmp_path: Path, case: str) -> 
 
 def test_local_size_left_to_the_runtime_on_the_device(cases: Path, tmp_path: Path) -> None:
     """GIVEN counters on the device and no local size THEN the header is read first, and vectors
-    are those of counters in shared memory."""
+    equal those of counters in shared memory."""
     kept, shared = (
         layered([cases, "null_local"], tmp_path / name, extra=extra).process.gpu
         for name, extra in (("device", ON_DEVICE), ("shared", {}))
@@ -332,7 +334,8 @@ def test_local_size_left_to_the_runtime_on_the_device(cases: Path, tmp_path: Pat
 
 
 def test_kill_loses_nothing_that_was_waited_for(cases: Path, tmp_path: Path) -> None:
-    """GIVEN counters on the device WHEN the program dies after clFinish THEN all are there."""
+    """GIVEN counters on the device WHEN the program dies after clFinish THEN all launches are
+    there."""
     ran = layered([cases, "killed"], tmp_path / "p", extra=ON_DEVICE)
     assert ran.done.returncode == -9
     assert len(ran.process.launches) == 100
@@ -342,7 +345,7 @@ def test_kill_loses_nothing_that_was_waited_for(cases: Path, tmp_path: Path) -> 
 
 
 def test_sigkill_leaves_a_readable_stream(cases: Path, tmp_path: Path) -> None:
-    """GIVEN a program that kills itself THEN what was finished is there, and it is not whole."""
+    """GIVEN a program that kills itself THEN finished slices are there, and the stream is open."""
     ran = layered([cases, "killed"], tmp_path / "p")
     assert ran.done.returncode == -9
     assert not ran.process.complete
@@ -358,7 +361,7 @@ def test_program_without_a_launch(cases: Path, tmp_path: Path) -> None:
 
 
 def test_gate_that_is_never_opened(cases: Path, tmp_path: Path) -> None:
-    """GIVEN a launch behind a user event that is never fired THEN the program still ends."""
+    """GIVEN a launch that waits for a user event that never fires THEN the program still ends."""
     native = natively([cases, "abandoned_gate"])
     ran = layered([cases, "abandoned_gate"], tmp_path / "p")
     same(native, ran)
@@ -440,7 +443,7 @@ def test_layer_without_a_run_is_transparent(cases: Path, tmp_path: Path) -> None
 
 
 def test_run_directory_that_cannot_be_written(cases: Path, tmp_path: Path) -> None:
-    """GIVEN a run directory that vanished THEN the program is unharmed."""
+    """GIVEN a run directory that was removed THEN the program is unharmed."""
     native = natively([cases, "shapes"])
     with environment("profile", "async", tmp_path / "p") as env:
         ran = run([cases, "shapes"], env | {"XPUPROF_DIR": str(tmp_path / "gone")})
@@ -448,7 +451,7 @@ def test_run_directory_that_cannot_be_written(cases: Path, tmp_path: Path) -> No
 
 
 def test_identity_does_not_depend_on_where_headers_lie(tmp_path: Path) -> None:
-    """GIVEN one pyopencl program built with two include folders THEN it has one identity."""
+    """GIVEN a pyopencl program built with two include folders THEN its identity is the same."""
     pytest.importorskip("pyopencl")
     script = tmp_path / "program.py"
     script.write_text(

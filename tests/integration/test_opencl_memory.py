@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """LRU stack distances of device accesses against an independent model of the canonical order
-(docs/memory.md) and a stack that is searched from its top."""
+(docs/memory.md) and a stack searched from its top."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Access = tuple[str, int, int]  # buffer, offset, bytes
 
 
 def texel(item: tuple[int, ...], size: tuple[int, ...]) -> int:
-    """Where a texel of 16 bytes stands in an image of a work-item each, row by row."""
+    """Offset of a 16-byte texel in an image with one texel per work-item, row by row."""
     return int(np.ravel_multi_index(item[::-1], size[::-1])) * 16
 
 
 def accesses(kernel: str, buffers: str, size: tuple[int, ...], item: tuple[int, ...],
              local: tuple[int, ...]) -> list[Access]:  # fmt: skip
-    """What one work-item accesses, in its order."""
+    """The accesses of one work-item, in order."""
     i = item[0]
 
     def at(argument: int, offset: int, width: int = 4) -> Access:
@@ -93,8 +93,7 @@ def work_items(group: int, size: tuple[int, ...], local: tuple[int, ...]) -> lis
 
 
 def warps_of(local: tuple[int, ...], sub_group: int) -> list[range]:
-    """The work-items of a group's warps: 32 in order or, where sub-groups are the warps, cut from
-    its rows."""
+    """The work-items of a group's warps: 32 in order, or sub-groups cut from its rows."""
     items = int(np.prod(local))
     row, warp = (local[0], sub_group) if sub_group else (items, WARP)
     starts = [start + n for start in range(0, items, row) for n in range(0, row, warp)]
@@ -104,8 +103,8 @@ def warps_of(local: tuple[int, ...], sub_group: int) -> list[range]:
 def touched(kernel: str, buffers: str, size: tuple[int, ...], local: tuple[int, ...],
             groups: Iterable[int], sub_group: int = 0,
             most: int | None = None) -> Iterable[tuple[str, int]]:  # fmt: skip
-    """Lines in canonical order: group by group, the warps taking turns, a step being the n-th
-    accesses of a warp's work-items, each line once; at most the first `most` of a work-item."""
+    """Lines in canonical order: group by group, the warps taking turns; a step is the n-th accesses
+    of a warp's work-items, each line once; at most the first `most` accesses of a work-item."""
     for group in groups:
         items = [
             accesses(kernel, buffers, size, item, local)[:most]
@@ -123,7 +122,7 @@ def touched(kernel: str, buffers: str, size: tuple[int, ...], local: tuple[int, 
 
 
 class Stack:
-    """Searched from its top."""
+    """An LRU stack, searched from its top."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, int]] = []
@@ -167,25 +166,24 @@ def found_in(ran: Ran, launches: int = len(patterns.LAUNCHES)) -> DeviceDistance
 
 
 def sub_groups(ran: Ran) -> list[int]:
-    """Of each launch: the size of its warps where these are sub-groups, else 0."""
+    """Size of each launch's warps if these are sub-groups, otherwise 0."""
     return [sub_group_of(ran.process, kernel) for kernel in ran.process.launches["kernel_id"]]
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """Every access recorded."""
+    """Is every access recorded?"""
     return recorded(tmp_path_factory.mktemp("whole"), 1 << 28, 2)[0]
 
 
 @pytest.fixture(scope="module")
 def found(whole: Ran) -> DeviceDistances:
-    """Its distances."""
     return found_in(whole)
 
 
 def test_every_launch_is_the_models(whole: Ran, found: DeviceDistances) -> None:
-    """GIVEN kernels whose accesses are known THEN every launch's vector is the naive model's, the
-    stack going on from launch to launch, and the number of accesses is the model's."""
+    """GIVEN kernels with known accesses THEN every launch's vector and number of accesses match the
+    naive model, whose stack persists from launch to launch."""
     stack = Stack()
     warps = sub_groups(whole)
     for row, (kernel, buffers, size, local) in enumerate(patterns.LAUNCHES):
@@ -203,7 +201,7 @@ def test_every_launch_is_the_models(whole: Ran, found: DeviceDistances) -> None:
 
 
 def test_same_with_any_number_of_threads(found: DeviceDistances, tmp_path: Path) -> None:
-    """THEN one thread of the device gives what two give, and four."""
+    """THEN one, two and four device threads give the same."""
     for threads in (1, 4):
         folder = tmp_path / str(threads)
         folder.mkdir()
@@ -214,7 +212,7 @@ def test_same_with_any_number_of_threads(found: DeviceDistances, tmp_path: Path)
 def test_same_where_the_device_has_memory_of_its_own(
     found: DeviceDistances, tmp_path: Path
 ) -> None:
-    """THEN records that are copied from the device give what those in shared memory give."""
+    """THEN records copied from the device give the same as those in shared memory."""
     again = found_in(recorded(tmp_path, 1 << 26, 2, ON_DEVICE)[0])
     assert np.array_equal(again.count, found.count)
     assert np.array_equal(again.recorded, found.accesses)
@@ -222,9 +220,9 @@ def test_same_where_the_device_has_memory_of_its_own(
 
 @KEPT
 def test_too_little_room(tmp_path: Path, kept: Mapping[str, str]) -> None:
-    """GIVEN room for a part of the accesses THEN evenly spaced groups are recorded or, where not
-    one has room, what the first group's work-items access first; the share is told, and the vector
-    is the model's."""
+    """GIVEN a buffer for a part of the accesses THEN evenly spaced groups are recorded or, if not
+    one fits, the first accesses of the first group's work-items; the share is stated, and the
+    vector matches the model."""
     ran = recorded(tmp_path, 30_000, 2, kept)[0]
     found, warps = found_in(ran), sub_groups(ran)
     stack = Stack()
@@ -236,7 +234,7 @@ def test_too_little_room(tmp_path: Path, kept: Mapping[str, str]) -> None:
         items = work_items(0, size, local)
         made = [len(accesses(kernel, buffers, size, item, local)) for item in items]
         most = None
-        if not whole:  # as many of each work-item, in chunks of seven
+        if not whole:  # equally many of each work-item, in chunks of seven
             share = int(found.recorded[row])
             most = next(n for n in range(0, 700, 7) if sum(min(n, m) for m in made) >= share)
         expected = stack.histogram(touched(kernel, buffers, size, local, chosen, warps[row], most))
@@ -269,8 +267,8 @@ IMAGES += [("sampled", (32,), (32,))]
 
 
 def test_images(tmp_path: Path) -> None:
-    """GIVEN kernels that read and write images THEN texels are memory, row by row; what a sampler
-    among the arguments does with coordinates that are no integers is not known, and is told."""
+    """GIVEN kernels that read and write images THEN texels are memory, row by row; floating-point
+    coordinates with a sampler argument are reported as unknown."""
     command = [sys.executable, PROGRAMS / "access_images.py"]
     ran = layered(command, tmp_path / "profile", extra={"XPUPROF_MEMORY": str(1 << 26)})
     found, warps = found_in(ran, len(IMAGES)), sub_groups(ran)
@@ -285,9 +283,9 @@ def test_images(tmp_path: Path) -> None:
 
 
 def test_memory_of_other_kinds(tmp_path: Path) -> None:
-    """GIVEN a local size left to the runtime, a buffer in an old one's place, an asynchronous copy,
-    shared virtual memory and generic pointers THEN lines are told apart, and what cannot be
-    recorded is told."""
+    """GIVEN a local size left to the runtime, a buffer at a released one's address, an asynchronous
+    copy, shared virtual memory and generic pointers THEN lines are distinguished, and unrecordable
+    accesses are reported."""
     command = [sys.executable, PROGRAMS / "access_kinds.py"]
     ran = layered(command, tmp_path / "profile", extra={"XPUPROF_MEMORY": str(1 << 26)})
     assert ran.done.returncode == 0, ran.done.stderr.decode()
@@ -308,7 +306,7 @@ def test_memory_of_other_kinds(tmp_path: Path) -> None:
         "copy": {7: 4, 8: 124, COLD: 128},
         "SVM": {COLD: 128},
         "SVM again": {7: 128},
-        # Each of a group's four lines is loaded, then stored; nothing of local memory is there.
+        # Each of a group's four lines is loaded, then stored; local memory is not recorded.
         # The buffer was touched before: since then 127 others of it, what the copy read for later
         # groups, and as many lines of shared memory.
         "generic": {8: 4, 9: 124, 2: 128} if "SVM" in rows else {7: 4, 8: 124, 2: 128},

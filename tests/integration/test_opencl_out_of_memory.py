@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocations of the OpenCL layer that fail, one after the other: the program's calls are made all
-the same, and every launch is counted."""
+"""Each allocation of the OpenCL layer fails in turn: the program's calls still succeed, and every
+launch is counted."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("case", LAUNCHES)
 def test_each_allocation_fails_once(program: Path, tmp_path: Path, case: str) -> None:
-    """GIVEN the n-th allocation of a call fails, for each n, THEN the output is the program's own,
-    and each launch is counted, without vectors and with the reason where ours failed early."""
+    """GIVEN that the n-th allocation of a call fails, for each n, THEN the output is unchanged, and
+    each launch is counted, without vectors but with the reason if ours failed early."""
     native = natively([program, case])
     if native.done.stdout.startswith(b"no "):
         pytest.skip("the device has no command buffers")
@@ -37,7 +37,7 @@ def test_each_allocation_fails_once(program: Path, tmp_path: Path, case: str) ->
     ran = layered([program, case], tmp_path / "p", extra={"FAILED": str(note)})
     same(native, ran)
     failed = int(note.read_text())
-    assert 0 < failed < LAUNCHES[case]  # the last rounds had no such allocation any more
+    assert 0 < failed < LAUNCHES[case]  # the last rounds had no such allocation
     launches = ran.process.launches
     assert len(launches) == LAUNCHES[case]
     reasons = launches.loc[~launches["instrumented"], "reason"]
@@ -51,8 +51,8 @@ def test_each_allocation_fails_once(program: Path, tmp_path: Path, case: str) ->
 
 @pytest.mark.parametrize("case", LAUNCHES)
 def test_memory_is_out_from_then_on(program: Path, tmp_path: Path, case: str) -> None:
-    """GIVEN that all later ones of the call fail too THEN the output is the program's own; a launch
-    that could not even be counted is told."""
+    """GIVEN that all later ones of the call fail too THEN the output is unchanged; a launch that
+    could not be counted is reported."""
     native = natively([program, case])
     if native.done.stdout.startswith(b"no "):
         pytest.skip("the device has no command buffers")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every way to a kernel and to its memory, on each runtime: the program's output is its own, every
-launch is seen and instrumented, and each warp is exact."""
+"""All ways to build a kernel and allocate its memory, on each runtime: the output is unchanged,
+every launch is instrumented, and each warp is exact."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
 
 
 def ran_both_ways(command: list[str | Path], folder: Path, extra: Mapping[str, str]) -> Ran:
-    """A layered run whose program did what it does natively, with every launch instrumented."""
+    """A layered run with the native result and every launch instrumented."""
     native = natively(command, extra)
     if native.done.stdout.startswith(b"no "):
         pytest.skip(f"the device has {native.done.stdout.decode().strip()}")
@@ -75,7 +75,7 @@ def ran_both_ways(command: list[str | Path], folder: Path, extra: Mapping[str, s
 
 
 Warps = npt.NDArray[np.int64]
-# What the launches of each case must count, from one launch of `trips`.
+# Expected counts of each case's launches, from one launch of `trips`.
 WARPS: dict[str, Callable[[Warps], list[Warps]]] = {
     "il": lambda once: [2 * once, 3 * once],
     "library": lambda once: [once],
@@ -104,7 +104,7 @@ def test_paths(
     case: str,
     counters: str,
 ) -> None:
-    """GIVEN a way to a kernel WHEN profiled THEN output and every warp's count are as they must."""
+    """GIVEN a way to a kernel WHEN profiled THEN output and every warp's counts are correct."""
     extra = {"MODULE": str(modules.get(case, ""))} | (ON_DEVICE if counters == "device" else {})
     process = ran_both_ways([paths, case], tmp_path / "p", extra).process
     assert process.gpu is not None
@@ -113,12 +113,12 @@ def test_paths(
 
 
 def test_sub_groups(paths: Path, runtime: str, tmp_path: Path) -> None:
-    """GIVEN operations over sub-groups THEN they give what they give natively."""
+    """GIVEN operations over sub-groups THEN they give their native results."""
     assert len(ran_both_ways([paths, "sub_groups"], tmp_path / "p", {}).process.launches) == 2
 
 
 def test_built_in_kernels(paths: Path, runtime: str, tmp_path: Path) -> None:
-    """GIVEN a kernel that the device brings THEN it runs as it is, counted with the reason."""
+    """GIVEN a built-in kernel THEN it runs unchanged, counted with the reason."""
     native = natively([paths, "built_in"])
     if native.done.stdout.startswith(b"no "):
         pytest.skip(f"the device has {native.done.stdout.decode().strip()}")
@@ -130,7 +130,7 @@ def test_built_in_kernels(paths: Path, runtime: str, tmp_path: Path) -> None:
 
 
 def test_variables_of_a_program(paths: Path, runtime: str, tmp_path: Path) -> None:
-    """GIVEN a program that keeps a variable between launches THEN all its kernels see the one."""
+    """GIVEN a program that keeps a variable between launches THEN all its kernels see the same one."""
     native = natively([paths, "variables"])
     if native.done.stdout.startswith(b"no "):
         pytest.skip(f"the device has {native.done.stdout.decode().strip()}")

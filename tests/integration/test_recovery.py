@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program whose slices are known by construction is recovered, CPU and GPU part."""
+"""The slices of a program known by construction are recovered, CPU and GPU part."""
 
 from __future__ import annotations
 

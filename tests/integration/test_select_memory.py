@@ -42,8 +42,8 @@ def labels(run: Path, *options: str) -> tuple[np.ndarray[Any, Any], dict[str, An
 
 
 def test_distances_tell_phases_apart_that_block_vectors_merge(run: Path) -> None:
-    """GIVEN launches of one kernel and grid over a small and a large table THEN they are one
-    cluster by their block vectors, and no cluster holds both with stack distances."""
+    """GIVEN launches of one kernel and grid over a small and a large table THEN block vectors put
+    them into one cluster, and stack distances separate them."""
     which = np.array(phases(6))
     merged, parameters = labels(run, "--memory-weight", "0")
     assert len(set(merged.tolist())) == 1
@@ -56,7 +56,7 @@ def test_distances_tell_phases_apart_that_block_vectors_merge(run: Path) -> None
 
 
 def test_the_run_is_sound_and_shown(run: Path) -> None:
-    """THEN its invariants hold, info tells what was recorded, and exports hold it."""
+    """THEN its invariants hold, and info and exports show the recorded distances."""
     assert xpuprof("check", run).returncode == 0
     shown = last_json(xpuprof("info", run, "--json"))["memory"]["device"]
     made = len(phases(6)) * (1 << 14) * (32 + 2)
@@ -76,7 +76,7 @@ def test_the_run_is_sound_and_shown(run: Path) -> None:
 
 
 def test_without_distances_a_weight_is_an_error(run: Path, tmp_path: Path) -> None:
-    """THEN one sentence and exit code 2, before anything runs where that can be."""
+    """THEN one sentence and exit code 2, before anything runs if possible."""
     done = xpuprof("run", "--memory-weight", "0.5", "-o", tmp_path / "r", "--", "true")
     assert (done.returncode, b"give --memory" in done.stderr) == (2, True)
     assert not (tmp_path / "r").exists()

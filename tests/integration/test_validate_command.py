@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A selection made from a real program, held against other executions and builds of it."""
+"""A selection made from a real program, compared with other executions and builds of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def build(target: Path, *flags: str) -> Path:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program `app`, and `run`, its run of 6 steps with one representative a kernel."""
+    """The program `app`, and `run`, its run of 6 steps with one representative per kernel."""
     require_opencl()
     made = tmp_path_factory.mktemp("validate")
     build(made / "app")
@@ -103,7 +103,7 @@ def test_a_region_that_never_occurs_is_an_error(folder: Path) -> None:
 
 
 def test_allow_missing_states_the_covered_share(folder: Path) -> None:
-    """GIVEN the same WHEN missing regions are allowed THEN the share that is covered is stated."""
+    """GIVEN the same WHEN missing regions are allowed THEN the covered share is stated."""
     done = xpuprof("validate", "run/selection.json", "--repeat", "1", "--allow-missing", "--json",
                    "--", "./app", "1", cwd=folder)  # fmt: skip
     assert done.returncode == 0, done.stderr.decode()
@@ -152,7 +152,7 @@ def test_another_program_is_refused(folder: Path) -> None:
 
 
 def test_the_programs_exit_code_is_ours(folder: Path) -> None:
-    """GIVEN a program that ends with 42 WHEN it is validated THEN so do we, with a result."""
+    """GIVEN a program that exits with 42 WHEN validated THEN xpuprof does too, with a result."""
     done = xpuprof("validate", "run/selection.json", "--repeat", "1", "--json", "--", "./app", "6",
                    "42", cwd=folder)  # fmt: skip
     assert done.returncode == 42
@@ -181,7 +181,7 @@ def test_bad_selections_stop_before_the_program_starts(
 
 
 def test_no_program(folder: Path) -> None:
-    """GIVEN no program after -- THEN the remedy."""
+    """GIVEN no program after -- THEN the error names the remedy."""
     done = xpuprof("validate", "run/selection.json", cwd=folder)
     assert done.returncode == 2
     assert "after --" in done.stderr.decode()

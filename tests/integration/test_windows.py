@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows and kernel filters on real programs: what is in them is what a whole profile has there,
-per thread and per warp; what is outside is a boundary with its name, and nothing else."""
+"""Windows and kernel filters on real programs: inside, vectors equal the complete profile's, per
+thread and per warp; outside, a launch is only a boundary with its name."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def cpu(request: pytest.FixtureRequest) -> None:
 
 
 def xpuprof(name: str, *arguments: str | Path, cwd: Path | None = None) -> CompletedProcess[bytes]:
-    """One command, by that engine."""
+    """One command with that engine."""
     chosen = ("--cpu", _cpu["engine"]) if name in ("profile", "run") else ()
     return command(name, *chosen, *arguments, cwd=cwd)
 
@@ -54,7 +54,7 @@ TABLE = tuple[str, int, int, int]
 
 
 def build(folder: Path, language: str) -> Path:
-    """programs/windows.c, whose work is known, with the markers of either language."""
+    """programs/windows.c, whose work is known, with C or C++ markers."""
     require_opencl()
     compiler, dialect = ("cc", ["-x", "c"]) if language == "c" else ("c++", ["-x", "c++"])
     flags = ["-g", "-pedantic", f"-I{package.include()}", *dialect]
@@ -68,7 +68,7 @@ def marked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def profiled(folder: Path, *arguments: str | Path) -> Process:
-    """The main process of a profile, which must be sound."""
+    """The main process of a profile that passes `check`."""
     done = xpuprof("profile", "-q", "-o", folder, *arguments, cwd=ROOT)
     assert done.stderr == b"", done.stderr.decode()
     assert check_run(folder).violations == []
@@ -78,7 +78,7 @@ def profiled(folder: Path, *arguments: str | Path) -> Process:
 
 
 def executions(process: Process, program: Path, symbol: str) -> list[dict[int, int]]:
-    """A slice's executions of the block that starts at a symbol, by thread."""
+    """Executions of the block that starts at a symbol in a slice, by thread."""
     offset = symbols(program)[symbol]
     assert process.cpu is not None and process.cpu.block_offset is not None
     assert process.cpu.block_image is not None
@@ -96,7 +96,7 @@ def executions(process: Process, program: Path, symbol: str) -> list[dict[int, i
 
 
 def cpu_counts(process: Process, image: str) -> Counter[tuple[tuple[str, int], int, int]]:
-    """Executions by (slice's name, thread, block identity) in images of that name."""
+    """Executions by (slice name, thread, block identity) in images of that name."""
     assert process.cpu is not None and process.cpu.block_image is not None
     wanted = [str(path).rsplit("/", 1)[-1].startswith(image) for path in process.images["path"]]
     cpu, names = process.cpu, process.slices[["kernel", "call"]].to_numpy(object)
@@ -129,7 +129,7 @@ def warps(process: Process) -> dict[tuple[str, int], list[tuple[int, tuple[tuple
 
 
 def assert_atomics(process: Process, row: int, step: int) -> None:
-    """Warp w of 4 makes (w + 1) * (step + 1) additions a work-item."""
+    """Each work-item of warp w of 4 makes (w + 1) * (step + 1) additions."""
     assert process.gpu is not None
     wanted = [32 * (w + 1) * (step + 1) for w in range(4)]
     assert warp_atomics(process.gpu, row).tolist() == wanted
@@ -140,8 +140,8 @@ def assert_atomics(process: Process, row: int, step: int) -> None:
 
 @pytest.mark.parametrize("language", ["c", "c++"])
 def test_every_opening_of_a_marker(tmp_path: Path, language: str) -> None:
-    """GIVEN a marked step WHEN its marker is the window THEN what it encloses is counted, by thread
-    and warp, and what lies between is not."""
+    """GIVEN a marked step WHEN its marker is the window THEN enclosed work is counted, by thread
+    and warp, and work in between is not."""
     marked = build(tmp_path, language)
     process = profiled(tmp_path / "run", "--window", "@step", "--", marked, str(STEPS))
     assert process.slices["kernel"].tolist() == ["add"] * STEPS + ["xpuprof_window_end"]
@@ -152,21 +152,21 @@ def test_every_opening_of_a_marker(tmp_path: Path, language: str) -> None:
         assert sum(inside[step].values()) == inside[step][0] == 10 + step
         assert list(second[step].values()) == [3 + step]
         assert 0 not in second[step]
-        assert tails[step + 1] == {0: step + 1}  # behind the kernel that ends the slice
+        assert tails[step + 1] == {0: step + 1}  # after the kernel that ends the slice
         assert_atomics(process, step, step)
     assert inside[STEPS] == tails[0] == {}
     assert all(not of for of in executions(process, marked, "outside"))
 
 
 def test_some_openings_then_the_end(marked: Path, tmp_path: Path) -> None:
-    """GIVEN the second and third opening WHEN the program is to end behind them THEN it does, with
-    exit code 0, and the run is complete for its window."""
+    """GIVEN the second and third opening and --after-window end THEN the program ends after them
+    with exit code 0, and the run is complete for its window."""
     folder = tmp_path / "run"
     options = ("--window", "2-3@step", "--after-window", "end")
     done = xpuprof("profile", "--json", "-o", folder, *options, "--", marked, str(STEPS))
     result = last_json(done)
     assert (done.returncode, result["status"], result["exit_code"]) == (0, "complete", 0)
-    assert b"additions" not in done.stdout  # the program's end was never reached
+    assert b"additions" not in done.stdout  # the program never reached its end
     assert b"window 2-3@step" in done.stderr and b"is ended" in done.stderr
     assert result["window"]["ended"] and result["window"]["openings"] == 2
     assert check_run(folder).violations == []
@@ -185,8 +185,8 @@ def test_some_openings_then_the_end(marked: Path, tmp_path: Path) -> None:
 
 
 def test_kernel_that_outlasts_its_window(marked: Path, tmp_path: Path) -> None:
-    """GIVEN a window that closes before its kernel has completed, and the program's end right
-    there THEN the kernel's vectors are whole."""
+    """GIVEN a window that closes before its kernel has completed, right before the program's end
+    THEN the kernel's vectors are complete."""
     options = ("--window", "4@step", "--after-window", "end")
     process = profiled(tmp_path / "run", *options, "--", marked, str(STEPS), "late")
     assert process.slices["call"].tolist() == [4, 1]
@@ -195,7 +195,7 @@ def test_kernel_that_outlasts_its_window(marked: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("timer", ["async", "sync"])
 def test_the_timer_measures_the_same_window(marked: Path, tmp_path: Path, timer: str) -> None:
-    """GIVEN a window WHEN timed THEN there are the profile's slices, and less than the whole."""
+    """GIVEN a window WHEN timed THEN the slices are the profile's, in less time than the whole run."""
     folder = tmp_path / "run"
     options = ("--timer", timer, "--repeat", "1", "--window", "@step")
     done = xpuprof("time", "--json", "-o", folder, *options, "--", marked, str(STEPS))
@@ -207,7 +207,7 @@ def test_the_timer_measures_the_same_window(marked: Path, tmp_path: Path, timer:
 
 
 def test_run_and_validate_are_about_the_window(marked: Path, tmp_path: Path) -> None:
-    """GIVEN a window WHEN run, selected and validated THEN all of them say so and agree."""
+    """GIVEN a window WHEN run, selected and validated THEN all name it and agree."""
     folder, command = tmp_path / "run", ("--", marked, str(STEPS))
     done = xpuprof("run", "--json", "--repeat", "1", "-o", folder, "--window", "2-5", *command)
     result = last_json(done)
@@ -228,8 +228,8 @@ def test_run_and_validate_are_about_the_window(marked: Path, tmp_path: Path) -> 
 
 
 def test_python_marker(tmp_path: Path) -> None:
-    """GIVEN a Python program with the context manager THEN its window is counted, without any GPU
-    engine; unprofiled it is a no-op that loads nothing."""
+    """GIVEN a Python program with the context manager THEN its window is counted, without a GPU
+    engine; without xpuprof it is a no-op that loads nothing."""
     program = tmp_path / "app.py"
     program.write_text(
         "import sys, time, xpuprof\n"
@@ -248,7 +248,7 @@ def test_python_marker(tmp_path: Path) -> None:
     assert 20_000 * 20 < whole < 20_000 * 500
 
 
-# ---- windows of launches and kernel filters against a whole profile ------------------------------
+# ---- windows of launches and kernel filters against a complete profile ---------------------------
 
 
 PARTICLES = ROOT / "build" / "examples" / "particles"
@@ -264,8 +264,8 @@ def whole(cpu: None, tmp_path_factory: pytest.TempPathFactory) -> Process:
 
 
 def test_window_of_launches_is_that_part_of_the_whole(whole: Process, tmp_path: Path) -> None:
-    """GIVEN launches 20 to 40 THEN every count of the program's own code and of every warp is the
-    whole profile's there."""
+    """GIVEN launches 20 to 40 THEN every count of the program's own code and of every warp equals
+    the complete profile's."""
     part = profiled(tmp_path / "run", "--window", "20-40", "--", PARTICLES, "30", "500")
     assert part.slices["slice"].tolist() == list(range(19, 40))
     columns = ["kernel", "call", "gx", "lx", "warps", "gpu_instructions", "instrumented"]
@@ -281,8 +281,8 @@ def test_window_of_launches_is_that_part_of_the_whole(whole: Process, tmp_path: 
 
 
 def test_kernel_filter_leaves_boundaries(whole: Process, tmp_path: Path) -> None:
-    """GIVEN --kernels THEN the chosen launches have the whole profile's warps, the others their
-    name and call, and CPU vectors are not touched."""
+    """GIVEN --kernels THEN the chosen launches have the complete profile's warps, the others their
+    name and call, and CPU vectors are unaffected."""
     spec = "3-5@forces,12-13,energy"
     folder = tmp_path / "run"
     part = profiled(folder, "--kernels", spec, "--", PARTICLES, "30", "500")
@@ -323,12 +323,12 @@ def test_kernel_filter_leaves_boundaries(whole: Process, tmp_path: Path) -> None
 def test_what_the_cpu_engine_counts(
     marked: Path, tmp_path: Path, options: tuple[str, ...], counted: set[str]
 ) -> None:
-    """GIVEN a filter of images, routines or threads THEN what is named is counted exactly, the
-    rest not at all."""
+    """GIVEN a filter on images, routines or threads THEN what it names is counted exactly, the rest
+    not at all."""
     process = profiled(tmp_path / "run", *options, "--", marked, "2")
     known = {"outside": 100, "inside": 21, "inside_thread": 7, "tail": 3}
     if options == ("--thread", "1"):
-        known["inside_thread"] = 3  # of two such threads the first
+        known["inside_thread"] = 3  # the first of two such threads
     for symbol, calls in known.items():
         found = sum(sum(of.values()) for of in executions(process, marked, symbol))
         assert found == (calls if symbol in counted else 0), symbol
@@ -343,7 +343,7 @@ def test_what_the_cpu_engine_counts(
 
 
 def test_process_filter(marked: Path, tmp_path: Path) -> None:
-    """GIVEN a tree of processes WHEN one program is chosen THEN it alone has a part, though its
+    """GIVEN a tree of processes WHEN one program is chosen THEN only it has a part, though its
     parent is not counted."""
     other = marked.with_name("other")
     other.write_bytes(marked.read_bytes())
@@ -364,7 +364,7 @@ def test_process_filter(marked: Path, tmp_path: Path) -> None:
 
 
 def test_no_process_matches(marked: Path, tmp_path: Path) -> None:
-    """GIVEN a name that no process has THEN the run is partial and says it."""
+    """GIVEN a name that no process has THEN the run is partial and says so."""
     done = xpuprof(
         "profile", "--json", "-o", tmp_path / "run", "--process", "x*", "--", marked, "2"
     )

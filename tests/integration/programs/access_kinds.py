@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launches whose memory comes in ways that access_patterns.py has not; each is printed by name."""
+"""Launches with kinds of memory that access_patterns.py lacks; each is printed by name."""
 
 import numpy as np
 import pyopencl as cl

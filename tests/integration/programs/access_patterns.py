@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels whose every access to global memory is known; test_opencl_memory.py has the model.
+"""Kernels whose accesses to global memory are all known; test_opencl_memory.py has the model.
 
-access_patterns.py OUT: launches them in the order of LAUNCHES, and saves the results.
+access_patterns.py OUT: runs LAUNCHES in order and saves the results.
 """
 
 import sys
@@ -81,8 +81,8 @@ LAUNCHES = [
     ("tiles", "KAC", (40, 20), (10, 5)),
     ("stream", "DBC", (1024,), (64,)),  # D: a part of A
     ("stream", "ABC", (2048,), (256,)),
-    ("walk", "AC", (64,), (32,)),  # two groups of many accesses
-    ("copies", "AC", (480,), (48,)),  # copied by ten groups of work-items that get unlike shares
+    ("walk", "AC", (64,), (32,)),  # two groups with many accesses
+    ("copies", "AC", (480,), (48,)),  # copied by ten groups, whose work-items get unequal shares
 ]
 SIZES = {"A": 2048 * 4, "B": 2048 * 4, "C": 2048 * 4, "I": 2048 * 4, "H": 7 * 64, "R": 96 * 24}
 SIZES |= {"S": 96 * 24, "K": 20 * 4}

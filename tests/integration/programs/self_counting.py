@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that record, per warp, what a counter of ours should say. Prints one line a launch: the
+"""Kernels that record, per warp, what our counters should hold. Prints one line per launch: the
 kernel's name and the records of its warps, in the order of groups, then of warps in a group.
 
-A warp is a sub-group where the device has them, else 32 work-items in linear order. Each kernel
-adds to its warp's record by atomics, as many as the trace then shows for the warp's blocks.
+A warp is a sub-group where the device has them, otherwise 32 work-items in linear order. Each
+kernel adds to its warp's record by atomics, one for each atomic that the trace shows for the warp's
+blocks.
 """
 
 import json

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python workers with device work: `workers.py METHOD WORKERS STEPS`, METHOD as multiprocessing has
-it (fork, spawn, forkserver). The parent only waits. Worker n launches STEPS + 2 * n kernels, and
-the parent prints what each one counted and the exit codes, in order."""
+"""Python workers with device work: `workers.py METHOD WORKERS STEPS`, METHOD is a start method of
+multiprocessing (fork, spawn, forkserver). The parent only waits. Worker n launches STEPS + 2 * n
+kernels, and the parent prints each worker's counts and the exit codes, in order."""
 
 import multiprocessing
 import sys
