@@ -89,7 +89,8 @@ def test_objects_say_what_they_are(run: xpuprof.Run) -> None:
 
 
 def test_an_import_is_a_run(tmp_path: Path) -> None:
-    """GIVEN a table from another tool THEN its run has slices, kernels, selections and estimates."""
+    """GIVEN a table from another tool THEN its run has slices, kernels, selections and
+    estimates."""
     rows = "".join(f"k{i % 3},{10 + i % 3 + i % 7}\n" for i in range(200))
     (tmp_path / "t.csv").write_text("NAME,DURATION\n" + rows)
     columns = ["kernel=NAME", "time=DURATION:us"]

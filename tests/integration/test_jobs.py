@@ -94,7 +94,8 @@ def assert_works(process: Process, who: int, steps: int) -> None:
 
 
 def assert_spins(process: Process, who: int, launches: Sequence[int], program: Path) -> None:
-    """Checks the two threads' loops in the slices that end with these launches of work.h's `who`."""
+    """Checks the two threads' loops in the slices that end with these launches of work.h's
+    `who`."""
     address = symbols(program)["spin_loop"]
     cpu = process.cpu
     assert cpu is not None and cpu.block_image is not None and cpu.block_offset is not None

@@ -195,7 +195,8 @@ def test_sigkill_leaves_a_run_that_opens_and_says_partial(tmp_path: Path, victim
 def test_wrong_command_is_one_sentence(
     tmp_path: Path, command: str, arguments: list[str], words: str
 ) -> None:
-    """GIVEN a command that cannot run WHEN called THEN one sentence, exit code 2, nothing created."""
+    """GIVEN a command that cannot run WHEN called THEN one sentence, exit code 2, nothing
+    created."""
     (tmp_path / "plain.txt").write_text("no program")
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = xpuprof(command, "-o", "run", "--", *arguments, cwd=tmp_path, environment=environment)

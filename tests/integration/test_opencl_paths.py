@@ -130,7 +130,8 @@ def test_built_in_kernels(paths: Path, runtime: str, tmp_path: Path) -> None:
 
 
 def test_variables_of_a_program(paths: Path, runtime: str, tmp_path: Path) -> None:
-    """GIVEN a program that keeps a variable between launches THEN all its kernels see the same one."""
+    """GIVEN a program that keeps a variable between launches THEN all its kernels see the same
+    one."""
     native = natively([paths, "variables"])
     if native.done.stdout.startswith(b"no "):
         pytest.skip(f"the device has {native.done.stdout.decode().strip()}")

@@ -195,7 +195,8 @@ def test_kernel_that_outlasts_its_window(marked: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("timer", ["async", "sync"])
 def test_the_timer_measures_the_same_window(marked: Path, tmp_path: Path, timer: str) -> None:
-    """GIVEN a window WHEN timed THEN the slices are the profile's, in less time than the whole run."""
+    """GIVEN a window WHEN timed THEN the slices are the profile's, in less time than the whole
+    run."""
     folder = tmp_path / "run"
     options = ("--timer", timer, "--repeat", "1", "--window", "@step")
     done = xpuprof("time", "--json", "-o", folder, *options, "--", marked, str(STEPS))

@@ -12,7 +12,7 @@ import pytest
 
 @pytest.fixture
 def open_path() -> Iterator[Path]:
-    """A folder that other users can reach, which pytest's own is not."""
+    """A folder that other users can reach, unlike pytest's own."""
     with TemporaryDirectory(prefix="xpuprof-") as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)

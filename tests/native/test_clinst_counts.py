@@ -381,12 +381,12 @@ def native(device):
     return device.build_source(KERNELS.read_text())
 
 
-LITTLE = ["1 word", "0 words"]  # of local memory a work-item; none: atomic additions
+LITTLE = ["1 word", "0 words"]  # local memory per work-item; none: atomic additions
 
 
 @pytest.fixture(scope="module", params=["source", "bitcode", "spirv", "through spirv", *LITTLE])
 def instrumented(request, device, tmp_path_factory):
-    """The kernels from each form of input, one also leaves as SPIR-V, and with little memory."""
+    """The kernels from each form of input; one also as SPIR-V, and with little local memory."""
     folder = tmp_path_factory.mktemp("clinst")
     source = KERNELS
     if request.param in LITTLE:
@@ -408,7 +408,7 @@ def instrumented(request, device, tmp_path_factory):
         back = folder / "back.bc"
         output(["llvm-spirv-15", "-r", folder / "out.spirv", "-o", back])
         module = back.read_bytes()
-    # The runtime compiles for every local size: all of them from source, two from the others.
+    # The runtime compiles for every local size: all from source, two from the other forms.
     launches = 4 if request.param == "source" else 2
     return made, device.build_module(module), launches
 
@@ -433,12 +433,13 @@ def test_counts_of_every_warp_and_block(case, device, native, instrumented):
 @pytest.mark.intel
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.kernel)
 def test_counts_on_another_runtime(case, other):
-    """GIVEN a runtime that takes SPIR-V, and runs work-items as it likes, THEN the same counts."""
+    """GIVEN a runtime that takes SPIR-V and schedules work-items freely THEN counts are the
+    same."""
     check(case, *other)
 
 
 def check(case, device, native, made, built, launches):
-    """Compare results with the native run's, and counts with the model's."""
+    """Compare results with the native run and counts with the model."""
     kernel = made.kernels[case.kernel]
     assert len(kernel.blocks) == len(case.blocks)
     random = np.random.default_rng(7)
@@ -503,7 +504,7 @@ def test_results_are_the_programs_own_to_the_last_bit(platform, tmp_path):
 
 
 def test_probes_are_few(tmp_path):
-    """Straight code needs no counter, and a graph never more than edges - blocks + 1."""
+    """Straight code needs no counter, and a graph at most edges - blocks + 1."""
     kernels = instrument(KERNELS, tmp_path).kernels
     probes = {name: kernel.n_probes for name, kernel in kernels.items()}
     assert probes["straight"] == probes["empty"] == 0
@@ -513,10 +514,10 @@ def test_probes_are_few(tmp_path):
 
 
 def test_multiples_cost_the_work_items_nothing(tmp_path):
-    """Trip counts and branches that only the launch decides take no local memory."""
+    """Uniform trip counts and branches take no local memory."""
     kernels = instrument(KERNELS, tmp_path).kernels
     assert kernels["mixed"].n_probes == 8 and kernels["mixed"].scratch_probes == 3
-    assert kernels["guard"].scratch_probes == 1  # hangs on the work-item
+    assert kernels["guard"].scratch_probes == 1  # depends on the work-item
 
 
 def test_mix_adds_up(tmp_path):

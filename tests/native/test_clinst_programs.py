@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs keep their results under the instrumenter, whatever they use and however they come."""
+"""Programs keep their results under the instrumenter, whatever they use and in every input form."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def built(device, tmp_path_factory):
 
 
 def both_ways(device: Device, built: Sequence, name: str, *more: object) -> np.ndarray:
-    """Run natively and instrumented, compare what they write; counts of every warp and block."""
+    """Run natively and instrumented and compare the output; returns counts of every warp and
+    block."""
     native, made, counted = built
     data = np.random.default_rng(3).integers(0, 12, 4 * ITEMS, np.int32)
     results = []
@@ -164,7 +165,7 @@ def test_linked_programs(device, tmp_path):
 
 
 def refused(tmp_path: Path, text: str, *arguments: str) -> str:
-    """The one line that the instrumenter says about a program."""
+    """The instrumenter's one-line message about a program."""
     (path,) = write(tmp_path, program=text)
     done = run_text([program(), "--compile", path, "--no-cache", *arguments])
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done
@@ -188,7 +189,7 @@ def test_programs_that_cannot_be_instrumented(tmp_path):
 
 
 def test_spirv_is_valid(device, tmp_path):
-    """The SPIR-V made passes spirv-val, and no function keeps a kernel's name by linkage."""
+    """The SPIR-V output passes spirv-val, and no function is exported under a kernel's name."""
     made = instrument(KERNELS, tmp_path, *features(device), to="spirv")
     words = np.frombuffer(made.module, np.uint32)
     assert words[0] == 0x07230203

@@ -3,7 +3,7 @@
 
 A generator makes a syntax tree; one walk prints it as OpenCL C, another runs it in Python for every
 work-item. Places are marked by an atomic increment, which no compiler may move, merge or drop, so
-each place lies in some block, and that block's counts must equal the place's own.
+each place lies in a block whose counts must equal its own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Left(Exception):
 class Tree:
     """One random kernel. Variables: a, b change; i is the work-item; n the argument.
 
-    With barriers, these stand where the whole group passes, and nothing leaves a construct early.
+    Barriers are placed where the whole group passes; then nothing leaves a construct early.
     """
 
     def __init__(self, seed: int, barriers: bool) -> None:
@@ -239,5 +239,5 @@ def test_every_place_is_counted_exactly(tmp_path, barriers):
         blocks = {tuple(column) for column in counts.T}
         assert (counts >= 0).all(), name
         for mark, per_warp in enumerate(expected):
-            # A place that can never be reached has no block.
+            # An unreachable place has no block.
             assert tuple(per_warp) in blocks or not per_warp.any(), (name, mark)

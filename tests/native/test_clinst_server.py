@@ -104,7 +104,7 @@ def wait_for(what: object, seconds: float = 10) -> bool:
 
 @contextmanager
 def serving(path: Path, cache_home: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A running service; what it says goes to the log."""
+    """A running service; its output goes to the log."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache_home)}
     with log.open("ab") as said:
         process = subprocess.Popen(
@@ -119,7 +119,7 @@ def serving(path: Path, cache_home: Path, log: Path) -> Iterator[subprocess.Pope
 
 @pytest.fixture
 def server(tmp_path):
-    """A running service with a cache of its own: (socket, process, cache folder)."""
+    """A running service with its own cache: (socket, process, cache folder)."""
     path = tmp_path / "socket"
     with serving(path, tmp_path / "cache", tmp_path / "log") as process:
         yield path, process, tmp_path / "cache" / "xpuprof" / "clinst"
@@ -162,7 +162,7 @@ def test_options_are_split_like_a_shell_does(server):
     ids=["syntax", "option", "SPIR-V", "bitcode", "form", "magic", "length"],
 )
 def test_bad_programs_and_messages_are_answered(server, message, says):
-    """Each gets a reason, and the service goes on."""
+    """Each gets a reason, and the service continues."""
     path, _, _ = server
     response = Response(ask(path, message))
     assert response.status != 0 and says in response.message
@@ -181,7 +181,7 @@ def test_results_are_cached_and_bad_entries_ignored(server):
     (entry,) = cache.iterdir()
     good = entry.read_bytes()
     assert ask(path, request(PROGRAM)) == first
-    # Proof that the entry is what answers: put another valid one in its place.
+    # To prove that the entry is used, replace it by another valid one.
     ask(path, request(PROGRAM.replace(b"void k", b"void other")))
     (other,) = set(cache.iterdir()) - {entry}
     entry.write_bytes(other.read_bytes())
@@ -218,8 +218,8 @@ PREPARED = {
 
 @pytest.mark.parametrize("case", PREPARED)
 def test_only_a_cache_of_our_own_is_believed(tmp_path, case):
-    """GIVEN a valid entry with false counts THEN it answers only where nobody else can have put it
-    there; the log says what was refused."""
+    """GIVEN a valid entry with false counts THEN it is used only where no other user can have
+    written it; the log names what was refused."""
     path, log, folder = tmp_path / "socket", tmp_path / "log", tmp_path / "cache/xpuprof/clinst"
     with serving(path, tmp_path / "cache", log):
         right = ask(path, request(PROGRAM))
@@ -278,7 +278,8 @@ def test_a_socket_that_cannot_be_made(tmp_path):
 
 
 def test_a_socket_below_a_long_path(tmp_path):
-    """GIVEN a socket whose path no address can hold THEN it is served, and gone at the end."""
+    """GIVEN a socket path that is too long for an address THEN it is served, and removed at the
+    end."""
     folder = tmp_path / ("long" * 40)
     folder.mkdir()
     with serving(folder / "socket", tmp_path / "cache", tmp_path / "log"):

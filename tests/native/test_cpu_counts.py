@@ -29,7 +29,7 @@ def test_known_loops_by_thread_and_slice(engine: CpuEngine, tmp_path: Path, thre
 
 
 def test_threads_that_wait_leave_no_vector(engine: CpuEngine, tmp_path: Path) -> None:
-    """GIVEN threads that sleep in a barrier through odd slices THEN they spin in even ones only."""
+    """GIVEN threads that sleep in a barrier during odd slices THEN they spin only in even ones."""
     program = build("cpu_loops")
     part = profile(engine, [program, 3, 4, "gap"], tmp_path / "p").only
     spun = {key for key in part.executions(program, "spin_loop") if key[1] != 0}
@@ -61,7 +61,7 @@ def test_every_instruction_of_a_program(engine: CpuEngine, tmp_path: Path) -> No
 
 
 def test_totals_agree(engine: CpuEngine, tmp_path: Path) -> None:
-    """THEN vectors, slices and the total that knows nothing of slices sum to the same."""
+    """THEN vectors, slices and the independent total have the same sum."""
     for arguments in (("cpu_loops", 4, 20), ("cpu_cases", "short-threads"), ("cpu_cases", "api")):
         program = build(str(arguments[0]))
         part = profile(engine, [program, *arguments[1:]], tmp_path / str(arguments[1])).only
@@ -75,7 +75,7 @@ def test_two_runs_give_the_same_vectors(engine: CpuEngine, tmp_path: Path) -> No
     program = build("cpu_loops")
     first = profile(engine, [program, 1, 5], tmp_path / "a").only.counts()
     second = profile(engine, [program, 1, 5], tmp_path / "b").only.counts()
-    # What a slice spends in the dynamic loader and in libc may not differ either.
+    # Work in the dynamic loader and libc must not differ either.
     assert first == second
 
 
@@ -88,9 +88,9 @@ def test_first_slice_holds_the_start_up(engine: CpuEngine, tmp_path: Path) -> No
 
 
 def test_device_runtime_does_not_count(engine: CpuEngine, tmp_path: Path) -> None:
-    """GIVEN work inside the device runtime, callbacks in it, and threads made in both
-    THEN only the program's own work and the callbacks count, threads made outside are numbered
-    without gaps."""
+    """GIVEN work inside the device runtime, callbacks in it, and threads created in both THEN only
+    the program's own work and the callbacks count, and threads created outside are numbered without
+    gaps."""
     program = build("cpu_cases")
     part = profile(engine, [program, "api"], tmp_path / "p").only
     assert part.executions(program, "spin_loop") == {
@@ -102,7 +102,8 @@ def test_device_runtime_does_not_count(engine: CpuEngine, tmp_path: Path) -> Non
 
 
 def test_a_thousand_short_threads(engine: CpuEngine, tmp_path: Path) -> None:
-    """THEN each has its own number and its exact count, also those that ended before the cut."""
+    """THEN each has its own number and its exact count, including those that ended before the
+    cut."""
     program = build("cpu_cases")
     part = profile(engine, [program, "short-threads"], tmp_path / "p").only
     assert part.executions(program, "spin_loop") == {
@@ -111,7 +112,7 @@ def test_a_thousand_short_threads(engine: CpuEngine, tmp_path: Path) -> None:
 
 
 def test_generated_code_is_known_by_its_bytes(engine: CpuEngine, tmp_path: Path) -> None:
-    """GIVEN code in no file THEN it counts, under the same identity in both runs."""
+    """GIVEN code that is in no file THEN it counts, with the same identity in both runs."""
     found = []
     for name in "ab":
         part = profile(engine, [build("cpu_cases"), "generated"], tmp_path / name).only
@@ -122,7 +123,7 @@ def test_generated_code_is_known_by_its_bytes(engine: CpuEngine, tmp_path: Path)
 
 
 def test_signal_handlers_count(engine: CpuEngine, tmp_path: Path) -> None:
-    """THEN a handler's work and the work behind it count for the thread that it interrupted."""
+    """THEN a handler's work and the work after it count for the interrupted thread."""
     program = build("cpu_cases")
     done = profile(engine, [program, "handler"], tmp_path / "p")
     assert done.process.returncode == 17

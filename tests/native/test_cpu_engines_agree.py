@@ -27,7 +27,7 @@ def of_main_thread(counts: Counts) -> Counts:
 
 
 def over_slices(counts: Counts) -> dict[tuple[int, str, int, int], int]:
-    """How far a thread got beyond a barrier when another one launches is chance."""
+    """A thread's position after a barrier when another one launches is random."""
     result: dict[tuple[int, str, int, int], int] = {}
     for (_, *place), n in counts.items():
         thread, image, offset, instructions = place
@@ -37,7 +37,8 @@ def over_slices(counts: Counts) -> dict[tuple[int, str, int, int], int]:
 
 
 class PreciseValgrind(Valgrind):
-    """Registers are right where an instruction faults, so that a handler can mend and go back."""
+    """Registers are precise at a faulting instruction, so that a handler can fix the cause and
+    return."""
 
     def wrap(
         self, argv: Sequence[str], options: CpuOptions, folder: Path
@@ -53,10 +54,10 @@ class PreciseValgrind(Valgrind):
 def test_same_blocks_and_counts(tmp_path: Path, arguments: tuple[object, ...]) -> None:
     """THEN (slice, thread, image, offset, instructions) and count are the same in the program,
     and the program's output is the native one."""
-    # Lazy binding happens in the thread that comes first.
+    # The first thread to call does the lazy binding.
     program = build(str(arguments[0]), "-Wl,-z,now")
     argv = [program, *arguments[1:]]
-    # Libraries choose code by the processor's instruction sets, of which valgrind hides some.
+    # Libraries choose code by instruction set, and valgrind hides some.
     own = CpuOptions(main_image_only=True)
     native = subprocess.run([str(a) for a in argv], capture_output=True, text=True)
     found = []
@@ -71,7 +72,7 @@ def test_same_blocks_and_counts(tmp_path: Path, arguments: tuple[object, ...]) -
 
 
 def test_same_identities(tmp_path: Path) -> None:
-    """THEN images bear the same build-ids, also of a file that has none."""
+    """THEN images have the same identities, including a file without a build-id."""
     program = build("cpu_mix", "-Wl,--build-id=none")
     builds = []
     for engine in (Valgrind(), DynamoRio()):
@@ -85,8 +86,8 @@ def test_same_identities(tmp_path: Path) -> None:
 
 
 def test_repeated_string_instructions(tmp_path: Path) -> None:
-    """GIVEN `rep movsb` of n bytes THEN its own block counts n times: once a round and once for the
-    closing test, less the one that belongs to the block in front of it."""
+    """GIVEN `rep movsb` of n bytes THEN its own block counts n times: once per iteration and once
+    for the closing test, less the one that belongs to the preceding block."""
     program = build("cpu_mix")
     part = profile(DynamoRio(), [program], tmp_path / "p", CpuOptions(main_image_only=True)).only
     listing = subprocess.run(
@@ -101,7 +102,7 @@ def test_repeated_string_instructions(tmp_path: Path) -> None:
 
 def test_wide_registers_live_across_blocks(tmp_path: Path) -> None:
     """GIVEN 32 vectors of 512 bits and 8 masks that stay in registers through a million blocks THEN
-    the program finds them as they were, and its loop is counted exactly."""
+    they are unchanged, and the loop is counted exactly."""
     if "avx512f" not in Path("/proc/cpuinfo").read_text():
         pytest.skip("this processor has no AVX-512")
     program = build("cpu_zmm")

@@ -20,7 +20,8 @@ pytestmark = every_engine
     "how", ["0", "1", "42", "255", "segv", "abort", "trap", "kill", "term", "term-handled"]
 )
 def test_ends_as_it_does_natively(engine: CpuEngine, tmp_path: Path, how: str) -> None:
-    """THEN exit code or signal, stdout and stderr are the native ones, and the trace is whole."""
+    """THEN exit code or signal, stdout and stderr are the native ones, and the trace is
+    complete."""
     program = build("cpu_endings")
     native = run_text([program, how])
     done = profile(engine, [program, how], tmp_path / "p")
@@ -75,7 +76,7 @@ def test_program_behind_a_shell(engine: CpuEngine, tmp_path: Path) -> None:
 
 
 def test_program_behind_an_exec(engine: CpuEngine, tmp_path: Path) -> None:
-    """GIVEN a program that another one becomes by exec THEN the process has one part: its."""
+    """GIVEN a program started by exec THEN the process has one part, the new program's."""
     program = build("cpu_loops")
     part = profile(engine, ["env", program, 1, 2], tmp_path / "p").only
     assert part.executions(program, "spin_loop") == {(0, 0): 1000, (1, 0): 1010}
@@ -119,7 +120,7 @@ def test_our_libraries_do_not_count(engine: CpuEngine, tmp_path: Path) -> None:
 def test_image_filters(
     engine: CpuEngine, tmp_path: Path, options: CpuOptions, counted: set[str]
 ) -> None:
-    """THEN the images that are counted are the ones asked for, and META tells the filters."""
+    """THEN only the requested images are counted, and META records the filters."""
     part = profile(engine, [build("cpu_loops"), 1, 2], tmp_path / "p", options).only
     assert {key[2] for key in part.counts()} == counted
     assert part.stream.end[1] == part.total() > 0

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's real CUPTI library, as far as it goes without a GPU: it has every function that the
-timer looks up, and no launch call that the timer does not know."""
+"""NVIDIA's real CUPTI library without a GPU: it has every function that the timer looks up, and the
+timer knows all its launch calls."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which engines carry the CUDA driver, against the stand-in driver (see fake_cuda/fake_cuda.cpp):
-one that works, one that crashes under the real Valgrind tool (an instruction that it does not
-know), one that hangs there."""
+one that works, one that crashes under the real Valgrind tool (unknown instruction), one that hangs
+there."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def stand_in(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An environment whose CUDA driver is the stand-in, in which valgrind is the one CPU engine and
-    nothing was probed yet."""
+    """An environment with the stand-in as CUDA driver and valgrind as the only CPU engine; nothing
+    was probed yet."""
     for kit in ("DYNAMORIO_HOME", "PIN_ROOT"):
         monkeypatch.delenv(kit, raising=False)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
@@ -70,7 +70,7 @@ def manifest(out: Path) -> dict[str, Any]:
 
 
 def test_a_driver_that_works_is_carried(stand_in: Path, tmp_path: Path) -> None:
-    """GIVEN a sound driver WHEN auto chooses THEN valgrind is taken, and nothing is marked."""
+    """GIVEN a working driver WHEN auto chooses THEN valgrind is taken, and nothing is marked."""
     done = profile(stand_in, tmp_path / "run", "--gpu", "cuda")
     assert done.returncode == 42
     assert manifest(tmp_path / "run")["cpu_engine"] == "valgrind"
@@ -84,8 +84,8 @@ def test_a_driver_that_valgrind_cannot_carry(
     stand_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, words: str
 ) -> None:
     """GIVEN a driver that dies or hangs under valgrind WHEN auto chooses THEN another engine or
-    none is taken, said and recorded, and the program runs as alone; WHEN valgrind is named THEN
-    that is an error before anything runs."""
+    none is taken, reported and recorded, and the program runs as it does alone; WHEN valgrind is
+    named THEN that is an error before anything runs."""
     monkeypatch.setenv("FAKE_CUDA_FAULT", fault)
     monkeypatch.setenv("XPUPROF_PROBE_SECONDS", "5")
     done = profile(stand_in, tmp_path / "run", "--gpu", "cuda")
@@ -105,8 +105,8 @@ def test_a_driver_that_valgrind_cannot_carry(
 def test_another_cpu_engine_takes_over(
     stand_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """GIVEN a driver that dies under valgrind only WHEN dynamorio is there THEN auto takes it, and
-    its vectors are cut at the launch."""
+    """GIVEN a driver that dies only under valgrind WHEN dynamorio is available THEN auto takes it,
+    and its vectors are cut at the launch."""
     if not KIT:
         pytest.skip("DYNAMORIO_HOME is not set; see docs/dynamorio.md")
     monkeypatch.setenv("DYNAMORIO_HOME", KIT)
@@ -121,8 +121,8 @@ def test_another_cpu_engine_takes_over(
 def test_a_gpu_engine_that_sees_nothing_is_passed_over(
     stand_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """GIVEN a CUPTI that cannot be used WHEN engine cuda is named THEN the error tells what CUPTI
-    lacks; WHEN auto chooses THEN the run goes on without it and is marked."""
+    """GIVEN a CUPTI that cannot be used WHEN engine cuda is named THEN the error says what CUPTI
+    lacks; WHEN auto chooses THEN the run continues without it and is marked."""
     monkeypatch.setenv("XPUPROF_CUPTI", str(NATIVE / "libxpuprof_rt.so"))
     named = profile(stand_in, tmp_path / "named", "--gpu", "cuda", "--cpu", "none")
     assert named.returncode == 2 and "CUPTI lacks" in named.stderr
@@ -136,8 +136,8 @@ def test_a_gpu_engine_that_sees_nothing_is_passed_over(
 def test_outcomes_are_remembered_until_the_driver_changes(
     stand_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """GIVEN an outcome WHEN asked again THEN it is not tried again, unless the driver's file
-    changed, or it is a failure of yesterday."""
+    """GIVEN an outcome WHEN needed again THEN there is no new trial, unless the driver's file
+    changed or the outcome is a failure of yesterday."""
     assert probed() == (Outcome("exit", ""), True)
     assert probed() == (Outcome("exit", ""), False)
     assert probed(Valgrind()) == (Outcome("exit", ""), True)
@@ -155,13 +155,13 @@ def test_outcomes_are_remembered_until_the_driver_changes(
 def test_what_fails_natively_is_no_fault_of_an_engine(
     stand_in: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """GIVEN a device that no program can use now WHEN probed THEN no engine is blamed."""
+    """GIVEN a device that no program can use at present WHEN probed THEN no engine is blamed."""
     monkeypatch.setenv("FAKE_CUDA_FAULT", "busy")
     assert probed(Valgrind())[0] == Outcome("context", "")
 
 
 def test_doctor_tells_what_carries_the_driver(stand_in: Path) -> None:
-    """GIVEN the stand-in WHEN doctor is asked THEN it names the driver and each combination."""
+    """GIVEN the stand-in WHEN doctor runs THEN it names the driver and each combination."""
     command = [sys.executable, "-m", "xpuprof", "doctor", "--json"]
     found = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     assert found["cuda_driver"]["devices"] == 2

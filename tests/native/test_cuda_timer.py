@@ -45,8 +45,8 @@ def completions(run: Recorded) -> dict[int, tuple[int, int]]:
 
 
 def assert_durations(run: Recorded) -> None:
-    """The stand-in's kernels take 100 ns a block: a completion that was given to the wrong launch
-    has the wrong duration."""
+    """The stand-in's kernels take 100 ns a block: a completion matched to the wrong launch has the
+    wrong duration."""
     assert run.stream is not None
     times = completions(run)
     launches = run.launches
@@ -63,13 +63,13 @@ def assert_durations(run: Recorded) -> None:
 def test_every_launch_call_is_recorded_and_matched(
     folder: Path, tmp_path: Path, scenario: str, order: dict[str, str]
 ) -> None:
-    """GIVEN each launch call once / graphs of all kinds WHEN records come in any order THEN
-    launches have name, shape and device in call order, and each its own completion."""
+    """GIVEN each launch call once, or graphs of all kinds, WHEN records come in any order THEN
+    launches have name, shape and device in call order, and each has its own completion."""
     run = record(folder, tmp_path / "t", scenario, **order)
     assert run.done.returncode == 0, run.done.stderr
     assert run.launches == run.expected
     assert run.stream is not None and run.stream.ended
-    if "FAKE_CUDA_EAGER" not in order:  # there the clock has one pair when the first records come
+    if "FAKE_CUDA_EAGER" not in order:  # the clock has one pair when the first records arrive
         assert_durations(run)
     meta = run.stream.meta()
     assert meta["engine"] == "cuda"
@@ -77,7 +77,7 @@ def test_every_launch_call_is_recorded_and_matched(
 
 
 def test_async_mode_adds_no_synchronisation(folder: Path, tmp_path: Path) -> None:
-    """GIVEN any launches WHEN timed with async THEN the driver never had to wait."""
+    """GIVEN any launches WHEN timed with async THEN the driver never waits."""
     for scenario in ("every", "graphs"):
         run = record(folder, tmp_path / scenario, scenario)
         assert "synchronised 0" in run.done.stderr
@@ -139,7 +139,7 @@ def test_dense_launches_start_after_their_call(folder: Path, tmp_path: Path) -> 
 
 
 def test_kernels_that_the_device_launches_are_noted(folder: Path, tmp_path: Path) -> None:
-    """GIVEN a conditional graph node WHEN its body runs a kernel THEN it is counted, takes no
+    """GIVEN a conditional graph node WHEN its body runs a kernel THEN it is counted without a
     number, and launches around it keep theirs."""
     run = record(folder, tmp_path / "t", "conditional")
     assert run.launches == run.expected
@@ -148,7 +148,7 @@ def test_kernels_that_the_device_launches_are_noted(folder: Path, tmp_path: Path
 
 
 def test_launch_calls_of_the_future_are_named(folder: Path, tmp_path: Path) -> None:
-    """GIVEN a CUPTI that knows a launch call which we do not WHEN timed THEN the trace names it."""
+    """GIVEN a CUPTI with a launch call unknown to us WHEN timed THEN the trace names it."""
     run = record(folder, tmp_path / "t", "every", FAKE_CUDA_NEWER="1")
     assert run.stream is not None
     assert run.stream.meta()["launch_calls_not_understood"] == "cuLaunchTomorrow"
@@ -157,8 +157,8 @@ def test_launch_calls_of_the_future_are_named(folder: Path, tmp_path: Path) -> N
 
 
 def test_programs_that_launch_by_themselves_are_noted(folder: Path, tmp_path: Path) -> None:
-    """GIVEN a real cubin with a kernel that launches another one WHEN loaded THEN it is noted; one
-    without such a kernel is not."""
+    """GIVEN a real cubin with a kernel that launches another one WHEN loaded THEN it is noted; a
+    cubin without one is not."""
     source = tmp_path / "dynamic.cu"
     source.write_text(
         (SOURCES / "kernels.cu").read_text()
@@ -184,8 +184,8 @@ def test_a_handle_is_not_trusted_after_its_module_was_unloaded(
 
 
 def test_kernels_carry_the_hash_of_their_cubin(folder: Path, tmp_path: Path) -> None:
-    """GIVEN one cubin WHEN its kernels are launched THEN they share one program, in every run the
-    same; resources and copies are recorded."""
+    """GIVEN one cubin WHEN its kernels are launched THEN they share one program, the same in every
+    run; resources and copies are recorded."""
     first = record(folder, tmp_path / "a", "every").stream
     second = record(folder, tmp_path / "b", "graphs").stream
     assert first is not None and second is not None
@@ -225,7 +225,7 @@ def test_a_killed_program_keeps_its_launches(folder: Path, tmp_path: Path) -> No
 def test_without_cupti_the_program_runs_and_the_trace_says_why(
     folder: Path, tmp_path: Path
 ) -> None:
-    """GIVEN a CUPTI that is not there WHEN run THEN output is the same and the reason recorded."""
+    """GIVEN no CUPTI WHEN run THEN the output is the same and the reason is recorded."""
     run = record(folder, tmp_path / "t", "every", XPUPROF_CUPTI="/nonexistent/libcupti.so")
     native = record(folder, tmp_path / "n", "every", CUDA_INJECTION64_PATH="/dev/null")
     assert run.done.returncode == 0
@@ -236,7 +236,7 @@ def test_without_cupti_the_program_runs_and_the_trace_says_why(
 
 
 def test_without_a_run_directory_nothing_is_recorded(folder: Path, tmp_path: Path) -> None:
-    """GIVEN no XPUPROF_DIR WHEN run THEN we stay out of it."""
+    """GIVEN no XPUPROF_DIR WHEN run THEN nothing is recorded."""
     run = record(folder, tmp_path / "t", "every", XPUPROF_DIR="")
     assert run.done.returncode == 0 and run.stream is None
 
@@ -271,19 +271,19 @@ def test_the_engine_in_a_whole_run(folder: Path, tmp_path: Path, cpu: str) -> No
 
 
 XP_LAUNCH_OUTSIDE = 4  # trace_format.h
-# Launches of scenario `profiler` that lie between its starts and stops.
+# Launches of scenario `profiler` between its starts and stops.
 STARTED = [2, 3, 4, 5, 6, 8]
 
 
 def outside(run: Recorded) -> list[bool]:
-    """Of each launch: was it outside the window?"""
+    """Whether each launch was outside the window."""
     assert run.stream is not None
     return [bool(flags & XP_LAUNCH_OUTSIDE) for flags in run.stream["launches"]["flags"]]
 
 
 @pytest.mark.parametrize("mode", ["profile", "time"])
 def test_profiler_start_and_stop_are_markers(folder: Path, tmp_path: Path, mode: str) -> None:
-    """GIVEN starts and stops by the driver's and the runtime's calls, some of them in vain WHEN the
+    """GIVEN starts and stops by the driver's and the runtime's calls, some without effect, WHEN the
     window is cudaProfilerApi THEN it holds the launches between them, in two openings."""
     run = record(folder, tmp_path / "t", "profiler", mode=mode, XPUPROF_WINDOW="@cudaProfilerApi")
     assert run.done.returncode == 0, run.done.stderr
@@ -300,8 +300,8 @@ def test_profiler_start_and_stop_are_markers(folder: Path, tmp_path: Path, mode:
 def test_the_program_ends_behind_its_window(
     folder: Path, tmp_path: Path, timer: str, window: str, made: int
 ) -> None:
-    """GIVEN kernels that still run when their window closes WHEN the program is to end there THEN
-    it does, with exit code 0, and each of its launches has its end."""
+    """GIVEN kernels that still run when their window closes and --after-window end THEN the program
+    ends with exit code 0, and each of its launches has its end."""
     more = {"XPUPROF_WINDOW": window, "XPUPROF_AFTER_WINDOW": "end", "FAKE_CUDA_LATE": "1"}
     run = record(folder, tmp_path / "t", "profiler", timer=timer, **more)
     assert run.done.returncode == 0 and "came to its end" not in run.done.stderr
@@ -316,8 +316,8 @@ def test_the_program_ends_behind_its_window(
 
 @pytest.mark.valgrind
 def test_a_run_that_ends_behind_its_window(folder: Path, tmp_path: Path) -> None:
-    """GIVEN engine cuda and a CPU engine WHEN `xpuprof run` ends the program behind its window
-    THEN the run is complete, and has the window's slices alone."""
+    """GIVEN engine cuda and a CPU engine WHEN `xpuprof run` ends the program after its window THEN
+    the run is complete and has only the window's slices."""
     require_cpu(Valgrind())
     out = tmp_path / "run"
     options = ["--window", "1@cudaProfilerApi", "--after-window", "end", "--gpu", "cuda"]

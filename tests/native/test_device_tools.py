@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tools that judge runs on silicon (tools/device), on runs of the stand-ins: they must accept
-what is right, and name what is not."""
+"""The tools that check runs on silicon (tools/device), on runs of the stand-ins: they accept
+correct runs and name errors."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def test_the_script_is_sound_bash() -> None:
 
 
 def test_exactness_is_judged(program: Path, tmp_path: Path) -> None:  # noqa: F811
-    """GIVEN what the stand-in's device counted WHEN compared with the run THEN every launch is
-    exact, and a count that is off by one is not."""
+    """GIVEN the counts of the stand-in's device WHEN compared with the run THEN every launch is
+    exact, and a count that is off by one is reported."""
     ran, run = record_run(program, tmp_path / "run")
     _, lane_run = record_run(program, tmp_path / "lane", XPUPROF_COUNT_UNIT="lane")
     lines = [{"kernel": name, "counts": counts[:, 0].tolist()} for name, counts in ran.expected]
@@ -44,7 +44,7 @@ def test_exactness_is_judged(program: Path, tmp_path: Path) -> None:  # noqa: F8
     good = tool("nvidia_exact.py", run, expected, lane_run)
     assert good.returncode == 0, good.stdout
     assert f"{len(lines)} of {len(lines)} launches exact" in good.stdout
-    assert tool("nvidia_exact.py", run, expected, run).returncode == 1  # lanes of the wrong run
+    assert tool("nvidia_exact.py", run, expected, run).returncode == 1  # lanes from the wrong run
     counts = np.array(lines[5]["counts"])
     lines[5]["counts"] = [*counts[:-1].tolist(), int(counts[-1]) + 1000]
     expected.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -71,8 +71,8 @@ def test_coverage_is_judged(tmp_path: Path) -> None:
 
 
 def test_tables_are_made(tmp_path: Path) -> None:
-    """GIVEN what the sections leave WHEN made into tables THEN the figures stand there, and what
-    was not run is left out."""
+    """GIVEN the sections' output WHEN made into tables THEN they hold the figures, without sections
+    that did not run."""
     (tmp_path / "overhead.txt").write_text("head\n100000 0 0.2 0.25 0.9 3.2\n")
     method = {"method": "sieve", "samples": 5.0, "error_mean": 0.0123, "time_speedup": 63.4}
     found = {"slices": 317, "methods": [{**method, "interval_rel": None}]}

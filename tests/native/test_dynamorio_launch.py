@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What only the engine `dynamorio` does: a kit of the user's, scripts, a pretence undone."""
+"""What only the engine `dynamorio` does: the user's kit, scripts, hiding that DynamoRIO poses as
+Valgrind."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ from xpuprof.errors import EngineError
 
 
 def test_kit_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """GIVEN no kit, or a folder that is none THEN the probe tells what is missing and the remedy,
-    and the engine refuses."""
+    """GIVEN no kit, or a folder that is not one, THEN the probe says what is missing and the
+    remedy, and the engine refuses."""
     for home in ("", str(tmp_path)):
         monkeypatch.setenv("DYNAMORIO_HOME", home)
         probe = DynamoRio().probe()
@@ -45,8 +46,8 @@ def test_instruction_sets_are_kept(tmp_path: Path) -> None:
 
 @needs_dynamorio
 def test_generated_code(tmp_path: Path) -> None:
-    """GIVEN generated code that changes where a hot loop leads to, and forks while threads generate
-    code THEN the program goes on as natively."""
+    """GIVEN generated code that changes the target of a hot loop, and forks while threads generate
+    code, THEN the program continues as it does natively."""
     program = build("cpu_generated")
     native = run_text([program], check=True)
     done = profile(DynamoRio(), [program], tmp_path / "p")
@@ -63,7 +64,7 @@ def test_program_is_not_told_of_valgrind(tmp_path: Path) -> None:
 
 @needs_dynamorio
 def test_script(tmp_path: Path) -> None:
-    """GIVEN a script that runs a program THEN both have run, with the script's exit code."""
+    """GIVEN a script that runs a program THEN both run, with the script's exit code."""
     program, script = build("cpu_loops"), tmp_path / "script"
     script.write_text(f'#!/bin/sh -e\n{program} 1 2\necho "$0 $1"\nexit 3\n')
     script.chmod(0o755)
@@ -88,7 +89,7 @@ def test_programs_of_the_device_runtime(tmp_path: Path) -> None:
 
 @needs_dynamorio
 def test_child_with_an_empty_environment(tmp_path: Path) -> None:
-    """THEN it is followed all the same."""
+    """THEN it is followed."""
     program = build("cpu_loops")
     line = f"env -i XPUPROF_DIR=$XPUPROF_DIR {program} 1 2"
     done = profile(DynamoRio(), ["sh", "-c", line], tmp_path / "p")
@@ -111,8 +112,8 @@ def command(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 @needs_dynamorio
 def test_auto_prefers_it_where_it_can(tmp_path: Path) -> None:
-    """GIVEN a kit THEN auto takes it; with --memory, which it lacks, another engine; named with
-    --memory it is an error before anything runs."""
+    """GIVEN a kit THEN auto takes it; with --memory, which it lacks, auto takes another engine;
+    naming it with --memory is an error before anything runs."""
     program = build("cpu_endings")
     for name, options, engine in (("a", [], "dynamorio"), ("b", ["--memory"], "valgrind")):
         if not Valgrind().probe().available and options:
@@ -130,8 +131,8 @@ def test_auto_prefers_it_where_it_can(tmp_path: Path) -> None:
 
 @needs_dynamorio
 def test_a_client_that_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """GIVEN a kit that starts programs without our client THEN the program runs as alone and the
-    run is partial and says why."""
+    """GIVEN a kit that starts programs without our client THEN the program runs as it does alone,
+    and the run is partial and says why."""
     kit = Path(os.environ["DYNAMORIO_HOME"])
     fake = tmp_path / "kit"
     (fake / "bin64").mkdir(parents=True)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--gpu-tool`: tools that know nothing of us, loaded into real programs. The tools are made here,
-as CUPTI's and GTPin's look to a loader; what they would do on a GPU is not tested."""
+"""`--gpu-tool`: third-party tools loaded into real programs. The tools are made here and look like
+CUPTI's and GTPin's to a loader; their work on a GPU is not tested."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(
     out: Path, command: str, *arguments: str, **more: str
 ) -> tuple[subprocess.CompletedProcess[str], list[str]]:
-    """`xpuprof COMMAND`, and what the tool noted."""
+    """`xpuprof COMMAND`, and the tool's notes."""
     notes = out.parent / "notes"
     notes.unlink(missing_ok=True)
     environment = {**os.environ, "TOOL_NOTES": str(notes), **more}
@@ -59,7 +59,7 @@ def run(
 @pytest.mark.parametrize(("tool", "noted"), [("plain", "loaded"), ("gtpin", "xpuprof")])
 def test_a_tool_is_loaded_and_started(made: Path, tmp_path: Path, tool: str, noted: str) -> None:
     """GIVEN a library, or one with GTPin's entry WHEN timed or profiled with it THEN it is loaded
-    once, started as it expects, and the program ends as alone."""
+    once, started as it expects, and the program ends as it does alone."""
     options = ["--gpu", "none", "--gpu-tool", str(made / f"{tool}.so"), "--"]
     done, notes = run(tmp_path / "t", "time", "--repeat", "1", *options, str(made / "program"))
     assert (done.returncode, done.stdout, notes) == (7, "", [noted])
@@ -71,8 +71,8 @@ def test_a_tool_is_loaded_and_started(made: Path, tmp_path: Path, tool: str, not
 
 @pytest.mark.valgrind
 def test_the_tools_code_is_no_part_of_the_vectors(made: Path, tmp_path: Path) -> None:
-    """GIVEN a tool that runs code in the program WHEN profiled with valgrind THEN blocks of the
-    program are counted, none of the tool's."""
+    """GIVEN a tool that runs code in the program WHEN profiled with valgrind THEN only the
+    program's blocks are counted."""
     if not Valgrind().probe().available:
         pytest.skip("engine valgrind is not usable here; see xpuprof doctor")
     options = ["--cpu", "valgrind", "--gpu", "none", "--gpu-tool", str(made / "plain.so")]
@@ -84,7 +84,7 @@ def test_the_tools_code_is_no_part_of_the_vectors(made: Path, tmp_path: Path) ->
 
 
 def test_run_loads_the_tool_for_the_profile_only(made: Path, tmp_path: Path) -> None:
-    """GIVEN `xpuprof run` WHEN a tool is given THEN native executions go without it."""
+    """GIVEN `xpuprof run` WHEN a tool is given THEN native executions do not load it."""
     options = ["--cpu", "none", "--gpu", "none", "--repeat", "2"]
     tool = ["--gpu-tool", str(made / "plain.so")]
     done, notes = run(tmp_path / "run", "run", *options, *tool, "--", str(made / "program"))
@@ -93,8 +93,8 @@ def test_run_loads_the_tool_for_the_profile_only(made: Path, tmp_path: Path) -> 
 
 @pytest.mark.cuda
 def test_a_cuda_tool_is_injected_by_the_driver(made: Path, tmp_path: Path) -> None:
-    """GIVEN a tool with CUPTI's entry WHEN a CUDA program runs THEN the driver starts it; beside a
-    CUDA engine of ours it is refused, before anything runs."""
+    """GIVEN a tool with CUPTI's entry WHEN a CUDA program runs THEN the driver starts it; beside
+    our CUDA engine it is refused before anything runs."""
     build(tmp_path)
     program = [str(tmp_path / "program"), str(tmp_path / "k.cubin"), "exit42"]
     tool = ["--gpu-tool", str(made / "cuda.so"), "--cpu", "none"]
@@ -115,8 +115,8 @@ def test_a_cuda_tool_is_injected_by_the_driver(made: Path, tmp_path: Path) -> No
 
 
 def test_a_tool_that_cannot_be_loaded_marks_the_run(made: Path, tmp_path: Path) -> None:
-    """GIVEN a library with an open symbol WHEN profiled with it THEN the program runs, its output
-    is its own, and the run is partial with the loader's reason."""
+    """GIVEN a library with an undefined symbol WHEN profiled with it THEN the program runs, its
+    output is unchanged, and the run is partial with the loader's reason."""
     options = ["--cpu", "none", "--gpu", "none", "--gpu-tool", str(made / "broken.so")]
     done, notes = run(tmp_path / "run", "profile", *options, "--", str(made / "program"))
     assert (done.returncode, done.stdout, done.stderr, notes) == (7, "", "", [])
@@ -126,8 +126,8 @@ def test_a_tool_that_cannot_be_loaded_marks_the_run(made: Path, tmp_path: Path) 
 
 
 def test_what_is_no_tool_is_refused(made: Path, tmp_path: Path) -> None:
-    """GIVEN a path that is none, a text file, a program WHEN given THEN one sentence, exit code 2,
-    nothing run."""
+    """GIVEN a missing path, a text file or a program THEN one sentence, exit code 2, nothing
+    run."""
     (tmp_path / "text.so").write_text("no library")
     cases = {
         "absent.so": "does not exist",
@@ -143,7 +143,7 @@ def test_what_is_no_tool_is_refused(made: Path, tmp_path: Path) -> None:
 
 
 def test_pin_loads_tools_only_where_it_runs(made: Path, tmp_path: Path) -> None:
-    """GIVEN `pin:LIB` WHEN there is no kit or another engine THEN the error tells the remedy."""
+    """GIVEN `pin:LIB` WHEN there is no kit or another engine THEN the error names the remedy."""
     if Pin().probe().available:
         pytest.skip("a Pin kit is set up here")
     tool = ["--gpu", "none", "--gpu-tool", f"pin:{made / 'plain.so'}"]

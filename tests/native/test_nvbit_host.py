@@ -52,7 +52,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass(frozen=True)
 class Ran:
-    """What the stand-in's device counted (vectors; lane instructions), and the trace."""
+    """The counts of the stand-in's device (vectors; lane instructions), and the trace."""
 
     expected: list[tuple[str, np.ndarray]]
     lanes: list[int]
@@ -61,7 +61,7 @@ class Ran:
 
 
 def run(program: Path, out: Path, in_flight: int, **environment: str) -> Ran:
-    """Runs it; `in_flight` of the last launches are never over before they are waited for."""
+    """Runs it; the last `in_flight` launches complete only when waited for."""
     out.mkdir()
     settings = {**os.environ, "XPUPROF_DIR": str(out), "XPUPROF_MODE": "profile", **environment}
     done = run_text([program, in_flight], environment=settings, check=True)
@@ -97,7 +97,7 @@ def vectors(stream: Stream, launch: int) -> np.ndarray | None:
 
 
 def assert_exact(ran: Ran) -> None:
-    """Every launch is there, in order, with the vectors that the device counted."""
+    """Every launch is there, in order, with the device's vectors."""
     names = ran.stream.texts(ran.stream["kernels"]["name"])
     launches = ran.stream["launches"]
     assert [names[k] for k in launches["kernel"]] == [name for name, _ in ran.expected]
@@ -120,7 +120,7 @@ def test_every_launch_has_its_own_vectors(program: Path, tmp_path: Path, in_flig
 
 
 def test_thread_level_counts_are_an_option(program: Path, tmp_path: Path) -> None:
-    """GIVEN the unit lane WHEN run THEN a block counts once for each active lane."""
+    """GIVEN count unit lane WHEN run THEN a block counts once for each active lane."""
     ran = run(program, tmp_path / "t", 3, XPUPROF_COUNT_UNIT="lane")
     assert ran.stream.meta()["count_unit"] == "lane"
     weights = ran.stream["gpu_blocks"]["instructions"].astype(np.uint64)
@@ -133,8 +133,8 @@ def test_thread_level_counts_are_an_option(program: Path, tmp_path: Path) -> Non
 
 
 def test_beyond_the_memory_limit_counts_stay_exact(program: Path, tmp_path: Path) -> None:
-    """GIVEN a limit below what one launch needs WHEN it is launched THEN managed memory is taken
-    and the vectors are as exact."""
+    """GIVEN a limit below what one launch needs WHEN it is launched THEN managed memory is used and
+    the vectors are exact."""
     ran = run(program, tmp_path / "t", 3, XPUPROF_COUNTER_MEMORY="1")
     assert_exact(ran)
     assert "managed 0" not in ran.errors
@@ -182,8 +182,8 @@ def test_profiler_start_and_stop_are_markers(program: Path, tmp_path: Path) -> N
 def test_the_program_ends_behind_its_window(
     program: Path, tmp_path: Path, window: str, inside: range
 ) -> None:
-    """GIVEN launches in flight when their window closes WHEN the program is to end there THEN it
-    does, with exit code 0, and their vectors are whole."""
+    """GIVEN launches in flight when their window closes and --after-window end THEN the program
+    ends with exit code 0, and their vectors are complete."""
     more = {"XPUPROF_WINDOW": window, "XPUPROF_AFTER_WINDOW": "end"}
     ran = run(program, tmp_path / "t", 1000, **more)
     assert ran.stream.ended and ran.stream.meta()["ended"] == "after the window"
@@ -193,7 +193,7 @@ def test_the_program_ends_behind_its_window(
     assert_exact_inside(ran, inside)
 
 
-# Of the stand-in's kernels, own blocks first: instructions, and which of them access memory.
+# The stand-in's kernels, own blocks first: instructions, and which of them access memory.
 BLOCKS = {
     "plain": [(4, "global_loads global_stores atomics")],
     "branchy": [
@@ -231,7 +231,7 @@ def record_run(program: Path, path: Path, **environment: str) -> tuple[Ran, Path
 
 def test_inputs_of_pka_and_sieve_come_from_the_same_run(program: Path, tmp_path: Path) -> None:
     """GIVEN a run of the tool WHEN read THEN instructions, loads, stores, atomics and divergence
-    efficiency of each launch are those of the counts and the code, and both methods select."""
+    efficiency of each launch follow from counts and code, and both methods select."""
     ran, path = record_run(program, tmp_path / "run")
     assert check_run(path).violations == []
 

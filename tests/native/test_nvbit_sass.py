@@ -2,8 +2,7 @@
 """Basic blocks of SASS and warp classes: the parts of the NVBit tool that need no GPU and no kit.
 
 Cubins are made by ptxas. The blocks are found from the raw disassembly with numeric targets, as
-NVBit shows it; what they are checked against is nvdisasm's symbolic listing, whose labels it works
-out by itself.
+NVBit shows it, and checked against nvdisasm's symbolic listing, whose labels are independent.
 """
 
 from __future__ import annotations
@@ -70,8 +69,8 @@ LINE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(.*?;)", re.M)
 
 
 def listing(cubin: Path) -> dict[str, set[int]]:
-    """Offsets of each function that a branch or a call refers to, from the symbolic listing.
-    nvdisasm also puts labels that nothing refers to, before each EXIT."""
+    """Offsets in each function that a branch or a call refers to, from the symbolic listing.
+    nvdisasm also adds unused labels before each EXIT."""
     shown = output([nvdisasm(), "-c", cubin])
     referred = set(re.findall(r"`\(([^)\s]+)\)", shown))
     for table in re.findall(r'BRANCH_TARGETS ([^"]+)"', shown):
@@ -134,8 +133,8 @@ def opcode(text: str) -> str:
 def test_blocks_start_at_every_label_and_behind_every_change_of_lanes(
     folder: Path, arch: str
 ) -> None:
-    """GIVEN functions of all kinds WHEN cut THEN blocks start at 0, at nvdisasm's labels, behind
-    what ends a block, and nowhere else; and they cover every instruction once."""
+    """GIVEN functions of all kinds WHEN cut THEN blocks start at 0, at nvdisasm's labels, after
+    instructions that end a block, and nowhere else; they cover every instruction once."""
     seen = set()
     for name, code in functions(folder, arch).items():
         found = blocks(folder, code)
@@ -156,7 +155,7 @@ def test_blocks_start_at_every_label_and_behind_every_change_of_lanes(
 
 def test_a_jump_table_is_cut_at_every_instruction(folder: Path) -> None:
     """GIVEN a kernel with an indirect branch WHEN cut THEN each instruction is a block; and the
-    compiler did make such a branch of our switch."""
+    compiler did turn our switch into such a branch."""
     code = functions(folder, "90")["switches"]
     assert any(opcode(t) == "BRX" for t in code.texts)
     assert len(blocks(folder, code)) == len(code.texts)
@@ -170,7 +169,7 @@ def test_the_mix_counts_what_the_source_says(folder: Path, arch: str) -> None:
     def mix(name: str) -> list[int]:
         return [sum(column) for column in zip(*blocks(folder, code[name]), strict=True)][2:]
 
-    # Constants count as loads, so the loads of the array are those that are not LDC.
+    # Loads of constants count too, so the array's loads are those other than LDC.
     constants = sum(opcode(t) in ("LDC", "ULDC", "LDCU") for t in code["straight"].texts)
     assert mix("straight")[LOADG] - constants == 1
     assert mix("straight")[STOREG] == 1
@@ -185,7 +184,7 @@ def test_the_mix_counts_what_the_source_says(folder: Path, arch: str) -> None:
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_few_instructions_are_of_no_class(folder: Path, arch: str) -> None:
-    """GIVEN all test kernels WHEN classified THEN only NOPs and the like are left over."""
+    """GIVEN all test kernels WHEN classified THEN only NOPs and the like remain without a class."""
     for name, code in functions(folder, arch).items():
         other = {
             opcode(code.texts[b[0]]) for b in blocks(folder, code) if b[1] == 1 and b[2 + OTHER]
@@ -194,7 +193,7 @@ def test_few_instructions_are_of_no_class(folder: Path, arch: str) -> None:
 
 
 def test_warp_classes_match_a_plain_model(folder: Path) -> None:
-    """GIVEN random rows WHEN classed by hash in passes THEN classes and runs are those of a plain
-    model, and a vector that is one count off is noticed."""
+    """GIVEN random rows WHEN classed by hash in passes THEN classes and runs match a plain model,
+    and a vector that is one count off is detected."""
     done = run_text([folder / "classes"])
     assert done.returncode == 0, done.stdout

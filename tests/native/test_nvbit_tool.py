@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The NVBit tool as far as a machine without a GPU goes: its device code compiles for every
-architecture, the whole links against a kit (with NVBIT_ROOT), its kernel specification parses."""
+"""The NVBit tool without a GPU: its device code compiles for every architecture, it links against a
+kit (with NVBIT_ROOT), its kernel specification parses."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ int main(int argc, char **argv) {
 
 @pytest.mark.parametrize("arch", ["80", "90", "100"])
 def test_device_code_compiles_small(tmp_path: Path, arch: str) -> None:
-    """GIVEN the functions patched into kernels WHEN compiled for an architecture THEN they keep
-    within 24 registers, and add to the block, the lanes or the strays without a result to wait
-    for."""
+    """GIVEN the functions patched into kernels WHEN compiled for an architecture THEN they use at
+    most 24 registers, and add to the block, the lanes or the strays without a result to wait for.
+    """
     out = tmp_path / "inject.cubin"
     options = ["-maxrregcount=24", "-Xptxas", "-astoolspatch", "--keep-device-functions"]
     source = str(TOOL / "inject_funcs.cu")
@@ -54,8 +54,8 @@ def test_device_code_compiles_small(tmp_path: Path, arch: str) -> None:
 
 @pytest.mark.slow
 def test_the_tool_links_against_a_kit(tmp_path: Path) -> None:
-    """GIVEN a kit WHEN the tool is built THEN it links, needs the driver by its name only, and
-    exports what NVBit calls."""
+    """GIVEN a kit WHEN the tool is built THEN it links, needs the driver only by name, and exports
+    NVBit's callbacks."""
     kit = os.environ.get("NVBIT_ROOT")
     if not kit or not shutil.which("nvcc"):
         pytest.skip("NVBIT_ROOT is not set, or nvcc is not on PATH; see docs/nvbit.md")
@@ -79,7 +79,7 @@ def test_the_tool_links_against_a_kit(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A program that asks KernelSpec."""
+    """A program that queries KernelSpec."""
     folder = tmp_path_factory.mktemp("spec")
     (folder / "spec.cpp").write_text(SPEC_PROGRAM)
     command = ["g++", "-std=c++17", f"-I{ROOT}/native/include", str(folder / "spec.cpp")]
@@ -96,8 +96,8 @@ def chosen(spec: Path, text: str, *launches: tuple[str, int, int]) -> str:
 
 
 def test_kernel_specification(spec: Path) -> None:
-    """GIVEN ranges and names WHEN asked THEN both ends belong to a range, a name must match whole,
-    and with a name the calls of that kernel count."""
+    """GIVEN ranges and names WHEN queried THEN both ends belong to a range, a name must match
+    completely, and with a name the calls of that kernel count."""
     launches = [("gemm_a", 50, 1), ("gemm_a", 60, 2), ("gemm_b", 70, 8), ("gemm_b", 80, 9)]
     others = [("my_gemm", 90, 2), ("scan", 99, 2), ("scan", 100, 3), ("scan", 101, 4)]
     assert chosen(spec, "2-8@gemm.*,100-", *launches, *others) == "01100011"
@@ -111,6 +111,6 @@ def test_kernel_specification(spec: Path) -> None:
 
 @pytest.mark.parametrize("text", ["0-3", "5-2", "3-x@gemm", "@", ",", "2@", "a("])
 def test_malformed_specifications_are_named(spec: Path, text: str) -> None:
-    """GIVEN a malformed specification WHEN parsed THEN it is refused with what is wrong."""
+    """GIVEN a malformed specification WHEN parsed THEN it is refused with the reason."""
     done = subprocess.run([str(spec), text], capture_output=True, text=True)
     assert done.returncode == 1 and "'" in done.stdout

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Pin and GTPin tools as far as a machine without their kits goes: types against a kit's
-headers (PIN_ROOT) or against declarations of what GTPin documents; and the part of the Pin tool
-that is plain C++: block identity."""
+"""The Pin and GTPin tools without complete kits: types against a kit's headers (PIN_ROOT) or
+against declarations of GTPin's documented interface; and the plain C++ part of the Pin tool: block
+identity."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_pin_tools_compile_against_a_kit(tmp_path: Path) -> None:
 
 
 def test_gtpin_tool_fits_the_documented_interface(tmp_path: Path) -> None:
-    """GIVEN declarations of what GTPin's documentation shows WHEN compiled THEN the tool's types
-    fit. This is no proof that it compiles with a kit."""
+    """GIVEN declarations from GTPin's documentation WHEN compiled THEN the tool's types fit. This
+    does not prove that it compiles with a kit."""
     includes = [f"-I{ROOT}/native/{p}" for p in ("include", "gpu/cuda")]
     includes.append(f"-I{ROOT}/tests/native/gtpin_interface")
     source = ROOT / "native" / "gpu" / "gtpin" / "tool.cpp"
@@ -42,8 +42,8 @@ def test_gtpin_tool_fits_the_documented_interface(tmp_path: Path) -> None:
 
 
 def test_identity_of_an_image(tmp_path: Path) -> None:
-    """GIVEN files with and without a build-id WHEN named THEN it is readelf's build-id, or the
-    FNV-1a hash of the bytes, and empty for a file that is not there."""
+    """GIVEN files with and without a build-id THEN the name is readelf's build-id, or the FNV-1a
+    hash of the bytes, and empty for a missing file."""
     (tmp_path / "main.cpp").write_text(
         '#include <stdio.h>\n#include "identity.h"\n'
         "int main(int, char **argv) { puts(build_id_of(argv[1]).c_str()); }\n"

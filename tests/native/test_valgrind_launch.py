@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What only the engine `valgrind` does: hide an instruction set, have settings of its own."""
+"""What only the engine `valgrind` does: hide an instruction set, use its own settings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_fma_is_hidden_and_said_so(tmp_path: Path) -> None:
 
 
 def test_folder_with_percent_sign(tmp_path: Path) -> None:
-    """GIVEN a folder name that looks like a format THEN it is taken as it is."""
+    """GIVEN a folder name that looks like a format string THEN it is used unchanged."""
     folder = tmp_path / "100%p"
     assert profile(Valgrind(), [build("cpu_endings"), "0"], folder).only.stream.ended
     assert os.listdir(tmp_path) == ["100%p"]
@@ -37,7 +37,7 @@ def test_folder_with_percent_sign(tmp_path: Path) -> None:
 def test_users_valgrind_settings_are_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """GIVEN a .valgrindrc for memcheck where the program runs THEN it does not reach our tool."""
+    """GIVEN a .valgrindrc for memcheck in the working directory THEN our tool ignores it."""
     monkeypatch.chdir(tmp_path)
     Path(".valgrindrc").write_text("--leak-check=full\n--tool=memcheck\n")
     done = profile(Valgrind(), [build("cpu_endings"), "42"], tmp_path / "p")
@@ -49,7 +49,7 @@ NATIVELY = "a program with rights of its own (setuid, setgid, setcap)"
 
 
 def setuid_id(folder: Path) -> Path:
-    """`id` as a setuid program of another user's."""
+    """`id` as a setuid program of another user."""
     program = folder / "id"
     shutil.copy("/usr/bin/id", program)
     os.chown(program, 65534, 65534)
@@ -60,8 +60,8 @@ def setuid_id(folder: Path) -> Path:
 @needs_root
 @pytest.mark.parametrize("behind", [[], ["sh", "-c", 'exec "$0"'], ["setpriv", "--reuid=65534"]])
 def test_setuid_program_runs_natively(open_path: Path, behind: list[str]) -> None:
-    """GIVEN a setuid program, started or executed by the root process THEN it has its rights, and
-    the launcher hears that its CPU work is not recorded."""
+    """GIVEN a setuid program, started or executed by the root process, THEN it has its privileges,
+    and the launcher learns that its CPU work is not recorded."""
     line = [*behind, setuid_id(open_path)]
     done = profile(Valgrind(), line, execution(open_path))
     assert (done.process.returncode, done.process.stderr) == (0, "")
@@ -90,8 +90,8 @@ def test_setuid_child_is_noted_in_the_log(open_path: Path) -> None:
     [["setpriv", "--reuid=65534", "--clear-groups"], ["/usr/sbin/chroot", "--userspec=65534", "/"]],
 )
 def test_program_without_access_to_the_run(open_path: Path, drop: list[str]) -> None:
-    """GIVEN a program that drops its rights and executes another THEN that ends as it does alone,
-    and the launcher hears why it has no vectors."""
+    """GIVEN a program that drops its privileges and executes another THEN that one ends as it does
+    alone, and the launcher learns why it has no vectors."""
     folder = execution(open_path)
     folder.chmod(0o755)
     done = profile(Valgrind(), [*drop, "sh", "-c", "id -u; exit 3"], folder)
@@ -101,7 +101,8 @@ def test_program_without_access_to_the_run(open_path: Path, drop: list[str]) -> 
 
 @needs_root
 def test_other_root_folder_without_valgrind(open_path: Path) -> None:
-    """GIVEN a program that executes another where Valgrind is not THEN that runs natively."""
+    """GIVEN a program that executes another in a root folder without Valgrind THEN that one runs
+    natively."""
     (open_path / "root").mkdir()
     program = build("cpu_exact", "-nostdlib", "-static", "-no-pie")
     shutil.copy(program, open_path / "root")

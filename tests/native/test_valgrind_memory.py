@@ -30,7 +30,7 @@ def distances(argv: list[object], folder: Path) -> StackDistances:
 
 
 def naive(lines: list[int]) -> npt.NDArray[np.uint64]:
-    """Histogram of a stack that is searched from its top."""
+    """Histogram from a stack searched from its top."""
     stack: list[int] = []
     result = np.zeros(LDV_BUCKETS, np.uint64)
     for line in lines:
@@ -45,7 +45,7 @@ def naive(lines: list[int]) -> npt.NDArray[np.uint64]:
 
 
 def test_every_access_of_a_program(tmp_path: Path) -> None:
-    """GIVEN a program whose data accesses are all known THEN the histogram is the naive model's."""
+    """GIVEN a program with known data accesses THEN the histogram matches the naive model."""
     value, lines = 1, []
     for _ in range(20_000):
         value = (value * 6364136223846793005 + 1442695040888963407) % (1 << 64)
@@ -59,15 +59,15 @@ def test_every_access_of_a_program(tmp_path: Path) -> None:
 
 
 def test_by_thread_and_slice(tmp_path: Path) -> None:
-    """GIVEN two sweeps a slice, lengths known THEN their distances lie in the length's bucket, and
-    the second slice finds the lines of the first still in the stack."""
+    """GIVEN two sweeps of known length per slice THEN their distances lie in the length's bucket,
+    and the second slice finds the first one's lines in the stack."""
     found = distances([build("cpu_sweeps")], tmp_path / "p")
     for thread in (0, 1):
         for piece in range(3):
             (row,) = np.flatnonzero((found.slice == piece) & (found.thread == thread))
             length = 1100 * (thread + 1) + 64 * piece
             again = length if piece == 0 else 2 * length - 64  # of these are 64 new
-            # The libraries' few lines come round at such distances as well; in the start-up, many.
+            # The libraries' few lines recur at such distances too; during start-up, many do.
             libraries = int(found.count[row, (length - 1).bit_length()]) - again
             assert 0 <= libraries < (1000 if (piece, thread) == (0, 0) else 60)
             assert found.count[row, COLD] >= (length if piece == 0 else 64)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever a program does to its descriptors, folders, rights and limits: its files and its exit
-code stay its own, and the trace is whole or says that it is not."""
+"""Whatever a program does to its descriptors, folders, privileges and limits, its files and exit
+code are unaffected, and the trace is complete or says that it is not."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def streams(folder: Path, kind: int, name: str) -> list[Stream]:
 
 @pytest.mark.parametrize("how", HARMLESS)
 def test_runtime_stream_is_whole(tmp_path: Path, how: str) -> None:
-    """GIVEN a program that closes, replaces or limits what it has in the middle of its launches
-    THEN the trace holds all of them, and nothing else was written to."""
+    """GIVEN a program that closes, replaces or limits its resources between its launches THEN the
+    trace holds all launches, and no other file was written."""
     needs_rights(how)
     folder, own = execution(tmp_path), tmp_path / "own"
     environment = {"XPUPROF_DIR": str(folder), "XPUPROF_MODE": "profile"}
@@ -100,7 +100,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 @pytest.mark.parametrize("how", LOST)
 def test_lost_streams_are_reported(open_path: Path, how: str) -> None:
     """GIVEN a stream that cannot be opened or extended THEN the program ends as it does alone, the
-    stream has no END, and the reason stands in failures/."""
+    stream has no END, and failures/ has the reason."""
     needs_rights(how)
     folder, own, kept = execution(open_path), open_path / "own", open_path / "kept"
     act = "none" if how.startswith("full") else how
@@ -125,7 +125,8 @@ def test_lost_streams_are_reported(open_path: Path, how: str) -> None:
 
 
 def test_a_process_without_access_tells_the_launchers_socket(tmp_path: Path) -> None:
-    """GIVEN a process in another root folder at its first launch THEN the socket has the reason."""
+    """GIVEN a process in another root folder at its first launch THEN the socket gets the
+    reason."""
     needs_rights("chroot")
     folder, own = execution(tmp_path), tmp_path / "own"
     line = [str(build("writer_harm")), "before-chroot", str(own), "10"]
@@ -140,7 +141,7 @@ def test_a_process_without_access_tells_the_launchers_socket(tmp_path: Path) -> 
 @every_engine
 @pytest.mark.parametrize("how", HARMLESS)
 def test_cpu_stream_is_whole(tmp_path: Path, engine: CpuEngine, how: str) -> None:
-    """As above, of a CPU engine's stream."""
+    """As above, for a CPU engine's stream."""
     needs_rights(how)
     folder, own = execution(tmp_path), tmp_path / "own"
     line, environment = command(engine, [build("writer_harm"), how, own, 8000], folder)
@@ -154,8 +155,8 @@ def test_cpu_stream_is_whole(tmp_path: Path, engine: CpuEngine, how: str) -> Non
 
 
 def test_a_killed_writer_leaves_no_hole(tmp_path: Path) -> None:
-    """GIVEN a writer that ends without closing THEN the end of the execution cuts its file, also
-    while the writer lives."""
+    """GIVEN a writer that ends without closing THEN its file is truncated at the end of the
+    execution, even while the writer lives."""
     run = create_run(tmp_path / "run", argv=["stand-in"])
     folder = run.begin_execution({"name": "profile", "role": "profile"}) / "host-1"
     folder.mkdir()

@@ -17,7 +17,8 @@ from xpuprof.trace.streams import StreamWriter, read_stream, text, u64, varint, 
 
 
 def write_for_ever(path: Path, told: int) -> None:
-    """Slice s: thread 0 executes block b (b + 1) * (s + 1) times; `told` hears of each cut."""
+    """Slice s: thread 0 executes block b (b + 1) * (s + 1) times; each cut is reported to
+    `told`."""
     writer = StreamWriter(path, CPU)
     writer.put(2, varint(0) + text("aa") + text("/bin/x"))
     for b in range(3):
@@ -36,8 +37,8 @@ def write_for_ever(path: Path, told: int) -> None:
 
 @pytest.mark.parametrize("attempt", range(6))
 def test_every_cut_slice_survives_sigkill(tmp_path: Path, attempt: int) -> None:
-    """GIVEN a process that cuts slices WHEN it is killed at a random moment
-    THEN each slice that it told of is whole, and at most the one after it is there too."""
+    """GIVEN a process that cuts slices WHEN it is killed at a random moment THEN each reported
+    slice is complete, and at most one more is there."""
     folder = tmp_path / "h-1"
     folder.mkdir()
     hear, tell = os.pipe()

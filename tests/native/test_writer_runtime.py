@@ -51,7 +51,7 @@ def processes(run: Run) -> list[Process]:
 
 
 def assert_is_the_program(process: Process, launches: int) -> None:
-    """Slices and counts are those that launch_all gave."""
+    """Slices and counts match those from launch_all."""
     slices = process.slices.iloc[:launches]
     even = np.arange(launches) % 2 == 0
     assert slices["kernel"].tolist() == ["even" if e else "odd" for e in even]
@@ -113,8 +113,8 @@ def test_a_program_that_kills_itself_leaves_every_slice(tmp_path: Path, launches
 
 
 def test_sigkill_at_any_moment(tmp_path: Path) -> None:
-    """GIVEN a program that launches in a loop WHEN it is killed at a random moment
-    THEN every launch that it had told of before is there, whole, and nothing else is made up."""
+    """GIVEN a program that launches in a loop WHEN it is killed at a random moment THEN every
+    launch reported before is there and complete, and nothing is invented."""
     random.seed(5)
     for attempt in range(8):
         writer = create_run(tmp_path / str(attempt), argv=["stand-in"])
@@ -146,7 +146,7 @@ def test_exit_without_clean_up_keeps_everything(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("forks", "parts"), [("idle", 1), ("device", 2)])
 def test_a_forked_child_has_a_part_of_its_own(tmp_path: Path, forks: str, parts: int) -> None:
-    """A child without device work leaves no part; the parent's stream goes on."""
+    """A child without device work leaves no part; the parent's stream continues."""
     run = record(tmp_path / "run", 4, forks=forks)
     found = processes(run)
     assert len(found) == parts
@@ -162,7 +162,7 @@ def test_a_forked_child_has_a_part_of_its_own(tmp_path: Path, forks: str, parts:
 
 
 def test_another_clock_can_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where the counter is not invariant: every stamp is then of CLOCK_MONOTONIC_RAW."""
+    """As without an invariant counter, every stamp is from CLOCK_MONOTONIC_RAW."""
     monkeypatch.setenv("XPUPROF_CLOCK", "monotonic_raw")
     tsc_hz.cache_clear()
     before = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
@@ -195,8 +195,8 @@ def test_a_limit_on_file_size_harms_nobody(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_harms_nobody(tmp_path: Path) -> None:
-    """GIVEN a file system of 512 KB WHEN the trace outgrows it THEN the program goes on, and what
-    had room can be read."""
+    """GIVEN a file system of 512 KB WHEN the trace outgrows it THEN the program continues, and the
+    part that was written can be read."""
     disk, kept = tmp_path / "disk", tmp_path / "kept"
     disk.mkdir()
     probe = ["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", str(disk)]

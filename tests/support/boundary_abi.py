@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libxpuprof_rt through ctypes: what a device-side library does, without a device.
-
-As a program: boundary_abi.py LIBRARY LAUNCHES EXIT FORKS; see `program`.
-"""
+"""libxpuprof_rt through ctypes, called as by a device-side library, without a device. As a program:
+boundary_abi.py LIBRARY LAUNCHES EXIT FORKS; see `program`."""
 
 from __future__ import annotations
 
@@ -99,7 +97,8 @@ class Runtime:
 
 
 def launch_all(runtime: Runtime, launches: int, tell: bool = False) -> None:
-    """Launch i runs kernel `even` or `odd` with counts that follow from i; negative: for ever."""
+    """Launch i runs kernel `even` or `odd` with counts derived from i; a negative number:
+    forever."""
     program = runtime.program(bytes(range(16)))
     kernels = [runtime.kernel(program, "even", [2, 5]), runtime.kernel(program, "odd", [7])]
     i = 0
@@ -117,7 +116,7 @@ def launch_all(runtime: Runtime, launches: int, tell: bool = False) -> None:
 
 
 def program() -> None:
-    """Launches, then ends as told: return, _exit, kill, or forever (until somebody kills us).
+    """Launches, then ends as given: return, _exit, kill, or forever (until killed).
 
     FORKS: none, idle (a child without device work), device (a child that launches 2 kernels).
     """

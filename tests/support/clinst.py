@@ -19,7 +19,7 @@ import pytest
 os.environ["PYOPENCL_NO_CACHE"] = "1"
 WARP = 32
 HEADER = 8
-FIRST = 10  # our counters begin behind some words of somebody else
+FIRST = 10  # our counters begin after some other words
 CANARY = 0xA5A5A5A5A5A5A5A5
 SPIR_OPTIONS = ["-x", "spir", "-spir-std=1.2"]
 
@@ -62,11 +62,11 @@ class Kernel:
     n_probes: int
     scratch_probes: int
     blocks: list[dict[str, Any]]
-    analytic: bool = False  # the counters follow from the launch
+    analytic: bool = False  # analytic counts
     sub_group: int = 0  # work-items of a warp that is a sub-group; 0: warps in linear order
 
     def scratch(self, cl: Any, items: int) -> Any:
-        """The last of our arguments, for groups of so many work-items."""
+        """The last of our arguments, for groups of this many work-items."""
         words = items * self.scratch_probes
         return cl.LocalMemory(8 * words) if words else np.uint64(0)
 
@@ -88,7 +88,8 @@ def instrument(
 ) -> Instrumented:
     """Run the command line of the instrumenter over one file or, linked, several.
 
-    `sub_groups`: size by kernel, where the device's sub-groups are the warps."""
+    `sub_groups`: size by kernel, if the device's sub-groups are the warps.
+    """
     sources = [source] if isinstance(source, Path) else source
     out = tmp_path / f"out.{to}"
     inputs = [word for path in sources for word in ("--compile", str(path))]
@@ -123,7 +124,7 @@ class Device:
         return self.cl.Program(self.context, source).build(list(options))
 
     def sub_groups(self, program: Any) -> dict[str, int] | None:
-        """Size of the sub-groups of each kernel, where the device has them."""
+        """Size of each kernel's sub-groups, if the device has them."""
         if "cl_intel_required_subgroup_size" not in self.device.extensions:
             return None
         what = self.cl.kernel_sub_group_info.MAX_SUB_GROUP_SIZE_FOR_NDRANGE

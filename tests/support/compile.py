@@ -17,7 +17,7 @@ STRICT = ("-O1", "-Wall", "-Wextra", "-Werror")
 def compile_files(
     sources: Sequence[Path], target: Path, *flags: str | Path, compiler: str = "cc"
 ) -> Path:
-    """A program or library of these files; libraries go behind them."""
+    """A program or library from these files; libraries come after them."""
     first = [str(flag) for flag in flags if not str(flag).startswith("-l")]
     libraries = [str(flag) for flag in flags if str(flag).startswith("-l")]
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -27,7 +27,7 @@ def compile_files(
 
 
 def compile_text(source: str, target: Path, *flags: str | Path, compiler: str = "cc") -> Path:
-    """As `compile_files`, from a text, which is kept beside the target."""
+    """As `compile_files`, from a text, which is stored beside the target."""
     target.parent.mkdir(parents=True, exist_ok=True)
     file = target.with_name(f"{target.name}{'.c' if compiler in ('cc', 'gcc') else '.cpp'}")
     file.write_text(source)
@@ -35,7 +35,7 @@ def compile_text(source: str, target: Path, *flags: str | Path, compiler: str = 
 
 
 def opencl_program(name: str, folder: Path, *flags: str | Path, compiler: str = "cc") -> Path:
-    """One of integration/programs; OpenCL 1.2 calls that 2.0 deprecates are meant to be there."""
+    """One of integration/programs; they use OpenCL 1.2 calls that 2.0 deprecates on purpose."""
     source = OPENCL_PROGRAMS / f"{name}.c"
     more = ("-Wno-deprecated-declarations", "-lOpenCL", "-lpthread")
     return compile_files([source], folder / name, *flags, *more, compiler=compiler)
@@ -43,7 +43,7 @@ def opencl_program(name: str, folder: Path, *flags: str | Path, compiler: str = 
 
 @cache
 def symbols(program: Path) -> dict[str, int]:
-    """Address as linked of each symbol, C++ names as in the source."""
+    """Linked address of each symbol, with C++ names demangled."""
     found = {}
     for line in output(["nm", "-C", program]).splitlines():
         address, _, *name = line.split(maxsplit=2)

@@ -68,7 +68,7 @@ class Part:
         return result
 
     def executions(self, program: Path, symbol: str) -> dict[tuple[int, int], int]:
-        """By (slice, thread): how often the blocks that start at a symbol were executed."""
+        """Executions of the blocks that start at a symbol, by (slice, thread)."""
         offset, result = symbols(program)[symbol], dict[tuple[int, int], int]()
         for (piece, thread, image, at, _), count in self.counts().items():
             if image == program.name and at == offset:
@@ -82,7 +82,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Profile:
-    """What a program did under the engine."""
+    """A program's result under the engine."""
 
     process: subprocess.CompletedProcess[str]
     folder: Path

@@ -67,14 +67,14 @@ class Launch:
 
 @dataclass(frozen=True)
 class Recorded:
-    """The run of the program, and what was recorded of it (None: nothing)."""
+    """The run of the program, and its record (None: nothing)."""
 
     done: subprocess.CompletedProcess[str]
     stream: Stream | None
 
     @property
     def expected(self) -> list[Launch]:
-        """What the program says that it launched."""
+        """The launches reported by the program."""
         lines = [line.split() for line in self.done.stdout.splitlines()]
         return [
             Launch(readable(w[0]), triple(w[1:4]), triple(w[4:7]), int(w[7]), int(w[8]))

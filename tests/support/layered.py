@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a program natively and under the OpenCL layer, and reads back what the layer recorded."""
+"""Runs a program natively and under the OpenCL layer, and reads the layer's record."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def environment(mode: Mode, timer: Timer, folder: Path) -> Iterator[dict[str, st
 
 @dataclass
 class Ran:
-    """A program's end, and what the layer recorded of each of its processes."""
+    """A program's end, and the layer's record of each process."""
 
     done: subprocess.CompletedProcess[bytes]
     processes: list[Process]
@@ -46,12 +46,12 @@ class Ran:
 
 
 def run(command: Sequence[str | Path], env: Mapping[str, str] | None = None) -> Ran:
-    """One run without the layer, or with an environment of ours."""
+    """One run without the layer, or with our environment."""
     return Ran(run_command(command, environment=env), [])
 
 
 def natively(command: Sequence[str | Path], extra: Mapping[str, str] | None = None) -> Ran:
-    """One run without the layer, on the runtime that layered runs get."""
+    """One run without the layer, on the runtime of layered runs."""
     with tempfile.TemporaryDirectory() as folder:
         added = require_opencl().environment("time", "async", Path(folder), GpuOptions())
         del added["OPENCL_LAYERS"], added["XPUPROF_DIR"]

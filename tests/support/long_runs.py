@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs of millions of launches, made by numpy: no record is written one by one.
 
-Every number that differs from record to record is a varint of five bytes, so that records are rows
-of one dtype; a reader takes them as any other.
+Every number that differs between records is a varint of five bytes, so that records are rows of one
+dtype.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _numbers(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
 
 
 def _rows(size: int, tag: int, fields: str, **columns: Any) -> bytes:
-    """Records of one kind; `fields`: name:format, a varint of five bytes where none is given."""
+    """Records of one kind; `fields`: name:format, by default a varint of five bytes."""
     pairs = [field.partition(":") for field in f"tag:u1 length:u1 {fields}".split()]
     dtype = np.dtype([(name, kind or "5u1") for name, _, kind in pairs])
     rows = np.zeros(size, dtype)
@@ -59,7 +59,7 @@ class _Chunks:
         self._file.write(payload + bytes(-len(payload) % 8))
 
     def close(self, *end: int) -> None:
-        """END, and the file is whole."""
+        """Writes END and completes the file."""
         body = varints(end)
         self.put(bytes([_EVENT["END"]]) + varint(len(body)) + body)
         self._file.close()
@@ -151,8 +151,8 @@ def _cpu(path: Path, slices: int) -> None:
 
 
 def write_long_run(path: Path, launches: int, role: str = "profile") -> Path:
-    """A run directory whose every launch has a grid and a CPU vector of its own; of the role `time`
-    it has neither."""
+    """A run directory in which every launch has its own grid and CPU vector; with role `time` it
+    has neither."""
     writer = create_run(path, argv=["./app"])
     record = {"name": role, "role": role, "cpu_engine": "made-up", "gpu_engine": "made-up"}
     part = writer.begin_execution(record) / "h-77"

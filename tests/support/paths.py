@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where things lie, said once."""
+"""The paths that tests use."""
 
 from __future__ import annotations
 

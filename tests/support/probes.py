@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this machine has: marks and checks that skip a test, with the reason."""
+"""This machine's abilities: marks and checks that skip a test, with the reason."""
 
 from __future__ import annotations
 

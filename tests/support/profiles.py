@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: E501
-"""Small files of every tool whose profiles or results are read."""
+"""Small files from every tool whose profiles or results are read."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs commands; xpuprof as a user does, in a process of its own."""
+"""Runs commands; xpuprof as a user does, in a separate process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run(
     check: bool = False,
     timeout: float = TIMEOUT,
 ) -> subprocess.CompletedProcess[bytes]:
-    """One command with its output; `stdin` is what it reads, or a descriptor."""
+    """One command with its output; `stdin` is its input, or a descriptor."""
     given: dict[str, Any] = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
     done: subprocess.CompletedProcess[bytes] = subprocess.run(
         list(map(str, command)),
@@ -46,7 +46,7 @@ def run_text(
     check: bool = False,
     timeout: float = TIMEOUT,
 ) -> subprocess.CompletedProcess[str]:
-    """As `run`, for output that is text."""
+    """As `run`, with output as text."""
     return subprocess.run(
         list(map(str, command)),
         capture_output=True,
@@ -65,7 +65,7 @@ def output(command: Sequence[object], **how: Any) -> str:
 
 
 def python(code: str, *arguments: object, **how: Any) -> str:
-    """What a piece of Python prints in an interpreter of its own."""
+    """The output of a piece of Python in a separate interpreter."""
     return output([sys.executable, "-c", code, *arguments], **how)
 
 
@@ -80,12 +80,12 @@ def xpuprof(*arguments: str | Path, **how: Any) -> subprocess.CompletedProcess[b
 
 
 def xpuprof_text(*arguments: str | Path, **how: Any) -> subprocess.CompletedProcess[str]:
-    """As `xpuprof`, for output that is text."""
+    """As `xpuprof`, with output as text."""
     return run_text(xpuprof_line(*arguments), **how)
 
 
 def last_json(done: subprocess.CompletedProcess[bytes]) -> dict[str, Any]:
-    """The object that a command with --json printed behind the program's own output."""
+    """The object that a command with --json printed after the program's own output."""
     value = json.loads(done.stdout.splitlines()[-1])
     assert isinstance(value, dict)
     return value

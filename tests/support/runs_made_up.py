@@ -43,7 +43,7 @@ def slice_table(launches: Sequence[str], program: str = "aa") -> pd.DataFrame:
 def made_up_run(
     launches: Sequence[str], seconds: Sequence[float] | None = None, name: str = "run", **more: str
 ) -> Timed:
-    """Slice times default to 1 s a slice."""
+    """Slice times default to 1 s."""
     slices = slice_table(launches, **more)
     times = np.ones(len(slices)) if seconds is None else np.array(seconds, dtype=float)
     assert len(times) == len(slices)
@@ -51,7 +51,7 @@ def made_up_run(
 
 
 def select_by_kernel(run: Timed, **fields: Any) -> Selection:
-    """One cluster a kernel name; the first slice of each stands for it by number of slices."""
+    """One cluster per kernel name, represented by its first slice; the multiplier is its size."""
     names = run.slices["kernel"].to_numpy()
     _, codes = np.unique(names, return_inverse=True)
     labels = codes.astype(np.int32)

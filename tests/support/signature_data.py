@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes made by construction, for the tests of signature and selection."""
+"""Synthetic processes for the tests of signature and selection."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def select(
     times: npt.NDArray[np.float64] | None = None,
     **options: Any,
 ) -> Selection:
-    """Select from a process; `times`: of its slices in one or several timer runs."""
+    """Select from a process; `times` are its slices' times in one or several timer runs."""
     return registry.select(from_process(process, times), method, seed=seed, **options)
 
 
@@ -44,7 +44,7 @@ def process_of(
     warps: int = 8,
 ) -> Process:
     """A process whose launch i runs kernel `kinds[i]` (own blocks, count x lengths[i]), with two
-    CPU threads; the first slice has start-up code of its own."""
+    CPU threads; the first slice has its own start-up code."""
     rng = np.random.default_rng(seed)
     launches = len(kinds)
     lengths = lengths or [1] * launches
@@ -108,7 +108,7 @@ def _cpu(kinds: list[int], rng: np.random.Generator) -> CpuVectors:
 
 
 def _gpu(kinds: list[int], lengths: list[int], kernels: int, warps: int) -> GpuVectors:
-    """Kernel k owns blocks 3k..3k+2; the last warp leaves early; one grid a (kernel, length)."""
+    """Kernel k owns blocks 3k..3k+2; the last warp leaves early; one grid per (kernel, length)."""
     distinct = sorted(set(zip(kinds, lengths, strict=True)))
     runs, run_lengths, grid_start = [], [], [0]
     vector_start: list[int] = [0]

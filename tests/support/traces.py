@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes small run directories record by record, for tests: no engine needed.
+"""Makes small run directories record by record, without an engine.
 
 A stream is a list of records (tag, body, slice); SEAL between two of them ends a chunk.
 """
@@ -31,7 +31,7 @@ def program(number: int, hash: bytes = bytes(range(16)), kind: int = 0, origin: 
 
 
 def kernel(number: int, program: int, name: str, blocks: Sequence[int], reason: str = "") -> Record:
-    """`blocks`: instructions of each; all of them are of class 0."""
+    """`blocks`: instructions of each, all of class 0."""
     body = varints([number, program]) + text(name) + varint(len(blocks))
     for instructions in blocks:
         body += varints([instructions, instructions, *[0] * (MIX - 1)])
@@ -104,7 +104,7 @@ def device_ldv(
     groups: Sequence[int] = (2, 2),
     flags: int = 0,
 ) -> Record:
-    """`groups`: of the launch, and those recorded."""
+    """`groups`: all and recorded ones."""
     body = varints([number, flags, accesses, recorded, *groups, len(pairs)])
     return 14, body + deltas(pairs), number
 
@@ -151,8 +151,8 @@ START, END = 1_000, 100_000
 
 
 def events(launches: int = 3, late: int = 0) -> list[Record]:
-    """A program that launches `a` and `b` in turn: 2 warps, of which the second diverges in b. The
-    last launch comes `late` ticks later."""
+    """A program that launches `a` and `b` in turn: 2 warps; the second diverges in b. The last
+    launch comes `late` ticks later."""
     records = [
         meta("engine", "made-up"),
         meta("warp_size", "32"),
@@ -202,7 +202,7 @@ def cpu(slices: int = 4) -> list[Record]:
 
 
 def write_stream(path: Path, stream: int, records: Iterable[Record], closed: bool = True) -> Path:
-    """`closed` False: left as a killed process leaves it."""
+    """`closed` False: as a killed process leaves it."""
     writer = StreamWriter(path, stream)
     for record in records:
         if record is SEAL:
