@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Alignment of launch sequences: against a plain dynamic program, and on made-up runs."""
+"""Alignment of launch sequences, against a plain dynamic program and on made-up runs."""
 
 from __future__ import annotations
 

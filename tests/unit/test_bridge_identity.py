@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Block identities against an implementation of their own, made from the header's words."""
+"""Block identities against an independent implementation of the header's definition."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_identities_never_change() -> None:
 
 
 def test_parts_do_not_run_into_each_other() -> None:
-    """A name that ends in zeros, or the same bytes cut elsewhere, is another identity."""
+    """A name that ends in zeros, or the same bytes split differently, gives another identity."""
     program = bytes(16)
     seen = {
         lib.xp_identity_gpu(program, name, len(name), block)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the engine `opencl` says when it cannot do what was asked."""
+"""Messages of the engine `opencl` when it cannot do what was asked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xpuprof.errors import EngineError
 
 
 def test_unknown_runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """GIVEN a runtime that nobody knows THEN probe and launch name it and the choices."""
+    """GIVEN an unknown runtime THEN probe and launch name it and the choices."""
     monkeypatch.setenv(opencl.RUNTIME_ENV, "amd")
     probe = opencl.OpenCl().probe()
     assert not probe.available
@@ -38,7 +38,8 @@ def test_missing_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_instrumenter_that_does_not_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """GIVEN an instrumenter that ends at once THEN the program goes on; its last word is kept."""
+    """GIVEN an instrumenter that ends at once THEN the program continues and its last message is
+    kept."""
     broken = tmp_path / opencl.INSTRUMENTER
     broken.write_text("#!/bin/sh\necho no LLVM here\nexit 1\n")
     broken.chmod(0o755)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Engines are found by their declarations: our own, and those of other packages."""
+"""Engines are found by their declarations, ours and those of other packages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ valgrind = other_package:OTHER
 
 @pytest.fixture
 def other(tmp_path: Path) -> dict[str, str]:
-    """An environment in which another package is installed that declares engines."""
+    """An environment with another installed package that declares engines."""
     folder = tmp_path / "site"
     (folder / "other-1.0.dist-info").mkdir(parents=True)
     (folder / "other_package.py").write_text(OTHER)
@@ -58,14 +58,15 @@ def test_every_file_declares_its_engine() -> None:
 
 
 def test_an_unknown_engine_is_refused() -> None:
-    """GIVEN a name of the other side THEN the error lists the engines of this one."""
+    """GIVEN the name of an engine of the other side THEN the error lists the engines of this
+    side."""
     with pytest.raises(EngineError, match="choose one of: auto, none, dynamorio, pin, valgrind"):
         engine(CpuEngine, "opencl")
 
 
 def test_an_engine_of_another_package_is_used(tmp_path: Path, other: dict[str, str]) -> None:
     """GIVEN a package with an entry point WHEN its engine is named THEN it wraps the program, with
-    the filters that it honours; others are refused in its name."""
+    the filters that it honours; other filters are refused, naming it."""
     program = ["sh", "-c", "echo $OTHER $0"]
     command = ["profile", "--cpu", "other", "--gpu", "none", "-o", tmp_path / "run"]
     done = xpuprof(*command, "--routine", "solve", "--", *program, environment=other)
@@ -78,8 +79,8 @@ def test_an_engine_of_another_package_is_used(tmp_path: Path, other: dict[str, s
 
 
 def test_doctor_lists_engines_of_other_packages(other: dict[str, str]) -> None:
-    """GIVEN a package with a sound and two unsound entry points THEN doctor shows the engine, and
-    what is wrong with the others; naming one of these is an error."""
+    """GIVEN a package with one valid and two invalid entry points THEN doctor shows the engine and
+    the faults of the others; naming one of these is an error."""
     done = xpuprof("doctor", environment=other)
     assert done.returncode == 0, done.stderr
     said = done.stdout.decode()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole-run metrics from per-region results: hand-worked sums, means and every bad file."""
+"""Whole-run metrics from per-region results: hand-worked sums, means and bad files."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def stratified_selection(
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
-    """Sums and a ratio, 600 random selections from one skewed population."""
+    """Sums and a ratio, in 600 random selections from one skewed population."""
     rng = np.random.default_rng(3)
     sizes = [400, 300, 50]
     cycles = np.concatenate(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernel lists, re-read by the rules of those who read them."""
+"""Kernel lists, re-read by the rules of their consumers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def selection() -> Selection:
 
 
 def tracer_traces(kernel_range: str, kernel_id: int) -> bool:
-    """Accel-Sim's tracer: tokens apart by spaces, `N`, `A-B` or `A-`, an end of 0 meaning open."""
+    """Accel-Sim's tracer: tokens separated by spaces, `N`, `A-B` or `A-`; an end of 0 means
+    open."""
     for token in kernel_range.split():
         numbers = token.partition("@")[0]
         start, dash, end = numbers.partition("-")
@@ -92,7 +93,8 @@ def test_weights_beside_the_list(selection: Selection, tmp_path: Path) -> None:
 
 
 def macsim_reads(path: Path) -> list[int]:
-    """MacSim's NVBit tool: two lines are skipped, then size, number and so many launches a line."""
+    """MacSim's NVBit tool skips two lines, then reads size, number and that many launches per
+    line."""
     launches: list[int] = []
     for line in path.read_text().split("\n")[2:]:
         if not line:
@@ -114,7 +116,7 @@ def test_macsim(selection: Selection, tmp_path: Path) -> None:
 
 
 def sourced(path: Path) -> dict[str, str]:
-    """What a shell makes of the file."""
+    """The variables that a shell reads from the file."""
     script = f"set -a; env -0 > before; . {shlex.quote(str(path))}; env -0"
     out = subprocess.run(
         ["bash", "-c", script], capture_output=True, check=True, cwd=path.parent

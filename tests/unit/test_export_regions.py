@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU regions, re-read by the rules of gem5 and zsim and replayed against a made-up execution whose
-order of instructions is known."""
+"""CPU regions, re-read by the rules of gem5 and zsim and replayed against a made-up execution with
+a known order of instructions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compil
 
 @dataclass
 class MadeUp:
-    """`trace[i]` lists what slice i executed, in order: (thread, block)."""
+    """`trace[i]` lists the blocks executed in slice i, in order: (thread, block)."""
 
     process: Process
     selection: Selection
@@ -54,7 +54,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=[1, 2, 3])
 def made_up(request: pytest.FixtureRequest, program: Path) -> MadeUp:
-    """Threads 0 and 1; a function once a slice (not in 3), others at random, two lengths of one
+    """Threads 0 and 1; one function once per slice (not in 3), others at random, two lengths of one
     block; the last function at exit (not in 2)."""
     rng = random.Random(request.param)
     base, names = lowest_address(program), symbols(program)
@@ -233,7 +233,7 @@ def test_regions_by_instruction_count(made_up: MadeUp, tmp_path: Path) -> None:
 
 
 def zsim_simulates(text: str) -> list[tuple[int, int]]:
-    """zsim: the numbers add up; fast-forward and simulation change over at each sum."""
+    """zsim: the numbers are added up; fast-forward and simulation alternate at each sum."""
     forwarded = re.search(r"startFastForwarded = (true|false);", text)
     points = re.search(r'ffiPoints = "([\d ]+)";', text)
     assert forwarded
@@ -252,7 +252,7 @@ def test_zsim(made_up: MadeUp, tmp_path: Path) -> None:
     before = [0]
     for body in made_up.trace:
         before.append(before[-1] + sum(made_up.instructions[b] for _, b in body))
-    # Chosen are slices 0, 1, 2 (one stretch) and the last.
+    # Slices 0, 1, 2 (one stretch) and the last are chosen.
     assert zsim_simulates((tmp_path / "z").read_text()) == [
         (0, before[3]),
         (before[-2], before[-1]),

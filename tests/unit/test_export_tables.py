@@ -72,7 +72,7 @@ def test_chrome_trace(run: Path, tmp_path: Path) -> None:
         assert event["dur"] >= 0
         assert {"name", "cat", "pid", "tid", "ts"} <= event.keys()
         tracks.setdefault(event["tid"], []).append(event)
-    # Slices and representatives follow on each other; Perfetto nests what overlaps.
+    # Slices and representatives do not overlap; Perfetto would nest them.
     named = {e["tid"]: e["args"]["name"] for e in document["traceEvents"]
              if e["name"] == "thread_name"}  # fmt: skip
     assert sorted(named.values()) == ["launch calls", "queue 7", "representatives", "slices"]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--kernels, --window, --process: what is refused before anything starts, and that the native side
-understands what is not."""
+"""--kernels, --window, --process: bad values are refused before anything starts, and the native
+side understands the others."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ int main() {
 
 @pytest.fixture(scope="module")
 def native(tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Popen[str]]:
-    """A program around kernel_spec.hpp that answers as often as it is asked."""
+    """A program around kernel_spec.hpp that answers any number of queries."""
     target = tmp_path_factory.mktemp("spec") / "spec"
     program = compile_text(NATIVE, target, f"-I{HEADERS}", compiler="c++")
     pipe = subprocess.PIPE
@@ -98,7 +98,8 @@ def ask(native: subprocess.Popen[str], spec: str, *launches: tuple[str, int, int
 def test_what_a_specification_chooses(
     native: subprocess.Popen[str], spec: str, chosen: str
 ) -> None:
-    """GIVEN launches THEN those of the specification are chosen, and Python takes it too."""
+    """GIVEN launches THEN the specified ones are chosen, and Python accepts the specification
+    too."""
     check_kernels(spec)
     launches = [
         ("gemm_a", 1, 1),
@@ -120,7 +121,7 @@ def test_what_a_specification_chooses(
     ],
 )
 def test_bad_specification(native: subprocess.Popen[str], spec: str) -> None:
-    """GIVEN what is no specification THEN Python and the native side refuse it."""
+    """GIVEN an invalid specification THEN Python and the native side refuse it."""
     with pytest.raises(UsageError, match="--kernels"):
         check_kernels(spec)
     assert ask(native, spec) == ["bad"]
@@ -128,7 +129,7 @@ def test_bad_specification(native: subprocess.Popen[str], spec: str) -> None:
 
 @pytest.mark.parametrize("spec", ["(?i)a", "(?P<n>a)", "(?<=a)b", r"\Aa", "a{,2}", "a++", "[[]"])
 def test_other_dialects_are_refused(spec: str) -> None:
-    """GIVEN a construct that one side lacks, or reads otherwise THEN it is refused."""
+    """GIVEN a construct that one side lacks or interprets differently THEN it is refused."""
     with pytest.raises(UsageError, match="regular expression"):
         check_kernels(spec)
 
@@ -136,7 +137,7 @@ def test_other_dialects_are_refused(spec: str) -> None:
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.text(alphabet="ab1-@,.*+?()[]{}|\\^$w2:", max_size=12))
 def test_what_python_takes_the_native_side_takes(native: subprocess.Popen[str], spec: str) -> None:
-    """GIVEN any text THEN what passes the check starts no run that fails natively."""
+    """GIVEN any text that passes the check THEN the native side accepts it."""
     try:
         check_kernels(spec)
     except UsageError:
@@ -148,7 +149,7 @@ def test_what_python_takes_the_native_side_takes(native: subprocess.Popen[str], 
     "spec", ["3", "2-9", "2-", "-9", "@solve", "2@solve", "2-4@so*ve", "-3@s", "@a@b"]
 )
 def test_windows(spec: str) -> None:
-    """GIVEN a window THEN it is taken."""
+    """GIVEN a valid window THEN it is accepted."""
     check_window(spec)
 
 
@@ -156,14 +157,14 @@ def test_windows(spec: str) -> None:
     "spec", ["x", "0-3", "4-2", "@", "3@", "x@solve", "1:3", "-", "2-@" + "n" * 300]
 )
 def test_bad_windows(spec: str) -> None:
-    """GIVEN what is no window THEN one sentence says so."""
+    """GIVEN an invalid window THEN one sentence says so."""
     with pytest.raises(UsageError, match="--window"):
         check_window(spec)
 
 
 @pytest.mark.parametrize("spec", ["", "2-", "@solve", "3-@solve"])
 def test_end_needs_an_end(spec: str) -> None:
-    """GIVEN a window that lasts as long as the program THEN it cannot end behind it."""
+    """GIVEN a window that lasts as long as the program THEN --after-window end is refused."""
     with pytest.raises(UsageError, match="--after-window end"):
         check_window(spec, "end")
     check_window("2-4", "end")
@@ -171,7 +172,7 @@ def test_end_needs_an_end(spec: str) -> None:
 
 
 def test_which_windows_start_closed() -> None:
-    """GIVEN a window THEN it is open from the start only when launch 1 belongs to it."""
+    """GIVEN a window THEN it is open from the start only if launch 1 belongs to it."""
     assert [starts_closed(w) for w in ("", "1-4", "-4", "1", "2-", "12-", "@a", "1@a")] == [
         False, False, False, False, True, True, True, True,
     ]  # fmt: skip
@@ -196,7 +197,7 @@ def test_which_windows_start_closed() -> None:
 def test_options_nobody_honours(
     cpu: Pin | None, gpu: OpenCl | None, filters: Filters, sentence: str
 ) -> None:
-    """GIVEN an option that an engine lacks THEN it is an error, not ignored."""
+    """GIVEN an option that an engine lacks THEN it is an error instead of being ignored."""
     with pytest.raises(XpuprofError, match=sentence) as caught:
         check_engines(cpu, gpu, filters)
     assert isinstance(caught.value, (UsageError, EngineError))
@@ -216,12 +217,12 @@ def test_auto_takes_an_engine_that_can(monkeypatch: pytest.MonkeyPatch) -> None:
     assert wanted_of_cpu_engine(filters) == ["--window", "--process"]
     assert choose.able("auto", filters) == "valgrind"
     assert choose.able("auto", Filters(main_image_only=True)) == "pin"
-    assert choose.able("pin", filters) == "pin"  # named: refused afterwards
+    assert choose.able("pin", filters) == "pin"  # named: refused later
     assert choose.able("auto", Filters()) == "auto"
 
 
 def test_settings_are_told() -> None:
-    """GIVEN filters THEN the manifest has those that leave something out, and a sentence; WHEN they
+    """GIVEN filters THEN the manifest has those that exclude something, and a sentence; WHEN they
     are read back THEN they are the same."""
     filters = Filters(
         kernels="2-8@gemm.*",

@@ -59,7 +59,7 @@ gone = our_formats:GONE
 
 @pytest.fixture
 def ours(tmp_path: Path) -> dict[str, str]:
-    """An environment in which another package is installed that declares formats."""
+    """An environment with another installed package that declares formats."""
     folder = tmp_path / "site"
     (folder / "our-1.0.dist-info").mkdir(parents=True)
     (folder / "our_formats.py").write_text(PACKAGE)
@@ -89,7 +89,7 @@ def test_formats_of_another_package_are_used(tmp_path: Path, ours: dict[str, str
 
 
 def test_help_lists_formats_of_other_packages(ours: dict[str, str]) -> None:
-    """GIVEN sound and unsound entry points THEN help lists the sound ones; naming one that cannot
+    """GIVEN valid and invalid entry points THEN help lists the valid ones; naming one that cannot
     be loaded says why; ours keep their names."""
     shown = xpuprof("import", "--help", environment=ours).stdout.decode()
     assert re.search(r"^  ourtrace +what we trace$", shown, re.MULTILINE)
@@ -135,7 +135,7 @@ def test_a_file_of_two_formats_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     ("page", "formats"), [("export", all_exporters()), ("imports", all_importers())]
 )
 def test_the_page_lists_every_format(page: str, formats: dict[str, object]) -> None:
-    """GIVEN the page of the formats THEN its first table names the declared ones, and no other."""
+    """GIVEN the page of the formats THEN its first table names exactly the declared ones."""
     text = (ROOT / "docs" / f"{page}.md").read_text()
     rows = re.search(r"(?:^\|.*\n)+", text, re.MULTILINE)
     assert rows

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Damaged and hostile files: every reader gives sound values, or one sentence that names the file.
-Each case here once ended in a traceback, or took gigabytes or minutes."""
+"""Damaged and hostile files: every reader gives sound values or one sentence that names the file.
+Each case once gave a traceback, or took gigabytes or minutes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def selection() -> Selection:
     return select_by_kernel(made_up_run(["a", "b", "a"]))
 
 
-# ---- packed files --------------------------------------------------------------------------------
+# ---- compressed files ----------------------------------------------------------------------------
 
 
 def cut(data: bytes) -> bytes:
@@ -83,7 +83,7 @@ def checksum(data: bytes) -> bytes:
 def test_a_damaged_gzip_file_is_refused(
     tmp_path: Path, name: str, text: str, damage: Callable[[bytes], bytes]
 ) -> None:
-    noise = random.Random(1).randbytes(60).hex()  # keeps the packed text longer than the damage
+    noise = random.Random(1).randbytes(60).hex()  # keeps the compressed text longer than the damage
     comment = "" if name.startswith("t") else f"# {noise}\n"
     (tmp_path / name).write_bytes(damage(gzip.compress((text + comment).encode())))
     form = {"t": "kineto", "n": "nvprof", "c": "ncu", "a": "simpoint"}[name[0]]
@@ -102,8 +102,8 @@ def test_a_damaged_gzip_file_is_refused(
 def test_what_a_file_unpacks_to_has_a_limit(
     tmp_path: Path, form: str, head: bytes, body: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """GIVEN a packed file that unpacks to much more than itself WHEN the limit is lower THEN it is
-    refused with the variable that raises it, WHEN that is set THEN it is read on."""
+    """GIVEN a compressed file that unpacks to far more than its size WHEN the limit is lower THEN
+    it is refused, naming the variable that raises it; WHEN that is set THEN it is read."""
     path = tmp_path / ("app.bb.gz" if form == "simpoint" else "x.gz")
     path.write_bytes(gzip.compress(head + body * (2_000_000 // len(body))))
     monkeypatch.setattr(inputs, "FLOOR", 1 << 20)
@@ -202,7 +202,8 @@ def test_nsys_views_without_end_are_refused(tmp_path: Path, table: str) -> None:
 def test_nsys_joins_that_multiply_are_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """GIVEN 3,000 kernels and calls of one correlation id, 9,000,000 pairs THEN it is refused."""
+    """GIVEN 3,000 kernels and calls with one correlation id (9,000,000 pairs) THEN it is
+    refused."""
     monkeypatch.setattr(database, "LEAST_WORK", 20_000_000)
     monkeypatch.setattr(database, "WORK", 1)
     path = nsight(tmp_path / "r.sqlite", [KERNELS[0]] * 3000)
@@ -355,7 +356,7 @@ def test_any_text_is_imported_or_refused(
 def test_a_value_that_the_simulator_could_not_compute_is_left_out(
     selection: Selection, tmp_path: Path
 ) -> None:
-    """Accel-Sim prints 0/0 as -nan: other regions' values do not make up for it."""
+    """Accel-Sim prints 0/0 as -nan: other regions' values do not replace it."""
     log = tmp_path / "log"
     log.write_text(
         ACCELSIM.format(first=1, name="a").replace("gpu_ipc =       4.0", "gpu_ipc = -nan")
@@ -405,8 +406,8 @@ def test_results_from_a_device_are_refused_and_from_a_pipe_read(
 def test_a_full_disk_is_told_in_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """GIVEN a disk that fills up while slices are written THEN the output is named, and no part of
-    it stays; an unreadable source is not blamed."""
+    """GIVEN a disk that fills up while slices are written THEN the error names the output, not the
+    source, and no partial output remains."""
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

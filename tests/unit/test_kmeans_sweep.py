@@ -14,7 +14,7 @@ from xpuprof.clustering import kmeans
 
 
 def blobs(n=600, dim=7, k=5, noise=0.05, seed=0):
-    """Points around k centres, and whose they are."""
+    """Points around k centres, and their labels."""
     rng = np.random.default_rng(seed)
     centres = rng.random((k, dim))
     owner = np.arange(n) % k
@@ -28,7 +28,7 @@ def squared(x, centres):
 
 @pytest.mark.parametrize(("n", "dim", "k"), [(600, 7, 5), (97, 1, 3), (5000, 33, 20), (40, 130, 9)])
 def test_each_k_is_a_converged_clustering(n, dim, k):
-    """Labels are the nearest centres, centres the means, sums and masses what they say."""
+    """Labels are the nearest centres, centres the means; sums and masses are correct."""
     x, _ = blobs(n, dim, k, noise=0.2)
     found = kmeans.sweep(kmeans.merged(x), k, seed=1, restarts=1)
     assert sorted(found) == list(range(1, k + 1))
@@ -44,7 +44,7 @@ def test_each_k_is_a_converged_clustering(n, dim, k):
 
 
 def test_separate_clusters_are_found():
-    """Well separated groups come back whole."""
+    """Well separated groups are recovered."""
     x, owner = blobs(noise=0.01)
     found = kmeans.sweep(kmeans.merged(x), 8, seed=3)[5]
     assert len({(a, b) for a, b in zip(found.label.tolist(), owner.tolist(), strict=True)}) == 5
@@ -62,7 +62,7 @@ def test_not_worse_than_scikit_learn():
 
 
 def test_within_sums_fall_with_k():
-    """One more centre never hurts, up to what chance leaves."""
+    """One more centre never hurts, up to randomness."""
     x, _ = blobs(500, 9, 6, noise=0.4)
     found = kmeans.sweep(kmeans.merged(x), 15, seed=1)
     sums = [found[k].wcss for k in sorted(found)]
@@ -96,7 +96,7 @@ def test_equal_rows_are_one_weighted_point():
 
 
 def test_no_more_clusters_than_distinct_slices():
-    """Three distinct rows: three clusters without any spread, and no fourth."""
+    """Three distinct rows give three clusters without spread, and no fourth."""
     x = np.repeat(np.eye(3, 6, dtype=np.float32), [5, 1, 9], axis=0)
     found = kmeans.sweep(kmeans.merged(x), 10, seed=1)
     assert max(found) == 3

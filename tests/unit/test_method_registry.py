@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What methods declare, and methods of other packages."""
+"""Declarations of methods, and methods from other packages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MODULES = {
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_declaration_read_is_the_declaration_imported(name: str) -> None:
-    """The registry reads declarations without importing their files; both say the same."""
+    """The registry reads declarations without importing their files; both agree."""
     read, imported = METHODS[name], MODULES[name].METHOD
     same = [f for f in vars(read) if f != "select" and getattr(read, f) == getattr(imported, f)]
     assert len(same) == len(vars(read)) - 1
@@ -62,7 +62,7 @@ def test_declared_clustering_options_are_the_fields() -> None:
 
 @pytest.mark.parametrize("name", [n for n, m in METHODS.items() if m.needs])
 def test_declared_needs_are_true(name: str) -> None:
-    """On a profile of names alone a method refuses, and names one of the needs it declares."""
+    """On a profile of names only, a method refuses and names one of its declared needs."""
     bare = SliceProfile(pd.DataFrame({"kernel": ["a", "b"] * 20, "call": np.arange(40)}))
     method = registry.find(name)
     if method.clusters:
@@ -93,7 +93,7 @@ METHOD = Method("every-nth", "Every nth slice.", select,
 
 
 def install(folder: Path, module: str, source: str, entry: str) -> None:
-    """A distribution as an installer leaves it."""
+    """A distribution as installed."""
     (folder / f"{module}.py").write_text(source)
     info = folder / f"{module}-1.0.dist-info"
     info.mkdir()
@@ -120,7 +120,7 @@ def call(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
 
 def test_a_method_of_another_package(tmp_path: Path) -> None:
     """GIVEN a distribution that registers a method WHEN it is named THEN the command line selects
-    by it, takes its declared options, and refuses others in a sentence."""
+    by it, takes its declared options, and refuses others."""
     install(tmp_path, "others", PLUGIN, "every-nth = others:METHOD")
     run = recorded(tmp_path / "R")
     assert "every-nth" in call(tmp_path, "select", "--help").stdout
@@ -134,7 +134,7 @@ def test_a_method_of_another_package(tmp_path: Path) -> None:
 
 
 def test_a_broken_method_of_another_package_is_named(tmp_path: Path) -> None:
-    """The message says which package to mend."""
+    """The message says which package to fix."""
     install(tmp_path, "broken", "raise OSError('no library')", "magic = broken:METHOD")
     run = recorded(tmp_path / "R")
     refused = call(tmp_path, "select", run, "--method", "magic")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes of an execution: which have slices, in which order, and which is which in another."""
+"""Processes of an execution: which have slices, in which order, and how they match another's."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def process(kinds: list[int], name: str = "vm-1", **meta: str) -> Process:
 
 
 def execution(*processes: Process) -> Execution:
-    """An execution of one second, of a clock of 1 kHz."""
+    """An execution of one second with a clock of 1 kHz."""
     record = ExecutionRecord("time-0", "time", tsc_start=1000, tsc_end=2000, tsc_hz=1000.0)
     return Execution(record, list(processes))
 
 
 def key(digest: str, rank: int | None = None) -> Key:
-    """A process by its launches."""
+    """A process identified by its launches."""
     return Key("", rank, digest, 1)
 
 
 def test_parents_without_device_work_are_left_out() -> None:
-    """GIVEN a launcher and two ranks THEN the ranks are the job, by rank."""
+    """GIVEN a launcher and two ranks THEN the job is the ranks, in order."""
     found = job_of(
         execution(
             process([], "vm-1"), process([1, 2], "vm-2", rank="1"), process([0], "vm-3", rank="0")
@@ -49,12 +49,13 @@ def test_parents_without_device_work_are_left_out() -> None:
 
 
 def test_without_device_work_the_busiest_is_the_job() -> None:
-    """GIVEN processes without launches THEN the one that executed most is taken."""
+    """GIVEN processes without launches THEN the busiest is taken."""
     assert not job_of(execution(process([]), process([]))).several
 
 
 def test_order_of_creation_in_the_tree() -> None:
-    """GIVEN children whose numbers wrapped around THEN their start counts, below each parent."""
+    """GIVEN children whose process ids wrapped around THEN start times order them within each
+    parent."""
     first = process([0], "vm-900", ancestry="900:50 700:20 1:1")
     second = process([1], "vm-30", ancestry="30:51 700:20 1:1")
     of_other = process([2], "vm-800", ancestry="800:40 710:30 1:1")
@@ -77,7 +78,7 @@ def test_order_of_creation_in_the_tree() -> None:
 def test_the_same_processes_again(
     wanted: list[Key], found: list[Key], pairs: list[int | None]
 ) -> None:
-    """By rank; else by what they launched, equal ones and the others in order."""
+    """By rank; otherwise by launches, with equal and remaining ones in order."""
     assert matched(wanted, found) == pairs
 
 
@@ -95,8 +96,8 @@ def test_labels() -> None:
 
 
 def test_each_process_has_its_own_time() -> None:
-    """GIVEN processes that lived for a part THEN their slices add up to their lives; alone, one
-    has the whole execution."""
+    """GIVEN processes that lived for a part of the execution THEN their slices add up to their
+    lifetimes; a single one has the whole execution."""
     early = process([0], rank="0", tsc_load="1200", age_ns=str(100_000_000), tsc_exit="1500")
     late = process([0], rank="1", tsc_load="1600", age_ns=str(10**9), tsc_exit="1900")
     times = job_of(execution(early, late)).times()

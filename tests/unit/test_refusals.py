@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a command cannot do is said in one sentence, exit code 2, and nothing is overwritten."""
+"""A command that cannot do its work gives one sentence and exit code 2, and overwrites nothing."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def contents(folder: Path) -> dict[str, bytes | None]:
 def refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
 ) -> str:
-    """The sentence of a command that ends with exit code 2."""
+    """The sentence of a command that exits with 2."""
     monkeypatch.setattr(sys, "argv", ["xpuprof", *arguments])
     with pytest.raises(SystemExit) as ended:
         main()
@@ -102,7 +102,7 @@ def test_an_output_that_cannot_be_written(
     line: str,
     sentence: str,
 ) -> None:
-    """One sentence that names the path; every file is as it was."""
+    """One sentence names the path; no file changes."""
     if "parquet" in line:
         pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
     if "html" in line or "svg" in line:
@@ -153,7 +153,7 @@ def test_what_a_command_cannot_use(
     line: str,
     sentence: str,
 ) -> None:
-    """One sentence with the remedy; nothing is made."""
+    """One sentence with the remedy; nothing is created."""
     (here / "empty").touch()
     (here / "cut.json").write_bytes((here / "R/selection.json").read_bytes()[:300])
     before = contents(here)
@@ -162,7 +162,7 @@ def test_what_a_command_cannot_use(
 
 
 def test_threads_are_numbered_from_0(here: Path) -> None:
-    """A negative one is none."""
+    """Negative numbers are refused."""
     result = CliRunner().invoke(cli, ["profile", "--thread", "-1", "-o", "T", "--", "true"])
     assert result.exit_code == 2 and "-1 is not in the range x>=0" in result.stderr
     assert not (here / "T").exists()
@@ -202,7 +202,7 @@ def test_a_target_error_is_the_methods_own_bound(here: Path, method: str, parame
 
 
 def test_fewer_clusters_than_were_asked_for_are_said(here: Path) -> None:
-    """More clusters than slices there cannot be."""
+    """There cannot be more clusters than slices."""
     line = ["select", "R", "--force", "-k", "500"]
     result = CliRunner().invoke(cli, line, catch_exceptions=False)
     assert "-k 500 gave " in result.stderr

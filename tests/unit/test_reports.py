@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands tell of runs that are short, killed, narrowed, imported or not alike."""
+"""Output of commands for runs that are short, killed, narrowed, imported or different."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ REMEDIES = (
 
 
 def call(*arguments: object) -> Result:
-    """A command that ends well."""
+    """A command that succeeds."""
     result = CliRunner().invoke(cli, list(map(str, arguments)), catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result
@@ -57,7 +57,7 @@ def timed_run(path: Path, repeats: int = 1) -> Path:
 
 
 def disturbed_run(path: Path) -> Path:
-    """The same, timed three times, of which the last was disturbed before its last kernel."""
+    """The same, timed three times; the last run was disturbed before its last kernel."""
     writer = create_run(path, argv=["./app"])
     traces.add_execution(writer, "profile", "profile", traces.events(), traces.cpu())
     for i, late in enumerate((0, 10, 5_000)):
@@ -85,7 +85,7 @@ def test_one_is_no_plural() -> None:
 
 
 def test_every_signal_has_a_name() -> None:
-    """Real-time signals, too, which Python's own list lacks but for the first and the last."""
+    """Also real-time signals, of which Python's list has only the first and the last."""
     assert signal_name(9) == "SIGKILL"
     assert signal_name(signal.SIGRTMIN + 3) == "SIGRTMIN+3"
     assert _fault(-(signal.SIGRTMIN + 3), b"") == "ended by SIGRTMIN+3"
@@ -105,8 +105,8 @@ def test_how_many_runs_were_measured(tmp_path: Path, repeats: int, sentence: str
 
 
 def test_select_tells_measured_time_and_error(tmp_path: Path) -> None:
-    """GIVEN a timed run THEN what is projected stands beside what was measured, and the hint holds
-    the program's own command."""
+    """GIVEN a timed run THEN projected and measured time are shown, and the hint has the program's
+    command."""
     run = timed_run(tmp_path / "run")
     done = call("select", run)
     for word in ("measured  ", "projected  ", "sampling error  "):
@@ -121,8 +121,8 @@ def test_select_tells_measured_time_and_error(tmp_path: Path) -> None:
 
 
 def test_select_tells_one_more_run_and_what_a_target_cannot_promise(tmp_path: Path) -> None:
-    """GIVEN timer runs THEN an interval for one more is told from two on; of a target error it is
-    told what one run says of others."""
+    """GIVEN timer runs THEN from two on there is an interval for one more; with a target error, a
+    note says what one run says about others."""
     done = call("select", timed_run(tmp_path / "one"), "--target-error", "0.02")
     assert "one more run" not in done.stdout
     assert "holds in the only timer run" in done.stderr
@@ -135,8 +135,8 @@ def test_select_tells_one_more_run_and_what_a_target_cannot_promise(tmp_path: Pa
 
 
 def test_several_runs_are_selected_by_their_times(tmp_path: Path) -> None:
-    """GIVEN two runs that were timed THEN a target error and stability are of both together; one
-    that was not is named."""
+    """GIVEN two timed runs THEN a target error and stability cover both; an untimed run is
+    named."""
     runs = [timed_run(tmp_path / "a", 2), timed_run(tmp_path / "b", 3)]
     asked = ("--target-error", "0.02", "--stability", "--json", "-o")
     result = json.loads(call("select", *runs, *asked, tmp_path / "J").stdout)
@@ -156,7 +156,7 @@ def test_methods_are_listed_in_the_help() -> None:
 
 
 def test_profile_tells_what_valgrind_hides() -> None:
-    """Where the help says that the program's output is its own."""
+    """The help says so where it says that the program's output is its own."""
     shown = " ".join(call("profile", "--help").stdout.split())
     assert "hides AVX2 and FMA" in shown and "the last digits of floating-point results" in shown
 
@@ -167,8 +167,8 @@ def test_profile_has_no_seed() -> None:
 
 
 def test_report_of_an_import(tmp_path: Path) -> None:
-    """GIVEN an imported run THEN its selection is shown with what it projects, in its own metric;
-    pictures are refused with the command that draws."""
+    """GIVEN an imported run THEN its selection is shown with its projection, in its own metric;
+    pictures are refused, naming the command that draws them."""
     run = imported(tmp_path / "run", "Name,Duration", "a,10", "b,20", "a,11")
     call("select", run, "--method", "stem-root")
     assert "41 us   (gpu_time)" in call("report", run).stdout
@@ -181,8 +181,8 @@ def test_report_of_an_import(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", ["xpu-point", "first-n", "stem-root", "random"])
 def test_every_command_has_the_same_times(tmp_path: Path, method: str) -> None:
-    """GIVEN timer runs, one of them disturbed THEN select, report and compare agree on the error at
-    a seed, which is of the slices' typical times."""
+    """GIVEN timer runs, one of them disturbed, THEN select, report and compare state the same error
+    for a seed, based on the slices' typical times."""
     run = disturbed_run(tmp_path / "run")
     chosen = json.loads(call("select", run, "--method", method, "--json").stdout)
     shown = json.loads(call("report", run, "--json").stdout)
@@ -198,8 +198,8 @@ def test_every_command_has_the_same_times(tmp_path: Path, method: str) -> None:
 
 @pytest.mark.parametrize("method", ["stem-root", "allegro", "xpu-stem", "random"])
 def test_every_command_states_the_same_interval(tmp_path: Path, method: str) -> None:
-    """GIVEN slices of unequal times, some of which are drawn THEN select, report, transfer and
-    compare state one interval for the same draw."""
+    """GIVEN random draws from slices with unequal times THEN select, report, transfer and compare
+    state the same interval for the same draw."""
     rows = [f"k{i % 3},{5 + (i * i) % 17 + 60 * (i % 11 == 0)}" for i in range(400)]
     run = imported(tmp_path / "run", "Name,Duration", *rows)
     chosen = json.loads(call("select", run, "--method", method, "--seed", 3, "--json").stdout)
@@ -218,8 +218,8 @@ def test_every_command_states_the_same_interval(tmp_path: Path, method: str) -> 
 
 @pytest.mark.parametrize("method", ["first-n", "sieve", "photon", "tbpoint"])
 def test_methods_without_a_theory_have_no_interval(tmp_path: Path, method: str) -> None:
-    """GIVEN a method that states none THEN neither select nor report does, as compare; nor is one
-    for the next run."""
+    """GIVEN a method without an interval THEN select, report and compare state none, nor one for
+    the next run."""
     run = disturbed_run(tmp_path / "run")
     told = call("select", run, "--method", method).stdout
     assert "no interval: " in told and "one more run" not in told and "95 %" not in told
@@ -230,15 +230,15 @@ def test_methods_without_a_theory_have_no_interval(tmp_path: Path, method: str) 
 
 
 def test_stability_counts_clusters_as_the_selection_does(tmp_path: Path) -> None:
-    """GIVEN slices of clear clusters THEN those of the first and the last slice count in both."""
+    """GIVEN slices in clear clusters THEN both count those of the first and the last slice."""
     run = timed_run(tmp_path / "run")
     chosen = json.loads(call("select", run, "--stability", "--json").stdout)
     assert chosen["k"] >= 3 and set(chosen["stability"]["seeds"]["k"]) == {chosen["k"]}
 
 
 def test_compare_without_times_says_so(tmp_path: Path) -> None:
-    """GIVEN a profile that was not timed THEN a sentence above the table says what the figures are
-    of; of a timed one there is none."""
+    """GIVEN an untimed profile THEN a sentence above the table names the projected metric; a timed
+    one has no such sentence."""
     bare = call("compare", timed_run(tmp_path / "bare", 0), "--methods", "random,sieve").stdout
     assert "no time was measured: errors and speedups refer to gpu_instructions" in bare
     assert bare.index("no time was measured") < bare.index("  speedup  samples")
@@ -247,8 +247,8 @@ def test_compare_without_times_says_so(tmp_path: Path) -> None:
 
 
 def test_compare_states_no_interval_below_zero(tmp_path: Path) -> None:
-    """GIVEN few samples of times that are far apart THEN the interval's ends are told by
-    themselves, of which the lower one is a time; no zero has a sign."""
+    """GIVEN few samples of widely spread times THEN both ends of the interval are shown, the lower
+    one is not negative, and no zero has a sign."""
     run = imported(tmp_path / "run", "Name,Duration", *("k,1" for _ in range(299)), "k,90000")
     wide = Row("random", 0.1, 0.2, 2.0, 3.0, 9.66, -0.9, 18.4, 1.0, 0.1)
     exact = Row("allegro", 0.0, 0.0, 1.0, 9.0, -1e-16, 1e-16, -1e-16, 1.0, 0.1)
@@ -261,7 +261,7 @@ def test_compare_states_no_interval_below_zero(tmp_path: Path) -> None:
 
 
 def test_a_kernel_by_hand_has_no_multiplier() -> None:
-    """GIVEN regions that have neither THEN no column is empty."""
+    """GIVEN regions without cluster and multiplier THEN no column is empty."""
     region = RegionTime(3, "a", 2, None, 1e-3, 0, 0.0)
     headers = regions_text([region]).splitlines()[0]
     assert headers.split() == ["slice", "ends", "with", "kernel", "call", "time"]
@@ -270,8 +270,8 @@ def test_a_kernel_by_hand_has_no_multiplier() -> None:
 
 
 def test_transfer_projects_what_was_selected_by(tmp_path: Path) -> None:
-    """GIVEN an import, which is selected from by its kernels' time THEN that is projected, on its
-    own source with the error that select stated; another metric is named."""
+    """GIVEN a selection from an import by kernel time THEN that is projected, on the same source
+    with the error that select stated; another metric is named."""
     rows = [f"k{i % 3},{100 + i},{10 + i % 3 * 5}" for i in range(30)]
     one = imported(tmp_path / "one", "Name,insts,Duration", *rows)
     chosen = json.loads(call("select", one, "--method", "stem-root", "--json").stdout)
@@ -314,8 +314,8 @@ BAD = {
 
 @pytest.mark.parametrize("name", ["missing.csv", *BAD])
 def test_what_cannot_be_imported_is_said_with_a_remedy(tmp_path: Path, name: str) -> None:
-    """GIVEN a source that is no profile THEN one sentence has what is wrong and, behind a semicolon
-    or a colon, what to do; no run directory is made."""
+    """GIVEN a source that is not a profile THEN one sentence states the fault and, after a
+    semicolon or colon, the remedy; no run directory is created."""
     if name in BAD:
         (tmp_path / name).write_text(BAD[name])
     with pytest.raises(InputError) as caught:
@@ -330,14 +330,14 @@ def test_what_cannot_be_imported_is_said_with_a_remedy(tmp_path: Path, name: str
 
 @pytest.mark.parametrize("option", ["--kernels", "--window"])
 def test_an_empty_specification_is_refused(tmp_path: Path, option: str) -> None:
-    """GIVEN an option whose value came out empty THEN nothing is run, and it is named."""
+    """GIVEN an option with an empty value THEN nothing is run, and the option is named."""
     with pytest.raises(UsageError, match=f"{option} is empty"):
         call("profile", option, "", "-o", tmp_path / "run", "--", "true")
     assert not (tmp_path / "run").exists()
 
 
 def test_filters_that_chose_nothing_are_named(tmp_path: Path) -> None:
-    """GIVEN --kernels and --routine that match nothing THEN both are said."""
+    """GIVEN --kernels and --routine that match nothing THEN both are named."""
     left = 2  # XP_LAUNCH_LEFT_OUT
     records = [traces.program(0), traces.kernel(0, 0, "k", [])]
     for i in range(3):
@@ -359,8 +359,8 @@ def test_filters_that_chose_nothing_are_named(tmp_path: Path) -> None:
 
 
 def test_info_of_a_killed_program(tmp_path: Path) -> None:
-    """GIVEN a program that was killed before its first launch THEN info names the signal, and does
-    not say that it launches nothing."""
+    """GIVEN a program killed before its first launch THEN info names the signal, and does not say
+    that it launches nothing."""
     start = [traces.meta("engine", "made-up"), traces.SEAL]
     path = tmp_path / "run"
     traces.write_run(path, start, None, status="partial", signal=9, exit_code=-1)
@@ -370,15 +370,15 @@ def test_info_of_a_killed_program(tmp_path: Path) -> None:
 
 
 def test_check_tells_a_rule_as_a_rule(tmp_path: Path) -> None:
-    """GIVEN a stream with another number of launches than it says THEN the rule that is broken
-    reads as what is asked, not as what holds."""
+    """GIVEN a stream whose number of launches differs from its END record THEN the message states
+    the broken rule as a requirement, not as a fact."""
     path = traces.write_run(tmp_path / "run", [*traces.events()[:-1], traces.end(4, 4)], None)
     assert "launch-totals requires: " in call("check", path).stderr
 
 
 def test_a_jobs_selection_against_one_process() -> None:
     """GIVEN a selection over two ranks WHEN one process without a rank is timed THEN the sentence
-    is about the processes, and names the job's command."""
+    names the processes and the job's command."""
     one = made_up_run(["a/64", "b/64"])
     digest = "0" * 64
     keys = [Key(f"rank{i}", i, digest, 3).as_json() for i in (0, 1)]
@@ -390,8 +390,8 @@ def test_a_jobs_selection_against_one_process() -> None:
 
 
 def test_an_import_is_told_as_one(tmp_path: Path) -> None:
-    """GIVEN an import THEN info names its source, check claims nothing that it did not check, and
-    no command asks to run its program."""
+    """GIVEN an import THEN info names its source, check reports only what it checked, and no
+    command suggests running its program."""
     run = imported(tmp_path / "run", "Name,Duration", "a,10", "b,20", "a,11")
     shown = call("info", run).stdout
     assert f"source    {tmp_path / 'run.csv'} (csv)" in shown
@@ -403,7 +403,7 @@ def test_an_import_is_told_as_one(tmp_path: Path) -> None:
 
 
 def test_report_of_times_alone_asks_for_a_profile(tmp_path: Path) -> None:
-    """There is nothing that could be selected from."""
+    """There is no profile to select from."""
     writer = create_run(tmp_path / "T", argv=["./app", "a b"])
     traces.add_execution(writer, "time-0", "time", traces.events(), None)
     writer.finish("complete", "")

@@ -258,8 +258,8 @@ def test_pkp_a_launch_below_a_wave_ignores_it() -> None:
 
 
 def test_pkp_below_a_wave_projects_the_remaining_instructions() -> None:
-    """GIVEN blocks that all finish together WHEN stable before any has THEN the kernel's
-    instructions over the rolling IPC give its length."""
+    """GIVEN blocks that all finish together WHEN the IPC is stable before any has finished THEN the
+    kernel's instructions over the rolling IPC give its length."""
     ipc, _ = series(100_000, 10)
     finished = np.zeros(100_000, dtype=np.int64)
     found = pkp.project_series(ipc, finished, blocks=10, wave=400, total=float(ipc.sum()))
@@ -269,7 +269,7 @@ def test_pkp_below_a_wave_projects_the_remaining_instructions() -> None:
 
 
 def test_pkp_refuses_what_nothing_tells() -> None:
-    """GIVEN no finished block and no number of instructions THEN it says what is missing."""
+    """GIVEN no finished block and no instruction count THEN the error says what is missing."""
     ipc, _ = series(100_000, 10)
     with pytest.raises(InputError, match="none of the 10 thread blocks had finished"):
         pkp.project_series(ipc, np.zeros(100_000, dtype=np.int64), blocks=10, wave=400)

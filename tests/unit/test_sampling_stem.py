@@ -146,8 +146,8 @@ def test_methods_without_times_say_so() -> None:
 
 
 def test_equal_times_have_no_interval_made_of_rounding() -> None:
-    """GIVEN times whose mean is not exact THEN the simulated quantile is no ratio of roundings, and
-    the interval has no width."""
+    """GIVEN equal times whose mean is rounded THEN rounding errors do not determine the simulated
+    quantile, and the interval has no width."""
     times = np.full(4000, 3e-6)
     frame = pd.DataFrame({"kernel": [f"k{i % 8}" for i in range(4000)], "call": np.arange(4000)})
     selection = xpu_stem.select(SliceProfile(frame, times))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sample sizes, draws and intervals of stratified sampling, against hand-worked cases and draws."""
+"""Sample sizes, draws and intervals of stratified sampling, against hand-worked cases and
+simulation."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ def test_student_and_its_degrees_of_freedom() -> None:
 
 
 def test_one_allocation_with_and_without_replacement() -> None:
-    """As many slices as there are make the finite-population factor vanish."""
+    """Taking all slices makes the finite-population factor vanish."""
     size, spread, cost = np.array([10**7, 10**7]), np.array([1.0, 3.0]), np.array([1.0, 4.0])
     variance = (0.05 * 5e7 / 1.96) ** 2
     assert fewest(size, spread, cost, variance).tolist() == (
@@ -168,7 +169,7 @@ SHAPES = {
 
 
 def redrawn(selection: Selection, strata: Partition, seed: int) -> Selection:
-    """The selection with other draws from its strata."""
+    """The selection with new draws from its strata."""
     planned = selection.design.strata
     assert planned is not None
     sizes = np.array(planned.draws)
@@ -183,7 +184,7 @@ def redrawn(selection: Selection, strata: Partition, seed: int) -> Selection:
 
 
 def from_representatives(selection: Selection, times: np.ndarray) -> Estimate:
-    """The estimate by one who knows the representatives' times alone."""
+    """The estimate from the representatives' times alone."""
     known = np.full(len(times), np.nan)
     rows = [r.slice for r in selection.representatives]
     known[rows] = times[rows]
@@ -202,10 +203,10 @@ def test_intervals_hold_the_truth_as_often_as_they_say(method, shape) -> None:  
     times = SHAPES[shape](np.random.default_rng(5))
     profile = profile_of(times, [f"k{i % 3}" for i in range(len(times))])
     truth = float(times.sum())
-    # The strata do not depend on the seed, so one selection's are drawn from many times.
+    # The strata do not depend on the seed, so one selection serves for all draws.
     selection = method.select(profile, seed=0)
     exact = from_labels(selection.labels, times)
-    with_all = estimate(selection, times)  # whose width follows from the design, not the draw
+    with_all = estimate(selection, times)  # the width follows from the design, not the draw
     assert with_all.high is not None
     half = with_all.high - with_all.value
     held = held_by_all = errors = 0.0
@@ -224,8 +225,8 @@ def test_intervals_hold_the_truth_as_often_as_they_say(method, shape) -> None:  
 @pytest.mark.parametrize("draws", [5, 40])
 @pytest.mark.parametrize("replacement", [True, False])
 def test_known_times_give_the_width_of_the_draws(shape, draws, replacement) -> None:  # type: ignore[no-untyped-def]
-    """The half-width is what 95 % of the draws keep, neither less nor more: few draws and many,
-    with replacement and without."""
+    """The half-width covers exactly 95 % of the draws, for few and many draws, with and without
+    replacement."""
     times = SHAPES[shape](np.random.default_rng(6))
     selection = random_.select(profile_of(times), seed=0, n=draws)
     selection = replace(selection, design=replace(selection.design, replacement=replacement))
@@ -254,8 +255,8 @@ def test_random_interval_covers_a_normal_population() -> None:
 
 
 def test_no_interval_begins_below_what_was_measured() -> None:
-    """GIVEN one slice that takes most of the time WHEN 30 of 2,000 are drawn at random THEN half
-    the width exceeds the value, and the low end is what the drawn slices took."""
+    """GIVEN one slice that takes most of the time WHEN 30 of 2,000 are drawn at random THEN the
+    half-width exceeds the value, and the low end is the drawn slices' time."""
     times = np.ones(2000)
     times[7] = 1e6
     chosen = random_.select(profile_of(times), seed=1, n=30)

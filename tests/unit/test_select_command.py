@@ -29,14 +29,14 @@ def vectors(tmp_path):
 
 
 def select(*arguments):
-    """Output of the command; its own errors are raised."""
+    """Output of the command; its errors are raised."""
     result = CliRunner().invoke(cli, ["select", *map(str, arguments)], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
 
 
 def test_frequency_file(vectors, tmp_path):
-    """The object has what the documentation promises, and the files are there."""
+    """The object matches the documentation, and the files exist."""
     out = tmp_path / "OUT"
     text = select(vectors, "--maxk", 20, "--dim", 32, "--seed", 1, "-o", out, "--json")
     result = json.loads(text)
@@ -60,7 +60,7 @@ def test_same_command_same_bytes(vectors, tmp_path):
 
 
 def test_simpoints_names_for_options(vectors):
-    """-maxK and its kin under SimPoint's names."""
+    """-maxK and other options under SimPoint's names."""
     result = json.loads(
         select(vectors, "--maxK", 2, "--bicThreshold", 1.0, "--numInitSeeds", 2,
                "--coveragePct", 0.5, "--json")
@@ -110,7 +110,7 @@ def test_table_for_people(vectors):
 
 
 def test_refuses_to_overwrite(vectors, tmp_path):
-    """A second time only with --force."""
+    """Existing output is replaced only with --force."""
     out = tmp_path / "OUT"
     select(vectors, "-o", out)
     with pytest.raises(UsageError, match="--force"):

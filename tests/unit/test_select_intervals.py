@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Intervals of cluster selections: they hold the truth at least as often as they say."""
+"""Intervals of cluster selections cover the truth at least as often as stated."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from xpuprof.selection.selection import Marker, Representative, Selection
 
 
 def random_selection(sizes, counts, rng):
-    """Clusters of given sizes, `counts[c]` random slices of each, one from each of as many equal
-    runs."""
+    """Clusters of given sizes, with `counts[c]` random slices of each, one per equal part."""
     labels = np.repeat(np.arange(len(sizes)), sizes).astype(np.int32)
     representatives = []
     start = 0
@@ -43,8 +42,8 @@ DISTRIBUTIONS = {
 
 @pytest.mark.parametrize("left_out", [0.5, 1.0, 3.0])
 def test_the_interval_covers_what_is_left_out(left_out):
-    """GIVEN a cluster that is not covered, whose slices take `left_out` times what the others do
-    THEN the interval holds the whole run's time, of a process of the job, too."""
+    """GIVEN an uncovered cluster whose slices take `left_out` times as long as the others THEN the
+    interval covers the whole run's time, also for a process of a job."""
     rng = np.random.default_rng(5)
     chosen = random_selection((40, 60), (2, 2), rng)
     labels = np.concatenate([chosen.labels, np.full(100, -1, np.int32)])
@@ -60,7 +59,7 @@ def test_the_interval_covers_what_is_left_out(left_out):
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 @pytest.mark.parametrize("counts", [(1, 1, 1), (5, 8, 1)])
 def test_coverage_when_all_slices_are_timed(name, counts):
-    """2,000 random choices of representatives; the measured total is inside at least 95 % of the
+    """In 2,000 random choices of representatives the measured total is inside at least 95 % of the
     time (less three standard errors of this check)."""
     rng = np.random.default_rng(1)
     sizes = (300, 100, 1)
@@ -69,7 +68,7 @@ def test_coverage_when_all_slices_are_timed(name, counts):
     answer = None
     for _ in range(draws):
         chosen = random_selection(sizes, counts, rng)
-        if answer is None:  # the half-width does not depend on the choice, only on the design
+        if answer is None:  # the half-width depends only on the design, not on the choice
             answer = estimate(chosen, times)
             half = answer.high - answer.value
         value = sum(times[r.slice] * r.multiplier for r in chosen.representatives)
@@ -99,7 +98,7 @@ def whole(rng, runs):
 
 
 def apart(rng, runs):
-    """Start-up, kernels and exit vary, each for itself."""
+    """Start-up, kernels and exit vary independently."""
     start, kernels, end = rng.normal(1.0, 0.05, (3, runs, 1))
     return np.hstack([start, np.repeat(kernels, 300, axis=1), end])
 
@@ -110,7 +109,7 @@ def skewed(rng, runs):
 
 
 def only_slices(rng, runs):
-    """Runs differ by the noise of their slices alone."""
+    """Runs differ only by the noise of their slices."""
     return np.ones((runs, 302))
 
 
@@ -118,9 +117,9 @@ def only_slices(rng, runs):
 @pytest.mark.parametrize("differ", [whole, apart, skewed, only_slices])
 @pytest.mark.parametrize("all_timed", [True, False])
 def test_coverage_of_one_more_run_and_of_what_is_typical(differ, repeats, all_timed):
-    """Start-up and exit as long as 300 and 60 of the slices between; slices vary by a fifth. The
-    interval from a few runs holds the total of the next, and of what is typical of the five next,
-    95 times of 100 at least (less three standard errors of this check)."""
+    """Start-up and exit are as long as 300 and 60 of the slices between; slices vary by a fifth.
+    The interval from a few runs covers the total of the next run, and the typical total of the next
+    five, at least 95 times in 100 (less three standard errors of this check)."""
     rng = np.random.default_rng(3)
     next_run, typical, draws = 0, 0, 200
     truth = np.concatenate([[300.0], np.full(200, 1.0), np.full(100, 5.0), [60.0]])
@@ -139,7 +138,7 @@ def test_coverage_of_one_more_run_and_of_what_is_typical(differ, repeats, all_ti
 
 @pytest.mark.parametrize("repeats", [2, 3, 8])
 def test_the_error_told_for_a_single_run_holds(repeats):
-    """Of one more run, whose slices vary by two fifths, some of them a hundredfold."""
+    """For one more run, whose slices vary by two fifths, some of them a hundredfold."""
     rng = np.random.default_rng(9)
     hits, draws = 0, 300
     for _ in range(draws):
@@ -153,7 +152,7 @@ def test_the_error_told_for_a_single_run_holds(repeats):
 
 
 def test_a_slow_start_does_not_make_up_for_fast_kernels():
-    """Totals that agree by chance hide nothing: start-up and kernels differ by 20 % each."""
+    """Totals that agree by chance hide no differences: start-up and kernels differ by 20 % each."""
     chosen = random_selection((1, 20, 1), (1, 20, 1), np.random.default_rng(7))
     runs = np.ones((3, 22))
     runs[:, 0] = 24.0, 20.0, 16.0
@@ -165,7 +164,7 @@ def test_a_slow_start_does_not_make_up_for_fast_kernels():
 
 
 def test_the_low_end_is_no_less_than_what_was_measured():
-    """A whole is at least its parts; for a metric with negative values nothing follows."""
+    """A whole is at least its parts, except for a metric with negative values."""
     chosen = random_selection((1000, 1), (1, 1), np.random.default_rng(8))
     times = np.ones(1001)
     (one, _) = (r.slice for r in chosen.representatives)
@@ -188,7 +187,7 @@ def test_wider_at_higher_confidence_and_deterministic():
 
 
 def test_one_each_and_nothing_else_known_has_no_interval():
-    """Without any spread there is no theory: said, not made up."""
+    """Without a measured spread there is no interval, and a note says so."""
     rng = np.random.default_rng(5)
     chosen = random_selection((30, 10), (1, 1), rng)
     known = np.full(40, np.nan)
@@ -200,7 +199,7 @@ def test_one_each_and_nothing_else_known_has_no_interval():
 
 
 def test_a_representative_without_time_is_an_error():
-    """Named by its slice."""
+    """The error names its slice."""
     chosen = random_selection((3,), (1,), np.random.default_rng(6))
     with pytest.raises(InputError, match=f"slice {chosen.representatives[0].slice} "):
         estimate(chosen, np.full(3, np.nan))

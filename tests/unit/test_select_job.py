@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One selection for many runs: the same here, on several workers, and when a worker dies."""
+"""One selection for many runs is the same here, on several workers, and when a worker dies."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def workers() -> Iterator[DaskExecutor]:
 
 
 def test_one_run_as_a_job_is_that_run() -> None:
-    """Byte for byte, whether its table is at hand or not."""
+    """Byte for byte, with or without its table at hand."""
     process = process_of([i * i % 5 for i in range(300)])
     alone = select("xpu-point", process, seed=3)
     together = select_job([Rank("a", tuple(i * i % 5 for i in range(300)))], seed=3)
@@ -95,8 +95,8 @@ def test_one_run_as_a_job_is_that_run() -> None:
 
 
 def test_ranks_are_clustered_together() -> None:
-    """Multipliers add up to all slices; start-ups are one cluster, exits another; equal slices of
-    different ranks share theirs."""
+    """Multipliers add up to all slices; start-ups form one cluster, exits another; equal slices of
+    different ranks share a cluster."""
     chosen = select_job(ranks(), per_cluster=1)
     lengths = chosen.summary["slices_by_run"]
     assert sum(r.multiplier for r in chosen.representatives) == sum(lengths) == chosen.slices
@@ -120,8 +120,8 @@ def times_of_ranks(seed: int = 0) -> np.ndarray:
 
 
 def test_a_target_error_over_ranks(workers: DaskExecutor) -> None:
-    """The times of all ranks choose k and representatives: the tighter, the more; the error stays
-    below on other runs, too; workers choose the same."""
+    """The times of all ranks choose k and representatives; a tighter target takes more; the error
+    stays below the target on other runs too; workers choose the same."""
     known, counts = SliceTimes.of(times_of_ranks()), []
     other = SliceTimes.of(times_of_ranks(1)).typical
     for target in (0.1, 0.01):
@@ -135,7 +135,7 @@ def test_a_target_error_over_ranks(workers: DaskExecutor) -> None:
 
 
 def test_a_budget_over_ranks_is_kept() -> None:
-    """Representatives of all ranks together; without times a budget is refused."""
+    """The budget covers the representatives of all ranks; without times it is refused."""
     known = SliceTimes.of(times_of_ranks())
     chosen = select_job(ranks(), times=known, budget=0.05)
     assert 0.03 < known.typical[[r.slice for r in chosen.representatives]].sum() <= 0.05
@@ -144,7 +144,7 @@ def test_a_budget_over_ranks_is_kept() -> None:
 
 
 def test_stability_over_ranks() -> None:
-    """Clear clusters over several processes do not move; projections are of all their slices."""
+    """Clear clusters over several processes do not change; projections cover all their slices."""
     vectors, options = RecordedVectors(ranks()), Options()
     known = SliceTimes.of(times_of_ranks())
     seeds = over_seeds(lambda seed: vectors.points(seed, {}), options, 1, known, repeats=2)
@@ -163,7 +163,7 @@ def test_workers_choose_the_same(workers: DaskExecutor) -> None:
 
 
 def test_a_killed_worker_loses_nothing(workers: DaskExecutor, tmp_path: Path) -> None:
-    """A worker dies by SIGKILL while it reads a rank: its work is done again."""
+    """A worker dies by SIGKILL while it reads a rank: its work is repeated."""
     deadly = ranks()
     deadly[3] = Rank(deadly[3].name, deadly[3].kinds, deadly=str(tmp_path / "died"))
     there = select_job(deadly, workers)
@@ -173,14 +173,14 @@ def test_a_killed_worker_loses_nothing(workers: DaskExecutor, tmp_path: Path) ->
 
 
 def test_errors_of_a_worker_arrive(workers: DaskExecutor) -> None:
-    """Ranks that were profiled differently are refused, in one sentence."""
+    """Ranks that were profiled differently are refused in one sentence."""
     mixed = [ranks()[0], ranks(cpu=False)[1]]
     with pytest.raises(InputError, match="profile them alike"):
         select_job(mixed, workers)
 
 
 def test_a_scheduler_that_is_not_there() -> None:
-    """Named, with no traceback of Dask's."""
+    """The error names it, without a traceback from Dask."""
     pytest.importorskip("distributed", reason="needs Dask: pip install 'xpuprof[dask]'")
     with pytest.raises(UsageError, match="cannot reach"):
         DaskExecutor(scheduler="nonsense://nowhere:1")
@@ -188,8 +188,8 @@ def test_a_scheduler_that_is_not_there() -> None:
 
 @dataclass(frozen=True)
 class Cloud:
-    """Points in a place of their own: a worker makes them; with `deadly` the first that does dies
-    in the middle of k-means||, with what it holds."""
+    """Points made on a worker; with `deadly` the first such worker dies in the middle of k-means||,
+    with its data."""
 
     seed: int
     deadly: str = ""
@@ -206,7 +206,7 @@ def made(cloud: Cloud) -> kmeans.Points:
 
 
 def step_and_die(points: kmeans.Points, deadly: str) -> kmeans.Points:
-    """Work on what another task left on this worker, which dies the first time."""
+    """Work on data that another task left on this worker, which dies the first time."""
     if deadly and not Path(deadly).exists():
         Path(deadly).touch()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -225,7 +225,7 @@ def found_on(workers: Executor, limit: int, deadly: str = "") -> choice.Sweep:
 
 
 def test_many_points_are_found_by_their_candidates() -> None:
-    """k-means|| and its features find the clusters that all points together show."""
+    """k-means|| and its features find the clusters of all points."""
     whole, few = found_on(LocalExecutor(), 10**6), found_on(LocalExecutor(), 1000)
     assert not whole.swept.features and few.swept.features
     assert len(few.swept.points.x) < 600
@@ -233,7 +233,7 @@ def test_many_points_are_found_by_their_candidates() -> None:
     assert few.best.k == whole.best.k == 12
     assert few.best.wcss == pytest.approx(whole.best.wcss, rel=1e-3)
     assert few.best.mass.sum() == pytest.approx(11 * 700)
-    for k in (1, 12):  # features hide the scatter within them, and count it
+    for k in (1, 12):  # features hide the scatter within them, but count it
         assert few.by_k[k].wcss == pytest.approx(whole.by_k[k].wcss, rel=0.01)
 
 
@@ -248,8 +248,8 @@ def test_candidates_are_drawn_as_the_paper_says() -> None:
 
 
 def test_workers_find_the_same_candidates(workers: DaskExecutor, tmp_path: Path) -> None:
-    """k-means|| across workers, one of which is killed with the points it holds: bit for bit what
-    one process finds."""
+    """k-means|| across workers, one of which is killed with its points, gives bit for bit the
+    result of one process."""
     here = found_on(LocalExecutor(), 1000)
     there = found_on(workers, 1000, str(tmp_path / "died"))
     assert (tmp_path / "died").exists()
@@ -258,8 +258,9 @@ def test_workers_find_the_same_candidates(workers: DaskExecutor, tmp_path: Path)
 
 
 def test_a_job_of_many_points_is_the_same_on_workers(workers: DaskExecutor) -> None:
-    """The whole way with k-means||: byte for byte, and near what all points together give."""
-    # Four kinds of slices in all: fewer than none may be gathered.
+    """A complete selection with k-means||: byte-identical, and close to the result with all
+    points."""
+    # There are four kinds of slices; the limit forbids gathering any.
     here = select_job(ranks(), limit=-1, maxk=6)
     there = select_job(ranks(), workers, limit=-1, maxk=6)
     assert here.scores["candidates"] > 0
@@ -271,7 +272,7 @@ def test_a_job_of_many_points_is_the_same_on_workers(workers: DaskExecutor) -> N
 
 def test_every_method_selects_over_ranks() -> None:
     """A method that does not cluster reads the tables of all ranks; its representatives name their
-    ranks as those of a clustering do."""
+    ranks like those of a clustering."""
     slices = slices_of(ranks())
     chosen = registry.select(slices, "sieve", seed=1)
     assert chosen.slices == slices.layout.slices
@@ -283,13 +284,13 @@ def test_every_method_selects_over_ranks() -> None:
 
 
 def test_options_of_the_projection_serve_several_ranks() -> None:
-    """All of them, `length_weight` too, which only one run took."""
+    """All of them, including `length_weight`, which once only a single run took."""
     chosen = registry.select(slices_of(ranks()), "xpu-point", seed=1, length_weight=0.0)
     assert chosen.parameters["length_weight"] == 0.0
 
 
 def test_imported_vectors_take_the_options() -> None:
-    """Which they ignored; options of what imports have lost are refused."""
+    """They once ignored them; options for data that imports lack are refused."""
     kinds = np.arange(60) % 5
     frame = pd.DataFrame({"kernel": "k", "call": np.arange(1, 61)})
     blocks = sparse.csr_matrix(np.eye(5)[kinds])

@@ -32,13 +32,13 @@ KINDS = [i % 3 for i in range(90)]
 
 
 def plain(matrix):
-    """A signature of given rows, all of equal extent."""
+    """A signature with given rows of equal extent."""
     n = len(matrix)
     return Signature(np.asarray(matrix, np.float32), np.full(n, 1 / n), np.ones(n), {})
 
 
 def test_known_slices_are_recovered():
-    """Start-up, three kernels, exit: five clusters, multipliers their sizes."""
+    """Start-up, three kernels, exit: five clusters, with their sizes as multipliers."""
     chosen = select("xpu-point", process_of(KINDS), seed=1, per_cluster=1)
     assert chosen.k == 5
     assert [r.multiplier for r in chosen.representatives] == [1.0, 30.0, 30.0, 29.0, 1.0]
@@ -51,8 +51,8 @@ def test_known_slices_are_recovered():
 
 
 def test_gpu_point_does_not_see_the_cpu():
-    """Start-up work is invisible to it: the first slice joins its kernel's cluster, unless the ends
-    are set apart."""
+    """It does not see start-up work: the first slice joins its kernel's cluster, unless the ends
+    are separated."""
     process = process_of(KINDS)
     assert select("gpu-point", process, seed=1, per_cluster=1).k == 5
     chosen = select("gpu-point", process, seed=1, per_cluster=1, ends=False)
@@ -62,7 +62,7 @@ def test_gpu_point_does_not_see_the_cpu():
 
 
 def test_slices_of_different_length_do_not_share_a_cluster():
-    """One kernel over grids of 1x and 64x: the time of one says nothing about the other."""
+    """One kernel over grids of 1x and 64x: the time of one says nothing about the other's."""
     lengths = [1 if i % 2 else 64 for i in range(40)]
     chosen = select("gpu-point", process_of([0] * 40, lengths=lengths), seed=1)
     assert len({chosen.labels[i] for i in (2, 3)}) == 2
@@ -80,7 +80,8 @@ def test_markers_repeat_from_run_to_run():
 
 
 def test_projection_is_exact_when_time_follows_the_vectors():
-    """Times that depend on the cluster alone are projected without error, for any number each."""
+    """Times that depend only on the cluster are projected without error, for any number per
+    cluster."""
     process = process_of(KINDS)
     for options in ({"per_cluster": 1}, {"per_cluster": 7}, {}):
         chosen = select("xpu-point", process, seed=1, **options)
@@ -89,7 +90,7 @@ def test_projection_is_exact_when_time_follows_the_vectors():
 
 
 def test_one_slice_only():
-    """A program without launches is one slice that stands for itself."""
+    """A program without launches is one slice that represents itself."""
     process = process_of([0], gpu=False)
     lone = type(process)(
         **{**process.__dict__, "launches": process.launches.iloc[:0],
@@ -100,7 +101,7 @@ def test_one_slice_only():
 
 
 def test_same_bytes_whatever_the_hash_seed(tmp_path):
-    """The selection file depends on input and seed alone."""
+    """The selection file depends only on input and seed."""
     code = (
         "from tests.support.signature_data import process_of, select;"
         "import hashlib;"
@@ -120,7 +121,8 @@ def test_same_bytes_whatever_the_hash_seed(tmp_path):
 
 
 def test_fixed_k_and_coverage():
-    """k as asked; the heaviest clusters that reach the share, re-weighted, the share stated."""
+    """k as requested; the heaviest clusters that reach the share, re-weighted, with the share
+    stated."""
     process = process_of([0] * 80 + [1] * 15 + [2] * 5)
     assert select("gpu-point", process, seed=1, k=4, per_cluster=1).k == 4
     assert select("gpu-point", process, seed=1, k=2, per_cluster=1, ends=False).k == 2
@@ -143,7 +145,7 @@ def pick(labels, distance2, number, early=None) -> RepresentativeSlices:
 
 
 def test_several_a_cluster_are_spread_over_the_run():
-    """Each stands for a run of the cluster's slices, its middle one where all are equal."""
+    """Each represents a run of the cluster's slices; the middle one if all are equal."""
     labels = np.zeros(100, np.int32)
     picks = pick(labels, np.zeros(100), np.array([4]))
     assert picks.slice.tolist() == [12, 37, 62, 87]
@@ -179,7 +181,7 @@ def test_sample_sizes_meet_the_target_at_least_cost():
 
 
 def test_a_budget_is_kept_where_it_can_be():
-    """Never more than the budget, unless one a cluster already is."""
+    """Never more than the budget, unless one per cluster already exceeds it."""
     size, cost = np.array([100, 100]), np.array([1.0, 2.0])
     spread = np.array([0.5, 0.1])
     m = affordable(size, spread, cost, 30.0)
@@ -189,8 +191,8 @@ def test_a_budget_is_kept_where_it_can_be():
 
 
 def test_a_cold_slice_stands_for_itself():
-    """A first call that costs a hundred others is measured for itself, when three runs agree on it;
-    one run alone cannot tell it from a disturbance."""
+    """A first call that costs as much as a hundred others represents itself if three runs agree;
+    one run cannot distinguish it from a disturbance."""
     labels = np.zeros(500, np.int32)
     times = 1.0 + 0.01 * np.sin(np.arange(500.0))
     times[7] = 100.0
@@ -208,8 +210,7 @@ def test_a_cold_slice_stands_for_itself():
 
 
 def loops(seed: int = 0) -> tuple[Process, np.ndarray]:
-    """600 launches of 6 kernels whose times go by pairs of kernels, with 5 % of jitter; times of
-    five runs."""
+    """600 launches of 6 kernels with times equal in pairs of kernels, 5 % jitter, five runs."""
     kinds = [i % 6 for i in range(600)]
     rng = np.random.default_rng(seed)
     mean = np.array([1.0, 1.0, 4.0, 4.0, 16.0, 16.0])[[*kinds, 0]] * 1e-3
@@ -217,8 +218,8 @@ def loops(seed: int = 0) -> tuple[Process, np.ndarray]:
 
 
 def test_a_target_error_chooses_k():
-    """Loose: kernels of equal time share a cluster; tight: none do, or more slices stand for them.
-    The error of the very selection stays below the target, on other runs too."""
+    """Loose target: kernels of equal time share a cluster; tight: none do, or more slices represent
+    them. The selection's error stays below the target, also on other runs."""
     process, times = loops()
     _, others = loops(1)
     spent = []
@@ -234,8 +235,8 @@ def test_a_target_error_chooses_k():
 
 
 def test_a_budget_chooses_k_and_is_kept():
-    """The slices that were picked take no more than the budget; more of it lessens the error to
-    expect; one that cannot be kept is refused with what it takes."""
+    """The picked slices take at most the budget; a larger budget reduces the expected error; an
+    impossible one is refused with the time needed."""
     process, times = loops()
     typical = np.median(times, axis=0)
     clusters = []
@@ -249,7 +250,7 @@ def test_a_budget_chooses_k_and_is_kept():
 
 
 def test_quiet_clusters_are_left_whole():
-    """No slice of a cluster that one representative serves is split off."""
+    """Clusters with one representative lose no slice to the take-all stratum."""
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(3, dtype=np.int32), 200)
     times = np.array([1.0, 5.0, 9.0])[labels] * rng.normal(1, 0.01, 600)
@@ -291,7 +292,7 @@ def test_options_out_of_range_are_named(options, named):
 
 
 def test_unknown_methods_and_their_options():
-    """The sentence lists what there is."""
+    """The sentence lists the choices."""
     with pytest.raises(UsageError, match="xpu-point"):
         select("magic", process_of([0]), seed=1)
     with pytest.raises(UsageError, match="has no option"):
@@ -317,7 +318,7 @@ def test_the_rule_for_k():
 
 
 def test_noise_below_the_floor_makes_no_clusters():
-    """Vectors that differ in the fifth digit are one kind of slice."""
+    """Vectors that differ in the fifth digit form one cluster."""
     rng = np.random.default_rng(0)
     base = np.repeat(rng.random((3, 20)), 200, axis=0)
     noise = 1 + 1e-5 * rng.standard_normal(base.shape)
@@ -326,7 +327,7 @@ def test_noise_below_the_floor_makes_no_clusters():
 
 
 def test_adjusted_rand_index():
-    """1 for the same partition under other names; the textbook's value; 0 in the mean by chance."""
+    """1 for a relabelled partition; the textbook's value; mean 0 for random partitions."""
     a = np.array([0, 0, 1, 1, 2, 2])
     assert adjusted_rand(a, (a + 1) % 3) == 1.0
     from sklearn.metrics import adjusted_rand_score
@@ -337,7 +338,7 @@ def test_adjusted_rand_index():
 
 
 def test_stability_of_clear_clusters():
-    """Clear clusters do not move over seeds or bootstrap samples."""
+    """Clear clusters do not change over seeds or bootstrap samples."""
     process = process_of(KINDS)
     times = np.ones(91)
     seeds = over_seeds(

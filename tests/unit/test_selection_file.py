@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The selection file: round trip, byte-identity, and every way it can be wrong."""
+"""The selection file: round trip, byte identity, and all faults."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def same(a: Selection, b: Selection) -> bool:
 
 
 def tampered(text: str, path: str, value: object) -> str:
-    """`text` with one value changed, and a checksum that fits when `value` is on the checksum."""
+    """`text` with one value changed, without a new checksum unless that is the value."""
     document = json.loads(text)
     *parents, last = path.split("/")
     place = document
@@ -64,7 +64,7 @@ def tampered(text: str, path: str, value: object) -> str:
 
 
 def resealed(text: str, path: str, value: object) -> str:
-    """As `tampered`, but with a right checksum: what a faulty writer would leave."""
+    """As `tampered`, but with a correct checksum, as from a faulty writer."""
     from xpuprof.selection.document import _checksum
 
     document = json.loads(tampered(text, path, value))
@@ -115,7 +115,7 @@ def test_bytes_do_not_depend_on_the_hash_seed() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_golden_file_of_every_version_is_read(version: int) -> None:
-    """A file of every version ever written stays in the tests; the newest is what is written."""
+    """The tests keep a file of every version; the newest equals what is written now."""
     assert same(Selection.read(GOLDEN[version]), example())
     if version == CURRENT:
         assert GOLDEN[version].read_text(encoding="utf-8") == example().text()
@@ -134,7 +134,7 @@ DRAWN = Design(
 
 @pytest.mark.parametrize("design", [Design(), Design.picked("no theory"), DRAWN])
 def test_every_design_is_read_as_written_also_from_version_1(design: Design) -> None:
-    """GIVEN a selection of any design THEN its file gives the same design, and so does a file of
+    """GIVEN a selection with any design THEN its file gives the same design, as does a file of
     version 1, which has it among its scores."""
     selection = example(design=design)
     text = selection.text()
@@ -153,8 +153,8 @@ def test_every_design_is_read_as_written_also_from_version_1(design: Design) -> 
 
 
 def test_the_strata_of_processes_are_joined_and_parted() -> None:
-    """GIVEN random draws of two processes WHEN they are put together THEN so are their strata, and
-    each part has its own; the bounds that each states hold for none of them together."""
+    """GIVEN random draws of two processes WHEN joined THEN their strata are joined, and each part
+    has its own; their error bounds do not apply to the joined selection."""
     other = replace(DRAWN.strata, size=(5, 2), draws=(3, 1)) if DRAWN.strata else None
     pieces = [example(design=DRAWN), example(design=replace(DRAWN, strata=other))]
     processes = [{"label": f"rank{i}", "slices": 7} for i in range(2)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stack distances in the tables, in their files, and beside the block vectors of a signature."""
+"""Stack distances in tables, files and signatures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KINDS = [0, 0, 1, 0, 0, 1] * 4
 
 def with_distances(process: Process, near: list[int], cpu: bool = False) -> Process:
     """Launches in `near` touch recent lines, the others old ones, each 100 times; on the CPU,
-    thread 1 in the slices of `near`, thread 0 elsewhere, at one distance."""
+    thread 1 does so in the slices of `near`, thread 0 elsewhere, at one distance."""
     launches = len(process.launches)
     count = np.zeros((launches, 64), np.uint64)
     is_near = np.isin(np.arange(launches), near)
@@ -45,7 +45,7 @@ def with_distances(process: Process, near: list[int], cpu: bool = False) -> Proc
 
 
 def test_tables(tmp_path: Path) -> None:
-    """THEN what the records say stands in the rows of their launches."""
+    """THEN the rows of the launches hold the records' values."""
     records = [
         *traces.events()[:-1],
         traces.device_ldv(2, [(0, 5), (63, 2)], 40, 7, (4, 1), flags=3),
@@ -65,7 +65,7 @@ def test_tables(tmp_path: Path) -> None:
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
-    """GIVEN launches that were not recorded whole THEN the run's doubts say so, by reason."""
+    """GIVEN launches that were not recorded completely THEN the run's doubts say so, by reason."""
     records = [
         *traces.events()[:-1],
         traces.device_ldv(0, [(7, 1)], 9, 3, (2, 1)),
@@ -83,7 +83,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
 
 
 def test_files(tmp_path: Path) -> None:
-    """GIVEN stack distances THEN their file reads back as it was, a line a slice."""
+    """GIVEN stack distances THEN their file is read back unchanged, one line per slice."""
     process = with_distances(process_of(KINDS), near=[0, 3], cpu=True)
     paths = ldv.write(process, tmp_path / "a.b")
     assert [path.name for path in paths] == ["a.b.device.ldv", "a.b.cpu.ldv"]
@@ -109,7 +109,7 @@ def test_equal_code_is_told_apart() -> None:
 
 
 def test_threads_are_dimensions_of_their_own() -> None:
-    """THEN equal distances of another CPU thread are another vector."""
+    """THEN equal distances in another CPU thread give another vector."""
     process = replace(with_distances(process_of(KINDS), [1], cpu=True), device_distances=None)
     matrix = signature_of(process, seed=1).matrix
     assert not np.array_equal(matrix[1], matrix[4]) and np.array_equal(matrix[7], matrix[10])
@@ -117,7 +117,7 @@ def test_threads_are_dimensions_of_their_own() -> None:
 
 @pytest.mark.parametrize("weight", [0.0, 0.25, 1.0])
 def test_weights(weight: float) -> None:
-    """THEN the parts' mean squared norms are their weights, and extents stay those of the code."""
+    """THEN the parts' mean squared norms are their weights, and extents still follow the code."""
     process = with_distances(process_of(KINDS), near=[1, 7], cpu=True)
     signature = signature_of(
         process, seed=1, cpu_weight=0.3, memory_weight=weight, length_weight=0.0, dim=64
@@ -125,7 +125,7 @@ def test_weights(weight: float) -> None:
     squares = (signature.matrix.astype(float) ** 2).sum(axis=0)
     launches, slices = len(KINDS), len(KINDS) + 1
     shares = [0.7 * (1 - weight), 0.3 * (1 - weight), 0.7 * weight, 0.3 * weight]
-    rows = [launches, slices, launches, launches]  # that have anything in the part
+    rows = [launches, slices, launches, launches]  # that are not empty in this part
     for part, (share, active) in enumerate(zip(shares, rows, strict=True)):
         if weight == 0.0 and part >= 2:
             assert len(squares) == 2 * 65
@@ -138,7 +138,7 @@ def test_weights(weight: float) -> None:
 
 
 def test_what_a_selection_remembers() -> None:
-    """THEN the weight that was used, 0 where there are no distances; the same over many runs."""
+    """THEN the weight in use, 0 without distances; the same over many runs."""
     plain, both = process_of(KINDS), with_distances(process_of(KINDS), near=[1, 7])
     for process, given, kept in (
         (plain, {}, 0.0),

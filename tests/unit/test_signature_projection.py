@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The projection: rows by identity, exact sums, one result whatever the threads."""
+"""The projection: rows by identity, exact sums, the same result with any number of threads."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_projection_is_linear_in_instruction_weighted_counts():
 
 
 def test_rows_are_uniform_and_independent():
-    """Rows have mean 0, variance 1/3 and do not correlate: what the projection's theory asks."""
+    """Rows have mean 0, variance 1/3 and are uncorrelated, as the projection's theory requires."""
     identity = np.arange(1, 2001, dtype=U64)
     start = np.arange(2001, dtype=U64)
     rows, _ = kernels.project_values(start, identity, np.ones(2000), seed=3, dim=64)
@@ -147,7 +147,7 @@ def test_number_of_threads_does_not_show():
 
 
 def test_same_bytes_in_another_process():
-    """Rows depend on identity and seed alone, not on the process or Python's hash seed."""
+    """Rows depend only on identity and seed, not on the process or Python's hash seed."""
     code = (
         "import numpy as np; from xpuprof.signature import kernels as k;"
         "a=np.arange(1,65,dtype=np.uint64);"
@@ -175,7 +175,7 @@ def test_first_and_last_slice_and_launches_without_vectors():
 
 
 def test_without_cpu_vectors_only_the_gpu_part_remains():
-    """dim + 1 columns a part."""
+    """dim + 1 columns per part."""
     assert signature_of(process_of([0, 1], cpu=False), seed=1, dim=10).matrix.shape == (3, 11)
     assert signature_of(process_of([0, 1]), seed=1, dim=10).matrix.shape == (3, 22)
 
@@ -191,7 +191,7 @@ def test_extent_adds_up_and_weighs_the_parts():
 
 
 def test_part_scaling_makes_units_irrelevant():
-    """A CPU part of a thousand times the counts moves no mix column."""
+    """Scaling the CPU part's counts by a thousand changes no mix column."""
     process = process_of([0, 1, 0])
     signature = signature_of(process, seed=1, dim=16, length_weight=0.0)
     assert process.cpu is not None
@@ -214,7 +214,7 @@ def test_parameters_out_of_range_are_named(options, named):
 
 
 def test_unsound_vectors_are_refused():
-    """Block numbers and row starts are checked before C follows them."""
+    """Block numbers and row starts are checked before C uses them."""
     good = cpu_vectors([[(0, 0, 1)]], [5], [1])
     with pytest.raises(InputError, match="not sound"):
         kernels.project_cpu(type(good)(**{**good.__dict__, "block": np.array([7], U32)}), 1, 4)

@@ -16,8 +16,8 @@ from xpuprof.methods import simpoint
 
 
 def gem5_reads(simpoints, weights):
-    """gem5's rules (configs/common/Simulation.py): both files in lockstep, a match from the start
-    of each line, the weights' file not shorter."""
+    """gem5's rules (configs/common/Simulation.py): both files in lockstep, each line matched from
+    its start, the weights' file not shorter."""
     result = []
     with open(simpoints) as points, open(weights) as shares:
         for line in points:
@@ -75,7 +75,7 @@ def test_bad_files_are_named_with_the_line(tmp_path, text, named):
 
 
 def test_missing_and_truncated(tmp_path):
-    """Unreadable files are an InputError, too."""
+    """Unreadable files also give an InputError."""
     with pytest.raises(InputError, match="cannot be read"):
         read_frequency_file(tmp_path / "none.bb")
     (tmp_path / "cut.bb.gz").write_bytes(gzip.compress(b"T:1:10\n" * 1000)[:-20])
@@ -106,7 +106,7 @@ def test_gem5_accepts_what_is_written(tmp_path, selection):
 
 
 def test_several_a_cluster_get_numbers_of_their_own(tmp_path):
-    """gem5 and SimPoint's readers take a number to name one point."""
+    """Readers of gem5 and SimPoint expect each number to name one point."""
     start = np.arange(41, dtype=np.uint64)
     chosen, distance = simpoint.select(
         start, np.repeat([1, 2], 20).astype(np.uint64), np.ones(40), seed=1, per_cluster=4
@@ -129,7 +129,7 @@ def test_small_weights_stay_readable(tmp_path):
 
 
 def test_nothing_is_overwritten(tmp_path, selection):
-    """An existing file stays, and none of the others is written, unless forced."""
+    """An existing file stays, and no other is written, unless forced."""
     (tmp_path / "t.labels").write_text("mine")
     with pytest.raises(UsageError, match="--force"):
         write_simpoints(selection[0], tmp_path / "t")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What starting the command line may import."""
+"""Imports allowed at the start of the command line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def imported(*arguments: str, **environment: str) -> set[str]:
 
 
 def test_every_command_is_listed_and_found() -> None:
-    """GIVEN the table of commands THEN it names each module that declares one, and no other."""
+    """GIVEN the table of commands THEN it names exactly the modules that declare one."""
     files = Path(xpuprof.cli.__file__).parent.glob("*.py")
     declared = {file.stem.rstrip("_") for file in files if "@click.command(" in file.read_text()}
     assert set(COMMANDS) == declared

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times from other run directories than the profile's."""
+"""Times from run directories other than the profile's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def timed(path: Path, rank: int | None = None, launches: int = 3, later: int = 0
 
 
 def wanted(path: Path, ranks: int = 0) -> Profiled:
-    """The made-up program's profile; of several ranks as if each had been profiled alone."""
+    """The made-up program's profile; for several ranks, as if each had been profiled alone."""
     run = traces.write_run(path, traces.events(), traces.cpu())
     assert isinstance(run, Path)
     opened = Run.open(run)
@@ -38,7 +38,8 @@ def wanted(path: Path, ranks: int = 0) -> Profiled:
 
 
 def test_folders_are_repeats_of_one_program(tmp_path: Path) -> None:
-    """GIVEN two timer runs of one process THEN they are its repeats, each adding up to its run."""
+    """GIVEN two timer runs of one process THEN they are its repeats, each adding up to its
+    total."""
     first, second = timed(tmp_path / "a"), timed(tmp_path / "b", later=50_000)
     found = join(wanted(tmp_path / "p"), [first, second])
     assert found.times.shape == (2, 4) and len(found.runs) == 2

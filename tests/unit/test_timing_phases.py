@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU phases that device vectors cannot see."""
+"""CPU phases that device vectors do not show."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xpuprof.validation.phases import phase_share, unseen_phases
 
 
 def chosen(design: Design) -> Selection:
-    """A selection of this design, of which slices stand for others."""
+    """A selection with this design, in which slices represent others."""
     return replace(select_by_kernel(made_up_run(["k/64"] * 20)), design=design)
 
 
@@ -24,7 +24,7 @@ DRAWN = Design("random", "draws", Strata((21,), (3,), (1.0,), (0.1,)))
 
 
 def rows(gaps: list[int]) -> list[tuple[int, int, int]]:
-    """A launch behind each gap; its kernel takes 5 ticks, and ends the slice."""
+    """A launch after each gap; its kernel takes 5 ticks and ends the slice."""
     found, now = [], 1000
     for gap in gaps:
         now += gap + 5
@@ -33,8 +33,8 @@ def rows(gaps: list[int]) -> list[tuple[int, int, int]]:
 
 
 def test_phases_are_what_exceeds_the_usual_gap(tmp_path: Path) -> None:
-    """GIVEN two slices of twenty with 900 ticks more than the 100 before every other kernel THEN
-    these are the phases; the first and the last slice say nothing."""
+    """GIVEN 100 ticks before every kernel, and 900 more in two of twenty slices, THEN these are the
+    phases; the first and the last slice are ignored."""
     gaps = [7000, *[100] * 8, 1000, *[100] * 9, 1000]
     execution = timer_run(tmp_path / "r", rows(gaps))
     assert phase_share([execution]) == pytest.approx(2 * 900 / (17 * 105 + 2 * 1005))
@@ -47,14 +47,14 @@ def test_phases_are_what_exceeds_the_usual_gap(tmp_path: Path) -> None:
 
 
 def test_even_gaps_are_no_phases(tmp_path: Path) -> None:
-    """GIVEN the same gap before every kernel, however long THEN clusters lose nothing by it."""
+    """GIVEN the same gap before every kernel, however long, THEN there are no phases."""
     execution = timer_run(tmp_path / "r", rows([3000] * 20))
     assert phase_share([execution]) == 0.0
     assert unseen_phases(execution.processes, [execution], chosen(Design())) == []
 
 
 def test_without_stamps_of_the_device_nothing_is_said(tmp_path: Path) -> None:
-    """GIVEN a synchronous timer, or none THEN the share is 0."""
+    """GIVEN a synchronous timer or none THEN the share is 0."""
     synchronous = [(launched, end, 0) for launched, _, end in rows([100] * 9 + [5000] * 3)]
     assert phase_share([timer_run(tmp_path / "r", synchronous)]) == 0.0
     assert phase_share([]) == 0.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The invariant checker: a sound run passes, and each invariant is seen when it is broken."""
+"""The invariant checker: a sound run passes, and each broken invariant is detected."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def violations(path: Path) -> list[Violation]:
 
 
 def changed(records: list[traces.Record], *swaps: tuple[traces.Record, Any]) -> list[traces.Record]:
-    """`records` with each first of a pair replaced by the second (None: left out)."""
+    """`records` with the first of each pair replaced by the second (None: removed)."""
     result = list(records)
     for old, new in swaps:
         at = result.index(old)
@@ -48,7 +48,7 @@ LDV = traces.device_ldv(0, [(0, 5), (63, 2)], 40, 40)
 
 
 def test_stack_distances_pass(tmp_path: Path) -> None:
-    """Of all work-groups of a launch, and of a part of another's."""
+    """Of all work-groups of one launch, and some of another's."""
     part = traces.device_ldv(1, [(63, 1)], 40, 7, (2, 1))
     events = [*traces.events()[:-1], LDV, part, traces.events()[-1]]
     cpu = [*traces.cpu()[:-1], traces.ldv(1, 1, [(3, 9)]), traces.cpu()[-1]]
@@ -56,7 +56,7 @@ def test_stack_distances_pass(tmp_path: Path) -> None:
 
 
 def test_a_process_that_left_by_exit_passes(tmp_path: Path) -> None:
-    """Without the last record, but with nothing outstanding."""
+    """The last record is missing, but nothing is outstanding."""
     events = changed(EVENTS, (traces.end(3, 3), None))
     assert violations(traces.write_run(tmp_path / "run", events, CPU)) == []
 
@@ -80,7 +80,8 @@ def test_sound_runs_of_other_lengths_pass(tmp_path: Path, launches: int) -> None
 
 
 def test_a_partial_run_is_checked_for_what_it_holds(tmp_path: Path) -> None:
-    """GIVEN a run killed within slice 2, one vector of which is written THEN nothing is wrong."""
+    """GIVEN a run killed within slice 2 after one of its vectors was written THEN there is no
+    violation."""
     last = traces.cpu().index(traces.bbv(2, 1, [(2, 100)], 100))
     events, cpu = traces.events()[:-1], traces.cpu()[:last]
     path = traces.write_run(tmp_path / "run", events, cpu, "partial", tsc_end=None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each meaning of a slice number, and the way from one to the other."""
+"""The meanings of a slice number, and conversions between them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A digest has the sums of the tables, in memory that hardly grows with the run."""
+"""A digest has the sums of the tables, in memory that grows little with the run."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_sums_of_the_tables(
 
 
 def check_against(process: Process, found: Digest) -> None:
-    """Every sum, from the tables."""
+    """Compares every sum with the tables."""
     launches, slices = process.launches, process.slices
     assert dict(found.meta) == dict(process.meta)
     assert found.complete == process.complete
@@ -118,7 +118,7 @@ def check_against(process: Process, found: Digest) -> None:
 
 
 def test_reasons_are_counted_and_stored_once(tmp_path: Path) -> None:
-    """Launches that ran uninstrumented: the same words are one text a chunk."""
+    """Equal reasons of uninstrumented launches are one text per chunk."""
     why = ["too large", "too large", "", "no binary", "too large"]
     records = [traces.program(0), traces.kernel(0, 0, "k", [3])]
     records += [traces.launch(i, 0, 10 + i, reason=text) for i, text in enumerate(why)]
@@ -140,11 +140,11 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 @pytest.mark.parametrize("role", ["profile", "time"])
 def test_info_takes_16_bytes_a_launch(tmp_path: Path, role: str) -> None:
-    """Between a run of 10^5 launches and one of 10^6."""
+    """Measured between runs of 10^5 and 10^6 launches."""
     peaks = []
     for launches in (100_000, 1_000_000):
         run = write_long_run(tmp_path / str(launches), launches, role)
         told = subprocess.check_output([sys.executable, "-c", MEASURE, run], text=True).split()
         assert int(told[0]) == launches + 1
         peaks.append(1024 * int(told[1]))
-    assert np.diff(peaks)[0] <= 16 * 900_000 + (1 << 20)  # what the allocator rounds up
+    assert np.diff(peaks)[0] <= 16 * 900_000 + (1 << 20)  # rounding by the allocator

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reader of imported slices believes nothing."""
+"""The reader of imported slices checks everything."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_codes_are_integers(run: Path) -> None:
 
 
 def test_damaged_vectors_are_damage(run: Path) -> None:
-    """Any byte changed: either the vectors are told to be damaged, or nothing was lost."""
+    """After a change to any byte, the vectors are reported as damaged or unchanged."""
     file = run / "imported/gpu-vectors.npz"
     whole, rng = file.read_bytes(), random.Random(5)
     found = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run that lost something is partial, with the true reason, whatever its manifest says."""
+"""A run with losses is partial, with the true reason, whatever its manifest says."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From streams to tables: slices, vectors, and what is finished when a run was cut short."""
+"""From streams to tables: slices, vectors, and the finished slices of a run that was cut short."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_a_program_killed_before_any_stream_has_no_slice(tmp_path: Path) -> None
 
 
 def test_uninstrumented_launches_are_told(tmp_path: Path) -> None:
-    """Ran without counters, with its reason; or its counts never came back."""
+    """Launches that ran without counters, with the reason, or whose counts were never read."""
     records = [
         *traces.events()[:11],
         traces.launch(0, 0, 2000, reason="does not compile"),
@@ -200,7 +200,8 @@ def test_uninstrumented_launches_are_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cuts", [0, 1, 2, 3])
 def test_a_killed_process_holds_every_finished_slice(tmp_path: Path, cuts: int) -> None:
-    """GIVEN 3 launches and `cuts` cut slices WHEN killed THEN those are there, and no exit."""
+    """GIVEN 3 launches and `cuts` cut slices WHEN killed THEN these slices exist, without an exit
+    slice."""
     records = traces.cpu()
     last = [i for i, r in enumerate(records) if r[0] == 6][cuts]
     found = process(tmp_path, traces.events()[:-1], records[:last], closed=False)
@@ -227,7 +228,7 @@ def test_a_killed_timer_run_keeps_its_launches(tmp_path: Path) -> None:
 
 def test_a_program_that_leaves_by_exit_has_its_last_slice(tmp_path: Path) -> None:
     """_exit() skips END; the supervisor saw the program's end, so the last slice ended too. The
-    process is whole unless a launch waits for its counts."""
+    process is complete unless a launch waits for its counts."""
     found = process(tmp_path / "a", traces.events()[:-1], None, closed=False, complete=True)
     assert found.slices["kernel"].tolist() == ["a", "b", "a", "SYS_exit"]
     assert found.complete

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of manifests and META records are parsed once, and wrong ones refused."""
+"""Values of manifests and META records are parsed once, and wrong values are refused."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The run directory: manifest, status rules, what is refused and what is never removed."""
+"""The run directory: manifest, status rules, refusals, and what is never removed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def rewrite(run: Path, **changes: Any) -> None:
 
 
 def test_life_of_a_run(tmp_path: Path) -> None:
-    """GIVEN a new run WHEN it is filled and finished THEN every stage can be read."""
+    """GIVEN a new run WHEN filled and finished THEN every stage can be read."""
     path = tmp_path / "deep" / "run"
     writer = create_run(path, argv=["./app", "-n", "3"], seed=7)
     assert Run.open(path).status == "running"
@@ -47,7 +47,7 @@ def test_life_of_a_run(tmp_path: Path) -> None:
 
 
 def test_the_clock_is_measured(tmp_path: Path) -> None:
-    """The counter's frequency from two ways of measuring agrees to one in a thousand."""
+    """Two measurements of the counter's frequency agree to one in a thousand."""
     from xpuprof.trace.clock import Reading, tsc
 
     clock = create_run(tmp_path / "run", argv=["x"]).manifest["clock"]
@@ -67,7 +67,7 @@ def test_private_variables_stay_private(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_dead_supervisor_makes_the_run_partial(tmp_path: Path) -> None:
-    """GIVEN a supervisor that is killed with SIGKILL THEN its run reads as partial."""
+    """GIVEN a supervisor killed with SIGKILL THEN its run reads as partial."""
     path = tmp_path / "run"
     code = (
         "import sys, time\n"

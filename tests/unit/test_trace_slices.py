@@ -19,7 +19,7 @@ from xpuprof.trace.tables import Execution
 
 
 def timer_run(path: Path, rows: list[tuple[int, int, int]], **result: object) -> Execution:
-    """Launches with (launched, seen by the host, end on the device); 0: not known."""
+    """Launches as (launched, seen by the host, end on the device); 0: unknown."""
     records = [traces.program(0), traces.kernel(0, 0, "k", [], reason="timer")]
     for i, (launched, host, device) in enumerate(rows):
         records += [traces.launch(i, 0, launched)]
@@ -61,7 +61,7 @@ stamps = st.integers(0, 2 * traces.END)
 def test_times_are_never_negative_and_add_up(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, int, int]]
 ) -> None:
-    """Whatever the stamps: exactly in ticks, to rounding in seconds."""
+    """For any stamps: exactly in ticks, up to rounding in seconds."""
     execution = timer_run(tmp_path_factory.mktemp("t") / "r", rows)
     found = ticks(execution)
     assert min(found) >= 0

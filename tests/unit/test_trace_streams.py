@@ -23,7 +23,7 @@ NAME = st.text(max_size=20)
 
 
 def chunk(payload: bytes, stream: int = CPU, version: int = 1, state: int = 2) -> bytes:
-    """A chunk as trace_format.h lays it out, without the writer."""
+    """A chunk laid out as in trace_format.h, without the writer."""
     crc = lib.xp_checksum(payload, len(payload)) if state == 2 else 0
     header = struct.pack("<IHHIIQQQ", 0x31545058, stream, version, state, crc, len(payload), 0, 0)
     return header + payload + bytes(-len(payload) % 8)
@@ -88,7 +88,7 @@ def test_largest_varint(tmp_path: Path) -> None:
     [
         (b"\x04\x0c\x00" + b"\xff" * 9 + b"\x02\x00", "does not end"),  # 65 bits
         (b"\x04\x0c\x00" + b"\x80" * 11, "does not end"),
-        (b"\x04\x02\x00\x80", "does not end"),  # runs over its record
+        (b"\x04\x02\x00\x80", "does not end"),  # exceeds its record
         (b"\x04\x05\x00", "crosses the end"),
         (b"\x04\x80", "crosses the end"),
         (b"\x04\x03\x00\x01\x01", "too long"),
@@ -116,7 +116,7 @@ def test_blocks_of_a_vector_ascend(tmp_path: Path) -> None:
 
 
 def test_a_vector_stays_in_its_kernel(tmp_path: Path) -> None:
-    """Block 1 exists, but not in kernel 1; and a grid cannot use another kernel's vector."""
+    """Block 1 exists, but not in kernel 1; a grid cannot use another kernel's vector."""
     for bad in (traces.vector(3, 1, [(1, 1)]), traces.grid(2, 0, 1, [(1, 1)], 5)):
         records = [*traces.events()[:11], bad]
         path = traces.write_stream(tmp_path / f"x{bad[0]}", EVENTS, records)
@@ -184,7 +184,7 @@ def vectors(draw: st.DrawFn, blocks: int) -> list[tuple[int, int]]:
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_cpu_round_trip(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """What the writer was given comes back, in order, whatever the chunking."""
+    """The writer's input is read back in order, with any chunking."""
     draw = data.draw
     images = draw(st.lists(st.tuples(NAME, NAME), min_size=1, max_size=4))
     block = st.tuples(st.integers(0, len(images) - 1), U64, U32)
@@ -309,7 +309,7 @@ MADE_UP = {EVENTS: traces.events(), CPU: traces.cpu()}
 
 
 def _is_prefix(part: Stream, whole: Stream) -> bool:
-    """Every table of `part` begins as that of `whole`: nothing was invented."""
+    """Every table of `part` is a prefix of that in `whole`: nothing was invented."""
     return all(
         rows.tobytes() == whole[name][: len(rows)].tobytes() for name, rows in part.rows.items()
     )
@@ -318,7 +318,7 @@ def _is_prefix(part: Stream, whole: Stream) -> bool:
 @pytest.mark.parametrize("stream", [EVENTS, CPU])
 @pytest.mark.parametrize("closed", [True, False])
 def test_truncation_at_every_byte(tmp_path: Path, stream: int, closed: bool) -> None:
-    """A cut file is refused, or gives less, never something else; and is never complete."""
+    """A truncated file is refused or gives less, never anything else, and is never complete."""
     path = traces.write_stream(tmp_path / "whole", stream, MADE_UP[stream], closed)
     whole, data = read_stream(path, stream), path.read_bytes()
     used = len(data.rstrip(b"\0")) + 48
@@ -338,7 +338,7 @@ def test_truncation_at_every_byte(tmp_path: Path, stream: int, closed: bool) -> 
 
 @pytest.mark.parametrize("stream", [EVENTS, CPU])
 def test_every_flipped_bit_is_seen_or_harmless(tmp_path: Path, stream: int) -> None:
-    """In sealed chunks a flipped bit is an error, unless it lies where nothing is read."""
+    """In sealed chunks a flipped bit is an error, unless it lies in unread bytes."""
     path = traces.write_stream(tmp_path / "whole", stream, MADE_UP[stream])
     whole, data = read_stream(path, stream), path.read_bytes()
     flipped, unseen = tmp_path / "flipped", 0
@@ -353,7 +353,7 @@ def test_every_flipped_bit_is_seen_or_harmless(tmp_path: Path, stream: int) -> N
         assert _same(part, whole)
         unseen += 1
     chunks = whole.chunks
-    assert unseen <= chunks * 8 * (16 + 7)  # slice range of a header, padding behind a payload
+    assert unseen <= chunks * 8 * (16 + 7)  # slice range of a header, padding after a payload
 
 
 def _same(a: Stream, b: Stream) -> bool:
@@ -384,7 +384,7 @@ def test_flipped_bits_of_an_open_chunk_never_crash(tmp_path: Path, stream: int) 
 def test_any_payload_is_safe(
     tmp_path_factory: pytest.TempPathFactory, payload: bytes, stream: int
 ) -> None:
-    """A chunk that is well-formed as such, around anything at all."""
+    """A well-formed chunk around any payload."""
     path = tmp_path_factory.getbasetemp() / "any.xpt"
     path.write_bytes(chunk(payload, stream))
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of a windowed process are those of its window; times of its slices add up to it."""
+"""Tables of a windowed process describe its window; its slice times add up to the window's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ S = traces.START
 def events(
     spec: str, windows: dict[int, list[traces.Record]], inside: set[int]
 ) -> list[traces.Record]:
-    """traces.events(5) with a window: records before launch i, launches that lie inside."""
+    """traces.events(5) with a window: records before launch i, and the launches inside."""
     found = []
     for record in traces.events(5)[:-1]:
         if record[0] == 4:
@@ -44,7 +44,7 @@ def events(
 
 
 def cpu(counted: set[int]) -> list[traces.Record]:
-    """traces.cpu(6) of which only these slices have vectors."""
+    """traces.cpu(6) with vectors only for these slices."""
     found: list[traces.Record] = []
     whole = 0
     for record in traces.cpu(6)[:-1]:
@@ -78,7 +78,7 @@ def ticks(run: Run) -> list[int]:
 
 
 def test_window_of_launches(tmp_path: Path) -> None:
-    """GIVEN launches 2 to 3 of 5 THEN there are their slices, whole, under their names."""
+    """GIVEN launches 2 to 3 of 5 THEN the tables have their complete slices, under their names."""
     w = traces.window
     windows = {
         0: [w(0, False, S)],
@@ -114,8 +114,8 @@ def test_window_to_the_exit(tmp_path: Path) -> None:
 
 
 def test_window_by_marker(tmp_path: Path) -> None:
-    """GIVEN a marker around launch 2, another around 3 and 4 THEN what lies between a last kernel
-    and its closing counts to the next slice, and the last closing ends a slice of its own."""
+    """GIVEN a marker around launch 2, another around 3 and 4 THEN work between a last kernel and
+    its closing counts towards the next slice, and the last closing ends a separate slice."""
     w = traces.window
     windows = {
         0: [w(0, False, S)],
@@ -135,8 +135,8 @@ def test_window_by_marker(tmp_path: Path) -> None:
 
 
 def test_kernels_that_outlast_their_window(tmp_path: Path) -> None:
-    """GIVEN a window that closes before its kernel has completed THEN it lasts until it has, and
-    one that opens while an older kernel runs begins behind that."""
+    """GIVEN a window that closes before its kernel has completed THEN it lasts until then, and one
+    that opens while an older kernel runs begins after that."""
     w = traces.window
     windows = {
         0: [w(0, False, S)],
@@ -161,8 +161,8 @@ def test_what_is_counted_outside_is_found(tmp_path: Path) -> None:
 
 
 def test_window_that_never_opened(tmp_path: Path) -> None:
-    """GIVEN a window beyond the last launch THEN select says that it never opened, of one run and
-    of several."""
+    """GIVEN a window beyond the last launch THEN select says that it never opened, for one run and
+    for several."""
     run = write(
         tmp_path / "run", events("9-", {0: [traces.window(0, False, S)]}, set()), cpu(set())
     )
@@ -189,8 +189,8 @@ def asked_for(path: Path, spec: str) -> str:
 
 
 def test_runs_of_one_window_are_selected_from_together(tmp_path: Path) -> None:
-    """GIVEN runs of one window THEN the selection is about it; of another window or none, they are
-    refused."""
+    """GIVEN runs with one window THEN the selection is about it; runs with another window or none
+    are refused."""
     runs = [asked_for(tmp_path / name, "2-4") for name in ("a", "b")]
     chosen = select_subject(open_runs(runs, LocalExecutor()), Request())
     assert chosen.slices == 6 and chosen.identity["window"] == {"spec": "2-4"}
@@ -200,7 +200,7 @@ def test_runs_of_one_window_are_selected_from_together(tmp_path: Path) -> None:
 
 
 def test_selection_remembers_the_window(tmp_path: Path) -> None:
-    """GIVEN a window THEN the selection is about it, and knows the launches' numbers."""
+    """GIVEN a window THEN the selection is about it and has the launches' numbers."""
     w = traces.window
     run = write(
         tmp_path / "run",

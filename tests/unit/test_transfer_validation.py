@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selections held against other runs: the same sequence, another one, another program."""
+"""Selections compared with other runs: the same sequence, another one, another program."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_unknown_kernels_are_reported_and_their_effect_bounded() -> None:
     result = validate(selection, run)
     assert result.transplant.unknown.tolist() == [0, 1]
     assert result.unknown_time == pytest.approx(20 / 27.5)
-    # What is known is projected exactly, so the error is the unknown slices' effect.
+    # Known slices are projected exactly, so the error is the unknown slices' effect.
     assert result.projected.value == pytest.approx(7.5 * 8 / 6)
     assert result.error == pytest.approx(result.unknown_effect)
 
@@ -169,7 +169,7 @@ def job(*ranks: int, name: str = "job") -> Timed:
 
 
 def selection_of(run: Timed, each: bool = False) -> Selection:
-    """A cluster a kernel over the whole job, or for each process."""
+    """One cluster per kernel, over the whole job or for each process."""
     if each:
         pieces = [piece.reset_index(drop=True) for _, piece in run.slices.groupby("process")]
         chosen = joined([select_by_kernel(Timed("one", p, np.ones((1, len(p))))) for p in pieces])
@@ -185,7 +185,7 @@ def selection_of(run: Timed, each: bool = False) -> Selection:
 
 @pytest.mark.parametrize("each", [False, True])
 def test_ranks_are_found_in_another_order(each: bool) -> None:
-    """GIVEN the same job whose parts come in another order THEN each rank meets its like."""
+    """GIVEN the same job with parts in another order THEN each rank is matched with itself."""
     here, there = job(0, 1, 2), job(2, 0, 1)
     selection = Selection.parse(selection_of(here, each).text(), "s")
     before, after = validate(selection, here), validate(selection, there)
@@ -201,17 +201,17 @@ def test_ranks_are_found_in_another_order(each: bool) -> None:
 
 
 def test_a_rank_that_is_not_there_is_missing() -> None:
-    """GIVEN fewer ranks THEN the representative of the other is named, or left out on a wish."""
+    """GIVEN fewer ranks THEN the missing rank's representative is named, or left out on request."""
     selection = selection_of(job(0, 1), each=True)
     with pytest.raises(MissingRegionError, match="3 regions"):
         validate(selection, job(0))
     result = validate(selection, job(0), allow_missing=True)
     assert result.selection.covered == pytest.approx(6 / 10)
-    assert result.projected.value == pytest.approx(7.5 * 10 / 6)  # of the job that was profiled
+    assert result.projected.value == pytest.approx(7.5 * 10 / 6)  # of the profiled job
 
 
 def test_further_ranks_count_to_the_clusters_of_their_kernels() -> None:
-    """GIVEN more ranks than were profiled THEN their slices are attributed, and it is said."""
+    """GIVEN more ranks than were profiled THEN their slices are attributed, and a note says so."""
     result = validate(selection_of(job(0, 1)), job(0, 1, 2))
     assert len(result.transplant.attributed) == 6
     assert "10 slices in the selection, 16 in job" in result.differences[0]
@@ -228,13 +228,13 @@ def test_a_part_of_a_job_is_held_against_its_rank_alone() -> None:
 
 
 def test_one_process_and_a_job_do_not_go_together() -> None:
-    """The sentence says what to select from."""
+    """The sentence names the run to select from."""
     with pytest.raises(InputError, match="select from a run of the whole job"):
         validate(select_by_kernel(made_up_run(A, TIMES)), job(0, 1))
 
 
 def test_regions_of_every_rank() -> None:
-    """A kernel named by hand is timed in each process that has the call."""
+    """A kernel given by name is timed in each process that has the call."""
     assert [r.slice for r in named_regions([KernelSpec("b", 1)], job(0, 1))] == [1, 6]
     chosen = selected_regions(selection_of(job(0, 1), each=True), job(1, 0))
     assert [r.seconds for r in chosen][:2] == [1.0, 2.0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands call can be called from Python: the same parameters, values as results."""
+"""The functions behind the commands: the same parameters, with values as results."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def test_functions_have_the_commands_defaults(name: str) -> None:
         assert parameter.kind is inspect.Parameter.KEYWORD_ONLY
         by_default = registry.default() if option == "method" else parameter.default
         assert by_default == default, option
-    if name != "validate":  # which takes them from its selection
+    if name != "validate":  # taken from its selection
         assert parameters["filters"].default is EVERYTHING
 
 
 def test_profile(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """GIVEN a program that fails WHEN profiled from Python THEN its output is its own, its exit
-    code is told, and nothing is printed."""
+    """GIVEN a program that fails WHEN profiled from Python THEN its output is unchanged, its exit
+    code is returned, and nothing is printed."""
     done = profile(FAILS, output=tmp_path / "run", cpu="none", gpu="none")
     assert capfd.readouterr() == ("out\n", "")
     assert (done.run.status, done.ending.exit_code, len(done.job.slices)) == ("complete", 3, 1)
@@ -61,8 +61,8 @@ def test_time(tmp_path: Path) -> None:
 
 
 def test_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """GIVEN a program WHEN run from Python THEN the result is what the files hold, and what a
-    command would have noted is kept and passed on."""
+    """GIVEN a program WHEN run from Python THEN the result matches the files, and a command's notes
+    are kept and passed on."""
     said: list[str] = []
     window = Filters(window="@never")
     done = run(
@@ -79,7 +79,7 @@ def test_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_what_cannot_be_done_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    """GIVEN requests that cannot be met THEN one error each, and no folder is made."""
+    """GIVEN impossible requests THEN one error each, and no folder is created."""
     folder = tmp_path / "run"
     with pytest.raises(UsageError, match="does not exist"):
         profile(["./absent"], output=folder)
