@@ -8,8 +8,9 @@ NATIVE_SOURCES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' '*.cl' '*.cu')
 demo: setup
 	tools/demo.sh
 
+# A file's tests share fixtures, so a worker takes whole files.
 test: setup lint
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest -n auto --dist loadfile
 
 check: setup lint
 	$(PYTHON) -m pytest -q -n auto -m "not slow" tests/unit
@@ -21,9 +22,10 @@ lint: setup
 	$(PYTHON) -m mypy
 	.venv/bin/lint-imports --no-logo
 
-# The native readers and the clustering code under AddressSanitizer and UBSan.
+# The native readers and the clustering code under AddressSanitizer and UBSan: the same inputs each
+# time, so that it fails for a change and not by chance. `tools/fuzz/native.sh 3600` looks further.
 sanitize: setup
-	tools/fuzz/native.sh 8
+	FUZZ_RUNS=20000 tools/fuzz/native.sh 60
 
 setup:
 	tools/setup.sh

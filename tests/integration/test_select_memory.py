@@ -78,7 +78,7 @@ def test_the_run_is_sound_and_shown(run: Path) -> None:
 def test_without_distances_a_weight_is_an_error(run: Path, tmp_path: Path) -> None:
     """THEN one sentence and exit code 2, before anything runs if possible."""
     done = xpuprof("run", "--memory-weight", "0.5", "-o", tmp_path / "r", "--", "true")
-    assert (done.returncode, b"give --memory" in done.stderr) == (2, True)
+    assert (done.returncode, b"add --memory" in done.stderr) == (2, True)
     assert not (tmp_path / "r").exists()
     compiled = run.parent / "reach"
     xpuprof("profile", "--cpu", "none", "-o", tmp_path / "plain", "--", compiled, "16", "16", "2")
