@@ -6,8 +6,9 @@
 #
 # Each target (tools/fuzz/native/TARGET.c or .cpp) runs for so many seconds (10) from its corpus in
 # build/fuzz/corpus, which grows from run to run and starts from what corpus.py makes: small real
-# inputs, and those that once found something. 0 seconds: the corpus is read once. What crashes, hangs or takes more than 1 GiB
-# is left in build/fuzz/findings, and the exit code is 1. libFuzzer comes with Debian's clang-15.
+# inputs, and those that once found something. 0 seconds: the corpus is read once. FUZZ_RUNS=N ends
+# after N inputs of a fixed seed. What crashes, hangs or takes more than 1 GiB is left in
+# build/fuzz/findings, and the exit code is 1. libFuzzer comes with Debian's clang-15.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:-10}
@@ -57,6 +58,7 @@ for target in "${@:-${!sources[@]}}"; do
   corpus=build/fuzz/corpus/$target log=build/fuzz/$target.log
   time=(-max_total_time="$seconds")
   [ "$seconds" = 0 ] && time=(-runs=0)
+  [ -n "${FUZZ_RUNS:-}" ] && time+=(-seed=1 -runs="$FUZZ_RUNS")
   if ! build/fuzz/"$target" "${time[@]}" -max_len="${longest[$target]:-4096}" -rss_limit_mb=1024 \
     -timeout=10 -print_final_stats=1 -artifact_prefix=build/fuzz/findings/"$target"- \
     "$corpus" >"$log" 2>&1; then
