@@ -141,7 +141,7 @@ class DaskExecutor:
                 yield from self._client.gather([h.kept for h in handles[start : start + BATCH]])
             except self._distributed.KilledWorker as error:
                 raise EngineError(
-                    f"Dask gave up a task, because every worker that took it died: {error}; "
+                    f"Dask gave up a task, because every worker that ran it died: {error}; "
                     "give the workers more memory, or take fewer of them"
                 ) from error
 

@@ -89,7 +89,7 @@ def sweep(
     threads: int = THREADS,
 ) -> dict[int, Clustering]:
     """Best clustering found for each k = 1..maxk (or up to the number of points). `scatter` is the
-    sum of squares within the points, when each stands for several that are not equal.
+    sum of squares within the points, when each represents several different ones.
 
     Each restart goes up, adding the best of some centres drawn as in k-means++, and down again,
     removing the centre whose loss costs least; each change is followed by Lloyd's steps.

@@ -59,7 +59,7 @@ class Options:
         if self.budget is not None and not self.budget > 0.0:
             raise UsageError(f"the budget must be more than 0 seconds, not {self.budget:g}")
         if self.per_cluster is not None and (self.target_error or self.budget):
-            raise UsageError("a fixed number a cluster leaves nothing to a target error or budget")
+            raise UsageError("a fixed number per cluster excludes a target error or budget")
 
 
 def with_options(**values: Any) -> Options:

@@ -36,8 +36,8 @@ I32 = npt.NDArray[np.int32]
 
 REDRAWN = "spread of the measured times within the clusters, by drawing other representatives"
 TOO_FEW = (
-    "no interval: each cluster has one representative and the other slices' times are not known; "
-    "select with several a cluster, or time the whole run"
+    "no interval: each cluster has one representative and the other slices' times are unknown; "
+    "select several per cluster, or time the whole run"
 )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SimPoint's frequency vectors (.bb): one line a slice, `T:dimension:count :dimension:count ...`;
+"""SimPoint's frequency vectors (.bb): one line per slice, `T:dimension:count :dimension:count ...`;
 other lines are comments; an empty vector is a separate slice (SimPoint stops reading there)."""
 
 from __future__ import annotations

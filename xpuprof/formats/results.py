@@ -53,7 +53,7 @@ def _named(text: str, selection: Selection) -> tuple[int | None, Source]:
 
 def _source(file: str) -> Source:
     kinds = ", ".join(reader.help for reader in all_result_readers().values())
-    return Source(Path(file), f"name {kinds}, or one file a region as REGION=FILE")
+    return Source(Path(file), f"name {kinds}, or one file per region as REGION=FILE")
 
 
 def _placed(

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sampling methods, one file a method."""
+"""The sampling methods, one file per method."""

@@ -76,7 +76,7 @@ class RecordedVectors:
     executor: Executor = field(default_factory=LocalExecutor)
 
     def options(self, given: Mapping[str, Any]) -> Options:
-        """First and last slices stand apart unless `ends` says otherwise."""
+        """The first and last slices are set apart unless `ends` says otherwise."""
         return with_options(**_split(given)[1])
 
     def points(self, seed: int, given: Mapping[str, Any]) -> SlicePoints:
@@ -141,7 +141,7 @@ class ImportedVectors:
         return self.cpu is not None or self.gpu is not None
 
     def options(self, given: Mapping[str, Any]) -> Options:
-        """One representative a cluster, and no slice stands apart, unless told otherwise."""
+        """By default, one representative per cluster and no slices set apart."""
         return with_options(**{**FREQUENCY_DEFAULTS, **self._clustering(given)})
 
     def points(self, seed: int, given: Mapping[str, Any]) -> SlicePoints:

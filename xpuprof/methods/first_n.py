@@ -56,7 +56,7 @@ METHOD = Method(
     help="The first slices: the common practice of simulating a program's beginning.",
     select=select,
     options=(
-        Option("n", int, None, "How many slices [a tenth of all]."),
+        Option("n", int, None, "Number of slices [a tenth of all]."),
         Option(
             "instructions", float, None, "Select the slices of the first N device instructions."
         ),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selections with one measured slice a cluster.
+"""Selections with one measured slice per cluster.
 
 These methods cluster kernels. The slice after a process's last kernel belongs to no cluster, and
 neither does the first slice when its time includes program start-up. Both represent themselves, so

@@ -56,7 +56,7 @@ METHOD = Method(
     select=select,
     options=(
         Option("fraction", float, 0.01, "Share of the slices, at least 30 of them."),
-        Option("n", int, None, "How many slices, in place of a share."),
+        Option("n", int, None, "Number of slices, instead of a share."),
         CONFIDENCE,
     ),
     by_times=True,

@@ -51,7 +51,7 @@ def select(
     """The selection and each slice's distance to its centroid.
 
     The vectors' row s is `dimension[row_start[s]:row_start[s + 1]]` with `value`. One
-    representative a cluster unless `per_cluster` says otherwise; `marker` names the slices' ends.
+    representative per cluster unless `per_cluster` says otherwise; `marker` names the slices' ends.
     Without `fixed_length`, slices are weighted by length in the clustering; weights are then shares
     of all instructions and multipliers are ratios of instructions (Hamerly et al., "SimPoint 3.0",
     section 4: variable length intervals).

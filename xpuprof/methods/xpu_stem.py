@@ -17,7 +17,7 @@ must measure every kernel name at least once. Here
   variation `rho` (anticipated variance: Särndal, Swensson, Wretman, Model Assisted Survey Sampling,
   chapter 12), so that unlike kernels share a stratum only where it matters little.
 
-A random draw from strata is unbiased whatever the strata; that is where its interval comes from.
+A random draw from strata is unbiased for any strata, which is the basis of its interval.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ NEAREST = "clusters of like slices, each represented by those nearest to its cen
 
 @dataclass(frozen=True)
 class Strata:
-    """Columns of equal length, one row a stratum. The notation is that of STEM+ROOT, section 3.3.
+    """Columns of equal length, one row per stratum. The notation is that of STEM+ROOT, section 3.3.
 
     `size` (N_i) slices, `draws` (m_i) of them drawn; `mean` and `sigma` (population standard
     deviation) are those of the profiled times, in seconds, for which the draws were planned.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The slice table of an imported run: `RUN/imported/`, one raw little-endian file a column.
+"""The slice table of an imported run: `RUN/imported/`, one raw little-endian file per column.
 
     columns.json    format, version, rows, the columns (name, dtype, unit), the names behind codes
     <n>.bin         column n of that list: rows x dtype, nothing else

@@ -132,17 +132,17 @@ class Window:
 class Process:
     """One process's part of an execution, or its requested window.
 
-    `launches`: one row a launch: launch, kernel (name), call (nth launch of that name, from 1),
+    `launches`, one row each: launch, kernel (name), call (nth launch of that name, from 1),
     kernel_id, program (hex hash), dimensions, gx gy gz, lx ly lz, ox oy oz, queue, device, thread,
     tsc_run, tsc_complete, dev_start, dev_end (ticks, 0 unknown), registers, local_static,
     local_dynamic, private_bytes (0 where the device does not tell), lane_instructions (each
     instruction once for every work-item that executed it; 0 where not told), instrumented, left_out
     (by `--kernels`), inside (the window), reason.
 
-    `slices`: one row a slice (launches + 1): slice, kernel, call, program, gx.., lx.., warps,
-    cpu_instructions, gpu_instructions, instrumented, left_out. The last row's kernel is
-    SYS_exit, call 1. In a window, rows are its slices (`slice` has the whole process's number), and
-    one that a marker's closing ends is named xpuprof_window_end.
+    `slices`, one row each (launches + 1): slice, kernel, call, program, gx.., lx.., warps,
+    cpu_instructions, gpu_instructions, instrumented, left_out. The last row's kernel is SYS_exit,
+    call 1. In a window, rows are its slices (`slice` has the whole process's number), and one that
+    a marker's closing ends is named xpuprof_window_end.
     """
 
     name: str

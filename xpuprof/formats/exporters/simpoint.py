@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """SimPoint's files: `.simpoints` (`slice number`) and `.weights` (`weight number`), with the same
 order and number of lines, because gem5 reads the two in lockstep; `.labels` (`cluster distance`,
-one line a slice)."""
+one line per slice)."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def _read_regions(source: Source, selection: Selection) -> list[Found]:
     if len(dumps) != 1:
         source.refuse(
             f"has {len(dumps)} dumps of statistics for {len(selection.representatives)} regions; "
-            "dump once a region in their order, or name one file a region as --results REGION=FILE"
+            "dump once per region in order, or name one file per region as --results REGION=FILE"
         )
     return [(None, dumps[0])]
 
