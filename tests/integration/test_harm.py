@@ -52,7 +52,7 @@ def test_bytes_go_through_every_command(tmp_path: Path) -> None:
     assert checked.returncode == 0 and b"no differences" in checked.stdout
 
 
-def test_a_half_folder_is_taken(tmp_path: Path) -> None:
+def test_a_folder_without_a_manifest_is_used(tmp_path: Path) -> None:
     """GIVEN a folder left by a run that could not write its manifest THEN the next run uses it."""
     (tmp_path / "run").mkdir()
     (tmp_path / "run/manifest.json.new").touch()
@@ -165,7 +165,7 @@ def test_a_process_that_outlives_the_program_makes_the_run_partial(tmp_path: Pat
 
 @pytest.mark.opencl
 @AS_ROOT
-def test_launches_of_another_user_are_missed_aloud(tmp_path: Path) -> None:
+def test_missed_launches_of_another_user_are_reported(tmp_path: Path) -> None:
     """GIVEN a program that drops its privileges before its first launch and then cannot reach the
     folder THEN the run is partial and says so."""
     tmp_path.chmod(0o700)
@@ -188,7 +188,7 @@ def test_launches_of_another_user_are_missed_aloud(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("force", [[], ["--force"]])
-def test_of_two_runs_one_gets_the_folder(tmp_path: Path, force: list[str]) -> None:
+def test_only_one_of_several_runs_gets_the_folder(tmp_path: Path, force: list[str]) -> None:
     """GIVEN runs that want the same folder at once THEN one gets it and the others say so."""
     if force:
         xpuprof("time", "-q", "--repeat", "1", "-o", tmp_path / "run", "--", "true")
@@ -219,7 +219,7 @@ def test_an_early_interrupt_is_silent(tmp_path: Path, after: float) -> None:
     assert b"xpuprof/" not in said  # Python's own start-up may print first
 
 
-def test_what_a_killed_command_left_is_removed(tmp_path: Path) -> None:
+def test_scratch_folders_of_a_killed_command_are_removed(tmp_path: Path) -> None:
     """GIVEN scratch folders of a killed and of a live process THEN only the first is removed."""
     code = (
         "import os, signal, sys; from xpuprof.scratch import scratch; s = scratch();"
@@ -267,7 +267,7 @@ def test_a_program_for_another_machine_is_one_sentence(tmp_path: Path, command: 
 
 
 @pytest.mark.slow
-def test_whatever_call_of_ours_fails_the_program_is_as_it_is(tmp_path: Path) -> None:
+def test_a_failing_call_of_the_launcher_harms_no_program(tmp_path: Path) -> None:
     """GIVEN that any one call that creates or writes something in the run directory fails THEN the
     program is not started (exit code 2) or runs to its end with its exit code; there is no
     traceback, and an existing run opens and is complete only if nothing was lost."""

@@ -423,7 +423,7 @@ def test_the_windows_run_selects_and_validates(ranks: Path, tmp_path: Path) -> N
     assert checked["same"] and checked["slices"] == 14, done.stderr
 
 
-def test_ranks_go_on_behind_their_window(ranks: Path, tmp_path: Path) -> None:
+def test_ranks_continue_after_their_window(ranks: Path, tmp_path: Path) -> None:
     """GIVEN --after-window end WHEN mpirun started the processes THEN they continue, since mpirun
     would kill those whose window is still to come, and the run says so; without ranks they end."""
     options = ("--window", "1-2", "--after-window", "end")

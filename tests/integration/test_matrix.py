@@ -170,7 +170,7 @@ def outcome(case: Case, program: list[str], mode: str, folder: Path) -> Outcome:
 
 @pytest.mark.valgrind
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_program_is_as_it_is_alone(case: Case, matrix: Path, tmp_path: Path) -> None:
+def test_the_program_behaves_as_it_does_alone(case: Case, matrix: Path, tmp_path: Path) -> None:
     """GIVEN a program WHEN it runs under each engine and timer THEN nothing seen of it differs."""
     if case.root and os.getuid() != 0:
         pytest.skip("only root may do this")

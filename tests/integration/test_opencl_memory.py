@@ -181,7 +181,7 @@ def found(whole: Ran) -> DeviceDistances:
     return found_in(whole)
 
 
-def test_every_launch_is_the_models(whole: Ran, found: DeviceDistances) -> None:
+def test_every_launch_matches_the_model(whole: Ran, found: DeviceDistances) -> None:
     """GIVEN kernels with known accesses THEN every launch's vector and number of accesses match the
     naive model, whose stack persists from launch to launch."""
     stack = Stack()

@@ -50,7 +50,7 @@ def test_each_allocation_fails_once(program: Path, tmp_path: Path, case: str) ->
 
 
 @pytest.mark.parametrize("case", LAUNCHES)
-def test_memory_is_out_from_then_on(program: Path, tmp_path: Path, case: str) -> None:
+def test_all_later_allocations_fail(program: Path, tmp_path: Path, case: str) -> None:
     """GIVEN that all later ones of the call fail too THEN the output is unchanged; a launch that
     could not be counted is reported."""
     native = natively([program, case])

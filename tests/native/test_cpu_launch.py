@@ -66,7 +66,7 @@ def test_child_with_device_work_has_its_own_part(engine: CpuEngine, tmp_path: Pa
         assert part.stream.end[1] == part.total()
 
 
-def test_program_behind_a_shell(engine: CpuEngine, tmp_path: Path) -> None:
+def test_program_started_by_a_shell(engine: CpuEngine, tmp_path: Path) -> None:
     """GIVEN a program that a shell starts THEN it has a part, with exact counts."""
     program = build("cpu_loops")
     done = profile(engine, ["sh", "-c", f"{program} 1 2; exit 3"], tmp_path / "p")
@@ -75,7 +75,7 @@ def test_program_behind_a_shell(engine: CpuEngine, tmp_path: Path) -> None:
     assert {(0, 0): 1000, (1, 0): 1010} in found
 
 
-def test_program_behind_an_exec(engine: CpuEngine, tmp_path: Path) -> None:
+def test_program_started_by_exec(engine: CpuEngine, tmp_path: Path) -> None:
     """GIVEN a program started by exec THEN the process has one part, the new program's."""
     program = build("cpu_loops")
     part = profile(engine, ["env", program, 1, 2], tmp_path / "p").only

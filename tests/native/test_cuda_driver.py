@@ -152,7 +152,7 @@ def test_outcomes_are_remembered_until_the_driver_changes(
     assert probed(Valgrind()) == (Outcome("exit", ""), True)
 
 
-def test_what_fails_natively_is_no_fault_of_an_engine(
+def test_a_native_failure_is_not_blamed_on_an_engine(
     stand_in: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """GIVEN a device that no program can use at present WHEN probed THEN no engine is blamed."""
@@ -170,7 +170,7 @@ def test_doctor_tells_what_carries_the_driver(stand_in: Path) -> None:
     assert rows["none", "cuda"] == rows["valgrind", "cuda"] == ""
 
 
-def test_a_time_limit_that_is_none_is_refused(
+def test_an_invalid_time_limit_is_refused(
     stand_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """GIVEN nonsense in XPUPROF_PROBE_SECONDS WHEN probing THEN one sentence says so."""

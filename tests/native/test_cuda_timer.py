@@ -297,7 +297,7 @@ def test_profiler_start_and_stop_are_markers(folder: Path, tmp_path: Path, mode:
     ("window", "made"), [("1@cudaProfilerApi", 7), ("2@cudaProfilerApi", 9), ("3-4", 4)]
 )
 @pytest.mark.parametrize("timer", ["async", "sync"])
-def test_the_program_ends_behind_its_window(
+def test_the_program_ends_after_its_window(
     folder: Path, tmp_path: Path, timer: str, window: str, made: int
 ) -> None:
     """GIVEN kernels that still run when their window closes and --after-window end THEN the program
@@ -315,7 +315,7 @@ def test_the_program_ends_behind_its_window(
 
 
 @pytest.mark.valgrind
-def test_a_run_that_ends_behind_its_window(folder: Path, tmp_path: Path) -> None:
+def test_a_run_that_ends_after_its_window(folder: Path, tmp_path: Path) -> None:
     """GIVEN engine cuda and a CPU engine WHEN `xpuprof run` ends the program after its window THEN
     the run is complete and has only the window's slices."""
     require_cpu(Valgrind())

@@ -125,7 +125,7 @@ def test_a_tool_that_cannot_be_loaded_marks_the_run(made: Path, tmp_path: Path) 
     assert "broken.so" in manifest["reason"] and "nowhere" in manifest["reason"]
 
 
-def test_what_is_no_tool_is_refused(made: Path, tmp_path: Path) -> None:
+def test_an_invalid_tool_is_refused(made: Path, tmp_path: Path) -> None:
     """GIVEN a missing path, a text file or a program THEN one sentence, exit code 2, nothing
     run."""
     (tmp_path / "text.so").write_text("no library")

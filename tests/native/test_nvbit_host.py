@@ -179,7 +179,7 @@ def test_profiler_start_and_stop_are_markers(program: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("window", "inside"), [("1@cudaProfilerApi", STARTED), ("3-5", range(2, 5))]
 )
-def test_the_program_ends_behind_its_window(
+def test_the_program_ends_after_its_window(
     program: Path, tmp_path: Path, window: str, inside: range
 ) -> None:
     """GIVEN launches in flight when their window closes and --after-window end THEN the program

@@ -130,7 +130,7 @@ def opcode(text: str) -> str:
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_blocks_start_at_every_label_and_behind_every_change_of_lanes(
+def test_blocks_start_at_every_label_and_after_every_change_of_lanes(
     folder: Path, arch: str
 ) -> None:
     """GIVEN functions of all kinds WHEN cut THEN blocks start at 0, at nvdisasm's labels, after

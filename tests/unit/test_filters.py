@@ -194,7 +194,7 @@ def test_which_windows_start_closed() -> None:
         (None, Cuda(), Filters(memory=True), "--memory filters"),
     ],
 )
-def test_options_nobody_honours(
+def test_unsupported_options_are_refused(
     cpu: Pin | None, gpu: OpenCl | None, filters: Filters, sentence: str
 ) -> None:
     """GIVEN an option that an engine lacks THEN it is an error instead of being ignored."""

@@ -115,9 +115,7 @@ def test_what_a_file_unpacks_to_has_a_limit(
         assert len(file.read()) >= 1_900_000
 
 
-def test_a_limit_that_is_no_size_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_invalid_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XPUPROF_INPUT_LIMIT", "plenty")
     with pytest.raises(UsageError, match="XPUPROF_INPUT_LIMIT=plenty is not a size"):
         Source(tmp_path)
@@ -291,7 +289,7 @@ def test_launches_out_of_range(tmp_path: Path, form: str, text: str) -> None:
         ("csv", "kernel" + ",x" * 20_000 + "\n", "has 20001 columns in line 1"),
     ],
 )
-def test_tables_that_are_none(tmp_path: Path, form: str, text: str, sentence: str) -> None:
+def test_invalid_tables_are_refused(tmp_path: Path, form: str, text: str, sentence: str) -> None:
     (tmp_path / "t.csv").write_text(text)
     refused(tmp_path / "t.csv", sentence, form)
 
@@ -380,7 +378,7 @@ def test_a_value_that_the_simulator_could_not_compute_is_left_out(
         ("kernel_launch_uid = " + "9" * 5000 + "\n", "holds no result"),
     ],
 )
-def test_results_that_are_none(
+def test_invalid_results_are_refused(
     selection: Selection, tmp_path: Path, text: str, sentence: str
 ) -> None:
     (tmp_path / "r").write_text(text)

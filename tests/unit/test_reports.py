@@ -78,7 +78,7 @@ def imported(path: Path, header: str, *rows: str) -> Path:
 # ---- wording -------------------------------------------------------------------------------------
 
 
-def test_one_is_no_plural() -> None:
+def test_singular_and_plural() -> None:
     assert [number_of(n, "slice") for n in (0, 1, 2000)] == ["0 slices", "1 slice", "2,000 slices"]
     assert number_of(2, "process") == "2 processes"
     assert [times(n) for n in (1, 3)] == ["once", "3 times"]
@@ -269,7 +269,7 @@ def test_a_kernel_by_hand_has_no_multiplier() -> None:
     assert "multiplier" in told and "2 ms in 1" in told
 
 
-def test_transfer_projects_what_was_selected_by(tmp_path: Path) -> None:
+def test_transfer_projects_the_metric_of_the_selection(tmp_path: Path) -> None:
     """GIVEN a selection from an import by kernel time THEN that is projected, on the same source
     with the error that select stated; another metric is named."""
     rows = [f"k{i % 3},{100 + i},{10 + i % 3 * 5}" for i in range(30)]
@@ -369,7 +369,7 @@ def test_info_of_a_killed_program(tmp_path: Path) -> None:
     assert "was ended before it launched a kernel" in shown
 
 
-def test_check_tells_a_rule_as_a_rule(tmp_path: Path) -> None:
+def test_check_states_the_broken_rule(tmp_path: Path) -> None:
     """GIVEN a stream whose number of launches differs from its END record THEN the message states
     the broken rule as a requirement, not as a fact."""
     path = traces.write_run(tmp_path / "run", [*traces.events()[:-1], traces.end(4, 4)], None)
@@ -389,7 +389,7 @@ def test_a_jobs_selection_against_one_process() -> None:
         arranged(one, job)
 
 
-def test_an_import_is_told_as_one(tmp_path: Path) -> None:
+def test_an_import_is_described_as_one(tmp_path: Path) -> None:
     """GIVEN an import THEN info names its source, check reports only what it checked, and no
     command suggests running its program."""
     run = imported(tmp_path / "run", "Name,Duration", "a,10", "b,20", "a,11")

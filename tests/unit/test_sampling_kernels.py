@@ -268,7 +268,7 @@ def test_pkp_below_a_wave_projects_the_remaining_instructions() -> None:
     assert found.instructions == pytest.approx(ipc.sum())
 
 
-def test_pkp_refuses_what_nothing_tells() -> None:
+def test_pkp_refuses_a_kernel_of_unknown_length() -> None:
     """GIVEN no finished block and no instruction count THEN the error says what is missing."""
     ipc, _ = series(100_000, 10)
     with pytest.raises(InputError, match="none of the 10 thread blocks had finished"):

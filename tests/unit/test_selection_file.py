@@ -209,7 +209,7 @@ def test_a_newer_version_is_refused_with_the_remedy() -> None:
     "text",
     ["", "{", "[]", "1", "null", '{"format": "other"}', '{"format": 1}', "[" * 100_000],
 )
-def test_what_is_no_selection_file_is_named(text: str) -> None:
+def test_an_invalid_selection_file_is_named(text: str) -> None:
     with pytest.raises(InputError, match="s is not a selection file"):
         Selection.parse(text, "s")
 

@@ -46,7 +46,7 @@ def test_phases_are_what_exceeds_the_usual_gap(tmp_path: Path) -> None:
     assert unseen_phases(execution.processes, [execution], chosen(DRAWN)) == []
 
 
-def test_even_gaps_are_no_phases(tmp_path: Path) -> None:
+def test_even_gaps_are_not_phases(tmp_path: Path) -> None:
     """GIVEN the same gap before every kernel, however long, THEN there are no phases."""
     execution = timer_run(tmp_path / "r", rows([3000] * 20))
     assert phase_share([execution]) == 0.0

@@ -24,7 +24,7 @@ def run(tmp_path: Path) -> Path:
     return traces.write_run(tmp_path / "run", traces.events(), traces.cpu())
 
 
-def test_an_emptied_stream_is_no_program_without_launches(run: Path) -> None:
+def test_an_emptied_stream_makes_the_run_partial(run: Path) -> None:
     """GIVEN a complete run WHEN a stream is emptied THEN it is partial, and info and select say
     why."""
     (run / "profile" / "h-77" / "events.xpt").write_bytes(b"")

@@ -274,7 +274,7 @@ def test_images_are_compared_by_build_id(tmp_path: Path) -> None:
     assert "a different build" in text
 
 
-def test_build_id_of_what_is_no_program(tmp_path: Path) -> None:
+def test_build_id_of_a_file_that_is_not_a_program(tmp_path: Path) -> None:
     for content in (b"", b"#!/bin/sh\n", b"\x7fELF\x02\x01" + b"\xff" * 58):
         (tmp_path / "x").write_bytes(content)
         assert build_id(tmp_path / "x") == ""

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preloaded into xpuprof alone: the call number FAIL_AT that makes or writes something below
- * FAIL_BELOW fails with ENOSPC. Reports the number of such calls in the file FAIL_COUNT. */
+/* Preloaded into xpuprof only: call number FAIL_AT that creates or writes something below
+ * FAIL_BELOW fails with ENOSPC. Writes the number of such calls to the file FAIL_COUNT. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What programs do to themselves; the first argument names it. Prints only what must be equal with
- * and without a profiler around it. */
+/* What programs do to themselves; the first argument chooses the case. Prints only what must be
+ * equal with and without a profiler. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -73,7 +73,7 @@ static int grandchild(void) {
   pid_t pid = fork();
   if (!pid) {
     if (!fork()) {
-      usleep(20000); /* its parent has gone */
+      usleep(20000); /* its parent has exited */
       _exit(write(ends[1], "g", 1) != 1);
     }
     _exit(0);
@@ -186,7 +186,7 @@ static int replace_all(void) {
     if (write(fd, buffer, sizeof buffer) != sizeof buffer) return 1;
   for (int other = 3; other < 900; other++)
     if (other != fd) dup2(fd, other);
-  exit(0); /* with whatever runs at exit */
+  exit(0); /* with the exit handlers */
 }
 
 static int open_descriptors(void) {
@@ -279,7 +279,7 @@ static int groups(void) {
 }
 
 static int count_signals(void) {
-  /* Tells each signal in turn; SIGALRM, which is its own, ends it. */
+  /* Reports each signal; its own SIGALRM ends it. */
   sigset_t all;
   int count[65] = {0}, number;
   sigfillset(&all);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One OpenCL program, many small cases: `opencl_cases CASE`. Each prints what a user could see, so
- * that a run under the layer can be compared with a native one. Kernel `trips` counts its own
- * loop trips with atomics, which no compiler may merge: a test can model them per warp. */
+/* One OpenCL program, many small cases: `opencl_cases CASE`. Each prints its visible results, so
+ * that a run under the layer can be compared with a native one. Kernel `trips` counts its own loop
+ * trips with atomics, which no compiler may merge: a test can model them per warp. */
 #include "opencl_set_up.h"
 
 /* ---- cases ---------------------------------------------------------------------------------- */
@@ -20,7 +20,7 @@ static void shapes(void) {
   show_sink("shapes");
 }
 
-static void derived(void) { /* no probe is needed: counts follow from the launch */
+static void derived(void) { /* no probe is needed: analytic counts */
   cl_kernel kernel = straight_kernel(program);
   must(run_1d(queue, kernel, 640, 64), "launch");
   must(run_1d(queue, kernel, 300, 50), "launch");
@@ -73,7 +73,7 @@ static void events(void) {
   size_t global = 256, local = 32;
   must(clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &global, &local, 1, &gate, NULL), "gated");
   for (int i = 0; i < 20; i++) must(run_1d(queue, kernel, 128, 32), "behind the gate");
-  /* What stands behind the gate must hold up nobody else. */
+  /* Commands behind the gate must not delay others. */
   must(run_1d(second, kernel, 512, 32), "launch");
   must(clFinish(second), "finish second");
   must(clSetUserEventStatus(gate, CL_COMPLETE), "fire");
@@ -100,7 +100,7 @@ static void events(void) {
   show_sink("events");
 }
 
-static void abandoned_gate(void) { /* a user event that is never fired: the program just ends */
+static void abandoned_gate(void) { /* a user event that never fires: the program ends */
   cl_int error;
   cl_kernel kernel = trips_kernel();
   cl_command_queue second = clCreateCommandQueue(context, device, 0, &error);
@@ -161,7 +161,7 @@ static void programs(void) {
     must(run_1d(queue, all[k], 320, 32), "launch");
     clReleaseKernel(all[k]);
   }
-  /* The same source built another way is another program. */
+  /* The same source with other options is another program. */
   cl_program other = build(SOURCE, "-DSTEP=5");
   cl_kernel straight = straight_kernel(other);
   clReleaseProgram(other);
@@ -172,7 +172,7 @@ static void programs(void) {
   show_sink("programs");
 }
 
-static void reuse(void) { /* handles come back after a release */
+static void reuse(void) { /* handles are reused after a release */
   for (int i = 0; i < 30; i++) {
     char options[32];
     snprintf(options, sizeof options, "-DSTEP=%d", i % 3);
@@ -188,14 +188,14 @@ static void reuse(void) { /* handles come back after a release */
   show_sink("reuse");
 }
 
-/* Made from a binary that was taken from a program, and possibly changed since. */
+/* Built from the binary of another program, possibly changed. */
 static void from_binary(int change) {
   size_t size;
   cl_int error, status;
   must(clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL), "size");
   unsigned char *bytes = calloc(1, size + 1);
   must(clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof bytes, &bytes, NULL), "binary");
-  size += (size_t)change; /* one zero behind its end */
+  size += (size_t)change; /* one zero after its end */
   cl_program again = clCreateProgramWithBinary(context, 1, &device, &size,
                                                (const unsigned char **)&bytes, &status, &error);
   must(error, "from binary");
@@ -353,7 +353,7 @@ static void no_finish(void) { /* ends with launches in flight */
   clFlush(queue);
 }
 
-static void local_memory(void) { /* leaves little room for the counters, or none */
+static void local_memory(void) { /* leaves little space for the counters, or none */
   cl_program own = build(
       "kernel void greedy(global const int *n, global int *sink, local int *big) {\n"
       "  int i = get_global_id(0), l = get_local_id(0);\n"
@@ -546,7 +546,7 @@ static void *build_from_cache(void *ended) {
   return ended;
 }
 
-/* Lets go, late, whoever waits for the other end of the pipe $PIPE. */
+/* Opens the other end of the pipe $PIPE late, which releases its waiters. */
 static void *open_pipe(void *ended) {
   usleep(400000);
   for (int i = 0; i < 100; i++, usleep(10000)) {
@@ -558,7 +558,7 @@ static void *open_pipe(void *ended) {
   return ended;
 }
 
-/* The process forks while another of its threads waits, for that pipe, within a build. */
+/* Forks while another thread waits for that pipe within a build. */
 static void fork_in_build(void) {
   static unsigned char bytes[1 << 24], *start = bytes;
   pthread_t builder, opener;
@@ -592,7 +592,7 @@ static void killed(void) {
   raise(SIGKILL);
 }
 
-/* Replays in an in-order queue, then in queues that keep no order; some wait for one another. */
+/* Replays in an in-order queue, then in out-of-order queues; some wait for one another. */
 static void command_buffer(void) {
 #define FUNCTION(name) \
   name##_fn name = (name##_fn)clGetExtensionFunctionAddressForPlatform(platform, #name)
@@ -629,7 +629,7 @@ static void command_buffer(void) {
                                  NULL),
        "record");
   must(clFinalizeCommandBufferKHR(buffer), "finalize");
-  /* What was recorded keeps the arguments that it was recorded with (not on PoCL 3.1). */
+  /* Recorded commands keep their arguments (not on PoCL 3.1). */
   for (int i = 0; i < MAX_ITEMS; i++) other_trips[i] = 1;
   cl_mem other =
       clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, sizeof other_trips, other_trips, &error);
@@ -643,12 +643,12 @@ static void command_buffer(void) {
   must(clSetKernelArg(trips, 0, sizeof input, &input), "argument 0");
   must(run_1d(queue, trips, 128, 32), "launch");
   must(clEnqueueCommandBufferKHR(0, NULL, buffer, 0, NULL, NULL), "enqueue");
-  clReleaseCommandBufferKHR(buffer); /* under way */
+  clReleaseCommandBufferKHR(buffer); /* while it runs */
   for (int i = 0; i < 3; i++) must(run_1d(queue, trips, 256, 64), "launch");
   show_sink("command buffer");
 }
 
-/* The program clears its environment when the layer is there already. */
+/* The program clears its environment after the layer was loaded. */
 static void cleared(void) {
   clearenv();
   must(run_1d(queue, trips_kernel(), 640, 64), "launch");
@@ -668,7 +668,7 @@ static void contexts(void) { /* contexts come and go, with work in each */
     cl_kernel kernel = trips_kernel();
     must(run_1d(queue, kernel, 640, 64), "launch");
     if (i % 2) show_sink("contexts");
-    clReleaseContext(context); /* before what is in it */
+    clReleaseContext(context); /* before its objects */
     clReleaseKernel(kernel);
     clReleaseMemObject(input);
     clReleaseMemObject(sink);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ways to a kernel and to its memory, one a case: `opencl_paths CASE`. A case prints "no ..." where
- * the device cannot do it. All launches of kernel `trips` are those that a test can model. */
+/* Ways to build a kernel and allocate its memory, one per case: `opencl_paths CASE`. A case prints
+ * "no ..." if the device does not support it. A test can model all launches of kernel `trips`. */
 #include "opencl_set_up.h"
 
 static void trips_on(cl_program from, const char *title) {
@@ -95,7 +95,7 @@ static void clone(void) {
   for (int i = 0; i < MAX_ITEMS; i++) ones[i] = 1;
   cl_mem other = clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, sizeof ones, ones, &error);
   must(clSetKernelArg(copy, 0, sizeof other, &other), "argument 0");
-  must(run_1d(queue, kernel, 640, 64), "launch"); /* has its own arguments still */
+  must(run_1d(queue, kernel, 640, 64), "launch"); /* still has its own arguments */
   clReleaseKernel(kernel);
   must(clSetKernelArg(copy, 0, sizeof input, &input), "argument 0");
   must(run_1d(queue, copy, 640, 64), "launch of the clone");
@@ -126,7 +126,7 @@ static void built_in(void) {
   cl_program own = clCreateProgramWithBuiltInKernels(context, 1, &device, "pocl.add.i8", &error);
   must(error, "built-in kernels");
   if (clBuildProgram(own, 1, &device, "", NULL, NULL) != CL_SUCCESS) {
-    printf("no sources of its built-in kernels\n"); /* Debian's PoCL names them all the same */
+    printf("no sources of its built-in kernels\n"); /* Debian's PoCL names them nevertheless */
     return;
   }
   cl_kernel kernel = kernel_of(own, "pocl.add.i8");
@@ -149,7 +149,7 @@ static void CL_CALLBACK on_free(cl_command_queue on, cl_uint n, void **pointers,
   freed += on == queue && user == (void *)&freed ? (int)n : 0;
 }
 
-/* Shared virtual memory as an argument, and memory that only a pointer in it leads to. */
+/* Shared virtual memory as an argument, and memory reached only by a pointer in it. */
 static void svm(void) {
   static const char *const text =
       "struct box { global const int *n; global int *sink; };\n"
@@ -182,7 +182,7 @@ static void svm(void) {
   must(clSetKernelArgSVMPointer(kernel, 0, box), "argument 0");
   void *reached[] = {n, own_sink};
   cl_bool fine = CL_TRUE;
-  /* Before the first launch, and again after it, when our kernel is there already. */
+  /* Before the first launch, and again after it, when our kernel exists. */
   for (int round = 0; round < 2; round++) {
     cl_int told =
         clSetKernelExecInfo(kernel, CL_KERNEL_EXEC_INFO_SVM_PTRS, sizeof reached, reached);
@@ -255,7 +255,7 @@ static void sub_groups(void) {
   show_sink("sub-groups");
 }
 
-/* Variables that live as long as the program: all its kernels must see the same ones. */
+/* Program-scope variables: all kernels must see the same ones. */
 static void variables(void) {
   cl_int error;
   const char *text =
@@ -335,7 +335,7 @@ static void devices_at_once(void) {
   (void)from;
 }
 
-/* What a program can ask about its objects, after launches: ours must not show. */
+/* Queries of a program about its objects after launches: ours must not show. */
 static void questions(void) {
   cl_kernel kernel = trips_kernel();
   cl_uint arguments = 0, of_program = 0, of_kernel = 0, of_buffer = 0, kernels = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the test programs share: one platform, device, context and queue, a program with kernels
- * whose counts a test can model, and a sink that shows what they did. */
+/* Shared by the test programs: one platform, device, context and queue, a program with kernels
+ * whose counts a test can model, and a sink that shows their results. */
 #ifndef OPENCL_SET_UP_H
 #define OPENCL_SET_UP_H
 #define CL_TARGET_OPENCL_VERSION 300

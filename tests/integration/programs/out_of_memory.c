@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* out_of_memory CASE [on]: launches while allocations of the OpenCL layer fail. In the n-th of
  * ROUNDS rounds the n-th allocation that the layer makes within the call fails; with `on`, all
- * later ones too. The program prints what a user could see, and writes to the file $FAILED how many
- * failed. */
+ * later ones too. The program prints its visible results, and writes the number of failures to the
+ * file $FAILED. */
 #define _GNU_SOURCE
 #include <link.h>
 
@@ -42,7 +42,7 @@ static int find_layer(struct dl_phdr_info *info, size_t size, void *data) {
 static void fail(int n) { left = n; }
 static void fail_no_more(void) { left = failing_on = 0; }
 
-/* The program is instrumented before anything fails: that would be for good. */
+/* The program is instrumented before anything fails, since that failure would be permanent. */
 static void built(void) {
   cl_kernel kernel = trips_kernel();
   must(run_1d(queue, kernel, 64, 64), "launch");
@@ -50,7 +50,7 @@ static void built(void) {
   clReleaseKernel(kernel);
 }
 
-/* A kernel object of its own each time, so that the layer has all to do. */
+/* A new kernel object each time, so that the layer does all its work. */
 static void launch(void) {
   built();
   for (int n = 1; n <= ROUNDS; n++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slices known by construction: 12 times kernel a, 12 times b, 12 times a behind a CPU loop. */
+/* Slices known by construction: 12 times kernel a, 12 times b, 12 times a after a CPU loop. */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 

@@ -56,7 +56,7 @@ int main(int argc, char **argv) {
   int count = atoi(argv[2]), steps = atoi(argv[3]), status;
   if (!strcmp(argv[1], "work")) return child_work(count, steps);
   pid_t children[64];
-  xpuprof_window_begin("child"); /* the parent's own opening counts for no child */
+  xpuprof_window_begin("child"); /* the parent's own opening does not count for its children */
   xpuprof_window_end("child");
   xpuprof_window_begin("children");
   for (int n = 0; n < count; n++) children[n] = start(argv[0], argv[1], n, steps);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An MPI program whose ranks do different work: `ranks STEPS [EXIT|SIGKILL|SIGABRT]`. Every launch
- * is followed by a sum over all ranks as far as all of them have one. Rank 0 prints what each
- * rank's device counted; EXIT is the exit code of every rank; by a signal rank 1 ends behind its
- * third launch. */
+/* An MPI program whose ranks do different work: `ranks STEPS [EXIT|SIGKILL|SIGABRT]`. After every
+ * launch that all ranks have, there is a sum over all ranks. Rank 0 prints each rank's device
+ * counts; EXIT is the exit code of every rank; a signal ends rank 1 after its third launch. */
 #include <mpi.h>
 #include <signal.h>
 #include <string.h>

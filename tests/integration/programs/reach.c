@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reach SMALL LARGE PHASES: phases of equal code whose memory differs. Every launch gathers as many
- * numbers, from places that a hash gives: in odd phases of a buffer of SMALL KiB, in even ones of
- * LARGE KiB (powers of two). Prints a sum. */
+/* reach SMALL LARGE PHASES: phases of equal code with different memory. Every launch gathers
+ * equally many numbers from hashed positions: in odd phases from a buffer of SMALL KiB, in even
+ * ones of LARGE KiB (powers of two). Prints a sum. */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 #include <stdio.h>

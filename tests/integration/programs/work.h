@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work of known size on CPU and device, another one for every `who`, so that a mix-up of processes
- * shows: steps + 2 * who launches. Launch i runs 64 * (who + 1) work-items in groups of 64, each of
- * which counts who + 1 + i % 2 atomic increments; every third launch is of kernel `fold`, the
- * others of `grow`. Before it the main thread goes 1000 * (who + 1) + i times round `spin_loop`,
- * and a second thread 500 * (who + 1) + i times. The marker `step` encloses each launch and what
- * comes before it. Returns the number of increments that the device made. */
+/* Work of known size on CPU and device, different for every `who`, so that mixed-up processes show:
+ * steps + 2 * who launches. Launch i runs 64 * (who + 1) work-items in groups of 64, each of which
+ * counts who + 1 + i % 2 atomic increments; every third launch is of kernel `fold`, the others of
+ * `grow`. Before it the main thread runs `spin_loop` 1000 * (who + 1) + i times, and a second
+ * thread 500 * (who + 1) + i times. The marker `step` encloses each launch and the work before it.
+ * Returns the number of the device's increments. */
 #ifndef WORK_H
 #define WORK_H
 

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A stand-in for libcuda.so.1 and CUPTI in one library, for tests on machines without a GPU.
  *
- * It is a mock: nothing runs on any device. It keeps the driver's contracts that xpuprof's launch
- * bookkeeping rests on (handles, streams, capture, graphs, callbacks, correlation ids, activity
- * records with time stamps) and injects what a test on silicon could not force: records out of
- * order, records before the launch call returns, records that bear the runtime call's id, kernels
- * that no launch call announced. What it cannot show is whether NVIDIA's own libraries keep to
- * these contracts; tools/device/nvidia_checks.sh does that.
+ * It is a mock: nothing runs on any device. It keeps the driver contracts that xpuprof's launch
+ * bookkeeping relies on (handles, streams, capture, graphs, callbacks, correlation ids, activity
+ * records with time stamps) and forces cases that silicon does not show on demand: records out of
+ * order, records before the launch call returns, records with the runtime call's id, kernels
+ * without a launch call. It cannot show whether NVIDIA's libraries keep these contracts;
+ * tools/device/nvidia_checks.sh does that.
  *
- * FAKE_CUDA_SHUFFLE=SEED   activity records are delivered in random order
- * FAKE_CUDA_EAGER=1        each record is delivered before its launch call returns
- * FAKE_CUDA_LATE=1         no record of a kernel is delivered before the kernel is over
- * FAKE_CUDA_NEWER=1        CUPTI names a launch call that did not exist when we were written
- * FAKE_CUDA_FAULT=illegal  a context is made with an instruction that Valgrind 3.19 does not know
- * FAKE_CUDA_FAULT=hang     under Valgrind the driver never sees its device finish
- * FAKE_CUDA_FAULT=busy     no context can be made
- */
+ * FAKE_CUDA_SHUFFLE=SEED   activity records are delivered in random order FAKE_CUDA_EAGER=1 each
+ * record is delivered before its launch call returns FAKE_CUDA_LATE=1         no record of a kernel
+ * is delivered before the kernel is over FAKE_CUDA_NEWER=1        CUPTI names a launch call that
+ * did not exist when we were written FAKE_CUDA_FAULT=illegal  a context is made with an instruction
+ * that Valgrind 3.19 does not know FAKE_CUDA_FAULT=hang     under Valgrind the driver never sees
+ * its device finish FAKE_CUDA_FAULT=busy     no context can be made
+ * */
 #include <cuda.h>
 #include <cupti.h>
 #include <dlfcn.h>
@@ -92,13 +91,13 @@ static CUstream_st thread_streams[2] = {{&contexts[0], 8, nullptr, nullptr, 0},
 static thread_local CUcontext current = nullptr;
 static std::atomic<uint32_t> next_id{100};
 static std::atomic<uint32_t> next_correlation{1};
-static thread_local uint32_t runtime_correlation = 0; /* records bear it when it is set */
+static thread_local uint32_t runtime_correlation = 0; /* records carry it if set */
 
 static uint64_t now_ns() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec) +
-         7000000000000u; /* CUPTI's clock is none of the system's */
+         7000000000000u; /* CUPTI's clock is not one of the system's */
 }
 
 /* ---- CUPTI ---------------------------------------------------------------------------------- */
@@ -404,7 +403,7 @@ EXPORT CUresult cuCtxSynchronize() {
   }
   return CUDA_SUCCESS;
 }
-/* The driver's call alone, or (`runtime`) that of the runtime around it. */
+/* The driver's call alone, or (`runtime`) with the runtime's call around it. */
 EXPORT CUresult fake_profiler(int start, int runtime) {
   struct None {
     int nothing;
@@ -514,7 +513,7 @@ static void copied(CUpti_ActivityMemcpyKind kind, size_t bytes) {
   if (enabled_kinds.count(CUPTI_ACTIVITY_KIND_MEMCPY)) add_record(record);
 }
 
-/* Nothing is moved from or to NULL: a test may want the record alone. */
+/* Copies from or to NULL move nothing: a test may want only the record. */
 EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) {
   if (to && from) memcpy(reinterpret_cast<void *>(to), from, bytes);
   copied(CUPTI_ACTIVITY_MEMCPY_KIND_HTOD, bytes);
@@ -650,7 +649,7 @@ EXPORT CUresult cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const
   graph->nodes.push_back(*node);
   return CUDA_SUCCESS;
 }
-/* A conditional node whose body runs one kernel that the host knows nothing of. */
+/* A conditional node whose body runs one kernel unknown to the host. */
 EXPORT CUresult fake_add_conditional(CUgraph graph) {
   graph->nodes.push_back(new_node(CU_GRAPH_NODE_TYPE_CONDITIONAL));
   return CUDA_SUCCESS;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A CUPTI subscriber that does nothing, for tools/bench/cuda_launches.py: what any subscriber costs
- * on the stand-in. */
+/* A CUPTI subscriber that does nothing, for tools/bench/cuda_launches.py: the cost of any
+ * subscriber on the stand-in. */
 #include <cupti.h>
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Issues launches through the driver API and prints, on stdout, one line for each launch that a
- * complete record must hold, in order:  kernel grid(3) block(3) shared device
+/* Issues launches through the driver API and prints one line on stdout for each launch that a
+ * complete record holds, in order:  kernel grid(3) block(3) shared device
  *
  * usage: program CUBIN SCENARIO [N] */
 #include <cuda.h>
@@ -107,7 +107,7 @@ static void every() {
   expect(plain, 14, 2, 1, 0, 0, 0, 0);
   must(cuLaunchGridAsync(plain, 15, 2, stream));
   expect(plain, 15, 2, 1, 0, 0, 0, 0);
-  for (unsigned i = 0; i < 4; i++) { /* every mixture of nested calls and ids in records */
+  for (unsigned i = 0; i < 4; i++) { /* every combination of nested calls and ids in records */
     must(fake_runtime_launch(scale_float, 16 + i, 32, stream, i & 1, i & 2));
     expect(scale_float, 16 + i, 1, 1, 32, 1, 1, 0);
   }
@@ -175,7 +175,7 @@ static void graphs() {
   must(cuGraphExecDestroy(exec));
 }
 
-/* A kernel that the device decides on is noted, and disturbs nothing. */
+/* A kernel launched by the device is noted, and disturbs nothing. */
 static void conditional() {
   CUstream stream;
   CUgraph graph;
@@ -193,8 +193,8 @@ static void conditional() {
   expect(plain, 3, 1, 1, 32, 1, 1, 0);
 }
 
-/* Many threads, each with streams of its own; the grid's x says which thread, its y which launch.
- */
+/* Many threads, each with its own streams; the grid's x says which thread, its y which launch.
+ * */
 static void threads(unsigned n) {
   std::vector<std::thread> all;
   for (unsigned t = 0; t < 4; t++)
@@ -250,7 +250,7 @@ static void profiler() {
   fprintf(stderr, "came to its end\n");
 }
 
-/* A handle that stands for another kernel once its module is gone. */
+/* A handle that refers to another kernel after its module was unloaded. */
 static void reuse() {
   launch(plain, 2, 32);
   expect(plain, 2, 1, 1, 32, 1, 1, 0);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A stand-in for NVBit and the driver under the tool, for tests on machines without a GPU.
  *
- * It is a mock: device memory is the host's, kernels are lists of SASS with made-up counts, and
- * what the patched-in functions would add is added here, from counters.h. It tests the tool's host
- * side: columns of kernels and called functions, buffers in flight and used again, classes read
- * back, memory beyond the limit, graphs, failed launches. It cannot show what NVBit does on a GPU.
+ * It is a mock: device memory is the host's, kernels are lists of SASS with made-up counts, and the
+ * work of the patched-in functions is done here, from counters.h. It tests the tool's host side:
+ * columns of kernels and called functions, buffers in flight and reused, classes read back, memory
+ * beyond the limit, graphs, failed launches. It cannot show what NVBit does on a GPU.
  *
  * Prints a line for each launch that ran: kernel warps lane-instructions count(warp 0, block 0)
  * count(0, 1) ... */
@@ -122,10 +122,10 @@ int nvbit_launch_kernel(CUcontext, CUfunction f, uint32_t, uint32_t, uint32_t, u
     for (uint64_t i = 0; i < n; i++)
       memcpy(to + i * columns, counters + which[i] * (columns + 1), columns * sizeof *to);
   }
-  return 1; /* not documented: the tool must not care */
+  return 1; /* undocumented: the tool must ignore it */
 }
 
-static int unfinished; /* events that are not over yet: the last so many */
+static int unfinished; /* number of last events that are not complete */
 static int events_recorded;
 static size_t managed_bytes;
 CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t n) {
@@ -186,7 +186,7 @@ const unsigned char xpuprof_rows_fatbin[] = {0};
 
 static CUcontext context = reinterpret_cast<CUcontext>(1);
 
-/* How often a warp enters a block: made up, repeating, different for every launch. */
+/* How often a warp enters a block: made up, repeatable, different for every launch. */
 static uint64_t times(uint64_t launch, uint64_t warp, uint32_t block) {
   return (warp % 3 + 1) * (block * 7 + launch % 5) % 11;
 }
@@ -201,14 +201,14 @@ struct Expected {
   uint64_t lane_instructions = 0;
 };
 
-/* Instructions of the block that `code[at]` begins: up to the next call that the tool inserted. */
+/* Instructions of the block that starts at `code[at]`: up to the next inserted call. */
 static uint64_t block_length(const Function *f, size_t at) {
   size_t end = at + 1;
   while (end < f->code.size() && !f->calls.count(f->code[end])) end++;
   return end - at;
 }
 
-/* What the functions in inject_funcs.cu do, from the arguments that the tool inserted. */
+/* Does the work of the functions in inject_funcs.cu, from the inserted arguments. */
 static void execute(Function *f, uint64_t argument, uint64_t launch, uint64_t warp, uint32_t *block,
                     Expected *expected) {
   CounterHead *head = reinterpret_cast<CounterHead *>(argument);
@@ -281,7 +281,7 @@ static void profiler(nvbit_api_cuda_t cbid) {
 }
 
 int main(int argc, char **argv) {
-  setvbuf(stdout, nullptr, _IOLBF, 0); /* what _exit would lose */
+  setvbuf(stdout, nullptr, _IOLBF, 0); /* _exit would lose it */
   unfinished = argc > 1 ? atoi(argv[1]) : 0;
   CUfunction helper = make("helper", {"IADD3 R0, R1, R2 ;", "@P0 BRA 0x30 ;", "NOP ;", "RET ;"});
   CUfunction other =
@@ -298,7 +298,7 @@ int main(int argc, char **argv) {
   nvbit_tool_init(context);
   for (unsigned i = 1; i <= 40; i++) {
     if (i == 4) profiler(API_CUDA_cuProfilerStart); /* launches 7 to 14 */
-    if (i == 6) profiler(API_CUDA_cuProfilerStart); /* in vain */
+    if (i == 6) profiler(API_CUDA_cuProfilerStart); /* without effect */
     if (i == 8) profiler(API_CUDA_cuProfilerStop);
     launch(plain, i, 32);
     launch(i % 2 ? branchy : caller, 41 - i, 33 + i);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Not GTPin. Declarations of as much of GTPin's interface as its public documentation and examples
- * show and our tool uses, so that the tool can be compiled where no kit is to be had: a check of
- * syntax and types against what is documented, of nothing else. */
+/* Not GTPin. Declarations of the part of GTPin's interface that its public documentation and
+ * examples show and our tool uses, so that the tool can be compiled without a kit: checks only
+ * syntax and types against the documentation. */
 #pragma once
 #include <stdint.h>
 

@@ -25,7 +25,7 @@ static int check(unsigned seed, uint32_t columns, size_t rows, int kinds) {
     for (size_t n = random() % 7, k = random() % kind.size(); n > 0 && row < rows; n--, row++)
       table.push_back(kind[k]);
   std::vector<RowHash> hashes;
-  for (const auto &row : table) { /* lanes take columns in an order of their own */
+  for (const auto &row : table) { /* lanes take columns in their own order */
     RowHash sum = {0, 0};
     for (uint32_t lane = 32; lane-- > 0;) {
       RowHash mine = {0, 0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reads `<hex offset> <instruction>` lines and prints one line a block: index of its first
+/* Reads `<hex offset> <instruction>` lines and prints one line per block: index of its first
  * instruction, number of instructions, and the static mix. */
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One behaviour a case: `cpu_cases CASE`. */
+/* One behaviour per case: `cpu_cases CASE`. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -27,7 +27,7 @@ static void run_thread(long rounds) {
   pthread_join(thread, 0);
 }
 
-/* Inside the device runtime nothing counts, but in callbacks; its threads never count. */
+/* Inside the device runtime only callbacks count; its threads never count. */
 static int api(void) {
   spin(100);
   xpu_api_enter();
@@ -59,7 +59,7 @@ static int short_threads(void) {
   return 0;
 }
 
-/* Code that is in no file: mov $5,%eax; dec %eax; jnz -2; ret. */
+/* Code outside any file: mov $5,%eax; dec %eax; jnz -2; ret. */
 static int generated(void) {
   static const unsigned char code[] = {0xb8, 5, 0, 0, 0, 0xff, 0xc8, 0x75, 0xfc, 0xc3};
   unsigned char *page =
@@ -119,7 +119,7 @@ static int handler(void) {
   return 17;
 }
 
-/* Programs that see whether a tool runs them, started from within the device runtime. */
+/* Programs that detect whether a tool runs them, started by the device runtime. */
 static int runtime_children(void) {
   char look[] = "grep -qi dynamorio /proc/self/maps /proc/$$/maps && echo tool || echo native";
   char *arguments[] = {"sh", "-c", look, 0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program without a C library whose every instruction is known: 3 instructions of start-up, N
- * rounds of a loop with a two-condition test (the shape of `if (a && b)`), 3 to exit. */
+/* A program without a C library, with every instruction known: 3 instructions of start-up, N
+ * iterations of a loop with a two-condition test (the shape of `if (a && b)`), 3 to exit. */
 __asm__(
     ".text\n.globl _start, round, second, taken, next, over\n"
     "_start:\n"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Generated code that is hard on who instruments it: a way out of a hot loop leads to code that is
- * written later and reads what the first code there did not; and a process forks while a thread of
- * it generates and runs code. */
+/* Generated code that is hard to instrument: an exit of a hot loop leads to code that is written
+ * later and reads registers that the first code there did not; and a process forks while one of its
+ * threads generates and runs code. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static void patched(void) {
   unsigned char *code = pages(3);
   int (*run)(int, int) = (int (*)(int, int))(void *)code;
   long sum = 0;
-  mprotect(code + PAGE, PAGE, PROT_NONE); /* what lies behind is a region of its own */
+  mprotect(code + PAGE, PAGE, PROT_NONE); /* the pages after it are a separate region */
   memcpy(code, loop, sizeof loop);
   memcpy(code + 2 * PAGE, clear, sizeof clear);
   for (int i = 0; i < 2000; i++) sum += run(50, -1);
@@ -39,7 +39,7 @@ static void patched(void) {
 
 static atomic_bool stop;
 
-/* Forty blocks: eax = edi + n; jump to what follows. */
+/* Forty blocks: eax = edi + n; jump to the next. */
 static void *generate(void *argument) {
   for (unsigned char n = 0; !stop; n++) {
     unsigned char *code = pages(1), *at = code;

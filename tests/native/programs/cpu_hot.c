@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hot code that leaves its loops in every way there is: by branches that go here and there, calls
- * and returns (direct, by pointer, recursive), a jump table, system calls, a kernel's launch, and
- * faults of three kinds, of which some are mended and some are jumped out of. */
+/* Hot code that leaves its loops in every possible way: varying branches, calls and returns
+ * (direct, by pointer, recursive), a jump table, system calls, a kernel launch, and faults of three
+ * kinds, some fixed by the handler and some left by a jump. */
 #define _GNU_SOURCE /* REG_RDI */
 #include <setjmp.h>
 #include <signal.h>
@@ -19,7 +19,7 @@ static sigjmp_buf back;
 static int *readable, *unreadable;
 static volatile int faults;
 
-/* A read through rdi is mended and done again; anything else is left. */
+/* A read through rdi is fixed and repeated; any other fault is left by a jump. */
 static void on_fault(int number, siginfo_t *info, void *context) {
   greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
   faults++;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Threads run loops of known length in known slices. `cpu_loops THREADS SLICES [gap]`: in slice s
- * thread t goes 1000 * (t + 1) + 10 * s times round `spin_loop`, then main (thread 0) launches a
- * kernel. Barriers keep every thread's work of a slice inside it. With `gap`, threads other than
- * main work in even slices only and wait in the others. */
+ * thread t runs `spin_loop` 1000 * (t + 1) + 10 * s times, then main (thread 0) launches a kernel.
+ * Barriers keep every thread's work of a slice inside it. With `gap`, threads other than main work
+ * in even slices only and wait in the others. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

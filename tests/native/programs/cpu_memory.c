@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program without a C library whose every data access is known: 20,000 loads of pseudo-random
- * lines of 1,024, then 3 sweeps over 700 lines, each access 8 bytes across the end of its line. */
+/* A program without a C library, with every data access known: 20,000 loads of pseudo-random lines
+ * of 1,024, then 3 sweeps over 700 lines, each access 8 bytes across the end of its line. */
 __asm__(
     ".bss\n.balign 4096\ndata: .skip 65536 + 64\n"
     ".text\n.globl _start\n"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Code that translators cut in different places: long runs without a branch, repeated string
  * instructions, loops on the counter register, modes of the floating-point units, pauses. Two
- * threads, three slices; each figure that is worked out is printed. */
+ * threads, three slices; each result is printed. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +58,7 @@ static long strings(int round) {
   return left + words[0];
 }
 
-static long counter_loops(long n) { /* VEX sees through constants: these are none */
+static long counter_loops(long n) { /* VEX evaluates constants: these are not constant */
   static volatile long three = 3, zero = 0;
   long sum = 0;
   __asm__ volatile(

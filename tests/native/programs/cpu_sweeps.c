@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two threads sweep over lines of their own, twice a slice: thread t in slice s over
- * 1100 * (t + 1) + 64 * s lines, so that the second sweep's distances are known. */
+/* Two threads sweep over their own lines, twice per slice: thread t in slice s over 1100 * (t + 1)
+ * + 64 * s lines, so that the second sweep's distances are known. */
 #include <pthread.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launches kernels, does what programs do to the world that a trace writer lives in, writes a file
- * of its own through whatever descriptors that left, and launches as many kernels again. */
+/* Launches kernels, changes the environment that a trace writer relies on, writes its own file
+ * through the remaining descriptors, and launches the same number of kernels again. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <grp.h>
