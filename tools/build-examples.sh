@@ -4,6 +4,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p build/examples
-# The program finds its kernels beside its source, whatever the folder that it is started in.
+# The program finds its kernels next to its source, in any working directory.
 c++ -std=c++17 -O2 -Wall -Wextra -Werror "$PWD/examples/particles/particles.cpp" \
   -o build/examples/particles -lOpenCL

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# SPDX-License-Identifier: Apache-2.0
-# Installs what the project needs (Debian packages, then Python packages into .venv), builds the
-# native parts and the examples. Does nothing that is already done.
+# SPDX-License-Identifier: Apache-2.0 Installs what the project needs (Debian packages, then Python
+# packages into .venv), builds the native parts and the examples. Skips what is already done.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,7 +11,7 @@ packages=(
   clang-15 llvm-15-dev libllvmspirvlib-15-dev llvm-spirv-15 zlib1g-dev
   valgrind
 )
-# Programs that the tests and the style check run.
+# Programs for the tests and the style check.
 packages+=(clang-format-15 clpeak spirv-tools)
 
 say() { printf 'xpuprof set-up: %s\n' "$*" >&2; }
@@ -22,7 +21,7 @@ give_up() {
   exit 2
 }
 
-# Elsewhere than on Debian packages cannot be asked for; the programs that they bring can.
+# Other systems than Debian are checked for programs instead of packages.
 programs=(cc c++ cmake ninja clang-15 llvm-config-15 valgrind)
 
 missing=()
@@ -39,7 +38,7 @@ fi
 
 if [ ${#missing[@]} -gt 0 ]; then
   command -v apt-get >/dev/null ||
-    give_up "this system has no apt-get, and the packages below go by Debian 12's names."
+    give_up "this system has no apt-get, and the packages below have Debian 12's names."
   as_root=()
   if [ "$(id -u)" -ne 0 ]; then
     sudo -n true 2>/dev/null || give_up "installing Debian packages needs root, or sudo without a password."
@@ -56,7 +55,7 @@ python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
   { say "Python 3.11 or later is needed, and python3 is $(python3 --version 2>&1)."; exit 2; }
 [ -x .venv/bin/python ] || python3 -m venv .venv
 
-# Rebuild when a native source, a build file or the package's list of needs changed.
+# Rebuild when a native source, a build file or the package's requirements changed.
 stamp=build/installed
 inputs=$(find pyproject.toml CMakeLists.txt native examples -type f -not -name '*.pyc' |
   LC_ALL=C sort | xargs sha256sum | sha256sum)

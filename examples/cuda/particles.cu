@@ -4,7 +4,7 @@
 //   particles [STEPS] [PARTICLES] [--graph]
 //
 // Each step the device computes forces and moves the particles; every tenth step it sums the
-// energy. When a particle may have left its neighbour list's skin, the CPU builds the lists anew; a
+// energy. When a particle may have left its neighbour list's skin, the CPU rebuilds the lists; a
 // kick half-way makes the particles faster, so the CPU's share of the work changes over time. With
 // --graph a step is one CUDA graph of two kernels. At the end the program compares the device's
 // forces with its own and the energy with what the kick left, and fails if they differ.
@@ -176,7 +176,7 @@ int main(int argc, char **argv) {
     std::fprintf(stderr, "usage: particles [STEPS >= 2] [PARTICLES >= 64] [--graph]\n");
     return 2;
   }
-  float box = std::cbrt(n / 3.0f);  // three particles a unit of volume
+  float box = std::cbrt(n / 3.0f);  // three particles per unit of volume
   std::mt19937 random(12345);
   std::uniform_real_distribution<float> place(0, box), speed(-0.5f, 0.5f);
   Vec position(n), velocity(n), force(n);

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch programs to be profiled: three models, built here, nothing is downloaded.
+"""PyTorch programs to profile: three models, built here; nothing is downloaded.
 
     python torch_models.py bert|resnet50|gpt [--train] [--dtype fp32|bf16]
                            [--run eager|compile|graphs] [--steps N] [--device cuda|cpu] [--small]
 
 bert: an encoder of BERT-base's shape; resnet50: the convolutional network; gpt: a small decoder
-that makes its text token by token (inference only). Weights are random, seeded. The program checks
+that generates text token by token (inference only). Weights are random, seeded. The program checks
 its own result: compile and graphs must equal eager, training must lower the loss.
 """
 
@@ -81,7 +81,7 @@ def resnet(blocks: tuple[int, ...], classes: int = 1000) -> nn.Module:
 
 
 class Decoder(nn.Module):
-    """A small GPT. `cache` keeps keys and values of the tokens before, one tensor for all layers:
+    """A small GPT. `cache` keeps keys and values of earlier tokens, one tensor for all layers:
     (layers, 2, batch, heads, length, head width)."""
 
     def __init__(self, layers: int, width: int, heads: int, length: int, words: int = 8000) -> None:
@@ -99,7 +99,7 @@ class Decoder(nn.Module):
         return like.new_zeros(len(self.mix), 2, batch, self.heads, self.length, head)
 
     def forward(self, tokens: Tensor, at: Tensor, cache: Tensor) -> Tensor:
-        """One token a sequence (batch,), its place `at` (a tensor of one), and the cache."""
+        """One token per sequence (batch,), its position `at` (a tensor of one), and the cache."""
         x = self.embed(tokens) + self.place(at)
         seen = torch.arange(self.length, device=x.device) <= at
         for i, mix in enumerate(self.mix):
@@ -115,7 +115,7 @@ class Decoder(nn.Module):
 
 
 def as_graph(call: Callable[[], Tensor]) -> Callable[[], Tensor]:
-    """`call` as a CUDA graph that is replayed; its tensors stay where they are."""
+    """`call` as a replayed CUDA graph; its tensors keep their addresses."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -134,20 +134,20 @@ def as_graph(call: Callable[[], Tensor]) -> Callable[[], Tensor]:
 
 
 def prepared(options: argparse.Namespace, call: Callable[[], Tensor]) -> Callable[[], Tensor]:
-    """`call` in the manner asked for."""
+    """`call` in the requested mode."""
     if options.run == "compile":
         return torch.compile(call)
     return as_graph(call) if options.run == "graphs" else call
 
 
 def close(a: Tensor, b: Tensor, dtype: torch.dtype) -> bool:
-    """Equal but for rounding."""
+    """Equal up to rounding."""
     tolerance = 0.1 if dtype is torch.bfloat16 else 2e-2
     return torch.allclose(a.float(), b.float(), atol=tolerance, rtol=tolerance)
 
 
 def infer(options: argparse.Namespace, model: nn.Module, data: Tensor, dtype: torch.dtype) -> bool:
-    """Forward passes; the last must be what eager mode gives."""
+    """Forward passes; the last must equal eager mode's."""
     model.eval()
     with torch.no_grad():
         expected = model(data).clone()
@@ -179,7 +179,7 @@ def train(options: argparse.Namespace, model: nn.Module, data: Tensor) -> bool:
 
 
 def decode(options: argparse.Namespace, model: Decoder, batch: int, dtype: torch.dtype) -> bool:
-    """Greedy decoding; what the prepared step says must be what eager mode says."""
+    """Greedy decoding; the prepared step must give eager mode's tokens."""
     model.eval()
     device = model.embed.weight.device
 

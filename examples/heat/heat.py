@@ -36,7 +36,7 @@ kernel void change(global const float *a, global const float *b, int n, global f
 
 
 def source(size: int, turn: int) -> tuple[slice, slice]:
-    """Where the heat source is after `turn` moves."""
+    """Position of the heat source after `turn` moves."""
     x = size // 4 + (turn * 7) % (size // 2)
     return slice(size // 3, size // 3 + 8), slice(x, x + 8)
 
@@ -78,7 +78,7 @@ def on_device(steps: int, size: int) -> tuple[np.ndarray, list[float]]:
 
 
 def on_cpu(steps: int, size: int) -> np.ndarray:
-    """The same steps by numpy."""
+    """The same steps in numpy."""
     plate = np.zeros((size, size), np.float32)
     plate[source(size, 0)] = 1.0
     for step in range(1, steps + 1):

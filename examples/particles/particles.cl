@@ -38,7 +38,7 @@ kernel void integrate(global float4 *position, global float4 *velocity, global c
   position[i].xyz = p;
 }
 
-/* Sums kinetic and potential energy, one pair a work-group, by a tree in local memory. */
+/* Sums kinetic and potential energy, one pair per work-group, by a tree in local memory. */
 kernel void energy(global const float4 *velocity, global const float4 *force, int n,
                    global float2 *partial, local float2 *tree) {
   int i = get_global_id(0), lid = get_local_id(0);

@@ -4,10 +4,10 @@
 //   particles [STEPS] [PARTICLES]
 //
 // Each step the device computes forces and moves the particles; every tenth step it sums the
-// energy. When a particle may have left its neighbour list's skin, the CPU builds the lists anew.
-// A kick half-way makes the particles faster, so the lists are built more often: the CPU's share
-// of the work changes over time. At the end the program compares the device's forces with its own
-// and the energy with what the kick left, and fails if they differ.
+// energy. When a particle may have left its neighbour list's skin, the CPU rebuilds the lists. A
+// kick half-way makes the particles faster, so the lists are built more often: the CPU's share of
+// the work changes over time. At the end the program compares the device's forces with its own and
+// the energy with what the kick left, and fails if they differ.
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 
@@ -244,7 +244,7 @@ int main(int argc, char **argv) {
     std::fprintf(stderr, "usage: particles [STEPS >= 2] [PARTICLES >= 64]\n");
     return 2;
   }
-  float box = std::cbrt(n / 3.0f);  // three particles a unit of volume
+  float box = std::cbrt(n / 3.0f);  // three particles per unit of volume
   std::mt19937 random(12345);
   std::uniform_real_distribution<float> place(0, box), speed(-0.5f, 0.5f);
   std::vector<Float4> position(n), velocity(n), force(n);

@@ -37,7 +37,7 @@ static int grow(intern_table *t) {
   return 1;
 }
 
-/* Out of memory: the content counts as new under the next id, which costs space only. */
+/* Out of memory: the content counts as new under the next id, which only costs space. */
 static int intern(intern_table *t, hash128 h, uint64_t *id) {
   h.a |= 1; /* 0 marks a free entry */
   if (4 * (t->used + 1) > 3 * t->room && !grow(t) && t->used + 1 >= t->room) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interns warp vectors and grids by content, so that a million identical launches are stored
- * once. 128-bit content hashes stand for the contents. */
+/* Interns warp vectors and grids by content, so that a million identical launches are stored once.
+ * Contents are compared by 128-bit hashes. */
 #ifndef XPUPROF_GRID_TABLE_H
 #define XPUPROF_GRID_TABLE_H
 

@@ -30,7 +30,7 @@ int xp_place_file(const xp_place *place, const char *name, char path[XP_PATH_MAX
   xp_part_name(part, names + 65, place->rank, process());
   if (!join(folder, place->directory, part) || !join(path, folder, name)) return -ENAMETOOLONG;
   int error = (int)xp_system_call(__NR_mkdir, (long)folder, 0777, 0, 0);
-  return error == -EEXIST ? 0 : error; /* the process's other stream may have made it */
+  return error == -EEXIST ? 0 : error; /* the process's other stream may have created it */
 }
 
 /* ---- failures -------------------------------------------------------------------------------- */
@@ -54,8 +54,8 @@ static void append_number(text *to, unsigned value) {
   append(to, digits + n);
 }
 
-/* A link to the line: made by its path, where a file would need a descriptor to write to, which
- * another thread of the program may replace meanwhile. */
+/* A symbolic link that holds the line: it is made by path, whereas a file needs a descriptor, which
+ * another thread of the program may replace. */
 static int to_folder(const xp_place *place, const text *line) {
   enum { MOST = 8 };
   char path[XP_PATH_MAX];
@@ -75,7 +75,7 @@ static int to_folder(const xp_place *place, const text *line) {
 static void to_socket(const xp_place *place, const text *line) {
   struct {
     uint16_t family;
-    char path[108]; /* begins with a zero: an abstract name */
+    char path[108]; /* an abstract name begins with a zero */
   } address = {UNIX, {0}};
   unsigned n = 1;
   if (!place->failures) return;

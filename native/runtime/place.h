@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a process puts its streams of an execution, and where it tells that it could not. */
+/* The place of a process's streams in an execution, and of its failure reports. */
 #ifndef XPUPROF_PLACE_H
 #define XPUPROF_PLACE_H
 
@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* Texts must stay; NULL: not set. */
+/* Strings must stay valid; NULL: not set. */
 typedef struct xp_place {
   const char *directory; /* XPU_ENV_DIR */
   const char *rank;      /* of xp_rank() */
@@ -20,7 +20,7 @@ typedef struct xp_place {
  * of the kernel. */
 int xp_place_file(const xp_place *place, const char *name, char path[XP_PATH_MAX]);
 /* Tells the launcher what this process could not record: the line `pid reason`, as the target of a
- * link `<directory>/failures/<pid>`, or where that cannot be made sent to the launcher's socket. */
+ * link `<directory>/failures/<pid>`, or, if that fails, sent to the launcher's socket. */
 void xp_place_failure(const xp_place *place, const char *reason);
 
 #ifdef __cplusplus

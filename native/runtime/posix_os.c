@@ -27,7 +27,7 @@ static int parent_and_start(int pid, int *parent, unsigned long long *start) {
   char path[32], line[1024];
   snprintf(path, sizeof path, "/proc/%d/stat", pid);
   if (!posix_read(path, line, sizeof line)) return 0;
-  const char *rest = strrchr(line, ')'); /* the name may hold anything */
+  const char *rest = strrchr(line, ')'); /* the name may contain anything */
   return rest && sscanf(rest + 1,
                         " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d"
                         " %*d %*d %llu",

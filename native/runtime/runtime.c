@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The boundary bus: implements boundary.h. Records every event in events.xpt, tells the CPU
- * engines, and stays silent (and harmless) when there is nothing to record to. */
+ * engines, and stays silent (and harmless) without a run directory. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -13,7 +13,7 @@
 
 #if __has_include(<valgrind/valgrind.h>)
 #include <valgrind/valgrind.h>
-#else /* then there is no Valgrind tool either */
+#else /* without it there is no Valgrind tool either */
 #define VALGRIND_DO_CLIENT_REQUEST_STMT(request, a, b, c, d, e) \
   ((void)(request), (void)(a), (void)(b))
 #endif
@@ -41,19 +41,19 @@ static struct {
   void *cut_user;
   xp_window window;
   int excluded;     /* --process does not name this process */
-  int rank_goes_on; /* --after-window end was asked for, and is not for ranks */
+  int rank_goes_on; /* --after-window end was requested but does not apply to ranks */
   xpu_harvest harvest;
-  int ending; /* the window has passed, and the program is to be ended */
+  int ending; /* the window has passed and the program is to be ended */
 } bus;
 
-/* A spin lock: no libc state, safe wherever a device runtime calls us from. */
+/* A spin lock: no libc state, safe wherever a device runtime calls us. */
 static void lock(void) {
   while (__atomic_exchange_n(&bus.lock, 1, __ATOMIC_ACQUIRE)) sched_yield();
 }
 
 static void unlock(void) { __atomic_store_n(&bus.lock, 0, __ATOMIC_RELEASE); }
 
-/* Read before the program runs, which may clear or overwrite its environment. */
+/* Read before the program runs, since it may clear or overwrite its environment. */
 static struct {
   xp_place place;
   const char *mode, *timer, *window; /* NULL: not set */
@@ -123,8 +123,8 @@ static void put_meta_number(const char *key, uint64_t value) {
 /* ---- life of the stream --------------------------------------------------------------------- */
 
 static void after_fork_in_child(void) {
-  /* The child shares the parent's mapping: let go of it. It gets a stream of its own when it
-   * uses the device itself. */
+  /* The child shares the parent's mapping and releases it. It gets its own stream when it uses the
+   * device. */
   bus.lock = 0;
   xp_writer_abandon(&bus.events);
   bus.ready = 0;
@@ -169,14 +169,14 @@ static void open_stream(void) {
   put_meta_number("age_ns", posix_age());
   if (!bus.window.given) return;
   put_meta("window", settings.window);
-  if (bus.rank_goes_on) put_meta("went_on", "a rank is not ended behind its window");
+  if (bus.rank_goes_on) put_meta("went_on", "a rank is not ended after its window");
   put_window("");
 }
 
 /* True when events are recorded; call with the lock held. */
 static int recording(void) {
   if (!bus.ready) {
-    xpu_api_enter(); /* what libc does for us here is none of the program's work */
+    xpu_api_enter(); /* libc's work here is not the program's */
     open_stream();
     xpu_api_leave();
   }
@@ -186,7 +186,7 @@ static int recording(void) {
 enum { EXIT_PATIENCE_MS = 2000 };
 
 __attribute__((destructor)) static void close_stream(void) {
-  /* exit() may be called where a thread was stopped inside: then the stream stays open. */
+  /* exit() may be called while a thread is stopped inside: then the stream stays open. */
   for (int tries = 0; __atomic_exchange_n(&bus.lock, 1, __ATOMIC_ACQUIRE); tries++) {
     if (tries == EXIT_PATIENCE_MS) return;
     nanosleep(&(struct timespec){0, 1000000}, 0);
@@ -304,7 +304,7 @@ static uint32_t thread_number(void) {
   return mine - 1;
 }
 
-/* An engine that instrumented a launch did so inside the window. */
+/* A launch is instrumented only inside the window. */
 static uint8_t flags_of(const xpu_launch *launch) {
   if (!launch->reason) return XP_LAUNCH_INSTRUMENTED;
   if (!bus.window.open || !strcmp(launch->reason, XPU_REASON_OUTSIDE)) return XP_LAUNCH_OUTSIDE;
@@ -332,7 +332,7 @@ __attribute__((noinline)) void xpu_cut(uint64_t slice) {
   VALGRIND_DO_CLIENT_REQUEST_STMT(XPU_CR_CUT, slice, 0, 0, 0, 0);
 }
 
-/* The window opened or closed: the trace and the CPU engine are told. */
+/* Reports to trace and CPU engine that the window opened or closed. */
 static void turn_window(int change, const char *marker) {
   if (change == XP_WINDOW_STAYS) return;
   put_window(marker);
@@ -555,7 +555,7 @@ void xpu_register_harvest(xpu_harvest harvest) {
   unlock();
 }
 
-/* _exit, not exit: the program's own handlers are for its end, not for the middle of it. */
+/* _exit, not exit: the program's own handlers expect its regular end. */
 void xpu_window_settle(void) {
   static int begun;
   if (!__atomic_load_n(&bus.ending, __ATOMIC_ACQUIRE)) return;

@@ -54,7 +54,7 @@ static uint32_t tree_sum(const xp_stack *s, uint32_t slot) {
   return sum;
 }
 
-/* The table anew, from the front and the lines in slots. */
+/* Rebuilds the table from the front and the lines in slots. */
 static void rebuild_table(xp_stack *s) {
   s->heap->release(s->table);
   if (!new_table(s, s->table_room)) return;
@@ -65,8 +65,8 @@ static void rebuild_table(xp_stack *s) {
   s->table_used = s->front_used + s->slots_used;
 }
 
-/* Gives the live lines the lowest slots, in their order, and room for as many again. Beyond the
- * limit the oldest are forgotten. */
+/* Gives the live lines the lowest slots, in order, and room for as many again. Above the limit the
+ * oldest are forgotten. */
 static void renumber(xp_stack *s) {
   uint32_t skip = s->most && s->live > s->most ? s->live - s->most : 0;
   uint32_t kept = s->live - skip, room = FIRST_ROOM, slots = 0;

@@ -8,10 +8,10 @@
 
 #include "system_call.h"
 
-/* The kernel's headers lack these, or mix with no C library's. */
+/* The kernel's headers lack these or conflict with the C library's. */
 enum { PAGE = 4096, BLOCK = 512, POPULATE_WRITE = 23, LIMIT_FILE_SIZE = 1 };
-/* Sparse, so it costs nothing; a longer stream grows by its path. Where holes take room, grow in
- * small steps instead. */
+/* Sparse, so it costs nothing; a longer stream grows by path. Where holes take space, the file
+ * grows in small steps. */
 static const uint64_t SPARSE_STEP = 1ull << 34, DENSE_STEP = 1ull << 20;
 
 /* struct stat of the kernel for x86-64. */
@@ -42,8 +42,8 @@ static void linux_unmap(void *address, uint64_t size) {
 const xp_os xp_linux = {linux_map, linux_move, linux_unmap};
 
 /* A store into a hole of a full disk would kill the program (SIGBUS); a system call that does the
- * same only fails. Older kernels lack the call for it, so one that writes four bytes must do: it
- * hits the end of each page, where the chunk before never reaches. */
+ * same only fails. Older kernels lack the proper call, so one that writes four bytes is used: it
+ * hits the end of each page, which the previous chunk never reaches. */
 static int take_room(uint8_t *window, uint64_t room) {
   long error;
   do error = xp_system_call(__NR_madvise, (long)window, (long)room, POPULATE_WRITE, 0);
@@ -86,7 +86,7 @@ static int descriptor_is_ours(const xp_file *f, int fd) {
   return xp_same_file(xp_identity_of_descriptor(fd), f->identity);
 }
 
-/* By path, without a descriptor. Beyond the limit the kernel would send SIGXFSZ. */
+/* By path, without a descriptor. Above the limit the kernel would send SIGXFSZ. */
 static int resize(xp_file *f, uint64_t size) {
   uint64_t limit[2] = {~0ull, ~0ull};
   if (!path_is_ours(f)) return -ENOENT;
@@ -115,8 +115,8 @@ static int reserve(xp_file *f, int fd, uint64_t room) {
   return grow(f, room);
 }
 
-/* Another thread of the program may close or replace the descriptor meanwhile: then it is not used,
- * and not closed. */
+/* If another thread of the program closes or replaces the descriptor meanwhile, it is neither used
+ * nor closed. */
 static int adopt(xp_file *f, int fd, uint64_t room) {
   f->identity = xp_identity_of_path(f->path);
   int error = reserve(f, fd, room);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The file of a stream, written through a mapped window that slides over it. No descriptor stays
  * open: a program that closes or replaces descriptors, changes its root folder or its user cannot
- * turn our writes to a file of its own. The file is made far larger than needed, without blocks,
- * and the window moves by mremap. Plain C on system calls, no libc. */
+ * redirect our writes to a file of its own. The file is made far larger than needed, without
+ * blocks, and the window moves by mremap. Plain C on system calls, no libc. */
 #ifndef XPUPROF_STREAM_FILE_H
 #define XPUPROF_STREAM_FILE_H
 
@@ -12,16 +12,16 @@
 extern "C" {
 #endif
 
-/* Mapped memory, which Valgrind wants to know of. NULL on failure. */
+/* Mapped memory, reported to Valgrind. NULL on failure. */
 typedef struct xp_os {
   void *(*map)(int fd, uint64_t size); /* the file's first bytes: shared, writable */
   void *(*move)(void *address, uint64_t size, uint64_t new_size); /* mremap(2), may move */
   void (*unmap)(void *address, uint64_t size);
 } xp_os;
 
-extern const xp_os xp_linux; /* where the kernel alone decides on addresses */
+extern const xp_os xp_linux; /* where the kernel alone chooses addresses */
 
-/* A file that something names: a path or a descriptor. */
+/* A file, named by a path or a descriptor. */
 typedef struct xp_identity {
   uint64_t device, inode;
   uint32_t mode; /* of stat(2); 0: names nothing */
@@ -35,20 +35,20 @@ enum { XP_PATH_MAX = 4096 };
 
 typedef struct xp_file {
   const xp_os *os;
-  xp_identity identity; /* what the path must still name before it is resized */
-  uint64_t size, step;  /* of the file now; by how much it grows */
+  xp_identity identity; /* the file that the path must still name before a resize */
+  uint64_t size, step;  /* current size of the file; growth step */
   uint8_t *window;
-  uint64_t offset, room; /* of the window: where it starts in the file, its size */
+  uint64_t offset, room; /* the window's offset in the file and its size */
   char path[XP_PATH_MAX];
 } xp_file;
 
-/* Makes the file (refuses an existing one) and maps its first `room` bytes. Like all functions here
- * gives 0 or a negative error number of the kernel. */
+/* Creates the file (refuses an existing one) and maps its first `room` bytes. Like all functions
+ * here, returns 0 or a negative error number of the kernel. */
 int xp_file_create(xp_file *file, const xp_os *os, const char *path, uint64_t room);
-/* Slides the window to [offset, offset + room), whole pages that start in the window or right
- * behind it, and takes room on the disk: stores into the window cannot fail. */
+/* Slides the window to [offset, offset + room), whole pages that start in the window or directly
+ * after it, and allocates disk space: stores into the window cannot fail. */
 int xp_file_slide(xp_file *file, uint64_t offset, uint64_t room);
-/* Unmaps the window and cuts the file. Where the path no longer leads to it (another root folder,
+/* Unmaps the window and cuts the file. If the path no longer leads to it (another root folder,
  * another user), the supervisor cuts. */
 void xp_file_cut(xp_file *file, uint64_t size);
 void xp_file_unmap(xp_file *file);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Linux system calls of x86-64 without a C library, for code that runs inside other programs: they
- * touch no errno, and no library of the program's can intercept them. */
+ * do not touch errno, and no library of the program can intercept them. */
 #ifndef XPUPROF_SYSTEM_CALL_H
 #define XPUPROF_SYSTEM_CALL_H
 

@@ -9,7 +9,7 @@
 
 #include "posix_os.h"
 
-/* N, N-M, N- or -M at `text`; gives what follows, NULL when it is none of them. */
+/* N, N-M, N- or -M at `text`; returns the rest of the text, or NULL when it is none of them. */
 static const char *read_range(const char *text, uint64_t *first, uint64_t *last) {
   char *end = (char *)text;
   *first = 1, *last = UINT64_MAX;
@@ -26,7 +26,7 @@ static const char *read_range(const char *text, uint64_t *first, uint64_t *last)
   return *first >= 1 && *first <= *last ? end : 0;
 }
 
-/* The state that the launches so far make. */
+/* The state after the launches so far. */
 static int is_inside(const xp_window *window, uint64_t next) {
   return next >= window->first && next <= window->last;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which part of a process is in the profile: the window of `--window`, and the processes of
- * `--process`. State alone: who is told of a change is the caller's affair. docs/filters.md has
- * the meaning. */
+ * `--process`. State alone: the caller reports changes. docs/filters.md defines the meaning. */
 #ifndef XPUPROF_WINDOW_H
 #define XPUPROF_WINDOW_H
 
@@ -10,10 +9,10 @@
 typedef struct xp_window {
   int given;            /* 0: the whole process is in the profile, and `open` stays 1 */
   int by_marker;        /* opened by marker calls, else by launches */
-  uint64_t first, last; /* launches, or openings of the marker, from 1; both belong to it */
+  uint64_t first, last; /* launches, or openings of the marker; 1-based, inclusive */
   char marker[256];     /* glob on names of markers */
   int open;
-  int over;          /* closed for good */
+  int over;          /* closed permanently */
   int ends_program;  /* --after-window end */
   uint64_t openings; /* of the marker, in the window or not */
   uint64_t depth;    /* of markers that are open */
@@ -24,19 +23,19 @@ enum { XP_WINDOW_STAYS, XP_WINDOW_OPENS, XP_WINDOW_CLOSES };
 /* From XPUPROF_WINDOW and XPUPROF_AFTER_WINDOW. A malformed window (the launcher checks it) counts
  * as none. */
 void window_read(xp_window *window, const char *spec, const char *after);
-/* A process forked off: it counts its own launches and openings, and stays where its parent is in
- * the code: an opening that it was forked in goes on, by the number that its parent gave it. */
+/* After a fork: the child counts its own launches and openings; an opening active at the fork
+ * continues under the parent's number. */
 void window_forked(xp_window *window);
 
-/* What happens: `launches` were launched so far, a marker begins, a marker ends. Each gives how
- * the window changes. */
+/* Events: `launches` launched so far, a marker begins, a marker ends. Each returns the change of
+ * the window. */
 int window_launched(xp_window *window, uint64_t launches);
 int window_begins(xp_window *window, const char *marker);
 int window_ends(xp_window *window, const char *marker);
 
-/* Is this process one of those that `globs` (one a line) name? By its executable, by the name that
- * it was called by, or by its first argument (the script of an interpreter): the file's name, or
- * the whole path when the glob holds a '/'. No globs: every process is. */
+/* Whether `globs` (one per line) match this process: its executable, the name by which it was
+ * called, or its first argument (the script of an interpreter); the file name, or the whole path if
+ * the glob contains a '/'. Without globs every process matches. */
 int window_process_matches(const char *globs);
 
 #endif

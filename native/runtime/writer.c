@@ -7,7 +7,7 @@
 enum { CHUNK_ROOM = 256 * 1024, PAGE = 4096 };
 
 static void copy(uint8_t *to, const uint8_t *from, uint64_t size) {
-  /* `rep movsb`: no call that a platform without libc would lack. */
+  /* `rep movsb`: no call, which a platform without libc would lack. */
   unsigned long left = (unsigned long)size; /* as wide as the register */
   __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(left) : : "memory");
 }
@@ -93,7 +93,7 @@ void xp_put_str(xp_body *body, const char *text) {
 
 /* ---- chunks --------------------------------------------------------------------------------- */
 
-/* What the kernel's error means to the user. */
+/* The kernel's error in the user's terms. */
 static const char *reason_of(int error) {
   switch (-error) {
     case EPERM:
@@ -105,7 +105,7 @@ static const char *reason_of(int error) {
       return "the process cannot reach the run directory";
     case ENOMEM:
       return "there is no memory for its trace";
-    case EFAULT: /* a page without room on the disk, or behind the end of the file */
+    case EFAULT: /* a page without disk space, or after the end of the file */
     case ENOSPC:
     case EDQUOT:
       return "the disk of the run directory is full, or the run has ended";
@@ -193,7 +193,7 @@ static void append(xp_writer *w, uint8_t tag, const xp_body *body) {
 
 void xp_writer_put(xp_writer *w, uint8_t tag, const xp_body *body, uint64_t slice) {
   if (!w->is_open) return;
-  if (body->overflow) { /* better no trace than a wrong one */
+  if (body->overflow) { /* no trace rather than a wrong one */
     xp_writer_fail(w, "there is no memory for a record of its trace");
     return;
   }
@@ -210,7 +210,7 @@ void xp_writer_put(xp_writer *w, uint8_t tag, const xp_body *body, uint64_t slic
     if (slice < w->chunk->first_slice) w->chunk->first_slice = slice;
     if (slice > w->chunk->last_slice) w->chunk->last_slice = slice;
   }
-  /* x86 keeps the order of stores: whoever sees the length sees the record. */
+  /* x86 keeps the order of stores: a reader that sees the length sees the record. */
   __atomic_store_n(&w->chunk->length, (uint64_t)(w->end - (uint8_t *)(w->chunk + 1)),
                    __ATOMIC_RELEASE);
 }

@@ -17,12 +17,12 @@ extern "C" {
 
 typedef struct xp_writer {
   xp_file file;
-  const xp_place *place; /* that hears of a failure; NULL: none */
+  const xp_place *place; /* notified of a failure; NULL: none */
   int is_open;           /* 0: closed or failed; every call is then a no-op */
   uint16_t stream;
   uint64_t chunk_offset;         /* where the open chunk (or the next one) starts in the file */
-  struct xp_chunk_header *chunk; /* the open one; NULL: none */
-  uint8_t *end;                  /* behind the open chunk's last whole record */
+  struct xp_chunk_header *chunk; /* the open chunk; NULL: none */
+  uint8_t *end;                  /* after the open chunk's last complete record */
   uint64_t room;                 /* bytes left in the open chunk */
 } xp_writer;
 
@@ -35,17 +35,17 @@ typedef struct xp_body {
 
 /* 0, or a negative error number of the kernel. */
 int xp_writer_create(xp_writer *writer, const xp_os *os, const char *path, uint16_t stream);
-/* This process's stream of an execution. `place` must stay: a failure, this one too, is told
- * there. */
+/* This process's stream of an execution. `place` must stay valid: failures, this one included, are
+ * reported there. */
 int xp_writer_open(xp_writer *writer, const xp_os *os, const xp_place *place, uint16_t stream);
 /* Appends one record. `slice` widens the chunk's slice range; XP_NO_SLICE leaves it. */
 #define XP_NO_SLICE UINT64_MAX
 void xp_writer_put(xp_writer *writer, uint8_t tag, const xp_body *body, uint64_t slice);
 void xp_writer_seal(xp_writer *writer);  /* ends the open chunk */
 void xp_writer_close(xp_writer *writer); /* seals, cuts the file to size */
-/* Ends the stream as it is, without END, and tells why. */
+/* Ends the stream as it is, without END, and reports why. */
 void xp_writer_fail(xp_writer *writer, const char *reason);
-void xp_writer_abandon(xp_writer *writer); /* after fork, in the child: let go, touch nothing */
+void xp_writer_abandon(xp_writer *writer); /* after fork, in the child: release, touch nothing */
 
 void xp_body_init(xp_body *body, void *data, size_t room);
 void xp_put_u8(xp_body *body, uint8_t value);

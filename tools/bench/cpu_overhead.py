@@ -4,11 +4,11 @@
     python tools/bench/cpu_overhead.py [--engine valgrind --engine dynamorio] [--pairs 5]
                                        [--only NAME] [--json]
 
-A pair is native, then instrumented by each engine, so that the machine's drift falls on all. Prints
+A pair is native, then instrumented by each engine, so that the machine's drift affects all. Prints
 the medians, the median and middle half of the pairs' ratios, and the median ratio to the bare
 framework (`valgrind --tool=none`, `drrun` without a client), which translates without counting:
-what is ours of the cost. The last rows are a program with many
-known blocks and many cuts: their cost is what the launches add.
+our part of the cost. The last rows are a program with many
+known blocks and many cuts: their cost is that of the launches.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def cpu_matrix(folder: Path) -> str:
     return str(compile_program(folder, PROGRAMS / "cpu_matrix.c", "-O3", "-ffast-math"))
 
 
-# Without hiding FMA, Valgrind's translation alone is hundreds of times slower: not waited for.
+# Without hiding FMA, Valgrind's translation alone is hundreds of times slower, so it is skipped.
 NO_BARE = {("valgrind", "matrix (FMA natively)")}
 
 
@@ -158,7 +158,7 @@ CASES: dict[str, Callable[[Path], list[str]]] = {
 
 
 def seconds(argv: list[str], environment: dict[str, str], cpu_time: bool) -> float:
-    """Wall time, or the processor time that the program and its children took."""
+    """Wall time, or the processor time of the program and its children."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(argv, env=environment, stdout=subprocess.DEVNULL, check=True)
     wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)

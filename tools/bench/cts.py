@@ -37,7 +37,7 @@ OURS = ("OPENCL_LAYERS", "XPUPROF_DIR", "XPUPROF_MODE", "XPUPROF_TIMER", "PYOPEN
 
 @dataclass
 class Outcome:
-    """One test's results, and what the layer saw of it."""
+    """One test's results, and the layer's record of it."""
 
     test: str
     native: tuple[int, str] = (0, "")
@@ -54,7 +54,7 @@ class Outcome:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Of a native run: the runtime is chosen as for a layered one."""
+    """Environment of a native run, with the same runtime as a layered one."""
     added = OpenCl().environment("time", "async", folder, GpuOptions())
     return dict(os.environ, CL_WIMPY_MODE="1") | {
         key: value for key, value in added.items() if key not in OURS
@@ -84,7 +84,7 @@ def run(command: list[str], env: Mapping[str, str], cwd: Path, limit: float) -> 
 
 
 def one(program: Path, test: str, env: Mapping[str, str], folder: Path, limit: float) -> Outcome:
-    """A test both ways."""
+    """Runs a test both ways."""
     outcome = Outcome(test)
     target = folder / "run"
     shutil.rmtree(target, ignore_errors=True)
@@ -120,8 +120,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("build", type=Path)
     parser.add_argument("--suite", nargs="+", default=["events", "api", "basic"])
-    parser.add_argument("--match", default="", help="only tests whose name this is found in")
-    parser.add_argument("--limit", type=float, default=60, help="seconds a test")
+    parser.add_argument("--match", default="", help="only tests whose name contains this text")
+    parser.add_argument("--limit", type=float, default=60, help="seconds per test")
     parser.add_argument("-o", "--output", type=Path, help="every test's results as JSON")
     arguments = parser.parse_args()
     results: dict[str, list[Outcome]] = {}

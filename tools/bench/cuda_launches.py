@@ -4,10 +4,10 @@
     python tools/bench/cuda_launches.py [--launches 200000] [--pairs 5]
 
 Runs the stand-in's program alone, with a CUPTI subscriber that does nothing, and with the timer
-(async), in turn, and prints the processor time a launch (user and system, of the whole process,
+(async), in turn, and prints the processor time per launch (user and system, of the whole process,
 completions included): medians, and the medians of the differences within each round. The stand-in's
-own work is in all three; the timer's cost is the last column. What NVIDIA's libraries add, only
-silicon shows.
+own work is in all three; the timer's cost is the last column. The cost of NVIDIA's libraries
+shows only on a GPU.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def build(folder: Path, include: str) -> None:
 
 
 def nanoseconds(folder: Path, injected: str, launches: int) -> float:
-    """Processor time of one run, ns a launch."""
+    """Processor time of one run, ns per launch."""
     with tempfile.TemporaryDirectory() as run:
         environment = {
             **os.environ,
@@ -62,7 +62,7 @@ def nanoseconds(folder: Path, injected: str, launches: int) -> float:
 
 
 def main() -> None:
-    """Prints one line a round, then the medians."""
+    """Prints one line per round, then the medians."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--launches", type=int, default=200_000)
     parser.add_argument("--pairs", type=int, default=5)
@@ -77,7 +77,7 @@ def main() -> None:
             "timer": str(native_file("libxpuprof_cuda.so")),
         }
         names = [*ways, "timer - alone", "timer - idle"]
-        print("  ".join(f"{name:>15}" for name in names), " (ns a launch)")
+        print("  ".join(f"{name:>15}" for name in names), " (ns per launch)")
         rounds = []
         for _ in range(options.pairs):
             alone, idle, timer = (

@@ -6,8 +6,8 @@
 
 Both variants run on equal data; a pair is native then instrumented, so that the machine's drift
 falls on both. Prints the median ratio of the pairs, the range of their middle half, and the time
-that the instrumenter itself takes. A kernel marked `told` is counted so only here: in a profile its
-counts follow from the launch, and its own code runs.
+that the instrumenter itself takes. A kernel marked `told` is counted this way only
+here: in a profile its counts follow from the launch, and its own code runs.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ def timed(cl, queue, kernel, size, local) -> float:
 
 
 def is_told(kernel: Kernel) -> bool:
-    """Whether the launch tells the kernel's counts."""
+    """Whether the kernel's counts are analytic."""
     return kernel.analytic or kernel.n_probes == 0
 
 
 def summary(which: str, ratios: list[float]) -> str:
-    """One line on some of the kernels."""
+    """Prints one line for each of some kernels."""
     geomean = math.exp(sum(map(math.log, ratios)) / len(ratios))
     return f"{which}: {len(ratios)} kernels, geomean {geomean:.2f}, worst {max(ratios):.2f}"
 

@@ -5,11 +5,11 @@ error.
     python tools/bench/memory.py [--pairs 3] [--repeat 5] [COMMAND ...]
 
 Each COMMAND is one quoted string; without any, tests/integration/programs/reach.c, whose phases
-differ in nothing but the memory that they touch, and the example programs. Wall times of the
+differ only in the memory they touch, and the example programs. Wall times of the
 program natively, in a GPU-only profile, and in one with --memory are taken in turns; ratios are
 medians over the rounds, the first of which is not counted. Errors are of one run directory
 (`xpuprof run --cpu none --memory`), selected with and without the distances, with one
-representative a cluster and with as many as `auto` takes.
+representative per cluster and with the number that `auto` takes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WEIGHTS = (0.0, 0.1, 0.25, 0.5, 0.75)
 
 
 def programs(folder: Path) -> list[str]:
-    """The commands when none is given."""
+    """The default commands."""
     source, reach = ROOT / "tests/integration/programs/reach.c", folder / "reach"
     subprocess.run(["cc", "-O1", str(source), "-o", str(reach), "-lOpenCL"], check=True)
     heat = f"{sys.executable} {ROOT / 'examples/heat/heat.py'}"
@@ -110,7 +110,7 @@ def errors(command: str, folder: Path, repeat: int) -> None:
 
 def cost_table(commands: list[str], folder: Path, pairs: int) -> None:
     """Wall times as ratios to the native run of the same round."""
-    print("| program | launches | accesses | recorded | profile | --memory | bytes a launch |")
+    print("| program | launches | accesses | recorded | profile | --memory | bytes per launch |")
     print("|---|---|---|---|---|---|---|", flush=True)
     for command in commands:
         cost(command, folder, pairs)

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What xpuprof costs on programs as they are: kernel time under exact counting, and whole runs
+"""What xpuprof costs on unmodified programs: kernel time under exact counting, and whole runs
 under the timers, the GPU engine, the CPU engine and both, against native.
 
     python tools/bench/overhead.py [--pairs 5] [--ways kernels,gpu] [--json] [COMMAND ...]
 
 Each COMMAND is one quoted string; without any, clpeak's kernel latency test (20,002 launches) and
 the example programs. The OpenCL runtime is the machine's own, or with XPUPROF_OPENCL_RUNTIME=intel
-Intel's, native runs included. The ways take turns, so that the machine's drift falls on all of
+Intel's, native runs included. The ways take turns, so that the machine's drift affects all of
 them; the first round is not counted: it fills the caches of compiler and instrumenter.
 
-Kernel time is the sum of what the device says about each launch (end - start): natively in a run
-under the asynchronous timer, counted in a profile that asks the device for the same stamps. Whole
+Kernel time is the sum of each launch's device time (end - start): natively in a run
+under the asynchronous timer, counted in a profile with the same device stamps. Whole
 runs are compared by wall clock and by CPU time (the one to look at on a busy machine). Ratios are
 medians over the pairs.
 """
@@ -68,7 +68,7 @@ WAYS = {
 
 @dataclass
 class Cost:
-    """One run: seconds, and what was recorded."""
+    """One run: seconds, and its record."""
 
     wall: float
     cpu: float
@@ -80,7 +80,7 @@ class Cost:
 
 @dataclass
 class Row:
-    """All runs of a program, a list a way; `native` too."""
+    """All runs of a program, a list per way, `native` included."""
 
     command: str
     runs: dict[str, list[Cost]] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class Row:
 
 
 def defaults() -> list[str]:
-    """Programs that are at hand."""
+    """The default programs that are available."""
     found = []
     if shutil.which("clpeak"):
         found.append("clpeak --kernel-latency")
@@ -120,7 +120,7 @@ def native(command: list[str]) -> Cost:
 
 
 def under(command: list[str], way: Way) -> Cost:
-    """One run, and what was recorded."""
+    """One run and its record."""
     engine, options = OpenCl(), GpuOptions()
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
@@ -142,7 +142,7 @@ def under(command: list[str], way: Way) -> Cost:
 
 
 def add_recorded(cost: Cost, part: Path, mode: Mode) -> None:
-    """What one process of the run left behind."""
+    """The record of one process of the run."""
     process = read_process(part, mode, True)
     launches = process.launches
     cost.launches += len(launches)
@@ -178,7 +178,7 @@ def main() -> None:
     arguments = parser.parse_args()
     ways = arguments.ways.split(",")
     if "kernels" in ways and "async" not in ways:
-        ways.insert(0, "async")  # which tells native kernel times
+        ways.insert(0, "async")  # which gives native kernel times
     rows = []
     for text in arguments.commands or defaults():
         rows.append(measure(text, arguments.pairs, ways))

@@ -4,7 +4,7 @@
     tools/bench/reader.py [--slices 5001] [--threads 4] [--cpu-blocks 50] [--warps 32]
                           [--gpu-blocks 20] [--repeat 5]
 
-Writes a made-up run with vectors that are all different, then reads it in fresh processes.
+Writes a synthetic run whose vectors all differ, then reads it in fresh processes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from xpuprof.trace.streams import FILES, StreamWriter, text, u64, varint, varint
 
 CPU_BLOCKS, GPU_BLOCKS = 1000, 100
 INSTRUCTIONS = 3
-"""Of every block."""
+"""Instructions of every block."""
 READ = """
 import json, resource, sys, time
 from pathlib import Path
@@ -65,7 +65,7 @@ def write_cpu(path: Path, slices: int, threads: int, blocks: int) -> None:
 
 
 def write_events(path: Path, launches: int, warps: int, blocks: int) -> None:
-    """events.xpt: no two warps are alike."""
+    """events.xpt: no two warps are equal."""
     random, mix = np.random.default_rng(2), varints([INSTRUCTIONS, INSTRUCTIONS, *[0] * 11])
     with StreamWriter(path, EVENTS) as out:
         out.put(2, varint(0) + bytes(17) + text(""))

@@ -148,7 +148,7 @@ def with_vectors(slices: int) -> SliceProfile:
 
 
 def sources(data: Path) -> list[tuple[str, Path]]:
-    """(set, file) of every recording there."""
+    """(set, file) of every recording."""
     return [
         (path.name.split(".")[0], path)
         for folder in FOLDERS
@@ -164,7 +164,7 @@ def load(path: Path, work: Path) -> SliceProfile:
 
 
 def table(data: Path, repeats: int) -> None:
-    """One row a set and method."""
+    """One row per set and method."""
     print(
         "| set | slices | method | error | worst | time speedup | samples | interval | held | s |"
     )

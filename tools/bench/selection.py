@@ -49,7 +49,7 @@ from xpuprof.workflow.subjects import run_times
 
 @dataclass(frozen=True)
 class Cost:
-    """What a program took: seconds of the clock, CPU seconds, peak memory in MB."""
+    """Cost of a program: wall seconds, CPU seconds, peak memory in MB."""
 
     wall: float
     cpu: float
@@ -276,7 +276,7 @@ def _parts(process: Process, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray
 
 
 def _raw(process: Process, seed: int) -> np.ndarray:
-    """Lengths as the reference has them: no normalisation, the counts themselves."""
+    """Lengths as in the reference: the counts themselves, not normalised."""
     columns = [
         mix * (length / max(length.mean(), 1.0))[:, None] for mix, length in _parts(process, seed)
     ]
@@ -284,7 +284,7 @@ def _raw(process: Process, seed: int) -> np.ndarray:
 
 
 def _logarithm(process: Process, seed: int, weight: float) -> np.ndarray:
-    """Slices lie apart by the ratio of their lengths."""
+    """Distance of slices by the ratio of their lengths."""
     columns = []
     for mix, length in _parts(process, seed):
         columns += [mix, np.log2(1.0 + length)[:, None] * weight * np.sqrt(0.5)]
@@ -353,9 +353,9 @@ VARIANTS: dict[str, tuple[Labels, bool]] = {
     "GPU part alone": by(cpu_weight=0.0),
     "CPU weight 0.1": by(cpu_weight=0.1),
     "CPU weight 0.9": by(cpu_weight=0.9),
-    "8 dimensions a part": by(dim=8),
-    "16 dimensions a part": by(dim=16),
-    "256 dimensions a part": by(dim=256),
+    "8 dimensions per part": by(dim=8),
+    "16 dimensions per part": by(dim=16),
+    "256 dimensions per part": by(dim=256),
     "1 warp cell": by(warp_buckets=1),
     "256 warp cells": by(warp_buckets=256),
 }
@@ -379,7 +379,7 @@ def variants(arguments: argparse.Namespace) -> None:
         for variant, (labels, ratio) in VARIANTS.items():
             errors = np.array([_error(*one, labels, ratio) for one in programs.values()])
             base = errors if base is None else base
-            # A difference below a hundredth of a per cent is none.
+            # A difference below a hundredth of a per cent does not count.
             over = np.exp(np.mean(np.log((errors + 1e-4) / (base + 1e-4))))
             cells = " | ".join(f"{error:.2%}" for error in errors)
             print(f"| {variant} | {cells} | {over:.2f} |", flush=True)
@@ -418,7 +418,7 @@ def expected(labels: np.ndarray, times: np.ndarray, length: np.ndarray, ratio: b
 
 
 SELECTIONS: dict[str, dict[str, float]] = {
-    "one a cluster": {"per_cluster": 1},
+    "one per cluster": {"per_cluster": 1},
     "**default (auto)**": {},
     "--target-error 0.10": {"target_error": 0.10},
     "--target-error 0.05": {"target_error": 0.05},
@@ -483,7 +483,7 @@ def _ways(known: np.ndarray) -> dict[str, dict[str, float]]:
 def _errors(
     process: Process, known: np.ndarray, others: np.ndarray, options: dict[str, float]
 ) -> list[Errors]:
-    """Of the distinct selections; none where the budget cannot be kept."""
+    """Results of the distinct selections; none where the budget cannot be kept."""
     distinct = {}
     for seed in (1, 2, 3):
         try:
@@ -516,7 +516,7 @@ def _errors(
 
 def _error_cells(rows: list[Errors]) -> str:
     if not rows:
-        return "refused: less than one representative each takes |  |  |  |  |  | "
+        return "refused: less than one representative per cluster takes |  |  |  |  |  | "
     mean = {
         name: float(np.mean([getattr(row, name) for row in rows]))
         for name in ("k", "number", "cost", "own", "other", "width")
@@ -529,13 +529,13 @@ def _error_cells(rows: list[Errors]) -> str:
 
 
 FEW = 3
-"""Timer runs from which the later ones are foretold."""
+"""Number of timer runs from which the later ones are predicted."""
 
 
 def coverage(arguments: argparse.Namespace) -> None:
-    """Of each single timer run: does the interval of the projection hold the run's total? From
+    """For each single timer run: does the interval of the projection hold the run's total? From
     FEW runs in a row: does it hold the total of the next run, of each later run, and the typical
-    total of the later runs? One line a program, and the sums."""
+    total of the later runs? One line per program, and the sums."""
     print("| profile | slices | representatives | error, worst run | half-width | own total inside "
           f"| half-width from {FEW} runs | next run inside | later runs inside "
           "| their typical total inside |")  # fmt: skip
@@ -550,7 +550,7 @@ def coverage(arguments: argparse.Namespace) -> None:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Shares in per cent are of (inside, tried)."""
+    """Prints shares in per cent from (inside, tried)."""
 
     representatives: str
     worst: float
@@ -563,7 +563,7 @@ class Coverage:
 
     @staticmethod
     def of_all(rows: list[Coverage]) -> Coverage:
-        """Sums of what was tried, the worst error, medians of the widths."""
+        """Sums of the trials, the worst error, medians of the widths."""
         return Coverage(
             "",
             max(row.worst for row in rows),
@@ -576,7 +576,7 @@ class Coverage:
         )
 
     def text(self) -> str:
-        """The cells but for the first two."""
+        """The cells except the first two."""
         own, following, later, typical = (
             f"{inside} of {tried} ({inside / tried:.1%})"
             for inside, tried in (self.own, self.next, self.later, self.typical)
@@ -591,7 +591,7 @@ def _coverage(process: Process, runs: np.ndarray) -> Coverage:
     every = {}
     for seed in range(1, 6):
         one = registry.select(from_process(process), registry.default(), seed=seed)
-        # The same representatives under another seed tell nothing new.
+        # The same representatives under another seed add nothing.
         every[tuple(r.slice for r in one.representatives)] = one
     errors, widths, later_widths = [], [], []
     own, following, later, typical = np.zeros((4, 2), np.int64)

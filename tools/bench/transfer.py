@@ -8,7 +8,7 @@ under every other setting of the environment, which stands in for another machin
     tools/bench/transfer.py -o OUT --machine 1-thread:POCL_MAX_PTHREAD_COUNT=1 \\
         --program heat:build/examples/heat ...
 
-Prints one Markdown row a program and machine: measured and projected time, sampling error, the
+Prints one Markdown row per program and machine: measured and projected time, sampling error, the
 speed-up over the machine of origin as measured and as projected. OUT keeps every run directory.
 """
 
@@ -77,7 +77,7 @@ def travel(options: Any, name: str, command: list[str]) -> list[dict[str, Any]]:
     for machine in options.machine:
         settings = dict(pair.split("=", 1) for pair in shlex.split(machine.partition(":")[2]))
         runs.append(folder / title(machine))
-        # The first timer run finds the runtime's kernel cache cold, so it is made for nothing.
+        # The first timer run finds the runtime's kernel cache cold, so it is discarded.
         for repeat in ("1", options.repeat):
             xpuprof("time", "--repeat", repeat, "--force", "-q", "-o", runs[-1], "--", *command,
                     **settings)  # fmt: skip

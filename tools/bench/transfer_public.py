@@ -5,8 +5,8 @@
     tools/bench/transfer_public.py ../shared/data/kineto
 
 A selection made from each side's kernel times is moved to the other side by aligning the launch
-sequences. Prints one Markdown row a pair, direction and method: what share of the launches found
-their like, the error at home and abroad, and the error of the projected speed-up.
+sequences. Prints one Markdown row per pair, direction and method: the share of matched
+launches, the error at home and abroad, and the error of the projected speed-up.
 """
 
 from __future__ import annotations

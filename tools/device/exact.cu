@@ -1,10 +1,9 @@
-// SPDX-License-Identifier: Apache-2.0
-// Kernels that count for themselves, warp by warp, how often their loop body is entered: what the
-// NVBit tool must find on its own. Prints one JSON object a line: kernel, and a count for each
-// warp.
+// SPDX-License-Identifier: Apache-2.0 Kernels that count themselves, warp by warp, how often their
+// loop body is entered: the expected result of the NVBit tool. Prints one JSON object per line:
+// kernel, and a count for each warp.
 //
-// The leader of the lanes that enter adds one; so lanes of a warp that come one after the other
-// count each time, as they are issued.
+// The leader of the entering lanes adds one, so diverged lanes of a warp count each time they are
+// issued.
 #include <cuda_runtime.h>
 
 #include <cstdio>

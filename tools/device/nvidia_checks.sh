@@ -1,17 +1,17 @@
 #!/bin/bash
-# SPDX-License-Identifier: Apache-2.0
-# Everything that needs an NVIDIA GPU, in one go: builds, runs, and writes tables to a folder.
+# SPDX-License-Identifier: Apache-2.0 Everything that needs an NVIDIA GPU: builds, runs, and writes
+# tables to a folder.
 #
 #   NVBIT_ROOT=/path/to/nvbit tools/device/nvidia_checks.sh [OUT] [SECTION ...]
 #
-# Sections (all by default): build exact coverage overhead cpu particles many torch tables
-# Where a call may take ten minutes only, these are calls of less:
+# Sections (all by default): build exact coverage overhead cpu particles many torch tables These
+# calls take under ten minutes each:
 #   build exact coverage | overhead cpu many | particles | torch, one TORCH_MODELS at a time | tables
 # TORCH_MODELS, TORCH_DTYPES, TORCH_RUNS narrow `torch` (defaults: bert resnet50 gpt; fp32 bf16;
-# eager compile graphs train). LIMIT: seconds that one check may take (300).
-# PYTHON names an interpreter that has xpuprof's requirements (default: .venv/bin/python, or
-# python3); torch is needed for `torch` only. What is missing is said and left out; a check that
-# fails is counted, and the script ends with 1.
+# eager compile graphs train). LIMIT: seconds that one check may take (300). PYTHON names an
+# interpreter that has xpuprof's requirements (default: .venv/bin/python, or python3); torch is
+# needed for `torch` only. Missing parts are reported and skipped; failed checks are counted, and
+# the script then exits with 1.
 set -u
 ROOT=$(cd "$(dirname "$0")/../.." && pwd)
 OUT=$(mkdir -p "${1:-$ROOT/build/nvidia}" && cd "${1:-$ROOT/build/nvidia}" && pwd)
@@ -20,8 +20,8 @@ SECTIONS=${*:-build exact coverage overhead cpu particles many torch tables}
 PYTHON=${PYTHON:-$([ -x "$ROOT/.venv/bin/python" ] && echo "$ROOT/.venv/bin/python" || echo python3)}
 ARCH=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -1 | tr -d .)
 ARCH=${ARCH:-90}
-# A copy of the package with what is built here: the source tree and any installation stay as they
-# are.
+# A copy of the package with the parts built here: the source tree and any installation stay
+# unchanged.
 export PYTHONPATH=$OUT/python
 NATIVE=$OUT/python/xpuprof/_native
 export PATH=$PATH:/usr/local/cuda/bin
@@ -74,7 +74,7 @@ section_build() {
     check "nvcc-$(basename $program)" nvcc -O2 -std=c++17 -arch="sm_$ARCH" -o "$OUT/$(basename $program)" \
       "$ROOT/$program.cu"
   done
-  has_nvbit || note "NVBit tool not built (NVBIT_ROOT=${NVBIT_ROOT:-}): its checks are left out"
+  has_nvbit || note "NVBit tool not built (NVBIT_ROOT=${NVBIT_ROOT:-}): its checks are skipped"
   check doctor xpu doctor
 }
 
@@ -83,7 +83,7 @@ section_exact() {
   "$OUT/exact" >"$OUT/exact.native" || note "exact does not run"
   check exact-profile xpu profile --force -q --cpu none --gpu nvbit -o "$OUT/run-exact" -- "$OUT/exact"
   check exact-invariants xpu check "$OUT/run-exact"
-  # The kernels' own counts are part of the program's output under the tool, too: both must agree.
+  # The program also prints the kernels' own counts under the tool: both must agree.
   check exact-lanes env XPUPROF_COUNT_UNIT=lane "$PYTHON" -m xpuprof profile --force -q --cpu none \
     --gpu nvbit -o "$OUT/run-exact-lane" -- "$OUT/exact"
   check exact-counts "$PYTHON" "$ROOT/tools/device/nvidia_exact.py" "$OUT/run-exact" \
@@ -110,7 +110,7 @@ section_coverage() {
   done
 }
 
-# What the program itself measures around its launches, natively and with the tool in place.
+# The program's own measurement around its launches, natively and under the tool.
 injected() { # mode, timer, library, command...
   local folder
   folder=$(mktemp -d)
@@ -150,7 +150,7 @@ section_overhead() {
   fi
 }
 
-# Which CPU engines carry the CUDA driver: the program must end as it does alone.
+# Which CPU engines support the CUDA driver: the program must end as it does natively.
 section_cpu() {
   local gpu=cuda
   has_nvbit && gpu=nvbit
@@ -159,7 +159,7 @@ section_cpu() {
     check "cpu-$cpu" xpu profile --force -q --cpu $cpu --gpu $gpu -o "$OUT/run-cpu-$cpu" -- \
       "$OUT/particles" 20 1000
   done
-  # What `auto` makes of it, CPU and GPU vectors in one execution.
+  # The choice of `auto`: CPU and GPU vectors in one execution.
   check cpu-auto xpu run --force --repeat 3 --json -o "$OUT/run-cpu-auto" -- "$OUT/particles" 20 1000
 }
 
@@ -179,7 +179,7 @@ section_particles() {
 
 section_torch() {
   "$PYTHON" -c "import torch; assert torch.cuda.is_available()" 2>/dev/null ||
-    { note "torch: not installed for CUDA, left out"; return; }
+    { note "torch: not installed for CUDA, skipped"; return; }
   local program=("$PYTHON" "$ROOT/examples/cuda/torch_models.py")
   for model in ${TORCH_MODELS:-bert resnet50 gpt}; do
     for dtype in ${TORCH_DTYPES:-fp32 bf16}; do

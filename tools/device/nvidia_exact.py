@@ -37,7 +37,7 @@ def per_warp(gpu: GpuVectors, launch: int) -> np.ndarray | None:
 
 
 def wrong_lanes(stated: list[int], lane_run: str) -> int:
-    """How many launches state other lane instructions than the thread-level counts add up to."""
+    """Number of launches whose lane instructions differ from the sum of the thread-level counts."""
     run = xpuprof.open(lane_run)
     assert run.profile is not None
     counted = run.profile.processes[0].slices["gpu_instructions"].tolist()[:-1]
@@ -51,7 +51,7 @@ def wrong_lanes(stated: list[int], lane_run: str) -> int:
 
 
 def main() -> int:
-    """Prints one line a launch."""
+    """Prints one line per launch."""
     run = xpuprof.open(sys.argv[1])
     assert run.profile is not None
     process = run.profile.processes[0]

@@ -3,7 +3,7 @@
 
     python nvidia_tables.py OUT > OUT/tables.md
 
-What is not there (a section that was not run) is left out.
+Sections that were not run are omitted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def table(headers: list[str], rows: list[list[str]]) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A share, as people write it."""
+    """A share in per cent."""
     return "-" if value is None else f"{100 * value:.2f} %"
 
 
@@ -53,7 +53,7 @@ def errors(out: Path) -> str:
 
 
 def overhead(out: Path) -> str:
-    """Ratios of the launch loop's time, and microseconds added a launch."""
+    """Ratios of the launch loop's time, and microseconds added per launch."""
     path = out / "overhead.txt"
     rows = []
     for line in path.read_text().splitlines()[1:] if path.is_file() else []:
@@ -64,7 +64,7 @@ def overhead(out: Path) -> str:
 
 
 def carried(out: Path) -> str:
-    """Which engines carry the driver."""
+    """Which engines support the driver."""
     path = out / "doctor-json.txt"
     if not path.is_file():
         return ""
@@ -86,7 +86,7 @@ def lines_of(out: Path, pattern: str) -> str:
 
 
 def main() -> int:
-    """Prints the sections that have something to tell."""
+    """Prints the sections with results."""
     out = Path(sys.argv[1])
     sections = {
         "Versions": lines_of(out, "versions.txt"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the first inputs of the native fuzzers: `corpus.py FOLDER`, a folder a target in it.
+"""Writes the seed inputs of the native fuzzers to one folder per target: `corpus.py FOLDER`.
 
 Streams hold every kind of record; messages are those of the tests."""
 
@@ -18,7 +18,7 @@ MAGIC = b"XPI1"
 
 
 def streams() -> list[bytes]:
-    """Streams of the tests' small runs; the byte in front is for the target `stream`."""
+    """Streams of the tests' small runs; the leading byte is for the target `stream`."""
     with tempfile.TemporaryDirectory() as folder:
         run = traces.write_run(Path(folder) / "run", traces.events(5), traces.cpu(6))
         return [
@@ -72,7 +72,7 @@ CORPUS: dict[str, list[bytes]] = {
         b"[[:alpha:]]+(a|b)*\0ab",
         b"k{1993991993991993}\0k",
     ],
-    # The third promises 2^25 blocks that do not follow.
+    # The third announces 2^25 blocks that do not follow.
     "request": [request(), response(), response().replace(b"k\2\0\0\0\1", b"k\2\0\0\0\0\0\0\2")],
     "answer": [response(), request()],
 }

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fuzzes everything that reads files of others: importers, results, selections, manifests.
+"""Fuzzes everything that reads foreign files: importers, results, selections, manifests.
 
     tools/fuzz/importers.py [TARGET ...] [--seconds 60 | --runs N] [--seed 1] [--keep FOLDER]
 
-Small files as the tools write them are damaged: bytes flipped and cut, numbers and names replaced
+Small files in the tools' formats are damaged: bytes flipped and cut, numbers and names replaced
 by what a reader may not expect (nothing, text, infinity, 400 digits), lines and rows repeated,
 databases changed by SQL, half of them packed and damaged again. Each damaged file has to give
 slices that can be trusted, or one error of ours in one sentence. A traceback, a crash, more than
@@ -84,7 +84,7 @@ _TOKEN = re.compile(rb'[-+.\w]+|"[^"\n]*"')
 
 
 def read_import(form: str, path: Path, folder: Path) -> None:
-    """Recognises and imports a file; what is stored has to be sound."""
+    """Recognises and imports a file; the stored run must be valid."""
     source = Source(path)
     importer = all_importers()[form] if form else recognised(source)
     run = folder / "run"
@@ -111,7 +111,7 @@ def read_manifest(path: Path) -> None:
 
 
 def read_selected(path: Path, resealed: bool) -> None:
-    """Reads a selection; half of them with the checksum put right again."""
+    """Reads a selection; half of them with a corrected checksum."""
     if resealed:
         text = path.read_text(encoding="utf-8", errors="replace")
         try:
@@ -211,7 +211,7 @@ def _parquet(folder: Path) -> list[bytes]:
 
 
 def _in_folder(path: Path, work: Path, draw: random.Random) -> None:
-    """The damaged file in place of one of a sound folder."""
+    """Puts the damaged file into an intact folder."""
     folder = work / "reference"
     shutil.rmtree(folder, ignore_errors=True)
     profiles.reference(folder)
@@ -288,7 +288,7 @@ def damaged_database(data: bytes, path: Path, draw: random.Random) -> None:
                 database.execute(f"CREATE VIEW {table} AS {VIEW} {names} FROM n")
         database.commit()
     except (sqlite3.Error, OverflowError, IndexError):
-        pass  # not every change is possible after the ones before
+        pass  # not every change is possible after earlier ones
     finally:
         database.close()
 
@@ -337,13 +337,13 @@ def batch(target: Target, name: str, seed: int, size: int, folder: Path) -> int:
 
 
 def _mapped() -> int:
-    """Bytes of address space that the libraries took."""
+    """Bytes of address space taken by the libraries."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     return pages * resource.getpagesize()
 
 
 def survives(run: Callable[[], int]) -> tuple[bool, int]:
-    """Runs in a child that may take MEMORY; whether it ended well, and what it counted."""
+    """Runs in a child limited to MEMORY; whether it succeeded, and its counts."""
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
@@ -386,7 +386,7 @@ def main() -> int:
 
 
 def fuzz(known: dict[str, Target], arguments: argparse.Namespace) -> int:
-    """Batches of every target in turn; 1 when something was found."""
+    """Runs batches of every target in turn; 1 when there is a finding."""
     start, findings = time.monotonic(), 0
     done = dict.fromkeys(known, 0)
     refused = dict.fromkeys(known, 0)
@@ -398,7 +398,7 @@ def fuzz(known: dict[str, Target], arguments: argparse.Namespace) -> int:
         return time.monotonic() - start > arguments.seconds
 
     order = ((name, seed) for seed in count(arguments.seed) for name in known)
-    # Ctrl-C and `timeout` end it with the table, too.
+    # Ctrl-C and `timeout` also end with the table.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt):
         while not over():

@@ -4,11 +4,11 @@
 #
 #     tools/fuzz/native.sh [SECONDS] [TARGET ...]
 #
-# Each target (tools/fuzz/native/TARGET.c or .cpp) runs for so many seconds (10) from its corpus in
-# build/fuzz/corpus, which grows from run to run and starts from what corpus.py makes: small real
-# inputs, and those that once found something. 0 seconds: the corpus is read once. FUZZ_RUNS=N ends
-# after N inputs of a fixed seed. What crashes, hangs or takes more than 1 GiB is left in
-# build/fuzz/findings, and the exit code is 1. libFuzzer comes with Debian's clang-15.
+# Each target (tools/fuzz/native/TARGET.c or .cpp) runs for SECONDS (10) from its corpus in
+# build/fuzz/corpus, which grows from run to run and starts with corpus.py's seeds: small real
+# inputs and earlier findings. 0 seconds: the corpus is read once. FUZZ_RUNS=N ends after N inputs
+# of a fixed seed. Inputs that crash, hang or take more than 1 GiB are kept in build/fuzz/findings,
+# and the exit code is 1. libFuzzer comes with Debian's clang-15.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:-10}
@@ -23,14 +23,14 @@ declare -A sources=(
   [request]="native/gpu/opencl/instrumenter/request.cpp"
   [answer]="native/gpu/opencl/layer/client/answer.cpp"
 )
-# Inputs up to this size; a specification's regular expression is the user's own and recursive.
+# Maximum input size; matching a specification's regular expression is recursive.
 declare -A longest=([kernel_spec]=200 [clustering]=2304)
 
 flags=(-g -O1 -fno-omit-frame-pointer -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
   -Wall -Wextra -Wno-psabi -Inative/include -Inative/bridge -Inative/runtime -Inative/clustering
   -Inative/gpu/opencl -Inative/gpu/opencl/layer -Inative/gpu/opencl/instrumenter)
 
-# One object a source, made again when the source or a header changed.
+# One object per source, rebuilt when the source or a header changed.
 build() {
   local target=$1 main object objects=()
   main=$(ls tools/fuzz/native/"$target".c*)

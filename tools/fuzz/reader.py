@@ -33,7 +33,7 @@ from xpuprof.trace.streams import FILES, read_stream
 
 HEADER = struct.Struct("<IHHIIQQQ")
 BATCH = 200
-"""Damaged files a child process reads; a crash costs one child."""
+"""Damaged files per child process; a crash costs one child."""
 Corpus = list[tuple[int, bytes]]
 
 
@@ -49,7 +49,7 @@ def corpus(runs: list[Path]) -> Corpus:
 
 
 def small_run() -> Corpus:
-    """The streams that the unit tests make up."""
+    """The synthetic streams of the unit tests."""
     sys.path.insert(0, str(Path(__file__).parents[2]))
     from tests.support import traces
 
@@ -68,31 +68,31 @@ def flip(data: bytearray, random: random.Random) -> None:
 
 
 def overwrite(data: bytearray, random: random.Random) -> None:
-    """A few bytes by values at the edges of what a field may hold."""
+    """Replaces a few bytes by extreme values of a field."""
     value = random.choice((b"\x00", b"\x7f", b"\x80", b"\xff", b"\xff" * 9 + b"\x01", b"\xff" * 8))
     at = random.randrange(len(data))
     data[at : at + len(value)] = value
 
 
 def cut(data: bytearray, random: random.Random) -> None:
-    """Some bytes out of the middle."""
+    """Removes some bytes from the middle."""
     at = random.randrange(len(data))
     del data[at : at + random.randrange(1, 64)]
 
 
 def copy(data: bytearray, random: random.Random) -> None:
-    """Some bytes to another place."""
+    """Copies some bytes to another place."""
     at, size, to = (random.randrange(len(data)) for _ in range(3))
     data[to:to] = data[at : at + min(size, 200)]
 
 
 def truncate(data: bytearray, random: random.Random) -> None:
-    """The end off."""
+    """Cuts off the end."""
     del data[random.randrange(len(data)) :]
 
 
 def header(data: bytearray, random: random.Random) -> None:
-    """One field of the first chunk's header."""
+    """Changes one field of the first chunk's header."""
     at, size = random.choice(((0, 4), (4, 2), (6, 2), (8, 4), (12, 4), (16, 8), (24, 8)))
     data[at : at + size] = random.choice((0, 1, 2, 3, 1 << 14, -1)).to_bytes(
         8, "little", signed=True
@@ -103,7 +103,7 @@ DAMAGES = (flip, flip, flip, overwrite, overwrite, cut, copy, truncate, header)
 
 
 def repair(data: bytearray) -> None:
-    """Puts the checksums of all chunks right, as far as their lengths lead."""
+    """Corrects the checksums of all chunks that their lengths reach."""
     at = 0
     while at + HEADER.size <= len(data):
         magic, _, _, _, _, length, _, _ = HEADER.unpack_from(data, at)
@@ -148,7 +148,7 @@ def _pair(file: Path, kind: int):  # type: ignore[no-untyped-def]
 
 
 def batch(streams: Corpus, seed: int, folder: Path) -> None:
-    """Reads BATCH damaged files; the one under way stays in `folder`."""
+    """Reads BATCH damaged files; the current one stays in `folder`."""
     random_ = random.Random(seed)
     run = folder / "run"
     writer = create_run(run, argv=["fuzz"], force=True)
@@ -179,7 +179,7 @@ def survives(streams: Corpus, seed: int, folder: Path) -> bool:
 
 
 def main() -> int:
-    """Fuzzes until the time is over."""
+    """Fuzzes until the time is up."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("runs", nargs="*", type=Path)
     parser.add_argument("--seconds", type=float, default=60)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Basic blocks by identity (image, offset, instructions): a block keeps its id when its code is
- * translated again, or its library loaded again elsewhere. */
+ * retranslated, or its library reloaded elsewhere. */
 #include "engine.h"
 
 typedef struct block {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slices: every cut writes what all threads executed since the one before. */
+/* Slices: every cut writes what all threads executed since the previous one. */
 #include <asm/unistd.h>
 
 #include "engine.h"
 #include "system_call.h"
 
 static uint64_t slice;
-static uint64_t slice_instructions; /* of the slice under way, as far as written */
+static uint64_t slice_instructions; /* of the current slice, as far as written */
 static struct {
   size_t images, blocks, numbers;
 } emitted;

@@ -11,7 +11,7 @@
 
 enum { SET_USER = 04000, SET_GROUP = 02000, GROUP_EXECUTES = 010, CLASS = 4, CLASS_32 = 1 };
 
-/* Rights that exec(2) gives, and only to a program that it starts itself. */
+/* Privileges that exec(2) grants, only to a program it starts itself. */
 static int gives_rights(const char *path, int fd) {
   char capabilities[64];
   uint32_t mode = xp_identity_of_descriptor(fd).mode;

@@ -8,7 +8,7 @@ engine_options options;
 
 typedef struct patterns {
   const char *name; /* of the option */
-  const char *said; /* in the line of filters, where that is another */
+  const char *said; /* in the line of filters, if different */
   const char **item;
   size_t n, room;
 } patterns;

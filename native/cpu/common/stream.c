@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cpu.xpt, written by the common writer. The stream is opened at the process's first cut (or at
- * the end of the root process), so that processes without device work, and the images of a process
- * that only execs another, leave nothing behind. Records that come earlier (vectors of threads that
- * ended) wait in memory. */
+/* cpu.xpt, written by the common writer. The stream is opened at the process's first cut (or at the
+ * end of the root process), so processes without device work, and the images of a process that only
+ * execs another, leave no trace. Earlier records (vectors of ended threads) wait in memory. */
 #include <asm/unistd.h>
 
 #include "engine.h"
@@ -13,7 +12,7 @@
 static xp_writer stream;
 static xp_place place;
 static const char *given_up; /* why, before the stream was opened */
-static bool tried;           /* to open; it is done once a process */
+static bool tried;           /* to open; done once per process */
 
 /* ---- records that wait for the stream -------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel and DynamoRIO give in place of a C library, also to the common part. */
+/* Replacements for a C library from the kernel and DynamoRIO, also for the common part. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -49,7 +49,7 @@ char *engine_environment(const char *name) {
   static char *text;
   static size_t room;
   size_t size = text_length(name);
-  if (!text) { /* nobody says how long it is */
+  if (!text) { /* its length is unknown */
     size_t used = 0;
     long got, fd = xp_system_call(SYS_openat, AT_FDCWD, (long)"/proc/self/environ", O_RDONLY, 0);
     do {
@@ -75,7 +75,8 @@ const xp_os *const engine_os = &xp_linux;
 
 const char *engine_hidden_isa(void) { return ""; }
 
-/* One option a line: DynamoRIO's own option strings are short and know no quotes in quotes. */
+/* One option per line: DynamoRIO's own option strings are short and do not support nested
+ * quotes. */
 void options_read(const char *folder) {
   char path[4096];
   size_t size;
@@ -83,7 +84,7 @@ void options_read(const char *folder) {
   path[sizeof path - 1] = 0;
   const char *content = file_map(path, &size);
   if (!content) return;
-  char *text = dr_global_alloc(size + 1), *line = text; /* for good: options point into it */
+  char *text = dr_global_alloc(size + 1), *line = text; /* never unmapped: options point into it */
   for (size_t i = 0; i < size; i++) {
     text[i] = content[i];
     if (text[i] != '\n') continue;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libxpuprof_rt in the program: its functions are stable symbols, and where a block starts at one
- * of them, it calls us first. */
+/* libxpuprof_rt in the program: its functions are stable symbols, and a block that starts at one of
+ * them calls us first. */
 #include "client.h"
 
 static void on_cut(uint64_t slice) {
@@ -38,7 +38,8 @@ typedef struct hook {
   int function;
 } hook;
 
-static hook *hooks; /* few; read by whoever builds a block, changed when a library comes or goes */
+static hook
+    *hooks; /* few; read when a block is built, changed when a library is loaded or unloaded */
 static size_t n_hooks, hooks_room;
 
 void boundary_loaded(const module_data_t *module) {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A call's return address, pushed in one go.
+/* A call's return address, pushed in one store.
  *
  * DynamoRIO pushes the address in two stores of four bytes. The return then loads eight, and must
- * wait until both have left the processor's store buffer: ten nanoseconds, of which a loop with a
- * call in it would feel each one. Here the address lies in memory and is pushed from there. */
+ * wait until both have left the processor's store buffer: ten nanoseconds, which a loop with a call
+ * pays in full. Here the address is pushed from memory. */
 #include "client.h"
 
 enum { CHUNK = 4096 / sizeof(uint64_t) };
 
-/* Addresses that are pushed, each once; the table finds them. Code that was built points to them,
- * so none is ever given back. */
+/* Addresses to push, each stored once; the table finds them. Built code points to them, so none is
+ * ever freed. */
 static uint64_t *chunk; /* the last one, within reach of built code */
 static size_t in_chunk, n_known, table_room;
 static uint64_t **table; /* open addressing */
@@ -48,8 +48,8 @@ static uint64_t *kept_address(uint64_t address) {
   return *at;
 }
 
-/* What a call jumps to, once the address is on the stack. NULL: it is read from memory, which may
- * fault and must then find the stack as it was, or from the stack pointer. */
+/* The target of a call, for use once the address is on the stack. NULL if it is read from memory,
+ * which may fault and must then find the stack unchanged, or from the stack pointer. */
 static instr_t *jump_of(void *drcontext, instr_t *call) {
   opnd_t target = instr_get_target(call);
   if (instr_get_opcode(call) == OP_call)
@@ -65,7 +65,7 @@ void split_call(void *drcontext, instrlist_t *code) {
   if (!call || !instr_is_call(call)) return;
   app_pc at = instr_get_app_pc(call);
   uint64_t behind = (uint64_t)decode_next_pc(drcontext, at), *kept;
-  if ((uint64_t)(int32_t)behind == behind) return; /* one store does */
+  if ((uint64_t)(int32_t)behind == behind) return; /* one store suffices */
   instr_t *jump = jump_of(drcontext, call);
   if (!jump) return;
   lock();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client `xpuprof` of DynamoRIO: its parts, and what they tell each other.
+/* The client `xpuprof` of DynamoRIO: its parts and their interfaces.
  *
- * Only the core interface is used, and no C library: an extension-less kit will do, nothing of
- * the program's is shared, and start-up pays for no second libc. What is not said to be called
- * without it needs the lock; what the instrumented code does needs none. */
+ * Only the core interface is used, and no C library: a kit without extensions suffices, nothing is
+ * shared with the program, and start-up does not pay for a second libc. Hold the lock unless noted
+ * otherwise; instrumented code needs none. */
 #ifndef XPUPROF_CLIENT_H
 #define XPUPROF_CLIENT_H
 
@@ -14,8 +14,8 @@
 #include "dr_api.h"
 #include "engine.h"
 
-/* Paths known at most; with MAX_BLOCKS they size the per-thread reservations (memory is committed
- * when touched), of which block b counts in cell b, and path p in cell PATH_CELLS + p. */
+/* Maximum number of paths; with MAX_BLOCKS it sizes the per-thread reservations (memory is
+ * committed when touched), in which block b counts in cell b, and path p in cell PATH_CELLS + p. */
 enum { MAX_PATHS = 1 << 21 };
 enum { PATH_CELLS = MAX_BLOCKS, CELLS = MAX_BLOCKS + MAX_PATHS, MARKS_OFFSET = 8 * CELLS };
 
@@ -23,7 +23,7 @@ enum { PATH_CELLS = MAX_BLOCKS, CELLS = MAX_BLOCKS + MAX_PATHS, MARKS_OFFSET = 8
  */
 void *reserve(size_t size); /* zeros, committed when touched; NULL */
 void release(void *memory, size_t size);
-/* A file as a whole, read-only; NULL when it cannot be. */
+/* Maps a whole file read-only; NULL on failure. */
 const void *file_map(const char *path, size_t *size);
 void file_unmap(const void *content, size_t size);
 
@@ -32,12 +32,12 @@ void file_unmap(const void *content, size_t size);
 void lock(void);
 void unlock(void);
 
-void options_read(const char *folder); /* that holds dynamorio.options; NULL: none */
+void options_read(const char *folder); /* with dynamorio.options; NULL: none */
 
 /* ---- images.c: files that code comes from -----------------------------------------------------
  */
 code_place image_place(app_pc code);
-bool image_holds(app_pc code); /* the code is a file's */
+bool image_holds(app_pc code); /* the code comes from a file */
 void image_loaded(const module_data_t *module);
 void image_unloaded(const module_data_t *module);
 
@@ -54,7 +54,7 @@ uint32_t block_id(app_pc start, size_t bytes, uint32_t instructions);
 /* ---- paths.c: blocks that run one behind the other in a trace ---------------------------------
  */
 enum { NO_PATH = 0xffffffff };
-uint32_t path_with(uint32_t before, uint32_t block); /* `before`, and then the block */
+uint32_t path_with(uint32_t before, uint32_t block); /* `before`, followed by the block */
 size_t paths_known(void);
 uint32_t path_before(uint32_t path);
 uint32_t path_block(uint32_t path); /* its last one */
@@ -63,8 +63,8 @@ uint64_t path_instructions(uint32_t path);
 /* ---- threads.c: counters of threads -----------------------------------------------------------
  */
 bool threads_init(void);
-/* By its creator: a thread of the program's or of the device runtime's, or a child that shares
- * memory until it execs. The next six without the lock. */
+/* By its creator: a thread of the program or of the device runtime, or a child that shares memory
+ * until it execs. Call the next six without the lock. */
 void thread_announced(uint64_t stack, bool child, bool runtime);
 void thread_not_created(uint64_t stack);
 void thread_starts(void *drcontext);
@@ -72,12 +72,12 @@ void thread_ends(void *drcontext);
 void thread_enters(bool count); /* device runtime (false) or callback (true) */
 void thread_leaves(void);
 bool thread_is_off(void *drcontext);
-/* How many blocks the trace has that the thread is building. */
+/* Number of blocks of the trace the thread is building. */
 unsigned thread_extends_trace(void *drcontext, void *tag);
 void threads_turned(void);   /* the window has opened or closed */
-void threads_mark_all(void); /* before the last look at all counters */
+void threads_mark_all(void); /* before the final reading of all counters */
 void threads_forked(void *drcontext);
-/* What the instrumented code needs: where a thread finds its counters. */
+/* For the instrumented code: where a thread finds its counters. */
 void thread_insert_base(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t to);
 void thread_count(uint32_t cell, uint64_t executions); /* of the calling thread's */
 void thread_keep(uint64_t value);                      /* a word of the calling thread's, for ... */
@@ -94,13 +94,13 @@ typedef struct live_set {
 
 #define LIVE_REGISTER(r) (1u << ((r)-DR_REG_RAX))
 
-/* How many instructions are looked at, where the fragment's own do not tell. */
+/* How many instructions to examine where the fragment's own do not decide. */
 enum { SEARCH_COLD = 0, SEARCH_HOT = 50 };
 
 live_set live_at(void *drcontext, instr_t *from, int search);
 live_set live_from(void *drcontext, app_pc pc, int search);
 bool can_fault(instr_t *i); /* false: never, of the frequent ones */
-/* Where a branch in the middle of a trace leaves it, `next` being what follows in the trace. */
+/* Where a branch in the middle of a trace leaves it; `next` follows in the trace. */
 app_pc way_out(void *drcontext, instr_t *branch, instr_t *next);
 
 /* ---- counting.c --------------------------------------------------------------------------------
@@ -115,19 +115,19 @@ scratch take_register(void *drcontext, instrlist_t *code, instr_t *where, live_s
                       uint32_t taken, dr_spill_slot_t slot);
 void give_register_back(void *drcontext, instrlist_t *code, instr_t *where, scratch s);
 void insert_mark(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t base, uint32_t cell);
-/* cell += amount (a register, or else 1) without touching the flags; `value` is lost. */
+/* cell += amount (a register, or else 1) without touching the flags; `value` is clobbered. */
 void insert_add(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t base, uint32_t cell,
                 reg_id_t value, reg_id_t amount);
 void insert_count(void *drcontext, instrlist_t *code, instr_t *where, live_set live, uint32_t cell,
                   bool mark);
-/* In front of a branch that leaves here: its flags may be set anew. `live` is
- * what is read where it leads to. */
+/* Before a branch that leaves here: its flags may be recomputed. `live` is what its target
+ * reads. */
 void insert_count_taken(void *drcontext, instrlist_t *code, instr_t *where, live_set live,
                         uint32_t cell, int branch);
 /* A register from or to thread-local storage. */
 void insert_segment_move(void *drcontext, instrlist_t *code, instr_t *where, bool store,
                          reg_id_t reg, reg_id_t segment, uint32_t at);
-/* Encoded, and not decoded: what is built to translate a state must be. */
+/* Encoded, not decoded: code built to translate a state requires it. */
 instr_t *raw_instruction(void *drcontext, const byte *bytes, unsigned n);
 void decode_raw(void *drcontext, instrlist_t *code);
 
@@ -136,7 +136,7 @@ void decode_raw(void *drcontext, instrlist_t *code);
 void trace_label_block(void *drcontext, instrlist_t *code, instr_t *where, uint32_t id);
 void trace_label_end(void *drcontext, instrlist_t *code, instr_t *where);
 dr_custom_trace_action_t extend_trace(void *drcontext, void *tag, void *next_tag);
-/* In a trace's code, the path that was executed and is not counted at `fault`; NO_PATH. */
+/* In a trace's code, the path executed but not counted at `fault`, or NO_PATH. */
 uint32_t trace_pending(void *drcontext, byte *start, const byte *fault);
 dr_emit_flags_t instrument_trace(void *drcontext, void *tag, instrlist_t *code, bool translating);
 
@@ -151,13 +151,13 @@ dr_emit_flags_t instrument(void *drcontext, void *tag, instrlist_t *code, bool f
 
 /* ---- calls.c: return addresses -----------------------------------------------------------------
  */
-void split_call(void *drcontext, instrlist_t *code); /* the one that ends the block */
+void split_call(void *drcontext, instrlist_t *code); /* the instruction that ends the block */
 
 /* ---- boundary.c: libxpuprof_rt in the program --------------------------------------------------
  */
 void boundary_loaded(const module_data_t *module);
 void boundary_unloaded(const module_data_t *module);
-/* Where a block starts at one of its functions, calls us. */
+/* Inserts a call of ours where a block starts at one of its functions. */
 void boundary_insert(void *drcontext, app_pc start, instrlist_t *code);
 
 /* ---- window.c: when and where is counted -------------------------------------------------------

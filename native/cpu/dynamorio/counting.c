@@ -3,9 +3,8 @@
  *
  *   register = word of the thread;  register->count[cell] += 1;  register->dirty[cell / GROUP] = 1
  *
- * with a register and flags that the program does not need there, if that can be seen. Encoded
- * here: DynamoRIO's encoder, which knows all instructions, took a quarter of the time in which
- * programs start. */
+ * with a register and flags that are dead there, if that is known. Encoded here: DynamoRIO's
+ * encoder, which handles all instructions, took a quarter of the start-up time of programs. */
 #include <string.h>
 
 #include "client.h"
@@ -23,8 +22,8 @@ static void insert_bytes(void *drcontext, instrlist_t *code, instr_t *where, con
   instrlist_meta_preinsert(code, where, raw_instruction(drcontext, bytes, n));
 }
 
-/* DynamoRIO translates the state of other threads, too (at a fork, say), and decodes what it meets
- * with the memory of the calling thread; it gives it back to the other's. */
+/* DynamoRIO also translates the state of other threads (at a fork, for example): it decodes with
+ * memory of the calling thread and frees it to the other's. */
 void decode_raw(void *drcontext, instrlist_t *code) {
   for (instr_t *i = instrlist_first(code); i; i = instr_get_next(i)) {
     if (instr_opcode_valid(i) || !instr_raw_bits_valid(i)) continue;
@@ -37,7 +36,7 @@ static unsigned number_of(reg_id_t r) { return r - DR_REG_RAX; }
 
 enum { ADD = 0x83, LOAD = 0x8b, STORE = 0x89, LEA = 0x8d, STORE_BYTE = 0xc6, NO_CONSTANT = -1 };
 
-/* opcode [base + at], with a register or an extension of the opcode, or a byte behind. */
+/* opcode [base + at], with a register or an opcode extension, or a trailing byte. */
 static void insert_based(void *drcontext, instrlist_t *code, instr_t *where, byte opcode,
                          unsigned reg, reg_id_t base, int at, int constant) {
   unsigned b = number_of(base), n = 0;
@@ -74,8 +73,8 @@ static void spill(void *drcontext, instrlist_t *code, instr_t *where, bool save,
                       (uint32_t)opnd_get_disp(kept));
 }
 
-/* A register for use in front of `where`: one of those that the program does not need there, or
- * else one that the next instruction does not wait for. `taken` are not to be had. */
+/* A register for use before `where`: a dead one, or else one that the next instruction does not
+ * wait for. `taken` are unavailable. */
 scratch take_register(void *drcontext, instrlist_t *code, instr_t *where, live_set live,
                       uint32_t taken, dr_spill_slot_t slot) {
   scratch s = {DR_REG_NULL, true, slot};
@@ -136,7 +135,7 @@ void insert_count(void *drcontext, instrlist_t *code, instr_t *where, live_set l
   give_register_back(drcontext, code, where, base);
 }
 
-/* Sets the flags so that a branch is taken; `reg` holds an address of user space, and is lost. */
+/* Sets the flags so that a branch is taken; `reg` holds a user-space address and is clobbered. */
 static void insert_taken(void *drcontext, instrlist_t *code, instr_t *where, int branch,
                          reg_id_t reg) {
   byte r = (byte)(number_of(reg) & 7), high = number_of(reg) > 7;

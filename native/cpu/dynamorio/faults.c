@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Faults in traces. The program leaves such a trace where nothing counts the way out: at the
- * instruction that faults. The trace's code tells which path led there. */
+/* Faults in traces. The program leaves such a trace at the faulting instruction, where no exit is
+ * counted. The trace's code identifies the path that led there. */
 #include "client.h"
 
 dr_signal_action_t count_until_fault(void *drcontext, dr_siginfo_t *signal) {

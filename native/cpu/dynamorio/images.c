@@ -10,7 +10,7 @@ typedef struct image {
   const char *path;
   char build_id[2 * MAX_BUILD_ID + 2];
   bool counted;
-  uint32_t id; /* in the stream; NO_IMAGE until one of its blocks is met */
+  uint32_t id; /* in the stream; NO_IMAGE until one of its blocks is seen */
   routines *routines;
 } image;
 
@@ -19,9 +19,9 @@ typedef struct mapping { /* a segment */
   size_t image;
 } mapping;
 
-static image *images; /* every one that was ever loaded */
+static image *images; /* every image ever loaded */
 static size_t n_images, images_room;
-static mapping *mappings; /* as of now */
+static mapping *mappings; /* currently */
 static size_t n_mappings, mappings_room;
 static size_t *in_stream; /* by stream id: index of the image, or ANONYMOUS */
 static size_t n_in_stream, in_stream_room;
@@ -56,8 +56,8 @@ static void in_notes(char *id, const uint8_t *notes, size_t size) {
   }
 }
 
-/* The program headers of the image as it is mapped: they tell of the code that runs, whatever
- * happened to the file since. */
+/* The program headers of the mapped image: they describe the running code, whatever happened to the
+ * file since. */
 static void read_build_id(char *id, app_pc start) {
   static uint64_t notes[MAX_NOTES / 8];
   Elf64_Ehdr head;
@@ -95,7 +95,7 @@ static bool is_main(const module_data_t *module) {
   return same;
 }
 
-/* The kernel's own page comes in no file and depends on the machine. */
+/* The kernel's own page is in no file and depends on the machine. */
 static bool is_kernels(const char *path) { return path[0] == '[' || !path[0]; }
 
 static size_t image_of(const module_data_t *module) {
@@ -105,7 +105,7 @@ static size_t image_of(const module_data_t *module) {
   *im = (image){.path = path, .id = NO_IMAGE};
   im->counted = !is_kernels(path) && option_counts_image(path, is_main(module));
   if (im->counted) read_identity(im, module->start);
-  for (size_t i = 0; i < n_images; i++) /* loaded before, perhaps elsewhere */
+  for (size_t i = 0; i < n_images; i++) /* loaded before, possibly elsewhere */
     if (text_equal(images[i].path, im->path) && text_equal(images[i].build_id, im->build_id))
       return i;
   im->path = text_copy(path);

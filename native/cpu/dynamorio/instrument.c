@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Code is cut into basic blocks by the rules that the Valgrind tool goes by (which are VEX's), so
- * that both know the same blocks. Each is counted at its start; on its way into a trace what counts
- * it is labelled, for traces.c to take out again and count otherwise. */
+/* Code is cut into basic blocks by the rules of the Valgrind tool (VEX's), so that both have the
+ * same blocks. Each block is counted at its start; when it enters a trace its counting code is
+ * labelled, so that traces.c can replace it. */
 #include "client.h"
 
 /* VEX's longest superblock, in instructions. */
@@ -24,25 +24,25 @@ static bool is_repeated(instr_t *i) {
   }
 }
 
-/* A client request to Valgrind, of which DynamoRIO leaves one instruction (see unanswered()). */
+/* A client request to Valgrind, of which DynamoRIO keeps one instruction (see unanswered()). */
 static void *const REQUEST = (void *)0x5850;
 
 static bool is_request(instr_t *i) { return instr_get_note(i) == REQUEST; }
 
-/* Rounds of these end when a comparison says so, not only when the counter does. */
+/* Iterations of these also end on a comparison, not only on the counter. */
 static bool is_comparison(instr_t *i) {
   int op = instr_get_opcode(i);
   return op == OP_rep_cmps || op == OP_repne_cmps || op == OP_rep_scas || op == OP_repne_scas;
 }
 
-/* Behind these VEX starts anew, as behind a jump ... */
+/* After these VEX starts a new block, as after a jump ... */
 static bool ends_superblock(instr_t *i) {
   int op = instr_get_opcode(i);
   return instr_is_cti(i) || instr_is_syscall(i) || is_repeated(i) || op == OP_pause ||
          op == OP_clflush || is_request(i);
 }
 
-/* ... and behind these it may leave, to tell of a floating-point mode that it does not emulate. */
+/* ... and after these it may exit, to report a floating-point mode that it does not emulate. */
 static bool ends_block(instr_t *i) {
   switch (instr_get_opcode(i)) {
     case OP_fldcw:
@@ -57,8 +57,8 @@ static bool ends_block(instr_t *i) {
 }
 
 /* ---- repeated string instructions ------------------------------------------------------------ */
-/* One counts a round, and one for its closing test: all but the first of these are executions of
- * the block that consists of it alone. The counter register tells their number. */
+/* Counts one per iteration, and one for the closing test: all but the first are executions of the
+ * block that consists of this instruction alone. The counter register gives their number. */
 
 static void count_compared(uint32_t id, int ends_when_zero) {
   enum { ZERO_FLAG = 0x40 };
@@ -108,11 +108,11 @@ static void insert_repeated(void *drcontext, instrlist_t *code, instr_t *i, app_
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-/* A fragment ends where VEX's superblock would, or behind several whole ones: if DynamoRIO ended it
- * somewhere else, what follows would be cut differently. */
+/* A fragment ends where VEX's superblock would, or after several complete ones: otherwise the
+ * following code would be cut differently. */
 static void truncate(void *drcontext, instrlist_t *code) {
   unsigned length = 0;
-  instr_t *whole = NULL; /* last one of a whole superblock */
+  instr_t *whole = NULL; /* last one of a complete superblock */
   for (instr_t *i = instrlist_first_app(code); i; i = instr_get_next_app(i)) {
     if (++length < LONGEST && !ends_superblock(i)) continue;
     whole = i;
@@ -126,9 +126,9 @@ static void truncate(void *drcontext, instrlist_t *code) {
   }
 }
 
-/* DynamoRIO pretends to be Valgrind: where code asks, it puts a label and an instruction in the
- * place of the request's own, and answers. Libraries (hwloc) would take another way than natively.
- * Without the label nobody answers, and the program finds its default. */
+/* DynamoRIO pretends to be Valgrind: it replaces a request by a label and an instruction, and
+ * answers. Libraries (hwloc) would then behave differently than natively. Without the label there
+ * is no answer, and the program gets its default. */
 static void unanswered(void *drcontext, instrlist_t *code) {
   for (instr_t *i = instrlist_first(code), *next; i; i = next) {
     next = instr_get_next(i);
@@ -158,7 +158,8 @@ static void insert_run(void *drcontext, instrlist_t *code, const run *r, bool fo
   unlock();
   if (id == NO_BLOCK) return;
   if (for_trace) trace_label_block(drcontext, code, r->first, id);
-  /* A window turns in the middle of a fragment: a mark may then have gone to nobody's. */
+  /* If the window turns in the middle of a fragment, a mark may have gone to the unread
+   * reservation. */
   insert_count(drcontext, code, r->first, live_at(drcontext, r->first, SEARCH_COLD), id,
                options.has_window || *marked != id / GROUP);
   if (for_trace) trace_label_end(drcontext, code, r->first);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which registers and flags the program may still read: counting takes the others, and saves itself
- * the saving. Of paths that cannot be followed it is assumed that they read everything, and so of
- * code beyond the fragment that comes from no file: it may change, and nobody would tell. */
+/* Which registers and flags the program may still read: counting uses the others without saving
+ * them. Paths that cannot be followed are assumed to read everything, as is code beyond the
+ * fragment that comes from no file: it may change unnoticed. */
 #include "client.h"
 
 enum { MAX_STARTS = 32 };
 
 typedef struct start {
   app_pc pc;
-  live_set open; /* what was not decided yet */
+  live_set open; /* not yet decided */
 } start;
 
 typedef struct search {
   live_set live;
-  start starts[MAX_STARTS]; /* of paths that were followed, or are being */
+  start starts[MAX_STARTS]; /* of paths already followed or being followed */
   int n_starts;
-  int left;     /* instructions that may yet be looked at */
+  int left;     /* instructions that may still be examined */
   bool in_file; /* not generated */
 } search;
 
@@ -43,7 +43,7 @@ static uint32_t registers_in(opnd_t o) {
   return set;
 }
 
-/* Clearing a register by itself reads nothing. */
+/* Clearing a register with itself reads nothing. */
 static bool is_clearing(instr_t *i) {
   return instr_get_opcode(i) == OP_xor && opnd_is_reg(instr_get_src(i, 0)) &&
          opnd_same(instr_get_src(i, 0), instr_get_src(i, 1));
@@ -58,7 +58,7 @@ static uint32_t registers_read(instr_t *i) {
   return set;
 }
 
-/* As a whole: what is left of the old value is then known to be nothing. */
+/* Complete writes only: nothing of the old value remains. */
 static uint32_t registers_written(instr_t *i) {
   uint32_t set = 0;
   if (instr_is_predicated(i)) return 0;
@@ -106,8 +106,8 @@ bool can_fault(instr_t *i) {
   }
 }
 
-/* What code is still to see that a handler of the fault goes to: a landing pad the registers that a
- * call would preserve; generated code (where null pointers are found so) all. */
+/* The registers read after a fault's handler: a landing pad reads those that a call preserves;
+ * generated code (which detects null pointers this way) reads all. */
 static live_set after_fault(const search *s) {
   static const uint32_t preserved = LIVE_REGISTER(DR_REG_RBX) | LIVE_REGISTER(DR_REG_RBP) |
                                     LIVE_REGISTER(DR_REG_R12) | LIVE_REGISTER(DR_REG_R13) |
@@ -115,7 +115,7 @@ static live_set after_fault(const search *s) {
   return s->in_file ? (live_set){preserved, 0} : (live_set){0xffff, EFLAGS_WRITE_6};
 }
 
-/* Of `open`, what no instruction has decided yet, the instruction decides some. */
+/* Lets the instruction decide part of `open`, which no instruction has decided yet. */
 static void decide(search *s, instr_t *i, live_set *open) {
   live_set seen = can_fault(i) ? after_fault(s) : (live_set){0, 0}, *live = &s->live;
   live->registers |= open->registers & seen.registers;
@@ -135,13 +135,13 @@ static bool is_decided(const live_set *open) { return !open->registers && !open-
 static bool decode_at(void *drcontext, app_pc pc, instr_t *i) {
   byte bytes[MAX_INSTR_LENGTH + 1] = {0};
   size_t got = 0;
-  dr_safe_read(pc, MAX_INSTR_LENGTH, bytes, &got); /* a page may end behind the instruction */
+  dr_safe_read(pc, MAX_INSTR_LENGTH, bytes, &got); /* a page may end after the instruction */
   instr_reset(drcontext, i);
   byte *end = got ? decode_from_copy(drcontext, bytes, pc, i) : NULL;
   return end && (size_t)(end - bytes) <= got;
 }
 
-/* True when this path adds nothing to one that was followed, or is being. */
+/* True when this path adds nothing to one already followed or being followed. */
 static bool was_followed(const search *s, app_pc pc, const live_set *open) {
   for (int i = 0; i < s->n_starts; i++)
     if (s->starts[i].pc == pc && !(open->registers & ~s->starts[i].open.registers) &&
@@ -152,7 +152,7 @@ static bool was_followed(const search *s, app_pc pc, const live_set *open) {
 
 static void follow(void *drcontext, search *s, app_pc pc, live_set open);
 
-/* Behind instruction `i`; what is open is decided on every way that control may go. */
+/* After instruction `i`; `open` is decided on every path that control may take. */
 static void go_on(void *drcontext, search *s, instr_t *i, app_pc behind, live_set open) {
   if (instr_is_cbr(i)) follow(drcontext, s, instr_get_branch_target_pc(i), open);
   if (instr_is_cbr(i) || !(instr_is_cti(i) || instr_is_syscall(i)))
@@ -198,7 +198,7 @@ live_set live_from(void *drcontext, app_pc pc, int look_ahead) {
   return s.live;
 }
 
-/* Nothing is known of where control goes from here but by going on in the fragment. */
+/* Control from here is known only within the fragment. */
 static bool is_opaque(instr_t *i) { return instr_is_mbr(i) || instr_is_syscall(i); }
 
 live_set live_at(void *drcontext, instr_t *from, int look_ahead) {

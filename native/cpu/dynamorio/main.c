@@ -8,7 +8,7 @@
 #include "system_call.h"
 
 static void *mutex;
-static bool root; /* the process that the user started */
+static bool root; /* the process started by the user */
 
 void lock(void) { dr_mutex_lock(mutex); }
 void unlock(void) { dr_mutex_unlock(mutex); }
@@ -83,9 +83,9 @@ static void set_flags(void *drcontext, int number, uint64_t flags) {
     dr_safe_write((void *)dr_syscall_get_param(drcontext, 0), sizeof flags, &flags, NULL);
 }
 
-/* A child that shares memory until it execs runs little, and none of it is a thread's work. One of
- * the device runtime's gets memory of its own: it execs behind DynamoRIO's back, which would take
- * it for a thread that lives on. */
+/* A child that shares memory until it execs runs little, and none of it is a thread's work. A child
+ * of the device runtime gets its own memory: it execs without DynamoRIO's knowledge, which would
+ * treat it as a continuing thread. */
 static void before_creation(void *drcontext, int number) {
   creation c = of_call(drcontext, number);
   bool is_thread = c.flags & CLONE_THREAD, off = thread_is_off(drcontext);
@@ -96,9 +96,8 @@ static void before_creation(void *drcontext, int number) {
     set_flags(drcontext, number, c.flags & ~(uint64_t)CLONE_VM);
 }
 
-/* Programs that the device runtime starts (compilers, linkers) are none of the program's work and
- * run natively, as do those that the client cannot follow into. True: the call was made here, and
- * failed. */
+/* Programs started by the device runtime (compilers, linkers) are not the program's work and run
+ * natively, as do those that the client cannot follow. True: the call was made here and failed. */
 static bool runs_natively(void *drcontext) {
   long a[3];
   for (int i = 0; i < 3; i++) a[i] = (long)dr_syscall_get_param(drcontext, i);
@@ -111,7 +110,7 @@ static bool runs_natively(void *drcontext) {
   return true;
 }
 
-/* A process that kills itself has no exit event; it is the end all the same. */
+/* A process that kills itself has no exit event, but ends here too. */
 static void before_kill(void *drcontext, int number) {
   enum { KILL = 9 };
   void **others = NULL;
@@ -164,7 +163,7 @@ DR_EXPORT void dr_client_main(client_id_t id, int argc, const char *argv[]) {
   options_read(argc > 1 ? argv[1] : engine_environment("DYNAMORIO_CONFIGDIR"));
   root = (long)dr_get_parent_id() == options.supervisor;
   window_init();
-  if (!mutex || !threads_init()) return; /* the program runs on, without vectors */
+  if (!mutex || !threads_init()) return; /* the program continues without vectors */
   dr_register_exit_event(end_of_process);
   dr_register_fork_init_event(forked);
   dr_register_module_load_event(module_loaded);

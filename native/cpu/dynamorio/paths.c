@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks that run one behind the other in a trace, as far as it was followed. A path is its last
- * block behind a shorter path, so paths that start alike share what they share. One execution of
- * a path is one of each of its blocks. */
+/* Blocks that run one after the other in a trace, as far as it was followed. A path is a shorter
+ * path plus its last block, so paths share common prefixes. One execution of a path is one
+ * execution of each of its blocks. */
 #include "client.h"
 
 typedef struct path {
-  uint32_t before; /* the path without its last block; NO_PATH */
+  uint32_t before; /* the path without its last block, or NO_PATH */
   uint32_t block;
 } path;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which stretches of an image belong to the routines that were asked for, from its symbol table
- * (or, of a stripped file, its dynamic one). Names are as linked. */
+/* The address ranges of an image that belong to the requested routines, from its symbol table (for
+ * a stripped file, the dynamic one). Names are as linked. */
 #include <elf.h>
 
 #include "client.h"
@@ -20,7 +20,7 @@ typedef struct elf_file {
   uint64_t base; /* lowest address as linked, page-aligned */
 } elf_file;
 
-/* `size` bytes of the file at `offset`; NULL when it has not that many. */
+/* `size` bytes of the file at `offset`; NULL when the file has fewer. */
 static const void *piece(const elf_file *f, uint64_t offset, uint64_t size) {
   return offset <= f->size && size <= f->size - offset ? f->data + offset : NULL;
 }

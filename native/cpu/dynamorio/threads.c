@@ -5,15 +5,14 @@
  *   u8 dirty[CELLS/GROUP] set by the instrumented code beside the counter
  *   u64 seen[CELLS]       the counters at the last flush
  *
- * and one of the first two members only, which nobody reads: there the instrumented code counts
- * while the thread must not count. It finds the one or the other through a word of thread-local
- * storage that is the thread's own, so threads share nothing while they run.
+ * and a second with the first two members only, which is never read: there the instrumented code
+ * counts while the thread must not count. It finds the active one through a word of thread-local
+ * storage, so threads share nothing while they run.
  *
- * A flush reads what the owner goes on writing. It takes a group's mark away before it reads the
- * group's counters, and the owner marks after it has counted: what the flush misses is marked
- * again, and is in the next slice. The run's total is computed from the counters themselves, over
- * all blocks, so it knows nothing of marks, flushes and cuts and can be checked against their
- * sum. */
+ * A flush reads while the owner keeps writing. It clears a group's mark before it reads the group's
+ * counters, and the owner marks after counting: a count that the flush misses is marked again and
+ * belongs to the next slice. The run's total is computed from the counters themselves, over all
+ * blocks, independently of marks, flushes and cuts, and can be checked against their sum. */
 #include <string.h>
 
 #include "client.h"
@@ -33,11 +32,11 @@ typedef struct thread {
   uint64_t **base;    /* the word of its thread-local storage */
   counters *counters; /* NULL: never counts (the device runtime's, filtered out, a child) */
   void *waste;
-  uint32_t number; /* among the threads that count */
+  uint32_t number; /* among counting threads */
   bool runtime;    /* belongs to the device runtime */
   uint32_t depth;  /* of nested calls into the device runtime and back */
   uint64_t off;    /* of nesting_enter() */
-  void *trace;     /* the one that it is building, and of how many blocks */
+  void *trace;     /* the trace being built, and its number of blocks */
   unsigned trace_blocks;
 } thread;
 
@@ -55,7 +54,7 @@ static birth *births;
 static uint64_t retired_total; /* instructions of threads that ended */
 static uint64_t base_total;    /* instructions before a fork, not this process's */
 static reg_id_t tls_segment;
-static uint32_t tls_offset; /* of two words: the counters, and one that is kept */
+static uint32_t tls_offset; /* of two words: the counters, and a saved one */
 
 bool threads_init(void) { return dr_raw_tls_calloc(&tls_segment, &tls_offset, 2, 0); }
 
@@ -187,7 +186,7 @@ void thread_starts(void *drcontext) {
 
 /* ---- vectors --------------------------------------------------------------------------------- */
 
-/* Executions by way of paths, in the flush under way, and groups of blocks that have such. */
+/* Executions through paths in the current flush, and the groups of blocks with such executions. */
 static uint64_t by_path[MAX_BLOCKS];
 static uint8_t has_path[MAX_BLOCKS / GROUP];
 
@@ -246,8 +245,8 @@ static void collect(counters *c) {
   }
 }
 
-/* A block does not mark its group when one before it in the fragment has: a cut by another thread
- * in between takes the mark, and leaves the block's count to the next mark. The last look at a
+/* A block does not mark its group when an earlier one in the fragment has: a cut by another thread
+ * in between clears the mark and leaves the block's count to the next mark. The final reading of a
  * thread must not wait for one. */
 static void mark_all(counters *c) {
   memset(c->dirty, 1, groups_of(blocks_known()));
@@ -319,7 +318,7 @@ void thread_ends(void *drcontext) {
   unlock();
 }
 
-/* In a forked child only the forking thread lives on. What was counted so far is the parent's. */
+/* Only the forking thread survives in a forked child. Earlier counts belong to the parent. */
 void threads_forked(void *drcontext) {
   thread *survivor = current(drcontext);
   for (thread *t = threads, *next; t; t = next) {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counting in traces: hot code, of blocks that DynamoRIO found to run one behind the other. Instead
- * of each block each way out is counted, as an execution of the path that led to it:
+/* Counting in traces: hot code, made of blocks that DynamoRIO found to run one after the other.
+ * Each exit is counted instead of each block, as an execution of the path that led to it:
  *
  *   block 1; branch out of the trace: count path (1), go
  *   block 2; branch out of the trace: count path (1, 2), go
  *   count path (1, 2, 3); block 3; jump to wherever
  *
- * so a loop counts once a round, whatever its blocks. A path is counted early, at the start of its
- * last block, where that block makes a system call (which may take long) or leaves by an indirect
- * jump, whose way out cannot be told from its way on. Our own functions, among them the one that
- * cuts, are in a library of their own and reached by such a jump, so nothing is pending there. */
+ * so a loop counts once per iteration, whatever its blocks. A path is counted early, at the start
+ * of its last block, if that block makes a system call (which may take long) or leaves by an
+ * indirect jump, whose exit cannot be distinguished from its continuation. Our own functions,
+ * including the one that cuts, are in a separate library and reached by such a jump, so nothing is
+ * pending there. */
 #include <string.h>
 
 #include "client.h"
@@ -38,7 +39,7 @@ static bool says(instr_t *i, uint64_t what) {
 /* ---- markers: which path is not counted yet, for who must leave in the middle -----------------
  */
 
-/* nop path(%r15), which does nothing, and which no compiler writes. */
+/* nop path(%r15), which does nothing and which no compiler emits. */
 static const uint32_t MARKER = 0x871f0f41;
 
 typedef struct marker {
@@ -55,7 +56,7 @@ static instr_t *marker_of(void *drcontext, uint32_t path) {
 uint32_t trace_pending(void *drcontext, byte *start, const byte *fault) {
   uint32_t path = NO_PATH;
   for (byte *pc = start; pc < fault; pc = decode_next_pc(drcontext, pc)) {
-    if (!pc) return NO_PATH; /* not ours to understand */
+    if (!pc) return NO_PATH; /* not understood */
     marker m;
     memcpy(&m, pc, sizeof m);
     if (m.code == MARKER) path = m.path;
@@ -65,11 +66,11 @@ uint32_t trace_pending(void *drcontext, byte *start, const byte *fault) {
 
 /* ---- counting -------------------------------------------------------------------------------- */
 
-/* What was executed and is not counted yet. */
+/* The path executed but not counted yet. */
 typedef struct pending {
-  uint32_t path, marked; /* as the markers have it */
-  instr_t *last;   /* label of its last block, if nothing lies between that and here; or NULL */
-  instr_t *marker; /* that was put behind the label */
+  uint32_t path, marked; /* as in the markers */
+  instr_t *last;         /* label of its last block if adjacent, else NULL */
+  instr_t *marker;       /* inserted after the label */
 } pending;
 
 static void add_block(instr_t *label, pending *p) {
@@ -80,7 +81,7 @@ static void add_block(instr_t *label, pending *p) {
   p->marker = NULL;
 }
 
-/* In front of an instruction that may leave. */
+/* Before an instruction that may leave. */
 static void mark(void *drcontext, instrlist_t *code, instr_t *i, pending *p) {
   if (p->marked == p->path) return;
   p->marked = p->path;
@@ -88,7 +89,7 @@ static void mark(void *drcontext, instrlist_t *code, instr_t *i, pending *p) {
   instrlist_preinsert(code, i, p->marker);
 }
 
-/* What counts the block alone. */
+/* The code that counts the block alone. */
 static void remove_count(void *drcontext, instrlist_t *code, instr_t *label) {
   for (instr_t *i = instr_get_next(label), *next; !says(i, END); i = next) {
     next = instr_get_next(i);
@@ -97,14 +98,14 @@ static void remove_count(void *drcontext, instrlist_t *code, instr_t *label) {
   }
 }
 
-/* In front of `i`, or better of its block, where flags and registers are free more often. */
+/* Before `i`, or better before its block, where flags and registers are more often free. */
 static void count_now(void *drcontext, instrlist_t *code, instr_t *i, pending *p) {
   instr_t *where = p->last ? p->last : i;
   if (p->path == NO_PATH) return;
   insert_count(drcontext, code, where, live_at(drcontext, where, SEARCH_HOT), PATH_CELLS + p->path,
                true);
   p->path = NO_PATH;
-  if (p->last && p->marker) { /* it lies behind what counts now */
+  if (p->last && p->marker) { /* it follows the current counting code */
     instrlist_replace(code, p->marker, marker_of(drcontext, NO_PATH));
     instr_destroy(drcontext, p->marker);
     p->marked = NO_PATH;
@@ -112,7 +113,7 @@ static void count_now(void *drcontext, instrlist_t *code, instr_t *i, pending *p
   p->last = p->marker = NULL;
 }
 
-/* Conditions that can be turned round, of branches that lead to two places. */
+/* Invertible conditions of two-way branches. */
 static bool has_opposite(void *drcontext, instr_t *branch) {
   int op = instr_get_opcode(branch);
   bool simple = (op >= OP_jo && op <= OP_jnle) || (op >= OP_jo_short && op <= OP_jnle_short);
@@ -120,7 +121,7 @@ static bool has_opposite(void *drcontext, instr_t *branch) {
   return simple && instr_get_branch_target_pc(branch) != behind;
 }
 
-/* The trace goes on behind the branch or at its target; the other way counts. */
+/* The trace continues after the branch or at its target; the other way counts. */
 static void count_way_out(void *drcontext, instrlist_t *code, instr_t *branch, instr_t *next,
                           const pending *p) {
   instr_t *on = INSTR_CREATE_label(drcontext);
@@ -163,10 +164,10 @@ dr_emit_flags_t instrument_trace(void *drcontext, void *tag, instrlist_t *code, 
   return DR_EMIT_DEFAULT;
 }
 
-/* DynamoRIO ends a trace where another starts, and where branches go here and there one starts at
- * each of their targets: traces of a single block, in which nothing is saved. So a trace goes on,
- * past others and round its own loop, until it is long enough to be worth it. Longer ones cost more
- * to build (and python3 with numpy builds thousands) than they save. */
+/* DynamoRIO ends a trace where another starts, and with irregular branches one starts at each of
+ * their targets: traces of a single block, which save nothing. A trace therefore continues past
+ * others and around its own loop until it is long enough to pay off. Longer ones cost more to build
+ * (and python3 with numpy builds thousands) than they save. */
 dr_custom_trace_action_t extend_trace(void *drcontext, void *tag, void *next_tag) {
   enum { WORTH_IT = 4 };
   bool is_short = thread_extends_trace(drcontext, tag) < WORTH_IT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether the program is in its window, and whether this process counts at all (--process). Outside
- * the window code keeps its counters, and threads count for nobody; a process that does not count
- * has no counters. */
+ * the window code keeps its counters, and threads count into an unread reservation; a process that
+ * does not count has no counters. */
 #include "client.h"
 
 enum { MAX_ARGUMENTS = 2, MAX_ARGUMENT = 4096 };
@@ -15,7 +15,7 @@ static bool executable_counts(void) {
   return counts;
 }
 
-/* The name that the process was called by, or its first argument: an interpreter's script. */
+/* The name by which the process was called, or its first argument: an interpreter's script. */
 static bool arguments_count(void) {
   static char text[MAX_ARGUMENT];
   dr_app_arg_t *arguments;

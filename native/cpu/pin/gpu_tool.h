@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads a GPU tool that knows nothing of us (`--gpu-tool LIB`) into the application, with the
- * application's own dlopen: Pin's C runtime and the application's must not meet, and the tool has
- * to find the application's libraries. */
+/* Loads a third-party GPU tool (`--gpu-tool LIB`) into the application, with the application's own
+ * dlopen: Pin's C runtime and the application's must not mix, and the tool must find the
+ * application's libraries. */
 #ifndef XPUPROF_PIN_GPU_TOOL_H
 #define XPUPROF_PIN_GPU_TOOL_H
 
 #include "pin.H"
 
-/* The routine of that name in an image; invalid when there is none. */
+/* The routine of that name in an image; invalid if absent. */
 RTN routine(IMG image, const char *name);
 
-/* The application's dlopen and dlsym, once an image that has them was loaded: libc from 2.34 on,
- * libdl before. */
+/* The application's dlopen and dlsym, once an image with them is loaded: libc from 2.34 on, libdl
+ * before. */
 class ApplicationLoader {
  public:
   void image_loaded(IMG image);
@@ -22,7 +22,7 @@ class ApplicationLoader {
   AFUNPTR open_ = 0, symbol_ = 0;
 };
 
-/* NVBit tools start by themselves when they are loaded; GTPin tools are started by this call. */
+/* NVBit tools start when loaded; GTPin tools are started by this call. */
 #define GTPIN_ENTRY "GTPin_Entry"
 
 enum { APPLICATION_RTLD = 0x102 }; /* RTLD_NOW | RTLD_GLOBAL of the application's libc */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What names a basic block in every run: the build-id of its image and its offset there. */
+/* The identity of a basic block in every run: the build-id of its image and its offset there. */
 #ifndef XPUPROF_PIN_IDENTITY_H
 #define XPUPROF_PIN_IDENTITY_H
 
@@ -7,8 +7,8 @@
 
 #include <string>
 
-/* Lower-case hex; of a file without one, "h" and 16 hex digits of a hash of its bytes (FNV-1a, as
- * the valgrind engine has it); empty when the file cannot be read. */
+/* Lower-case hex; for a file without one, "h" and 16 hex digits of a hash of its bytes (FNV-1a, as
+ * in the valgrind engine); empty when the file cannot be read. */
 std::string build_id_of(const std::string &path);
 
 uint64_t hash_bytes(const void *data, uint64_t size, uint64_t seed);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* xpuprof_probe.so: Pin's probe mode. Nothing is translated: the program runs natively, and jumps
- * lead to us at few places only. It drives a GPU tool that has to be loaded into the program (a
- * timer that knows nothing of us, for example): with the program's own loader, when main begins. */
+/* xpuprof_probe.so: Pin's probe mode. Nothing is translated: the program runs natively, with jumps
+ * to us at a few places. It loads a GPU tool into the program (a third-party timer, for example)
+ * with the program's own loader, when main begins. */
 #include <string>
 
 #include "gpu_tool.h"

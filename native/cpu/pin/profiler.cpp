@@ -3,9 +3,9 @@
  * and in 64 bits, and cuts all vectors when the device side reports a launch.
  *
  * The device side is libxpuprof_rt in the application. Its functions are stable symbols: we hook
- * xpu_kernel_run (cut) and the brackets around calls into the device runtime. Threads that are
- * created inside such a call are the device runtime's. Our libraries and the GPU tool's are left
- * out by image. */
+ * xpu_kernel_run (cut) and the brackets around calls into the device runtime. Threads created
+ * inside such a call belong to the device runtime. Our libraries and the GPU tool's are excluded by
+ * image. */
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ struct Image {
   ADDRINT low;
   std::string path;
   bool counted;
-  int32_t id; /* in the stream; -1: none of its blocks was met */
+  int32_t id; /* in the stream; -1: none of its blocks was seen */
 };
 
 struct Block {
@@ -106,7 +106,7 @@ int32_t stream_no_image() {
   return anonymous_image;
 }
 
-/* The block's dense id; a block keeps it when its code is translated again. */
+/* The block's dense id; a block keeps it when its code is retranslated. */
 bool block_id(BBL bbl, uint32_t *id) {
   ADDRINT address = BBL_Address(bbl);
   uint32_t instructions = BBL_NumIns(bbl);
@@ -122,7 +122,7 @@ bool block_id(BBL bbl, uint32_t *id) {
     return true;
   }
   if (blocks.size() == MOST_BLOCKS) {
-    stream.fail("it has too many basic blocks"); /* better no vectors than wrong ones */
+    stream.fail("it has too many basic blocks"); /* no vectors rather than wrong ones */
     return false;
   }
   *id = static_cast<uint32_t>(blocks.size());
@@ -158,8 +158,8 @@ void trace(TRACE trace, void *) {
 
 /* ---- cuts ----------------------------------------------------------------------------------- */
 
-/* What each thread did since the last cut. A thread that runs on meanwhile has each of its
- * increments in this slice or in the next, never in both and never in none. */
+/* The work of each thread since the last cut. Each increment of a thread that keeps running falls
+ * into this slice or the next, never both and never neither. */
 void cut(uint64_t slice) {
   uint64_t total = 0;
   for (Thread *thread : counted) {
@@ -192,7 +192,7 @@ void cut(uint64_t slice) {
 
 void kernel_run_returns(ADDRINT launch) {
   PIN_GetLock(&lock, 1);
-  if (launch >= slices) cut(launch); /* below: the runtime records nothing and counts nothing */
+  if (launch >= slices) cut(launch); /* below: the runtime records and counts nothing */
   PIN_ReleaseLock(&lock);
 }
 
@@ -203,7 +203,7 @@ ADDRINT change_depth(THREADID id, INT32 by) {
   return reinterpret_cast<ADDRINT>(thread->target(dummy));
 }
 
-/* Calls nest; user code that the device runtime calls is counted again: callbacks save the depth.
+/* Calls nest; user code called by the device runtime is counted: callbacks save the depth.
  */
 ADDRINT callback_enters(THREADID id) {
   Thread *thread = threads[id];
@@ -297,7 +297,7 @@ void image_loaded(IMG image, void *) {
   hook_main(image);
 }
 
-/* Another image may come to lie at these addresses: its blocks are not the old ones. */
+/* Another image may be mapped at these addresses: its blocks are not the old ones. */
 void image_unloaded(IMG image, void *) {
   PIN_GetLock(&lock, 1);
   ADDRINT low = IMG_LowAddress(image), high = IMG_HighAddress(image);
@@ -341,7 +341,7 @@ void thread_starts(THREADID id, CONTEXT *context, INT32, void *) {
 void thread_ends(THREADID id, const CONTEXT *, INT32, void *) {
   PIN_GetLock(&lock, id + 1);
   if (!threads[id]->counted) delete threads[id];
-  threads[id] = 0; /* a counted thread's vectors are still to be cut */
+  threads[id] = 0; /* a counted thread's vectors are not cut yet */
   PIN_ReleaseLock(&lock);
 }
 
@@ -349,7 +349,7 @@ void forked(THREADID, const CONTEXT *, void *) { stream.abandon(); }
 
 void finish(INT32, void *) {
   PIN_GetLock(&lock, 1);
-  uint64_t whole = 0; /* counted on its own: from the counters, not from the cuts */
+  uint64_t whole = 0; /* counted separately, from the counters, not from the cuts */
   cut(slices);
   for (const Thread *thread : counted)
     for (uint32_t b = 0; b < blocks.size(); b++)
@@ -360,7 +360,7 @@ void finish(INT32, void *) {
 }
 
 int usage() {
-  LOG("xpuprof: the Pin tool was started wrongly; use xpuprof, or see docs/pin.md\n");
+  LOG("xpuprof: the Pin tool was started with wrong options; use xpuprof, or see docs/pin.md\n");
   return 2;
 }
 
@@ -374,7 +374,7 @@ int main(int argc, char **argv) {
   counters_register = PIN_ClaimToolRegister();
   dummy = reserve_counters();
   if (!REG_valid(counters_register) || !dummy) return usage();
-  stream.open(folder); /* if it cannot be, the program runs on without vectors */
+  stream.open(folder); /* on failure the program continues without vectors */
   stream.meta("pid", std::to_string(PIN_GetPid()));
   stream.meta("engine", "pin");
   stream.meta("engine_version", PIN_Version());

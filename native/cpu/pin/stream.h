@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cpu.xpt of this process, written by native/runtime/writer.c over Pin's C runtime. */
+/* cpu.xpt of this process, written by native/runtime/writer.c on top of Pin's C runtime. */
 #ifndef XPUPROF_PIN_STREAM_H
 #define XPUPROF_PIN_STREAM_H
 
@@ -11,7 +11,7 @@
 #include "writer.h"
 #include "xpuprof/trace_format.h"
 
-/* A record under construction, as large as it needs to be. */
+/* A record under construction, of any size. */
 class Record {
  public:
   Record &varint(uint64_t value);

@@ -8,8 +8,8 @@
  * GNU General Public License as published by the Free Software Foundation; either version 2 of the
  * License, or (at your option) any later version. It comes without any warranty. */
 
-/* Parts of Valgrind's core and of VEX that are replaced at link time (ld's --wrap), each because a
- * program would pay for something that this tool never uses, or be harmed. */
+/* Parts of Valgrind's core and of VEX replaced at link time (ld's --wrap), because they would slow
+ * the program with something this tool never uses, or harm it. */
 #include "images_left_alone.h"
 #include "pub_tool_basics.h"
 #include "pub_tool_libcbase.h"
@@ -20,8 +20,8 @@
 #include "system_call.h"
 #include "tool.h"
 
-/* Symbols and line tables are needed for the routine filter only; reading them costs a program
- * with large libraries (LLVM in an OpenCL runtime) more than translating what it runs. */
+/* Symbols and line tables are needed for the routine filter only; reading them costs a program with
+ * large libraries (LLVM in an OpenCL runtime) more than translating its code. */
 extern ULong __real_vgPlain_di_notify_mmap(Addr, Bool, Int);
 extern ULong __wrap_vgPlain_di_notify_mmap(Addr, Bool, Int);
 
@@ -30,7 +30,8 @@ ULong __wrap_vgPlain_di_notify_mmap(Addr address, Bool allow_valgrind_file, Int 
   return __real_vgPlain_di_notify_mmap(address, allow_valgrind_file, descriptor);
 }
 
-/* VEX checks its own intermediate code after each pass: a tenth of the time of a translation. */
+/* VEX checks its own intermediate code after each pass, which takes a tenth of the translation
+ * time. */
 struct _IRSB;
 extern void __wrap_sanityCheckIRSB(const struct _IRSB *, const HChar *, Bool, UInt);
 
@@ -49,8 +50,7 @@ SysRes __wrap_vgPlain_open(const HChar *path, Int flags, Int mode) {
   return result;
 }
 
-/* Valgrind opens a program that it does not follow into, too; executing it may be all that is
- * allowed. */
+/* Valgrind also opens a program that it does not follow; only executing it may be permitted. */
 extern Int VG_(check_executable)(Bool *is_setuid, const HChar *path, Bool allow_setuid);
 extern SysRes VG_(mk_SysRes_Success)(UWord value);
 extern SysRes __real_vgPlain_pre_exec_check(const HChar *, Int *, Bool);
@@ -65,8 +65,8 @@ SysRes __wrap_vgPlain_pre_exec_check(const HChar *path, Int *descriptor, Bool al
   return result;
 }
 
-/* Programs that the device runtime starts (compilers, linkers) are none of the program's work and
- * run natively, as do those that the tool cannot follow into. */
+/* Programs started by the device runtime (compilers, linkers) are not the program's work and run
+ * natively, as do those that the tool cannot follow. */
 extern Bool __real_vgPlain_should_we_trace_this_child(const HChar *, const HChar **);
 extern Bool __wrap_vgPlain_should_we_trace_this_child(const HChar *, const HChar **);
 extern const HChar *VG_(name_of_launcher), *VG_(libdir);

@@ -110,7 +110,7 @@ static void read_file(image *im) {
   struct vg_stat now;
   Int fd = VG_(fd_open)(im->path, VKI_O_RDONLY, 0);
   if (fd < 0) return;
-  /* A file that was replaced since it was mapped tells nothing about the code. */
+  /* A file replaced since it was mapped says nothing about the code. */
   if (VG_(fstat)(fd, &now) == 0 && now.dev == im->dev && now.ino == im->ino) read_headers(im, fd);
   VG_(close)(fd);
 }

@@ -8,8 +8,8 @@
  * GNU General Public License as published by the Free Software Foundation; either version 2 of the
  * License, or (at your option) any later version. It comes without any warranty. */
 
-/* Inline counting. A basic block is a run of adjacent instructions without an exit in between; at
- * its first instruction goes
+/* Inline counting. A basic block is a run of adjacent instructions without an exit in between; its
+ * first instruction is preceded by
  *
  *   counters = GET(shadow word);  counters->count[id] += 1;  counters->dirty[id / GROUP] = 1
  *
@@ -20,7 +20,7 @@
 #include "pub_tool_libcbase.h"
 #include "tool.h"
 
-/* Of VEX: what CPUID answers. The second one is a machine without AVX2 and FMA. */
+/* VEX's CPUID helpers. The second one models a machine without AVX2 and FMA. */
 extern void amd64g_dirtyhelper_CPUID_avx2(VexGuestAMD64State *, ULong, ULong, ULong);
 extern void amd64g_dirtyhelper_CPUID_avx_and_cx16(VexGuestAMD64State *, ULong, ULong, ULong);
 
@@ -48,7 +48,7 @@ static IRExpr *plus(IRSB *sb, IRExpr *base, ULong offset) {
   return assign(sb, Ity_I64, IRExpr_Binop(Iop_Add64, base, IRExpr_Const(IRConst_U64(offset))));
 }
 
-/* `marked`: the group whose mark this superblock has set already. */
+/* `marked`: the group already marked by this superblock. */
 static void add_counting(IRSB *sb, UInt id, Int shadow, UInt *marked) {
   IRExpr *base = assign(sb, Ity_I64, IRExpr_Get(shadow, Ity_I64));
   IRExpr *cell = plus(sb, base, 8ULL * id);
@@ -122,7 +122,7 @@ static void add_accesses(IRSB *sb, const IRStmt *s) {
 typedef struct run {
   Addr start, end;
   UInt instructions;
-  Int next; /* statement behind the run */
+  Int next; /* statement after the run */
 } run;
 
 /* The basic block that starts at statement `at`, an IMark. An exit that repeats its own

@@ -8,9 +8,9 @@
  * GNU General Public License as published by the Free Software Foundation; either version 2 of the
  * License, or (at your option) any later version. It comes without any warranty. */
 
-/* LRU stack distances of data accesses (option --memory): of each access of a thread, how many
- * other lines the thread touched since it last touched this one (stack_distance.h). The stack lives
- * as long as the thread: it is what warm-up has to restore. */
+/* LRU stack distances of data accesses (option --memory): for each access of a thread, the number
+ * of other lines the thread touched since it last touched this one (stack_distance.h). The stack
+ * lives as long as the thread, since warm-up has to restore it. */
 #include "pub_tool_libcbase.h"
 #include "pub_tool_mallocfree.h"
 #include "stack_distance.h"
@@ -46,7 +46,7 @@ void memory_free(distances *d) {
 
 void memory_switch(distances *d) { current = d; }
 
-/* Called from the instrumented code. An access across a line's end touches each line. */
+/* Called from the instrumented code. An access that crosses lines touches each line. */
 void memory_access(Addr address, UWord size) {
   if (!current) return;
   ULong last = (address + size - 1) >> LINE_BITS;

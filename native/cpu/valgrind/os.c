@@ -8,7 +8,7 @@
  * GNU General Public License as published by the Free Software Foundation; either version 2 of the
  * License, or (at your option) any later version. It comes without any warranty. */
 
-/* What Valgrind gives to the common part of the engines. */
+/* Valgrind's services for the common part of the engines. */
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcfile.h"
@@ -38,7 +38,7 @@ char *engine_environment(const char *name) { return VG_(getenv)(name); }
 
 /* ---- mappings -------------------------------------------------------------------------------- */
 
-/* Of Valgrind's core: mappings that its address-space manager knows of. */
+/* Valgrind core function: mappings known to its address-space manager. */
 extern SysRes VG_(am_shared_mmap_file_float_valgrind)(SizeT length, UInt prot, Int fd,
                                                       Off64T offset);
 extern SysRes VG_(am_mmap_anon_float_valgrind)(SizeT length);
@@ -51,7 +51,7 @@ static void *os_map(int fd, uint64_t size) {
 
 static void os_unmap(void *address, uint64_t size) { VG_(am_munmap_valgrind)((Addr)address, size); }
 
-/* The address-space manager chooses the place, and hears that the old one is empty. */
+/* The address-space manager chooses the place and is told that the old one is free. */
 static void *os_move(void *address, uint64_t size, uint64_t new_size) {
   enum { MAY_MOVE = 1, FIXED = 2 };
   SysRes place = VG_(am_mmap_anon_float_valgrind)(new_size);

@@ -14,11 +14,11 @@
  *   u8 dirty[MAX_BLOCKS/GROUP] set by the instrumented code beside the counter
  *   u64 seen[MAX_BLOCKS]       the counters at the last flush
  *
- * The instrumented code finds the counters through a word of the thread's shadow registers; while
- * a thread does not count, the word points to a reservation that nobody reads. A flush writes the
+ * The instrumented code finds the counters through a word of the thread's shadow registers; while a
+ * thread does not count, the word points to a reservation that is never read. A flush writes the
  * difference between counters and seen for dirty groups only. The whole run's total is computed
- * from the counters themselves, over all blocks, so it knows nothing of dirty marks, flushes and
- * cuts and can be checked against their sum. */
+ * from the counters themselves, over all blocks, independently of dirty marks, flushes and cuts,
+ * and can be checked against their sum. */
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
@@ -39,9 +39,9 @@ typedef struct counters {
 typedef struct thread {
   counters *counters;   /* NULL: never counts (the device runtime's, or filtered out) */
   distances *distances; /* with --memory */
-  UInt number;          /* among the threads that count */
+  UInt number;          /* among counting threads */
   Bool runtime;         /* belongs to the device runtime */
-  Bool ran;             /* counted something since the last flush, perhaps */
+  Bool ran;             /* may have counted since the last flush */
   UInt depth;           /* of nested calls into the device runtime and back */
   uint64_t off;         /* of nesting_enter() */
 } thread;
@@ -79,8 +79,8 @@ void thread_first_instruction(ThreadId tid) {
   if (!threads[tid].runtime) number_started(threads[tid].number, VG_(gettid)());
 }
 
-/* Before a thread runs translated code. A signal's return may have put back an older word, so it
- * is set each time. */
+/* Called before a thread runs translated code. A signal's return may have restored an older word,
+ * so it is set each time. */
 void thread_runs(ThreadId tid, ULong blocks_done) {
   thread *t = &threads[tid];
   (void)blocks_done;
@@ -165,7 +165,7 @@ void thread_exits(ThreadId tid) {
   release(t);
 }
 
-/* In a forked child only the forking thread lives on. What was counted so far is the parent's. */
+/* Only the forking thread survives in a forked child. Earlier counts belong to the parent. */
 void threads_forked(ThreadId survivor) {
   thread *t = &threads[survivor];
   numbers_forked();

@@ -8,8 +8,8 @@
  * GNU General Public License as published by the Free Software Foundation; either version 2 of the
  * License, or (at your option) any later version. It comes without any warranty. */
 
-/* The parts of the tool and what they tell each other. Everything runs under Valgrind's big lock:
- * no part needs locks of its own. */
+/* The parts of the tool and their interfaces. Everything runs under Valgrind's big lock, so no part
+ * needs its own locks. */
 #ifndef XPUPROF_TOOL_H
 #define XPUPROF_TOOL_H
 
@@ -17,19 +17,19 @@
 #include "pub_tool_basics.h"
 
 /* ---- main.c ---------------------------------------------------------------------------------- */
-Bool process_is_root(void); /* the one that the user started */
+Bool process_is_root(void); /* the process started by the user */
 
 /* ---- images.c: files that code comes from ---------------------------------------------------- */
 code_place image_place(Addr code);
 
 /* ---- blocks.c: identity of basic blocks ------------------------------------------------------ */
-/* The dense id of the block of `instructions` that starts at `start` and takes `bytes`. */
+/* The dense id of the block at `start`, of `bytes` bytes and `instructions`. */
 UInt block_id(Addr start, UInt bytes, UInt instructions);
 
 /* ---- instrument.c ---------------------------------------------------------------------------- */
 struct _IRSB;
 extern Bool fma_was_hidden;
-/* Where in the guest's first shadow state the running thread's counters are found. */
+/* Offset of the running thread's counters in the guest's first shadow state. */
 Int counters_shadow_offset(void);
 
 /* ---- threads.c: counters of threads ---------------------------------------------------------- */
@@ -48,7 +48,7 @@ void threads_forked(ThreadId survivor);
 void window_init(void);
 void window_turn(Bool open, Bool for_good);
 Bool window_is_open(void);
-Bool window_adds_counters(void); /* to what is translated now */
+Bool window_adds_counters(void); /* in the code being translated */
 Bool window_excludes_process(void);
 
 /* ---- memory.c: LRU stack distances ----------------------------------------------------------- */
@@ -56,12 +56,12 @@ typedef struct distances distances;
 
 distances *memory_new(void);
 void memory_free(distances *d);
-void memory_switch(distances *d); /* the thread that runs; NULL: it does not count */
+void memory_switch(distances *d); /* the running thread; NULL: it does not count */
 void memory_access(Addr address, UWord size);
 void memory_reset(distances *d);
 void memory_flush(distances *d, UInt thread, ULong slice);
 
 /* ---- os.c ------------------------------------------------------------------------------------ */
-void log_drop_empty(void); /* removes this process's log when there is nothing in it */
+void log_drop_empty(void); /* removes this process's log if empty */
 
 #endif

@@ -9,9 +9,9 @@
  * License, or (at your option) any later version. It comes without any warranty. */
 
 /* Whether the program is in its window, and whether this process counts at all. Outside, no thread
- * counts. Before the first opening, after the last closing and in processes that do not count,
- * code is translated without counters as well; that costs a translation anew of all code, so it is
- * not done at closings that may be followed by an opening. */
+ * counts. Before the first opening, after the last closing and in processes that do not count, code
+ * is translated without counters; switching retranslates all code, so it is not done at closings
+ * that an opening may follow. */
 #include "pub_tool_basics.h"
 #include "pub_tool_clientstate.h"
 #include "pub_tool_libcbase.h"
@@ -23,7 +23,7 @@
 
 static Bool is_open = True, counting = True, excluded;
 
-/* The executable as the system names it; a path that cannot be opened is taken as it is. */
+/* The executable by its system path; a path that cannot be opened is used unchanged. */
 static const HChar *resolved(const HChar *path) {
   static HChar real[4096];
   HChar link[32];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* xpuprof boundary ABI: how a device-side library tells everybody what the device does.
+/* xpuprof boundary ABI: how device-side libraries report what the device does.
  *
  * GPU-side libraries (OpenCL layer, CUPTI timer, NVBit and GTPin tools) are injected into the
  * application and call, in its process, one exported C function of libxpuprof_rt per event. Each
@@ -7,12 +7,11 @@
  *   (b) executes a Valgrind client request (a few cheap no-op instructions natively), by which
  *       the Valgrind tool cuts its vectors,
  *   (c) is a stable symbol that the Pin and DynamoRIO tools hook by name,
- *   (d) calls back whoever registered (the paper's Fig. 4).
+ *   (d) calls the registered callbacks (the paper's Fig. 4).
  * One set of functions, so that every CPU engine works with every GPU engine.
  *
- * All functions are thread-safe and never fail towards the caller: when the trace cannot be
- * written the runtime goes silent, says so once in the manifest's way (no END record) and the
- * program goes on.
+ * All functions are thread-safe and never fail for the caller: when the trace cannot be written the
+ * runtime goes silent, which the missing END record shows, and the program continues.
  */
 #ifndef XPUPROF_BOUNDARY_H
 #define XPUPROF_BOUNDARY_H
@@ -30,15 +29,16 @@ extern "C" {
 #define XPU_ENV_TIMER "XPUPROF_TIMER"   /* sync | async; in a profile, async: device stamps too */
 #define XPU_ENV_CLOCK "XPUPROF_CLOCK"   /* tsc | monotonic_raw: the clock of every stamp */
 #define XPU_ENV_MEMORY "XPUPROF_MEMORY" /* room for a launch's accesses, bytes; unset: none */
-#define XPU_ENV_FAILURES "XPUPROF_FAILURES" /* abstract socket that takes what was not recorded */
+#define XPU_ENV_FAILURES "XPUPROF_FAILURES" /* abstract socket for reports of recording failures \
+                                             */
 #define XPU_ENV_CLINST "XPUPROF_CLINST"     /* UNIX socket of the OpenCL instrumenter */
 
 #define XPU_ENV_RUNTIME "XPUPROF_RUNTIME"           /* path of libxpuprof_rt, for marker.h */
 #define XPU_ENV_WINDOW "XPUPROF_WINDOW"             /* RANGE or [RANGE]@MARKER (docs/filters.md) */
 #define XPU_ENV_AFTER_WINDOW "XPUPROF_AFTER_WINDOW" /* continue | end */
-#define XPU_ENV_PROCESSES "XPUPROF_PROCESSES"       /* globs, one a line: processes that count */
+#define XPU_ENV_PROCESSES "XPUPROF_PROCESSES"       /* globs, one per line: processes that count */
 
-/* Reasons why a launch has no vectors by choice. The runtime knows them by their text. */
+/* Reasons why a launch deliberately has no vectors. The runtime recognises their text. */
 #define XPU_REASON_LEFT_OUT "left out by --kernels"
 #define XPU_REASON_OUTSIDE "outside the window"
 
@@ -49,7 +49,7 @@ enum xpu_client_request {
   XPU_CR_API_LEAVE = 0x58500000 + 2, /* ... and out of it again (calls nest) */
   XPU_CR_CALLBACK_ENTER = 0x58500000 + 3, /* device runtime calls user code: count again */
   XPU_CR_CALLBACK_LEAVE = 0x58500000 + 4,
-  XPU_CR_WINDOW = 0x58500000 + 5, /* arg1: 1 count from here on, 0 do not; arg2: for good */
+  XPU_CR_WINDOW = 0x58500000 + 5, /* arg1: 1 count from here on, 0 do not; arg2: permanently */
 };
 
 typedef struct xpu_block {
@@ -72,12 +72,12 @@ typedef struct xpu_completion {
   uint64_t tsc_start, tsc_end; /* device stamps in TSC ticks, 0 if not known */
 } xpu_completion;
 
-/* What a launch takes of the device; only devices that tell report it. */
+/* The device resources of a launch, where the device reports them. */
 typedef struct xpu_resources {
-  uint32_t registers;     /* a work-item */
+  uint32_t registers;     /* per work-item */
   uint32_t local_static;  /* bytes of work-group local ("shared") memory, known when compiled ... */
   uint32_t local_dynamic; /* ... and given at the launch */
-  uint32_t private_bytes; /* a work-item */
+  uint32_t private_bytes; /* per work-item */
 } xpu_resources;
 
 /* One warp's vector: `counts[n_blocks]`, dense, by block ordinal of the kernel. */
@@ -90,10 +90,10 @@ typedef struct xpu_grid {
   const uint64_t *run_length;
 } xpu_grid;
 
-/* LRU stack distances of what a launch accessed in global memory (docs/memory.md). */
+/* LRU stack distances of a launch's accesses to global memory (docs/memory.md). */
 typedef struct xpu_ldv {
   uint64_t accesses; /* executed by work-items, loads, stores and atomics */
-  uint64_t recorded; /* ... of these, the ones that were recorded */
+  uint64_t recorded; /* number of them recorded */
   uint64_t groups, recorded_groups;
   uint32_t flags;        /* enum xp_ldv_flag */
   const uint64_t *count; /* XP_LDV_BUCKETS */
@@ -106,10 +106,10 @@ XPU_API void xpu_gpu_init(const char *engine, const char *version, const char *c
 XPU_API void xpu_gpu_fini(void);
 /* A fact about the run that has no record of its own; see META in trace_format.h. */
 XPU_API void xpu_meta(const char *key, const char *value);
-/* An engine cannot do its work in this process: the launcher hears of it, the run is partial. */
+/* An engine cannot work in this process: the launcher is told and the run is partial. */
 XPU_API void xpu_failed(const char *reason);
 
-/* A program and a kernel become known; both return the dense id. `reason` NULL: instrumented. */
+/* Register a program and a kernel; both return the dense id. `reason` NULL: instrumented. */
 XPU_API uint32_t xpu_program_built(const uint8_t hash[16], uint32_t kind, const char *origin);
 XPU_API uint32_t xpu_kernel_built(uint32_t program, const char *name, uint32_t n_blocks,
                                   const xpu_block *blocks, const char *reason);
@@ -121,7 +121,7 @@ XPU_API uint32_t xpu_kernel_built(uint32_t program, const char *name, uint32_t n
 XPU_API uint64_t xpu_kernel_run(const xpu_launch *launch);
 XPU_API void xpu_launch_resources(uint64_t launch, const xpu_resources *resources);
 XPU_API void xpu_kernel_complete(const xpu_completion *completion);
-/* The launch's vectors, when they have been read back. Identical grids are stored once. */
+/* The launch's vectors, once read back. Identical grids are stored once. */
 XPU_API void xpu_kernel_counts(uint64_t launch, const xpu_grid *grid);
 /* The launch's instructions, each counted once for every work-item that executed it. */
 XPU_API void xpu_launch_lanes(uint64_t launch, uint64_t lane_instructions);
@@ -129,9 +129,9 @@ XPU_API void xpu_launch_ldv(uint64_t launch, const xpu_ldv *ldv);
 XPU_API void xpu_copy(uint32_t direction, uint64_t bytes, uint64_t tsc_start, uint64_t tsc_end,
                       uint32_t queue);
 
-/* Bracket every call into the device runtime (and, inside, every call back into user code), so
- * that CPU engines leave out the runtime's own work: spinning, waiting, compiling. Threads that
- * are created inside belong to the runtime and are left out for good. */
+/* Bracket every call into the device runtime (and, inside, every call back into user code), so that
+ * CPU engines exclude the runtime's own work: spinning, waiting, compiling. Threads created inside
+ * belong to the runtime and are excluded permanently. */
 XPU_API void xpu_api_enter(void);
 XPU_API void xpu_api_leave(void);
 XPU_API void xpu_callback_enter(void);
@@ -149,25 +149,25 @@ XPU_API void xpu_register_cut(xpu_cut_callback callback, void *user);
  * its xpu_kernel_run; outside the window the program's own kernel runs, recorded with
  * XPU_REASON_OUTSIDE. */
 XPU_API int xpu_window_is_open(void);
-/* Is this process one that is to be profiled (--process)? If not the runtime is inert in it. */
+/* Whether this process is to be profiled (--process). If not, the runtime is inert in it. */
 XPU_API int xpu_process_counts(void);
-/* What the program's markers call (marker.h). */
+/* Called by the program's markers (marker.h). */
 XPU_API void xpu_window_begin(const char *marker);
 XPU_API void xpu_window_end(const char *marker);
 /* The marker that cudaProfilerStart and cudaProfilerStop switch on and off. */
 #define XPU_MARKER_CUDA_PROFILER "cudaProfilerApi"
-/* Executes XPU_CR_WINDOW, and is what in-process CPU tools hook by name. */
+/* Executes XPU_CR_WINDOW; in-process CPU tools hook it by name. */
 XPU_API void xpu_window_turned(int open, int for_good);
-/* Takes in every launch that still runs; called before the program is ended behind its window. */
+/* Collects every launch still running; called before the program is ended after its window. */
 typedef void (*xpu_harvest)(void);
 XPU_API void xpu_register_harvest(xpu_harvest harvest);
-/* GPU engines call it after each launch, holding no lock: where the window has passed and
- * --after-window end was asked for, it ends the process with exit code 0 and does not return. Ranks
- * of MPI go on. */
+/* GPU engines call it after each launch without a lock: if the window has passed and --after-window
+ * end was requested, it ends the process with exit code 0 and does not return. MPI ranks
+ * continue. */
 XPU_API void xpu_window_settle(void);
 
-/* Now, in ticks of the run's clock: rdtscp, or where the TSC is not invariant the nanoseconds of
- * CLOCK_MONOTONIC_RAW. */
+/* Now, in ticks of the run's clock: rdtscp, or CLOCK_MONOTONIC_RAW in nanoseconds where the TSC is
+ * not invariant. */
 XPU_API uint64_t xpu_tsc(void);
 
 #ifdef __cplusplus

@@ -21,7 +21,7 @@ kernel void gemm_register(global float *a, global float *b, global float *c, int
   c[i * n + j] = sum;
 }
 
-// Tiles in local memory, two barriers a step.
+// Tiles in local memory, two barriers per step.
 kernel void gemm_tiled(global float *a, global float *b, global float *c, int n) {
   local float as[16][16], bs[16][16];
   int x = get_local_id(0), y = get_local_id(1), j = get_global_id(0), i = get_global_id(1);
@@ -152,7 +152,7 @@ kernel void bitonic(global float *a, global float *b, global float *c, int n) {
   }
 }
 
-// From here on: what is to cost nothing, each by itself. No branch at all ...
+// From here on: cases that should cost nothing. No branch at all ...
 kernel void straight(global float *a, global float *b, global float *c, int n) {
   int i = get_global_id(0) + get_global_size(0) * get_global_id(1);
   c[i] = 2.0f * a[i] + b[i];
@@ -166,7 +166,7 @@ kernel void uniform_loop(global float *a, global float *b, global float *c, int 
   c[i] = sum;
 }
 
-// ... such loops in one another ...
+// ... such loops nested ...
 kernel void uniform_nest(global float *a, global float *b, global float *c, int n) {
   int i = get_global_id(0) + get_global_size(0) * get_global_id(1), few = n >> 4;
   float sum = a[i];
@@ -177,7 +177,7 @@ kernel void uniform_nest(global float *a, global float *b, global float *c, int 
   c[i] = sum;
 }
 
-// ... and beside branches that hang on data: the same nest for some work-items only.
+// ... and next to data-dependent branches: the same nest for some work-items only.
 kernel void mixed(global float *a, global float *b, global float *c, int n) {
   int i = get_global_id(0) + get_global_size(0) * get_global_id(1), few = n >> 4;
   float sum = a[i];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Branchy integer work: `cpu_integer N [THREADS]` follows the 3n+1 rule, with a shortcut for
- * multiples of three, from each start below N; every thread does all of it. */
+ * multiples of three, from each start below N; every thread does all the work. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

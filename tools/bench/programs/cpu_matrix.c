@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrix product compiled for several machines: with FMA where the processor has it, else AVX or
- * SSE. `cpu_matrix ROUNDS`. */
+/* Matrix product compiled for several machines: with FMA if the processor has it, else AVX or SSE.
+ * `cpu_matrix ROUNDS`. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -7,7 +7,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   uint64_t rows, entries, line, rows_again, entries_again;
-  char *text = malloc(size); /* of its own, so that a read behind the end is seen */
+  char *text = malloc(size); /* separate, so that a read past the end is detected */
   for (size_t i = 0; i < size; i++) text[i] = (char)data[i];
   if (xps_parse_frequency(text, size, &rows, &entries, NULL, NULL, NULL, &line) == 0) {
     uint64_t *row_start = malloc((rows + 1) * sizeof *row_start);

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* Path of the process's one scratch file, which then holds these bytes. */
+/* Writes the bytes to the process's only scratch file and returns its path. */
 const char *scratch_file(const void *data, size_t size);
 
 #endif

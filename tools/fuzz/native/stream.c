@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stream reader on any bytes. The first byte chooses the stream and whether checksums are put
- * right first, so that damage reaches the records. Arrays have exactly the rows that were counted:
- * one row too many is an overflow that the address sanitiser sees. */
+/* The stream reader on any bytes. The first byte chooses the stream and whether checksums are
+ * corrected first, so that damage reaches the records. Arrays have exactly the rows that were
+ * counted: one row too many is an overflow that the address sanitiser sees. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static void fill(xp_stream_reader *reader, xp_counts room) {
   TABLES(FREE)
 }
 
-/* What other rows refer to is kept from row 0 on; of the rest there is room for one chunk. */
+/* Rows that others refer to are kept from row 0 on; the rest has room for one chunk. */
 static void chunk_by_chunk(xp_stream_reader *reader, const xp_counts *counts) {
   xp_arrays arrays;
   xp_error error;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every table of a stream, for whoever has to walk over all of them: TABLE(array, count). */
+/* Every table of a stream, for code that visits all of them: TABLE(array, count). */
 #define TABLES(TABLE)               \
   TABLE(texts, texts)               \
   TABLE(metas, metas)               \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The writer on any sequence of records: what was put in comes out again, chunk by chunk. Input:
- * tag, length, body, over and over; tag 0 seals the chunk. Tags that no reader knows are counted.
+/* The writer on any sequence of records: records written are read back, chunk by chunk. Input: tag,
+ * length, body, over and over; tag 0 seals the chunk. Tags that no reader knows are counted.
  */
 #include <stdio.h>
 #include <stdlib.h>
