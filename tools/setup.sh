@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# SPDX-License-Identifier: Apache-2.0 Installs what the project needs (Debian packages, then Python
-# packages into .venv), builds the native parts and the examples. Skips what is already done.
+# SPDX-License-Identifier: Apache-2.0
+# Installs what the project needs (Debian packages, then Python packages into .venv), builds the
+# native parts and the examples. Skips what is already done.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Kernels that count themselves, warp by warp, how often their
-// loop body is entered: the expected result of the NVBit tool. Prints one JSON object per line:
-// kernel, and a count for each warp.
+// SPDX-License-Identifier: Apache-2.0
+// Kernels that count themselves, warp by warp, how often their loop body is entered: the expected
+// result of the NVBit tool. Prints one JSON object per line: kernel, and a count for each warp.
 //
 // The leader of the entering lanes adds one, so diverged lanes of a warp count each time they are
 // issued.

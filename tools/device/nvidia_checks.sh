@@ -1,17 +1,17 @@
 #!/bin/bash
-# SPDX-License-Identifier: Apache-2.0 Everything that needs an NVIDIA GPU: builds, runs, and writes
-# tables to a folder.
+# SPDX-License-Identifier: Apache-2.0
+# Everything that needs an NVIDIA GPU: builds, runs, and writes tables to a folder.
 #
 #   NVBIT_ROOT=/path/to/nvbit tools/device/nvidia_checks.sh [OUT] [SECTION ...]
 #
-# Sections (all by default): build exact coverage overhead cpu particles many torch tables These
-# calls take under ten minutes each:
+# Sections (all by default): build exact coverage overhead cpu particles many torch tables
+# These calls take under ten minutes each:
 #   build exact coverage | overhead cpu many | particles | torch, one TORCH_MODELS at a time | tables
 # TORCH_MODELS, TORCH_DTYPES, TORCH_RUNS narrow `torch` (defaults: bert resnet50 gpt; fp32 bf16;
-# eager compile graphs train). LIMIT: seconds that one check may take (300). PYTHON names an
-# interpreter that has xpuprof's requirements (default: .venv/bin/python, or python3); torch is
-# needed for `torch` only. Missing parts are reported and skipped; failed checks are counted, and
-# the script then exits with 1.
+# eager compile graphs train). LIMIT: seconds that one check may take (300).
+# PYTHON names an interpreter that has xpuprof's requirements (default: .venv/bin/python, or
+# python3); torch is needed for `torch` only. Missing parts are reported and skipped; failed
+# checks are counted, and the script then exits with 1.
 set -u
 ROOT=$(cd "$(dirname "$0")/../.." && pwd)
 OUT=$(mkdir -p "${1:-$ROOT/build/nvidia}" && cd "${1:-$ROOT/build/nvidia}" && pwd)

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 The layer's parser of the instrumenter's answers and of
-// stored origins.
+// SPDX-License-Identifier: Apache-2.0
+// The layer's parser of the instrumenter's answers and of stored origins.
 #include "client/answer.hpp"
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 The instrumenter's parser of requests and of its own
-// responses: what can be read is written back unchanged.
+// SPDX-License-Identifier: Apache-2.0
+// The instrumenter's parser of requests and of its own responses: what can be read is written back
+// unchanged.
 #include "request.h"
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 A cache on disk that trusts only this user: its contents
-// become code that the program runs.
+// SPDX-License-Identifier: Apache-2.0
+// A cache on disk that trusts only this user: its contents become code that the program runs.
 #ifndef XPUPROF_OPENCL_PRIVATE_FOLDER_HPP
 #define XPUPROF_OPENCL_PRIVATE_FOLDER_HPP
 

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 The address of a UNIX socket whose path may exceed the limit
-// of 107 bytes.
+// SPDX-License-Identifier: Apache-2.0
+// The address of a UNIX socket whose path may exceed the limit of 107 bytes.
 #ifndef XPUPROF_OPENCL_UNIX_ADDRESS_HPP
 #define XPUPROF_OPENCL_UNIX_ADDRESS_HPP
 

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 LLVM's analysis managers, cross-registered.
+// SPDX-License-Identifier: Apache-2.0
+// LLVM's analysis managers, cross-registered.
 #pragma once
 
 #include <llvm/Passes/PassBuilder.h>

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Counters whose values follow from the launch: expressions
-// over work-item ids, sizes and integer arguments. The layer evaluates them on the host, so that
-// the program's own kernel can run.
+// SPDX-License-Identifier: Apache-2.0
+// Counters whose values follow from the launch: expressions over work-item ids, sizes and integer
+// arguments. The layer evaluates them on the host, so that the program's own kernel can run.
 #pragma once
 
 #include <llvm/IR/Function.h>

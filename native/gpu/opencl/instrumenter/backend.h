@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Instrumented module -> bytes that a runtime accepts.
+// SPDX-License-Identifier: Apache-2.0
+// Instrumented module -> bytes that a runtime accepts.
 #pragma once
 
 #include <llvm/IR/Module.h>

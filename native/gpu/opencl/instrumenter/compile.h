@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Handles one request, without cache and socket.
+// SPDX-License-Identifier: Apache-2.0
+// Handles one request, without cache and socket.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Adds exact per-warp block counters to one kernel
-// (docs/opencl-counters.md).
+// SPDX-License-Identifier: Apache-2.0
+// Adds exact per-warp block counters to one kernel (docs/opencl-counters.md).
 #pragma once
 
 #include <llvm/IR/Function.h>

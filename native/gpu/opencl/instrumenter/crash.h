@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 LLVM and the translator abort on some programs; the client
-// still gets a message.
+// SPDX-License-Identifier: Apache-2.0
+// LLVM and the translator abort on some programs; the client still gets a message.
 #pragma once
 
 #include <string>

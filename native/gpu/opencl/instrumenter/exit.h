@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 The joint work of a warp's work-items at the end of the
-// kernel.
+// SPDX-License-Identifier: Apache-2.0
+// The joint work of a warp's work-items at the end of the kernel.
 #pragma once
 
 #include <llvm/IR/Function.h>

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Building blocks of both ways of summing a warp's counters.
+// SPDX-License-Identifier: Apache-2.0
+// Building blocks of both ways of summing a warp's counters.
 #pragma once
 
 #include <llvm/IR/Function.h>

@@ -1,7 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0 Counters that are a multiple of others, by a uniform factor:
-// the back edge of a loop by its trip count, a branch whose condition depends on the launch alone
-// by 1 or 0. They cost the work-items nothing: at the kernel's end the factor is applied to each
-// warp's sums.
+// SPDX-License-Identifier: Apache-2.0
+// Counters that are a multiple of others, by a uniform factor: the back edge of a loop by its trip
+// count, a branch whose condition depends on the launch alone by 1 or 0. They cost the work-items
+// nothing: at the kernel's end the factor is applied to each warp's sums.
 #pragma once
 
 #include <llvm/IR/Instructions.h>

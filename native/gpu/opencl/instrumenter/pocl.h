@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Rewrites what PoCL 3.1 cannot handle in bitcode programs.
+// SPDX-License-Identifier: Apache-2.0
+// Rewrites what PoCL 3.1 cannot handle in bitcode programs.
 #pragma once
 
 #include <llvm/IR/Module.h>

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Prepares the program for counting: one function per kernel,
-// in SSA form, lightly cleaned.
+// SPDX-License-Identifier: Apache-2.0
+// Prepares the program for counting: one function per kernel, in SSA form, lightly cleaned.
 #pragma once
 
 #include <llvm/IR/Module.h>

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Requests and responses: the messages of clinst_protocol.h as
-// values.
+// SPDX-License-Identifier: Apache-2.0
+// Requests and responses: the messages of clinst_protocol.h as values.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 One process per connection, so that a crash inside LLVM costs
-// only one request.
+// SPDX-License-Identifier: Apache-2.0
+// One process per connection, so that a crash inside LLVM costs only one request.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 The kernel with our three arguments after its own.
+// SPDX-License-Identifier: Apache-2.0
+// The kernel with our three arguments after its own.
 #pragma once
 
 #include <llvm/IR/Function.h>

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 The layer's entry points, and the table it places before the
-// driver's.
+// SPDX-License-Identifier: Apache-2.0
+// The layer's entry points, and the table it places before the driver's.
 #include <CL/cl_layer.h>
 
 #include <algorithm>

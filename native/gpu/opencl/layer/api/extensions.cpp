@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Functions that an application gets by name: the relevant ones
-// are wrapped.
+// SPDX-License-Identifier: Apache-2.0
+// Functions that an application gets by name: the relevant ones are wrapped.
 #include <cstring>
 
 #include "api/transfers.hpp"

@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Shared by every part of the layer: the native dispatch table,
-// the settings, and the brackets that tell CPU engines where the device runtime begins and ends.
+// SPDX-License-Identifier: Apache-2.0
+// Shared by every part of the layer: the native dispatch table, the settings, and the brackets that
+// tell CPU engines where the device runtime begins and ends.
 #ifndef XPUPROF_OPENCL_LAYER_HPP
 #define XPUPROF_OPENCL_LAYER_HPP
 

@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Settings of the launcher, read once when the layer is loaded:
-// the program may clear its environment later.
+// SPDX-License-Identifier: Apache-2.0
+// Settings of the launcher, read once when the layer is loaded: the program may clear its
+// environment later.
 #ifndef XPUPROF_OPENCL_SETTINGS_HPP
 #define XPUPROF_OPENCL_SETTINGS_HPP
 

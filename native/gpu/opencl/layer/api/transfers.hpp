@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Data transfers: traced with the host's stamps around the
-// call. For a non-blocking call the second stamp is its return.
+// SPDX-License-Identifier: Apache-2.0
+// Data transfers: traced with the host's stamps around the call. For a non-blocking call the second
+// stamp is its return.
 #ifndef XPUPROF_OPENCL_TRANSFERS_HPP
 #define XPUPROF_OPENCL_TRANSFERS_HPP
 

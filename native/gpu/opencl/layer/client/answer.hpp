@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 The instrumenter's answer: an instrumented program, or the
-// reason why there is none.
+// SPDX-License-Identifier: Apache-2.0
+// The instrumenter's answer: an instrumented program, or the reason why there is none.
 #ifndef XPUPROF_OPENCL_ANSWER_HPP
 #define XPUPROF_OPENCL_ANSWER_HPP
 

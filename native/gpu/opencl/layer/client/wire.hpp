@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Messages packed as clinst_protocol.h defines: to the
-// instrumenter, and into our own files.
+// SPDX-License-Identifier: Apache-2.0
+// Messages packed as clinst_protocol.h defines: to the instrumenter, and into our own files.
 #ifndef XPUPROF_OPENCL_WIRE_HPP
 #define XPUPROF_OPENCL_WIRE_HPP
 

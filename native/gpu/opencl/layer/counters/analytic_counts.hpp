@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Analytic counts: they follow from the launch's work-item ids,
-// sizes and integer arguments (the nodes of clinst_protocol.h). Such a launch runs the program's
-// own kernel.
+// SPDX-License-Identifier: Apache-2.0
+// Analytic counts: they follow from the launch's work-item ids, sizes and integer arguments (the
+// nodes of clinst_protocol.h). Such a launch runs the program's own kernel.
 #ifndef XPUPROF_OPENCL_ANALYTIC_COUNTS_HPP
 #define XPUPROF_OPENCL_ANALYTIC_COUNTS_HPP
 

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 The nodes of clinst_protocol.h: a work-item's counters as
-// expressions over the launch.
+// SPDX-License-Identifier: Apache-2.0
+// The nodes of clinst_protocol.h: a work-item's counters as expressions over the launch.
 #ifndef XPUPROF_OPENCL_EXPRESSIONS_HPP
 #define XPUPROF_OPENCL_EXPRESSIONS_HPP
 

@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Everything that differs between device runtimes, in one
-// place. Decisions depend on what a device reports, not on its name or version.
+// SPDX-License-Identifier: Apache-2.0
+// Everything that differs between device runtimes, in one place. Decisions depend on what a device
+// reports, not on its name or version.
 #ifndef XPUPROF_OPENCL_RUNTIMES_HPP
 #define XPUPROF_OPENCL_RUNTIMES_HPP
 

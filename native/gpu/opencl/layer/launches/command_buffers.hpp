@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 cl_khr_command_buffer: each launch of a replay is a boundary,
-// without vectors. The first argument of each function is the driver's own.
+// SPDX-License-Identifier: Apache-2.0
+// cl_khr_command_buffer: each launch of a replay is a boundary, without vectors. The first argument
+// of each function is the driver's own.
 #ifndef XPUPROF_OPENCL_COMMAND_BUFFERS_HPP
 #define XPUPROF_OPENCL_COMMAND_BUFFERS_HPP
 

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Launches in flight, and the harvest when they finish.
+// SPDX-License-Identifier: Apache-2.0
+// Launches in flight, and the harvest when they finish.
 #ifndef XPUPROF_OPENCL_HARVEST_HPP
 #define XPUPROF_OPENCL_HARVEST_HPP
 

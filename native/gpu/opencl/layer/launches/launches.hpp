@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Launches are enqueued, and traced in the order of enqueueing.
+// SPDX-License-Identifier: Apache-2.0
+// Launches are enqueued, and traced in the order of enqueueing.
 #ifndef XPUPROF_OPENCL_LAUNCHES_HPP
 #define XPUPROF_OPENCL_LAUNCHES_HPP
 

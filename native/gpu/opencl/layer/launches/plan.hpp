@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 The plan of a launch: which kernel runs, with which memory
-// for its counters, or why it is not instrumented.
+// SPDX-License-Identifier: Apache-2.0
+// The plan of a launch: which kernel runs, with which memory for its counters, or why it is not
+// instrumented.
 #ifndef XPUPROF_OPENCL_PLAN_HPP
 #define XPUPROF_OPENCL_PLAN_HPP
 

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 The layout of the area in which a launch's work-items record
-// their accesses (access_area.h).
+// SPDX-License-Identifier: Apache-2.0
+// The layout of the area in which a launch's work-items record their accesses (access_area.h).
 #ifndef XPUPROF_OPENCL_ACCESS_AREA_HPP
 #define XPUPROF_OPENCL_ACCESS_AREA_HPP
 

@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 The canonical order of a launch's accesses: from the records
-// in the area to the sequence of lines for the LRU stack (docs/memory.md).
+// SPDX-License-Identifier: Apache-2.0
+// The canonical order of a launch's accesses: from the records in the area to the sequence of lines
+// for the LRU stack (docs/memory.md).
 #ifndef XPUPROF_OPENCL_ACCESS_ORDER_HPP
 #define XPUPROF_OPENCL_ACCESS_ORDER_HPP
 

@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Maps a launch's addresses to memory objects: identities of
-// buffers and allocations, stable from run to run, and the lines that accesses touch.
+// SPDX-License-Identifier: Apache-2.0
+// Maps a launch's addresses to memory objects: identities of buffers and allocations, stable from
+// run to run, and the lines that accesses touch.
 #ifndef XPUPROF_OPENCL_LINES_HPP
 #define XPUPROF_OPENCL_LINES_HPP
 

@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 LRU stack distances of device accesses (`--memory`): a
-// launch's recording memory, the map of its addresses, and each device's stack of lines.
+// SPDX-License-Identifier: Apache-2.0
+// LRU stack distances of device accesses (`--memory`): a launch's recording memory, the map of its
+// addresses, and each device's stack of lines.
 #ifndef XPUPROF_OPENCL_STACK_MEMORY_HPP
 #define XPUPROF_OPENCL_STACK_MEMORY_HPP
 

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 The inputs of program builds, and the instrumented shadows
-// built from the same inputs.
+// SPDX-License-Identifier: Apache-2.0
+// The inputs of program builds, and the instrumented shadows built from the same inputs.
 #ifndef XPUPROF_OPENCL_BUILDS_HPP
 #define XPUPROF_OPENCL_BUILDS_HPP
 

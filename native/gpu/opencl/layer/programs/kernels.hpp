@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 The application's kernels and their arguments, also passed to
-// their instrumented variants.
+// SPDX-License-Identifier: Apache-2.0
+// The application's kernels and their arguments, also passed to their instrumented variants.
 #ifndef XPUPROF_OPENCL_KERNELS_HPP
 #define XPUPROF_OPENCL_KERNELS_HPP
 

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 The origins of native binaries. A program may extract the
-// binary of a build and pass it to the driver later: in the same process or, from its own cache, in
-// a later run.
+// SPDX-License-Identifier: Apache-2.0
+// The origins of native binaries. A program may extract the binary of a build and pass it to the
+// driver later: in the same process or, from its own cache, in a later run.
 #ifndef XPUPROF_OPENCL_ORIGINS_HPP
 #define XPUPROF_OPENCL_ORIGINS_HPP
 

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Programs: what the application gave the driver, kept so that
-// an instrumented shadow can be built when one of its kernels is first launched. The application's
-// own objects stay untouched.
+// SPDX-License-Identifier: Apache-2.0
+// Programs: what the application gave the driver, kept so that an instrumented shadow can be built
+// when one of its kernels is first launched. The application's own objects stay untouched.
 #ifndef XPUPROF_OPENCL_PROGRAMS_HPP
 #define XPUPROF_OPENCL_PROGRAMS_HPP
 

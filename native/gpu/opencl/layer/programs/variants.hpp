@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 The instrumented kernel that runs in place of an
-// application's kernel, per device, with the same arguments.
+// SPDX-License-Identifier: Apache-2.0
+// The instrumented kernel that runs in place of an application's kernel, per device, with the same
+// arguments.
 #ifndef XPUPROF_OPENCL_VARIANTS_HPP
 #define XPUPROF_OPENCL_VARIANTS_HPP
 
