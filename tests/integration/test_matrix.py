@@ -74,7 +74,7 @@ CASES = [
     Case("exit from a thread", ("thread-exit",)),
     Case("fork in a thread", ("thread-forks",)),
     Case("a pipeline", ("sh", "-c", "seq 100000 | sort -rn | head -2; exit 3")),
-    Case("a job behind", ("sh", "-c", "(sleep 0.05; echo late) & wait; echo done")),
+    Case("a background job", ("sh", "-c", "(sleep 0.05; echo late) & wait; echo done")),
     Case("all descriptors closed", ("close-all", "own")),
     Case("all descriptors replaced", ("replace-all", "own")),
     Case("open descriptors", ("open-descriptors",), but=("valgrind",)),

@@ -22,7 +22,7 @@ from xpuprof.trace.streams import FILES, text, varint, varints
 
 KERNELS = 5
 WARPS, INSTRUCTIONS = 2, 22
-"""Of every launch."""
+"""Per launch."""
 CHUNK = 4096
 """Launches a chunk."""
 

@@ -18,7 +18,7 @@ from xpuprof.trace.tables import Execution, Process
 
 
 def process(kinds: list[int], name: str = "vm-1", **meta: str) -> Process:
-    """A made-up process whose launches are of these kernels."""
+    """A made-up process that launches these kernels."""
     made = process_of(kinds) if kinds else tables("p", "time", True, None, None)
     stamps = made.launches.assign(tsc_run=0, tsc_complete=0, dev_end=0)
     copies = pd.DataFrame({"tsc_end": np.array([], np.int64)})

@@ -162,7 +162,7 @@ def test_profile_tells_what_valgrind_hides() -> None:
 
 
 def test_profile_has_no_seed() -> None:
-    """It draws nothing."""
+    """A profile draws no random numbers."""
     assert "--seed" not in call("profile", "--help").stdout
 
 

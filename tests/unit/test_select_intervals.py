@@ -78,7 +78,7 @@ def test_coverage_when_all_slices_are_timed(name, counts):
 
 @pytest.mark.parametrize("name", ["normal", "two humps", "constant"])
 def test_coverage_when_only_representatives_are_timed(name):
-    """Ten a cluster, nothing else known: Student's t over the clusters."""
+    """Ten per cluster, nothing else known: Student's t over the clusters."""
     rng = np.random.default_rng(2)
     sizes, hits, draws = (300, 200), 0, 2000
     times = DISTRIBUTIONS[name](rng, sum(sizes))

@@ -48,7 +48,8 @@ LDV = traces.device_ldv(0, [(0, 5), (63, 2)], 40, 40)
 
 
 def test_stack_distances_pass(tmp_path: Path) -> None:
-    """Of all work-groups of one launch, and some of another's."""
+    """GIVEN distances of all work-groups of one launch, and of some of another's, THEN both
+    pass."""
     part = traces.device_ldv(1, [(63, 1)], 40, 7, (2, 1))
     events = [*traces.events()[:-1], LDV, part, traces.events()[-1]]
     cpu = [*traces.cpu()[:-1], traces.ldv(1, 1, [(3, 9)]), traces.cpu()[-1]]

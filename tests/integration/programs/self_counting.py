@@ -37,7 +37,7 @@ kernel void bounds(global int *record, int n, int m) {
     if (Y == 0) NOTE; else { NOTE; NOTE; }
   }
 }
-// Loops whose trips are arguments, in a condition and behind another loop.
+// Loops whose trips are arguments, in a condition and after another loop.
 kernel void loops(global int *record, int n, int m) {
   if (X > m && X < n) {
     for (int i = 0; i < m; i++) {

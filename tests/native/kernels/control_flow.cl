@@ -90,7 +90,7 @@ kernel void tree(global const int *in, global int *out, local int *part) {
   if (l == 0) out[get_group_id(0)] = part[0];
 }
 
-// Barriers under a condition that is the same for the whole group, behind an early return. No
+// Barriers under a condition that is the same for the whole group, after an early return. No
 // branch stands between the first one and the loop: PoCL 3.1, natively too, takes it always.
 kernel void uniform_barriers(global const int *in, global int *out, int n, local int *part) {
   int i = get_global_id(0), l = get_local_id(0), size = get_local_size(0);

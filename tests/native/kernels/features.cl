@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What programs use beside plain control flow. Every kernel has the arguments (in, out) of 256
+// Features beyond plain control flow. Every kernel has the arguments (in, out) of 256
 // ints, or says otherwise in tests/native/test_clinst_programs.py.
 
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
