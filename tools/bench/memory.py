@@ -7,7 +7,7 @@ error.
 Each COMMAND is one quoted string; without any, tests/integration/programs/reach.c, whose phases
 differ only in the memory they touch, and the example programs. Wall times of the
 program natively, in a GPU-only profile, and in one with --memory are taken in turns; ratios are
-medians over the rounds, the first of which is not counted. Errors are of one run directory
+medians over the rounds, the first of which is not counted. Errors are for one run directory
 (`xpuprof run --cpu none --memory`), selected with and without the distances, with one
 representative per cluster and with the number that `auto` takes.
 """

@@ -51,7 +51,7 @@ bool routines_chosen(const routines *r, uint64_t offset);
  */
 uint32_t block_id(app_pc start, size_t bytes, uint32_t instructions);
 
-/* ---- paths.c: blocks that run one behind the other in a trace ---------------------------------
+/* ---- paths.c: blocks that run one after the other in a trace ----------------------------------
  */
 enum { NO_PATH = 0xffffffff };
 uint32_t path_with(uint32_t before, uint32_t block); /* `before`, followed by the block */
@@ -85,7 +85,7 @@ void thread_insert_keep(void *drcontext, instrlist_t *code, instr_t *where, reg_
 void thread_insert_kept(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t to);
 uint64_t thread_kept(void);
 
-/* ---- live.c: what the program needs behind an instruction -------------------------------------
+/* ---- live.c: what the program needs after an instruction --------------------------------------
  */
 typedef struct live_set {
   uint32_t registers; /* LIVE_REGISTER(r) */
