@@ -75,7 +75,7 @@ def select_by_kernel(run: Timed, **fields: Any) -> Selection:
         "seed": 1,
         "representatives": tuple(sorted(representatives, key=lambda r: r.slice)),
         "labels": labels,
-        "identity": {"arguments": ["./app"], "sequence": launch_sequence(run.slices)},
+        "identity": {"arguments": ["./app"], "sequence": launch_sequence(run.slices).as_json()},
         **fields,
     }
     return Selection(**selection)

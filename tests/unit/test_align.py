@@ -92,7 +92,7 @@ def test_another_library_is_matched_by_the_operator_that_called_it() -> None:
     alignment = align(a, b)
     assert alignment.match.tolist() == [0, -1, 3]
     assert alignment.level.tolist() == [3, -1, 3]
-    back = sequence_slices({"sequence": launch_sequence(a)}, "s")
+    back = sequence_slices({"sequence": launch_sequence(a).as_json()}, "s")
     assert back is not None
     assert align(back, b).match.tolist() == [0, -1, 3]
 
@@ -119,9 +119,9 @@ def test_bare_function(name: str, bare: str) -> None:
 def test_sequence_survives_the_selection_file() -> None:
     run = table(*["a/1", "b/2", "b/2"] * 30, "SYS_exit").assign(program="ff")
     document = launch_sequence(run)
-    back = sequence_slices({"sequence": document}, "s")
+    back = sequence_slices({"sequence": document.as_json()}, "s")
     assert back is not None
     assert back[["kernel", "gx", "program"]].equals(run[["kernel", "gx", "program"]])
     assert back["call"].tolist()[-4:] == [30, 59, 60, 1]
     assert launch_sequence(back) == document
-    assert launch_sequence(run.iloc[:-1])["digest"] != document["digest"]
+    assert launch_sequence(run.iloc[:-1]).digest != document.digest

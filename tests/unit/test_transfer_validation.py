@@ -179,7 +179,7 @@ def selection_of(run: Timed, each: bool = False) -> Selection:
         own = tuple(replace(r, process=owner[r.slice]) for r in chosen.representatives)
         chosen = replace(chosen, representatives=own)
     processes = [key.as_json() for key in run.keys]
-    identity = {"sequence": launch_sequence(run.slices), "processes": processes}
+    identity = {"sequence": launch_sequence(run.slices).as_json(), "processes": processes}
     return replace(chosen, identity=identity)
 
 

@@ -14,6 +14,8 @@ from xpuprof.errors import UsageError
 from xpuprof.methods import registry
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from xpuprof.selection.selection import Selection
     from xpuprof.workflow.chosen import Chosen
 
@@ -64,7 +66,7 @@ if TYPE_CHECKING:
 def command(
     sources: tuple[Path, ...],
     method: str,
-    flagged: dict[str, Any],
+    flagged: Mapping[str, Any],
     named: dict[str, str],
     seed: int,
     fixed_length: str | None,
@@ -125,7 +127,7 @@ def command(
         options.note(f"next: xpuprof {_next(result, sources[0], output)}", quiet)
 
 
-def _refuse_for_a_file(named: dict[str, str], given: dict[str, Any]) -> None:
+def _refuse_for_a_file(named: dict[str, str], given: Mapping[str, Any]) -> None:
     if given["timed"]:
         raise UsageError("--times is for run directories; a .bb file has no launches to time")
     if given["inputs"]:
@@ -140,7 +142,7 @@ def _next(result: Chosen, source: Path, output: Path | None) -> str:
     return f"validate {output or source}/selection.json -- {shlex.join(result.program)}"
 
 
-def _other_k(flagged: dict[str, Any], selection: Selection) -> list[str]:
+def _other_k(flagged: Mapping[str, Any], selection: Selection) -> list[str]:
     """Why the number of clusters differs from -k."""
     wanted, found = flagged.get("k"), selection.k
     if wanted is None:

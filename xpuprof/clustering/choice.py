@@ -46,7 +46,7 @@ class Choice:
     starts: I64
     candidates: int | None
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> Mapping[str, Any]:
         """The value of `Selection.scores`."""
         bic_by_k = {str(k): score for k, score in self.scores.items()}
         report = {"clusters": self.clusters, "bic": bic_by_k, "wcss": self.wcss}
@@ -268,6 +268,6 @@ def _why_not(made: list[Plan], goal: Goal) -> str:
     )
 
 
-def parameters(settings: Mapping[str, Any], options: Options) -> dict[str, Any]:
+def parameters(settings: Mapping[str, Any], options: Options) -> Mapping[str, Any]:
     """Parameters to store in the selection, so that it can be repeated."""
     return {**settings, **asdict(options)}

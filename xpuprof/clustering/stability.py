@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +32,7 @@ class Stability:
     agreement: list[float]
     projected: list[float]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """As plain values."""
         return {"k": self.k, "agreement": self.agreement, "projected_rel": self.projected}
 

@@ -45,11 +45,11 @@ class BlockVectors(Protocol):
         """The signatures of all slices, one per process."""
         ...
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Mapping[str, Any]:
         """What a selection records besides its options."""
         ...
 
-    def summary(self, slices: Sequence[int], instructions: float) -> dict[str, Any]:
+    def summary(self, slices: Sequence[int], instructions: float) -> Mapping[str, Any]:
         """Summary of the whole run; `slices`: slices of each process."""
         ...
 
@@ -90,11 +90,11 @@ class RecordedVectors:
         projection = Projection(seed=seed, **_split(given)[0])
         return signatures(processes, projection, self.options(given).ends)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Mapping[str, Any]:
         """Nothing besides the options."""
         return {}
 
-    def summary(self, slices: Sequence[int], instructions: float) -> dict[str, Any]:
+    def summary(self, slices: Sequence[int], instructions: float) -> Mapping[str, Any]:
         """Launches and instructions of one process; for several processes, the slices of each."""
         if len(self.sources) > 1:
             return {
@@ -107,7 +107,7 @@ class RecordedVectors:
         return facts
 
 
-def _facts(source: Source) -> dict[str, Any]:
+def _facts(source: Source) -> Mapping[str, Any]:
     process = source.process()
     return {
         "slices": len(process.slices),
@@ -118,7 +118,7 @@ def _facts(source: Source) -> dict[str, Any]:
     }
 
 
-def _split(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _split(given: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """Split into projection options and clustering options."""
     of_projection = {own.name for own in fields(Projection)}
     return (
@@ -162,15 +162,15 @@ class ImportedVectors:
         )
         return [signature]
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Mapping[str, Any]:
         """All slices have equal weight."""
         return {"fixed_length": True}
 
-    def summary(self, slices: Sequence[int], instructions: float) -> dict[str, Any]:
+    def summary(self, slices: Sequence[int], instructions: float) -> Mapping[str, Any]:
         """Slices and instructions."""
         return {"slices": sum(slices), "instructions": instructions}
 
-    def _clustering(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _clustering(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         of_projection, others = _split(given)
         lost = set(of_projection) - {"dim", "cpu_weight"}
         if lost or of_projection.get("cpu_weight"):

@@ -134,7 +134,7 @@ def check_options(method: Method, options: Mapping[str, Any]) -> None:
 
 def from_command_line(
     method: Method, flagged: Mapping[str, Any], named: Mapping[str, str]
-) -> dict[str, Any]:
+) -> Mapping[str, Any]:
     """The method's options, from their own flags and from `--set NAME=VALUE`.
 
     Raises UsageError for an unknown or repeated option.

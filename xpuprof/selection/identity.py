@@ -20,7 +20,7 @@ from xpuprof.trace.sequence import launch_sequence, with_kind_columns
 
 def program_identity(
     slices: pd.DataFrame, images: pd.DataFrame, manifest: Mapping[str, Any]
-) -> dict[str, Any]:
+) -> Mapping[str, Any]:
     """`Selection.identity` of a run.
 
     `slices`, `images`: as in `trace.tables.Process`; `manifest`: the run's (argv, cwd,
@@ -34,7 +34,7 @@ def program_identity(
         "environment": dict(manifest.get("environment", {})),
         "images": sorted(files | _program_image(manifest)),
         "programs": sorted({p for p in with_kind_columns(slices)["program"].astype(str) if p}),
-        "sequence": launch_sequence(slices),
+        "sequence": launch_sequence(slices).as_json(),
     }
 
 

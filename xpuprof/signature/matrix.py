@@ -11,7 +11,7 @@ reasons.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +50,7 @@ class Signature:
     matrix: F32
     extent: F64
     instructions: F64
-    parameters: dict[str, Any]
+    parameters: Mapping[str, Any]
 
     def __len__(self) -> int:
         return len(self.matrix)
@@ -85,7 +85,7 @@ class Projection:
                 f"--memory-weight must lie between 0 and 1, not {self.memory_weight:g}"
             )
 
-    def settings(self, scales: Sequence[Scale]) -> dict[str, Any]:
+    def settings(self, scales: Sequence[Scale]) -> Mapping[str, Any]:
         """What a selection records of it; weights of absent parts are 0."""
         kinds = [scale.kind for scale in scales]
         memory = MEMORY_WEIGHT if self.memory_weight is None else self.memory_weight

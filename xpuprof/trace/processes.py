@@ -37,7 +37,7 @@ class Key:
     digest: str
     slices: int
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Entry of `Selection.identity["processes"]`."""
         return dict(vars(self))
 
@@ -56,7 +56,7 @@ def keys_of_table(slices: pd.DataFrame) -> tuple[Key, ...]:
     cuts = np.flatnonzero(owners[1:] != owners[:-1]) + 1
     pieces = np.split(np.arange(len(slices)), cuts)
     return tuple(
-        Key(f"process{i}", None, launch_sequence(slices.iloc[rows])["digest"], len(rows))
+        Key(f"process{i}", None, launch_sequence(slices.iloc[rows]).digest, len(rows))
         for i, rows in enumerate(pieces)
     )
 
@@ -84,7 +84,7 @@ class Job:
         """One key per process."""
         labels = labels_of([process.rank for process in self.processes])
         return tuple(
-            Key(label, p.rank, launch_sequence(p.slices)["digest"], len(p.slices))
+            Key(label, p.rank, launch_sequence(p.slices).digest, len(p.slices))
             for label, p in zip(labels, self.processes, strict=True)
         )
 

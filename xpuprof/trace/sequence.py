@@ -6,6 +6,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,16 +20,33 @@ KIND_COLUMNS = ("kernel", "program", "gx", "gy", "gz", "lx", "ly", "lz", "range"
 """Columns that identify the kind of a launch. `range`: the operator or annotated range that
 launched it, known for imported profiles."""
 
-_DEFAULTS: dict[str, Any] = {"program": "", "range": ""}
+_DEFAULTS = {"program": "", "range": ""}
 
 
-def launch_sequence(slices: pd.DataFrame) -> dict[str, Any]:
-    """The order of a run's slices, for `Selection.identity["sequence"]`.
+@dataclass(frozen=True)
+class LaunchSequence:
+    """The order of a run's slices.
 
-    `slices`: as `trace.tables.Process.slices` (missing columns count as unknown). Returns `kinds`
-    (one list a kind: kernel, program, grid, block and, if known, range), `order` (kind of every
-    slice, run-length coded lines) and `digest`, which is equal for equal sequences.
+    `kinds`: one list a kind: kernel, program, grid, block and, if known, range; `order`: kind of
+    every slice, run-length coded lines.
     """
+
+    kinds: list[list[Any]]
+    order: list[str]
+
+    @cached_property
+    def digest(self) -> str:
+        """Equal for equal sequences."""
+        return hashlib.sha256(json.dumps([self.kinds, self.order]).encode()).hexdigest()
+
+    def as_json(self) -> dict[str, object]:
+        """For `Selection.identity["sequence"]`."""
+        return {"digest": self.digest, "kinds": self.kinds, "order": self.order}
+
+
+def launch_sequence(slices: pd.DataFrame) -> LaunchSequence:
+    """The sequence of a slice table as `trace.tables.Process.slices`; missing columns count as
+    unknown."""
     kinds = with_kind_columns(slices)
     codes, first = _first_seen_codes(kinds)
     listed = [
@@ -37,22 +56,18 @@ def launch_sequence(slices: pd.DataFrame) -> dict[str, Any]:
     ranges = kinds["range"].iloc[first].astype(str).tolist()
     if any(ranges):
         listed = [[*kind, name] for kind, name in zip(listed, ranges, strict=True)]
-    return _sequence(listed, encode_runs(codes))
+    return LaunchSequence(listed, encode_runs(codes))
 
 
-def joined_sequences(sequences: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def joined_sequences(sequences: Sequence[LaunchSequence]) -> LaunchSequence:
     """The sequence of several processes, joined from each one's."""
     kinds: dict[str, int] = {}
     codes = []
     for sequence in sequences:
-        own = [kinds.setdefault(json.dumps(kind), len(kinds)) for kind in sequence["kinds"]]
-        codes.append(np.array(own, dtype=np.int32)[decode_runs(sequence["order"])])
-    return _sequence([json.loads(kind) for kind in kinds], encode_runs(np.concatenate(codes)))
-
-
-def _sequence(kinds: list[Any], order: list[str]) -> dict[str, Any]:
-    digest = hashlib.sha256(json.dumps([kinds, order]).encode()).hexdigest()
-    return {"digest": digest, "kinds": kinds, "order": order}
+        own = [kinds.setdefault(json.dumps(kind), len(kinds)) for kind in sequence.kinds]
+        codes.append(np.array(own, dtype=np.int32)[decode_runs(sequence.order)])
+    listed = [json.loads(kind) for kind in kinds]
+    return LaunchSequence(listed, encode_runs(np.concatenate(codes)))
 
 
 def sequence_slices(identity: Mapping[str, Any], source: str) -> pd.DataFrame | None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -111,7 +111,7 @@ def run(
     return Ran(done, first, last, result, "", tuple(notes.kept), tuple(doubts))
 
 
-def _signature(method: str, memory_weight: float | None, recorded: bool) -> dict[str, Any]:
+def _signature(method: str, memory_weight: float | None, recorded: bool) -> Mapping[str, Any]:
     """Options of the signature, checked before anything runs."""
     declared = registry.find(method)
     if memory_weight is None:

@@ -6,7 +6,7 @@ The executor's workers open the runs; only descriptions, times and markers trave
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.joined_times import join, profiled
 from xpuprof.trace.processes import Key, labels_of
 from xpuprof.trace.run import Run
-from xpuprof.trace.sequence import joined_sequences, launch_sequence
+from xpuprof.trace.sequence import LaunchSequence, joined_sequences, launch_sequence
 from xpuprof.trace.tables import Process
 from xpuprof.workflow.subjects import (
     Subject,
@@ -107,14 +107,14 @@ def _markers(source: Source, rows: I64) -> list[Marker]:
 class _DescribedProcess:
     source: RunSource
     key: Key
-    sequence: dict[str, Any]
+    sequence: LaunchSequence
 
 
 @dataclass(frozen=True, eq=False)
 class _DescribedRun:
     """What a selection over several runs must know about one of them; `times` per process."""
 
-    identity: dict[str, Any]
+    identity: Mapping[str, Any]
     processes: list[_DescribedProcess]
     times: list[F64] | None
 
@@ -149,7 +149,7 @@ def open_runs(paths: Sequence[str], executor: Executor, timed: Sequence[Path] = 
         **found[0].identity,
         "images": sorted({image for run in found for image in run.identity["images"]}),
         "programs": sorted({program for run in found for program in run.identity["programs"]}),
-        "sequence": joined_sequences([process.sequence for process in every]),
+        "sequence": joined_sequences([process.sequence for process in every]).as_json(),
         "processes": [key.as_json() for key in keys],
     }
     if "window" in identity:

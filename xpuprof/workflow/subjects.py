@@ -186,10 +186,10 @@ def run_times(run: Run, slices: int) -> F64 | None:
     return np.stack(rows) if rows else None
 
 
-def identity_of(job: Job, run: Run) -> dict[str, Any]:
+def identity_of(job: Job, run: Run) -> Mapping[str, Any]:
     """What a selection stores about the program."""
     images = pd.concat([process.images for process in job.processes], ignore_index=True)
-    identity = program_identity(job.slices, images, run.manifest)
+    identity = dict(program_identity(job.slices, images, run.manifest))
     if job.several:
         identity["processes"] = [key.as_json() for key in job.keys]
     if asked := run.manifest.get("settings"):

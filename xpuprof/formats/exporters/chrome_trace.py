@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from xpuprof.selection.selection import Selection
     from xpuprof.trace.tables import Execution, Process
 
+Event = dict[str, Any]
+"""A trace event, or its arguments, as the format has them."""
+
 _PID = 1
 _SLICES, _REPRESENTATIVES, _HOST, _QUEUES = 1, 2, 3, 10
 _COLOURS = (
@@ -49,7 +52,7 @@ def write(
     return [file]
 
 
-def events(execution: Execution, selection: Selection | None) -> Iterator[dict[str, Any]]:
+def events(execution: Execution, selection: Selection | None) -> Iterator[Event]:
     """The events of every process of the job: track names, then spans in order."""
     # Imported late: `--help` lists formats without numpy.
     from xpuprof.selection.parts import part
@@ -71,7 +74,7 @@ def _tracks(
     process: Process,
     selection: Selection | None,
     spans: npt.NDArray[np.int64],
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Event]:
     """The events of one process, whose slices begin and end at `spans` (ticks)."""
     from xpuprof.trace.coordinates import NO_KERNELS
 
@@ -94,7 +97,7 @@ def _tracks(
     calls = process.slices["call"].tolist()
     for row, (kernel, call) in enumerate(zip(names, calls, strict=True)):
         what = NO_KERNELS.get(kernel) or f"{kernel}, call {call}"
-        arguments: dict[str, Any] = {"slice": row, "ends with": what}
+        arguments: Event = {"slice": row, "ends with": what}
         event = _span(_SLICES, f"slice {row}", "slice", time[row, 0], time[row, 1], arguments)
         if labels is not None:
             arguments["cluster"] = int(labels[row])
@@ -133,13 +136,11 @@ def _tracks(
             )
 
 
-def _name(kind: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+def _name(kind: str, pid: int, tid: int, name: str) -> Event:
     return {"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": {"name": name}}
 
 
-def _span(
-    tid: int, name: str, category: str, start: float, end: float, arguments: dict[str, Any]
-) -> dict[str, Any]:
+def _span(tid: int, name: str, category: str, start: float, end: float, arguments: Event) -> Event:
     return {
         "ph": "X",
         "name": name,
@@ -152,7 +153,7 @@ def _span(
     }
 
 
-def _instant(tid: int, name: str, at: float, arguments: dict[str, Any]) -> dict[str, Any]:
+def _instant(tid: int, name: str, at: float, arguments: Event) -> Event:
     return {
         "ph": "i",
         "s": "t",
