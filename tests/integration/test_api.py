@@ -14,6 +14,7 @@ import xpuprof
 from tests.support.compile import opencl_program
 from tests.support.probes import require_opencl
 from tests.support.run import python
+from tests.support.run import xpuprof as xpuprof_command
 
 pytestmark = pytest.mark.opencl
 STEPS = 30
@@ -134,3 +135,28 @@ def test_every_name_resolves_and_is_typed(tmp_path: Path) -> None:
     shown = subprocess.run(mypy, capture_output=True, text=True).stdout
     assert 'Revealed type is "xpuprof.selection.selection.Selection"' in shown
     assert shown.count("Revealed type") == 3 and "error" not in shown and "Any" not in shown
+
+
+def test_arguments_may_be_numbers_and_paths(folder: Path, tmp_path: Path) -> None:
+    """GIVEN a path and a number on the command line THEN they reach the program, and the run opens;
+    a string instead of a list is refused before anything runs."""
+    code = (
+        "import pathlib, sys, xpuprof\n"
+        "xpuprof.profile([pathlib.Path(sys.argv[1]), 5], output=sys.argv[2], cpu='none')"
+    )
+    python(code, folder / "steps", tmp_path / "run")
+    assert xpuprof.open(tmp_path / "run").manifest["argv"][1:] == ["5"]
+    with pytest.raises(xpuprof.XpuprofError, match="a list of words"):
+        xpuprof.run("steps", output=tmp_path / "no")
+    assert not (tmp_path / "no").exists()
+
+
+def test_a_profile_that_fails_is_the_reason(folder: Path, tmp_path: Path) -> None:
+    """GIVEN a program that fails in its second execution alone THEN the run says so, with the
+    native exit code, and writes no selection."""
+    seen, app = tmp_path / "seen", folder / "steps"
+    script = f"echo >> {seen}; [ $(wc -l < {seen}) = 2 ] && exit 3; exec {app} 6"
+    command = ["run", "--cpu", "none", "--repeat", "1", "-o", tmp_path / "r f", "--"]
+    done = xpuprof_command(*command, "sh", "-c", script)
+    assert done.returncode == 0 and b"exit code 3 in profile" in done.stderr, done.stderr
+    assert not (tmp_path / "r f" / "selection.json").exists()

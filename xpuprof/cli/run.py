@@ -97,8 +97,8 @@ def command(
         options.note(sentence, quiet)
     if not as_json:
         options.note(
-            f"next, here or on another machine: xpuprof validate {folder}/selection.json -- "
-            f"{shlex.join(argv)}",
+            "next, here or on another machine: "
+            + shlex.join(["xpuprof", "validate", str(folder / "selection.json"), "--", *argv]),
             quiet,
         )
     return end_after(done.ending, done.last)

@@ -4,6 +4,7 @@ directory. Faults in the request are reported here, before anything runs."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -69,6 +70,9 @@ def prepare(
     Raises UsageError or EngineError: program not found, faulty filters, an engine that lacks
     something (`needs_gpu`: or no GPU engine), a folder that cannot be made.
     """
+    if isinstance(argv, str | bytes):
+        raise UsageError(f"the command line is a list of words, not {argv!r}")
+    argv = [os.fsdecode(a) if isinstance(a, bytes | os.PathLike) else str(a) for a in argv]
     resolved = resolve(argv)
     chosen = Engines(None, gpu_engine(gpu)) if cpu is None else choose(cpu, gpu, filters, say)
     if needs_gpu and chosen.gpu is None:

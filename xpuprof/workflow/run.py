@@ -10,7 +10,7 @@ from typing import Any
 
 from xpuprof.engines.base import Timer
 from xpuprof.engines.filters import EVERYTHING, Filters
-from xpuprof.errors import UsageError
+from xpuprof.errors import InputError, UsageError
 from xpuprof.launch import execute
 from xpuprof.launch.ending import Ending, exit_doubts
 from xpuprof.launch.finish import finish
@@ -101,10 +101,16 @@ def run(
     if done.profile is None or not done.times or not last.undisturbed:
         return Ran(done, first, last, None, _unfinished(done, last), tuple(notes.kept))
     chosen = select_run(done, method, seed=seed, processes=processes, **options)
+    try:
+        result = evaluate(done, chosen)
+    except InputError:
+        if not done.reason:
+            raise
+        # An execution that failed has other slices; its reason says more than their numbers.
+        return Ran(done, first, last, None, _unfinished(done, last), tuple(notes.kept))
     chosen.write(ready.folder / "selection.json")
     if processes == "each":
         write_parts(chosen, ready.folder)
-    result = evaluate(done, chosen)
     doubts = [f"the run is {done.status}: {done.reason}"] if done.reason else []
     doubts += exit_doubts(first)
     doubts += unseen_phases(result.job.processes, done.times, chosen)
