@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
+from tests.support.plugins import install
 from tests.support.run import xpuprof
 from xpuprof.engines.base import CpuEngine, Engine, GpuEngine
 from xpuprof.engines.registry import engine, engines
@@ -39,12 +39,7 @@ valgrind = other_package:OTHER
 @pytest.fixture
 def other(tmp_path: Path) -> dict[str, str]:
     """An environment with another installed package that declares engines."""
-    folder = tmp_path / "site"
-    (folder / "other-1.0.dist-info").mkdir(parents=True)
-    (folder / "other_package.py").write_text(OTHER)
-    (folder / "other-1.0.dist-info" / "METADATA").write_text("Name: other\nVersion: 1.0\n")
-    (folder / "other-1.0.dist-info" / "entry_points.txt").write_text(ENTRIES)
-    return {**os.environ, "PYTHONPATH": str(folder)}
+    return install(tmp_path / "site", "other", "other_package", OTHER, ENTRIES)
 
 
 def test_every_file_declares_its_engine() -> None:

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.plugins import install
 from tests.support.run import xpuprof
 from xpuprof.declarations import Declarations
 from xpuprof.errors import InputError, UsageError
@@ -60,12 +60,7 @@ gone = our_formats:GONE
 @pytest.fixture
 def ours(tmp_path: Path) -> dict[str, str]:
     """An environment with another installed package that declares formats."""
-    folder = tmp_path / "site"
-    (folder / "our-1.0.dist-info").mkdir(parents=True)
-    (folder / "our_formats.py").write_text(PACKAGE)
-    (folder / "our-1.0.dist-info" / "METADATA").write_text("Name: our\nVersion: 1.0\n")
-    (folder / "our-1.0.dist-info" / "entry_points.txt").write_text(ENTRIES)
-    return {**os.environ, "PYTHONPATH": str(folder)}
+    return install(tmp_path / "site", "our", "our_formats", PACKAGE, ENTRIES)
 
 
 def test_formats_of_another_package_are_used(tmp_path: Path, ours: dict[str, str]) -> None:

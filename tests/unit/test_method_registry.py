@@ -6,9 +6,6 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +13,8 @@ import pandas as pd
 import pytest
 
 from tests.support import traces
+from tests.support.plugins import install
+from tests.support.run import xpuprof_text
 from xpuprof.clustering.options import Options
 from xpuprof.errors import UsageError
 from xpuprof.methods import registry
@@ -92,15 +91,6 @@ METHOD = Method("every-nth", "Every nth slice.", select,
 """
 
 
-def install(folder: Path, module: str, source: str, entry: str) -> None:
-    """A distribution as installed."""
-    (folder / f"{module}.py").write_text(source)
-    info = folder / f"{module}-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[xpuprof.methods]\n{entry}\n")
-
-
 def recorded(path: Path) -> Path:
     """The made-up program, profiled."""
     writer = create_run(path, argv=["./app"])
@@ -109,35 +99,32 @@ def recorded(path: Path) -> Path:
     return path
 
 
-def call(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """The command line with the distributions of `folder`."""
-    path = os.pathsep.join(map(str, (folder, Path(__file__).parents[2])))
-    return subprocess.run(
-        [sys.executable, "-m", "xpuprof", *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": path}, text=True, capture_output=True, timeout=60,
-    )  # fmt: skip
-
-
 def test_a_method_of_another_package(tmp_path: Path) -> None:
     """GIVEN a distribution that registers a method WHEN it is named THEN the command line selects
     by it, takes its declared options, and refuses others."""
-    install(tmp_path, "others", PLUGIN, "every-nth = others:METHOD")
+    entries = "[xpuprof.methods]\nevery-nth = others:METHOD\n"
+    ours = install(tmp_path, "others", "others", PLUGIN, entries)
     run = recorded(tmp_path / "R")
-    assert "every-nth" in call(tmp_path, "select", "--help").stdout
-    done = call(tmp_path, "select", run, "--method", "every-nth", "--set", "every=2")
+    assert "every-nth" in xpuprof_text("select", "--help", environment=ours).stdout
+    done = xpuprof_text(
+        "select", run, "--method", "every-nth", "--set", "every=2", environment=ours
+    )
     assert done.returncode == 0, done.stderr
     chosen = Selection.read(run / "selection.json")
     assert chosen.method == "every-nth" and chosen.parameters == {"every": 2}
     assert [r.slice for r in chosen.representatives] == list(range(0, chosen.slices, 2))
-    refused = call(tmp_path, "select", run, "--method", "every-nth", "--set", "all=2")
+    refused = xpuprof_text(
+        "select", run, "--method", "every-nth", "--set", "all=2", environment=ours
+    )
     assert refused.returncode == 2 and "has no option 'all'; it has: every" in refused.stderr
 
 
 def test_a_broken_method_of_another_package_is_named(tmp_path: Path) -> None:
     """The message says which package to fix."""
-    install(tmp_path, "broken", "raise OSError('no library')", "magic = broken:METHOD")
+    entries = "[xpuprof.methods]\nmagic = broken:METHOD\n"
+    ours = install(tmp_path, "broken", "broken", "raise OSError('no library')", entries)
     run = recorded(tmp_path / "R")
-    refused = call(tmp_path, "select", run, "--method", "magic")
+    refused = xpuprof_text("select", run, "--method", "magic", environment=ours)
     assert refused.returncode == 2 and "of broken cannot be loaded" in refused.stderr
     assert "Traceback" not in refused.stderr
 

@@ -51,8 +51,8 @@ def test_known_slices_are_recovered():
 
 
 def test_gpu_point_does_not_see_the_cpu():
-    """It does not see start-up work: the first slice joins its kernel's cluster, unless the ends
-    are separated."""
+    """The first slice, whose start-up work GPU-Point does not see, joins its kernel's cluster,
+    unless the ends are separated."""
     process = process_of(KINDS)
     assert select("gpu-point", process, seed=1, per_cluster=1).k == 5
     chosen = select("gpu-point", process, seed=1, per_cluster=1, ends=False)

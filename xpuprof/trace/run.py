@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from xpuprof.errors import OutputError, TraceError, UsageError
 from xpuprof.pids import started
@@ -447,7 +447,7 @@ class Run:
                 yield from losses_of(self.path / entry["name"])
 
     @classmethod
-    def open(cls, path: str | Path) -> Run:
+    def open(cls, path: str | Path) -> Self:
         """Open a run directory. Raises TraceError."""
         folder = Path(path)
         return cls(folder, read_manifest(folder))

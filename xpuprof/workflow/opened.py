@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import html
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -119,13 +120,9 @@ class Run(trace.Run):
         return f"<xpuprof.Run {self.path}: {self.status}{why}, {kind}>"
 
     def _repr_html_(self) -> str:
-        return f"<p>{_escaped(repr(self))}</p>{self.kernels.to_html(max_rows=20)}"
+        return f"<p>{html.escape(repr(self))}</p>{self.kernels.to_html(max_rows=20)}"
 
 
 def open(path: str | Path) -> Run:
     """Open a run directory. Raises TraceError when it is missing, foreign, damaged or too new."""
-    return Run(Path(path), trace.read_manifest(Path(path)))
-
-
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return Run.open(path)

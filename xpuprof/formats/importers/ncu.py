@@ -14,6 +14,7 @@ from xpuprof.formats.importers.table import (
     SCALES,
     TIME_UNITS,
     Rows,
+    after_log,
     index,
     integer,
     number,
@@ -63,7 +64,7 @@ def load(source: Source, writer: ImportWriter) -> None:
     """Import a CSV. Raises InputError when it is not Nsight Compute's, damaged, or has no
     kernel."""
     with source.lines() as lines:
-        table = rows(source, _after_log(lines))
+        table = rows(source, after_log(lines, _is_header))
         header = next(table, [])
         columns = index(header)
         if KERNEL not in columns:
@@ -74,12 +75,8 @@ def load(source: Source, writer: ImportWriter) -> None:
             _raw(source, table, header, columns, writer)
 
 
-def _after_log(lines: Iterator[str]) -> Iterator[str]:
-    """The table, without anything before its header (output, ==PROF== lines)."""
-    for line in lines:
-        if f'"{KERNEL}"' in line or line.startswith("ID,Process ID"):
-            return chain([line], (rest for rest in lines if not rest.startswith("==")))
-    return iter(())
+def _is_header(line: str) -> bool:
+    return f'"{KERNEL}"' in line or line.startswith("ID,Process ID")
 
 
 def _raw(

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from xpuprof.formats.format import Head, Importer, Match
-from xpuprof.formats.importers.table import Rows, index, integer, number, rows, seconds
+from xpuprof.formats.importers.table import Rows, after_log, index, integer, number, rows, seconds
 from xpuprof.inputs import Source
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def load(source: Source, writer: ImportWriter) -> None:
     """Import a CSV. Raises InputError when it is not nvprof's, has mixed units, or has no
     kernel."""
     with source.lines() as lines:
-        table = rows(source, _after_log(lines))
+        table = rows(source, after_log(lines, _is_header))
         header = next(table, [])
         columns = index(header)
         name = next((c for c in NAME if c in columns), None)
@@ -60,11 +60,8 @@ def load(source: Source, writer: ImportWriter) -> None:
         _rows(source, table, header, columns, columns[name], columns[duration], writer)
 
 
-def _after_log(lines: Iterator[str]) -> Iterator[str]:
-    for line in lines:
-        if not line.startswith("==") and line.count(",") > 1:
-            return chain([line], (rest for rest in lines if not rest.startswith("==")))
-    return iter(())
+def _is_header(line: str) -> bool:
+    return not line.startswith("==") and line.count(",") > 1
 
 
 def _rows(

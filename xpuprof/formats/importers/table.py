@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, NoReturn
 
 from xpuprof.inputs import LONGEST_LINE, Source, finite
@@ -49,6 +50,15 @@ LARGEST = (1 << 31) - 1
 """Largest grid, block, device or stream number."""
 
 csv.field_size_limit(LONGEST_LINE)
+
+
+def after_log(lines: Iterator[str], is_header: Callable[[str], bool]) -> Iterator[str]:
+    """The table that begins with the first header line: the program's output is before it, and
+    NVIDIA's tools put ==PROF== lines of their own anywhere."""
+    for line in lines:
+        if is_header(line):
+            return chain([line], (rest for rest in lines if not rest.startswith("==")))
+    return iter(())
 
 
 def rows(source: Source, lines: Iterable[str], separator: str = ",") -> Iterator[list[str]]:
