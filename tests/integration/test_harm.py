@@ -88,7 +88,7 @@ def test_a_full_output_is_one_sentence(recorded: Path, command: str) -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, check=False)
     assert done.returncode == 2
-    assert done.stderr == b"xpuprof: the output cannot be written: No space left on device\n"
+    assert done.stderr == b"xpuprof: error: the output cannot be written: No space left on device\n"
     read_end, write_end = os.pipe()
     os.close(read_end)
     done = subprocess.run(line, stdout=write_end, stderr=subprocess.PIPE, check=False)

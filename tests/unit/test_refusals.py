@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def refused(
         main()
     said = capsys.readouterr().err.strip()
     assert ended.value.code == 2, said
-    assert said.startswith("xpuprof: ") and "\n" not in said
+    assert said.startswith("xpuprof: error: ") and "\n" not in said
     assert "[Errno" not in said and "Error:" not in said
     return said
 
@@ -206,3 +207,79 @@ def test_fewer_clusters_than_were_asked_for_are_said(here: Path) -> None:
     line = ["select", "R", "--force", "-k", "500"]
     result = CliRunner().invoke(cli, line, catch_exceptions=False)
     assert "-k 500 gave " in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("selct R", "no command 'selct'; did you mean select? choose one of: run, "),
+        ("help selct", "no command 'selct'; did you mean select?"),
+        ("select R --metod pka", "no option --metod; did you mean --method?"),
+        ("select R --method xpu-pont", "no method 'xpu-pont'; did you mean xpu-point?"),
+        ("export R --format loopoint -o x", "no format 'loopoint'; did you mean looppoint?"),
+        ("profile --cpu valgrin -o T -- true", "no CPU engine 'valgrin'; did you mean valgrind?"),
+        ("export", "RUN|SELECTION is missing; usage: xpuprof export [OPTIONS] RUN|SELECTION"),
+        ("export R --format chrome", "--output is missing; usage: xpuprof export"),
+        ("compare R --repeats 0", "--repeats takes a whole number from 1, not 0"),
+        ("compare R --error-bound x", "--error-bound takes a number, not x"),
+        ("select R --processes eac", "--processes takes one of job, each, not eac"),
+        ("select R --seed -1", "--seed takes a whole number from 0 to 4294967295, not -1"),
+        ("info R R", "got unexpected extra argument (R); see xpuprof info --help"),
+        ("select R R -o J", "R is named twice; name each once"),
+        ("select R ./R -o J", "R is named twice; name each once"),
+        ("compare R R", "R is named twice; name each once"),
+        ("compare R --methods random,random", "method random is named twice; name each once"),
+    ],
+)
+def test_a_mistyped_command_line(
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    line: str,
+    sentence: str,
+) -> None:
+    """One dialect: what is wrong; the closest name or what is expected. Nothing is created."""
+    before = contents(here)
+    assert sentence in refused(monkeypatch, capsys, *line.split())
+    assert contents(here) == before
+
+
+def test_help_of_a_command_is_its_own(here: Path) -> None:
+    """`xpuprof help select` is `xpuprof select --help`."""
+    named = CliRunner().invoke(cli, ["help", "select"], prog_name="xpuprof")
+    own = CliRunner().invoke(cli, ["select", "--help"], prog_name="xpuprof")
+    assert named.exit_code == own.exit_code == 0
+    assert named.output == own.output
+    assert "select " in CliRunner().invoke(cli, ["help"]).output
+
+
+@pytest.mark.parametrize(("separator", "said"), [([], True), (["--"], False)])
+def test_our_option_behind_the_program_is_pointed_out(
+    tmp_path: Path, separator: list[str], said: bool
+) -> None:
+    """`run ./app --repeat 2` gives --repeat to the program; -- says that this is meant."""
+    line = ["profile", "-o", str(tmp_path / "R"), *separator, "./absent", "--force", "--gpu=none"]
+    result = CliRunner().invoke(cli, line)
+    note = "--force, --gpu=none after ./absent goes to the program"
+    assert (note in result.stderr) == said
+
+
+def test_report_writes_and_prints(here: Path) -> None:
+    """With -o and --json it does both, and -o alone says what it wrote."""
+    pytest.importorskip("matplotlib", reason="pages need matplotlib")
+    both = CliRunner().invoke(cli, ["report", "R", "--json", "-o", "r.html"])
+    assert both.exit_code == 0, both.output
+    assert json.loads(both.stdout)["run"] == "R" and (here / "r.html").exists()
+    assert "wrote r.html" in both.stderr
+
+
+def test_report_without_timer_runs_shows_the_selection(tmp_path: Path) -> None:
+    """profile, select, report: no error is stated, and the note says how to measure it."""
+    writer = create_run(tmp_path / "P", argv=["./app"])
+    traces.add_execution(writer, "profile", "profile", traces.events(), traces.cpu())
+    writer.finish("complete", "")
+    assert CliRunner().invoke(cli, ["select", str(tmp_path / "P")]).exit_code == 0
+    shown = CliRunner().invoke(cli, ["report", str(tmp_path / "P")])
+    assert shown.exit_code == 0, shown.output
+    assert "representative" in shown.stdout and "sampling error" not in shown.stdout
+    assert f"xpuprof validate {tmp_path}/P/selection.json" in shown.stderr

@@ -50,3 +50,31 @@ def test_help_and_completion_are_light() -> None:
 def test_help_of_a_command_is_light(command: str) -> None:
     """GIVEN a command's --help THEN no numerical library is loaded."""
     assert imported(command, "--help") == set()
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("select R --method stem", "stem-root"),
+        ("compare R --methods pka,ran", "pka,random"),
+        ("profile --cpu va", "valgrind"),
+        ("profile --gpu ope", "opencl"),
+        ("export R --format per", "perfetto"),
+        ("import F --format ns", "nsys"),
+        ("help sel", "select"),
+    ],
+)
+def test_values_are_completed(words: str, completed: str) -> None:
+    """GIVEN the start of a method, engine, format or command THEN the shell completes it, and no
+    numerical library is loaded."""
+    words = f"xpuprof {words}"
+    environment = {
+        "_XPUPROF_COMPLETE": "bash_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    assert imported(**environment) == set()
+    done = subprocess.run(
+        [SCRIPT], capture_output=True, text=True, env=os.environ | environment, check=True
+    )
+    assert f"plain,{completed}\n" in done.stdout

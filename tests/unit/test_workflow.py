@@ -83,7 +83,7 @@ def test_what_cannot_be_done_is_refused_before_anything_runs(tmp_path: Path) -> 
     folder = tmp_path / "run"
     with pytest.raises(UsageError, match="does not exist"):
         profile(["./absent"], output=folder)
-    with pytest.raises(EngineError, match="GPU engine 'vulkan' is unknown"):
+    with pytest.raises(EngineError, match="no GPU engine 'vulkan'"):
         time(WORKS, output=folder, gpu="vulkan")
     with pytest.raises(UsageError, match="no method 'best'"):
         run(WORKS, output=folder, method="best")

@@ -4,16 +4,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from xpuprof.cli import options
+from xpuprof.cli import method_options, options
+from xpuprof.cli.names import Name
 from xpuprof.errors import UsageError
 
 
 @click.command(name="compare")
 @click.argument("runs", metavar="RUN...", type=click.Path(path_type=Path), nargs=-1, required=True)
-@click.option("--methods", metavar="A,B,...", help="Methods to compare [default: all].")
+@click.option(
+    "--methods",
+    type=Name("method", method_options.helps, several=True),
+    metavar="A,B,...",
+    help="Methods to compare [default: all].",
+)
 @click.option(
     "--repeats",
     type=click.IntRange(1),
@@ -45,19 +52,15 @@ from xpuprof.errors import UsageError
 @click.option("--force", is_flag=True, help="Replace an existing plot.")
 @options.workers
 @options.as_json
+@options.quiet
 def command(
     runs: tuple[Path, ...],
     methods: str | None,
-    repeats: int,
-    metric: str | None,
-    error_bound: float,
-    confidence: float,
-    seed: int,
     plot: Path | None,
     force: bool,
-    workers: int | None,
-    scheduler: str | None,
     as_json: bool,
+    quiet: bool,
+    **how: Any,
 ) -> None:
     """Run every sampling method on each profile and compare their errors.
 
@@ -85,17 +88,8 @@ def command(
     from xpuprof.report import compare as report
     from xpuprof.workflow.compare import compare
 
-    found = compare(
-        runs,
-        methods=None if methods is None else [name.strip() for name in methods.split(",")],
-        metric=metric,
-        repeats=repeats,
-        seed=seed,
-        error_bound=error_bound,
-        confidence=confidence,
-        workers=workers,
-        scheduler=scheduler,
-    )
+    names = None if methods is None else [name.strip() for name in methods.split(",")]
+    found = compare(runs, methods=names, **how)
     whole = found.together
     if as_json:
         options.print_json(report.as_json(found))
@@ -104,3 +98,5 @@ def command(
     if plot:
         with replacing(plot, force) as new:
             report.draw(whole.run, whole.metric, whole.rows, new)
+    if not as_json:
+        options.note(f"next: xpuprof select {' '.join(map(str, runs))} --method NAME", quiet)

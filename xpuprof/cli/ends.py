@@ -15,6 +15,7 @@ from typing import NoReturn
 
 import click
 
+from xpuprof.cli import usage
 from xpuprof.errors import OutputError, XpuprofError
 from xpuprof.launch.ending import end_by, end_like, remembered
 
@@ -91,10 +92,10 @@ def _explain(error: BaseException) -> int:
     if isinstance(error, BrokenPipeError) and not ending:
         end_by(signal.SIGPIPE)  # as in `xpuprof info RUN | head`
     with suppress(OSError, ValueError):  # stderr may be what fails
-        if isinstance(error, click.ClickException):
+        if isinstance(error, click.exceptions.NoArgsIsHelpError):
             error.show()
-        elif isinstance(error, XpuprofError | OSError):
-            click.echo(f"xpuprof: {_sentence(error)}", err=True)
+        elif isinstance(error, click.ClickException | XpuprofError | OSError):
+            click.echo(f"xpuprof: error: {_sentence(error)}", err=True)
         else:
             traceback.print_exception(error)
     if ending and (isinstance(error, OSError | OutputError) or ending.exit_code != 0):
@@ -102,7 +103,9 @@ def _explain(error: BaseException) -> int:
     return getattr(error, "exit_code", 2 if isinstance(error, OSError) else 1)
 
 
-def _sentence(error: XpuprofError | OSError) -> str:
+def _sentence(error: click.ClickException | XpuprofError | OSError) -> str:
+    if isinstance(error, click.ClickException):
+        return usage.sentence(error)
     if isinstance(error, XpuprofError):
         return str(error)
     why = error.strerror or str(error)

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from xpuprof.cli import options
-from xpuprof.cli.format_option import FormatCommand, FormatName
+from xpuprof.cli.names import FormatCommand, FormatName
 from xpuprof.errors import UsageError
 from xpuprof.formats.registry import all_exporters
 
@@ -23,7 +24,7 @@ def _address(_: click.Context, __: click.Parameter, text: str | None) -> int | N
 @click.command(name="export", cls=FormatCommand)
 @click.argument("source", metavar="RUN|SELECTION", type=click.Path(path_type=Path))
 @click.option(
-    "--format", "form", required=True, type=FormatName(all_exporters), metavar="FORMAT",
+    "--format", "format", required=True, type=FormatName(all_exporters), metavar="FORMAT",
     help="One of the formats below.",
 )  # fmt: skip
 @click.option(
@@ -45,18 +46,7 @@ def _address(_: click.Context, __: click.Parameter, text: str | None) -> int | N
 @click.option("--force", is_flag=True, help="Replace existing files.")
 @options.as_json
 @options.quiet
-def command(
-    source: Path,
-    form: str,
-    output: Path,
-    selection: Path | None,
-    warmup: int,
-    image_base: int | None,
-    kernelslist: Path | None,
-    force: bool,
-    as_json: bool,
-    quiet: bool,
-) -> None:
+def command(source: Path, as_json: bool, quiet: bool, **how: Any) -> None:
     """Write a selection or a run in the format of a simulator or another tool.
 
     \b
@@ -68,19 +58,15 @@ def command(
     """
     from xpuprof.workflow.export import export  # loads pandas, which --help does not need
 
-    done = export(
-        source,
-        form,
-        output,
-        selection=selection,
-        warmup=warmup,
-        image_base=image_base,
-        kernelslist=kernelslist,
-        force=force,
-    )
+    done = export(source, **how)
     files = [str(path) for path in done.files]
     if as_json:
         options.print_json({"format": done.format, "files": files})
         return
     more = [f"{len(files) - 4} more"] if len(files) > 4 else []
     options.note(f"wrote {', '.join(files[:4] + more)}", quiet)
+    if done.selection:
+        options.note(
+            f"next: simulate the regions, then: xpuprof estimate {done.selection} --results FILE",
+            quiet,
+        )

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from xpuprof.errors import UsageError, unknown
+
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
@@ -27,6 +29,7 @@ COMMANDS = {
     "export": "Write a selection for a simulator or another tool.",
     "import": "Convert another tool's profile into a run directory.",
     "report": "Show a finished run as a table, JSON, picture or page.",
+    "help": "Show the help of a command.",
 }
 """One line of help for each command, in the order of work."""
 
@@ -44,6 +47,13 @@ class CommandGroup(click.Group):
         command = importlib.import_module(f"xpuprof.cli.{module}").command
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and not ctx.resilient_parsing:
+            raise UsageError(unknown("command", args[0], COMMANDS))
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -3,36 +3,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import click
 
-from xpuprof.cli import options
-from xpuprof.engines.filters import Filters
+from xpuprof.cli import options, program_options
 from xpuprof.launch.ending import end_like
 
 
-@click.command(name="profile", context_settings=options.PROGRAM_CONTEXT)
+@click.command(name="profile", cls=program_options.ProgramCommand)
 @options.output
 @options.force
-@options.redact
-@options.engines
-@options.filters
-@options.gpu_tool
+@program_options.redact
+@program_options.engines
+@program_options.filters
+@program_options.gpu_tool
 @options.as_json
 @options.quiet
-@options.program
-def command(
-    output: Path | None,
-    force: bool,
-    cpu: str,
-    gpu: str,
-    filters: Filters,
-    gpu_tool: str | None,
-    as_json: bool,
-    quiet: bool,
-    argv: tuple[str, ...],
-) -> int:
+@program_options.program
+def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> int:
     """Record the basic-block vectors of every slice, CPU and GPU, in one instrumented execution.
 
     The program keeps its output, exit code and signals. Engine valgrind hides AVX2 and FMA, so
@@ -49,16 +38,7 @@ def command(
     from xpuprof.report.warnings import warnings, window_sentences
     from xpuprof.workflow.profile import profile
 
-    done = profile(
-        argv,
-        output=output,
-        force=force,
-        cpu=cpu,
-        gpu=gpu,
-        filters=filters,
-        gpu_tool=gpu_tool,
-        say=options.notes(quiet),
-    )
+    done = profile(argv, say=options.notes(quiet), **how)
     for sentence in window_sentences(done.job):
         options.note(sentence, quiet)
     if as_json:

@@ -28,9 +28,15 @@ from xpuprof.errors import UsageError
 )
 @click.option("--force", is_flag=True, help="Replace an existing output file.")
 @options.as_json
+@options.quiet
 def command(
-    run: Path, selection: Path | None, output: Path | None, force: bool, as_json: bool
-) -> int:
+    run: Path,
+    selection: Path | None,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
     """Show a finished run as a table, JSON, a picture or a page.
 
     \b
@@ -42,34 +48,28 @@ def command(
     from xpuprof.report import chosen, result
     from xpuprof.report.page import write_page
     from xpuprof.report.picture import SUFFIXES, draw
-    from xpuprof.workflow.chosen import Chosen, with_times
-    from xpuprof.workflow.reopen import Imported, reopen
+    from xpuprof.workflow.evaluate import Result
+    from xpuprof.workflow.reopen import reopen
 
-    found = reopen(run, selection)
-    if isinstance(found, Imported):
-        if output is not None:
-            picture = output.with_suffix(".svg")
-            raise UsageError(
-                f"{run} was imported, but pictures and pages show recorded runs only; omit -o, or "
-                f"plot the methods with: xpuprof compare {run} --plot {picture}"
-            )
-        shown = Chosen(str(run), found.selection)
-        shown = with_times(shown, found.times, found.metric)
-        if as_json:
-            options.print_json(chosen.as_json(shown))
-        else:
-            click.echo(chosen.as_text(shown))
-    elif output is None:
-        if as_json:
-            options.print_json(result.as_json(found))
-        else:
-            click.echo(result.as_text(found))
-    elif output.suffix not in (".html", *SUFFIXES):
+    if output and output.suffix not in (".html", *SUFFIXES):
         raise UsageError(f"{output} has no known suffix; use .html, .png, .svg or .pdf")
-    else:
+    found = reopen(run, selection)
+    if output:
+        if not isinstance(found, Result):
+            raise UsageError(
+                f"{run} has no timer runs, which pictures and pages show; omit -o, or plot the "
+                f"methods with: xpuprof compare {run} --plot {output.with_suffix('.svg')}"
+            )
         with replacing(output, force) as new:
-            if output.suffix == ".html":
-                write_page(found, new)
-            else:
-                draw(found, new)
-    return 0
+            (write_page if output.suffix == ".html" else draw)(found, new)
+        options.note(f"wrote {output}", quiet)
+    if as_json:
+        options.print_json(
+            result.as_json(found) if isinstance(found, Result) else chosen.as_json(found)
+        )
+    elif not output:
+        click.echo(result.as_text(found) if isinstance(found, Result) else chosen.as_text(found))
+        for sentence in () if isinstance(found, Result) else found.doubts:
+            options.note(sentence, quiet)
+        if isinstance(found, Result):
+            options.note(f"next: xpuprof report {run} -o run.html", quiet)

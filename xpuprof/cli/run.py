@@ -4,50 +4,31 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import click
 
-from xpuprof.cli import options
-from xpuprof.engines.base import Timer
-from xpuprof.engines.filters import Filters
+from xpuprof.cli import method_options, options, program_options
 from xpuprof.launch.ending import end_after
 
 
-@click.command(name="run", context_settings=options.PROGRAM_CONTEXT)
+@click.command(name="run", cls=program_options.ProgramCommand)
 @options.output
 @options.force
-@options.redact
-@options.engines
-@options.filters
-@options.gpu_tool
-@options.timer
-@options.repeat
-@options.method
-@options.memory_weight
+@program_options.redact
+@program_options.engines
+@program_options.filters
+@program_options.gpu_tool
+@program_options.timer
+@program_options.repeat
+@method_options.method
+@method_options.memory_weight
 @options.processes
 @options.seed
 @options.as_json
 @options.quiet
-@options.program
-def command(
-    output: Path | None,
-    force: bool,
-    cpu: str,
-    gpu: str,
-    filters: Filters,
-    gpu_tool: str | None,
-    timer: Timer,
-    repeat: int,
-    method: str,
-    memory_weight: float | None,
-    processes: Literal["job", "each"],
-    seed: int,
-    as_json: bool,
-    quiet: bool,
-    argv: tuple[str, ...],
-) -> int:
+@program_options.program
+def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> int:
     """Find slices that represent the whole program, and check their projection of its native time.
 
     Runs the program natively (you see the output of this run), once under the engines to record
@@ -67,22 +48,7 @@ def command(
     from xpuprof.report.warnings import warnings
     from xpuprof.workflow.run import run
 
-    done = run(
-        argv,
-        output=output,
-        force=force,
-        cpu=cpu,
-        gpu=gpu,
-        filters=filters,
-        gpu_tool=gpu_tool,
-        timer=timer,
-        repeat=repeat,
-        method=method,
-        memory_weight=memory_weight,
-        processes=processes,
-        seed=seed,
-        say=options.notes(quiet),
-    )
+    done = run(argv, say=options.notes(quiet), **how)
     folder, result = done.run.path, done.result
     if result is None:
         if as_json:
@@ -95,10 +61,6 @@ def command(
         click.echo(report.as_text(result))
     for sentence in [*done.doubts, *warnings(result.job)]:
         options.note(sentence, quiet)
-    if not as_json:
-        options.note(
-            "next, here or on another machine: "
-            + shlex.join(["xpuprof", "validate", str(folder / "selection.json"), "--", *argv]),
-            quiet,
-        )
+    validate = shlex.join(["xpuprof", "validate", str(folder / "selection.json"), "--", *argv])
+    options.note(f"next, here or on another machine: {validate}", quiet or as_json)
     return end_after(done.ending, done.last)

@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xpuprof.cli import options
+from xpuprof.cli import method_options, options
 from xpuprof.errors import UsageError
-from xpuprof.methods import registry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xpuprof.selection.selection import Selection
     from xpuprof.workflow.chosen import Chosen
 
 
-@click.command(name="select", epilog=options.methods_listed())
+@click.command(name="select", epilog=method_options.methods_listed())
 @click.argument(
     "sources", metavar="RUN...|FILE.bb", type=click.Path(path_type=Path), nargs=-1, required=True
 )
@@ -32,9 +30,9 @@ if TYPE_CHECKING:
     help="Folder for selection.json [default: RUN].",
 )
 @click.option("--force", is_flag=True, help="Replace an existing selection.")
-@options.method
+@method_options.method
 @options.processes
-@options.method_options
+@method_options.method_options
 @options.seed
 @click.option(
     "--fixed-length",
@@ -63,19 +61,7 @@ if TYPE_CHECKING:
 @click.option("--stability", is_flag=True, help="Report how other seeds and samples change it.")
 @options.as_json
 @options.quiet
-def command(
-    sources: tuple[Path, ...],
-    method: str,
-    flagged: Mapping[str, Any],
-    named: dict[str, str],
-    seed: int,
-    fixed_length: str | None,
-    output: Path | None,
-    force: bool,
-    as_json: bool,
-    quiet: bool,
-    **others: Any,
-) -> None:
+def command(sources: tuple[Path, ...], as_json: bool, quiet: bool, **how: Any) -> None:
     """Choose slices that represent a recorded run, and write RUN/selection.json.
 
     \b
@@ -93,65 +79,73 @@ def command(
     # Selections and reports need numpy; help texts do not.
     from xpuprof.formats.frequency import is_frequency_file
     from xpuprof.report import chosen as report
-    from xpuprof.workflow.frequency_file import select_frequency_file
-    from xpuprof.workflow.select import Places, Request, select_and_write
 
-    stability, processes = others.pop("stability"), others.pop("processes")
-    from_file = len(sources) == 1 and is_frequency_file(sources[0])
-    if from_file:
-        _refuse_for_a_file(named, others)
-        result = select_frequency_file(
-            sources[0],
-            seed=seed,
-            options=flagged,
-            fixed_length=fixed_length != "off",
-            output=output,
-            force=force,
-        )
+    if len(sources) == 1 and is_frequency_file(sources[0]):
+        result = _from_file(sources[0], **how)
     else:
-        if fixed_length:
-            raise UsageError("--fixed-length is for .bb files: a run's slices have known lengths")
-        own = registry.from_command_line(registry.find(method), flagged, named)
-        places = Places(sources, output, force, **others)
-        request = Request(method, own, seed, processes)
-        result = select_and_write(request, places, with_stability=stability)
-
+        result = _from_runs(sources, **how)
     if as_json:
         options.print_json(report.as_json(result))
         return
     click.echo(report.as_text(result))
-    other_k = [] if processes == "each" else _other_k(flagged, result.selection)
-    for sentence in [*result.doubts, *other_k]:
+    for sentence in result.doubts:
         options.note(sentence, quiet)
-    if len(sources) == 1 and not from_file:
-        options.note(f"next: xpuprof {_next(result, sources[0], output)}", quiet)
+    options.note(f"next: xpuprof {_next(result, sources, how['output'])}", quiet)
 
 
-def _refuse_for_a_file(named: dict[str, str], given: Mapping[str, Any]) -> None:
-    if given["timed"]:
-        raise UsageError("--times is for run directories; a .bb file has no launches to time")
-    if given["inputs"]:
-        raise UsageError("--input is for the selection of one run directory")
-    if named or given["workers"] or given["scheduler"]:
-        raise UsageError("--set, --workers and --scheduler are for run directories, not .bb files")
+def _from_file(
+    source: Path,
+    *,
+    flagged: Mapping[str, Any],
+    seed: int,
+    fixed_length: str | None,
+    output: Path | None,
+    force: bool,
+    **others: Any,
+) -> Chosen:
+    from xpuprof.workflow.frequency_file import select_frequency_file
+
+    names = {"named": "--set", "timed": "--times", "inputs": "--input"}
+    for name in ("named", "workers", "scheduler", "timed", "inputs", "stability"):
+        if others[name]:
+            option = names.get(name, f"--{name}")
+            raise UsageError(f"{option} is for run directories; omit it with a .bb file")
+    return select_frequency_file(
+        source,
+        seed=seed,
+        options=flagged,
+        fixed_length=fixed_length != "off",
+        output=output,
+        force=force,
+    )
 
 
-def _next(result: Chosen, source: Path, output: Path | None) -> str:
-    if not result.program:  # an import has no program to run here
-        return f"compare {source}"
-    return f"validate {output or source}/selection.json -- {shlex.join(result.program)}"
+def _from_runs(
+    sources: tuple[Path, ...],
+    *,
+    method: str,
+    flagged: Mapping[str, Any],
+    named: Mapping[str, str],
+    seed: int,
+    processes: Any,
+    fixed_length: str | None,
+    stability: bool,
+    **places: Any,
+) -> Chosen:
+    from xpuprof.methods import registry
+    from xpuprof.workflow.select import Places, Request, select_and_write
+
+    if fixed_length:
+        raise UsageError("--fixed-length is for .bb files; omit it, a run's slices have lengths")
+    own = registry.from_command_line(registry.find(method), flagged, named)
+    request = Request(method, own, seed, processes)
+    return select_and_write(request, Places(sources, **places), with_stability=stability)
 
 
-def _other_k(flagged: Mapping[str, Any], selection: Selection) -> list[str]:
-    """Why the number of clusters differs from -k."""
-    wanted, found = flagged.get("k"), selection.k
-    if wanted is None:
-        return []
-    if found < wanted and "coverage" not in flagged:
-        return [f"-k {wanted} gave {found} clusters: there are no more distinct slices"]
-    if found > wanted:
-        return [
-            f"-k {wanted} gave {found} clusters: some were divided by their times, for "
-            "--target-error or --budget"
-        ]
-    return []
+def _next(result: Chosen, sources: tuple[Path, ...], output: Path | None) -> str:
+    folder = output or sources[0]
+    if result.program:
+        return f"validate {folder}/selection.json -- {shlex.join(result.program)}"
+    if len(sources) == 1 and folder == sources[0]:
+        return f"compare {folder}"  # an import has no program to run here
+    return f"export {folder}/selection.json --format NAME -o OUT (formats: xpuprof help export)"

@@ -5,24 +5,23 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import click
 
-from xpuprof.cli import options
-from xpuprof.engines.base import Timer
-from xpuprof.engines.filters import Filters
+from xpuprof.cli import options, program_options
 from xpuprof.launch.ending import end_after
 
 
-@click.command(name="time", context_settings=options.PROGRAM_CONTEXT)
+@click.command(name="time", cls=program_options.ProgramCommand)
 @options.output
 @options.force
-@options.redact
-@options.gpu_engine
-@options.window
-@options.gpu_tool
-@options.timer
-@options.repeat
+@program_options.redact
+@program_options.gpu_engine
+@program_options.window
+@program_options.gpu_tool
+@program_options.timer
+@program_options.repeat
 @click.option(
     "--regions",
     type=click.Path(path_type=Path),
@@ -45,22 +44,8 @@ from xpuprof.launch.ending import end_after
 )
 @options.quiet
 @options.as_json
-@options.program
-def command(
-    output: Path | None,
-    force: bool,
-    gpu: str,
-    filters: Filters,
-    gpu_tool: str | None,
-    timer: Timer,
-    repeat: int,
-    regions: Path | None,
-    kernels: tuple[str, ...],
-    warmup: int,
-    quiet: bool,
-    as_json: bool,
-    argv: tuple[str, ...],
-) -> int:
+@program_options.program
+def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> int:
     """Time every slice of the program in native runs.
 
     Time stamps at the program's start, the end of every kernel, and the program's end make the
@@ -78,20 +63,7 @@ def command(
     from xpuprof.report.validation import regions_text
     from xpuprof.workflow.time import time
 
-    done = time(
-        argv,
-        output=output,
-        force=force,
-        gpu=gpu,
-        filters=filters,
-        gpu_tool=gpu_tool,
-        timer=timer,
-        repeat=repeat,
-        regions=regions,
-        kernels=kernels,
-        warmup=warmup,
-        say=options.notes(quiet),
-    )
+    done = time(argv, say=options.notes(quiet), **how)
     if done.last.undisturbed:
         if as_json:
             options.print_json(time_json(done))

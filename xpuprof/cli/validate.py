@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from xpuprof.cli import options
-from xpuprof.engines.base import Timer
+from xpuprof.cli import options, program_options
 from xpuprof.launch.ending import end_after
 from xpuprof.signals import signal_name
 
@@ -18,11 +18,12 @@ class _Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         cut = args.index("--") if "--" in args else len(args)
-        ctx.meta["program"] = tuple(args[cut + 1 :])
-        return super().parse_args(ctx, args[:cut])
+        rest = super().parse_args(ctx, args[:cut])
+        ctx.params["argv"] = tuple(args[cut + 1 :])
+        return rest
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return [*super().collect_usage_pieces(ctx), "-- PROGRAM [ARGS]..."]
+        return [*super().collect_usage_pieces(ctx), "[-- PROGRAM [ARGS]...]"]
 
 
 @click.command(name="validate", cls=_Command, options_metavar="[OPTIONS]")
@@ -35,10 +36,10 @@ class _Command(click.Command):
     help="Keep the timer runs in this run directory.",
 )
 @options.force
-@options.redact
-@options.gpu_engine
-@options.timer
-@options.repeat
+@program_options.redact
+@program_options.gpu_engine
+@program_options.timer
+@program_options.repeat
 @click.option(
     "--allow-missing",
     is_flag=True,
@@ -46,18 +47,14 @@ class _Command(click.Command):
 )
 @options.as_json
 @options.quiet
-@click.pass_context
 def command(
-    context: click.Context,
     selection: Path,
+    argv: tuple[str, ...],
     output: Path | None,
-    force: bool,
-    gpu: str,
-    timer: Timer,
     repeat: int,
-    allow_missing: bool,
     as_json: bool,
     quiet: bool,
+    **how: Any,
 ) -> int:
     """Check a selection, made here or elsewhere, against native runs on this machine.
 
@@ -66,6 +63,7 @@ def command(
     with the measured one. A region that never occurs is an error (exit code 3).
 
     \b
+    xpuprof validate RUN/selection.json            the recorded command, in this folder
     xpuprof validate xpuprof-run-app/selection.json -- ./app args
     xpuprof validate app.selection --repeat 5 -o B -- ./app args
 
@@ -75,17 +73,7 @@ def command(
     from xpuprof.report.validation import validation_json, validation_text
     from xpuprof.workflow.validate import validate
 
-    done = validate(
-        selection,
-        context.meta["program"],
-        output=output,
-        force=force,
-        gpu=gpu,
-        timer=timer,
-        repeat=repeat,
-        allow_missing=allow_missing,
-        say=options.notes(quiet),
-    )
+    done = validate(selection, argv, output=output, repeat=repeat, say=options.notes(quiet), **how)
     if done.validation is None:
         stopped = signal_name(done.last.signal or done.last.stop or 0)
         options.note(f"no result: the program was stopped by {stopped}", quiet)
@@ -95,6 +83,11 @@ def command(
         options.print_json({"selection": str(selection), **kept, **shown})
     else:
         click.echo(validation_text(done.validation, repeat))
-        if output:
-            options.note(f"next: xpuprof transfer {selection} RUN_ON_A {output}", quiet)
+        options.note(f"next: xpuprof {_next(selection, output)}", quiet)
     return end_after(done.ending, done.last)
+
+
+def _next(selection: Path, output: Path | None) -> str:
+    if output:
+        return f"transfer {selection} RUN_ON_A {output}"
+    return f"export {selection} --format NAME -o OUT (xpuprof help export lists formats)"

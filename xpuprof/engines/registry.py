@@ -13,7 +13,7 @@ import xpuprof.engines.cpu
 import xpuprof.engines.gpu
 from xpuprof.declarations import Declarations
 from xpuprof.engines.base import CpuEngine, Engine, GpuEngine
-from xpuprof.errors import EngineError
+from xpuprof.errors import EngineError, unknown
 
 E = TypeVar("E", CpuEngine, GpuEngine)
 
@@ -31,8 +31,7 @@ def engine(side: type[E], name: str) -> Engine[E]:
         return known[name]
     if fault := _declared.faults.get(name):
         raise EngineError(fault)
-    names = ", ".join(["auto", "none", *known])
-    raise EngineError(f"{side.side} engine {name!r} is unknown; choose one of: {names}")
+    raise EngineError(unknown(f"{side.side} engine", name, ["auto", "none", *known]))
 
 
 def faults() -> list[str]:

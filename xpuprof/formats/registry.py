@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from xpuprof.declarations import Declarations
-from xpuprof.errors import UsageError
+from xpuprof.errors import UsageError, unknown
 from xpuprof.formats import exporters, importers, simulator_results
 from xpuprof.formats.format import HEAD, Exporter, Format, Head, Importer, Match, ResultReader
 from xpuprof.inputs import Source
@@ -40,7 +40,7 @@ def named(formats: Mapping[str, F], name: str) -> F:
     if found is None:
         if fault := _declared.faults.get(name):
             raise UsageError(fault)
-        raise UsageError(f"no format {name!r}; choose one of: {', '.join(formats)}")
+        raise UsageError(unknown("format", name, formats))
     return found
 
 

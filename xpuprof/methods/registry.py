@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xpuprof.declarations import Declarations
-from xpuprof.errors import UsageError
+from xpuprof.errors import UsageError, unknown
 from xpuprof.methods import declaration
 from xpuprof.methods.declaration import Method, Need, Option
 
@@ -103,7 +103,7 @@ def find(name: str) -> Method:
     if found is None:
         if fault := _declared.faults.get(name):
             raise UsageError(fault)
-        raise UsageError(f"no method {name!r}; choose one of: {', '.join(names())}")
+        raise UsageError(unknown("method", name, names()))
     return found
 
 

@@ -21,6 +21,7 @@ from xpuprof.methods import registry
 from xpuprof.methods.profile import NeedsError, SliceProfile
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.run import Run
+from xpuprof.workflow.arguments import LARGEST_SEED, each_once, runs_once, whole_number
 from xpuprof.workflow.subjects import open_subject
 
 if TYPE_CHECKING:
@@ -117,11 +118,15 @@ def compare(
     `workers`, `scheduler`: Dask workers for many runs. Raises UsageError for an unknown method,
     InputError if the runs have no metric in common or lack the given one.
     """
+    whole_number("repeats", repeats, 1)
+    whole_number("seed", seed, 0, LARGEST_SEED)
     several = [runs] if isinstance(runs, Run | str | Path) else list(runs)
     paths = [str(run.path if isinstance(run, Run) else run) for run in several]
     if workers or scheduler:  # their working folder may differ
         paths = [str(Path(path).absolute()) for path in paths]
+    runs_once(paths)
     chosen = registry.names() if methods is None else list(methods)
+    each_once("method", chosen)
     for name in chosen:
         registry.find(name)
     settings = Settings(metric, repeats, seed, error_bound, confidence)

@@ -18,6 +18,8 @@ class Exported:
 
     format: str
     files: tuple[Path, ...]
+    selection: Path | None = None
+    """The selection whose regions the files describe; None for a format of runs."""
 
 
 def export(
@@ -57,7 +59,8 @@ def export(
         raise UsageError(
             f"cannot write {output}: {error.strerror or error}; free space, or name another path"
         ) from error
-    return Exported(exporter.name, tuple(files))
+    regions = exporter.needs is Needs.SELECTION
+    return Exported(exporter.name, tuple(files), whole.selection_file() if regions else None)
 
 
 def _targets(

@@ -4,32 +4,20 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
 
 from xpuprof.errors import InputError
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.run import Run
+from xpuprof.workflow.chosen import Chosen, with_times
 from xpuprof.workflow.evaluate import Result, evaluate
 from xpuprof.workflow.subjects import open_subject
 
 
-@dataclass(frozen=True, eq=False)
-class Imported:
-    """The selection of an imported run, which has no timer runs."""
-
-    selection: Selection
-    metric: str
-    times: npt.NDArray[np.float64] | None
-    """float64[1, slices] of the metric, or None."""
-
-
-def reopen(path: str | Path, selection: str | Path | None = None) -> Result | Imported:
-    """The result of a run directory; `selection`: a file other than its selection.json.
+def reopen(path: str | Path, selection: str | Path | None = None) -> Result | Chosen:
+    """The result of a run directory; of an imported one, or one without timer runs, the selection.
+    `selection`: a file other than its selection.json.
 
     Raises TraceError, or InputError if there is no selection or nothing to evaluate it by.
     """
@@ -39,10 +27,18 @@ def reopen(path: str | Path, selection: str | Path | None = None) -> Result | Im
     if not file.exists():
         raise InputError(f"{file} does not exist; {_first(run, imported, selection is not None)}")
     chosen = Selection.read(file)
-    if not imported:
+    if run.times and not imported:
         return evaluate(run, chosen)
     subject = open_subject(run)
-    return Imported(chosen, subject.metric, subject.times)
+    doubts = (
+        []
+        if imported
+        else [
+            f"{run.path} holds no timer run, so the sampling error is unknown; measure it with: "
+            f"xpuprof validate {file}"
+        ]
+    )
+    return with_times(Chosen(str(run.path), chosen, doubts=doubts), subject.times, subject.metric)
 
 
 def _first(run: Run, imported: bool, named: bool) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from xpuprof.engines.base import Timer
 from xpuprof.engines.filters import EVERYTHING, Filters
@@ -20,6 +20,7 @@ from xpuprof.selection.selection import Selection
 from xpuprof.signals import signal_name
 from xpuprof.trace.run import Run
 from xpuprof.validation.phases import unseen_phases
+from xpuprof.workflow.arguments import LARGEST_SEED, one_of, whole_number
 from xpuprof.workflow.evaluate import Result, evaluate
 from xpuprof.workflow.prepare import (
     Notes,
@@ -82,6 +83,10 @@ def run(
     parameters and errors as in `profile` and `time`.
     """
     refuse_within_job("run executes it several times")
+    one_of("timer", timer, get_args(Timer))
+    one_of("processes", processes, get_args(Processes))
+    whole_number("repeat", repeat, 1)
+    whole_number("seed", seed, 0, LARGEST_SEED)
     method = registry.default() if method is None else method
     options = _signature(method, memory_weight, filters.memory)
     notes = Notes(say)

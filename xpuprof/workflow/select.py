@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from xpuprof.selection.identity import hash_inputs
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.run import Run
 from xpuprof.validation.phases import unseen_phases
+from xpuprof.workflow.arguments import LARGEST_SEED, one_of, runs_once, whole_number
 from xpuprof.workflow.chosen import Chosen, with_times
 from xpuprof.workflow.several_runs import open_runs
 from xpuprof.workflow.subjects import Subject, open_subject
@@ -70,6 +71,8 @@ class Places:
 
 def select_subject(subject: Subject, request: Request) -> Selection:
     """Apply the method. Raises NeedsError if the subject lacks what the method needs."""
+    whole_number("seed", request.seed, 0, LARGEST_SEED)
+    one_of("processes", request.processes, get_args(Processes))
     _require_times(subject, request)
     every = subject.by_process() if request.processes == "each" else [subject]
     chosen = [
@@ -113,6 +116,7 @@ def select_and_write(request: Request, places: Places, *, with_stability: bool =
     """Select from run directories and write selection.json; with one selection per process also
     selection-<process>.json. Raises UsageError if places and request contradict each other."""
     begin = time.perf_counter()
+    runs_once(places.runs)
     if places.together:
         _require_one_run(request, places)
         with open_executor(places.workers, places.scheduler) as executor:
@@ -133,6 +137,7 @@ def select_and_write(request: Request, places: Places, *, with_stability: bool =
         seconds = time.perf_counter() - begin
         moved = stability(subject, request) if with_stability else ()
         program, doubts = tuple(map(str, run.manifest["argv"])), _doubts(run, subject, selection)
+    doubts += _other_k(request, selection)
     result = with_times(
         Chosen(places.name, selection, seconds, None, moved, doubts, program),
         subject.times,
@@ -163,6 +168,21 @@ def _doubts(run: Run, subject: Subject, selection: Selection) -> list[str]:
         *(subject.joined.doubts if subject.joined else ()),
         *unseen_phases(profiled, timer_runs, selection),
     ]
+
+
+def _other_k(request: Request, selection: Selection) -> list[str]:
+    """Why the number of clusters differs from the one asked for (-k)."""
+    wanted, found = request.options.get("k"), selection.k
+    if wanted is None or request.processes == "each":
+        return []
+    if found < wanted and "coverage" not in request.options:
+        return [f"-k {wanted} gave {found} clusters: there are no more distinct slices"]
+    if found > wanted:
+        return [
+            f"-k {wanted} gave {found} clusters: some were divided by their times, for "
+            "--target-error or --budget"
+        ]
+    return []
 
 
 def stability(subject: Subject, request: Request) -> tuple[Stability, ...]:

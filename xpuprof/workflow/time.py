@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from xpuprof.trace.processes import job_of
 from xpuprof.trace.run import Run
 from xpuprof.validation.regions import RegionTime, named_regions, parse_spec, selected_regions
 from xpuprof.validation.timed import from_executions
+from xpuprof.workflow.arguments import one_of, whole_number
 from xpuprof.workflow.prepare import Notes, Say, prepare, refuse_within_job, run_folder, silently
 
 
@@ -68,6 +70,9 @@ def time(
     `NAME:CALL[:COUNT]`; `warmup`: also of this many slices before each. Other parameters and errors
     as in `profile`.
     """
+    one_of("timer", timer, get_args(Timer))
+    whole_number("repeat", repeat, 1)
+    whole_number("warmup", warmup, 0)
     chosen = Selection.read(regions) if isinstance(regions, str | Path) else regions
     specs = [parse_spec(text) for text in kernels]
     if warmup and not (chosen or specs):

@@ -3,20 +3,25 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 from xpuprof.engines.base import Timer
 from xpuprof.engines.filters import Filters
+from xpuprof.errors import UsageError
 from xpuprof.launch import execute
 from xpuprof.launch.ending import Ending
 from xpuprof.launch.finish import finish
 from xpuprof.scratch import scratch
 from xpuprof.selection.selection import Selection
+from xpuprof.trace.run import REDACTED
 from xpuprof.validation import validate as against
 from xpuprof.validation.timed import from_executions
 from xpuprof.validation.validate import Validation, image_differences, input_differences
+from xpuprof.workflow.arguments import one_of, whole_number
 from xpuprof.workflow.prepare import Notes, Prepared, Say, prepare, refuse_within_job, silently
 
 
@@ -35,7 +40,7 @@ class Validated:
 
 def validate(
     selection: Selection | str | Path,
-    argv: Sequence[str],
+    argv: Sequence[str] = (),
     *,
     output: str | Path | None = None,
     force: bool = False,
@@ -47,14 +52,20 @@ def validate(
 ) -> Validated:
     """Run the program natively and compare its time with the time that `selection` projects.
 
+    Without `argv` it runs the command that the selection was recorded with, in this folder.
     Window and processes are the selection's. Without `output` the `repeat` timer runs are not kept.
     `allow_missing` omits regions that never occur and re-weights the others. Raises
     MissingRegionError, InputError for a different program, and the errors of `profile`.
     """
     chosen = selection if isinstance(selection, Selection) else Selection.read(selection)
     refuse_within_job("validate executes it several times")
+    one_of("timer", timer, get_args(Timer))
+    whole_number("repeat", repeat, 1)
     filters = Filters.read(chosen.identity.get("settings", {})).of_timer_runs()
     notes = Notes(say)
+    if not argv:
+        argv = _recorded(chosen)
+        notes(f"no program was given, so this runs the recorded command: {shlex.join(argv)}")
     with scratch() as place:
         ready = prepare(
             argv,
@@ -75,6 +86,17 @@ def validate(
         timed = from_executions("this run", run.times)
     result = against.validate(chosen, timed, allow_missing=allow_missing, differences=differences)
     return Validated(ending, last, result, tuple(notes.kept))
+
+
+def _recorded(selection: Selection) -> list[str]:
+    """The command that the selection was recorded with."""
+    argv = [str(word) for word in selection.identity.get("arguments", [])]
+    if not argv or REDACTED in argv:
+        raise UsageError(
+            "no program was given, and the selection does not name its own; put the program after "
+            "--, as in: xpuprof validate SELECTION -- ./app args"
+        )
+    return argv
 
 
 def _execute(ready: Prepared, timer: Timer, repeat: int) -> tuple[Ending, Ending]:

@@ -39,13 +39,13 @@ class ExportSource:
     def selection(self) -> Selection:
         """The given selection, the file itself, or the run's own; with `number`, the part of that
         process."""
-        whole = Selection.read(self._selection_file())
+        whole = Selection.read(self.selection_file())
         return whole if self.number is None else parts.part(whole, self.number)
 
     @property
     def selection_if_any(self) -> Selection | None:
         """Like `selection`; None for a run without one."""
-        known = self.selection_path or self._selection_file().exists()
+        known = self.selection_path or self.selection_file().exists()
         return self.selection if known else None
 
     @property
@@ -83,7 +83,8 @@ class ExportSource:
                 found.append((str(process["label"]), replace(self, number=number)))
         return found
 
-    def _selection_file(self) -> Path:
+    def selection_file(self) -> Path:
+        """The given selection file, the source itself, or that of the run."""
         if self.selection_path:
             return self.selection_path
         return self.path if self.path.is_file() else self.path / "selection.json"
