@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -324,6 +325,47 @@ def test_noise_below_the_floor_makes_no_clusters():
     noise = 1 + 1e-5 * rng.standard_normal(base.shape)
     choice = choose(of_signatures([plain(base * noise)], True), Options(), 1)
     assert choice.clusters == 3
+
+
+@pytest.mark.parametrize("maxk", [6, 12, 22, 42])
+def test_lengths_that_vary_by_a_per_cent_make_no_clusters(maxk):
+    """Four kernels, each with lengths spread by 1 %: four clusters, however many are tried."""
+    spread = 1 + 0.01 * np.random.default_rng(0).standard_normal(400)
+    lengths = [int(10_000 * (1 + i % 4) * spread[i]) for i in range(400)]
+    chosen = select(
+        "xpu-point", process_of([i % 4 for i in range(400)], lengths=lengths), seed=1, maxk=maxk
+    )
+    assert chosen.k == 4 + 2  # and the ends
+
+
+def noisy(seed: int) -> Process:
+    """Six kernels; the allocator adds an eighth to some slices' few CPU instructions."""
+    process = process_of([i % 6 for i in range(240)], lengths=[1000] * 240)
+    assert process.cpu is not None
+    rng = np.random.default_rng(seed)
+    noise = rng.choice([1.0, 1.13], len(process.slices))[process.cpu.slice]
+    return replace(
+        process, cpu=replace(process.cpu, count=(process.cpu.count * noise).astype("u8"))
+    )
+
+
+def test_noise_of_the_allocator_makes_no_clusters():
+    """Two profiles of one program give the same slices: one cluster a kernel."""
+    one, other = (select("xpu-point", noisy(seed), seed=1) for seed in (1, 2))
+    assert one.k == 6 + 2
+    assert one.labels.tolist() == other.labels.tolist()
+    assert [r.slice for r in one.representatives] == [r.slice for r in other.representatives]
+
+
+def test_cpu_work_that_matters_still_makes_clusters():
+    """A slice with a millisecond of CPU work differs from one that only launches."""
+    process = process_of([0] * 100, lengths=[1000] * 100)
+    assert process.cpu is not None
+    heavy = np.where(process.cpu.slice % 2 == 0, 1000, 1).astype("u8")
+    process = replace(process, cpu=replace(process.cpu, count=process.cpu.count * heavy))
+    chosen = select("xpu-point", process, seed=1)
+    assert chosen.k == 2 + 2
+    assert chosen.labels[10] == chosen.labels[12] != chosen.labels[11]
 
 
 def test_adjusted_rand_index():

@@ -119,6 +119,8 @@ def test_threads_are_dimensions_of_their_own() -> None:
 def test_weights(weight: float) -> None:
     """THEN the parts' mean squared norms are their weights, and extents still follow the code."""
     process = with_distances(process_of(KINDS), near=[1, 7], cpu=True)
+    assert process.cpu is not None  # so much work that its share of a slice's is 1
+    process = replace(process, cpu=replace(process.cpu, count=process.cpu.count * np.uint64(10**6)))
     signature = signature_of(
         process, seed=1, cpu_weight=0.3, memory_weight=weight, length_weight=0.0, dim=64
     )

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from xpuprof.clustering import allocation_by_times, bic, distributed, kmeans, representatives
 from xpuprof.clustering.allocation_by_times import Goal, Plan, SliceTimes, TimedSlices
 from xpuprof.clustering.executors import Executor, Handle
-from xpuprof.clustering.kmeans import Clustering, Points
+from xpuprof.clustering.kmeans import Clustering, Noise, Points
 from xpuprof.clustering.nearest_to_centroid import RepresentativeSlices
 from xpuprof.clustering.options import Options
 from xpuprof.clustering.points import SlicePoints
@@ -22,6 +22,7 @@ from xpuprof.errors import UsageError
 from xpuprof.estimation.allocation import AUTO_ERROR, assumed_spread, needed
 from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN
 
+F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
@@ -79,7 +80,7 @@ def choose_with_labels(
     found = sweep(data.executor, data.points, options, seed, data.apart, limit)
     if options.by_times:
         return _by_times(data, found, options, times)
-    labelled = _labelled(data, found.best)
+    labelled = _labelled(data, found.best, options.resolution)
     data.free_points()
     return _by_profile(data.executor, labelled, found, options), labelled
 
@@ -114,9 +115,9 @@ def sweep(
     most = max((options.k or options.maxk) - apart, 1)
     swept = distributed.gather(executor, places, most, seed, limit)
     points, scatter = swept.points, swept.scatter
-    by_k = kmeans.sweep(points, most, seed, options.restarts, scatter)
-    floor = kmeans.noise_floor(points, scatter)
-    scores = {k: by_k[k].score(floor) for k in sorted(by_k)}
+    by_k = kmeans.sweep(points, most, seed, options.restarts, scatter, options.resolution)
+    noise = Noise.of(points, options.resolution, scatter)
+    scores = {k: by_k[k].score(noise) for k in sorted(by_k)}
     k = max(by_k) if options.k else bic.choose_k(scores, options.bic_threshold)
     if swept.features:
         best = distributed.refined(executor, places, by_k[k])
@@ -125,18 +126,25 @@ def sweep(
     return Sweep(best, scores, swept, by_k)
 
 
-def _labelled(data: SlicePoints, best: Clustering) -> list[Handle[LabelledSlices]]:
+def _labelled(
+    data: SlicePoints, best: Clustering, resolution: float
+) -> list[Handle[LabelledSlices]]:
     """Label the slices of every run where their points are."""
-    centres = data.executor.share(replace(best, label=np.zeros(0, np.int32)))  # labels stay here
-    return data.executor.map(label, data.points, data.extents, [centres] * len(data.points))
+    count = len(data.points)
+    centres = data.executor.share(best.centre)
+    return data.executor.map(
+        label, data.points, data.extents, [centres] * count, [resolution] * count
+    )
 
 
-def label(points: Points, extent: F64, best: Clustering) -> LabelledSlices:
-    """A run's slices with their nearest centres. Ends that are set apart have labels k (first) and
-    k + 1 (last) in every run."""
-    own = kmeans.nearest(points.x, best.centre)
-    distance2 = kmeans.distances(points.x, best.centre, own)
-    return _with_ends(own[points.point], distance2[points.point], extent, best.k)
+def label(points: Points, extent: F64, centre: F32, resolution: float = 0.0) -> LabelledSlices:
+    """A run's slices with their nearest centres, and how far they lie from these beyond the
+    resolution. Ends that are set apart have labels k (first) and k + 1 (last) in every run."""
+    own = kmeans.nearest(points.x, centre)
+    distance2 = kmeans.distances(points.x, centre, own)
+    norm2 = np.einsum("ij,ij->i", centre, centre)
+    distance2 = np.maximum(distance2 - resolution**2 * norm2[own], 0.0).astype(np.float32)
+    return _with_ends(own[points.point], distance2[points.point], extent, len(centre))
 
 
 def _with_ends(
@@ -213,10 +221,10 @@ def _by_times(
     apart = times.repeats >= ENOUGH_FOR_MEDIAN and options.coverage == 1.0
     goal = Goal(options.target_error, options.budget)
     labelled = {
-        k: _labelled(data, found.by_k[k])
+        k: _labelled(data, found.by_k[k], options.resolution)
         for k in ([max(found.by_k)] if options.k else sorted(found.by_k))
     }
-    groups = _labels(executor, _labelled(data, found.best))
+    groups = _labels(executor, _labelled(data, found.best, options.resolution))
     timed = TimedSlices(times.typical, np.concatenate(groups))
     every = ((k, np.concatenate(_labels(executor, own))) for k, own in labelled.items())
     made = allocation_by_times.plans(every, timed, apart, goal)

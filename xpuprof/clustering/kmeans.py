@@ -49,14 +49,15 @@ class Clustering:
         """Number of clusters."""
         return len(self.mass)
 
-    def score(self, floor: float) -> float:
-        """BIC with variance at least `floor`."""
-        return bic_score(self.wcss, self.mass, self.centre.shape[1], floor)
+    def score(self, noise: Noise) -> float:
+        """BIC of the sum of squares beyond the noise."""
+        beyond = self.wcss - noise.within(self)
+        return bic_score(beyond, self.mass, self.centre.shape[1], noise.floor)
 
-    def better_than(self, other: Clustering, floor: float) -> bool:
+    def better_than(self, other: Clustering, noise: Noise) -> bool:
         """Whether the BIC is higher (SimPoint's choice among seeds), or equal with a smaller
         `wcss`."""
-        return (self.score(floor), -self.wcss) > (other.score(floor), -other.wcss)
+        return (self.score(noise), -self.wcss) > (other.score(noise), -other.wcss)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +71,34 @@ class Points:
 
     def __sizeof__(self) -> int:  # lets Dask decide when to spill
         return self.x.nbytes + self.weight.nbytes + self.point.nbytes
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """Differences between points that say nothing about time: `resolution` times a point's own
+    norm. `square`: float64[points], weighted squared norms; `floor`: the least credible variance
+    per dimension."""
+
+    resolution: float
+    square: F64
+    floor: float
+
+    @staticmethod
+    def of(points: Points, resolution: float, scatter: float = 0.0) -> Noise:
+        """`scatter` as in `sweep`."""
+        norm2 = np.einsum("ij,ij->i", points.x, points.x, dtype=np.float64)
+        total = points.weight.sum()
+        mean_square = float((np.dot(norm2, points.weight) + scatter) / total)
+        mean = float(np.dot(np.sqrt(norm2), points.weight) / total)
+        floor = max(NOISE_FLOOR * mean_square, (resolution * mean) ** 2) / points.x.shape[1]
+        return Noise(resolution, norm2 * points.weight, floor)
+
+    def within(self, clustering: Clustering) -> float:
+        """The part of the within-cluster sum of squares that is noise."""
+        square = np.bincount(clustering.label, self.square, clustering.k)
+        centre2 = np.einsum("ij,ij->i", clustering.centre, clustering.centre, dtype=np.float64)
+        own = np.maximum(square - clustering.mass * centre2, 0.0)
+        return float(np.minimum(own, self.resolution**2 * square).sum())
 
 
 def merged(matrix: F32, mass: F64 | None = None) -> Points:
@@ -86,10 +115,12 @@ def sweep(
     seed: int,
     restarts: int | None = None,
     scatter: float = 0.0,
+    resolution: float = 0.0,
     threads: int = THREADS,
 ) -> dict[int, Clustering]:
     """Best clustering found for each k = 1..maxk (or up to the number of points). `scatter` is the
-    sum of squares within the points, when each represents several different ones.
+    sum of squares within the points, when each represents several different ones; `resolution`: see
+    `Noise`.
 
     Each restart goes up, adding the best of some centres drawn as in k-means++, and down again,
     removing the centre whose loss costs least; each change is followed by Lloyd's steps.
@@ -100,7 +131,7 @@ def sweep(
     tolerance = TOLERANCE if wanted < 1.0 else 0.0
     if restarts is None:
         restarts = int(np.clip(wanted, 1, MAX_RESTARTS))
-    floor = noise_floor(points, scatter)
+    noise = Noise.of(points, resolution, scatter)
     best: dict[int, Clustering] = {}
     for restart in range(restarts):
         candidates = CANDIDATES[restart % len(CANDIDATES)]
@@ -108,7 +139,7 @@ def sweep(
             for found in one.up_and_down(maxk, tolerance):
                 result = replace(found, wcss=found.wcss + scatter)
                 known = best.get(result.k)
-                if known is None or result.better_than(known, floor):
+                if known is None or result.better_than(known, noise):
                     best[result.k] = result
     return best
 
@@ -132,13 +163,6 @@ def nearest(x: F32, centre: F32, threads: int = THREADS) -> I32:
     )  # fmt: skip
     checked(status, "label the slices")
     return label.astype(np.int32)
-
-
-def noise_floor(points: Points, scatter: float = 0.0) -> float:
-    """Smallest credible variance per dimension of these points; `scatter` as in `sweep`."""
-    square = np.einsum("ij,ij->i", points.x, points.x, dtype=np.float64)
-    mean = float((np.dot(square, points.weight) + scatter) / points.weight.sum())
-    return float(NOISE_FLOOR * mean / points.x.shape[1])
 
 
 class _Sweep:

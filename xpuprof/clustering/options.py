@@ -12,6 +12,10 @@ MAXK = 20
 BIC_THRESHOLD = 0.9
 """The smallest k whose score reaches this share of the range from worst to best is chosen."""
 
+RESOLUTION = 0.02
+"""Slices whose vectors differ by less than this share of their norm are alike: the times of equal
+slices differ as much, and block vectors differ from run to run (allocator, scheduling)."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -22,7 +26,7 @@ class Options:
     at 95 %) or `budget` (seconds for all representatives), the measured spread. `coverage`: share
     of the run to stand for. `early`: see `representatives.choose`. `ends`: the first and the last
     slice represent themselves, because only they hold start-up and exit, whatever their vectors.
-    They count in `k`.
+    They count in `k`. `resolution`: relative difference of two slices that founds no cluster.
     """
 
     maxk: int = MAXK
@@ -35,6 +39,7 @@ class Options:
     restarts: int | None = None
     bic_threshold: float = BIC_THRESHOLD
     ends: bool = True
+    resolution: float = RESOLUTION
 
     @property
     def by_times(self) -> bool:
@@ -48,6 +53,8 @@ class Options:
                 raise UsageError(f"{name} must be at least {least}, not {value}")
         if not 0.0 <= self.bic_threshold <= 1.0:
             raise UsageError(f"bic_threshold must lie between 0 and 1, not {self.bic_threshold:g}")
+        if not 0.0 <= self.resolution < 1.0:
+            raise UsageError(f"resolution must lie between 0 and 1, not {self.resolution:g}")
         if not 0.0 < self.coverage <= 1.0:
             raise UsageError(f"coverage must lie above 0 and at most at 1, not {self.coverage:g}")
         if self.early is not None and not self.early >= 0.0:

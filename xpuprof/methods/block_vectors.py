@@ -25,7 +25,7 @@ Matrix = Callable[[], "sparse.csr_matrix | None"]
 
 FREQUENCY_DIM = 15
 """SimPoint's default."""
-FREQUENCY_DEFAULTS = {"per_cluster": 1, "ends": False}
+FREQUENCY_DEFAULTS = {"per_cluster": 1, "ends": False, "resolution": 0.0}
 """How SimPoint clusters frequency vectors."""
 
 

@@ -147,6 +147,7 @@ CLUSTERING = (
         "W",
     ),
     Option("length_weight", float, 4.0, "Weight of a slice's length relative to its mix."),
+    Option("resolution", float, 0.02, "Relative difference of two slices that founds no cluster."),
     Option(
         "target_error",
         float,

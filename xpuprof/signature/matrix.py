@@ -35,6 +35,11 @@ MEMORY_WEIGHT = 0.25
 LENGTH_WEIGHT = 4.0
 """Distance between two slices of equal mix whose lengths differ by the mean length, in units of the
 root mean square norm of a part's mixes."""
+LAUNCH_WORK = 20_000.0
+"""CPU instructions in the time that a launch and its completion take: 5 to 10 us on any runtime."""
+WARP_WORK = 0.01
+"""CPU instructions in the time of a warp instruction on a GPU that is full. The least to be
+expected, so that CPU work counts as soon as it may matter on some machine."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,6 +328,10 @@ def join(parts: list[Part], scales: list[Scale], length_weight: float) -> tuple[
     """[mix, length] of each part: mixes scaled to a root mean square norm of 1, lengths to a mean
     of 1, both weighted.
 
+    The CPU's mix is weighted by its share of the slice's work and its length counts relative to the
+    mean slice's work. A few hundred instructions of the allocator, which differ from run to run,
+    thus count little beside the launch that they belong to.
+
     Returns matrix, extent and instructions as in `Signature`. `scales` cover all slices clustered
     together; extents are shares of their totals.
     """
@@ -335,13 +344,16 @@ def join(parts: list[Part], scales: list[Scale], length_weight: float) -> tuple[
         side = part.kind.removesuffix(_MEMORY)
         sides[side] = sides.get(side, 0.0) + part.weight
     loaded = sum(sides[scale.kind] for scale in scales if scale.total)
+    cpu_share, mean_cpu_share = _cpu_share(parts, scales)
     for part, scale in zip(parts, scales, strict=True):
         share = part.weight / weights if weights > 0.0 else 1.0
         mean_square = scale.square / max(scale.active, 1)
         factor = np.sqrt(share / mean_square) if mean_square > 0.0 else 1.0
-        columns.append(part.mix * np.float32(factor))
-        length = part.length * (length_weight * np.sqrt(share) / scale.mean_length)
-        columns.append(length.astype(np.float32)[:, None])
+        mix, unit = part.mix * np.float32(factor), length_weight * np.sqrt(share)
+        if part.kind.startswith("cpu"):
+            mix, unit = mix * cpu_share.astype(np.float32)[:, None], unit * mean_cpu_share
+        columns.append(mix)
+        columns.append((part.length * (unit / scale.mean_length)).astype(np.float32)[:, None])
         if scale.total:
             extent += part.length / scale.total * (sides[part.kind] / loaded if loaded else 1.0)
         if not part.kind.endswith(_MEMORY):
@@ -349,6 +361,17 @@ def join(parts: list[Part], scales: list[Scale], length_weight: float) -> tuple[
     if not any(scale.total for scale in scales):
         extent += 1.0 / scales[0].slices
     return np.hstack(columns), extent, instructions
+
+
+def _cpu_share(parts: list[Part], scales: list[Scale]) -> tuple[F64, float]:
+    """The CPU's share of each slice's work, and that of the mean lengths."""
+    own = {part.kind: part.length for part in parts}
+    mean = {scale.kind: scale.mean_length for scale in scales}
+    if "cpu" not in own:
+        return np.ones(len(own["gpu"])), 1.0
+    device = WARP_WORK * own["gpu"] + LAUNCH_WORK
+    mean_device = WARP_WORK * mean["gpu"] + LAUNCH_WORK
+    return own["cpu"] / (own["cpu"] + device), mean["cpu"] / (mean["cpu"] + mean_device)
 
 
 def _share(length: F64) -> F64:
