@@ -60,8 +60,24 @@ def test_joint_sizes_measure_less_than_sizes_by_split() -> None:
     split, joint = (stem_root.select(profile, sizes=how) for how in ("split", "joint"))
     assert sum(joint.design.strata.draws) < sum(split.design.strata.draws)
     assert joint.design.error_bound <= 0.05
-    with pytest.raises(InputError, match="split or joint"):
+    with pytest.raises(InputError, match="joint or split"):
         stem_root.select(profile, sizes="other")
+
+
+def test_sizes_by_split_may_miss_the_bound_and_joint_sizes_keep_it() -> None:
+    """The third cluster keeps its size of a joint bound, while its sibling is split further under a
+    bound of its own."""
+    values = [0.0184, 0.1084, 0.1273, 0.1285, 0.6206, 1.5313, 8.6472]
+    times = np.repeat(values, [1, 2, 1672, 2111, 205, 42, 1])
+    frame = pd.DataFrame({"kernel": ["k"] * len(times), "call": np.arange(len(times))})
+    bounds = {
+        how: stem_root.select(
+            SliceProfile(frame, times), epsilon=0.01, **options
+        ).design.error_bound
+        for how, options in (("split", {"sizes": "split"}), ("default", {}))
+    }
+    assert bounds["split"] > 1.03 * 0.01
+    assert bounds["default"] <= 0.01
 
 
 def test_more_clusters_a_split() -> None:

@@ -29,7 +29,8 @@ Part = tuple[int, int, int]
 """A cluster of one group's distinct times, [low, high), with its sample size."""
 Split = Callable[[Sorted], list[Part]]
 
-BASIS = "STEM+ROOT, Eq. 4 and Theorem 3.1: central limit theorem over strata of slice times"
+BASIS = "STEM+ROOT, Eq. 4: central limit theorem over strata of slice times"
+SIZES = ("joint", "split")
 
 
 def select(
@@ -39,22 +40,23 @@ def select(
     epsilon: float = 0.05,
     confidence: float = 0.95,
     k: int = 2,
-    sizes: str = "split",
+    sizes: str = SIZES[0],
 ) -> Selection:
     """Select slices so that the total time is within `epsilon` at `confidence`.
 
     `epsilon`: error bound, a fraction (the paper's default 0.05). `k`: clusters of one split
-    (paper: 2). `sizes`: "split" keeps the size that each cluster got in its split (Eq. 6 over that
-    split's clusters; the union of all is bounded by Theorem 3.1), as the authors' program does;
-    "joint" solves Eq. 6 once over all clusters, which measures less and exhausts the bound. Slices
+    (paper: 2). `sizes`: "joint" solves Eq. 6 once over all clusters, which keeps the bound and
+    measures least; "split" keeps the size that each cluster got in its split, as the authors'
+    program does. Theorem 3.1 does not cover that: a cluster keeps the size of a joint bound while
+    its sibling, split further, gets a bound of its own, so the error may exceed `epsilon`. Slices
     are drawn with replacement (section 3.5). Raises NeedsError without times.
     """
     times = profile.require_times("stem-root")
     check_bound(epsilon)
     if k < 2:
         raise InputError(f"k is the number of clusters of a split and at least 2, not {k}")
-    if sizes not in ("split", "joint"):
-        raise InputError(f"sizes is split or joint, not {sizes!r}")
+    if sizes not in SIZES:
+        raise InputError(f"sizes is {' or '.join(SIZES)}, not {sizes!r}")
     z = z_score(confidence)
     groups = profile.groups(grid=False)
     strata, wanted = split_groups(groups, times, lambda data: root(data, epsilon, z, k))
@@ -161,7 +163,7 @@ METHOD = Method(
         EPSILON,
         CONFIDENCE,
         Option("k", int, 2, "Clusters of one split."),
-        Option("sizes", str, "split", "Sample sizes: split (the authors') or joint (fewest)."),
+        Option("sizes", str, "joint", "Sample sizes: joint, or split as the authors' program."),
     ),
     bound="epsilon",
     by_times=True,
