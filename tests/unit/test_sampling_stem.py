@@ -3,17 +3,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from scipy import sparse
 
+from xpuprof.cli import cli
 from xpuprof.clustering.one_dimension import compress
 from xpuprof.errors import InputError
 from xpuprof.estimation.intervals import estimate
 from xpuprof.methods import allegro, first_n, random_, stem_root, xpu_stem
 from xpuprof.methods.block_vectors import ImportedVectors
 from xpuprof.methods.profile import NeedsError, SliceProfile
+from xpuprof.selection.selection import Selection
 
 
 def three_peaks(count: int = 3000) -> SliceProfile:
@@ -129,6 +134,35 @@ def test_xpu_stem_rho_keeps_unlike_kernels_apart() -> None:
     profile = SliceProfile(frame, times)
     assert xpu_stem.select(profile, rho=0.0).k == 1
     assert xpu_stem.select(profile, rho=0.5, epsilon=0.02).k == 2
+
+
+@pytest.mark.parametrize("least", [2, 3])
+def test_xpu_stem_draws_at_least_so_many_of_a_stratum(least: int) -> None:
+    profile = three_peaks(1000)
+    strata = xpu_stem.select(profile, least=least).design.strata
+    assert strata is not None
+    assert all(m >= min(least, n) for m, n in zip(strata.draws, strata.size, strict=True))
+    with pytest.raises(InputError, match="least"):
+        xpu_stem.select(profile, least=0)
+
+
+def test_a_bound_that_is_not_met_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN errors that no choice of strata lowers WHEN the search has given up THEN select says
+    which error it predicts."""
+    times = 1.0 + 0.2 * np.sin(np.arange(300))
+    stubborn = 0.1 * times.sum() * 1e-6 * np.linspace(-1.0, 1.0, 4000)
+    monkeypatch.setattr(xpu_stem, "simulate", lambda _: stubborn)
+    rows = [f"k,{time:.6f}" for time in times]
+    (tmp_path / "times.csv").write_text("\n".join(["kernel,duration_us", *rows]) + "\n")
+    run = str(tmp_path / "run")
+    runner = CliRunner()
+    done = runner.invoke(cli, ["import", str(tmp_path / "times.csv"), "-o", run])
+    assert done.exit_code == 0, done.output
+    chosen = runner.invoke(cli, ["select", run, "--method", "xpu-stem"])
+    assert chosen.exit_code == 0, chosen.output
+    stated = Selection.read(f"{run}/selection.json").design.error_bound
+    assert stated is not None and stated > 0.05
+    assert f"predicts an error of {100 * stated:.2f} %" in " ".join(chosen.output.split())
 
 
 def test_xpu_stem_uses_clusters_of_vectors() -> None:

@@ -27,6 +27,11 @@ from xpuprof.cli import options
     help="Treat NAME as a rate, such as IPC; weight it by the metric WEIGHT.",
 )
 @click.option("--sum", "sums", multiple=True, metavar="NAME", help="Treat NAME as a count.")
+@click.option(
+    "--same-machine",
+    is_flag=True,
+    help="The results are of the machine where the selection was made; intervals rely on that.",
+)
 @options.as_json
 def command(
     selection: Path,
@@ -34,6 +39,7 @@ def command(
     metric: tuple[str, ...],
     rate: tuple[str, ...],
     sums: tuple[str, ...],
+    same_machine: bool,
     as_json: bool,
 ) -> None:
     """Estimate whole-run metrics from those of the selection's regions.
@@ -47,7 +53,8 @@ def command(
     xpuprof estimate app.selection --results 1=r1/stats.txt --results 2=r2/stats.txt
     xpuprof estimate app.selection --results accelsim.log --metric gpu_sim_cycle --metric gpu_ipc
 
-    A region without a result is an error.
+    A region without a result is an error. Where the drawn slices are too few to show how times
+    differ from the selection's machine, the interval says "this machine only".
     """
     # Loaded here, so that --help is quick.
     from xpuprof.report import estimate as report
@@ -56,7 +63,9 @@ def command(
 
     chosen = Selection.read(selection)
     rates = {name: weight or None for name, _, weight in (text.partition(":") for text in rate)}
-    metrics = estimate_results(chosen, results, only=metric, rates=rates, sums=sums)
+    metrics = estimate_results(
+        chosen, results, only=metric, rates=rates, sums=sums, same_machine=same_machine
+    )
     if as_json:
         options.print_json(
             {

@@ -8,7 +8,8 @@ follows from the selection's `Design` and the known times:
 - Every slice was timed: the error of any choice of representatives is known. The choice is
   repeated DRAWS times by the design, and the interval holds the stated share of the draws.
 - Only the representatives were measured: the spread within a cluster is estimated from them and
-  from the spread for which the draws were planned.
+  from the spread for which the draws were planned. On another machine kernels speed up unequally,
+  which no plan knows: there the representatives alone must show it.
 
 docs/intervals.md gives the reasons.
 """
@@ -39,6 +40,13 @@ TOO_FEW = (
     "no interval: each cluster has one representative and the other slices' times are unknown; "
     "select several per cluster, or time the whole run"
 )
+LEAST_DRAWS = 3.0
+"""Effective draws that an interval for another machine needs; chosen, like all of `_elsewhere`, on
+half of the public programs (docs/results/transfer.md)."""
+HERE_ONLY = (
+    "this machine only: {draws:.1f} effective draws, and another machine needs "
+    f"{LEAST_DRAWS:g}; draw more from each stratum (xpu-stem: --set least=3)"
+)
 
 
 def estimate(
@@ -47,6 +55,7 @@ def estimate(
     confidence: float = CONFIDENCE,
     *,
     other_runs: bool = False,
+    elsewhere: bool = False,
 ) -> Estimate:
     """Projected total of the run.
 
@@ -56,8 +65,9 @@ def estimate(
     values of these runs, the result of measuring every slice: it covers the choice of
     representatives, and its low end is never below the representatives' own sum. With `other_runs`
     it also covers the total of any single later run (a prediction interval; at least two repeats),
-    and so its typical value. A method without a theory of its error gets no interval. Raises
-    InputError when a representative was not measured.
+    and so its typical value. With `elsewhere` unmeasured slices may differ on the machine of
+    `values` as no profiled time tells. A method without a theory of its error gets no interval.
+    Raises InputError when a representative was not measured.
     """
     z_score(confidence)  # rejects an invalid confidence
     times = np.atleast_2d(np.asarray(values, dtype=np.float64))
@@ -76,13 +86,13 @@ def estimate(
     if design.no_interval:
         return Estimate(value, None, None, None, design.no_interval)
     all_known = bool(np.isfinite(mean[selection.labels >= 0]).all())
+    half: float | None
     if all_known:
         half, basis = _known_spread(selection, mean, confidence)
     else:
-        sampled = _sampled_spread(selection, measured, confidence)
-        if sampled is None:
-            return Estimate(value, None, None, None, TOO_FEW)
-        half, basis = sampled
+        half, basis = _sampled_spread(selection, measured, confidence, elsewhere)
+        if half is None:
+            return Estimate(value, None, None, None, basis)
     floor = _floor(measured)
     if other_runs:
         half = math.hypot(half, _next_run(selection, times, confidence))
@@ -289,6 +299,10 @@ class _Samples:
         """Degrees of freedom of `variance`, at least 1."""
         return np.maximum(self.draws - 1.0, 1.0)
 
+    def terms(self, variance: F64) -> F64:
+        """Variance of each cluster's projected total, from the variance per slice."""
+        return self.stands_for**2 * variance / self.draws * self.correction
+
 
 def _samples(selection: Selection, measured: F64) -> _Samples:
     """`measured`: values of the representatives, in their order."""
@@ -319,7 +333,11 @@ def _half(
 ) -> float:
     """Half-width of the projected total, summed over clusters, from each cluster's variance per
     slice and its degrees of freedom; the quantile is at least `least`."""
-    terms = samples.stands_for**2 * variance / samples.draws * samples.correction
+    return _of_terms(samples.terms(variance), freedom, confidence, least)
+
+
+def _of_terms(terms: F64, freedom: F64, confidence: float, least: float = 0.0) -> float:
+    """Half-width of a sum of independent errors with the variances `terms`."""
     total = float(terms.sum())
     if total == 0.0:
         return 0.0
@@ -327,19 +345,32 @@ def _half(
 
 
 def _sampled_spread(
-    selection: Selection, measured: F64, confidence: float
-) -> tuple[float, str] | None:
-    """Half-width and its basis; None when the spread is unknown."""
+    selection: Selection, measured: F64, confidence: float, elsewhere: bool
+) -> tuple[float | None, str]:
+    """Half-width and its basis; None with the reason when the spread is unknown."""
     samples, design = _samples(selection, measured), selection.design
     if design.strata is not None:
         variance, freedom = _of_strata(samples, design)
         own = design.quantile if design.confidence == confidence else None
-        return _half(samples, variance, freedom, confidence, own or 0.0), design.basis
+        if not elsewhere:
+            return _half(samples, variance, freedom, confidence, own or 0.0), design.basis
+        ratios = _ratios_of_draws(selection, samples, measured)
+        if ratios.draws < LEAST_DRAWS and samples.open.any():
+            return None, HERE_ONLY.format(draws=ratios.draws)
+        unlike = ratios.variance * (ratios.mean * _planned_mean(samples, design)) ** 2
+        differs = unlike > variance
+        # The strata that take the common variance share its degrees of freedom.
+        terms = np.append(
+            samples.terms(np.where(differs, 0.0, variance)),
+            samples.terms(np.where(differs, unlike, 0.0)).sum(),
+        )
+        half = _of_terms(terms, np.append(freedom, ratios.draws - 1.0), confidence, own or 0.0)
+        return half, f"{design.basis}; spread of the strata's ratios between the machines"
     lone = samples.open & (samples.draws < 2.0)
     several = samples.draws > 1.0
     pooled = float((samples.draws[several] - 1.0).sum())
     if lone.any() and not pooled:
-        return None
+        return None, TOO_FEW
     variance, freedom = samples.variance.copy(), samples.freedom
     if lone.any():  # borrows the others' coefficient of variation
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -352,6 +383,47 @@ def _sampled_spread(
     return half, basis if half else "the representatives of each cluster agree"
 
 
+@dataclass(frozen=True)
+class _Ratios:
+    """Ratios of measured to profiled time: their `mean`, their relative `variance` from draw to
+    draw, and the effective number of `draws` behind it."""
+
+    mean: float
+    variance: float
+    draws: float
+
+
+def _ratios_of_draws(selection: Selection, samples: _Samples, measured: F64) -> _Ratios:
+    """How differently the strata's slices speed up on the machine of `measured`.
+
+    One variance for all strata, from every draw's distance to the common ratio, weighted by what
+    the draw adds to the variance of the total, so that a stratum with one draw also has one. It
+    includes how the strata differ from each other, hence is too large rather than too small. The
+    common ratio follows the draws; the divisor corrects for that (leverage).
+    """
+    assert selection.design.strata is not None
+    mean = _planned_mean(samples, selection.design)
+    index = np.searchsorted(samples.cluster, [r.cluster for r in selection.representatives])
+    often = np.array([r.draws for r in selection.representatives], dtype=np.float64)
+    time = samples.size * mean
+    part = time / samples.draws
+    common = float(np.dot(samples.size, samples.mean)) / max(float(time.sum()), 1e-300)
+    profiled = mean[index] * common
+    distance = np.divide(measured, profiled, out=np.ones(len(index)), where=profiled > 0.0) - 1.0
+    weight = often * np.where(samples.open, part, 0.0)[index] ** 2
+    if not weight.any():
+        return _Ratios(common, 0.0, 0.0)
+    own = part[index] / time.sum()
+    corrected = float(np.dot(weight, 1.0 - 2.0 * own + float(np.dot(often, own**2))))
+    draws = float(weight.sum()) ** 2 / float(np.dot(weight / often, weight))
+    return _Ratios(common, float(np.dot(weight, distance**2)) / max(corrected, 1e-300), draws)
+
+
+def _planned_mean(samples: _Samples, design: Design) -> F64:
+    assert design.strata is not None
+    return np.asarray(design.strata.mean)[samples.cluster]
+
+
 def _of_strata(samples: _Samples, design: Design) -> tuple[F64, F64]:
     """Variance of each stratum's slices, and its degrees of freedom.
 
@@ -361,7 +433,7 @@ def _of_strata(samples: _Samples, design: Design) -> tuple[F64, F64]:
     machine).
     """
     assert design.strata is not None
-    mean = np.asarray(design.strata.mean)[samples.cluster]
+    mean = _planned_mean(samples, design)
     sigma = np.asarray(design.strata.sigma)[samples.cluster]
     total = float(np.dot(samples.stands_for, samples.mean))
     planned_total = float(np.dot(samples.size, mean))

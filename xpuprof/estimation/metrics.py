@@ -49,13 +49,16 @@ def whole_run(
     rates: Mapping[str, str | None] | None = None,
     sums: Sequence[str] = (),
     only: Sequence[str] | None = None,
+    *,
+    elsewhere: bool = True,
 ) -> list[Whole]:
     """Every metric of `results` (by place in `selection.representatives`), for the whole run.
 
     `rates`: rates, each with its weighting metric (None: chosen by name). `sums`: metrics that are
     extensive whatever their names. Other metrics are classified by name. `only`: the requested
-    metrics; the others may still be weights. Raises UsageError for a missing metric, InputError for
-    a rate without a weight and for a weight that is negative or all 0.
+    metrics; the others may still be weights. `elsewhere`: the results are of another machine than
+    the selection's times. Raises UsageError for a missing metric, InputError for a rate without a
+    weight and for a weight that is negative or all 0.
     """
     names = list(results[0])
     given = dict(rates or {})
@@ -73,7 +76,7 @@ def whole_run(
         if name in given or (name not in sums and is_rate(name)):
             answer.append(_rate(selection, name, columns, given.get(name)))
         else:
-            answer.append(Whole(name, "sum", extensive(selection, columns[name])))
+            answer.append(Whole(name, "sum", extensive(selection, columns[name], elsewhere)))
     return answer
 
 
@@ -82,11 +85,11 @@ def is_rate(name: str) -> bool:
     return bool(_RATE.search(name.lower().replace("_", " ")))
 
 
-def extensive(selection: Selection, values: F64) -> Estimate:
+def extensive(selection: Selection, values: F64, elsewhere: bool) -> Estimate:
     """Projected total of an extensive metric from the representatives' values, in their order."""
     everything = np.full(selection.slices, np.nan)
     everything[[r.slice for r in selection.representatives]] = values
-    return estimate(selection, everything)
+    return estimate(selection, everything, elsewhere=elsewhere)
 
 
 def _rate(selection: Selection, name: str, columns: Mapping[str, F64], weight: str | None) -> Whole:

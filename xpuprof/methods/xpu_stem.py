@@ -15,7 +15,9 @@ must measure every kernel name at least once. Here
 - an estimate must hold for other metrics and machines, where kernels speed up unequally: the
   variance is the one anticipated when every group's time moves independently by a coefficient of
   variation `rho` (anticipated variance: Särndal, Swensson, Wretman, Model Assisted Survey Sampling,
-  chapter 12), so that unlike kernels share a stratum only where it matters little.
+  chapter 12), so that unlike kernels share a stratum only where it matters little;
+- at least `least` slices of each stratum are drawn: one is enough where the profiled times hold,
+  three show on another machine how far its times stray.
 
 A random draw from strata is unbiased for any strata, which is the basis of its interval.
 """
@@ -64,23 +66,26 @@ def select(
     epsilon: float = 0.05,
     confidence: float = 0.95,
     rho: float = RHO,
+    least: int = 1,
 ) -> Selection:
     """Select slices so that the total time is within `epsilon` at `confidence`.
 
     `epsilon`: error bound, a fraction. `rho`: coefficient of variation of one group's time (XPU-BBV
-    cluster, else kernel name and grid) relative to the others; 0 trusts the profiled times. Raises
-    NeedsError without times.
+    cluster, else kernel name and grid) relative to the others; 0 trusts the profiled times.
+    `least`: draws from a stratum that is not measured whole. Raises NeedsError without times.
     """
     times = profile.require_times("xpu-stem")
     check_bound(epsilon)
     if rho < 0.0:
         raise InputError(f"rho is a coefficient of variation and must be at least 0, not {rho:g}")
+    if least < 1:
+        raise InputError(f"least is a number of draws and must be at least 1, not {least}")
     z = z_score(confidence)
     groups = clusters_of(profile, seed)
     if groups is None:
         groups = profile.groups(grid=True)
     pool, pair = distinct(groups, times)
-    leaves, bound, quantile = within(pool, epsilon, confidence, z, rho)
+    leaves, bound, quantile = within(pool, epsilon, confidence, z, Demands(rho, least))
     stratum = np.empty(len(pool.values), dtype=np.int32)
     for number, part in enumerate(leaves):
         stratum[part.node.own] = number
@@ -89,7 +94,7 @@ def select(
         from_labels(stratum[pair], times),
         np.array([part.size for part in leaves]),
         method="xpu-stem",
-        parameters={"epsilon": epsilon, "confidence": confidence, "rho": rho},
+        parameters={"epsilon": epsilon, "confidence": confidence, "rho": rho, "least": least},
         seed=seed,
         replacement=False,
         basis=BASIS,
@@ -98,8 +103,16 @@ def select(
     )
 
 
+@dataclass(frozen=True)
+class Demands:
+    """What a stratum must withstand: `rho` of its groups' times, and `least` draws from it."""
+
+    rho: float = 0.0
+    least: int = 1
+
+
 def within(
-    pool: Pool, epsilon: float, confidence: float, z: float, rho: float
+    pool: Pool, epsilon: float, confidence: float, z: float, demands: Demands
 ) -> tuple[list[Leaf], float, float]:
     """Strata whose simulated error stays below `epsilon` in `confidence` of the draws.
 
@@ -110,7 +123,7 @@ def within(
     total = float(np.dot(pool.values, pool.counts))
     limit = (epsilon * total / z) ** 2
     for _ in range(TRIES):
-        leaves = cheapest(pool, limit, rho)
+        leaves = cheapest(pool, limit, demands)
         error = simulate(leaves)
         bound = float(np.quantile(np.abs(error), confidence)) / total
         if bound <= epsilon:
@@ -232,7 +245,7 @@ class Leaf:
     """size x mean + lambda x variance."""
 
 
-def leaf(node: Node, price: float, rho: float) -> Leaf:
+def leaf(node: Node, price: float, demands: Demands) -> Leaf:
     """The node as a stratum with its best size: m = sqrt(lambda / mu) N S, rounded either way.
 
     S^2 = N / (N - 1) x anticipated variance; variance of the total: N^2 S^2 (1 / m - 1 / N)
@@ -241,14 +254,14 @@ def leaf(node: Node, price: float, rho: float) -> Leaf:
     number, mean = node.number, node.mean
     if number == 1:
         return Leaf(node, 1, 0.0, mean)
-    anticipated = node.variance + rho * rho * node.mixture
+    anticipated = node.variance + demands.rho**2 * node.mixture
     unit = number * number * anticipated * number / (number - 1)
     if price == math.inf:
         return Leaf(node, number, 0.0, math.inf)
     wanted = math.sqrt(price * unit / mean) if mean > 0.0 else 1.0
     best: Leaf | None = None
     for size in (math.floor(wanted), math.ceil(wanted)):
-        size = min(max(size, 1), number)
+        size = min(max(size, demands.least), number)
         variance = unit * (1.0 / size - 1.0 / number)
         cost = size * mean + price * variance
         if best is None or cost < best.cost:
@@ -257,24 +270,24 @@ def leaf(node: Node, price: float, rho: float) -> Leaf:
     return best
 
 
-def prune(root: Node, price: float, rho: float) -> list[Leaf]:
+def prune(root: Node, price: float, demands: Demands) -> list[Leaf]:
     """The cheapest strata among the root's recursive splits.
 
     At each node only the split with the cheaper halves is followed. A split that can never pay is
     skipped: each part costs at least one slice, and the parts' means add up to at least the
     halves'.
     """
-    whole = leaf(root, price, rho)
+    whole = leaf(root, price, demands)
     if whole.cost <= root.mean:
         return [whole]
     best = None
     for halves in root.splits():
-        cost = sum(leaf(half, price, rho).cost for half in halves)
+        cost = sum(leaf(half, price, demands).cost for half in halves)
         if whole.cost > sum(half.mean for half in halves) and (best is None or cost < best[0]):
             best = (cost, halves)
     if best is None:
         return [whole]
-    parts = [part for half in best[1] for part in prune(half, price, rho)]
+    parts = [part for half in best[1] for part in prune(half, price, demands)]
     return parts if sum(part.cost for part in parts) < whole.cost else [whole]
 
 
@@ -317,9 +330,9 @@ class Intervals:
         result: F64 = np.maximum(own[None, :] + own[:, None] - 2.0 * inner, 0.0)
         return result
 
-    def best(self, price: float, rho: float) -> list[Leaf]:
+    def best(self, price: float, demands: Demands) -> list[Leaf]:
         """The cheapest partition of the run into intervals."""
-        cost = self._costs(price, rho)
+        cost = self._costs(price, demands)
         count = len(self._cuts)
         total = np.full(count, np.inf)
         total[0] = 0.0
@@ -333,17 +346,17 @@ class Intervals:
         while end:
             begin = int(back[end])
             own = np.arange(self._cuts[begin], self._cuts[end])
-            leaves.append(leaf(Node.of(self._root.pool, own), price, rho))
+            leaves.append(leaf(Node.of(self._root.pool, own), price, demands))
             end = begin
         return leaves[::-1]
 
-    def _costs(self, price: float, rho: float) -> F64:
+    def _costs(self, price: float, demands: Demands) -> F64:
         number, mean = self._number, self._mean
         with np.errstate(divide="ignore", invalid="ignore"):
-            unit = number**3 * (self._variance + rho * rho * self._mixture)
+            unit = number**3 * (self._variance + demands.rho**2 * self._mixture)
             unit /= np.maximum(number - 1.0, 1.0)
             wanted = np.sqrt(price * unit / mean)
-            low = np.minimum(np.maximum(np.floor(wanted), 1.0), number)
+            low = np.minimum(np.maximum(np.floor(wanted), demands.least), number)
             high = np.minimum(low + 1.0, number)
             costs = [
                 size * mean + price * unit * np.maximum(1.0 / size - 1.0 / number, 0.0)
@@ -370,12 +383,12 @@ def _candidates(pool: Pool) -> I64:
     return np.unique(np.concatenate([[0, pairs], *chosen]))
 
 
-def cheapest(pool: Pool, limit: float, rho: float) -> list[Leaf]:
+def cheapest(pool: Pool, limit: float, demands: Demands) -> list[Leaf]:
     """Strata whose variance is at most `limit` (seconds squared), for the least measured time."""
     root = Node.of(pool, np.arange(len(pool.values)))
     intervals = Intervals(root)
-    by_tree = _search(lambda price: prune(root, price, rho), root, limit)
-    by_interval = _search(lambda price: intervals.best(price, rho), root, limit)
+    by_tree = _search(lambda price: prune(root, price, demands), root, limit)
+    by_interval = _search(lambda price: intervals.best(price, demands), root, limit)
     return min((by_tree, by_interval), key=_time)
 
 
@@ -386,7 +399,7 @@ def _search(strata: Callable[[float], list[Leaf]], root: Node, limit: float) -> 
     """
     total = root.number * root.mean
     low, high = math.log(1e-3 * root.mean / limit), math.log(1e3 * total / limit)
-    best = [leaf(root, math.inf, 0.0)]
+    best = [leaf(root, math.inf, Demands())]
     for _ in range(STEPS):
         middle = (low + high) / 2.0
         found = strata(math.exp(middle))
@@ -412,6 +425,7 @@ METHOD = Method(
         EPSILON,
         CONFIDENCE,
         Option("rho", float, 0.03, "Variation of one group's times against the others'."),
+        Option("least", int, 1, "Draws per stratum; 3 for an interval on other machines."),
     ),
     bound="epsilon",
     by_times=True,

@@ -17,7 +17,10 @@ def estimate_results(
     only: Sequence[str] = (),
     rates: Mapping[str, str | None] | None = None,
     sums: Sequence[str] = (),
+    same_machine: bool = False,
 ) -> list[Whole]:
     """Every metric of the result files, or those in `only`. `results` as in `read_results`, `rates`
-    and `sums` as in `whole_run`. Raises InputError for a region without a result."""
-    return whole_run(selection, read_results(results, selection), rates, sums, only=only or None)
+    and `sums` as in `whole_run`; `same_machine`: measured where the selection was made, so that its
+    profiled times tell the spread. Raises InputError for a region without a result."""
+    found = read_results(results, selection)
+    return whole_run(selection, found, rates, sums, only=only or None, elsewhere=not same_machine)

@@ -137,7 +137,7 @@ def select_and_write(request: Request, places: Places, *, with_stability: bool =
         seconds = time.perf_counter() - begin
         moved = stability(subject, request) if with_stability else ()
         program, doubts = tuple(map(str, run.manifest["argv"])), _doubts(run, subject, selection)
-    doubts += _other_k(request, selection)
+    doubts += [*_other_k(request, selection), *_unmet_bound(selection)]
     result = with_times(
         Chosen(places.name, selection, seconds, None, moved, doubts, program),
         subject.times,
@@ -183,6 +183,18 @@ def _other_k(request: Request, selection: Selection) -> list[str]:
             "--target-error or --budget"
         ]
     return []
+
+
+def _unmet_bound(selection: Selection) -> list[str]:
+    """A sentence when the method predicts an error above the bound that it was given."""
+    asked = selection.parameters.get(registry.find(selection.method).bound)
+    stated = selection.design.error_bound
+    if asked is None or stated is None or stated <= asked * (1.0 + 1e-9):
+        return []
+    return [
+        f"{selection.method} did not reach its bound of {100 * asked:g} %: it predicts an error "
+        f"of {100 * stated:.2f} %; ask for a lower bound (--target-error) to draw more slices"
+    ]
 
 
 def stability(subject: Subject, request: Request) -> tuple[Stability, ...]:
