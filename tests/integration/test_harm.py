@@ -7,19 +7,22 @@ from __future__ import annotations
 import errno
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
 import tempfile
+import termios
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.support.compile import compile_files, opencl_program
 from tests.support.paths import ROOT
-from tests.support.run import run, xpuprof, xpuprof_line, xpuprof_text
+from tests.support.run import last_json, run, xpuprof, xpuprof_line, xpuprof_text
 
 NOT_UTF8 = os.fsdecode(b"caf\xe9")
 AS_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root may do this")
@@ -105,6 +108,81 @@ def test_a_full_output_keeps_the_programs_exit_code(tmp_path: Path, where: str) 
     assert manifest(tmp_path / "run")["status"] == "complete"
 
 
+@pytest.mark.parametrize("command", ["run", "time", "validate"])
+def test_a_report_that_cannot_be_written_is_an_error(
+    recorded: Path, tmp_path: Path, command: str
+) -> None:
+    """GIVEN a full output WHEN the program succeeds THEN the exit code is 2; when it fails, its
+    own."""
+    options = {
+        "run": ("--cpu", "none", "-o", tmp_path / "run"),
+        "time": ("--json", "-o", tmp_path / "run"),
+        "validate": (recorded / "selection.json",),
+    }[command]
+    for script, wanted in (("exit 0", 2), ("exit 7", 7)):
+        force = [] if command == "validate" else ["--force"]
+        ours = [command, "-q", "--repeat", "1", *force, *options, "--", "sh", "-c", script]
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(xpuprof_line(*ours), stdout=full, stderr=subprocess.PIPE)
+        assert done.returncode == wanted
+        assert (
+            done.stderr
+            == b"xpuprof: error: the output cannot be written: No space left on device\n"
+        )
+
+
+@pytest.mark.parametrize("where", ["file", "pipe", "terminal"])
+def test_our_text_begins_on_a_line_of_its_own(tmp_path: Path, where: str) -> None:
+    """GIVEN a program that leaves its last line open, or not THEN our object is a line, and a
+    terminal or file shows no empty line before it."""
+    for text in ("open", "ended\n"):
+        options = ("-q", "--json", "--force", "--cpu", "none", "-o", tmp_path / "run")
+        line = xpuprof_line("profile", *options, "--", "printf", text)
+        if where == "pipe":
+            shown = run(line).stdout
+        elif where == "file":
+            with open(tmp_path / "out", "w+b") as file:
+                subprocess.run(line, stdout=file, check=True)
+                file.seek(0)
+                shown = file.read()
+        else:
+            shown = _on_terminal(line)
+        first, *rest = [part for part in shown.splitlines() if where != "pipe" or part]
+        assert first.decode() == text.strip()
+        assert len(rest) == 1 and json.loads(rest[0])["exit_code"] == 0
+
+
+def _on_terminal(line: list[str]) -> bytes:
+    """What a terminal of 80 columns shows, with lines that it wraps, returns and overwrites."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 80))
+    with subprocess.Popen(line, stdout=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        with suppress(OSError):  # the end of a terminal
+            while data := os.read(ours, 4096):
+                shown += data
+    assert process.returncode == 0
+    os.close(ours)
+    before, blanks, after = shown.partition(b" " * 79 + b"\r")
+    assert blanks
+    return before + (b"" if before.endswith(b"\n") else b"\n") + after
+
+
+@pytest.mark.parametrize("command", ["run", "time", "validate", "profile"])
+def test_json_is_an_object_whatever_happens(recorded: Path, tmp_path: Path, command: str) -> None:
+    """GIVEN a program that is killed, or a run that cannot be made THEN --json prints an object."""
+    options: tuple[str | Path, ...] = ("--cpu", "none") if command in ("run", "profile") else ()
+    options += (recorded / "selection.json",) if command == "validate" else ()
+    done = xpuprof(
+        *(command, "--json", *options, "-o", tmp_path / "run", "--", "sh", "-c", "kill -KILL $$")
+    )
+    assert done.returncode == -signal.SIGKILL and "SIGKILL" in last_json(done)["reason"]
+    done = xpuprof(command, "--json", *options, "-o", tmp_path / "run", "--", "true")
+    assert done.returncode == 2 and last_json(done)["exit_code"] == 2
+    assert "already exists" in last_json(done)["error"]
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 64 KB."""
@@ -140,7 +218,7 @@ def test_a_disk_that_fills_up_keeps_exit_code_and_reason(small_disk: Path) -> No
     done = xpuprof("profile", "-q", "--cpu", "none", "-o", small_disk / "r", "--", "sh", "-c", line)
     assert done.returncode == -signal.SIGKILL and done.stdout == b"end\n"
     kept = manifest(small_disk / "r")
-    assert kept["status"] == "partial" and "signal 9" in str(kept["reason"])
+    assert kept["status"] == "partial" and "SIGKILL" in str(kept["reason"])
 
 
 def test_a_file_limit_is_one_sentence(tmp_path: Path) -> None:
@@ -205,18 +283,19 @@ def test_only_one_of_several_runs_gets_the_folder(tmp_path: Path, force: list[st
 # ---- interrupts ----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("after", [0.04, 0.08, 0.15, 0.3, 0.6])
-def test_an_early_interrupt_is_silent(tmp_path: Path, after: float) -> None:
-    """GIVEN Ctrl-C during start-up THEN the command ends by SIGINT, without our traceback."""
+def test_an_early_interrupt_is_silent(tmp_path: Path, after: float, number: int) -> None:
+    """GIVEN a signal during start-up THEN the command ends by it, without our traceback."""
     line = xpuprof_line("time", "--repeat", "1", "-o", tmp_path / "run", "--", "sleep", "30")
     ours = subprocess.Popen(line, stderr=subprocess.PIPE, start_new_session=True)
     try:
         _, said = ours.communicate(timeout=after)
     except subprocess.TimeoutExpired:
-        os.killpg(ours.pid, signal.SIGINT)
+        os.killpg(ours.pid, number)
         _, said = ours.communicate(timeout=60)
-    assert ours.returncode == -signal.SIGINT
-    assert b"xpuprof/" not in said  # Python's own start-up may print first
+    assert ours.returncode == -number
+    assert b"xpuprof/cli" not in said  # Python's own start-up may print first
 
 
 def test_scratch_folders_of_a_killed_command_are_removed(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ runs one case natively and under every engine and timer side by side, in separat
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import pty
 import shutil
@@ -77,7 +78,7 @@ CASES = [
     Case("a background job", ("sh", "-c", "(sleep 0.05; echo late) & wait; echo done")),
     Case("all descriptors closed", ("close-all", "own")),
     Case("all descriptors replaced", ("replace-all", "own")),
-    Case("open descriptors", ("open-descriptors",), but=("valgrind",)),
+    Case("open descriptors", ("open-descriptors",)),
     Case("few descriptors", ("threads",), limit("-n 64")),
     Case("no descriptor left", ("no-descriptor",), limit("-n 64"), but=("valgrind", "dynamorio")),
     Case("no output", ("arguments", "x"), ("sh", "-c", 'exec "$@" >&- 2>&-', "sh")),
@@ -289,6 +290,20 @@ def test_a_stopped_program_stops_us(tmp_path: Path) -> None:
     out, _ = ours.process.communicate(timeout=60)
     os.close(ours.terminal)
     assert (out, ours.process.returncode) == (b"on\n", 0)
+
+
+def test_a_stop_at_the_programs_end_stops_us(matrix: Path, tmp_path: Path) -> None:
+    """GIVEN a signal to xpuprof alone as the program ends THEN no further execution follows, the
+    command ends by the signal, and the run is partial."""
+    for number in range(6):
+        folder = tmp_path / f"run{number}"
+        done = subprocess.run(
+            xpuprof_line("time", "-q", "-o", folder, "--", matrix, "interrupt-parent"), check=False
+        )
+        assert done.returncode == -signal.SIGINT
+        kept = json.loads((folder / "manifest.json").read_bytes())
+        assert kept["status"] == "partial" and "SIGINT" in kept["reason"]
+        assert sorted(p.name for p in folder.iterdir()) == ["manifest.json", "time-0"]
 
 
 def test_timeout_ends_the_program_in_time(tmp_path: Path) -> None:

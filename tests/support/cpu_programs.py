@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp
 
 import pytest
 
@@ -34,9 +34,15 @@ every_engine = pytest.mark.parametrize(
 
 
 @cache
+def _folder() -> TemporaryDirectory[str]:
+    """Removed at the end of the session."""
+    return TemporaryDirectory(prefix="xpuprof-cpu-")
+
+
+@cache
 def build(name: str, *flags: str) -> Path:
     """The program of `programs/<name>.c`, compiled once a session."""
-    program = Path(mkdtemp(prefix="xpuprof-cpu-")) / name
+    program = Path(mkdtemp(dir=_folder().name)) / name
     ours = (f"-L{BUILT}", "-lxpuprof_rt", "-lpthread", f"-Wl,-rpath,{BUILT}")
     more = () if "-nostdlib" in flags else ours
     source = NATIVE_TESTS / "programs" / f"{name}.c"

@@ -86,7 +86,10 @@ def test_a_dead_supervisor_makes_the_run_partial(tmp_path: Path) -> None:
             create_run(path, argv=["x"], force=True)
         supervisor.send_signal(signal.SIGKILL)
     run = Run.open(path)
-    assert (run.status, run.reason) == ("partial", "its supervisor is gone")
+    assert (run.status, run.reason) == (
+        "partial",
+        f"xpuprof (process {supervisor.pid}) ended before it had finished the run",
+    )
     assert run.profile is not None
     assert run.profile.record.status == "partial"
 
@@ -213,3 +216,17 @@ def test_importing_xpuprof_loads_no_tables() -> None:
     """Start-up stays short: numpy and pandas come with the first table."""
     code = "import sys, xpuprof, xpuprof.trace.run; sys.exit('pandas' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_a_stopped_save_leaves_no_draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a signal while the manifest is written THEN the old one stays, and nothing else."""
+
+    def stop(_: int) -> None:
+        raise KeyboardInterrupt
+
+    writer = create_run(tmp_path / "run", argv=["x"])
+    monkeypatch.setattr(os, "fsync", stop)
+    with pytest.raises(KeyboardInterrupt):
+        writer.finish("complete")
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["manifest.json"]
+    assert Run.open(tmp_path / "run").status == "running"

@@ -5,6 +5,7 @@ or a machine can cause."""
 from __future__ import annotations
 
 import codecs
+import json
 import os
 import signal
 import sys
@@ -16,10 +17,13 @@ from typing import NoReturn
 import click
 
 from xpuprof.cli import usage
-from xpuprof.errors import OutputError, XpuprofError
+from xpuprof.cli.lines import show
+from xpuprof.errors import XpuprofError
 from xpuprof.launch.ending import end_by, end_like, remembered
 
-_interrupted = False
+_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_stopped: int | None = None
+_json = False
 
 
 def prepare() -> None:
@@ -34,8 +38,9 @@ def prepare() -> None:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None and hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="xpuprof")
-    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
-        signal.signal(signal.SIGINT, _interrupt)
+    for number in _STOPS:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _stop)
 
 
 def _as_given(error: UnicodeError) -> tuple[str | bytes, int]:
@@ -48,10 +53,16 @@ def _as_given(error: UnicodeError) -> tuple[str | bytes, int]:
     return shown, error.end
 
 
-def _interrupt(number: int, frame: object) -> NoReturn:
-    global _interrupted
-    _interrupted = True
+def _stop(number: int, frame: object) -> NoReturn:
+    global _stopped
+    _stopped = number
     raise KeyboardInterrupt
+
+
+def promise_json() -> None:
+    """The command prints one JSON object on stdout, also when it fails."""
+    global _json
+    _json = True
 
 
 @contextmanager
@@ -62,8 +73,8 @@ def guarded() -> Iterator[None]:
     except SystemExit:
         raise
     except BaseException as error:
-        if _interrupted or isinstance(error, KeyboardInterrupt | click.exceptions.Abort):
-            end_by(signal.SIGINT)
+        if _stopped or isinstance(error, KeyboardInterrupt | click.exceptions.Abort):
+            end_by(_stopped or signal.SIGINT)
         leave(_explain(error))
 
 
@@ -74,7 +85,10 @@ def flush() -> None:
 
 
 def leave(status: int) -> NoReturn:
-    """Ends with this exit code."""
+    """Ends with this exit code, or by the signal that stopped us, whose exception may have been
+    swallowed by code that only logs it."""
+    if _stopped:
+        end_by(_stopped)
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:
@@ -86,10 +100,10 @@ def leave(status: int) -> NoReturn:
 
 
 def _explain(error: BaseException) -> int:
-    """Prints the error and returns the exit code. Once the user's program has run, its exit code is
-    ours, unless it succeeded and our own work failed."""
+    """Prints the error and returns the exit code: the program's if it failed, else ours."""
     ending = remembered()
-    if isinstance(error, BrokenPipeError) and not ending:
+    failed = ending is not None and ending.exit_code != 0
+    if isinstance(error, BrokenPipeError) and not failed:
         end_by(signal.SIGPIPE)  # as in `xpuprof info RUN | head`
     with suppress(OSError, ValueError):  # stderr may be what fails
         if isinstance(error, click.exceptions.NoArgsIsHelpError):
@@ -98,15 +112,17 @@ def _explain(error: BaseException) -> int:
             click.echo(f"xpuprof: error: {_sentence(error)}", err=True)
         else:
             traceback.print_exception(error)
-    if ending and (isinstance(error, OSError | OutputError) or ending.exit_code != 0):
-        return end_like(ending)
-    return getattr(error, "exit_code", 2 if isinstance(error, OSError) else 1)
+    status = getattr(error, "exit_code", 2 if isinstance(error, OSError) else 1)
+    if _json:
+        with suppress(OSError, ValueError):
+            show(json.dumps({"error": _sentence(error), "exit_code": status}))
+    return end_like(ending) if ending and failed else int(status)
 
 
-def _sentence(error: click.ClickException | XpuprofError | OSError) -> str:
+def _sentence(error: BaseException) -> str:
     if isinstance(error, click.ClickException):
         return usage.sentence(error)
-    if isinstance(error, XpuprofError):
+    if not isinstance(error, OSError):
         return str(error)
     why = error.strerror or str(error)
     if error.filename is None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
+from xpuprof.cli.ends import promise_json
+from xpuprof.cli.lines import show
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,7 +26,17 @@ output = click.option(
 )
 force = click.option("--force", is_flag=True, help="Replace an existing run directory.")
 quiet = click.option("-q", "--quiet", is_flag=True, help="Print no notes and no next command.")
-as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
+def _promise(_: click.Context, __: click.Parameter, value: bool) -> bool:
+    if value:
+        promise_json()
+    return value
+
+
+as_json = click.option(
+    "--json", "as_json", is_flag=True, callback=_promise, help="Print one JSON object."
+)
 seed = click.option(
     "--seed",
     type=click.IntRange(0, 2**32 - 1),
@@ -52,9 +66,10 @@ def workers(function: F) -> F:
 
 
 def note(text: str, quiet: bool) -> None:
-    """Prints a note to the user on stderr."""
+    """Prints a note to the user on stderr; a note that cannot be written harms nothing."""
     if not quiet:
-        click.echo(f"xpuprof: {text}", err=True)
+        with suppress(OSError):
+            show(f"xpuprof: {text}", err=True)
 
 
 def notes(quiet: bool) -> Callable[[str], None]:
@@ -64,4 +79,4 @@ def notes(quiet: bool) -> Callable[[str], None]:
 
 def print_json(value: object) -> None:
     """Prints a command's JSON object on one line."""
-    click.echo(json.dumps(value, sort_keys=True))
+    show(json.dumps(value, sort_keys=True))

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from xpuprof.cli import options, program_options
-from xpuprof.launch.ending import end_like
+from xpuprof.launch.ending import end_after
 
 
 @click.command(name="profile", cls=program_options.ProgramCommand)
@@ -50,4 +50,4 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     options.note(
         f"{run.status} profile in {run.path}{reason}; next: xpuprof select {run.path}", quiet
     )
-    return end_like(done.ending)
+    return end_after(done.ending, done.ending)

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from xpuprof.cli import method_options, options, program_options
+from xpuprof.cli.lines import show
 from xpuprof.launch.ending import end_after
 
 
@@ -58,7 +59,7 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     if as_json:
         options.print_json(report.as_json(result))
     else:
-        click.echo(report.as_text(result))
+        show(report.as_text(result))
     for sentence in [*done.doubts, *warnings(result.job)]:
         options.note(sentence, quiet)
     validate = shlex.join(["xpuprof", "validate", str(folder / "selection.json"), "--", *argv])

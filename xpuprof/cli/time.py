@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from xpuprof.cli import options, program_options
+from xpuprof.cli.lines import show
 from xpuprof.launch.ending import end_after
 
 
@@ -64,11 +65,11 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     from xpuprof.workflow.time import time
 
     done = time(argv, say=options.notes(quiet), **how)
+    if as_json:
+        options.print_json(time_json(done))
     if done.last.undisturbed:
-        if as_json:
-            options.print_json(time_json(done))
-        elif done.regions is not None:
-            click.echo(regions_text(done.regions))
+        if not as_json and done.regions is not None:
+            show(regions_text(done.regions))
         options.note(
             f"{number_of(done.slices, 'slice')}, measured {seconds(done.measured)} "
             f"({of_runs(len(done.seconds))}), in {done.run.path}; next: xpuprof profile -o P -- "

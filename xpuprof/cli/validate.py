@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from xpuprof.cli import options, program_options
+from xpuprof.cli.lines import show
 from xpuprof.launch.ending import end_after
 from xpuprof.signals import signal_name
 
@@ -76,13 +77,15 @@ def command(
     done = validate(selection, argv, output=output, repeat=repeat, say=options.notes(quiet), **how)
     if done.validation is None:
         stopped = signal_name(done.last.signal or done.last.stop or 0)
-        options.note(f"no result: the program was stopped by {stopped}", quiet)
-    elif as_json:
+        why = f"no result: the program was stopped by {stopped}"
+    if as_json:
         kept = {"run": str(output) if output else None, "exit_code": done.ending.exit_code}
-        shown = validation_json(done.validation)
+        shown = validation_json(done.validation) if done.validation else {"reason": why}
         options.print_json({"selection": str(selection), **kept, **shown})
+    elif done.validation is None:
+        options.note(why, quiet)
     else:
-        click.echo(validation_text(done.validation, repeat))
+        show(validation_text(done.validation, repeat))
         options.note(f"next: xpuprof {_next(selection, output)}", quiet)
     return end_after(done.ending, done.last)
 

@@ -14,7 +14,7 @@ from typing import NoReturn
 class Ending:
     """How the program ended: `exit_code`, or -1 and the `signal` that killed it. Stamps are ticks
     just before the start and just after the wait. `stop` is the signal that asked us to stop
-    meanwhile, however the program handled it."""
+    meanwhile, however the program handled it; `late`: it came too late for the program."""
 
     pid: int
     exit_code: int
@@ -23,6 +23,7 @@ class Ending:
     tsc_end: int
     wall_s: float
     stop: int | None = None
+    late: bool = False
 
     @property
     def undisturbed(self) -> bool:
@@ -57,9 +58,9 @@ def exit_doubts(ending: Ending) -> list[str]:
 
 
 def end_after(first: Ending, last: Ending) -> int:
-    """Our exit code after several executions: that of the first, which was the user's. If a signal
-    asked us to stop in a later one, we end by that signal."""
-    if last is first or last.stop is None:
+    """Our exit code after several executions: that of the first, which was the user's. We end by a
+    signal that asked us to stop after that."""
+    if last.stop is None or (last is first and not last.late):
         return end_like(first)
     return end_by(last.stop)
 

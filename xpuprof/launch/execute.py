@@ -18,6 +18,7 @@ from xpuprof.launch.ending import Ending, remember
 from xpuprof.launch.losses import losses
 from xpuprof.launch.streams import Input, streams
 from xpuprof.launch.supervise import run
+from xpuprof.signals import signal_name
 from xpuprof.trace.clock import ENV_CLOCK
 from xpuprof.trace.clock import source as source_of_stamps
 from xpuprof.trace.run import RunWriter
@@ -105,6 +106,7 @@ def _execute(
     )
     ending: Ending | None = None
     lost: list[str] = []
+    why = "the program could not be started"
     try:
         with ExitStack() as stack:
             signs = stack.enter_context(losses(folder))
@@ -125,10 +127,13 @@ def _execute(
             lost = signs.sentences()
     except OSError as error:
         raise OutputError(f"{folder} cannot be written ({error.strerror}); make room") from None
+    except KeyboardInterrupt:
+        why = "xpuprof was stopped before the execution was recorded"
+        raise
     finally:
-        writer.end_execution(name, _result(ending, lost))
+        writer.end_execution(name, _result(ending, lost, why))
         if ending is None:
-            writer.finish("partial", "the program could not be started")
+            writer.finish("partial", why)
     return ending
 
 
@@ -151,10 +156,10 @@ def _environment(
     return environment
 
 
-def _result(ending: Ending | None, lost: Sequence[str]) -> dict[str, object]:
+def _result(ending: Ending | None, lost: Sequence[str], unstarted: str) -> dict[str, object]:
     if ending is None:
-        return {"status": "partial", "reason": "the program could not be started"}
-    killed = [f"the program was ended by signal {ending.signal}"] if ending.signal else []
+        return {"status": "partial", "reason": unstarted}
+    killed = [f"the program was ended by {signal_name(ending.signal)}"] if ending.signal else []
     reasons = [*killed, *lost]
     return {
         "status": "partial" if reasons else "complete",

@@ -6,16 +6,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from xpuprof.errors import TraceError
+from xpuprof.signals import signal_name
 from xpuprof.trace.digest import Digest, ExecutionDigest, digests_of
 from xpuprof.trace.reader import process_folders
 from xpuprof.trace.run import Run, RunWriter
 
 
-def finish(writer: RunWriter, folder: Path) -> Run:
+def finish(writer: RunWriter, folder: Path, stop: int | None = None) -> Run:
     """Sets the run's final status from its executions and their streams; returns the run, open.
 
     A run is partial when a signal ended an execution, an execution ended differently from the
-    first, a process left a stream unclosed, or an engine or tool failed.
+    first, a process left a stream unclosed, an engine or tool failed, or the signal `stop` asked us
+    to end before all executions were done.
     """
     reason = ""
     try:
@@ -29,6 +31,8 @@ def finish(writer: RunWriter, folder: Path) -> Run:
             for process in execution.processes:
                 reason = reason or _failure(execution, process)
             reason = reason or _unclosed(execution)
+        if stop is not None:
+            reason = reason or f"{signal_name(stop)} asked xpuprof to stop"
     except TraceError as error:
         reason = str(error)
     except BaseException:  # an interrupt: keep what is known of the run

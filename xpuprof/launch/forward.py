@@ -11,7 +11,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
-from xpuprof.launch.start import Start
+from xpuprof.launch.start import Start, in_set
 from xpuprof.launch.witness import Witness
 
 # Not forwarded: signals that cannot be caught, our own faults, limits on our own CPU time and
@@ -47,6 +47,8 @@ class Forwarder:
 
     stop: int | None = None
     """The first signal that asked us to stop, however the program handled it."""
+    late = False
+    """It came too late for a program that neither handles nor ignores it."""
 
     def __enter__(self) -> Forwarder:
         self._read, self._write = os.pipe()
@@ -69,6 +71,8 @@ class Forwarder:
         for number, handler in self._before.items():
             if handler is not None:
                 signal.signal(number, handler)
+        for number in self._received(0):
+            self._note_stop(number)
         self._witness.close()
         os.close(self._read)
         os.close(self._write)
@@ -77,7 +81,7 @@ class Forwarder:
         """Sends the signals that arrived before the program started, unless it has them already."""
         for number in self._received(0):
             self._witness.saw(number)  # discards it: the waiting process knows for certain
-            self._note_stop(number)
+            self._note_stop(number, program.pid)
             if not program.has(number):
                 _send(program.pid, number)
 
@@ -90,7 +94,7 @@ class Forwarder:
             elif done:
                 return status
             for number in self._received(None):
-                self._note_stop(number)
+                self._note_stop(number, pid)
                 if not self._witness.saw(number):
                     _send(pid, number)
 
@@ -100,9 +104,11 @@ class Forwarder:
             return []
         return [number for number in os.read(self._read, 512) if number != signal.SIGCHLD]
 
-    def _note_stop(self, number: int) -> None:
-        if number in _STOPS:
-            self.stop = self.stop or number
+    def _note_stop(self, number: int, pid: int = 0) -> None:
+        """Notes a request to stop that reaches process `pid`; 0: it has ended."""
+        if number in _STOPS and self.stop is None:
+            self.stop = number
+            self.late = not (pid and in_set(pid, number, "SigBlk", "SigIgn", "SigCgt"))
 
     def _stop_like(self, number: int) -> None:
         """Stops as the program did, so that the shell sees it; returns when continued."""

@@ -18,6 +18,8 @@ def resolve(command: Sequence[str]) -> list[str]:
     if not command:
         raise UsageError("no program was given; put it after --, as in: xpuprof run -- ./app args")
     name = command[0]
+    if not name:
+        raise UsageError("the program's name is empty; is a shell variable unset?")
     if "/" in name:
         path: str | None = name
         if not os.path.exists(name):

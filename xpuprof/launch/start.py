@@ -21,6 +21,13 @@ def ignored_signals() -> set[int]:
     return {n for n in _ALL - _BY_PYTHON if signal.getsignal(n) == signal.SIG_IGN}
 
 
+def in_set(pid: int, number: int, *names: str) -> bool:
+    """Whether a signal is in one of these sets of a process (proc(5), status)."""
+    lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
+    fields = dict(line.split(":", 1) for line in lines)
+    return any(int(fields.get(name, "0"), 16) >> (number - 1) & 1 for name in names)
+
+
 class Start:
     """The waiting process. Raises OSError when it cannot be created."""
 
@@ -51,10 +58,7 @@ class Start:
 
     def has(self, number: int) -> bool:
         """Whether this signal reached the waiting process directly."""
-        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith("ShdPnd:"):
-                return bool(int(line.split()[1], 16) >> (number - 1) & 1)
-        return False
+        return in_set(self.pid, number, "ShdPnd")
 
     def go(self) -> None:
         """Executes the program. If the system refuses, the process has ended; raises OSError."""

@@ -39,5 +39,5 @@ def run(path: str, argv: Sequence[str], environment: Mapping[str, str], streams:
         wall = time.monotonic() - began
     killed = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
     code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -1
-    stop = signals.stop if signals else None
-    return Ending(program.pid, code, killed, tsc_start, tsc_end, wall, stop)
+    stop, late = (signals.stop, signals.late and not killed) if signals else (None, False)
+    return Ending(program.pid, code, killed, tsc_start, tsc_end, wall, stop, late)

@@ -115,6 +115,7 @@ def time_json(done: TimedRuns) -> dict[str, object]:
     return {
         "run": str(done.run.path),
         "status": done.run.status,
+        "reason": done.run.reason,
         "exit_code": done.ending.exit_code,
         "slices": done.slices,
         "seconds": list(done.seconds),

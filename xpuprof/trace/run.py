@@ -217,6 +217,9 @@ class RunWriter:
             os.replace(draft, self.path / MANIFEST)
         except OSError as error:
             raise self._refused(error) from None
+        finally:
+            with suppress(OSError):
+                draft.unlink()  # a draft that could not be finished
 
     def _write(self, path: Path) -> None:
         """Only the owner may read it, because a command line may hold secrets. Bytes that are not
@@ -434,7 +437,8 @@ class Run:
             self.reason = (
                 f"process {manifest.get('supervisor')} is writing it"
                 if alive
-                else "its supervisor is gone"
+                else f"xpuprof (process {manifest.get('supervisor')}) ended before it had finished "
+                "the run"
             )
         elif lost := next(self._lost(), None):
             self.status, self.reason = "partial", self.reason or lost

@@ -17,7 +17,6 @@ from xpuprof.launch.finish import finish
 from xpuprof.methods import registry
 from xpuprof.selection.parts import write_parts
 from xpuprof.selection.selection import Selection
-from xpuprof.signals import signal_name
 from xpuprof.trace.run import Run
 from xpuprof.validation.phases import unseen_phases
 from xpuprof.workflow.arguments import LARGEST_SEED, one_of, whole_number
@@ -102,9 +101,9 @@ def run(
         seed=seed,
     )
     first, last = _execute(ready, timer, repeat, notes)
-    done = finish(ready.writer, ready.folder)
+    done = finish(ready.writer, ready.folder, last.stop)
     if done.profile is None or not done.times or not last.undisturbed:
-        return Ran(done, first, last, None, _unfinished(done, last), tuple(notes.kept))
+        return Ran(done, first, last, None, _unfinished(done), tuple(notes.kept))
     chosen = select_run(done, method, seed=seed, processes=processes, **options)
     try:
         result = evaluate(done, chosen)
@@ -112,7 +111,7 @@ def run(
         if not done.reason:
             raise
         # An execution that failed has other slices; its reason says more than their numbers.
-        return Ran(done, first, last, None, _unfinished(done, last), tuple(notes.kept))
+        return Ran(done, first, last, None, _unfinished(done), tuple(notes.kept))
     chosen.write(ready.folder / "selection.json")
     if processes == "each":
         write_parts(chosen, ready.folder)
@@ -151,9 +150,6 @@ def _execute(ready: Prepared, timer: Timer, repeat: int, say: Say) -> tuple[Endi
     return first, last
 
 
-def _unfinished(run: Run, last: Ending) -> str:
-    reasons = [run.reason] if run.reason else []
-    if last.stop is not None:
-        reasons.append(f"{signal_name(last.stop)} asked to stop")
+def _unfinished(run: Run) -> str:
     lacking = "no selection was made" if run.profile else "no profile and no selection were made"
-    return "; ".join([*reasons, lacking])
+    return "; ".join([*filter(None, [run.reason]), lacking])

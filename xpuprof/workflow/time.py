@@ -99,7 +99,7 @@ def time(
                     ready.writer, ready.tooled, ready.source, timer, number, user=first, again=again
                 )
             )
-    run = finish(ready.writer, ready.folder)
+    run = finish(ready.writer, ready.folder, endings[-1].stop if repeat > 1 else None)
     if run.reason:
         notes(f"the run is {run.status}: {run.reason}")
     if not endings[-1].undisturbed:

@@ -80,7 +80,7 @@ def validate(
         program = ready.program.argv[0]
         differences = [*image_differences(chosen, program), *input_differences(chosen)]
         ending, last = _execute(ready, timer, repeat)
-        run = finish(ready.writer, ready.folder)
+        run = finish(ready.writer, ready.folder, last.stop)
         if not ending.undisturbed or last.stop is not None:
             return Validated(ending, last, None, tuple(notes.kept))
         timed = from_executions("this run", run.times)

@@ -13,6 +13,7 @@
 #include "images_left_alone.h"
 #include "pub_tool_basics.h"
 #include "pub_tool_libcbase.h"
+#include "pub_tool_libcfile.h"
 #include "pub_tool_libcprint.h"
 #include "pub_tool_threadstate.h"
 #include "pub_tool_vki.h"
@@ -43,11 +44,20 @@ void __wrap_sanityCheckIRSB(const struct _IRSB *sb, const HChar *caller, Bool fl
 extern SysRes __real_vgPlain_open(const HChar *, Int, Int);
 extern SysRes __wrap_vgPlain_open(const HChar *, Int, Int);
 
+static Int log_descriptor = -1;
+
 SysRes __wrap_vgPlain_open(const HChar *path, Int flags, Int mode) {
   SysRes result = __real_vgPlain_open(path, flags, mode);
-  if (sr_isError(result) && flags & VKI_O_CREAT && VG_(strstr)(path, "/valgrind-"))
-    return __real_vgPlain_open("/dev/null", VKI_O_WRONLY, 0);
+  if (!(flags & VKI_O_CREAT) || !VG_(strstr)(path, "/valgrind-")) return result;
+  if (sr_isError(result)) result = __real_vgPlain_open("/dev/null", VKI_O_WRONLY, 0);
+  if (!sr_isError(result)) log_descriptor = (Int)sr_Res(result);
   return result;
+}
+
+/* Valgrind writes to a duplicate above the program's limit and leaves the first one open. */
+void log_hide(void) {
+  if (log_descriptor >= 0) VG_(close)(log_descriptor);
+  log_descriptor = -1;
 }
 
 /* Valgrind also opens a program that it does not follow; only executing it may be permitted. */

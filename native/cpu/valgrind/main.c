@@ -24,6 +24,7 @@ Bool process_is_root(void) { return root; }
 
 static void post_options(void) {
   root = options.supervisor == 0 || VG_(getppid)() == options.supervisor;
+  log_hide();
   threads_init();
   window_init();
 }

@@ -63,5 +63,6 @@ void memory_flush(distances *d, UInt thread, ULong slice);
 
 /* ---- os.c ------------------------------------------------------------------------------------ */
 void log_drop_empty(void); /* removes this process's log if empty */
+void log_hide(void);       /* from the program */
 
 #endif

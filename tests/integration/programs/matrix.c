@@ -189,6 +189,8 @@ static int replace_all(void) {
   exit(0); /* with the exit handlers */
 }
 
+static int interrupt_parent(void) { return kill(getppid(), SIGINT); }
+
 static int open_descriptors(void) {
   for (int fd = 0; fd < 200; fd++)
     if (fcntl(fd, F_GETFD) >= 0) printf("%d ", fd);
@@ -336,6 +338,7 @@ static const struct {
     {"copy", copy_input},
     {"groups", groups},
     {"count", count_signals},
+    {"interrupt-parent", interrupt_parent},
 };
 
 int main(int argc, char **argv) {

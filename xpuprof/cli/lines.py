@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our text on lines of its own: the program may not have ended its last line."""
+
+from __future__ import annotations
+
+import os
+import stat
+from functools import cache
+
+import click
+
+from xpuprof.launch.ending import remembered
+
+
+def show(text: str, *, err: bool = False) -> None:
+    """Prints a text on stdout, or on stderr."""
+    click.echo((_line_end(1 + err) if remembered() else "") + text, err=err)
+
+
+@cache
+def _line_end(descriptor: int) -> str:
+    """What ends the program's last line on its stdout or stderr; called before our first text."""
+    if os.isatty(descriptor):
+        width = os.get_terminal_size(descriptor).columns
+        # Blanks wrap to the next line, unless the cursor is at the start of a line.
+        return " " * (width - 1) + "\r" if width else "\n"
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode):
+        return "" if _ends_with_line(descriptor) else "\n"
+    # What went through a pipe cannot be read again. Notes alone may share a line.
+    same = os.path.sameopenfile(1, 2)
+    return "\n" if descriptor == 1 or same else ""
+
+
+def _ends_with_line(descriptor: int) -> bool:
+    try:
+        with open(f"/proc/self/fd/{descriptor}", "rb") as file:
+            at = os.lseek(descriptor, 0, os.SEEK_CUR)
+            return not at or os.pread(file.fileno(), 1, at - 1) == b"\n"
+    except OSError:  # not readable by us
+        return False
