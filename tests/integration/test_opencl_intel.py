@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.test_opencl_layer import (
+    EXTRA,
     LAUNCHES,
     MODELLED,
     ON_DEVICE,
@@ -42,7 +43,7 @@ def test_profile(cases: Path, tmp_path: Path, case: str) -> None:
     native = natively([cases, case])
     if native.done.stdout.startswith(b"no "):
         pytest.skip(f"the device has {native.done.stdout.decode().strip()}")
-    ran = layered([cases, case], tmp_path / "p")
+    ran = layered([cases, case], tmp_path / "p", extra=EXTRA.get(case))
     same(native, ran)
     launches = ran.process.launches
     assert "Intel" in ran.process.meta["engine_version"]

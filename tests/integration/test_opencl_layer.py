@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import shutil
 import socket
 import tempfile
 import threading
@@ -57,12 +58,12 @@ LAUNCHES = {
     "command_buffer": 16,
 }
 NOT_COUNTED = "a kernel of a command buffer is not counted"
-FOREIGN = (
-    "the program was made from a native binary that was never seen to be built; empty the "
-    "program's own cache and profile again"
-)
+FOREIGN = "the program was made from a native binary whose build was never seen"
 # Cases with launches that cannot be instrumented, and the reasons that must be given.
 REASONS = {"foreign_binary": [FOREIGN], "command_buffer": [NOT_COUNTED] * 12}
+KEEP_BINARIES = {"XPUPROF_OPENCL_BINARIES": "keep"}
+EXTRA = {"foreign_binary": KEEP_BINARIES}
+"""What cases need in their environment to be profiled."""
 
 
 def same(native: Ran, ran: Ran) -> None:
@@ -77,7 +78,7 @@ def test_profile_sees_and_instruments_every_launch(cases: Path, tmp_path: Path, 
     native = natively([cases, case])
     if native.done.stdout.startswith(b"no "):
         pytest.skip(f"the device has {native.done.stdout.decode().strip()}")
-    ran = layered([cases, case], tmp_path / "p")
+    ran = layered([cases, case], tmp_path / "p", extra=EXTRA.get(case))
     same(native, ran)
     launches = ran.process.launches
     assert len(launches) == LAUNCHES[case]
@@ -229,43 +230,72 @@ def test_local_size_left_to_the_runtime(cases: Path, tmp_path: Path) -> None:
     assert warp_atomics(gpu, 2).sum() == sum(TRIPS[:3000])
 
 
-def test_binaries_from_a_programs_own_cache(cases: Path, tmp_path: Path) -> None:
-    """GIVEN a program that keeps its binary in a file WHEN it was once built under the layer THEN
-    later runs from the file are instrumented as the same program; otherwise the reason says what to
-    do."""
-    folders = {
+def cache_folders(tmp_path: Path) -> dict[str, str]:
+    """The program's cache file and our store, both empty; PoCL's own cache is shared."""
+    return {
         "PROGRAM_CACHE": str(tmp_path / "own"),
         "XDG_CACHE_HOME": str(tmp_path / "home"),
         "POCL_CACHE_DIR": str(Path.home() / ".cache" / "pocl" / "kcache"),
     }
-    native = natively([cases, "program_cache"], folders)
-    foreign = layered([cases, "program_cache"], tmp_path / "a", extra=folders)
-    assert foreign.process.launches["reason"].tolist() == REASONS["foreign_binary"]
-    (tmp_path / "own").unlink()
-    built = layered([cases, "program_cache"], tmp_path / "b", extra=folders)
-    loaded = layered([cases, "program_cache"], tmp_path / "c", extra=folders)
-    for ran in (foreign, built, loaded):
-        same(native, ran)
+
+
+def damage_origins(tmp_path: Path) -> None:
+    """Cuts the stored origins short, so that they are as good as missing."""
+    for kept in (tmp_path / "home" / "xpuprof" / "origins").iterdir():
+        if kept.name != "store":
+            kept.write_bytes(kept.read_bytes()[:-1])
+
+
+@pytest.mark.parametrize("case", ["program_cache", "keyed_cache"])
+def test_binaries_from_a_programs_own_cache(cases: Path, tmp_path: Path, case: str) -> None:
+    """GIVEN a program that keeps its binary in a file, filled natively WHEN it is profiled THEN it
+    misses (by another driver's version, or because the binary is refused), builds from its source
+    and is instrumented; what it then keeps is known in later runs as the same program."""
+    folders = cache_folders(tmp_path)
+    native = natively([cases, case], folders)
+    (kept,) = tmp_path.glob("own*")
+    content = kept.read_bytes()
+    built = layered([cases, case], tmp_path / "b", extra=folders)
+    loaded = layered([cases, case], tmp_path / "c", extra=folders)
     for ran in (built, loaded):
+        same(native, ran)
         expect(ran)
         assert ran.process.launches["instrumented"].all()
     identity = [ran.process.launches["program"].tolist() for ran in (built, loaded)]
     assert identity[0] == identity[1]
-    for kept in (tmp_path / "home" / "xpuprof" / "origins").iterdir():
-        kept.write_bytes(kept.read_bytes()[:-1])  # damaged: treated as missing
-    damaged = layered([cases, "program_cache"], tmp_path / "d", extra=folders)
-    assert not damaged.process.launches["instrumented"].any()
+    assert ("binaries_refused" in built.process.meta) == (case == "program_cache")
+    assert "binaries_refused" not in loaded.process.meta
+    assert len(list(tmp_path.glob("own*"))) == (1 if case == "program_cache" else 2)
+    assert kept.read_bytes() == content  # what the program rewrote is what it had written
+    damage_origins(tmp_path)
+    if case == "program_cache":
+        damaged = layered([cases, case], tmp_path / "d", extra=folders)
+        assert damaged.process.launches["instrumented"].all()
+    else:
+        shutil.rmtree(tmp_path / "home" / "xpuprof")  # forgotten: the key is another one
+        forgotten = layered([cases, case], tmp_path / "d", extra=folders)
+        assert forgotten.done.returncode == 0
+        assert forgotten.process.launches["instrumented"].all()
+
+
+def test_binaries_are_kept_on_request(cases: Path, tmp_path: Path) -> None:
+    """GIVEN a binary of an unseen build WHEN binaries are to be kept THEN it runs, uninstrumented."""
+    folders = cache_folders(tmp_path) | KEEP_BINARIES
+    native = natively([cases, "keyed_cache"], folders)
+    ran = layered([cases, "keyed_cache"], tmp_path / "a", extra=folders)
+    same(native, ran)
+    assert ran.process.launches["reason"].tolist() == REASONS["foreign_binary"]
 
 
 def test_origins_that_others_may_write_are_not_believed(cases: Path, tmp_path: Path) -> None:
     """GIVEN the origin of a binary in a folder open to all THEN it is ignored."""
-    folders = {"PROGRAM_CACHE": str(tmp_path / "own"), "XDG_CACHE_HOME": str(tmp_path / "home")}
+    folders = cache_folders(tmp_path)
     layered([cases, "program_cache"], tmp_path / "a", extra=folders)
     kept = tmp_path / "home" / "xpuprof" / "origins"
     assert len(list(kept.iterdir())) == 1
     kept.chmod(0o1777)
     ran = layered([cases, "program_cache"], tmp_path / "b", extra=folders)
-    assert ran.process.launches["reason"].tolist() == REASONS["foreign_binary"]
+    assert "binaries_refused" in ran.process.meta
     assert "other users may write" in ran.process.meta["origins_refused"]
 
 
@@ -287,10 +317,11 @@ def test_child_of_a_process_that_builds(cases: Path, tmp_path: Path) -> None:
     lock is free in the child."""
     folders = {"PROGRAM_CACHE": str(tmp_path / "own"), "XDG_CACHE_HOME": str(tmp_path / "home")}
     layered([cases, "program_cache"], tmp_path / "a", extra=folders)
-    (origin,) = (tmp_path / "home" / "xpuprof" / "origins").iterdir()
+    kept = (tmp_path / "home" / "xpuprof" / "origins").iterdir()
+    (origin,) = (path for path in kept if path.name != "store")
     origin.unlink()
     os.mkfifo(origin)  # a look-up of that binary waits for the pipe's other end
-    folders["PIPE"] = str(origin)
+    folders |= KEEP_BINARIES | {"PIPE": str(origin)}
     ran = layered([cases, "fork_in_build"], tmp_path / "b", extra=folders)
     assert ran.done.stdout == b"child ended with 7, by signal 0\n", ran.done.stderr
 
@@ -394,12 +425,12 @@ ANSWERS = {
     "empty": (b"", "the instrumenter's answer cannot be read"),
     "foreign": (b"HTTP/1.1 200 OK\r\n\r\n", "the instrumenter's answer cannot be read"),
     "refusing": (
-        b"XPI1" + (1).to_bytes(4, "little") + (5).to_bytes(8, "little") + b"sorry",
+        b"XPI1" + (5).to_bytes(8, "little") + b"sorry" + bytes(8 + 4),
         "sorry",
     ),
     "lying about lengths": (
-        b"XPI1" + bytes(4) + bytes(8) + bytes(8) + b"\xff\xff\xff\xff",
-        "the instrumenter's answer is cut short",
+        b"XPI1" + bytes(8) + bytes(8) + b"\xff\xff\xff\xff",
+        "the instrumenter's answer cannot be read",
     ),
 }
 

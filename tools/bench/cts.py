@@ -32,7 +32,7 @@ from xpuprof.engines.gpu.opencl import OpenCl
 from xpuprof.trace.reader import process_folders, read_process
 
 OUT_OF_TIME = -1000
-OURS = ("OPENCL_LAYERS", "XPUPROF_DIR", "XPUPROF_MODE", "XPUPROF_TIMER", "PYOPENCL_NO_CACHE")
+OURS = ("OPENCL_LAYERS", "XPUPROF_DIR", "XPUPROF_MODE", "XPUPROF_TIMER")
 
 
 @dataclass

@@ -43,16 +43,17 @@ def request() -> bytes:
     part = struct.pack("<I", 0) + text(b"kernel void k() {}") + text(b"-DN=7")
     part += struct.pack("<I", 1) + text(b"n.h") + text(b"#define N 3")
     part += struct.pack("<II", 1, 5) + text(b"\0\0\0\0")
-    return MAGIC + struct.pack("<II", 0, 0) + text(b"version=120\n") + struct.pack("<I", 1) + part
+    device = struct.pack("<I", 1) + text(b"version") + text(b"120")
+    return MAGIC + struct.pack("<II", 0, 0) + device + struct.pack("<I", 1) + part
 
 
 def response() -> bytes:
     """A response with one kernel: a block, a probe, an expression, an access."""
     kernel = text(b"k") + struct.pack("<II", 2, 1) + struct.pack("<I12H", 9, *range(12))
-    kernel += struct.pack("<II", 1, 0) + struct.pack("<Iii", 1, 0, 1)
+    kernel += struct.pack("<II", 1, 0) + struct.pack("<IIii", 1, 1, 0, 1)
     kernel += struct.pack("<I5IQ", 1, 0, 32, 0, 0, 0, 7) + struct.pack("<I3I", 1, 0, 0, 32)
     kernel += struct.pack("<IIIII", 1, 3, 0, 1, 0)
-    return MAGIC + struct.pack("<I", 0) + text(b"") + text(b"BC") + struct.pack("<I", 1) + kernel
+    return MAGIC + text(b"") + text(b"BC") + struct.pack("<I", 1) + kernel
 
 
 def pairs(*values: float) -> bytes:
@@ -74,7 +75,6 @@ CORPUS: dict[str, list[bytes]] = {
     ],
     # The third announces 2^25 blocks that do not follow.
     "request": [request(), response(), response().replace(b"k\2\0\0\0\1", b"k\2\0\0\0\0\0\0\2")],
-    "answer": [response(), request()],
 }
 
 

@@ -20,8 +20,7 @@ declare -A sources=(
   [frequency]="native/clustering/frequency_file.c"
   [clustering]="native/clustering/project.c native/clustering/merge.c native/clustering/kmeans.c native/clustering/partial.c native/clustering/parallel.c"
   [kernel_spec]=""
-  [request]="native/gpu/opencl/instrumenter/request.cpp"
-  [answer]="native/gpu/opencl/layer/client/answer.cpp"
+  [request]=""
 )
 # Maximum input size; matching a specification's regular expression is recursive.
 declare -A longest=([kernel_spec]=200 [clustering]=2304)

@@ -50,9 +50,13 @@ def _other_ending(run: Run, first: ExecutionDigest, execution: ExecutionDigest) 
     codes = [e.record.exit_code for e in (first, execution)]
     if None in codes or codes[0] == codes[1]:
         return ""
-    return (
-        f"the program ended with exit code {codes[1]} in {execution.name}, with {codes[0]} in "
-        f"{first.name}"
+    causes = {process.meta.get("binaries_refused", "") for process in execution.processes} - {""}
+    return "; ".join(
+        [
+            f"the program ended with exit code {codes[1]} in {execution.name}, with {codes[0]} in "
+            f"{first.name}",
+            *causes,
+        ]
     )
 
 

@@ -153,10 +153,7 @@ class OpenCl(GpuEngine):
     def environment(
         self, mode: Mode, timer: Timer, execution_dir: Path, options: GpuOptions
     ) -> dict[str, str]:
-        """Loads our layer before the user's own layers.
-
-        pyopencl's cache is switched off: it holds native binaries, which cannot be instrumented.
-        Raises EngineError if a needed part is missing."""
+        """Loads our layer before the user's own layers. Raises EngineError if a part is missing."""
         needed = (LAYER, INSTRUMENTER) if mode == "profile" else (LAYER,)
         if missing := unbuilt(*needed):
             raise EngineError(f"GPU engine opencl lacks {', '.join(missing)}; {LAYER_ADVICE}")
@@ -166,7 +163,6 @@ class OpenCl(GpuEngine):
             "XPUPROF_DIR": str(execution_dir.resolve()),
             "XPUPROF_MODE": mode,
             "XPUPROF_TIMER": timer if mode == "time" else "",
-            "PYOPENCL_NO_CACHE": "1",
             **({"XPUPROF_MEMORY": _memory_room()} if options.memory else {}),
             **runtime_environment(execution_dir),
         }

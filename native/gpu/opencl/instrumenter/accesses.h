@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "request.h"
+#include "protocol/messages.hpp"
 
 namespace clinst {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "exit.h"
-#include "request.h"
+#include "protocol/messages.hpp"
 
 namespace clinst {
 

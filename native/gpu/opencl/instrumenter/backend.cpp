@@ -16,7 +16,7 @@
 #include <sstream>
 #include <vector>
 
-#include "request.h"
+#include "protocol/messages.hpp"
 
 namespace clinst {
 namespace {

@@ -93,11 +93,11 @@ void require_sub_group_size(llvm::Function &kernel, unsigned size) {
 
 }  // namespace
 
-Compiled compile(const Request &request) {
+Response compile(const Request &request) {
   llvm::LLVMContext context;
   context.setOpaquePointers(false);  // the translator of LLVM 15 needs typed pointers
   Program program = load_program(context, request);
-  Compiled result;
+  Response result;
   result.included = std::move(program.included);
 
   Analyses analyses;
@@ -116,7 +116,7 @@ Compiled compile(const Request &request) {
     functions.invalidate(*made.function, llvm::PreservedAnalyses::none());
     cleanup.run(*made.function, functions);
     functions.clear(*made.function, made.function->getName());
-    result.response.kernels.push_back(std::move(made.kernel));
+    result.kernels.push_back(std::move(made.kernel));
   }
   if (request.output == CLINST_TO_BITCODE) adapt_to_pocl(*program.module, functions);
   std::string error;
@@ -125,7 +125,7 @@ Compiled compile(const Request &request) {
     throw Failure("the counters broke the program (please report): " +
                   error.substr(0, error.find('\n')));
   }
-  result.response.module =
+  result.module =
       request.output == CLINST_TO_SPIRV ? to_spirv(*program.module) : to_bitcode(*program.module);
   return result;
 }

@@ -2,19 +2,11 @@
 // Handles one request, without cache and socket.
 #pragma once
 
-#include <string>
-#include <vector>
-
-#include "request.h"
+#include "protocol/messages.hpp"
 
 namespace clinst {
 
-struct Compiled {
-  Response response;
-  std::vector<std::string> included;  // the user's files on which the result depends
-};
-
 // Throws Failure.
-Compiled compile(const Request &request);
+Response compile(const Request &request);
 
 }  // namespace clinst

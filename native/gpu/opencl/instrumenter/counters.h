@@ -6,7 +6,7 @@
 #include <llvm/IR/PassManager.h>
 
 #include "exit.h"
-#include "request.h"
+#include "protocol/messages.hpp"
 
 namespace clinst {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "multiples.h"
-#include "request.h"
+#include "protocol/messages.hpp"
 
 namespace clinst {
 

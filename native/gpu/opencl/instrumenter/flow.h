@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "request.h"
+#include "protocol/messages.hpp"
 
 namespace clinst {
 

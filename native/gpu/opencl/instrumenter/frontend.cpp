@@ -79,15 +79,13 @@ void add_device(std::vector<std::string> &arguments, const Request &request, int
   }
 }
 
-void write_headers(const Scratch &scratch, const std::vector<Header> &headers) {
-  for (const Header &header : headers) {
-    if (header.name.empty() || header.name[0] == '/' ||
-        header.name.find("..") != std::string::npos) {
-      throw Failure("the header name '" + header.name + "' leaves its folder");
-    }
-    std::string path = scratch.file("headers/" + header.name);
+void write_headers(const Scratch &scratch, const Part &part) {
+  for (const auto &[name, text] : part.headers) {
+    if (name.empty() || name[0] == '/' || name.find("..") != std::string::npos)
+      throw Failure("the header name '" + name + "' leaves its folder");
+    std::string path = scratch.file("headers/" + name);
     llvm::sys::fs::create_directories(llvm::sys::path::parent_path(path));
-    spill(path, header.text);
+    spill(path, text);
   }
 }
 
@@ -131,7 +129,7 @@ std::unique_ptr<llvm::Module> compile_source(llvm::LLVMContext &context, const R
                                              const Part &part, std::vector<std::string> &included) {
   Scratch scratch;
   spill(scratch.file("program.cl"), part.payload);
-  write_headers(scratch, part.headers);
+  write_headers(scratch, part);
 
   const std::string program = clang();
   std::vector<std::string> arguments = {
@@ -183,7 +181,7 @@ std::unique_ptr<llvm::Module> read_spirv(llvm::LLVMContext &context, const Part 
   SPIRV::TranslatorOpts options;
   options.enableAllExtensions();
   options.setDesiredBIsRepresentation(SPIRV::BIsRepresentation::OpenCL12);
-  for (const auto &[id, value] : part.specialisations) {
+  for (const auto &[id, value] : part.spec_constants) {
     uint64_t number = 0;
     std::memcpy(&number, value.data(), std::min(value.size(), sizeof number));
     options.setSpecConst(id, number);

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "request.h"
+#include "protocol/messages.hpp"
 
 namespace clinst {
 

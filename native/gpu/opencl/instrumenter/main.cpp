@@ -10,7 +10,7 @@
 
 #include "answer.h"
 #include "crash.h"
-#include "request.h"
+#include "protocol/messages.hpp"
 #include "server.h"
 
 namespace cl = llvm::cl;
@@ -88,8 +88,8 @@ int compile_files() {
   }
   clinst::Cache cache;
   clinst::Response response =
-      clinst::decode_response(clinst::answer(clinst::encode(request), cache));
-  if (response.status) return fail(response.message);
+      clinst::decode<clinst::Response>(clinst::answer(clinst::encode(request), cache));
+  if (!response.reason.empty()) return fail(response.reason);
   if (!output.empty()) {
     std::ofstream file(output, std::ios::binary);
     file << response.module;

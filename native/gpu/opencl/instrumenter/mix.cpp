@@ -76,8 +76,8 @@ llvm::StringRef builtin_name(llvm::StringRef mangled) {
   return mangled.take_front(length);
 }
 
-Block count_instructions(const llvm::BasicBlock &block) {
-  Block result;
+xpu_block count_instructions(const llvm::BasicBlock &block) {
+  xpu_block result{};
   for (const llvm::Instruction &instruction : block) {
     if (!counts(instruction)) continue;
     result.instructions++;

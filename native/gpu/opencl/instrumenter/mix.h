@@ -4,13 +4,14 @@
 
 #include <llvm/IR/BasicBlock.h>
 
-#include "request.h"
+#include "protocol/messages.hpp"
+#include "xpuprof/trace_format.h"
 
 namespace clinst {
 
 // PHI nodes are not counted: they disappear in register allocation. Debug, lifetime and assumption
 // intrinsics are not counted either.
-Block count_instructions(const llvm::BasicBlock &block);
+xpu_block count_instructions(const llvm::BasicBlock &block);
 
 // Name of an OpenCL built-in function: "_Z10atomic_addPU3AS1Vii" -> "atomic_add".
 llvm::StringRef builtin_name(llvm::StringRef mangled);

@@ -6,7 +6,7 @@
 #include <llvm/Transforms/Utils/LowerSwitch.h>
 
 #include "mix.h"
-#include "request.h"
+#include "protocol/messages.hpp"
 
 namespace clinst {
 namespace {

@@ -7,7 +7,7 @@
 #include <llvm/Transforms/Utils/Local.h>
 
 #include "analyses.h"
-#include "request.h"
+#include "protocol/messages.hpp"
 
 namespace clinst {
 namespace {

@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
@@ -15,10 +14,13 @@
 #include "answer.h"
 #include "common/unix_address.hpp"
 #include "crash.h"
-#include "request.h"
+#include "protocol/messages.hpp"
 
 namespace clinst {
 namespace {
+
+// More than any program needs: a foreign peer.
+constexpr size_t kLongest = size_t{1} << 30;
 
 char socket_file[PATH_MAX];
 
@@ -27,19 +29,18 @@ void end(int) {
   _exit(0);
 }
 
-// Memory is allocated for received bytes, not for a claimed length.
-bool receive(int peer, std::string &bytes) {
-  std::string buffer(1 << 20, 0);
-  while (uint64_t missing = missing_of_request(bytes)) {
-    while (missing) {
-      ssize_t n = read(peer, buffer.data(), std::min<uint64_t>(missing, buffer.size()));
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return false;
-      bytes.append(buffer, 0, n);
-      missing -= n;
-    }
+// A request ends where its sender shuts its side down.
+std::string receive(int peer) {
+  std::string bytes;
+  char buffer[1 << 16];
+  for (;;) {
+    ssize_t n = read(peer, buffer, sizeof buffer);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return bytes;
+    bytes.append(buffer, n);
+    if (bytes.size() > kLongest)
+      throw Failure("a message of the OpenCL layer is longer than 1 GiB");
   }
-  return true;
 }
 
 void send(int peer, const std::string &bytes) {
@@ -49,25 +50,18 @@ void send(int peer, const std::string &bytes) {
     if (n <= 0) return;
     at += n;
   }
-  // Closing with unread bytes would discard the answer to a peer that sent too much.
-  shutdown(peer, SHUT_WR);
-  char rest[4096];
-  while (read(peer, rest, sizeof rest) > 0) continue;
 }
 
 std::string refusal(const std::string &why) {
   Response response;
-  response.status = 1;
-  response.message = why;
+  response.reason = why;
   return encode(response);
 }
 
 void talk(int peer, Cache &cache) {
-  std::string request;
   on_crash(peer, refusal(kCrashed), 1);
   try {
-    if (!receive(peer, request)) return;
-    send(peer, answer(request, cache));
+    send(peer, answer(receive(peer), cache));
   } catch (const Failure &failure) {  // not our request
     send(peer, refusal(failure.what()));
   }

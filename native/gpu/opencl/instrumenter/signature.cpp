@@ -6,7 +6,7 @@
 #include <llvm/IR/Metadata.h>
 #include <llvm/IR/Module.h>
 
-#include "request.h"
+#include "protocol/messages.hpp"
 
 namespace clinst {
 namespace {

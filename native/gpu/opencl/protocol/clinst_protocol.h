@@ -1,37 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layer <-> instrumenter (xpuprof-clinst), over a UNIX stream socket, one request per connection.
- * Little-endian, packed by hand: integers as written, `bytes` is u64 length + data.
+ * Little-endian. messages.hpp lists the fields of both messages in the order of their bytes; each
+ * begins with CLINST_MAGIC. Numbers are as wide as declared, a text is a u64 length and its bytes,
+ * a list or map a u32 count and its entries. The sender of a request shuts its side down after it.
  *
- * Request:  u32 magic 'XPI1', u32 flags (clinst_flag), u32 output (clinst_output),
- *           bytes device features: lines "key=value" (extensions=, version=120|200|300,
- *             c_version=, c_features=, address_bits=, endian_little=, image_support=,
- *             single_fp_config= of clGetDeviceInfo as a decimal number, cwd= the application's
- *             working directory, for relative -I; sub_group_sizes="kernel:size kernel:size ...":
- *             the device's sub-groups are the warps, of these sizes; local_words= how many words of
- *             local memory a work-item may have for its counters; all optional),
- *           u32 number of parts, then per part (one for clBuildProgram; clLinkProgram sends
- *           every program it links, a library included):
- *             u32 input (clinst_input), bytes payload, bytes build options of the part,
- *             u32 number of headers, per header bytes name, bytes text (of clCompileProgram),
- *             u32 number of specialisation constants, per constant u32 id, bytes value.
- * Response: u32 magic 'XPI1', u32 status (0 good), bytes message (why not, or empty),
- *           bytes module (bitcode or SPIR-V of the instrumented program), u32 number of kernels,
- *           then per kernel:
- *             bytes name
- *             u32 n_args of the original (ours follow behind these)
- *             u32 n_blocks, n_blocks x (u32 instructions, u16 mix[XP_MIX_COUNT])
- *             u32 n_probes: counters kept at run time; 0: all blocks follow from the launch
- *             u32 scratch_probes: words of local memory a work-item that the kernel wants
- *             n_blocks x (u32 terms, terms x (i32 probe, i32 factor)): count of the block = sum
- *               of factor x probe, where probe -1 is the number of work-items in the warp
- *             u32 nodes, nodes x (u32 op (clinst_op), u32 bits, u32 a, b, c, u64 value)
- *             u32 outputs, outputs x (u32 node, u32 shift, u32 bits): when there are any, the
- *               kernel need not run: for a work-item, probe p is the `bits` bits from `shift` on
- *               of the node's value
- *             u32 n, n x u32: with CLINST_MEMORY, how many accesses of each block are recorded, but
- *               for asynchronous copies, which the kernel counts
- *             u32 instructions with unrecorded accesses (pipes, some accesses to images)
- *             u32 n, n x u32: arguments whose values are left in the area of access_area.h
+ * Features of the device, all optional: extensions, version (120, 200 or 300), c_features,
+ * endian_little and image_support of clGetDeviceInfo; cwd, the application's working directory, for
+ * relative -I; sub_group_sizes, "kernel:size kernel:size ...": the device's sub-groups are the
+ * warps, of these sizes; local_words, how many words of local memory a work-item may have for its
+ * counters. A request has one part for clBuildProgram, and one for each program that clLinkProgram
+ * links.
+ *
+ * For a kernel with nodes (analytic counts) the counting kernel need not run: probe p of a
+ * work-item is the field of outputs[p].
  *
  * Build options for the instrumented program: "-x spir -spir-std=1.2" plus those of the user's
  * options that act behind the front end (bitcode), the user's options (SPIR-V).

@@ -48,13 +48,6 @@ static cl_int init(cl_uint entries, const cl_icd_dispatch *target, cl_uint *entr
   return CL_SUCCESS;
 }
 
-static cl_int answer(const void *value, size_t size, size_t room, void *to, size_t *size_ret) {
-  if (to && room < size) return CL_INVALID_VALUE;
-  if (to) std::memcpy(to, value, size);
-  if (size_ret) *size_ret = size;
-  return CL_SUCCESS;
-}
-
 }  // namespace layer
 
 extern "C" {

@@ -10,6 +10,7 @@
 #include <CL/cl_icd.h>
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
 
 #include "api/settings.hpp"
@@ -44,6 +45,14 @@ bool quietly(F &&work) noexcept {
   } catch (...) {
     return false;
   }
+}
+
+// Answers a query of the application (clGet...Info) with our value.
+inline cl_int answer(const void *value, size_t size, size_t room, void *to, size_t *size_ret) {
+  if (to && room < size) return CL_INVALID_VALUE;
+  if (to && size) std::memcpy(to, value, size);
+  if (size_ret) *size_ret = size;
+  return CL_SUCCESS;
 }
 
 // A bracketed call of one native entry, derived from its type.

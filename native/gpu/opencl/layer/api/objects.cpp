@@ -8,6 +8,7 @@
 
 #include "device/runtimes.hpp"
 #include "launches/launches.hpp"
+#include "programs/origins.hpp"
 
 namespace layer {
 
@@ -41,12 +42,7 @@ void forget_devices(const cl_device_id *handles, cl_uint n) {
 }
 
 std::string kernel_name(cl_kernel handle) {
-  size_t size = 0;
-  if (next.clGetKernelInfo(handle, CL_KERNEL_FUNCTION_NAME, 0, nullptr, &size) != CL_SUCCESS)
-    return "?";
-  std::string name(size, '\0');
-  next.clGetKernelInfo(handle, CL_KERNEL_FUNCTION_NAME, size, name.data(), nullptr);
-  return name.c_str();
+  return text_from(next.clGetKernelInfo, handle, CL_KERNEL_FUNCTION_NAME);
 }
 
 std::string text_of(const char *text) { return text ? text : ""; }
@@ -193,13 +189,9 @@ static cl_int CL_API_CALL queue_info(cl_command_queue queue, cl_command_queue_in
                                      size_t room, void *value, size_t *size) {
   Api api;
   auto entry = queues.find(queue);
-  if (entry && entry->hide_profiling && name == CL_QUEUE_PROPERTIES_ARRAY) {
-    size_t need = entry->properties.size() * sizeof(cl_queue_properties);
-    if (value && room < need) return CL_INVALID_VALUE;
-    if (value && need) std::memcpy(value, entry->properties.data(), need);
-    if (size) *size = need;
-    return CL_SUCCESS;
-  }
+  if (entry && entry->hide_profiling && name == CL_QUEUE_PROPERTIES_ARRAY)
+    return answer(entry->properties.data(), entry->properties.size() * sizeof(cl_queue_properties),
+                  room, value, size);
   cl_int error = next.clGetCommandQueueInfo(queue, name, room, value, size);
   if (error == CL_SUCCESS && entry && entry->hide_profiling && value && name == CL_QUEUE_PROPERTIES)
     *static_cast<cl_command_queue_properties *>(value) &= ~CL_QUEUE_PROFILING_ENABLE;
@@ -277,6 +269,16 @@ static cl_int CL_API_CALL create_sub_devices(cl_device_id device,
   return error;
 }
 
+static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info name, size_t room,
+                                      void *value, size_t *size) {
+  Api api;
+  std::string version;
+  if (name == CL_DRIVER_VERSION && settings.own_binaries)
+    quietly([&] { version = info_text(device, name) + " xpuprof-" + store_name(); });
+  if (!version.empty()) return answer(version.c_str(), version.size() + 1, room, value, size);
+  return next.clGetDeviceInfo(device, name, room, value, size);
+}
+
 void override_objects(cl_icd_dispatch *table) {
   put<&Table::clRetainContext>(table, retain_context);
   put<&Table::clReleaseContext>(table, release_context);
@@ -289,6 +291,7 @@ void override_objects(cl_icd_dispatch *table) {
   put<&Table::clCreateUserEvent>(table, create_user_event);
   put<&Table::clSetUserEventStatus>(table, set_user_event_status);
   put<&Table::clReleaseEvent>(table, release_event);
+  put<&Table::clGetDeviceInfo>(table, device_info);
   put<&Table::clCreateSubDevices>(table, create_sub_devices);
 }
 

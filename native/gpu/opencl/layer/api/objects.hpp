@@ -30,7 +30,7 @@ struct Device {
   uint32_t index;  // dense, in order of first use
   size_t max_work_group = 1;
   cl_ulong local_memory = 0;
-  std::string features;  // for the instrumenter; see clinst_protocol.h
+  std::map<std::string, std::string> features;  // for the instrumenter; see clinst_protocol.h
   bool takes_spirv = false, takes_bitcode = false;
   bool sub_groups = false;     // has them, and they are the warps
   bool shares_memory = false;  // works in host memory, so counters need no copy
@@ -65,6 +65,22 @@ struct Queue {
 
 std::string text_of(const char *text);
 std::string kernel_name(cl_kernel handle);
+
+// A text that the driver knows; empty when it does not.
+template <class Query, class... What>
+std::string text_from(Query query, What... what) {
+  size_t size = 0;
+  if (query(what..., 0, nullptr, &size) != CL_SUCCESS || !size) return "";
+  std::string text(size, '\0');
+  if (query(what..., size, text.data(), nullptr) != CL_SUCCESS) return "";
+  return text.c_str();
+}
+inline std::string info_text(cl_device_id device, cl_device_info name) {
+  return text_from(next.clGetDeviceInfo, device, name);
+}
+inline std::string info_text(cl_platform_id platform, cl_platform_info name) {
+  return text_from(next.clGetPlatformInfo, platform, name);
+}
 
 // Handle -> entry, with the application's references counted.
 template <class Handle, class Entry>

@@ -35,6 +35,7 @@ void read_settings() {
   read.instrumenter = variable(XPU_ENV_CLINST);
   const std::string counters = variable("XPUPROF_OPENCL_COUNTERS");
   read.copied_counters = counters == "device";
+  read.own_binaries = profile && variable("XPUPROF_OPENCL_BINARIES") != "keep";
   read.kernels_count = counters == "kernel";
   settings = read;
 }

@@ -19,6 +19,7 @@ struct Settings {
   std::string kernels;           // which launches are instrumented (kernel_spec.hpp)
   std::string instrumenter;      // its socket
   bool copied_counters = false;  // counters are copied from the device, even a CPU
+  bool own_binaries = false;     // programs are built from source, not from cached binaries
   bool kernels_count = false;    // no analytic counts: every kernel counts for itself
 };
 

@@ -9,9 +9,7 @@
 #include <cerrno>
 
 #include "api/settings.hpp"
-#include "client/wire.hpp"
 #include "common/unix_address.hpp"
-#include "protocol/clinst_protocol.h"
 
 namespace layer {
 
@@ -64,15 +62,37 @@ class Socket {
   bool connected_ = false;
 };
 
-std::string encode(const std::vector<Part> &parts, uint32_t flags, uint32_t output,
-                   const std::string &features) {
-  Message message;
-  message.u32(CLINST_MAGIC);
-  message.u32(flags);
-  message.u32(output);
-  message.bytes(features);
-  add_parts(&message, parts);
-  return message.data();
+// Whether a node refers only to earlier nodes and to what exists.
+bool is_sound(const clinst::Node &node, uint32_t at, uint32_t n_args) {
+  if (node.bits < 1 || node.bits > 64 || node.op >= CLINST_OPS) return false;
+  if (node.op == CLINST_ARGUMENT) return node.value < n_args;
+  if (node.op == CLINST_QUERY) return node.a < CLINST_QUERIES && node.b < 3;
+  if (node.op == CLINST_CONSTANT) return true;
+  return node.a < at && (node.op >= CLINST_ZEXT || node.b < at) &&
+         (node.op != CLINST_SELECT || node.c < at);
+}
+
+bool is_sound(const InstrumentedKernel &kernel) {
+  if (kernel.derivation.size() != kernel.blocks.size()) return false;
+  for (const auto &terms : kernel.derivation)
+    for (const auto &term : terms)
+      if (term.probe < -1 || term.probe >= static_cast<int64_t>(kernel.n_probes)) return false;
+  for (uint32_t n = 0; n < kernel.nodes.size(); n++)
+    if (!is_sound(kernel.nodes[n], n, kernel.n_args)) return false;
+  for (const auto &output : kernel.outputs)
+    if (output.node >= kernel.nodes.size() || output.shift > 63 || output.bits > 64) return false;
+  for (uint32_t argument : kernel.pointers)
+    if (argument >= kernel.n_args) return false;
+  return (kernel.nodes.empty() || kernel.outputs.size() == kernel.n_probes) &&
+         (kernel.accesses.empty() || kernel.accesses.size() == kernel.blocks.size());
+}
+
+// Throws Failure also when the numbers do not fit together.
+Instrumented decode_answer(const std::string &bytes) {
+  auto answer = clinst::decode<Instrumented>(bytes);
+  for (const InstrumentedKernel &kernel : answer.kernels)
+    if (!is_sound(kernel)) throw clinst::Failure("a kernel of the answer is not sound");
+  return answer;
 }
 
 }  // namespace
@@ -83,18 +103,21 @@ static void tell_failure(const std::string &reason) {
   if (!told.exchange(true)) xpu_failed(("kernels are not counted: " + reason).c_str());
 }
 
-Instrumented instrument(const std::vector<Part> &parts, uint32_t flags, uint32_t output,
-                        const std::string &features) {
+Instrumented instrument(const clinst::Request &request) {
   Instrumented result;
   std::string data;
   if (settings.instrumenter.empty()) {
     result.reason = "no instrumenter is running";
   } else if (Socket socket(settings.instrumenter);
-             !socket.send_all(encode(parts, flags, output, features)) ||
-             !socket.receive_all(&data)) {
+             !socket.send_all(clinst::encode(request)) || !socket.receive_all(&data)) {
     result.reason = "the instrumenter does not answer";
   } else {
-    return decode_answer(data);
+    try {
+      return decode_answer(data);
+    } catch (const clinst::Failure &) {
+      result.reason = "the instrumenter's answer cannot be read";
+      return result;
+    }
   }
   tell_failure(result.reason);
   return result;

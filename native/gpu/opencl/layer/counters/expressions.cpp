@@ -9,7 +9,7 @@ namespace layer {
 
 namespace {
 
-using Node = InstrumentedKernel::Node;
+using clinst::Node;
 
 constexpr size_t most_steps = 3000;  // evaluations of all nodes
 
@@ -201,7 +201,7 @@ Values Expressions::value(const Node &node, const Box &box) const {
     case CLINST_CONSTANT:
       return {node.value & top, node.value & top};
     case CLINST_ARGUMENT:
-      return {facts_.arguments[node.a] & top, facts_.arguments[node.a] & top};
+      return {facts_.arguments[node.value] & top, facts_.arguments[node.value] & top};
     case CLINST_QUERY: {
       Values found = query(node, box);
       return found.hi > top ? Values{0, top} : found;

@@ -10,7 +10,7 @@
 
 namespace layer {
 
-// The inputs of a launch's counts. `arguments`: one value per argument node.
+// The inputs of a launch's counts. `arguments`: the values of those that nodes use, else 0.
 struct LaunchFacts {
   Geometry geometry;
   uint64_t offset[3] = {0, 0, 0};
@@ -43,11 +43,9 @@ class Expressions {
   bool probes(std::vector<uint64_t> *row) const;
 
  private:
-  using Node = InstrumentedKernel::Node;
-
-  bool hangs_on_x(const Node &node) const;
-  Values query(const Node &node, const Box &box) const;
-  Values value(const Node &node, const Box &box) const;
+  bool hangs_on_x(const clinst::Node &node) const;
+  Values query(const clinst::Node &node, const Box &box) const;
+  Values value(const clinst::Node &node, const Box &box) const;
 
   const InstrumentedKernel &kernel_;
   const LaunchFacts &facts_;

@@ -46,9 +46,9 @@ bool Geometry::operator==(const Geometry &other) const {
 
 void append_counts(const InstrumentedKernel &kernel, const uint64_t *probes, uint32_t lanes,
                    WarpClasses *classes) {
-  for (const auto &formula : kernel.formulas) {
+  for (const auto &terms : kernel.derivation) {
     uint64_t count = 0;
-    for (const auto &term : formula)
+    for (const auto &term : terms)
       count += static_cast<uint64_t>(static_cast<int64_t>(term.factor)) *
                (term.probe < 0 ? lanes : probes[term.probe]);
     classes->counts.push_back(count);

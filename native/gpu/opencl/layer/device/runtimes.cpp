@@ -10,14 +10,6 @@
 
 namespace layer {
 
-static std::string info_text(cl_device_id device, cl_device_info name) {
-  size_t size = 0;
-  if (next.clGetDeviceInfo(device, name, 0, nullptr, &size) != CL_SUCCESS || !size) return "";
-  std::string text(size, '\0');
-  if (next.clGetDeviceInfo(device, name, size, text.data(), nullptr) != CL_SUCCESS) return "";
-  return text.c_str();
-}
-
 template <class T>
 static T info_number(cl_device_id device, cl_device_info name) {
   T value = 0;
@@ -78,16 +70,12 @@ Device describe_device(cl_device_id handle) {
                       info_number<cl_uint>(handle, CL_DEVICE_MAX_NUM_SUB_GROUPS) &&
                       extensions.find("cl_intel_required_subgroup_size") != std::string::npos;
   device.takes_bitcode = extensions.find("cl_khr_spir") != std::string::npos;
-  std::ostringstream features;
-  features << "extensions=" << extensions << "\nversion=" << version
-           << "\nc_version=" << version_number(info_text(handle, CL_DEVICE_OPENCL_C_VERSION))
-           << "\nc_features=" << (version >= 300 ? c_features(handle) : "")
-           << "\naddress_bits=" << info_number<cl_uint>(handle, CL_DEVICE_ADDRESS_BITS)
-           << "\nendian_little=" << info_number<cl_bool>(handle, CL_DEVICE_ENDIAN_LITTLE)
-           << "\nimage_support=" << info_number<cl_bool>(handle, CL_DEVICE_IMAGE_SUPPORT)
-           << "\nsingle_fp_config="
-           << info_number<cl_device_fp_config>(handle, CL_DEVICE_SINGLE_FP_CONFIG) << "\n";
-  device.features = features.str();
+  device.features = {
+      {"extensions", extensions},
+      {"version", std::to_string(version)},
+      {"c_features", version >= 300 ? c_features(handle) : ""},
+      {"endian_little", std::to_string(info_number<cl_bool>(handle, CL_DEVICE_ENDIAN_LITTLE))},
+      {"image_support", std::to_string(info_number<cl_bool>(handle, CL_DEVICE_IMAGE_SUPPORT))}};
   return device;
 }
 
@@ -119,14 +107,6 @@ std::map<std::string, uint32_t> sub_group_sizes(cl_kernel kernel, const Device &
   return sizes;
 }
 
-static std::string platform_text(cl_platform_id platform, cl_platform_info name) {
-  size_t size = 0;
-  if (next.clGetPlatformInfo(platform, name, 0, nullptr, &size) != CL_SUCCESS || !size) return "";
-  std::string text(size, '\0');
-  if (next.clGetPlatformInfo(platform, name, size, text.data(), nullptr) != CL_SUCCESS) return "";
-  return text.c_str();
-}
-
 static std::atomic<bool> announced;
 
 void forget_announcement() { announced = false; }
@@ -141,8 +121,8 @@ void announce_runtime(cl_context context) {
   next.clGetContextInfo(context, CL_CONTEXT_DEVICES, size, devices.data(), nullptr);
   if (devices[0])
     next.clGetDeviceInfo(devices[0], CL_DEVICE_PLATFORM, sizeof platform, &platform, nullptr);
-  std::string version = platform ? platform_text(platform, CL_PLATFORM_NAME) + ", " +
-                                       platform_text(platform, CL_PLATFORM_VERSION)
+  std::string version = platform ? info_text(platform, CL_PLATFORM_NAME) + ", " +
+                                       info_text(platform, CL_PLATFORM_VERSION)
                                  : "unknown";
   bool sub_groups = devices[0] && device_of(devices[0]).sub_groups;
   xpu_gpu_init("opencl", version.c_str(), "lane", sub_groups ? 0 : CLINST_WARP);
@@ -190,13 +170,8 @@ static cl_program load(cl_context context, const Device &device, const std::stri
 
 // The most informative line: the first that mentions an error, else the first.
 static std::string telling_log_line(cl_program program, const Device &device) {
-  size_t size = 0;
-  next.clGetProgramBuildInfo(program, device.handle, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size);
-  std::string log(size, '\0');
-  if (size)
-    next.clGetProgramBuildInfo(program, device.handle, CL_PROGRAM_BUILD_LOG, size, log.data(),
-                               nullptr);
-  log.resize(std::strlen(log.c_str()));
+  const std::string log =
+      text_from(next.clGetProgramBuildInfo, program, device.handle, CL_PROGRAM_BUILD_LOG);
   size_t error = log.find("rror"), before = log.rfind('\n', error);
   size_t start = error == std::string::npos || before == std::string::npos ? 0 : before + 1;
   return log.substr(start, log.find('\n', start) - start);

@@ -172,13 +172,14 @@ std::shared_ptr<const WarpClasses> counts_told(Kernel *kernel, const Range &rang
   for (cl_uint d = 0; d < range.dimensions; d++)
     facts.offset[d] = range.offset ? range.offset[d] : 0;
   std::lock_guard<std::mutex> guard(kernel->lock);
-  for (uint32_t index : plan.variant->info->integers) {
-    uint64_t value = 0;
-    if (index >= kernel->arguments.size()) return nullptr;
-    const Argument &argument = kernel->arguments[index];
+  facts.arguments.resize(plan.variant->info->n_args);
+  for (const clinst::Node &node : plan.variant->info->nodes) {
+    if (node.op != CLINST_ARGUMENT) continue;
+    if (node.value >= kernel->arguments.size()) return nullptr;
+    const Argument &argument = kernel->arguments[node.value];
+    uint64_t &value = facts.arguments[node.value];
     if (argument.kind != Argument::value || argument.size > sizeof value) return nullptr;
     std::memcpy(&value, argument.bytes.data(), argument.size);
-    facts.arguments.push_back(value);
   }
   return plan.variant->analytic->find(facts);
 }

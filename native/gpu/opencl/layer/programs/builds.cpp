@@ -5,7 +5,6 @@
 
 #include <cstring>
 
-#include "programs/content_hash.hpp"
 #include "programs/origins.hpp"
 #include "protocol/clinst_protocol.h"
 
@@ -60,8 +59,7 @@ std::shared_ptr<const Origin> known_origin(const std::map<cl_device_id, Part> &d
   std::shared_ptr<const Origin> origin;
   for (const auto &part : device_parts) {
     auto found = origin_of(part.second.payload);
-    if (!found || (origin && std::memcmp(origin->hash, found->hash, sizeof origin->hash) != 0))
-      return nullptr;
+    if (!found || (origin && origin->hash != found->hash)) return nullptr;
     origin = found;
   }
   return origin;
@@ -97,7 +95,7 @@ std::shared_ptr<Build> new_build(const Program &program, const char *options) {
     build->parts = origin->parts;
     build->device_parts.clear();
     build->options = origin->options;
-    std::memcpy(build->hash, origin->hash, sizeof build->hash);
+    build->hash = origin->hash;
     build->origin = "binary of " + origin->text;
     return build;
   } else if (!program.device_parts.empty()) {
@@ -106,7 +104,7 @@ std::shared_ptr<Build> new_build(const Program &program, const char *options) {
   } else {
     hash_part(&hash, program.source);
   }
-  hash.get(build->hash);
+  build->hash = hash.get();
   build->origin = kind_name(program.kind);
   if (!build->options.empty()) build->origin += ": " + build->options;
   return build;
@@ -128,10 +126,10 @@ std::shared_ptr<Build> link_builds(const char *options,
     if (!input->reason.empty()) build->reason = input->reason;
     build->parts.insert(build->parts.end(), input->parts.begin(), input->parts.end());
     if (input->parts.empty()) build->reason = "linked with a program made from a binary";
-    hash.add(std::string(reinterpret_cast<const char *>(input->hash), sizeof input->hash));
+    hash.add(input->hash);
   }
   hash.add(build->options);
-  hash.get(build->hash);
+  build->hash = hash.get();
   return build;
 }
 

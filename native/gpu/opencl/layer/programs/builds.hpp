@@ -6,12 +6,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "api/objects.hpp"
 #include "client/client.hpp"
 #include "counters/analytic_counts.hpp"
+#include "programs/content_hash.hpp"
 #include "xpuprof/trace_format.h"
 
 namespace layer {
@@ -40,10 +42,12 @@ struct Build {
   std::string folder;   // the working directory then, for relative include folders
   std::string origin;   // for the reader of a report
   std::string reason;   // why it can never be instrumented
-  uint8_t hash[16] = {};
+  Hash hash{};
   uint32_t kind = 0;                          // enum xp_program_kind
   std::map<cl_device_id, Part> device_parts;  // of programs made from binaries
 
+  // The files that the sources include, as the instrumenter finds them; nothing: it does not.
+  std::optional<std::vector<std::string>> included(const Device &device) const;
   // `kernel` belongs to the program.
   const Shadow &shadow(cl_kernel kernel, const Device &device, uint32_t local_words);
   // Its program, built on first use, never if all counts are analytic. NULL: the shadow's reason

@@ -3,14 +3,20 @@
 #ifndef XPUPROF_OPENCL_CONTENT_HASH_HPP
 #define XPUPROF_OPENCL_CONTENT_HASH_HPP
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <string>
 
 namespace layer {
 
+using Hash = std::array<uint8_t, 16>;
+
 class ContentHash {
  public:
+  void add(const Hash &hash) {
+    for (uint8_t byte : hash) word(byte);
+  }
   // Length first, so that boundaries between texts matter.
   void add(const std::string &text) {
     word(text.size());
@@ -24,9 +30,11 @@ class ContentHash {
     if (i < text.size()) std::memcpy(&tail, text.data() + i, text.size() - i);
     word(tail);
   }
-  void get(uint8_t out[16]) const {
-    std::memcpy(out, &a_, 8);
-    std::memcpy(out + 8, &b_, 8);
+  Hash get() const {
+    Hash hash;
+    std::memcpy(hash.data(), &a_, 8);
+    std::memcpy(hash.data() + 8, &b_, 8);
+    return hash;
   }
 
  private:

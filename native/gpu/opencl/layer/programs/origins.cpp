@@ -1,122 +1,113 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "programs/origins.hpp"
 
-#include <algorithm>
+#include <sys/random.h>
+
 #include <cstdio>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <sstream>
 
-#include "client/wire.hpp"
 #include "common/private_folder.hpp"
-#include "programs/content_hash.hpp"
-#include "protocol/clinst_protocol.h"
 
 namespace layer {
 
 namespace {
 
 constexpr size_t max_in_memory = 1024;
-constexpr uint32_t file_magic = 0x314f5058u;  // "XPO1"
 
 std::mutex &lock = *new std::mutex;
-auto &in_memory = *new std::map<std::string, std::shared_ptr<const Origin>>;
-
-std::string hash_of(const std::string &bytes) {
-  ContentHash hash;
-  uint8_t key[16];
-  hash.add(bytes);
-  hash.get(key);
-  return std::string(reinterpret_cast<char *>(key), sizeof key);
-}
+auto &in_memory = *new std::map<Hash, std::shared_ptr<const Origin>>;
 
 constexpr char folder[] = "origins";
 
-std::string name_of(const std::string &key) {
+Hash hash_of(const std::string &bytes) {
+  ContentHash hash;
+  hash.add(bytes);
+  return hash.get();
+}
+
+std::string as_bytes(const Hash &hash) { return {hash.begin(), hash.end()}; }
+
+std::string name_of(const Hash &key) {
   std::string name;
   char digits[3];
-  for (char byte : key) {
-    std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned char>(byte));
+  for (uint8_t byte : key) {
+    std::snprintf(digits, sizeof digits, "%02x", byte);
     name += digits;
   }
   return name;
 }
 
-using Headers = std::vector<std::pair<std::string, std::string>>;
-
-// Whether the text includes a file outside the headers: that file may change.
-bool includes_files(const std::string &text, const Headers &headers) {
-  static const char word[] = "include", spaces[] = " \t";
-  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at)) {
-    size_t before = at ? text.find_last_not_of(spaces, at - 1) : std::string::npos;
-    at += sizeof word - 1;
-    if (before == std::string::npos || text[before] != '#') continue;
-    size_t quote = text.find_first_not_of(spaces, at);
-    if (quote == std::string::npos || (text[quote] != '"' && text[quote] != '<')) return true;
-    size_t end = text.find(text[quote] == '"' ? '"' : '>', quote + 1);
-    if (end == std::string::npos) return true;
-    const std::string name = text.substr(quote + 1, end - quote - 1);
-    if (std::none_of(headers.begin(), headers.end(),
-                     [&](const auto &header) { return header.first == name; }))
-      return true;
-  }
-  return false;
+// A file: the hash of the rest, then the origin.
+void write(const Hash &key, const Origin &origin) {
+  const std::string data = clinst::encode(origin);
+  common::PrivateFolder(folder).write(name_of(key), as_bytes(hash_of(data)) + data);
 }
 
-bool is_whole(const Origin &origin) {
-  for (const Part &part : origin.parts) {
-    if (part.input != CLINST_SOURCE) continue;
-    if (includes_files(part.payload, part.headers)) return false;
-    for (const auto &header : part.headers)
-      if (includes_files(header.second, part.headers)) return false;
-  }
-  return true;
-}
-
-void write(const std::string &key, const Origin &origin) {
-  if (!is_whole(origin)) return;
-  Message message;
-  message.u32(file_magic);
-  add_parts(&message, origin.parts);
-  message.bytes(origin.options);
-  message.bytes(origin.text);
-  message.bytes(std::string(reinterpret_cast<const char *>(origin.hash), sizeof origin.hash));
-  common::PrivateFolder(folder).write(name_of(key), hash_of(message.data()) + message.data());
-}
-
-std::shared_ptr<const Origin> read(const std::string &key) {
+std::shared_ptr<const Origin> read(const Hash &key) {
   common::PrivateFolder place(folder);
   const std::optional<std::string> bytes = place.read(name_of(key));
   if (!place.refusal().empty()) xpu_meta("origins_refused", place.refusal().c_str());
   if (!bytes || bytes->size() < key.size()) return nullptr;
   const std::string data = bytes->substr(key.size());
-  if (hash_of(data) != bytes->substr(0, key.size())) return nullptr;
-  Reader reader(data);
-  auto origin = std::make_shared<Origin>();
-  bool known = reader.number<uint32_t>() == file_magic;
-  origin->parts = take_parts(&reader);
-  origin->options = reader.bytes();
-  origin->text = reader.bytes();
-  std::string hash = reader.bytes();
-  if (!known || !reader.good || hash.size() != sizeof origin->hash) return nullptr;
-  std::copy_n(hash.begin(), sizeof origin->hash, origin->hash);
-  return origin;
+  if (as_bytes(hash_of(data)) != bytes->substr(0, key.size())) return nullptr;
+  try {
+    auto origin = std::make_shared<const Origin>(clinst::decode<Origin>(data));
+    for (const auto &[path, hash] : origin->files)
+      if (hash_of_file(path) != hash) return nullptr;
+    return origin;
+  } catch (const clinst::Failure &) {  // of an earlier version
+    return nullptr;
+  }
 }
 
 }  // namespace
 
+static bool is_new(const Hash &key, const Origin &origin) {
+  std::lock_guard<std::mutex> guard(lock);
+  if (in_memory.count(key) || in_memory.size() >= max_in_memory) return false;
+  in_memory[key] = std::make_shared<const Origin>(origin);
+  return true;
+}
+
 void keep_origin(const std::string &binary, const Origin &origin) {
-  const std::string key = hash_of(binary);
-  {
-    std::lock_guard<std::mutex> guard(lock);
-    if (in_memory.count(key) || in_memory.size() >= max_in_memory) return;
-    in_memory[key] = std::make_shared<const Origin>(origin);
-  }
-  write(key, origin);
+  const Hash key = hash_of(binary);
+  if (is_new(key, origin)) write(key, origin);
+}
+
+void keep_origin_for_now(const std::string &binary, const Origin &origin) {
+  is_new(hash_of(binary), origin);
+}
+
+Hash hash_of_file(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream content;
+  content << file.rdbuf();
+  return hash_of(content.str());
+}
+
+static std::string found_store() {
+  static const char file[] = "store";
+  common::PrivateFolder place(folder);
+  if (auto name = place.read(file)) return *name;
+  uint64_t number = xpu_tsc();
+  getrandom(&number, sizeof number, 0);
+  char digits[32];
+  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(number));
+  place.write(file, digits);
+  return place.read(file).value_or(digits);  // another process may have been first
+}
+
+std::string store_name() {
+  static const std::string name = found_store();
+  return name;
 }
 
 std::shared_ptr<const Origin> origin_of(const std::string &binary) {
-  const std::string key = hash_of(binary);
+  const Hash key = hash_of(binary);
   std::lock_guard<std::mutex> guard(lock);
   auto at = in_memory.find(key);
   if (at != in_memory.end()) return at->second;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "programs/programs.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "api/callbacks.hpp"
@@ -25,22 +26,28 @@ std::shared_ptr<Program> add_program(cl_program handle, cl_context context) {
 void know_binaries(cl_program handle, unsigned char *const *binaries, size_t n) {
   auto build = build_of(handle);
   std::vector<size_t> sizes(n);
-  if (!build || build->parts.empty() ||
+  std::vector<cl_device_id> devices(n);
+  if (!n || !build || build->parts.empty() ||
       next.clGetProgramInfo(handle, CL_PROGRAM_BINARY_SIZES, n * sizeof(size_t), sizes.data(),
+                            nullptr) != CL_SUCCESS ||
+      next.clGetProgramInfo(handle, CL_PROGRAM_DEVICES, n * sizeof devices[0], devices.data(),
                             nullptr) != CL_SUCCESS)
     return;
-  Origin origin{build->parts, build->options, build->origin, {}};
-  std::memcpy(origin.hash, build->hash, sizeof origin.hash);
+  Origin origin{build->parts, build->options, build->origin, build->hash, {}};
+  const auto included = build->included(device_of(devices[0]));
+  for (const std::string &path : included.value_or(std::vector<std::string>()))
+    origin.files.emplace_back(path, hash_of_file(path));
   for (size_t i = 0; i < n; i++)
     if (binaries[i] && sizes[i])
-      keep_origin(std::string(reinterpret_cast<const char *>(binaries[i]), sizes[i]), origin);
+      (included ? keep_origin : keep_origin_for_now)(
+          std::string(reinterpret_cast<const char *>(binaries[i]), sizes[i]), origin);
 }
 
 cl_int CL_API_CALL program_info(cl_program program, cl_program_info name, size_t room, void *value,
                                 size_t *size) {
   Api api;
   cl_int error = next.clGetProgramInfo(program, name, room, value, size);
-  if (error == CL_SUCCESS && value && name == CL_PROGRAM_BINARIES)
+  if (error == CL_SUCCESS && value && name == CL_PROGRAM_BINARIES && settings.mode == Mode::profile)
     quietly([&] {
       know_binaries(program, static_cast<unsigned char **>(value), room / sizeof(char *));
     });
@@ -77,6 +84,30 @@ cl_program CL_API_CALL create_with_il(cl_context context, const void *il, size_t
   return create_program_with_il(next.clCreateProgramWithIL, context, il, length, error);
 }
 
+// Native code of an unseen build cannot be instrumented. As if the driver had changed since, it is
+// invalid: the program then builds from its source.
+bool is_stale(const unsigned char *binary, size_t length) {
+  if (!settings.own_binaries) return false;
+  const std::string bytes(reinterpret_cast<const char *>(binary), length);
+  return module_of(bytes) == Module::other && !origin_of(bytes);
+}
+
+// Whether one of the binaries is stale; `status` then says which.
+bool find_stale(cl_uint n, const size_t *lengths, const unsigned char **binaries, cl_int *status) {
+  std::vector<cl_int> each(n);
+  bool found = false;
+  for (cl_uint i = 0; i < n; i++)
+    if (is_stale(binaries[i], lengths[i])) {
+      each[i] = CL_INVALID_BINARY;
+      found = true;
+    }
+  if (!found) return false;
+  if (status) std::copy(each.begin(), each.end(), status);
+  xpu_meta("binaries_refused",
+           "its cached binaries were refused; XPUPROF_OPENCL_BINARIES=keep has it use them");
+  return true;
+}
+
 cl_program CL_API_CALL create_with_binary(cl_context context, cl_uint n,
                                           const cl_device_id *devices, const size_t *lengths,
                                           const unsigned char **binaries, cl_int *status,
@@ -84,17 +115,23 @@ cl_program CL_API_CALL create_with_binary(cl_context context, cl_uint n,
   Api api;
   cl_program handle =
       next.clCreateProgramWithBinary(context, n, devices, lengths, binaries, status, error);
-  if (handle)
-    quietly([&] {
-      auto program = add_program(handle, context);
-      program->kind = XP_PROGRAM_BINARY;
-      for (cl_uint i = 0; i < n; i++) {
-        Part part;
-        part.payload.assign(reinterpret_cast<const char *>(binaries[i]), lengths[i]);
-        program->device_parts[devices[i]] = std::move(part);
-      }
-    });
-  return handle;
+  if (!handle) return handle;
+  bool stale = false;
+  quietly([&] {
+    stale = find_stale(n, lengths, binaries, status);
+    if (stale) return;
+    auto program = add_program(handle, context);
+    program->kind = XP_PROGRAM_BINARY;
+    for (cl_uint i = 0; i < n; i++) {
+      Part part;
+      part.payload.assign(reinterpret_cast<const char *>(binaries[i]), lengths[i]);
+      program->device_parts[devices[i]] = std::move(part);
+    }
+  });
+  if (!stale) return handle;
+  next.clReleaseProgram(handle);
+  if (error) *error = CL_INVALID_BINARY;
+  return nullptr;
 }
 
 cl_program CL_API_CALL create_with_built_in(cl_context context, cl_uint n,

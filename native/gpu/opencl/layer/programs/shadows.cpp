@@ -26,8 +26,7 @@ std::string parts_for(const Build &build, const Device &device, std::vector<Part
       part.input = CLINST_BITCODE;
       break;
     case Module::other:
-      return "the program was made from a native binary that was never seen to be built; empty the "
-             "program's own cache and profile again";
+      return "the program was made from a native binary whose build was never seen";
   }
   part.options = build.options;
   parts->assign(1, part);
@@ -42,6 +41,15 @@ std::string words_of(const std::map<std::string, uint32_t> &sizes) {
   return words;
 }
 
+clinst::Request request_of(const Build &build, std::vector<Part> parts, const Device &device,
+                           uint32_t local_words) {
+  clinst::Request request{settings.record_memory ? uint32_t{CLINST_MEMORY} : 0, module_kind(device),
+                          device.features, std::move(parts)};
+  request.device["cwd"] = build.folder;
+  request.device["local_words"] = std::to_string(local_words);
+  return request;
+}
+
 void make_shadow(const Build &build, cl_kernel kernel, const Device &device, uint32_t local_words,
                  Shadow *shadow) {
   std::vector<Part> parts;
@@ -50,25 +58,33 @@ void make_shadow(const Build &build, cl_kernel kernel, const Device &device, uin
     shadow->reason = "the device takes neither SPIR-V nor SPIR modules";
   if (shadow->reason.empty()) shadow->reason = parts_for(build, device, &parts);
   if (!shadow->reason.empty()) return;
-  uint32_t flags = settings.record_memory ? CLINST_MEMORY : 0;
-  std::string features = device.features + "cwd=" + build.folder + "\n";
-  features += "local_words=" + std::to_string(local_words) + "\n";
-  shadow->sub_groups = sub_group_sizes(kernel, device);
-  if (device.sub_groups) features += "sub_group_sizes=" + words_of(shadow->sub_groups) + "\n";
-  Instrumented result = instrument(parts, flags, module_kind(device), features);
-  shadow->reason = result.reason;
-  if (!shadow->reason.empty()) return;
   shadow->options = build.options;
   for (const Part &part : build.parts) shadow->options += " " + part.options;
-  shadow->module = std::move(result.module);
   shadow->from_source = parts[0].input == CLINST_SOURCE;
-  for (auto &kernel : result.kernels) shadow->kernels.insert(std::move(kernel));
+  shadow->sub_groups = sub_group_sizes(kernel, device);
+  clinst::Request request = request_of(build, std::move(parts), device, local_words);
+  if (device.sub_groups) request.device["sub_group_sizes"] = words_of(shadow->sub_groups);
+  Instrumented result = instrument(request);
+  shadow->reason = result.reason;
+  shadow->module = std::move(result.module);
+  for (auto &kernel : result.kernels) shadow->kernels.emplace(kernel.name, std::move(kernel));
   for (const auto &[name, info] : shadow->kernels)
     if (!info.nodes.empty() && !info.has_accesses() && !settings.kernels_count)
       shadow->analytic_counts[name] = std::make_unique<AnalyticCounts>(info);
 }
 
 }  // namespace
+
+std::optional<std::vector<std::string>> Build::included(const Device &device) const {
+  auto names_files = [](const std::string &text) { return text.find("include") != text.npos; };
+  bool any = false;
+  for (const Part &part : parts)
+    any |= part.input == CLINST_SOURCE && (names_files(part.payload) || names_files(part.options));
+  if (!any) return std::vector<std::string>();
+  const Instrumented answer = instrument(request_of(*this, parts, device, most_local_words));
+  if (!answer.reason.empty()) return std::nullopt;
+  return answer.included;
+}
 
 const Shadow &Build::shadow(cl_kernel kernel, const Device &device, uint32_t local_words) {
   std::lock_guard<std::mutex> guard(lock_);

@@ -14,7 +14,7 @@ Variant::~Variant() {
 // ---- registration with the boundary bus -------------------------------------------------------
 
 static std::mutex &id_lock = *new std::mutex;
-static auto &program_ids = *new std::map<std::string, uint32_t>;
+static auto &program_ids = *new std::map<Hash, uint32_t>;
 static auto &kernel_ids = *new std::map<std::tuple<uint32_t, std::string, std::string>, uint32_t>;
 
 void forget_ids() {
@@ -23,14 +23,12 @@ void forget_ids() {
 }
 
 static uint32_t program_id(const Build *build) {
-  static const uint8_t none[16] = {};
-  const uint8_t *hash = build ? build->hash : none;
-  std::string key(reinterpret_cast<const char *>(hash), 16);
-  auto at = program_ids.find(key);
+  const Hash hash = build ? build->hash : Hash{};
+  auto at = program_ids.find(hash);
   if (at != program_ids.end()) return at->second;
-  uint32_t id = xpu_program_built(hash, build ? build->kind : uint32_t{XP_PROGRAM_BINARY},
+  uint32_t id = xpu_program_built(hash.data(), build ? build->kind : uint32_t{XP_PROGRAM_BINARY},
                                   build ? build->origin.c_str() : "unknown");
-  return program_ids[key] = id;
+  return program_ids[hash] = id;
 }
 
 uint32_t kernel_id(const Kernel &kernel, const Variant &variant) {
