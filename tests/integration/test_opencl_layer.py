@@ -279,7 +279,7 @@ def test_binaries_from_a_programs_own_cache(cases: Path, tmp_path: Path, case: s
 
 
 def test_binaries_are_kept_on_request(cases: Path, tmp_path: Path) -> None:
-    """GIVEN a binary of an unseen build WHEN binaries are to be kept THEN it runs, uninstrumented."""
+    """GIVEN a binary of an unseen build WHEN binaries are kept THEN it runs, uninstrumented."""
     folders = cache_folders(tmp_path) | KEEP_BINARIES
     native = natively([cases, "keyed_cache"], folders)
     ran = layered([cases, "keyed_cache"], tmp_path / "a", extra=folders)
@@ -425,7 +425,7 @@ ANSWERS = {
     "empty": (b"", "the instrumenter's answer cannot be read"),
     "foreign": (b"HTTP/1.1 200 OK\r\n\r\n", "the instrumenter's answer cannot be read"),
     "refusing": (
-        b"XPI1" + (5).to_bytes(8, "little") + b"sorry" + bytes(8 + 4),
+        b"XPI1" + (5).to_bytes(8, "little") + b"sorry" + bytes(8 + 4 + 4),
         "sorry",
     ),
     "lying about lengths": (

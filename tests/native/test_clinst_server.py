@@ -72,6 +72,7 @@ class Response:
             assert accesses == 0  # none are recorded unless asked for
             assert self.number() == self.number() == 0
             self.kernels.append((name.decode(), n_args, n_blocks, n_probes))
+        self.included = [self.text() for _ in range(self.number())]
         assert self.at == len(data)
 
     def number(self) -> int:
@@ -249,6 +250,7 @@ def test_a_changed_include_is_seen(server, tmp_path, relative):
     message = request(b'#include "n.h"\n' + PROGRAM, options, device=device)
     header.write_text("#define N 1\n")
     first = ask(path, message)
+    assert Response(first).included == [bytes(header)]
     assert ask(path, message) == first
     header.write_text("#define N 2\n")
     assert ask(path, message) != first
