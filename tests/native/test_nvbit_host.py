@@ -5,6 +5,7 @@ fake_nvbit/fake_nvbit.cpp). Needs a kit's headers (NVBIT_ROOT), no GPU."""
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +39,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("NVBIT_ROOT, CUDA's headers or libxpuprof_rt.so are missing; see docs/nvbit.md")
     out = tmp_path_factory.mktemp("nvbit") / "program"
     tool = ROOT / "native" / "gpu" / "nvbit"
-    parts = ["tool.cu", "functions.cpp", "buffers.cpp", "classes.cpp", "sass.cpp"]
+    names = ("functions", "buffers", "calls", "classes", "reader", "sass")
+    parts = ["tool.cu", *(f"{name}.cpp" for name in names)]
     sources = [str(HERE / "fake_nvbit" / "fake_nvbit.cpp"), *(str(tool / part) for part in parts)]
     sources.append(str(ROOT / "native" / "gpu" / "cuda" / "cubin.cpp"))
     folders = [f"-I{ROOT}/native/{part}" for part in ("gpu/nvbit", "gpu/cuda", "include")]
@@ -114,9 +116,8 @@ def test_every_launch_has_its_own_vectors(program: Path, tmp_path: Path, in_flig
     """GIVEN launches of kernels that share called functions, failed and captured ones, graphs WHEN
     none, some or all are in flight THEN each launch's vectors are exact, warp by warp."""
     ran = run(program, tmp_path / "t", in_flight)
-    assert len(ran.expected) == 40 * 2 + 3 * 3 + 1
+    assert len(ran.expected) == LAUNCHES
     assert_exact(ran)
-    assert "managed 0" in ran.errors
 
 
 def test_thread_level_counts_are_an_option(program: Path, tmp_path: Path) -> None:
@@ -132,12 +133,17 @@ def test_thread_level_counts_are_an_option(program: Path, tmp_path: Path) -> Non
         assert int((found * weights[own]).sum()) == expected
 
 
-def test_beyond_the_memory_limit_counts_stay_exact(program: Path, tmp_path: Path) -> None:
-    """GIVEN a limit below what one launch needs WHEN it is launched THEN managed memory is used and
-    the vectors are exact."""
+def test_a_launch_beyond_the_memory_limit_says_what_it_needs(program: Path, tmp_path: Path) -> None:
+    """GIVEN a limit below what one launch needs WHEN it is launched THEN it runs uninstrumented,
+    the reason gives bytes and remedy, and the vectors of all others are exact."""
     ran = run(program, tmp_path / "t", 3, XPUPROF_COUNTER_MEMORY="1")
-    assert_exact(ran)
-    assert "managed 0" not in ran.errors
+    reasons = ran.stream.texts(ran.stream["launches"]["reason"])
+    row = len(ran.expected[1][1][0]) + 1  # branchy's
+    needed = 40000 * row * 8
+    assert reasons[:-1] == [""] * (LAUNCHES - 1)
+    assert re.fullmatch(rf"its counters take {needed + 48} bytes, .*MEMORY.*", reasons[-1])
+    for launch, (_, counts) in enumerate(ran.expected[:-1]):
+        assert np.array_equal(vectors(ran.stream, launch), counts), launch
 
 
 def test_kernels_that_are_not_chosen_run_uninstrumented(program: Path, tmp_path: Path) -> None:
@@ -153,6 +159,7 @@ def test_kernels_that_are_not_chosen_run_uninstrumented(program: Path, tmp_path:
         assert np.array_equal(vectors(ran.stream, launch), ran.expected[launch][1])
 
 
+LAUNCHES = 40 * 2 + 3 * 4 + 1
 STARTED = range(6, 14)
 """Launches of the stand-in between its cuProfilerStart and cuProfilerStop."""
 
@@ -172,7 +179,7 @@ def test_profiler_start_and_stop_are_markers(program: Path, tmp_path: Path) -> N
     """GIVEN cuProfilerStart, twice, and cuProfilerStop WHEN the window is cudaProfilerApi THEN the
     launches between have vectors, and no others."""
     ran = run(program, tmp_path / "t", 3, XPUPROF_WINDOW="@cudaProfilerApi")
-    assert len(ran.expected) == 40 * 2 + 3 * 3 + 1
+    assert len(ran.expected) == LAUNCHES
     assert_exact_inside(ran, STARTED)
 
 
@@ -187,7 +194,7 @@ def test_the_program_ends_after_its_window(
     more = {"XPUPROF_WINDOW": window, "XPUPROF_AFTER_WINDOW": "end"}
     ran = run(program, tmp_path / "t", 1000, **more)
     assert ran.stream.ended and ran.stream.meta()["ended"] == "after the window"
-    assert "managed" not in ran.errors  # printed at the program's own end
+    assert "ended by itself" not in ran.errors
     assert len(ran.stream["launches"]) == inside.stop
     assert ran.stream.meta()["launches_not_read"] == "0"
     assert_exact_inside(ran, inside)

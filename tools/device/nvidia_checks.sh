@@ -119,7 +119,7 @@ injected() { # mode, timer, library, command...
   XPUPROF_DIR=$folder XPUPROF_MODE=$mode XPUPROF_TIMER=$timer \
     CUDA_INJECTION64_PATH=$NATIVE/$library \
     XPUPROF_CUPTI=$("$PYTHON" -c "from xpuprof.engines.gpu.cuda import cupti_library as c; print(c() or '')") \
-    XPUPROF_NVDISASM=$("$PYTHON" -c "from xpuprof.engines.gpu.nvbit import nvdisasm as n; print(n() or '')") "$@"
+    XPUPROF_NVDISASM=$("$PYTHON" -c "from xpuprof.engines.gpu.nvbit import cuda_program as p; print(p('nvdisasm') or '')") "$@"
   rm -rf "$folder"
 }
 

@@ -2,6 +2,7 @@
 #include "buffers.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "counters.h"
 
@@ -10,13 +11,24 @@ extern const unsigned char xpuprof_rows_fatbin[]; /* rows.cu, embedded by the bu
 /* Rows hashed and read at a time: bounds the scratch memory. */
 enum : uint64_t { ROWS_A_PASS = 1 << 20, VECTORS_A_PASS_BYTES = 16 << 20 };
 
+/* How long a launch waits for the counters of earlier ones when memory is short. An earlier kernel
+ * may wait for this very launch, so there must be an end. */
+static constexpr std::chrono::seconds LONGEST_WAIT{5};
+
 static bool ok(CUresult result) { return result == CUDA_SUCCESS; }
 
+static uint64_t free_share() {
+  size_t free_bytes = 0, all = 0;
+  cuMemGetInfo_v2(&free_bytes, &all);
+  return free_bytes / 2;
+}
+
 bool CounterMemory::start(CUcontext context, std::string *why) {
-  if (contexts_.count(context)) return true;
+  if (tools_of(context)) return true;
   Tools tools = {};
   CUmodule module;
-  if (!ok(cuStreamCreate(&tools.stream, CU_STREAM_NON_BLOCKING))) {
+  if (!ok(cuStreamCreate(&tools.making, CU_STREAM_NON_BLOCKING)) ||
+      !ok(cuStreamCreate(&tools.reading, CU_STREAM_NON_BLOCKING))) {
     *why = "no stream for reading counters";
     return false;
   }
@@ -27,89 +39,143 @@ bool CounterMemory::start(CUcontext context, std::string *why) {
     *why = "the kernels that read counters could not be loaded";
     return false;
   }
+  tools.limit = limit_ ? limit_ : free_share();
+  std::lock_guard<std::mutex> hold(lock_);
   contexts_[context] = tools;
   return true;
 }
 
-void CounterMemory::release(CounterBuffer *buffer) {
-  if (buffer->in_device) in_device_ -= buffer->bytes;
-  cuMemFree_v2(buffer->memory);
-  cuMemFree_v2(buffer->bases);
-  cuEventDestroy_v2(buffer->cleared);
+CounterMemory::Tools *CounterMemory::tools_of(CUcontext context) {
+  std::lock_guard<std::mutex> hold(lock_);
+  auto known = contexts_.find(context);
+  return known == contexts_.end() ? nullptr : &known->second;
+}
+
+/* ---- taking and giving back ----------------------------------------------------------------- */
+
+/* Freed in stream order: cuMemFree would wait for every kernel on the device. */
+void CounterMemory::release(Tools *tools, CounterBuffer *buffer) {
+  cuMemFreeAsync(buffer->memory, tools->making);
+  cuMemFreeAsync(buffer->bases, tools->making);
+  std::lock_guard<std::mutex> hold(lock_);
+  tools->in_use -= buffer->bytes;
   delete buffer;
 }
 
 void CounterMemory::drop_idle(Tools *tools) {
-  for (auto &kernel : tools->idle)
-    for (CounterBuffer *buffer : kernel.second) release(buffer);
-  tools->idle.clear();
+  std::map<uint32_t, std::vector<CounterBuffer *>> dropped;
+  {
+    std::lock_guard<std::mutex> hold(lock_);
+    dropped.swap(tools->idle);
+  }
+  for (auto &kernel : dropped)
+    for (CounterBuffer *buffer : kernel.second) release(tools, buffer);
 }
 
-bool CounterMemory::clear(Tools *tools, CounterBuffer *buffer) {
-  CUdeviceptr counters = buffer->memory + sizeof(CounterHead);
-  return ok(cuMemsetD8Async(buffer->memory + offsetof(CounterHead, strays), 0,
-                            sizeof(CounterHead) - offsetof(CounterHead, strays), tools->stream)) &&
-         ok(cuMemsetD8Async(counters, 0, buffer->bytes - sizeof(CounterHead), tools->stream)) &&
-         ok(cuEventRecord(buffer->cleared, tools->stream));
+bool CounterMemory::has_room(const Tools &tools, uint64_t bytes) const {
+  return bytes <= tools.limit && tools.in_use <= tools.limit - bytes;
+}
+
+/* Idle buffers of other kernels go first; then the launches in flight have to be read. */
+bool CounterMemory::make_room(Tools *tools, uint64_t bytes, Patience patience) {
+  auto until = std::chrono::steady_clock::now();
+  if (patience == Patience::WAIT) until += LONGEST_WAIT;
+  if (bytes > tools->limit) return false;
+  for (;;) {
+    {
+      std::unique_lock<std::mutex> hold(lock_);
+      bool more = returned_.wait_until(
+          hold, until, [&] { return has_room(*tools, bytes) || !tools->idle.empty(); });
+      if (has_room(*tools, bytes)) return true;
+      if (!more) return false;
+    }
+    drop_idle(tools);
+  }
 }
 
 CounterBuffer *CounterMemory::make(Tools *tools, const Kernel &kernel, uint64_t warps,
-                                   std::string *why) {
+                                   CUstream stream, Patience patience, std::string *why) {
   CounterBuffer buffer = {};
   buffer.warps = warps;
   buffer.bytes = sizeof(CounterHead) + warps * (kernel.columns + 1ull) * sizeof(uint64_t);
-  if (in_device_ + buffer.bytes > limit_) drop_idle(tools);
-  buffer.in_device =
-      in_device_ + buffer.bytes <= limit_ && ok(cuMemAlloc_v2(&buffer.memory, buffer.bytes));
-  if (!buffer.in_device &&
-      !ok(cuMemAllocManaged(&buffer.memory, buffer.bytes, CU_MEM_ATTACH_GLOBAL))) {
-    *why = "its counters take " + std::to_string(buffer.bytes) + " bytes, which are not available";
-    return nullptr;
-  }
   uint64_t bases_bytes = std::max<size_t>(1, kernel.bases.size()) * sizeof(uint32_t);
-  if (!ok(cuMemAlloc_v2(&buffer.bases, bases_bytes)) ||
-      !ok(cuEventCreate(&buffer.cleared, CU_EVENT_DISABLE_TIMING))) {
-    cuMemFree_v2(buffer.memory);
-    if (buffer.bases) cuMemFree_v2(buffer.bases);
-    *why = "no device memory for counters";
+  if (!make_room(tools, buffer.bytes, patience) ||
+      !ok(cuMemAllocAsync(&buffer.memory, buffer.bytes, tools->making))) {
+    *why = "its counters take " + std::to_string(buffer.bytes) +
+           " bytes, which are not available; XPUPROF_COUNTER_MEMORY sets the limit";
     return nullptr;
   }
-  if (buffer.in_device) in_device_ += buffer.bytes;
-  CounterBuffer *made = new CounterBuffer(buffer);
+  bool made = ok(cuMemAllocAsync(&buffer.bases, bases_bytes, tools->making));
   CounterHead head = {warps, kernel.columns, lanes_, buffer.bases, kernel.bases.size(), 0, 0};
-  bool written = ok(cuMemcpyHtoDAsync_v2(buffer.memory, &head, sizeof head, tools->stream));
-  if (written && !kernel.bases.empty())
-    written =
-        ok(cuMemcpyHtoDAsync_v2(buffer.bases, kernel.bases.data(), bases_bytes, tools->stream));
-  if (!written || !clear(tools, made) || !ok(cuStreamSynchronize(tools->stream))) {
-    release(made);
+  CUevent cleared = nullptr;
+  made = made && ok(cuMemcpyHtoDAsync_v2(buffer.memory, &head, sizeof head, tools->making)) &&
+         (kernel.bases.empty() || ok(cuMemcpyHtoDAsync_v2(buffer.bases, kernel.bases.data(),
+                                                          bases_bytes, tools->making))) &&
+         ok(cuMemsetD8Async(buffer.memory + sizeof head, 0, buffer.bytes - sizeof head,
+                            tools->making)) &&
+         ok(cuEventCreate(&cleared, CU_EVENT_DISABLE_TIMING)) &&
+         ok(cuEventRecord(cleared, tools->making)) && ok(cuStreamWaitEvent(stream, cleared, 0));
+  if (cleared) cuEventDestroy_v2(cleared);
+  if (!made) {
+    cuMemFreeAsync(buffer.memory, tools->making);
+    if (buffer.bases) cuMemFreeAsync(buffer.bases, tools->making);
     *why = "counters could not be cleared";
     return nullptr;
   }
-  return made;
+  std::lock_guard<std::mutex> hold(lock_);
+  tools->in_use += buffer.bytes;
+  return new CounterBuffer(buffer);
+}
+
+CounterBuffer *CounterMemory::take_idle(CUcontext context, const Kernel &kernel, uint64_t warps) {
+  std::lock_guard<std::mutex> hold(lock_);
+  auto tools = contexts_.find(context);
+  if (tools == contexts_.end()) return nullptr;
+  std::vector<CounterBuffer *> &idle = tools->second.idle[kernel.id];
+  auto fits = std::find_if(idle.begin(), idle.end(),
+                           [&](const CounterBuffer *buffer) { return buffer->warps >= warps; });
+  if (fits == idle.end()) return nullptr;
+  CounterBuffer *buffer = *fits;
+  idle.erase(fits);
+  return buffer;
 }
 
 CounterBuffer *CounterMemory::take(CUcontext context, const Kernel &kernel, uint64_t warps,
-                                   std::string *why) {
-  if (!contexts_.count(context) && !start(context, why)) return nullptr;
-  auto tools = contexts_.find(context);
-  std::vector<CounterBuffer *> &idle = tools->second.idle[kernel.id];
-  for (size_t i = 0; i < idle.size(); i++) {
-    CounterBuffer *buffer = idle[i];
-    if (buffer->warps < warps) continue;
-    idle.erase(idle.begin() + static_cast<ptrdiff_t>(i));
-    cuEventSynchronize(buffer->cleared);
-    return buffer;
-  }
-  return make(&tools->second, kernel, warps, why);
+                                   CUstream stream, std::string *why) {
+  if (!start(context, why)) return nullptr;
+  if (CounterBuffer *idle = take_idle(context, kernel, warps)) return idle;
+  return make(tools_of(context), kernel, warps, stream, Patience::WAIT, why);
 }
+
+void CounterMemory::reserve(CUcontext context, const Kernel &kernel, uint64_t warps,
+                            CUstream stream, size_t n) {
+  std::vector<CounterBuffer *> taken;
+  std::string why;
+  if (!start(context, &why)) return;
+  while (taken.size() < n) {
+    CounterBuffer *buffer = take_idle(context, kernel, warps);
+    if (!buffer) buffer = make(tools_of(context), kernel, warps, stream, Patience::NONE, &why);
+    if (!buffer) break;
+    taken.push_back(buffer);
+  }
+  for (CounterBuffer *buffer : taken) give_back(context, kernel, buffer);
+}
+
+void CounterMemory::give_back(CUcontext context, const Kernel &kernel, CounterBuffer *buffer) {
+  {
+    std::lock_guard<std::mutex> hold(lock_);
+    contexts_[context].idle[kernel.id].push_back(buffer);
+  }
+  returned_.notify_all();
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
 
 bool CounterMemory::scratch(Tools *tools, uint64_t bytes) {
   if (bytes <= tools->scratch_bytes) return true;
-  if (tools->scratch) cuMemFree_v2(tools->scratch);
-  tools->scratch = 0;
+  if (tools->scratch) cuMemFreeAsync(tools->scratch, tools->reading);
   tools->scratch_bytes = 0;
-  if (!ok(cuMemAlloc_v2(&tools->scratch, bytes))) return false;
+  if (!ok(cuMemAllocAsync(&tools->scratch, bytes, tools->reading))) return false;
   tools->scratch_bytes = bytes;
   return true;
 }
@@ -126,11 +192,11 @@ bool CounterMemory::hash(CUcontext context, Tools *tools, CounterBuffer *buffer,
         buffer->memory + sizeof(CounterHead) + first * (columns + 1ull) * sizeof(uint64_t);
     void *arguments[] = {&counters, &rows, &columns, &tools->scratch, &lanes_at};
     uint32_t blocks = static_cast<uint32_t>(std::min<uint64_t>((rows + 7) / 8, 4096));
-    nvbit_launch_kernel(context, tools->hash_rows, blocks, 1, 1, 256, 1, 1, 0, tools->stream,
+    nvbit_launch_kernel(context, tools->hash_rows, blocks, 1, 1, 256, 1, 1, 0, tools->reading,
                         arguments, nullptr);
     if (!ok(cuMemcpyDtoHAsync_v2(hashes.data(), tools->scratch, rows * sizeof(RowHash),
-                                 tools->stream)) ||
-        !ok(cuStreamSynchronize(tools->stream)))
+                                 tools->reading)) ||
+        !ok(cuStreamSynchronize(tools->reading)))
       return false;
     builder.add(hashes.data(), rows);
   }
@@ -139,8 +205,8 @@ bool CounterMemory::hash(CUcontext context, Tools *tools, CounterBuffer *buffer,
   static_assert(sizeof(CounterHead) - offsetof(CounterHead, strays) == sizeof totals,
                 "the last two");
   if (!ok(cuMemcpyDtoHAsync_v2(totals, buffer->memory + offsetof(CounterHead, strays),
-                               sizeof totals, tools->stream)) ||
-      !ok(cuStreamSynchronize(tools->stream)))
+                               sizeof totals, tools->reading)) ||
+      !ok(cuStreamSynchronize(tools->reading)))
     return false;
   reading->strays = totals[0];
   reading->lane_instructions = totals[1];
@@ -160,13 +226,13 @@ bool CounterMemory::gather(CUcontext context, Tools *tools, CounterBuffer *buffe
     uint64_t n = std::min<uint64_t>(a_pass, rows.size() - first);
     void *arguments[] = {&counters, &which, &n, &columns, &to};
     uint32_t blocks = static_cast<uint32_t>(std::min<uint64_t>(n, 4096));
-    if (!ok(cuMemcpyHtoDAsync_v2(which, &rows[first], n * sizeof(uint64_t), tools->stream)))
+    if (!ok(cuMemcpyHtoDAsync_v2(which, &rows[first], n * sizeof(uint64_t), tools->reading)))
       return false;
-    nvbit_launch_kernel(context, tools->gather_rows, blocks, 1, 1, 128, 1, 1, 0, tools->stream,
+    nvbit_launch_kernel(context, tools->gather_rows, blocks, 1, 1, 128, 1, 1, 0, tools->reading,
                         arguments, nullptr);
     if (!ok(cuMemcpyDtoHAsync_v2(&(*vectors)[first * columns], to, n * columns * sizeof(uint64_t),
-                                 tools->stream)) ||
-        !ok(cuStreamSynchronize(tools->stream)))
+                                 tools->reading)) ||
+        !ok(cuStreamSynchronize(tools->reading)))
       return false;
   }
   return true;
@@ -174,7 +240,7 @@ bool CounterMemory::gather(CUcontext context, Tools *tools, CounterBuffer *buffe
 
 bool CounterMemory::read(CUcontext context, const Kernel &kernel, CounterBuffer *buffer,
                          uint64_t warps, CUevent done, Reading *reading) {
-  Tools *tools = &contexts_[context];
+  Tools *tools = tools_of(context);
   bool whole = ok(cuEventSynchronize(done)) &&
                hash(context, tools, buffer, kernel.columns, warps, reading) &&
                gather(context, tools, buffer, kernel.columns, reading->classes.first_row,
@@ -182,23 +248,23 @@ bool CounterMemory::read(CUcontext context, const Kernel &kernel, CounterBuffer 
                /* The return value of NVBit's launch call is undocumented; this holds what
                 * matters. */
                vectors_match(reading->classes, reading->vectors, kernel.columns);
-  give_back(context, kernel, buffer);
+  CUdeviceptr counts = buffer->memory + offsetof(CounterHead, strays);
+  uint64_t cleared = buffer->bytes - offsetof(CounterHead, strays);
+  if (ok(cuMemsetD8Async(counts, 0, cleared, tools->reading)) &&
+      ok(cuStreamSynchronize(tools->reading)))
+    give_back(context, kernel, buffer);
+  else
+    release(tools, buffer);
   return whole;
 }
 
-void CounterMemory::give_back(CUcontext context, const Kernel &kernel, CounterBuffer *buffer) {
-  Tools *tools = &contexts_[context];
-  if (clear(tools, buffer))
-    tools->idle[kernel.id].push_back(buffer);
-  else
-    release(buffer);
-}
-
 void CounterMemory::end(CUcontext context) {
-  auto tools = contexts_.find(context);
-  if (tools == contexts_.end()) return;
-  drop_idle(&tools->second);
-  if (tools->second.scratch) cuMemFree_v2(tools->second.scratch);
-  cuStreamDestroy_v2(tools->second.stream);
-  contexts_.erase(tools);
+  Tools *tools = tools_of(context);
+  if (!tools) return;
+  drop_idle(tools);
+  if (tools->scratch) cuMemFreeAsync(tools->scratch, tools->reading);
+  cuStreamDestroy_v2(tools->making);
+  cuStreamDestroy_v2(tools->reading);
+  std::lock_guard<std::mutex> hold(lock_);
+  contexts_.erase(context);
 }

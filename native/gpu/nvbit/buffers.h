@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counter memory of the launches in flight. Buffers are kept for the kernel they were allocated
- * for, cleared after they are read, and reused by its next launch. Up to the limit they lie in
- * device memory, beyond it in managed memory, which the driver migrates: slower, exact, and bounded
- * only by the host's memory. */
+/* Counter memory. A buffer belongs to the kernel it was allocated for; the reader clears it, so
+ * that an idle buffer is ready for the next launch. The limit is a share of the device's free
+ * memory: a launch that does not fit runs uninstrumented, with the reason. */
 #ifndef XPUPROF_NVBIT_BUFFERS_H
 #define XPUPROF_NVBIT_BUFFERS_H
 
 #include <stdint.h>
 
+#include <condition_variable>
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,6 @@ struct CounterBuffer {
   CUdeviceptr memory;
   uint64_t bytes, warps;
   CUdeviceptr bases;
-  CUevent cleared;
-  bool in_device;
 };
 
 /* A launch's counts. */
@@ -34,30 +33,46 @@ struct Reading {
 
 class CounterMemory {
  public:
+  /* `limit_bytes` 0: half of the memory that is free when the context is created. */
   CounterMemory(uint64_t limit_bytes, bool lanes) : limit_(limit_bytes), lanes_(lanes) {}
-  /* Called from nvbit_tool_init, once per context: creates our stream and loads our kernels. */
+  /* Called from nvbit_tool_init, once per context: creates our streams and loads our kernels. */
   bool start(CUcontext context, std::string *why);
-  /* A cleared buffer for `warps` rows; NULL, with `why`, when none is available. */
-  CounterBuffer *take(CUcontext context, const Kernel &kernel, uint64_t warps, std::string *why);
+
+  /* An idle buffer for `warps` rows, or NULL. Calls nothing of the driver's: for callbacks that
+   * NVBit makes with its own lock held. */
+  CounterBuffer *take_idle(CUcontext context, const Kernel &kernel, uint64_t warps);
+  /* The same, allocated when none is idle; `stream` then waits for the clearing, the host does not.
+   * NULL, with `why`, when there is no memory. */
+  CounterBuffer *take(CUcontext context, const Kernel &kernel, uint64_t warps, CUstream stream,
+                      std::string *why);
+  /* Sees to it that `n` buffers for `warps` rows are idle, as far as memory goes; `stream` waits
+   * for their clearing. */
+  void reserve(CUcontext context, const Kernel &kernel, uint64_t warps, CUstream stream, size_t n);
+  /* For launches that did not happen: the buffer is still clear. */
+  void give_back(CUcontext context, const Kernel &kernel, CounterBuffer *buffer);
+
   /* Waits for the event, reads the launch's classes and their vectors, clears the buffer and takes
-   * it back. False when the driver failed. */
+   * it back. False when the driver failed. For the reader's thread alone. */
   bool read(CUcontext context, const Kernel &kernel, CounterBuffer *buffer, uint64_t warps,
             CUevent done, Reading *reading);
-  void give_back(CUcontext context, const Kernel &kernel, CounterBuffer *buffer);
   void end(CUcontext context);
 
  private:
+  enum class Patience { WAIT, NONE }; /* for launches that hold the memory */
   struct Tools {
-    CUstream stream;
+    CUstream making, reading;
     CUfunction hash_rows, gather_rows;
-    CUdeviceptr scratch;
-    uint64_t scratch_bytes;
+    CUdeviceptr scratch; /* the reader's */
+    uint64_t scratch_bytes, limit, in_use;
     std::map<uint32_t, std::vector<CounterBuffer *>> idle; /* by kernel id */
   };
-  CounterBuffer *make(Tools *tools, const Kernel &kernel, uint64_t warps, std::string *why);
-  void release(CounterBuffer *buffer);
+  Tools *tools_of(CUcontext context);
+  CounterBuffer *make(Tools *tools, const Kernel &kernel, uint64_t warps, CUstream stream,
+                      Patience patience, std::string *why);
+  bool make_room(Tools *tools, uint64_t bytes, Patience patience);
+  bool has_room(const Tools &tools, uint64_t bytes) const;
   void drop_idle(Tools *tools);
-  bool clear(Tools *tools, CounterBuffer *buffer);
+  void release(Tools *tools, CounterBuffer *buffer);
   bool scratch(Tools *tools, uint64_t bytes);
   bool hash(CUcontext context, Tools *tools, CounterBuffer *buffer, uint32_t columns,
             uint64_t warps, Reading *reading);
@@ -66,7 +81,8 @@ class CounterMemory {
 
   const uint64_t limit_;
   const bool lanes_;
-  uint64_t in_device_ = 0;
+  std::mutex lock_; /* guards `idle` and `in_use`; nothing of the driver's is called under it */
+  std::condition_variable returned_;
   std::map<CUcontext, Tools> contexts_;
 };
 

@@ -27,6 +27,7 @@ struct Kernel {
   uint32_t columns;
   std::vector<uint32_t> bases; /* by function number */
   std::string reason;          /* empty: instrumented */
+  bool enabled, launched, in_graph;
 };
 
 class Functions {

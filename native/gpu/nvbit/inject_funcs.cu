@@ -44,6 +44,7 @@ static __device__ __forceinline__ void count(uint64_t launch, uint32_t column,
 /* A block of the kernel itself: its ordinal is its column. */
 extern "C" __device__ __noinline__ void xpuprof_count_block(uint32_t column, uint32_t instructions,
                                                             uint64_t launch) {
+  if (!launch) return; /* a launch that is not counted */
   uint32_t active = __activemask();
   if (lane() == static_cast<uint32_t>(__ffs(active) - 1))
     count(launch, column, instructions, active);
@@ -53,6 +54,7 @@ extern "C" __device__ __noinline__ void xpuprof_count_block(uint32_t column, uin
 extern "C" __device__ __noinline__ void xpuprof_count_called(uint32_t function, uint32_t block,
                                                              uint32_t instructions,
                                                              uint64_t launch) {
+  if (!launch) return; /* a launch that is not counted */
   uint32_t active = __activemask();
   if (lane() != static_cast<uint32_t>(__ffs(active) - 1)) return;
   const CounterHead *head = reinterpret_cast<const CounterHead *>(launch);

@@ -6,22 +6,40 @@
  * columns of kernels and called functions, buffers in flight and reused, classes read back, memory
  * beyond the limit, graphs, failed launches. It cannot show what NVBit does on a GPU.
  *
+ * It ends the program where the tool breaks a rule of the kit's (seen in libnvbit.a 1.7.7.1, by
+ * disassembly):
+ * - nvbit_enable_instrumented hands the value of nvbit_set_at_launch to the driver; setting a value
+ *   afterwards concerns the launch after (Nvbit::enable_instrumented, Nvbit::set_at_launch).
+ * - It replaces the function's code in place, on the null stream, while kernels run.
+ * - A graph's nodes are walked, with the kit's mutex held, before any of them runs
+ *   (nvbitToolsCallbackFunc): a driver call in that callback can deadlock.
+ * And where it would hang a program whose kernels wait for its later calls: a callback that waits
+ * for a kernel.
+ *
  * Prints a line for each launch that ran: kernel warps lane-instructions count(warp 0, block 0)
  * count(0, 1) ... */
 #define __device__
 #define __noinline__
 #include "kit.h"
 /* the kit's header comes first */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "counters.h"
 #include "row_hash.h"
+
+static void broken(const char *rule) {
+  fprintf(stderr, "the tool broke a rule: %s\n", rule);
+  abort();
+}
 
 /* ---- what the tool calls -------------------------------------------------------------------- */
 
@@ -40,8 +58,9 @@ struct Function {
   std::vector<CUfunction> related;
   std::map<const Instr *, std::vector<uint64_t>> calls; /* arguments of the inserted call */
   std::map<const Instr *, std::string> callee;
-  bool enabled = false;
-  uint64_t argument = 0;
+  bool enabled = false, running = false;
+  uint64_t set = 0, argument = 0; /* by nvbit_set_at_launch; as the driver has it */
+  std::map<uint64_t, uint64_t> node_argument;
   func_config_t config = {};
 };
 
@@ -90,10 +109,19 @@ void nvbit_add_call_arg_const_val32(const Instr *i, uint32_t value, bool) {
   holder(i)->calls[i].push_back(value);
 }
 void nvbit_add_call_arg_launch_val64(const Instr *, int, bool) {}
-void nvbit_enable_instrumented(CUcontext, CUfunction f, bool on, bool) { of(f)->enabled = on; }
-void nvbit_set_at_launch(CUcontext, CUfunction f, uint64_t value, CUstream, uint64_t) {
-  of(f)->argument = value;
+void nvbit_enable_instrumented(CUcontext, CUfunction f, bool on, bool) {
+  if (of(f)->running && of(f)->enabled != on) broken("code is replaced while it runs");
+  of(f)->enabled = on;
+  of(f)->argument = of(f)->set;
 }
+void nvbit_set_at_launch(CUcontext, CUfunction f, uint64_t value, CUstream, uint64_t node) {
+  if (node)
+    of(f)->node_argument[node] = value;
+  else
+    of(f)->set = value;
+}
+static pthread_t reader;
+void nvbit_set_tool_pthread(pthread_t thread) { reader = thread; }
 void nvbit_set_nvdisasm(const char *) {}
 int nvbit_load_tool_module(CUcontext, const void *, CUmodule *) { return 0; }
 int nvbit_find_function_by_name(CUcontext, CUmodule, const char *name, CUfunction *f) {
@@ -126,17 +154,33 @@ int nvbit_launch_kernel(CUcontext, CUfunction f, uint32_t, uint32_t, uint32_t, u
 }
 
 static int unfinished; /* number of last events that are not complete */
-static int events_recorded;
-static size_t managed_bytes;
-CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t n) {
+static std::atomic<int> events_recorded;
+static bool walking; /* a graph's nodes, with the kit's lock held */
+static void driver_call() {
+  if (walking && !pthread_equal(pthread_self(), reader))
+    broken("a driver call in nvbit_at_graph_node_launch");
+}
+CUresult cuMemAllocAsync(CUdeviceptr *at, size_t n, CUstream) {
+  driver_call();
   *at = reinterpret_cast<CUdeviceptr>(memset(malloc(n), 0xa5, n)); /* not cleared, as on a device */
   return CUDA_SUCCESS;
 }
-CUresult cuMemAllocManaged(CUdeviceptr *at, size_t n, unsigned) {
-  managed_bytes += n;
-  return cuMemAlloc_v2(at, n);
+CUresult cuMemFreeAsync(CUdeviceptr at, CUstream) {
+  return free(reinterpret_cast<void *>(at)), CUDA_SUCCESS;
 }
-CUresult cuMemFree_v2(CUdeviceptr at) { return free(reinterpret_cast<void *>(at)), CUDA_SUCCESS; }
+CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *all) {
+  return *free_bytes = *all = size_t{8} << 30, CUDA_SUCCESS;
+}
+CUresult cuStreamWaitEvent(CUstream, CUevent, unsigned) { return driver_call(), CUDA_SUCCESS; }
+CUresult cuCtxSynchronize() {
+  driver_call();
+  for (Function *f : functions) f->running = false;
+  return CUDA_SUCCESS;
+}
+CUresult cuFuncGetAttribute(int *value, CUfunction_attribute, CUfunction) {
+  return driver_call(), *value = 0, CUDA_SUCCESS;
+}
+CUresult cuKernelGetFunction(CUfunction *, CUkernel) { return CUDA_ERROR_INVALID_HANDLE; }
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t n, CUstream) {
   return memcpy(reinterpret_cast<void *>(to), from, n), CUDA_SUCCESS;
 }
@@ -152,11 +196,11 @@ CUresult cuEventCreate(CUevent *event, unsigned) {
 CUresult cuEventRecord(CUevent event, CUstream) {
   return *reinterpret_cast<int *>(event) = ++events_recorded, CUDA_SUCCESS;
 }
-CUresult cuEventQuery(CUevent event) {
-  bool over = *reinterpret_cast<int *>(event) <= events_recorded - unfinished;
-  return over ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+CUresult cuEventSynchronize(CUevent event) {
+  if (!pthread_equal(pthread_self(), reader)) broken("a callback waits for a kernel");
+  if (*reinterpret_cast<int *>(event) > events_recorded - unfinished) usleep(1000);
+  return CUDA_SUCCESS;
 }
-CUresult cuEventSynchronize(CUevent) { return CUDA_SUCCESS; }
 CUresult cuEventDestroy_v2(CUevent event) {
   return delete reinterpret_cast<int *>(event), CUDA_SUCCESS;
 }
@@ -174,7 +218,7 @@ CUresult cuStreamGetCtx(CUstream, CUcontext *context) { return *context = nullpt
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *) { return CUDA_SUCCESS; }
 CUresult cuFuncGetModule(CUmodule *module, CUfunction) { return *module = nullptr, CUDA_SUCCESS; }
 CUresult cuLibraryGetModule(CUmodule *, CUlibrary) { return CUDA_ERROR_INVALID_VALUE; }
-CUresult cuCtxGetDevice(CUdevice *device) { return *device = 0, CUDA_SUCCESS; }
+CUresult cuCtxGetDevice(CUdevice *device) { return driver_call(), *device = 0, CUDA_SUCCESS; }
 CUresult cuCtxPushCurrent_v2(CUcontext) { return CUDA_SUCCESS; }
 CUresult cuCtxPopCurrent_v2(CUcontext *) { return CUDA_SUCCESS; }
 }
@@ -234,15 +278,16 @@ static void execute(Function *f, uint64_t argument, uint64_t launch, uint64_t wa
 
 static uint64_t launches;
 
-static void run(CUfunction f, uint64_t warps) {
+static void run(CUfunction f, uint64_t warps, uint64_t argument) {
   Function *kernel = of(f);
+  kernel->running = unfinished > 0;
   uint64_t launch = launches++;
   Expected expected;
-  for (uint64_t warp = 0; kernel->enabled && warp < warps; warp++) {
+  for (uint64_t warp = 0; kernel->enabled && argument && warp < warps; warp++) {
     uint32_t block = 0;
-    execute(kernel, kernel->argument, launch, warp, &block, &expected);
+    execute(kernel, argument, launch, warp, &block, &expected);
     for (CUfunction called : kernel->related)
-      execute(of(called), kernel->argument, launch, warp, &block, &expected);
+      execute(of(called), argument, launch, warp, &block, &expected);
   }
   printf("%s %lu %lu", kernel->name.c_str(), static_cast<unsigned long>(warps),
          static_cast<unsigned long>(expected.lane_instructions));
@@ -255,22 +300,40 @@ static void launch(CUfunction f, unsigned grid, unsigned block, CUresult status 
   cuLaunchKernel_params params = {f, grid, 1, 1, block, 1, 1, 0, stream, nullptr, nullptr};
   nvbit_at_cuda_event(context, 0, API_CUDA_cuLaunchKernel, "cuLaunchKernel", &params, &status);
   if (status == CUDA_SUCCESS && stream != reinterpret_cast<CUstream>(99))
-    run(f, grid * ((block + 31) / 32));
+    run(f, grid * ((block + 31) / 32), of(f)->argument);
   nvbit_at_cuda_event(context, 1, API_CUDA_cuLaunchKernel, "cuLaunchKernel", &params, &status);
 }
 
-static void graph(const std::vector<CUfunction> &nodes) {
+static void add_node(CUfunction f, unsigned grid, unsigned block) {
+  CUresult status = CUDA_SUCCESS;
+  CUDA_KERNEL_NODE_PARAMS node = {};
+  node.func = f;
+  node.gridDimX = grid;
+  node.blockDimX = block;
+  node.gridDimY = node.gridDimZ = node.blockDimY = node.blockDimZ = 1;
+  cuGraphAddKernelNode_v2_params params = {};
+  params.nodeParams = &node;
+  const char *name = "cuGraphAddKernelNode_v2";
+  nvbit_at_cuda_event(context, 0, API_CUDA_cuGraphAddKernelNode_v2, name, &params, &status);
+  nvbit_at_cuda_event(context, 1, API_CUDA_cuGraphAddKernelNode_v2, name, &params, &status);
+}
+
+/* Every node has 5 blocks of 64 threads. */
+static void launch_graph(const std::vector<CUfunction> &nodes) {
   CUresult status = CUDA_SUCCESS;
   cuGraphLaunch_params params = {};
   nvbit_at_cuda_event(context, 0, API_CUDA_cuGraphLaunch, "cuGraphLaunch", &params, &status);
-  for (CUfunction f : nodes) {
-    of(f)->config.blockDimX = 64;
-    of(f)->config.blockDimY = of(f)->config.blockDimZ = 1;
-    of(f)->config.gridDimX = 5;
-    of(f)->config.gridDimY = of(f)->config.gridDimZ = 1;
-    nvbit_at_graph_node_launch(context, f, nullptr, 77);
-    run(f, 10);
+  walking = true;
+  for (size_t node = 0; node < nodes.size(); node++) {
+    func_config_t &config = of(nodes[node])->config;
+    config.blockDimX = 64;
+    config.gridDimX = 5;
+    config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
+    nvbit_at_graph_node_launch(context, nodes[node], nullptr, 77 + node);
   }
+  walking = false;
+  for (size_t node = 0; node < nodes.size(); node++)
+    run(nodes[node], 10, of(nodes[node])->node_argument[77 + node]);
   nvbit_at_cuda_event(context, 1, API_CUDA_cuGraphLaunch, "cuGraphLaunch", &params, &status);
 }
 
@@ -304,10 +367,11 @@ int main(int argc, char **argv) {
     launch(i % 2 ? branchy : caller, 41 - i, 33 + i);
     if (i % 10 == 0) launch(plain, 3, 64, CUDA_ERROR_INVALID_VALUE);
   }
-  launch(caller, 1, 32, CUDA_SUCCESS, reinterpret_cast<CUstream>(99)); /* captured */
-  for (int i = 0; i < 3; i++) graph({caller, plain, branchy});
+  launch(caller, 5, 64, CUDA_SUCCESS, reinterpret_cast<CUstream>(99)); /* captured */
+  for (CUfunction f : {plain, branchy, plain}) add_node(f, 5, 64);
+  for (int i = 0; i < 3; i++) launch_graph({caller, plain, branchy, plain});
   launch(branchy, 20000, 64);
   nvbit_at_ctx_term(context);
   nvbit_at_term();
-  fprintf(stderr, "managed %zu\n", managed_bytes);
+  fprintf(stderr, "ended by itself\n");
 }

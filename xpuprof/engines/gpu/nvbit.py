@@ -24,14 +24,17 @@ ADVICE_BUILD = (
     "CUDA toolkit's compiler, set NVBIT_ROOT to the folder that holds core/, then install xpuprof "
     f"again. State: {STATE}"
 )
-ADVICE_NVDISASM = "run `pip install xpuprof[cuda]`, or put a CUDA toolkit's bin folder on PATH"
+ADVICE_TOOLS = "run `pip install xpuprof[cuda]`, or put a CUDA toolkit's bin folder on PATH"
+
+KIT = {"NOBANNER": "1", "ACK_CTX_INIT_LIMITATION": "1"}
+"""NVBit prints to the program's stdout unless these are set."""
 
 
-def nvdisasm() -> Path | None:
-    """NVIDIA's disassembler, which NVBit runs: XPUPROF_NVDISASM, PATH, PyPI, or a toolkit."""
-    candidates = [os.environ.get("XPUPROF_NVDISASM"), shutil.which("nvdisasm")]
+def cuda_program(name: str) -> Path | None:
+    """A program of the CUDA toolkit that NVBit runs: XPUPROF_<NAME>, PATH, PyPI, or a toolkit."""
+    candidates = [os.environ.get(f"XPUPROF_{name.upper()}"), shutil.which(name)]
     folder = Path(sysconfig.get_path("purelib")) / "nvidia" / "cu13" / "bin"
-    candidates += [str(folder / "nvdisasm"), "/usr/local/cuda/bin/nvdisasm"]
+    candidates += [str(folder / name), f"/usr/local/cuda/bin/{name}"]
     return next((Path(c) for c in candidates if c and Path(c).is_file()), None)
 
 
@@ -49,10 +52,10 @@ class Nvbit(GpuEngine):
         if missing := unbuilt(LIBRARY):
             return Probe(self.name, False, missing, ADVICE_BUILD)
         details = {"library": str(library), "state": STATE}
-        disassembler = nvdisasm()
-        if disassembler is None:
-            return Probe(self.name, False, ("nvdisasm",), ADVICE_NVDISASM, details)
-        details["nvdisasm"] = str(disassembler)
+        programs = {name: cuda_program(name) for name in ("nvdisasm", "cuobjdump")}
+        if missing := tuple(name for name, path in programs.items() if path is None):
+            return Probe(self.name, False, missing, ADVICE_TOOLS, details)
+        details |= {name: str(path) for name, path in programs.items()}
         timer = Cuda().probe()
         if not timer.available:
             return Probe(self.name, False, timer.missing, timer.advice, details)
@@ -65,11 +68,17 @@ class Nvbit(GpuEngine):
         if mode == "time":
             return Cuda().environment(mode, timer, execution_dir, options)
         probe = self.usable()
-        return {
+        environment = {
             "CUDA_INJECTION64_PATH": probe.details["library"],
             "XPUPROF_NVDISASM": probe.details["nvdisasm"],
             "XPUPROF_KERNELS": options.kernels,
+            **KIT,
         }
+        if shutil.which("cuobjdump") is None:
+            # NVBit runs it by name for each context, and ends the program when it is missing.
+            folder = Path(probe.details["cuobjdump"]).parent
+            environment["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{folder}"
+        return environment
 
 
 ENGINE = Engine(Nvbit, preference=10, help="NVIDIA: exact SASS block vectors; needs an NVBit kit")

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What engine nvbit asks of the machine and gives to the program, without a GPU."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from xpuprof.engines.base import GpuOptions, Probe
+from xpuprof.engines.gpu import nvbit
+from xpuprof.engines.gpu.cuda import Cuda
+
+
+@pytest.fixture
+def kit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A machine with the tool, a driver and a device; returns its empty folder of programs."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setattr(nvbit, "unbuilt", lambda name: ())
+    monkeypatch.setattr(nvbit, "native_file", lambda name: tmp_path / name)
+    monkeypatch.setattr(nvbit.sysconfig, "get_path", lambda name: str(tmp_path / "site"))
+    monkeypatch.setattr(Cuda, "probe", lambda self: Probe("cuda", True))
+    monkeypatch.setattr(
+        nvbit, "device_probe", lambda name, details, _: Probe(name, True, (), "", details)
+    )
+    return programs
+
+
+def install(folder: Path, *names: str) -> None:
+    """Executable files of these names."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o755)
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return nvbit.Nvbit().environment("profile", "async", folder, GpuOptions())
+
+
+def test_the_programs_that_the_kit_runs_are_probed(kit: Path) -> None:
+    """GIVEN neither program, then nvdisasm alone, WHEN probed THEN the missing are named."""
+    assert nvbit.Nvbit().probe().missing == ("nvdisasm", "cuobjdump")
+    install(kit, "nvdisasm")
+    probe = nvbit.Nvbit().probe()
+    assert probe.missing == ("cuobjdump",) and "xpuprof[cuda]" in probe.advice
+
+
+def test_the_kit_prints_nothing_into_the_program(kit: Path, tmp_path: Path) -> None:
+    """GIVEN a kit WHEN a program is launched THEN its banner and its warning per context are off,
+    and PATH stays the program's own."""
+    install(kit, "nvdisasm", "cuobjdump")
+    given = environment(tmp_path)
+    assert given["NOBANNER"] == given["ACK_CTX_INIT_LIMITATION"] == "1"
+    assert "PATH" not in given
+
+
+def test_cuobjdump_from_pypi_is_put_behind_the_path(kit: Path, tmp_path: Path) -> None:
+    """GIVEN cuobjdump as a Python package WHEN a program is launched THEN the kit finds it, and
+    the program's own folders come first."""
+    site = tmp_path / "site" / "nvidia" / "cu13" / "bin"
+    install(site, "nvdisasm", "cuobjdump")
+    assert environment(tmp_path)["PATH"] == f"{os.environ['PATH']}:{site}"
