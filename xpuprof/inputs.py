@@ -24,12 +24,14 @@ from typing import BinaryIO, NoReturn
 from xpuprof.errors import InputError, UsageError
 
 VARIABLE = "XPUPROF_INPUT_LIMIT"
-FLOOR = 512 << 20
+FLOOR = 256 << 20
 FACTOR = 64
 """A file may unpack to FLOOR bytes or FACTOR times its size on disk, whichever is more (text of the
 profilers seen so far unpacks to 5 to 21 times). The same limit holds for what a reader keeps."""
-LINE = 32
+LINE = 64
 """Bytes added for each line of packed text: short lines cost time, not space."""
+NAME_COST = 256
+"""Memory of a name besides its characters, in bytes."""
 LONGEST_LINE = 4 << 20
 """Most characters in a line, and in a CSV row that spans lines."""
 GZIP = b"\x1f\x8b"
@@ -60,6 +62,10 @@ class Source:
         self._held += size
         if self._held > self.limit:
             self._refuse_size("takes more than {} of memory to read")
+
+    def hold_name(self, name: str) -> None:
+        """Counts a name that a reader keeps, in all its lists of names."""
+        self.hold(NAME_COST + 4 * len(name))
 
     def part(self, path: Path) -> Source:
         """A file in this folder, or beside this file; its unpacked size counts separately."""

@@ -222,7 +222,7 @@ def test_nvprof(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (NVPROF.replace("20.5", "20.5ms"), "mixed units"),
+        (NVPROF.replace("20.5", "20.5ms"), "bad launch 2 .* duration '20.5ms' is not a number"),
         (NVPROF.replace("ms,us", "ms,fortnight"), "not a unit of time"),
         (NVPROF.replace('"Duration"', '"Length"'), "no column Name and Duration"),
         ("\n".join(NVPROF.splitlines()[:5]), "no kernel launch"),
@@ -260,9 +260,12 @@ def test_table_without_a_map_takes_common_names_and_their_unit(tmp_path: Path) -
     ("text", "sentence"),
     [
         ("a,b\n1,2\n", "--map kernel="),
-        ("kernel,time\nk,1\nk,2ms\n", "not a number; give all durations in one unit"),
-        ("kernel,time\nk,1,7\n", "3 fields in line 2"),
-        ("kernel,time\n", "no row below"),
+        (
+            "kernel,time\nk,1\nk,2ms\n",
+            "duration '2ms' is not a number, or negative; all durations need one unit",
+        ),
+        ("kernel,time\nk,1,7\n", "3 fields in row 1 below a header of 2"),
+        ("kernel,time\n", "holds no kernel launch"),
     ],
 )
 def test_table_bad_sources(tmp_path: Path, text: str, sentence: str) -> None:

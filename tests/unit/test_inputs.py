@@ -283,15 +283,26 @@ def test_launches_out_of_range(tmp_path: Path, form: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("form", "text", "sentence"),
     [
-        ("ncu", '"ID","Kernel Name"\n"1"\n', "row of 1 fields below a header of 2"),
+        ("ncu", '"ID","Kernel Name"\n"1"\n', "1 fields in row 1 below a header of 2"),
         ("ncu", '"Kernel Name","Metric Name"\n"k","x"\n', "no column 'ID'"),
-        ("nvprof", '"Start","Duration","Name"\nms\n', "row of 1 fields below a header of 3"),
+        ("nvprof", '"Start","Duration","Name"\nms\n', "1 fields in row 1 below a header of 3"),
         ("csv", "kernel" + ",x" * 20_000 + "\n", "has 20001 columns in line 1"),
     ],
 )
 def test_invalid_tables_are_refused(tmp_path: Path, form: str, text: str, sentence: str) -> None:
     (tmp_path / "t.csv").write_text(text)
     refused(tmp_path / "t.csv", sentence, form)
+
+
+def test_a_table_may_have_more_columns_than_a_process_descriptors(tmp_path: Path) -> None:
+    names = [f"m{i}" for i in range(200)]
+    row = ",".join(map(str, range(200)))
+    table = tmp_path / "t.csv"
+    table.write_text(f"kernel,time,{','.join(names)}\na,1,{row}\nb,2,{row}\n")
+    line = xpuprof_line("import", table, "-o", tmp_path / "out")
+    run(["sh", "-c", 'ulimit -n 64; exec "$@"', "sh", *line], check=True)
+    slices = ImportedSlices(tmp_path / "out")
+    assert [slices.column(name).tolist() for name in names] == [[i, i] for i in range(200)]
 
 
 def test_a_second_column_of_a_name_is_left_out(tmp_path: Path) -> None:

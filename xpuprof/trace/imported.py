@@ -14,10 +14,10 @@ import json
 import re
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -57,7 +57,6 @@ class ImportWriter:
     def __init__(self, run: Path) -> None:
         self._folder = run / FOLDER
         self._folder.mkdir(parents=True)
-        self._files: dict[str, BinaryIO] = {}
         self._types: dict[str, str] = {}
         self._names: dict[str, dict[str, int]] = {name: {} for name in NAMED}
         self.rows = 0
@@ -70,12 +69,10 @@ class ImportWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        for file in self._files.values():
-            file.close()
         if kind is None:
             self._finish()
 
-    def codes(self, column: str, names: list[str]) -> npt.NDArray[np.int32]:
+    def codes(self, column: str, names: Sequence[str]) -> npt.NDArray[np.int32]:
         """Codes of `names` in the column's list of names, extended as needed."""
         known = self._names[column]
         return np.fromiter(
@@ -84,18 +81,18 @@ class ImportWriter:
 
     def append(self, chunk: Mapping[str, npt.NDArray[Any]]) -> None:
         """Append a chunk; all chunks have the same columns."""
-        if self._files and chunk.keys() != self._files.keys():
-            raise ValueError(f"columns changed: {sorted(chunk.keys() ^ self._files.keys())}")
+        if not self._types:
+            self._types = {n: v.dtype.newbyteorder("<").str for n, v in chunk.items()}
+        if chunk.keys() != self._types.keys():
+            raise ValueError(f"columns changed: {sorted(chunk.keys() ^ self._types.keys())}")
         lengths = {len(values) for values in chunk.values()}
         if len(lengths) != 1:
             raise ValueError("columns of different lengths")
-        for name, values in chunk.items():
-            little = np.ascontiguousarray(values).astype(values.dtype.newbyteorder("<"), copy=False)
-            if name not in self._files:
-                # Numbered, because a metric's name may contain a slash.
-                self._files[name] = (self._folder / f"{len(self._files)}.bin").open("wb")
-                self._types[name] = little.dtype.str
-            self._files[name].write(little.astype(self._types[name], copy=False).data)
+        # Numbered, because a metric's name may contain a slash.
+        for number, (name, dtype) in enumerate(self._types.items()):
+            # Opened for each chunk: a table may have more columns than a process descriptors.
+            with (self._folder / f"{number}.bin").open("ab") as file:
+                file.write(np.ascontiguousarray(chunk[name]).astype(dtype, copy=False).data)
         self.rows += lengths.pop()
 
     def vectors(self, side: str, matrix: sparse.csr_matrix) -> None:

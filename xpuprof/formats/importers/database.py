@@ -10,7 +10,6 @@ from functools import cached_property
 from types import TracebackType
 from typing import Any
 
-from xpuprof.formats.importers.table import NAME_COST
 from xpuprof.inputs import LONGEST_LINE, Source
 
 STEP = 100_000
@@ -108,7 +107,7 @@ class Database:
         """{number: text} from a query for both; null becomes ""."""
         found: dict[int, str] = {}
         for number, text in self.rows(query):
-            self.source.hold(NAME_COST + len(text or ""))
+            self.source.hold_name(text or "")
             found[number] = text or ""
         return found
 

@@ -16,7 +16,7 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from xpuprof.formats.format import Head, Importer, Match
-from xpuprof.formats.importers.table import LARGEST, NAME_COST
+from xpuprof.formats.importers.table import LARGEST
 from xpuprof.inputs import Source, finite, whole
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ WINDOW = 1 << 20
 LONGEST_EVENT = 1 << 23
 LONGEST_HEAD = 1 << 25
 """Most characters before the list of events."""
-EVENT_COST, KERNEL_COST, CALL_COST = 16, 200, 200
-"""Cost in bytes of a skipped event (time, not space), a kernel, and a call or operator."""
+EVENT_COST, CALL_COST = 128, 200
+"""Cost in bytes of any event (time, not space), and of a call or operator."""
 LATEST = 1e18
 """Microseconds; beyond any clock's origin."""
 _START = re.compile(r'"traceEvents"\s*:\s*\[')
@@ -45,9 +45,10 @@ def load(source: Source, writer: ImportWriter) -> None:
     """
     import numpy as np  # imported late: `--help` lists formats without it
 
-    from xpuprof.formats.importers.timeline import Launches, Timeline
+    from xpuprof.formats.importers.timeline import Kernels
 
-    kernels = _Kernels()
+    kernels = Kernels(source)
+    correlations = array("q")
     operators = _Operators()
     first, last = float("inf"), float("-inf")
     for event in checked_events(source):
@@ -59,52 +60,27 @@ def load(source: Source, writer: ImportWriter) -> None:
             source.hold(CALL_COST)
             operators.operator(event.thread, event.start, event.duration, event.name)
         elif event.kind == "kernel":
-            source.hold(KERNEL_COST)
-            kernels.add(event)
-    if not kernels.start:
+            correlations.append(event.integer("correlation", -1))
+            kernels.add(
+                event.name,
+                event.start,
+                event.duration,
+                device=event.integer("device", 0),
+                stream=event.integer("stream", 0),
+                shape=(*event.shape("grid"), *event.shape("block")),
+            )
+    if not len(kernels):
         source.refuse("has no device kernel; record with ProfilerActivity.CUDA in `activities`")
+    around = operators.around(np.array(correlations)[kernels.order()].tolist())
     # Times have an arbitrary origin of 10^12 us; subtracting it keeps nanoseconds exact.
-    begin = (np.array(kernels.start) - first) * US
-    order = np.argsort(begin, kind="stable")
-    place = np.array(kernels.place, dtype=np.int64).reshape(-1, 3)[order]
-    shape = np.array(kernels.shape, dtype=np.int64).reshape(-1, 6)[order]
-    around = operators.around(place[:, 2].tolist())
-    timeline = Timeline(source, writer)
-    timeline.begin(0.0)
-    timeline.add(
-        Launches(
-            kernel=[kernels.name[i] for i in order],
-            start=begin[order],
-            end=(begin + np.array(kernels.duration) * US)[order],
-            device=place[:, 0].astype(np.int32),
-            stream=place[:, 1].astype(np.int32),
-            grid=shape[:, :3],
-            block=shape[:, 3:],
-            metrics={"range_call": np.array([call for _, call in around], dtype=np.float64)},
-            ranges=[name for name, _ in around],
-        )
+    kernels.write(
+        writer,
+        first,
+        last,
+        US,
+        metrics={"range_call": np.array([call for _, call in around], dtype=np.float64)},
+        ranges=[name for name, _ in around],
     )
-    timeline.finish((last - first) * US)
-
-
-class _Kernels:
-    """Device kernels, stored as numbers. `place`: device, stream, correlation; `shape`: grid and
-    block."""
-
-    def __init__(self) -> None:
-        self.name: list[str] = []
-        self.start, self.duration = array("d"), array("d")
-        self.place, self.shape = array("q"), array("q")
-
-    def add(self, event: Event) -> None:
-        """Append a kernel."""
-        self.name.append(event.name)
-        self.start.append(event.start)
-        self.duration.append(event.duration)
-        self.place.extend(event.integer(key, 0) for key in ("device", "stream"))
-        self.place.append(event.integer("correlation", -1))
-        for key in ("grid", "block"):
-            self.shape.extend(event.shape(key))
 
 
 class _Operators:
@@ -169,7 +145,7 @@ class Event:
         if not isinstance(name, str):
             self._refuse("name")
         if name not in self._names:
-            self._source.hold(NAME_COST + 4 * len(name))
+            self._source.hold_name(name)
             # A lone surrogate cannot be encoded.
             self._names[name] = name.encode("utf-8", "replace").decode()
         return self._names[name]

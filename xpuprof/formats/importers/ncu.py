@@ -4,23 +4,22 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
-from itertools import chain
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
 
 from xpuprof.formats.format import Head, Importer, Match
 from xpuprof.formats.importers.table import (
-    SCALES,
+    CHUNK,
     TIME_UNITS,
-    Rows,
+    Columns,
+    Places,
+    Table,
     after_log,
-    index,
-    integer,
-    number,
-    rows,
+    numbers,
     seconds,
-    shape,
+    write,
 )
 from xpuprof.inputs import Source
 
@@ -60,164 +59,123 @@ FIXED = frozenset(
 ADVICE = "profile with `ncu --csv --page raw --metrics ...` and pass its output"
 
 
+SCALES = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_SCALED = re.compile(r"([KMGT])(?i:inst|byte|cyc)")
+
+
 def load(source: Source, writer: ImportWriter) -> None:
     """Import a CSV. Raises InputError when it is not Nsight Compute's, damaged, or has no
     kernel."""
     with source.lines() as lines:
-        table = rows(source, after_log(lines, _is_header))
-        header = next(table, [])
-        columns = index(header)
-        if KERNEL not in columns:
+        table = Table.csv(source, after_log(lines, _is_header))
+        if KERNEL not in table.header:
             source.refuse(f"has no column {KERNEL!r}, so it is not Nsight Compute's CSV; {ADVICE}")
-        if "Metric Name" in columns:
-            _details(source, table, header, columns, writer)
+        if "Metric Name" in table.header:
+            _details(source, table, writer)
         else:
-            _raw(source, table, header, columns, writer)
+            _raw(source, table, writer)
 
 
 def _is_header(line: str) -> bool:
     return f'"{KERNEL}"' in line or line.startswith("ID,Process ID")
 
 
-def _raw(
-    source: Source,
-    table: Iterator[list[str]],
-    header: list[str],
-    columns: Mapping[str, int],
-    writer: ImportWriter,
-) -> None:
-    first = next(table, None)
-    units = [""] * len(header)
-    if (
-        first
-        and len(first) == len(header)
-        and not first[columns.get("ID", columns[KERNEL])].strip()
-    ):
-        units, first = first, None
-    names = [name for name in columns if name and name not in FIXED]
-    scale = {name: _scale(source, name, units[columns[name]]) for name in names}
-    launches: Rows | None = None
-    for row in chain([first] if first else [], table):
-        _check_row(source, row, header)
-        if launches is None:
-            # A text column (a device's name) is not a metric.
-            names = [name for name in names if not math.isnan(number(row[columns[name]]))]
-            launches = Rows(source, writer, [*_times(source, names, writer), *names])
-            writer.units |= {name: _base(units[columns[name]]) for name in names}
-        values = [number(row[columns[name]]) * scale[name] for name in names]
-        _add(launches, row, columns, names, values)
-    _finish(source, launches)
+def _raw(source: Source, table: Table, writer: ImportWriter) -> None:
+    units = table.units("ID" if "ID" in table.header else KERNEL, lambda value: not value.strip())
+    units = units or dict.fromkeys(table.header, "")
+    _write(source, writer, table.chunks(), units, lambda name: _scale(source, name, units[name]))
 
 
-def _check_row(source: Source, row: list[str], header: list[str]) -> None:
-    if len(row) != len(header):
-        source.refuse(
-            f"has a row of {len(row)} fields below a header of {len(header)}; the file is cut "
-            "short or was edited"
-        )
-
-
-def _details(
-    source: Source,
-    table: Iterator[list[str]],
-    header: list[str],
-    columns: Mapping[str, int],
-    writer: ImportWriter,
-) -> None:
-    """Consecutive rows with one ID form a launch; every launch has the first one's metrics."""
+def _details(source: Source, table: Table, writer: ImportWriter) -> None:
+    """Consecutive rows with one ID form a launch; every launch has the first one's metrics. Units
+    may differ between rows, so values are converted here."""
     for name in ("ID", "Metric Unit", "Metric Value"):
-        if name not in columns:
+        if name not in table.header:
             source.refuse(f"has no column {name!r}, so it is not Nsight Compute's CSV; {ADVICE}")
-    launches: Rows | None = None
-    names: list[str] = []
-    held: list[str] | None = None
-    found: dict[str, float] = {}
+    units: dict[str, str] = {}
+    launches = _launches(source, table, units)
+    first = next(launches, None)
+    if first is None:
+        source.refuse(f"holds no kernel launch; {ADVICE}")
 
-    def close() -> None:
-        nonlocal launches, names
-        if held is None:
-            return
-        if launches is None:
-            names = [name for name, value in found.items() if not math.isnan(value)]
-            launches = Rows(source, writer, [*_times(source, names, writer), *names])
-        missing = [name for name in names if name not in found]
-        if missing:
-            source.refuse(
-                f"lacks {missing[0]!r} for launch {held[columns['ID']]}, which others have; "
-                "profile all kernels with the same metrics"
-            )
-        _add(launches, held, columns, names, [found[name] for name in names])
+    def chunks() -> Iterator[Columns]:
+        every = chain([first], launches)
+        while part := list(islice(every, max(CHUNK // len(first), 1))):
+            for launch in part:
+                if missing := [name for name in first if name not in launch]:
+                    source.refuse(
+                        f"lacks {missing[0]!r} for launch {launch['ID']}, which others have; "
+                        "profile all kernels with the same metrics"
+                    )
+            yield {name: [launch[name] for launch in part] for name in first}
 
-    for row in table:
-        _check_row(source, row, header)
-        if held is None or row[columns["ID"]] != held[columns["ID"]]:
-            close()
-            held, found = row, {}
-        name = row[columns["Metric Name"]]
-        if name:
-            unit = row[columns["Metric Unit"]]
-            value = number(row[columns["Metric Value"]]) * _scale(source, name, unit)
-            found.setdefault(name, value)
-            writer.units.setdefault(name, _base(unit))
-    close()
-    _finish(source, launches)
+    _write(source, writer, chunks(), units, lambda _: 1.0)
 
 
-def _times(source: Source, names: list[str], writer: ImportWriter) -> list[str]:
-    """The duration as `gpu_time` (if missing, cycles serve as time; see the import's note)."""
-    if any(name in names for name in DURATIONS):
-        writer.units["gpu_time"] = "s"
-        return ["gpu_time"]
-    if not any(name in names for name in CYCLES):
-        source.refuse(f"has neither {DURATIONS[0]} nor {CYCLES[0]}; add one of them to --metrics")
-    writer.units["cycles"] = "cycle"
-    return ["cycles"]
+def _launches(source: Source, table: Table, units: dict[str, str]) -> Iterator[dict[str, Any]]:
+    """The fields of a launch's first row, and its metrics. Adds to `units`."""
+    launch: dict[str, Any] = {}
+    for columns in table.chunks():
+        measured = list(zip(columns["Metric Name"], columns["Metric Unit"], strict=True))
+        scales = [_scale(source, name, unit) for name, unit in measured]
+        values = (numbers(columns["Metric Value"]) * scales).tolist()
+        rows = zip(*columns.values(), strict=True)
+        for row, (name, unit), value in zip(rows, measured, values, strict=True):
+            fields = dict(zip(columns, row, strict=True))
+            if fields["ID"] != launch.get("ID"):
+                if launch:
+                    yield launch
+                launch = fields
+            if name:
+                launch.setdefault(name, value)
+                units.setdefault(name, unit)
+    if launch:
+        yield launch
 
 
-def _add(
-    launches: Rows,
-    row: list[str],
-    columns: Mapping[str, int],
-    names: list[str],
-    values: list[float],
+def _write(
+    source: Source,
+    writer: ImportWriter,
+    chunks: Iterator[Columns],
+    units: Mapping[str, str],
+    scale: Callable[[str], float],
 ) -> None:
-    measured = next(name for name in (*DURATIONS, *CYCLES) if name in names)
-    duration = values[names.index(measured)]
-    launches.add(
-        row[columns[KERNEL]],
-        [duration, *values],
-        shape(row[columns["Grid Size"]]) if "Grid Size" in columns else (1, 1, 1),
-        shape(row[columns["Block Size"]]) if "Block Size" in columns else (1, 1, 1),
-        device=integer(row[columns["Device"]], 0) if "Device" in columns else 0,
-        stream=integer(row[columns["Stream"]], 0) if "Stream" in columns else 0,
+    """The duration is `gpu_time`; without one, cycles serve as time."""
+    measured = next((name for name in (*DURATIONS, *CYCLES) if name in units), None)
+    if measured is None:
+        source.refuse(f"has neither {DURATIONS[0]} nor {CYCLES[0]}; add one of them to --metrics")
+    measure, unit = ("gpu_time", "s") if measured in DURATIONS else ("cycles", "cycle")
+    writer.units |= {name: _base(unit) for name, unit in units.items()} | {measure: unit}
+    first = next(chunks, {})
+    places = Places(
+        kernel=KERNEL,
+        time=measured,
+        unit=scale(measured),
+        measure=measure,
+        grid=[name for name in ("Grid Size",) if name in first],
+        block=[name for name in ("Block Size",) if name in first],
+        device="Device" if "Device" in first else "",
+        stream="Stream" if "Stream" in first else "",
     )
+    chunks = chain([first] if first else [], chunks)
+    write(source, writer, chunks, places, others=FIXED, scale=scale, advice=ADVICE)
 
 
 def _scale(source: Source, name: str, unit: str) -> float:
     """Factor to base units: seconds, bytes, instructions ... ("Kinst", "Mbyte", "usecond")."""
-    unit = unit.strip()
     if name in DURATIONS:
         return seconds(source, unit)
-    if unit.lower() in TIME_UNITS:
-        return TIME_UNITS[unit.lower()]
-    if len(unit) > 1 and unit[0] in SCALES and unit[1:].lower().startswith(("inst", "byte", "cyc")):
-        return SCALES[unit[0]]
-    return 1.0
+    if unit.strip().lower() in TIME_UNITS:
+        return TIME_UNITS[unit.strip().lower()]
+    found = _SCALED.match(unit.strip())
+    return SCALES[found[1]] if found else 1.0
 
 
 def _base(unit: str) -> str:
-    unit = unit.strip()
-    if unit.lower() in TIME_UNITS:
+    if unit.strip().lower() in TIME_UNITS:
         return "s"
-    if len(unit) > 1 and unit[0] in SCALES and unit[1:].lower().startswith(("inst", "byte", "cyc")):
-        return unit[1:]
-    return unit
-
-
-def _finish(source: Source, launches: Rows | None) -> None:
-    if launches is None:
-        source.refuse(f"holds no kernel launch; {ADVICE}")
-    launches.finish(ADVICE)
+    found = _SCALED.match(unit.strip())
+    return unit.strip()[1:] if found else unit.strip()
 
 
 def _match(head: Head) -> Match:

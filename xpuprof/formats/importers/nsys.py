@@ -14,14 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from xpuprof.formats.format import Head, Importer, Match
 from xpuprof.formats.importers.database import Column, Database
-from xpuprof.formats.importers.table import LARGEST, NAME_COST
+from xpuprof.formats.importers.table import LARGEST
 from xpuprof.inputs import Source
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from xpuprof.formats.importers.timeline import Launches
+    from xpuprof.formats.importers.launches import F64, I64, Launches
     from xpuprof.trace.imported import ImportWriter
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -83,7 +80,7 @@ def load(source: Source, writer: ImportWriter) -> None:
             begin, end = _span(database, first, last)
             timeline.begin(0.0)
             for rows in _chunks(_kernels(database, process)):
-                timeline.add(_launches(rows, begin, names, ranges))
+                timeline.add(*_launches(rows, begin, names, ranges))
             timeline.finish((end - begin) * NS)
 
 
@@ -173,34 +170,33 @@ def _chunks(rows: Iterator[Any]) -> Iterator[list[Any]]:
         yield kept
 
 
-def _launches(rows: list[Any], origin: int, names: dict[int, str], ranges: _Ranges) -> Launches:
+def _launches(
+    rows: list[Any], origin: int, names: dict[int, str], ranges: _Ranges
+) -> tuple[Launches, F64, F64]:
+    """The launches of a chunk, their starts and ends in seconds from `origin`."""
     import numpy as np
 
-    from xpuprof.formats.importers.timeline import Launches
+    from xpuprof.formats.importers.launches import Launches
+
+    def seconds(ns: I64) -> F64:
+        return ns.astype(np.float64) * NS
 
     rowid, begin, end, device, stream, name, *shape, api_start, api_end = zip(*rows, strict=True)
-    start = np.array(begin, dtype=np.int64) - origin
-    call_start = np.array([x if x is not None else 0 for x in api_start], dtype=np.int64)
-    call_end = np.array([x if x is not None else 0 for x in api_end], dtype=np.int64)
-    known = call_end > 0
-    return Launches(
+    sizes = np.array(shape, dtype=np.int64).T
+    start = np.array(begin, dtype=np.int64)
+    call_start = np.array([x or 0 for x in api_start], dtype=np.int64)
+    call_end = np.array([x or 0 for x in api_end], dtype=np.int64)
+    queued = np.where(call_end > 0, np.maximum(start - call_end, 0), 0)
+    launches = Launches(
         kernel=[names.get(i, f"kernel {i}") for i in name],
-        start=_seconds(start),
-        end=_seconds(np.array(end, dtype=np.int64) - origin),
-        device=np.array(device, dtype=np.int32),
-        stream=np.array(stream, dtype=np.int32),
-        grid=np.array(shape[:3], dtype=np.int64).T,
-        block=np.array(shape[3:], dtype=np.int64).T,
-        metrics={
-            "api_time": _seconds(call_end - call_start),
-            "queue_time": _seconds(np.where(known, np.maximum(start + origin - call_end, 0), 0)),
-        },
+        grid=sizes[:, :3],
+        block=sizes[:, 3:],
+        device=np.array(device),
+        stream=np.array(stream),
+        metrics={"api_time": seconds(call_end - call_start), "queue_time": seconds(queued)},
         ranges=ranges.of(rowid) if ranges else None,
     )
-
-
-def _seconds(ns: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    return ns.astype(float) * NS
+    return launches, seconds(start - origin), seconds(np.array(end, dtype=np.int64) - origin)
 
 
 class _Ranges:
@@ -252,7 +248,7 @@ class _Ranges:
                 if span[0] == tid and span[2] >= at:
                     text = span[3] if span[3] is not None else names.get(span[4], "")
                     if text not in codes:
-                        database.source.hold(NAME_COST + 4 * len(text))
+                        database.source.hold_name(text)
                     stack.append((span[2], codes.setdefault(text, len(codes))))
                 span = next(spans, None)
             # Ranges of the start/end kind may overlap, so a closed one can lie under an open one.

@@ -8,12 +8,20 @@ Archives of such tables with R-style names (inst_executed, grid.x) are read too.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from itertools import chain
+from collections.abc import Iterator
+from itertools import compress
 from typing import TYPE_CHECKING
 
 from xpuprof.formats.format import Head, Importer, Match
-from xpuprof.formats.importers.table import Rows, after_log, index, integer, number, rows, seconds
+from xpuprof.formats.importers.table import (
+    Columns,
+    Places,
+    Table,
+    after_log,
+    numbers,
+    seconds,
+    write,
+)
 from xpuprof.inputs import Source
 
 if TYPE_CHECKING:
@@ -50,85 +58,41 @@ def load(source: Source, writer: ImportWriter) -> None:
     """Import a CSV. Raises InputError when it is not nvprof's, has mixed units, or has no
     kernel."""
     with source.lines() as lines:
-        table = rows(source, after_log(lines, _is_header))
-        header = next(table, [])
-        columns = index(header)
-        name = next((c for c in NAME if c in columns), None)
-        duration = next((c for c in DURATION if c in columns), None)
+        table = Table.csv(source, after_log(lines, _is_header))
+        name = next((c for c in NAME if c in table.header), None)
+        duration = next((c for c in DURATION if c in table.header), None)
         if name is None or duration is None:
             source.refuse(f"has no column Name and Duration: {ADVICE}")
-        _rows(source, table, header, columns, columns[name], columns[duration], writer)
+        # R's exports have durations in seconds and no row of units.
+        units = table.units(duration, lambda value: math.isnan(numbers([value])[0]))
+        grid = _present(table, GRID)
+        places = Places(
+            kernel=name,
+            time=duration,
+            unit=seconds(source, units.get(duration, "s")),
+            grid=grid,
+            block=_present(table, BLOCK),
+        )
+        writer.units["gpu_time"] = "s"
+        chunks = _kernels(table, grid[0]) if grid else table.chunks()
+        write(source, writer, chunks, places, others=FIXED, advice=ADVICE)
 
 
 def _is_header(line: str) -> bool:
     return not line.startswith("==") and line.count(",") > 1
 
 
-def _rows(
-    source: Source,
-    table: Iterator[list[str]],
-    header: list[str],
-    columns: Mapping[str, int],
-    name: int,
-    duration: int,
-    writer: ImportWriter,
-) -> None:
-    first = next(table, None)
-    # R's exports have durations in seconds and no row of units.
-    unit = "s"
-    if first and len(first) == len(header) and math.isnan(number(first[duration])):
-        unit, first = first[duration], None
-    factor = seconds(source, unit)
-    grid = _places(columns, GRID)
-    block = _places(columns, BLOCK)
-    metrics: list[str] | None = None
-    launches: Rows | None = None
-    for row in chain([first] if first else [], table):
-        if len(row) != len(header):
-            source.refuse(
-                f"has a row of {len(row)} fields below a header of {len(header)}; the file is cut "
-                "short or was edited"
-            )
-        # Copies and fills have no grid.
-        if grid and not row[grid[0]].strip():
-            continue
-        time = number(row[duration]) * factor
-        if math.isnan(time):
-            source.refuse(
-                f"has a duration {row[duration]!r} of {row[name]!r} that is not a number in "
-                f"{unit}: mixed units cannot be read; export with one unit "
-                "(--normalized-time-unit)"
-            )
-        if metrics is None:
-            metrics = [
-                c for c in columns if c not in FIXED and not math.isnan(number(row[columns[c]]))
-            ]
-            launches = Rows(source, writer, ["gpu_time", *metrics])
-            writer.units["gpu_time"] = "s"
-        assert launches is not None
-        launches.add(
-            row[name],
-            [time, *(number(row[columns[metric]]) for metric in metrics)],
-            _shape(row, grid),
-            _shape(row, block),
-        )
-    if launches is None:
-        source.refuse(f"holds no kernel launch; {ADVICE}")
-    launches.finish(ADVICE)
+def _kernels(table: Table, grid: str) -> Iterator[Columns]:
+    """The rows with a grid: copies and fills have none."""
+    for columns in table.chunks():
+        kernels = [bool(size.strip()) for size in columns[grid]]
+        if any(kernels):
+            yield {name: list(compress(values, kernels)) for name, values in columns.items()}
 
 
-def _places(columns: Mapping[str, int], names: tuple[tuple[str, ...], ...]) -> list[int]:
-    for spelling in names:
-        places = [columns[name] for name in spelling if name in columns]
-        if places:
-            return places
-    return []
-
-
-def _shape(row: list[str], places: list[int]) -> tuple[int, int, int]:
-    # A non-numeric size becomes -1, which Rows rejects.
-    sizes = [integer(row[place], -1) for place in places] + [1] * (3 - len(places))
-    return (sizes[0], sizes[1], sizes[2])
+def _present(table: Table, spellings: tuple[tuple[str, ...], ...]) -> list[str]:
+    found = ([name for name in names if name in table.header] for names in spellings)
+    return next(filter(None, found), [])
 
 
 def _match(head: Head) -> Match:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of kernels without a timeline, as CSV profilers give them: shared by ncu, nvprof and csv.
+"""Tables of text, as CSV profilers write them: shared by ncu, nvprof, csv and rocprof.
 
-Every row is a launch and becomes a slice. The time between launches is unknown, so there is no
+Rows are read in chunks, which become columns of numbers at once. In a table without a timeline
+every row is a launch and becomes a slice: the time between launches is unknown, so there is no
 slice after the last kernel, and a row's duration is `gpu_time`.
 """
 
@@ -9,16 +10,16 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from xpuprof.inputs import LONGEST_LINE, Source, finite
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
+    from xpuprof.formats.importers.launches import F64, I64
     from xpuprof.trace.imported import ImportWriter
 
 TIME_UNITS = {
@@ -36,33 +37,77 @@ TIME_UNITS = {
 }
 """Factor to seconds."""
 
-SCALES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-GRID = ("gx", "gy", "gz")
-BLOCK = ("lx", "ly", "lz")
-CHUNK = 1 << 20
-"""Values buffered before writing."""
+CHUNK = 1 << 18
+"""Values in a chunk."""
+CHUNK_CHARACTERS = 1 << 24
 MOST_COLUMNS = 1 << 14
-RESERVED = ("program", "range", "range_call")
-"""Metric names that an imported run reserves."""
-NAME_COST = 256
-"""Memory of a kernel's name besides its characters, in bytes, over all lists of names."""
 LARGEST = (1 << 31) - 1
 """Largest grid, block, device or stream number."""
+Columns = Mapping[str, Sequence[Any]]
+"""Columns of a chunk: texts, or numbers that were converted already."""
+
+T = TypeVar("T")
 
 csv.field_size_limit(LONGEST_LINE)
 
 
-def after_log(lines: Iterator[str], is_header: Callable[[str], bool]) -> Iterator[str]:
-    """The table that begins with the first header line: the program's output is before it, and
-    NVIDIA's tools put ==PROF== lines of their own anywhere."""
-    for line in lines:
-        if is_header(line):
-            return chain([line], (rest for rest in lines if not rest.startswith("==")))
-    return iter(())
+class Table:
+    """A header, and rows below it, each with as many fields."""
+
+    def __init__(self, source: Source, rows: Iterator[list[str]]) -> None:
+        self._source = source
+        self.header = [name.strip() for name in next(rows, [])]
+        self._rows = self._whole(rows)
+
+    @classmethod
+    def csv(cls, source: Source, lines: Iterable[str], separator: str = ",") -> Table:
+        """The table in lines of text."""
+        return cls(source, _csv(source, lines, separator))
+
+    def units(self, column: str, are_units: Callable[[str], bool]) -> dict[str, str]:
+        """The unit of each column, if the first row gives units, as its value in `column` shows."""
+        first = next(self._rows, None)
+        if first is None:
+            return {}
+        units = self._by_name(first)
+        if are_units(units[column]):
+            return units
+        self._rows = chain([first], self._rows)
+        return {}
+
+    def chunks(self) -> Iterator[Columns]:
+        """The rows by columns."""
+        rows: list[list[str]] = []
+        size, most = 0, max(CHUNK // max(len(self.header), 1), 1)
+        for row in self._rows:
+            rows.append(row)
+            size += sum(map(len, row))
+            if len(rows) == most or size > CHUNK_CHARACTERS:
+                yield self._by_name(list(zip(*rows, strict=True)))
+                rows, size = [], 0
+        if rows:
+            yield self._by_name(list(zip(*rows, strict=True)))
+
+    def _by_name(self, values: Sequence[T]) -> dict[str, T]:
+        """One value a column; the first of columns with the same name."""
+        found: dict[str, T] = {}
+        for name, value in zip(self.header, values, strict=True):
+            found.setdefault(name, value)
+        return found
+
+    def _whole(self, rows: Iterator[list[str]]) -> Iterator[list[str]]:
+        fields = len(self.header)
+        for number, row in enumerate(rows, start=1):
+            if len(row) == fields:
+                yield row
+            elif any(row):
+                self._source.refuse(
+                    f"has {len(row)} fields in row {number} below a header of {fields}: it is cut "
+                    "short, or a field that holds the separator has no quotes; export it again"
+                )
 
 
-def rows(source: Source, lines: Iterable[str], separator: str = ",") -> Iterator[list[str]]:
-    """Yield the rows of a CSV table. Raises InputError when it is not one."""
+def _csv(source: Source, lines: Iterable[str], separator: str) -> Iterator[list[str]]:
     taken = 0
 
     def counted() -> Iterator[str]:
@@ -87,19 +132,32 @@ def rows(source: Source, lines: Iterable[str], separator: str = ",") -> Iterator
         source.refuse(f"is not a CSV table: line {table.line_num}: {error}; export it again")
 
 
-def number(text: str) -> float:
-    """A number as profilers print it: thousands separators, "%"; NaN if it is not a finite
-    number."""
+def after_log(lines: Iterator[str], is_header: Callable[[str], bool]) -> Iterator[str]:
+    """The table that begins with the first header line: the program's output is before it, and
+    NVIDIA's tools put ==PROF== lines of their own anywhere."""
+    for line in lines:
+        if is_header(line):
+            return chain([line], (rest for rest in lines if not rest.startswith("==")))
+    return iter(())
+
+
+def numbers(texts: Sequence[Any]) -> F64:
+    """Numbers as profilers print them (thousands separators, "%"); NaN where there is none."""
+    import numpy as np  # imported late: `--help` lists formats without it
+
+    try:
+        values = np.array(texts, dtype=np.float64)
+    except (ValueError, OverflowError):
+        values = np.fromiter(map(_number, texts), np.float64, len(texts))
+    values[~np.isfinite(values)] = math.nan
+    return values
+
+
+def _number(text: str) -> float:
     value = finite(text)
     if value is None:
         value = finite(text.replace(",", "").rstrip("%").strip())
     return math.nan if value is None else value
-
-
-def integer(text: str, default: int) -> int:
-    """A device, stream or work-item number; `default` if missing."""
-    value = number(text)
-    return default if math.isnan(value) else int(value)
 
 
 def seconds(source: Source, unit: str) -> float:
@@ -113,111 +171,123 @@ def seconds(source: Source, unit: str) -> float:
     return factor
 
 
-def shape(text: str) -> tuple[int, int, int]:
-    """(x, y, z) of "(x, y, z)", "x y z" or "x"; missing sizes are 1."""
-    parts = text.strip().strip("()[]").replace(",", " ").split()[:3]
-    values = [finite(part) for part in parts]
-    sizes = [] if None in values else [int(value or 0) for value in values]
-    x, y, z = (*sizes, *[1] * (3 - len(sizes)))
-    return x, y, z
+@dataclass(frozen=True)
+class Places:
+    """Which columns hold what. `grid` and `block`: three columns, "" for none, or one that holds
+    "(x, y, z)". `time` is written as the metric `measure`, `unit` is its factor to base units."""
+
+    kernel: str
+    time: str = ""
+    unit: float = 1.0
+    measure: str = "gpu_time"
+    grid: Sequence[str] = ()
+    block: Sequence[str] = ()
+    device: str = ""
+    stream: str = ""
+
+    @property
+    def taken(self) -> set[str]:
+        """The columns that are not metrics."""
+        return {self.kernel, self.time, *self.grid, *self.block, self.device, self.stream}
 
 
-class Rows:
-    """Collect launches, check them, and append them to an ImportWriter in chunks.
+def write(
+    source: Source,
+    writer: ImportWriter,
+    chunks: Iterator[Columns],
+    places: Places,
+    *,
+    others: Collection[str] = (),
+    scale: Callable[[str], float] = lambda _: 1.0,
+    advice: str,
+) -> None:
+    """Write a row a launch. Columns that hold a number in the first row are metrics, times the
+    `scale` of their name, except for `others`. Raises InputError for a bad launch, or without
+    any."""
+    from xpuprof.formats.importers.launches import Launches, LaunchWriter
+    from xpuprof.trace.imported import TABLE
 
-    `metrics`: names of the number columns; with `timed` the first is the duration.
-    """
+    launches = LaunchWriter(source, writer)
+    names: list[str] | None = None
+    for columns in chunks:
+        if names is None:
+            not_metrics = {"", places.measure, *TABLE, *others}
+            names = [
+                name
+                for name, values in columns.items()
+                if name not in not_metrics and not math.isnan(numbers(values[:1])[0])
+            ]
+        kernel = columns[places.kernel]
+        faults = _Faults(source, writer.rows, kernel)
+        metrics = {name: numbers(columns[name]) * scale(name) for name in names}
+        if places.time:
+            time = numbers(columns[places.time]) * places.unit
+            faults.refuse(~(time >= 0), "its duration {!r} is not a number, or negative; all "
+                          "durations need one unit", columns[places.time])  # fmt: skip
+            metrics = {places.measure: time, **metrics}
+        launches.add(
+            Launches(
+                kernel=kernel,
+                grid=faults.sizes(columns, places.grid),
+                block=faults.sizes(columns, places.block),
+                device=faults.natural(columns, places.device),
+                stream=faults.natural(columns, places.stream),
+                metrics=metrics,
+            )
+        )
+    if not writer.rows:
+        source.refuse(f"holds no kernel launch; {advice}")
 
-    def __init__(
-        self, source: Source, writer: ImportWriter, metrics: list[str], timed: bool = True
-    ) -> None:
-        self._source = source
-        self._writer = writer
-        self._metrics = metrics
-        self._timed = timed
-        self._chunk = max(CHUNK // (len(metrics) + 10), 1)
-        self._calls: dict[str, int] = {}
-        self._kernels: list[str] = []
-        self._call: list[int] = []
-        self._shapes: list[tuple[int, ...]] = []
-        self._places: list[tuple[int, int]] = []
-        self._values: list[list[float]] = []
 
-    def add(
-        self,
-        kernel: str,
-        values: list[float],
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        device: int = 0,
-        stream: int = 0,
-    ) -> None:
-        """Add a launch; `values` in the order of `metrics`, `grid` in work-groups."""
-        call = self._calls[kernel] = self._calls.get(kernel, 0) + 1
-        if call == 1:
-            self._source.hold(NAME_COST + 4 * len(kernel))
-        self._kernels.append(kernel)
-        self._call.append(call)
-        self._shapes.append((*grid, *block))
-        self._places.append((device, stream))
-        self._values.append(values)
-        if len(self._kernels) >= self._chunk:
-            self.flush()
+class _Faults:
+    """Checked whole numbers of a chunk's launches."""
 
-    def flush(self) -> None:
-        """Check and write the buffered launches. Raises InputError for an invalid launch."""
-        import numpy as np  # imported late: `--help` lists formats without it
+    def __init__(self, source: Source, before: int, kernel: Sequence[str]) -> None:
+        self._source, self._before, self._kernel = source, before, kernel
 
-        if not self._kernels:
-            return
-        sizes = self._integers(self._shapes)
-        places = self._integers(self._places)
-        values = np.array(self._values, dtype=np.float64)
-        if self._timed:
-            bad = np.flatnonzero(~(values[:, 0] >= 0))
-            if len(bad):
-                self._refuse(int(bad[0]), "its duration is missing or negative")
-        # Work-items, as in OpenCL and recorded runs.
-        sizes[:, :3] *= sizes[:, 3:]
-        columns: dict[str, npt.NDArray[np.generic]] = {
-            "kernel": self._writer.codes("kernel", self._kernels),
-            "call": np.array(self._call, dtype=np.int32),
-            "process": np.zeros(len(sizes), dtype=np.int32),
-            "device": places[:, 0].astype(np.int32),
-            "stream": places[:, 1].astype(np.int32),
-        }
-        columns |= {name: sizes[:, i] for i, name in enumerate((*GRID, *BLOCK))}
-        for i, name in enumerate(self._metrics):
-            if name not in RESERVED:  # a second column of that name
-                columns.setdefault(name, values[:, i])
-        self._writer.append(columns)
-        for held in (self._kernels, self._call, self._shapes, self._places, self._values):
-            held.clear()
-
-    def finish(self, advice: str) -> None:
-        """Write the rest. Raises InputError when there was no launch."""
-        self.flush()
-        if not self._writer.rows:
-            self._source.refuse(f"holds no kernel launch; {advice}")
-
-    def _integers(self, rows: Sequence[tuple[int, ...]]) -> npt.NDArray[np.int64]:
+    def sizes(self, columns: Columns, names: Sequence[str]) -> I64:
+        """A grid or block by launch; a missing size is 1."""
         import numpy as np
 
-        for i, row in enumerate(rows):
-            if min(row) < 0 or max(row) > LARGEST:
-                self._refuse(i, f"a grid, block, device or stream number is not 0 to {LARGEST}")
-        return np.array(rows, dtype=np.int64)
+        if len(names) == 1:
+            sizes = np.array([_shape(text) for text in columns[names[0]]], dtype=np.float64)
+            return self._integers(sizes)
+        result = np.ones((len(self._kernel), 3))
+        for i, name in enumerate(names):
+            if name:
+                blank = np.array([not text.strip() for text in columns[name]])
+                result[:, i] = np.where(blank, 1, np.nan_to_num(numbers(columns[name]), nan=-1))
+        return self._integers(result)
 
-    def _refuse(self, row: int, reason: str) -> NoReturn:
-        self._source.refuse(
-            f"has a bad launch {self._writer.rows + row + 1} ({self._kernels[row][:80]!r}): "
-            f"{reason}; export it again"
-        )
+    def natural(self, columns: Columns, name: str) -> I64:
+        """A device or stream by launch; 0 if missing, or a name."""
+        import numpy as np
+
+        found = numbers(columns[name]) if name else np.zeros(len(self._kernel))
+        return self._integers(np.nan_to_num(found, nan=0.0)[:, None])[:, 0]
+
+    def refuse(self, bad: Any, reason: str, values: Sequence[Any] = ()) -> None:
+        """Raise InputError if a launch is bad."""
+        if bad.any():
+            row = int(bad.argmax())
+            reason = reason.format(str(values[row])[:80]) if len(values) else reason
+            self._source.refuse(
+                f"has a bad launch {self._before + row + 1} ({self._kernel[row][:80]!r}): "
+                f"{reason}; export it again"
+            )
+
+    def _integers(self, values: F64) -> I64:
+        import numpy as np
+
+        bad = ((values < 0) | (values > LARGEST)).any(axis=1)
+        self.refuse(bad, f"a grid, block, device or stream number is not 0 to {LARGEST}")
+        return values.astype(np.int64)
 
 
-def index(header: list[str]) -> Mapping[str, int]:
-    """Position of each column; the first of equal names is used."""
-    result: dict[str, int] = {}
-    for i, name in enumerate(header):
-        result.setdefault(name.strip(), i)
-    return result
+@lru_cache(maxsize=1 << 12)
+def _shape(text: str) -> tuple[float, float, float]:
+    """(x, y, z) of "(x, y, z)", "x y z" or "x"; missing sizes are 1."""
+    parts = text.strip().strip("()[]").replace(",", " ").split()[:3]
+    sizes = [finite(part) for part in parts]
+    x, y, z = (*(1.0 if size is None else size for size in sizes), *[1.0] * (3 - len(sizes)))
+    return x, y, z

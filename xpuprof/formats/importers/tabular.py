@@ -7,20 +7,21 @@ other numeric column is a metric under its own name.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from xpuprof.errors import UsageError
 from xpuprof.formats.format import Head, Importer, Load, Match
-from xpuprof.formats.importers.table import BLOCK, Rows, index, integer, number, rows, seconds
+from xpuprof.formats.importers.table import Places, Table, seconds, write
 from xpuprof.inputs import LINE, Source
 
 if TYPE_CHECKING:
     from xpuprof.trace.imported import ImportWriter
 
-FIELDS = ("kernel", "time", "gridx", "gridy", "gridz", *BLOCK, "device", "stream")
+GRID = ("gridx", "gridy", "gridz")
+BLOCK = ("lx", "ly", "lz")
+FIELDS = ("kernel", "time", *GRID, *BLOCK, "device", "stream")
 """Fields that a column can be mapped to; grid in work-groups."""
 
 GUESSES: Mapping[str, tuple[str, ...]] = {
@@ -51,7 +52,6 @@ GUESSES: Mapping[str, tuple[str, ...]] = {
 PARQUET = b"PAR1"
 PARQUET_ROWS = 4096
 """Rows decoded at once."""
-MAP_HELP = "name the column with --map {field}=COLUMN"
 
 
 def parse_map(entries: Sequence[str]) -> dict[str, tuple[str, str]]:
@@ -74,16 +74,13 @@ def load(
     source: Source, writer: ImportWriter, columns: Mapping[str, tuple[str, str]] | None = None
 ) -> None:
     """Import a table. Raises InputError without a kernel column or rows, and for mixed units."""
-    chosen = dict(columns or {})
     if source.path.suffix in (".parquet", ".pq") or source.head(len(PARQUET)) == PARQUET:
-        table = _parquet(source)
-        _load(source, next(table, []), table, chosen, writer)
+        _load(source, Table(source, _parquet(source)), columns or {}, writer)
         return
     with source.lines() as lines:
         first = next(lines, "")
         mark = max(",;\t", key=first.count)
-        table = rows(source, chain([first], lines), mark)
-        _load(source, next(table, []), table, chosen, writer)
+        _load(source, Table.csv(source, chain([first], lines), mark), columns or {}, writer)
 
 
 def _parquet(source: Source) -> Iterator[list[str]]:
@@ -111,86 +108,45 @@ def _text(value: object) -> str:
 
 
 def _load(
-    source: Source,
-    header: list[str],
-    table: Iterator[list[str]],
-    chosen: dict[str, tuple[str, str]],
-    writer: ImportWriter,
+    source: Source, table: Table, chosen: Mapping[str, tuple[str, str]], writer: ImportWriter
 ) -> None:
-    columns = index(header)
-    place: dict[str, int] = {}
-    unit = ""
+    place = dict.fromkeys(FIELDS, "")
     for field in FIELDS:
+        place[field] = next((guess for guess in GUESSES[field] if guess in table.header), "")
         if field in chosen:
-            name, unit_given = chosen[field]
-            if name not in columns:
+            place[field] = chosen[field][0]
+            if place[field] not in table.header:
                 source.refuse(
-                    f"has no column {name!r}; take one of these for --map {field}=COLUMN: "
-                    f"{', '.join(columns)[:1000] or 'none'}"
+                    f"has no column {place[field]!r}; take one of these for --map {field}=COLUMN: "
+                    f"{', '.join(table.header)[:1000] or 'none'}"
                 )
-            place[field] = columns[name]
-            unit = unit_given or unit
-        else:
-            found = next((g for g in GUESSES[field] if g in columns), None)
-            if found is not None:
-                place[field] = columns[found]
-    if "kernel" not in place:
+    if not place["kernel"]:
         source.refuse(
-            "has no column that looks like a kernel's name; " + MAP_HELP.format(field="kernel")
+            "has no column that looks like a kernel's name; name it with --map kernel=COLUMN"
         )
-    factor = 1.0
-    if "time" in place:
-        factor = _factor(source, header[place["time"]], unit)
+    unit = 1.0
+    if place["time"]:
+        unit = _unit(source, place["time"], chosen.get("time", ("", ""))[1])
         writer.units["gpu_time"] = "s"
-    _rows(source, header, table, place, factor, writer)
+    places = Places(
+        kernel=place["kernel"],
+        time=place["time"],
+        unit=unit,
+        grid=_three(place, GRID),
+        block=_three(place, BLOCK),
+        device=place["device"],
+        stream=place["stream"],
+    )
+    advice = "name another file"
+    write(source, writer, table.chunks(), places, others=places.taken, advice=advice)
 
 
-def _rows(
-    source: Source,
-    header: list[str],
-    table: Iterator[list[str]],
-    place: dict[str, int],
-    factor: float,
-    writer: ImportWriter,
-) -> None:
-    taken = set(place.values())
-    metrics: dict[str, int] = {}
-    launches: Rows | None = None
-    for line, row in enumerate(table, start=2):
-        if not any(row):
-            continue
-        if len(row) != len(header):
-            source.refuse(
-                f"has {len(row)} fields in line {line}, the header has {len(header)}; quote "
-                "fields that hold the separator, or export it again"
-            )
-        if launches is None:
-            metrics = {
-                name: i
-                for i, name in enumerate(header)
-                if i not in taken and name and not math.isnan(number(row[i]))
-            }
-            # Reserved time names would clash with those that an import sets.
-            metrics = {n: i for n, i in metrics.items() if n not in ("gpu_time", "call", "process")}
-            timed = "time" in place
-            launches = Rows(source, writer, ["gpu_time"] * timed + [*metrics], timed)
-        values = [number(row[i]) for i in metrics.values()]
-        if "time" in place:
-            values.insert(0, _time(source, line, row[place["time"]]) * factor)
-        launches.add(
-            row[place["kernel"]],
-            values,
-            _sizes(row, place, ("gridx", "gridy", "gridz")),
-            _sizes(row, place, BLOCK),
-            device=_one(row, place, "device", 0),
-            stream=_one(row, place, "stream", 0),
-        )
-    if launches is None:
-        source.refuse("holds no row below its header; export it again")
-    launches.finish("name another file")
+def _three(place: Mapping[str, str], fields: tuple[str, ...]) -> list[str]:
+    names = [place[field] for field in fields]
+    return names if any(names) else []
 
 
-def _factor(source: Source, name: str, unit: str) -> float:
+def _unit(source: Source, name: str, unit: str) -> float:
     """Seconds per unit of the duration column: given, or derived from its name ("dur (ns)",
     "time_us")."""
     if unit:
@@ -200,25 +156,6 @@ def _factor(source: Source, name: str, unit: str) -> float:
         return 1e-9
     known = [word for word in words if word in ("ns", "us", "ms", "s")]
     return seconds(source, known[-1]) if known else 1.0
-
-
-def _time(source: Source, line: int, text: str) -> float:
-    value = number(text)
-    if math.isnan(value):
-        source.refuse(
-            f"has a duration {text!r} in line {line}, which is not a number; give all durations "
-            "in one unit, named as --map time=COLUMN:UNIT"
-        )
-    return value
-
-
-def _sizes(row: list[str], place: dict[str, int], names: tuple[str, ...]) -> tuple[int, int, int]:
-    sizes = [_one(row, place, name, 1) for name in names]
-    return (sizes[0], sizes[1], sizes[2])
-
-
-def _one(row: list[str], place: dict[str, int], name: str, default: int) -> int:
-    return integer(row[place[name]], default) if name in place else default
 
 
 def _match(head: Head) -> Match:

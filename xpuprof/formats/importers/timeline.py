@@ -9,37 +9,17 @@ kernel of the process is its CPU part. The slice after the last kernel ends with
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
-import numpy.typing as npt
 
-from xpuprof.formats.importers.table import NAME_COST
+from xpuprof.formats.importers.launches import F64, I64, Launches, LaunchWriter
 from xpuprof.inputs import Source
 from xpuprof.trace.coordinates import EXIT_KERNEL
 from xpuprof.trace.imported import ImportWriter
-
-GRID = ("gx", "gy", "gz")
-BLOCK = ("lx", "ly", "lz")
-
-
-@dataclass(eq=False)
-class Launches:
-    """A chunk of kernels of one process, by start time. Times in seconds."""
-
-    kernel: list[str]
-    start: npt.NDArray[np.float64]
-    end: npt.NDArray[np.float64]
-    device: npt.NDArray[np.int32]
-    stream: npt.NDArray[np.int32]
-    grid: npt.NDArray[np.int64]
-    """Work-groups, launches x 3."""
-    block: npt.NDArray[np.int64]
-    """Work-items a group, launches x 3."""
-    metrics: Mapping[str, npt.NDArray[np.float64]]
-    ranges: list[str] | None = None
 
 
 class Timeline:
@@ -47,102 +27,120 @@ class Timeline:
 
     def __init__(self, source: Source, writer: ImportWriter) -> None:
         self._source = source
-        self._writer = writer
-        self._calls: dict[str, int] = {}
+        self._launches = LaunchWriter(source, writer)
         self._process = -1
         self._boundary = 0.0
-        self._extra: dict[str, npt.DTypeLike] = {}
-        self._ranges = False
+        self._last: Launches | None = None
         writer.units |= {"time": "s", "gpu_time": "s", "cpu_time": "s"}
 
     def begin(self, origin: float) -> None:
         """Begin the next process, recorded from `origin` (seconds)."""
         self._process += 1
         self._boundary = origin
-        self._calls = {}
 
-    def add(self, launches: Launches) -> None:
-        """Append the slices ended by these launches."""
-        if (launches.end < launches.start).any():
-            row = int(np.flatnonzero(launches.end < launches.start)[0])
+    def add(self, launches: Launches, start: F64, end: F64) -> None:
+        """Append the slices that these launches end, in order of start; times in seconds."""
+        if (end < start).any():
+            row = int(np.flatnonzero(end < start)[0])
             self._source.refuse(
                 f"is damaged: kernel {launches.kernel[row][:80]!r} ends before it starts; "
                 "export it again"
             )
-        ends = np.maximum(np.maximum.accumulate(launches.end), self._boundary)
+        ends = np.maximum(np.maximum.accumulate(end), self._boundary)
         before = np.concatenate([[self._boundary], ends[:-1]])
         self._boundary = float(ends[-1])
         time = ends - before
-        self._extra = {name: values.dtype for name, values in launches.metrics.items()}
-        self._ranges = launches.ranges is not None
-        self._write(
-            launches.kernel,
-            self._number(launches.kernel),
-            device=launches.device,
-            stream=launches.stream,
-            # Work-items, as in OpenCL and recorded runs.
-            grid=launches.grid * launches.block,
-            block=launches.block,
-            metrics={
-                "time": time,
-                "gpu_time": launches.end - launches.start,
-                "cpu_time": np.minimum(np.maximum(launches.start - before, 0.0), time),
-                **launches.metrics,
-            },
-            ranges=launches.ranges,
-        )
+        times = {
+            "time": time,
+            "gpu_time": end - start,
+            "cpu_time": np.minimum(np.maximum(start - before, 0.0), time),
+        }
+        self._last = replace(launches, process=self._process, metrics={**times, **launches.metrics})
+        self._launches.add(self._last)
 
     def finish(self, end: float) -> None:
         """Append the process's last slice, which ends at `end` (seconds), with the recording."""
-        rest = max(end - self._boundary, 0.0)
-        zeros = np.zeros((1, 3), dtype=np.int64)
-        metrics = {name: np.zeros(1, dtype) for name, dtype in self._extra.items()}
-        self._write(
-            [EXIT_KERNEL],
-            np.ones(1, dtype=np.int32),
-            device=np.full(1, -1, dtype=np.int32),
-            stream=np.full(1, -1, dtype=np.int32),
-            grid=zeros,
-            block=zeros,
-            metrics={
-                "time": np.array([rest]),
-                "gpu_time": np.zeros(1),
-                "cpu_time": np.array([rest]),
-                **metrics,
-            },
-            ranges=[""] if self._ranges else None,
+        assert self._last is not None
+        rest = np.array([max(end - self._boundary, 0.0)])
+        nothing = {name: np.zeros(1) for name in self._last.metrics}
+        sizes, nowhere = np.zeros((1, 3), np.int64), np.array([-1])
+        self._launches.add(
+            Launches(
+                kernel=[EXIT_KERNEL],
+                grid=sizes,
+                block=sizes,
+                device=nowhere,
+                stream=nowhere,
+                metrics={**nothing, "time": rest, "cpu_time": rest},
+                ranges=None if self._last.ranges is None else [""],
+                process=self._process,
+            )
         )
 
-    def _number(self, kernels: list[str]) -> npt.NDArray[np.int32]:
-        calls = np.empty(len(kernels), dtype=np.int32)
-        known = self._calls
-        for i, kernel in enumerate(kernels):
-            calls[i] = call = known[kernel] = known.get(kernel, 0) + 1
-            if call == 1:
-                self._source.hold(NAME_COST + 4 * len(kernel))
-        return calls
 
-    def _write(
+class Kernels:
+    """The kernels of a file that does not give them in order, as numbers. The caller interns their
+    names."""
+
+    COST = 200
+    """Bytes of memory a kernel takes."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._name: list[str] = []
+        self._times, self._places, self._shapes = array("d"), array("q"), array("q")
+
+    def __len__(self) -> int:
+        return len(self._name)
+
+    def add(
         self,
-        kernel: list[str],
-        call: npt.NDArray[np.int32],
+        name: str,
+        start: float,
+        duration: float,
         *,
-        device: npt.NDArray[np.int32],
-        stream: npt.NDArray[np.int32],
-        grid: npt.NDArray[np.int64],
-        block: npt.NDArray[np.int64],
-        metrics: Mapping[str, npt.NDArray[np.float64]],
-        ranges: list[str] | None,
+        device: int = 0,
+        stream: int = 0,
+        shape: Sequence[int] = (0, 0, 0, 0, 0, 0),
     ) -> None:
-        columns: dict[str, npt.NDArray[Any]] = {
-            "kernel": self._writer.codes("kernel", kernel),
-            "call": call,
-            "process": np.full(len(kernel), self._process, dtype=np.int32),
-            "device": device,
-            "stream": stream,
-        }
-        columns |= {name: grid[:, i] for i, name in enumerate(GRID)}
-        columns |= {name: block[:, i].astype(np.int32) for i, name in enumerate(BLOCK)}
-        if ranges is not None:
-            columns["range"] = self._writer.codes("range", ranges)
-        self._writer.append({**columns, **metrics})
+        """Append a kernel; `shape`: grid in work-groups, and block."""
+        self._source.hold(self.COST)
+        self._name.append(name)
+        self._times.extend((start, duration))
+        self._places.extend((device, stream))
+        self._shapes.extend(shape)
+
+    def order(self) -> I64:
+        """The kernels in order of their starts."""
+        return np.argsort(np.array(self._times)[::2], kind="stable")
+
+    def write(
+        self,
+        writer: ImportWriter,
+        first: float,
+        last: float,
+        unit: float,
+        *,
+        metrics: Mapping[str, F64] = MappingProxyType({}),
+        ranges: Sequence[str] | None = None,
+    ) -> None:
+        """Write one process whose recording lasted from `first` to `last`, in units of `unit`
+        seconds; `metrics` and `ranges` are in `order`."""
+        order = self.order()
+        begin, duration = np.array(self._times).reshape(-1, 2)[order].T
+        start = (begin - first) * unit
+        place = np.array(self._places).reshape(-1, 2)[order]
+        shape = np.array(self._shapes).reshape(-1, 6)[order]
+        launches = Launches(
+            kernel=[self._name[i] for i in order],
+            grid=shape[:, :3],
+            block=shape[:, 3:],
+            device=place[:, 0],
+            stream=place[:, 1],
+            metrics=metrics,
+            ranges=ranges,
+        )
+        timeline = Timeline(self._source, writer)
+        timeline.begin(0.0)
+        timeline.add(launches, start, start + duration * unit)
+        timeline.finish((last - first) * unit)

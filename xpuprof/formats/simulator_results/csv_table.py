@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from xpuprof.formats.format import Found, Match, ResultReader
-from xpuprof.formats.importers.table import rows
+from xpuprof.formats.importers.table import Table
 from xpuprof.formats.simulator_results.regions import Regions
 from xpuprof.inputs import Source
 
@@ -18,24 +18,19 @@ if TYPE_CHECKING:
 def _read(source: Source, selection: Selection) -> list[Found]:
     regions = Regions(source, selection)
     with source.lines() as lines:
-        table = rows(source, _without_comments(lines))
-        names = next(table, [])
-        if not {"region", "slice", "kernel"} & set(names):
+        table = Table.csv(source, _without_comments(lines))
+        if not {"region", "slice", "kernel"} & set(table.header):
             source.refuse(
                 "names no regions: its first line must have a column region, slice, or kernel and "
                 "call"
             )
-        if len(names) != len(set(names)):
+        if len(table.header) != len(set(table.header)):
             source.refuse("has a column twice in its first line; name each once")
-        found = []
-        for number, row in enumerate(table, start=2):
-            if len(row) != len(names):
-                source.refuse(
-                    f"has {len(row)} values in line {number} for {len(names)} columns; write it "
-                    "again"
-                )
-            found.append(regions.row(dict(zip(names, row, strict=True))))
-    return found
+        return [
+            regions.row(dict(zip(columns, row, strict=True)))
+            for columns in table.chunks()
+            for row in zip(*columns.values(), strict=True)
+        ]
 
 
 def _without_comments(lines: Iterable[str]) -> Iterable[str]:
