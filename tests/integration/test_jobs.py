@@ -309,10 +309,10 @@ def assert_window(job: Job, rows: list[int], program: Path | None = None) -> Non
     """Every process has exactly these launches, with the vectors of its own work; its CPU loops
     too, if the program is given."""
     for process in job.processes:
-        assert process.window is not None and process.window.whole is not None
-        launched = process.window.whole.launches
-        assert np.flatnonzero(launched["inside"]).tolist() == rows
-        who = process.rank if process.rank is not None else (len(launched) - 4) // 2
+        assert process.window is not None
+        assert process.launches["launch"].tolist() == rows
+        made = process.sums.of_launches
+        who = process.rank if process.rank is not None else (made - 4) // 2
         assert process.gpu is not None
         for place, i in enumerate(rows):
             expected = [32 * (who + 1 + i % 2)] * (WARPS * (who + 1))

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from tests.support.processes import process_from
 from xpuprof.methods import registry
 from xpuprof.methods.recorded import from_process
 from xpuprof.selection.selection import Selection
 from xpuprof.signature.matrix import Projection, Signature, signatures
-from xpuprof.trace.records import ProcessMeta
-from xpuprof.trace.tables import Blocks, CpuVectors, GpuVectors, Process
+from xpuprof.trace.tables import Blocks, CpuVectors, GpuVectors, Process, Tables
 
 
 def select(
@@ -77,19 +77,7 @@ def process_of(
     slices["cpu_instructions"] = _cpu_total(cpu_vectors, launches + 1)
     slices["gpu_instructions"] = _gpu_total(gpu_vectors, launches + 1)
     empty = pd.DataFrame()
-    return Process(
-        "p",
-        ProcessMeta(),
-        table,
-        slices,
-        empty,
-        cpu_vectors,
-        gpu_vectors,
-        empty,
-        empty,
-        empty,
-        True,
-    )
+    return process_from(Tables(table, slices, empty, cpu_vectors, gpu_vectors, empty, empty, empty))
 
 
 def _cpu(kinds: list[int], rng: np.random.Generator) -> CpuVectors:

@@ -18,13 +18,13 @@ import pandas as pd
 import pytest
 
 from tests.support.compile import compile_text, symbols
+from tests.support.processes import process_from, with_tables
 from tests.support.runs_made_up import made_up_run, select_by_kernel
 from xpuprof.errors import InputError
 from xpuprof.formats.exporters import looppoint, pinpoints, zsim
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.elf import entry_offset, fini_offset, function_offsets, lowest_address
-from xpuprof.trace.records import ProcessMeta
-from xpuprof.trace.tables import Blocks, CpuVectors, Process
+from xpuprof.trace.tables import Blocks, CpuVectors, Process, Tables
 
 SOURCE = """
 void step(void) {}
@@ -72,9 +72,7 @@ def made_up(request: pytest.FixtureRequest, program: Path) -> MadeUp:
             body.append((0, 6))
         trace.append([(0, 5), *body] if number == 0 else body)
     run = made_up_run(launches)
-    process = Process(
-        name="h-1",
-        meta=ProcessMeta(),
+    tables = Tables(
         launches=pd.DataFrame(),
         slices=run.slices,
         kernels=pd.DataFrame(),
@@ -84,9 +82,8 @@ def made_up(request: pytest.FixtureRequest, program: Path) -> MadeUp:
         images=pd.DataFrame({"path": ["/lib/libother.so", str(program)], "build_id": ["", "00"]}),
         threads=pd.DataFrame(),
         copies=pd.DataFrame(),
-        complete=True,
     )  # fmt: skip
-    return MadeUp(process, select_by_kernel(run), trace, pcs, instructions)
+    return MadeUp(process_from(tables, "h-1"), select_by_kernel(run), trace, pcs, instructions)
 
 
 def vectors(
@@ -279,9 +276,8 @@ def test_zsim_begins_with_fast_forward_when_the_first_slice_is_not_chosen(
 
 
 def test_what_cannot_be_exported(made_up: MadeUp, tmp_path: Path) -> None:
-    from dataclasses import replace
 
-    without = replace(made_up.process, cpu=None)
+    without = with_tables(made_up.process, cpu=None)
     for write in (looppoint.write, pinpoints.write, zsim.write):
         with pytest.raises(InputError, match=r"no CPU block vectors.*profile --cpu"):
             write(made_up.selection, without, tmp_path / "x")

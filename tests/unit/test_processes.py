@@ -6,23 +6,23 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 
+from tests.support.processes import process_from
 from tests.support.signature_data import process_of
 from xpuprof.errors import TraceError
 from xpuprof.trace.processes import Key, job_of, labels_of, matched
-from xpuprof.trace.reader import tables
 from xpuprof.trace.records import ExecutionRecord, process_meta
 from xpuprof.trace.tables import Execution, Process
 
 
 def process(kinds: list[int], name: str = "vm-1", **meta: str) -> Process:
     """A made-up process that launches these kernels."""
-    made = process_of(kinds) if kinds else tables("p", "time", True, None, None)
-    stamps = made.launches.assign(tsc_run=0, tsc_complete=0, dev_end=0)
-    copies = pd.DataFrame({"tsc_end": np.array([], np.int64)})
-    return replace(made, name=name, meta=process_meta(meta, name), launches=stamps, copies=copies)
+    made = process_of(kinds or [0]).tables
+    if not kinds:
+        exit_alone = made.slices.iloc[-1:].reset_index(drop=True)
+        made = replace(made, launches=made.launches.iloc[:0], slices=exit_alone)
+    return process_from(made, name, process_meta(meta, name))
 
 
 def execution(*processes: Process) -> Execution:

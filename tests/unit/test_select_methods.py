@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support.processes import with_tables
 from tests.support.signature_data import process_of, select, signature_of
 from xpuprof.clustering import representatives
 from xpuprof.clustering.allocation_by_times import SliceTimes
@@ -93,10 +94,8 @@ def test_projection_is_exact_when_time_follows_the_vectors():
 def test_one_slice_only():
     """A program without launches is one slice that represents itself."""
     process = process_of([0], gpu=False)
-    lone = type(process)(
-        **{**process.__dict__, "launches": process.launches.iloc[:0],
-           "slices": process.slices.iloc[1:].reset_index(drop=True), "cpu": None}
-    )  # fmt: skip
+    exit_alone = process.slices.iloc[1:].reset_index(drop=True)
+    lone = with_tables(process, launches=process.launches.iloc[:0], slices=exit_alone, cpu=None)
     chosen = select("xpu-point", lone, seed=1)
     assert [r.multiplier for r in chosen.representatives] == [1.0]
 
@@ -344,7 +343,7 @@ def noisy(seed: int) -> Process:
     assert process.cpu is not None
     rng = np.random.default_rng(seed)
     noise = rng.choice([1.0, 1.13], len(process.slices))[process.cpu.slice]
-    return replace(
+    return with_tables(
         process, cpu=replace(process.cpu, count=(process.cpu.count * noise).astype("u8"))
     )
 
@@ -362,7 +361,7 @@ def test_cpu_work_that_matters_still_makes_clusters():
     process = process_of([0] * 100, lengths=[1000] * 100)
     assert process.cpu is not None
     heavy = np.where(process.cpu.slice % 2 == 0, 1000, 1).astype("u8")
-    process = replace(process, cpu=replace(process.cpu, count=process.cpu.count * heavy))
+    process = with_tables(process, cpu=replace(process.cpu, count=process.cpu.count * heavy))
     chosen = select("xpu-point", process, seed=1)
     assert chosen.k == 2 + 2
     assert chosen.labels[10] == chosen.labels[12] != chosen.labels[11]

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from tests.support import traces
+from tests.support.processes import with_tables
 from tests.support.signature_data import process_of, select, signature_of
 from xpuprof.errors import InputError, UsageError
 from xpuprof.formats.exporters import ldv
@@ -20,7 +21,7 @@ from xpuprof.report.warnings import missing_distances, warnings
 from xpuprof.signature.matrix import MEMORY_WEIGHT
 from xpuprof.trace.run import Run
 from xpuprof.trace.slice_times import main_process
-from xpuprof.trace.summary import Memory
+from xpuprof.trace.sums import DeviceAccesses
 from xpuprof.trace.tables import DeviceDistances, Process, StackDistances
 from xpuprof.workflow.subjects import profiled_job
 
@@ -41,7 +42,7 @@ def with_distances(process: Process, near: list[int], cpu: bool = False) -> Proc
     flat = np.zeros((launches, 64), np.uint64)
     flat[:, 5] = 10
     own = StackDistances(number, is_near.astype(np.uint32), flat)
-    return replace(process, device_distances=device, distances=own if cpu else None)
+    return with_tables(process, device_distances=device, distances=own if cpu else None)
 
 
 def test_tables(tmp_path: Path) -> None:
@@ -79,7 +80,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
         "1 launch with accesses that cannot be recorded (pipes, some of images)",
         "1 launch with lines forgotten, because there were too many",
     ]
-    assert missing_distances(Memory()) == []
+    assert missing_distances(DeviceAccesses()) == []
 
 
 def test_files(tmp_path: Path) -> None:
@@ -110,7 +111,7 @@ def test_equal_code_is_told_apart() -> None:
 
 def test_threads_are_dimensions_of_their_own() -> None:
     """THEN equal distances in another CPU thread give another vector."""
-    process = replace(with_distances(process_of(KINDS), [1], cpu=True), device_distances=None)
+    process = with_tables(with_distances(process_of(KINDS), [1], cpu=True), device_distances=None)
     matrix = signature_of(process, seed=1).matrix
     assert not np.array_equal(matrix[1], matrix[4]) and np.array_equal(matrix[7], matrix[10])
 
@@ -120,7 +121,9 @@ def test_weights(weight: float) -> None:
     """THEN the parts' mean squared norms are their weights, and extents still follow the code."""
     process = with_distances(process_of(KINDS), near=[1, 7], cpu=True)
     assert process.cpu is not None  # so much work that its share of a slice's is 1
-    process = replace(process, cpu=replace(process.cpu, count=process.cpu.count * np.uint64(10**6)))
+    process = with_tables(
+        process, cpu=replace(process.cpu, count=process.cpu.count * np.uint64(10**6))
+    )
     signature = signature_of(
         process, seed=1, cpu_weight=0.3, memory_weight=weight, length_weight=0.0, dim=64
     )

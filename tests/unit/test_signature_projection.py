@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.support.processes import with_tables
 from tests.support.signature_data import process_of, signature_of
 from xpuprof.errors import InputError, UsageError
 from xpuprof.signature import kernels
@@ -199,7 +200,8 @@ def test_the_cpu_counts_by_its_share_of_the_slices_work():
     def scaled(factor: int) -> np.ndarray:
         count = process.cpu.count * U64(factor)
         cpu = replace(process.cpu, count=count)
-        return signature_of(replace(process, cpu=cpu), seed=1, dim=16, length_weight=0.0).matrix
+        other = with_tables(process, cpu=cpu)
+        return signature_of(other, seed=1, dim=16, length_weight=0.0).matrix
 
     own, more, most = scaled(1), scaled(1000), scaled(1_000_000)
     np.testing.assert_array_equal(own[:, :17], most[:, :17])

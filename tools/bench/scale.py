@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tests.support.processes import process_from
 from xpuprof.clustering import distributed, kmeans
 from xpuprof.clustering.choice import sweep
 from xpuprof.clustering.executors import DaskExecutor, Executor, Handle, LocalExecutor
@@ -35,8 +36,7 @@ from xpuprof.clustering.options import Options
 from xpuprof.methods import clustered
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.coordinates import JobLayout
-from xpuprof.trace.records import ProcessMeta
-from xpuprof.trace.tables import Blocks, CpuVectors, GpuVectors, Process
+from xpuprof.trace.tables import Blocks, CpuVectors, GpuVectors, Process, Tables
 from xpuprof.workflow.several_runs import DistributedSlices
 
 RANK = 100_000
@@ -85,19 +85,8 @@ class Generated:
         slices = pd.DataFrame({"slice": np.arange(n), "call": np.arange(1, n + 1)})
         slices = slices.assign(kernel="k", program="", **dict.fromkeys(columns, 1))
         none = pd.DataFrame()
-        return Process(
-            self.name,
-            ProcessMeta(),
-            launches,
-            slices,
-            none,
-            cpu,
-            gpu,
-            none,
-            none,
-            none,
-            complete=True,
-        )
+        tables = Tables(launches, slices, none, cpu, gpu, none, none, none)
+        return process_from(tables, self.name)
 
 
 def sources(ranks: int) -> list[Generated]:

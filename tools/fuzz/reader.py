@@ -25,11 +25,12 @@ from pathlib import Path
 from xpuprof._bridge import lib
 
 from xpuprof.errors import TraceError
+from xpuprof.trace.boundaries import slice_ticks
 from xpuprof.trace.check import check_run
-from xpuprof.trace.layout import CPU, EVENTS
-from xpuprof.trace.reader import tables
+from xpuprof.trace.layout import CPU
+from xpuprof.trace.reader import read_process
 from xpuprof.trace.run import create_run
-from xpuprof.trace.streams import FILES, read_stream
+from xpuprof.trace.streams import FILES
 
 HEADER = struct.Struct("<IHHIIQQQ")
 BATCH = 200
@@ -128,11 +129,12 @@ def damaged(original: bytes, random: random.Random) -> bytes:
 # ---- reading -------------------------------------------------------------------------------------
 
 
-def read_all(run: Path, file: Path, kind: int) -> None:
-    """Decoder, tables (of a complete and of a partial run) and checker."""
+def read_all(run: Path, file: Path) -> None:
+    """Tables (of a complete and of a partial run), slice times and checker."""
     for call in (
-        lambda: tables("x", "profile", True, *_pair(file, kind)),
-        lambda: tables("x", "profile", False, *_pair(file, kind)),
+        lambda: read_process(file.parent, "profile", True).tables,
+        lambda: read_process(file.parent, "profile", False).tables,
+        lambda: slice_ticks(read_process(file.parent, "profile", True), 1, 1 << 60),
         lambda: check_run(run),
     ):
         try:
@@ -140,11 +142,6 @@ def read_all(run: Path, file: Path, kind: int) -> None:
         except TraceError as error:
             if "\n" in str(error):
                 raise AssertionError("the message is not one sentence") from error
-
-
-def _pair(file: Path, kind: int):  # type: ignore[no-untyped-def]
-    stream = read_stream(file, kind)
-    return (stream, None) if kind == EVENTS else (None, stream)
 
 
 def batch(streams: Corpus, seed: int, folder: Path) -> None:
@@ -162,7 +159,7 @@ def batch(streams: Corpus, seed: int, folder: Path) -> None:
             (part / name).unlink(missing_ok=True)
         file = part / FILES[kind]
         file.write_bytes(damaged(original, random_))
-        read_all(run, file, kind)
+        read_all(run, file)
 
 
 def survives(streams: Corpus, seed: int, folder: Path) -> bool:

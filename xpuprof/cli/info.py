@@ -26,12 +26,13 @@ def command(run: Path, as_json: bool, quiet: bool) -> int:
     from xpuprof.trace.run import Run
     from xpuprof.trace.summary import summarize
 
-    summary = summarize(Run.open(run))
+    opened = Run.open(run)
+    summary = summarize(opened)
     if as_json:
         options.print_json(summary.as_json())
         return 0
     click.echo(info.as_text(summary))
-    if summary.status != "complete":
-        options.note(f"the run is {summary.status}: {summary.reason}", quiet)
+    if opened.status != "complete":
+        options.note(f"the run is {opened.status}: {opened.reason}", quiet)
     options.note(f"next: xpuprof check {run}", quiet)
     return 0

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from xpuprof.errors import TraceError
 from xpuprof.signals import signal_name
-from xpuprof.trace.digest import Digest, ExecutionDigest, digests_of
 from xpuprof.trace.reader import process_folders
 from xpuprof.trace.run import Run, RunWriter
+from xpuprof.trace.tables import Execution, Process
 
 
 def finish(writer: RunWriter, folder: Path, stop: int | None = None) -> Run:
@@ -22,7 +22,7 @@ def finish(writer: RunWriter, folder: Path, stop: int | None = None) -> Run:
     reason = ""
     try:
         run = Run.open(folder)
-        executions = digests_of(run)
+        executions = run.executions
         for execution in executions:
             reason = reason or execution.record.reason
             if not reason and execution.record.role == "profile":
@@ -42,7 +42,7 @@ def finish(writer: RunWriter, folder: Path, stop: int | None = None) -> Run:
     return Run.open(folder)
 
 
-def _other_ending(run: Run, first: ExecutionDigest, execution: ExecutionDigest) -> str:
+def _other_ending(run: Run, first: Execution, execution: Execution) -> str:
     """A sentence if the exit code differs from the first execution's and we did not end the
     program ourselves; else empty."""
     if run.manifest.get("settings", {}).get("after_window") == "end":
@@ -60,7 +60,7 @@ def _other_ending(run: Run, first: ExecutionDigest, execution: ExecutionDigest) 
     )
 
 
-def _unclosed(execution: ExecutionDigest) -> str:
+def _unclosed(execution: Execution) -> str:
     """Names processes that crashed or were killed (a launcher that sees a crash kills the rest)."""
     names = [process.name for process in execution.processes if not process.complete]
     if not names:
@@ -73,7 +73,7 @@ def _unclosed(execution: ExecutionDigest) -> str:
     )
 
 
-def _failure(execution: ExecutionDigest, process: Digest) -> str:
+def _failure(execution: Execution, process: Process) -> str:
     """The failure that the device side reported; empty: none."""
     record = execution.record
     for key, what, name in (
@@ -85,7 +85,7 @@ def _failure(execution: ExecutionDigest, process: Digest) -> str:
     return ""
 
 
-def _no_process(run: Run, execution: ExecutionDigest) -> str:
+def _no_process(run: Run, execution: Execution) -> str:
     """A sentence if `--process` matches none of the program's processes; else empty."""
     globs = run.manifest.get("settings", {}).get("processes", ())
     if not globs or process_folders(run.path / execution.name):
@@ -93,7 +93,7 @@ def _no_process(run: Run, execution: ExecutionDigest) -> str:
     return f"no process of the program matches --process {', '.join(globs)}"
 
 
-def _silence(execution: ExecutionDigest) -> str:
+def _silence(execution: Execution) -> str:
     """A sentence if the CPU engine left no vectors: it failed, and the program ran without it."""
     engine = execution.record.cpu_engine
     if engine == "none" or any("cpu_engine" in process.meta for process in execution.processes):

@@ -17,13 +17,11 @@ from xpuprof.report.text import (
     times,
 )
 from xpuprof.report.warnings import missing_distances
-from xpuprof.trace.summary import (
-    Counts,
-    ExecutionRow,
-    Memory,
-    Summary,
-    no_launch,
-)
+from xpuprof.signals import signal_name
+from xpuprof.trace.processes import Job
+from xpuprof.trace.summary import Summary, no_launch
+from xpuprof.trace.sums import Sums
+from xpuprof.trace.tables import Execution
 from xpuprof.trace.window import WindowFacts
 
 Rows = list[tuple[str, str]]
@@ -31,48 +29,46 @@ Rows = list[tuple[str, str]]
 
 def as_text(summary: Summary) -> str:
     """The paragraphs for people: the run, its kernels, processes and executions."""
-    counts = summary.counts
-    parts = [_head(summary)]
-    if counts:
-        parts += [_kernels(counts), _processes(summary.executions, counts)]
-    parts.append(_executions(summary.executions))
+    parts = [_head(summary), _kernels(summary.sums)]
+    if summary.job:
+        parts.append(_processes(summary.job))
+    parts.append(_executions(summary))
     return "\n".join(line for part in parts for line in part)
 
 
 def _head(summary: Summary) -> list[str]:
-    counts = summary.counts
-    rows = _imported(summary) if summary.imported else _recorded(summary)
-    if counts:
-        rows += _engines(counts) + _memory(counts.memory)
-    seen = summary.launches.seen
-    per_launch = f", {summary.bytes.per_launch:,.0f} a launch" if seen else ""
+    sums = summary.sums
+    rows = _imported(summary) if summary.run.manifest.get("imported") else _recorded(summary)
+    if summary.job:
+        rows += _engines(summary.job) + _memory(sums)
+    per_launch = f", {summary.bytes_per_launch:,.0f} a launch" if sums.seen else ""
     rows.append(("bytes", f"{count(summary.bytes.total)}{per_launch}"))
-    if counts:
-        rows += [
-            ("", f"uninstrumented: {count(number)} ({reason})")
-            for reason, number in counts.uninstrumented.items()
-        ]
-    rows += [("", sentence) for one in summary.executions for sentence in one.fallbacks]
+    rows += [
+        ("", f"uninstrumented: {count(number)} ({reason})")
+        for reason, number in sums.uninstrumented.items()
+    ]
+    rows += [("", sentence) for one in summary.executions for sentence in one.record.fallbacks]
     lines = [f"{name:9} {text}" for name, text in rows]
-    if not seen and summary.executions:
+    if not sums.seen and summary.executions:
         lines.append(_no_launch(summary.executions))
     return lines
 
 
 def _recorded(summary: Summary) -> Rows:
-    machine, launches = summary.machine, summary.launches
-    left_out = f", {count(launches.left_out)} left out by --kernels" * bool(launches.left_out)
+    manifest, sums = summary.run.manifest, summary.sums
+    machine = manifest["machine"]
+    left_out = f", {count(sums.left_out)} left out by --kernels" * bool(sums.left_out)
     rows = [
-        ("run", f"{summary.run}  ({summary.status})"),
-        ("program", shlex.join(map(str, summary.argv))),
-        ("recorded", f"{summary.created} on {machine.get('host')}, {machine.get('cpu')}"),
-        ("settings", Filters.read(summary.settings).text()),
-        ("window", _window(summary.counts.window, summary.slices) if summary.counts else ""),
-        ("slices", count(summary.slices)),
+        ("run", f"{summary.run.path}  ({summary.run.status})"),
+        ("program", shlex.join(manifest["argv"])),
         (
-            "launches",
-            f"{count(launches.seen)}, {count(launches.instrumented)} instrumented{left_out}",
+            "recorded",
+            f"{manifest.get('created', '')} on {machine.get('host')}, {machine.get('cpu')}",
         ),
+        ("settings", Filters.read(manifest.get("settings", {})).text()),
+        ("window", _window(summary.window, summary.slices)),
+        ("slices", count(summary.slices)),
+        ("launches", f"{count(sums.seen)}, {count(sums.instrumented)} instrumented{left_out}"),
     ]
     return [(name, text) for name, text in rows if text or name == "program"]
 
@@ -80,52 +76,53 @@ def _recorded(summary: Summary) -> Rows:
 def _imported(summary: Summary) -> Rows:
     """Rows of an import. Another tool recorded it, perhaps elsewhere: machine and launches are not
     shown."""
-    origin = summary.imported or {}
+    manifest = summary.run.manifest
+    origin = manifest["imported"]
     return [
-        ("run", f"{summary.run}  ({summary.status})"),
+        ("run", f"{summary.run.path}  ({summary.run.status})"),
         ("source", f"{origin.get('source')} ({origin.get('format')})"),
-        ("imported", f"{summary.created} on {summary.machine.get('host')}"),
+        ("imported", f"{manifest.get('created', '')} on {manifest['machine'].get('host')}"),
         ("slices", count(summary.slices)),
     ]
 
 
-def _engines(counts: Counts) -> Rows:
-    cpu, gpu = counts.cpu, counts.gpu
+def _engines(job: Job) -> Rows:
+    sums, record = job.sums, job.execution.record
     return [
         (
             "CPU",
-            f"{cpu.engine}: {count(cpu.instructions)} instructions in {count(cpu.threads)} "
-            f"threads, {count(cpu.blocks)} blocks",
+            f"{record.cpu_engine}: {count(sums.cpu_instructions)} instructions in "
+            f"{count(sums.threads)} threads, {count(sums.cpu_blocks)} blocks",
         ),
         (
             "GPU",
-            f"{gpu.engine}: {count(gpu.instructions)} instructions in {count(gpu.warps)} warps, "
-            f"{count(gpu.warp_vectors)} distinct warp vectors",
+            f"{record.gpu_engine}: {count(sums.gpu_instructions)} instructions in "
+            f"{count(sums.warps)} warps, {count(sums.warp_vectors)} distinct warp vectors",
         ),
     ]
 
 
-def _no_launch(executions: Sequence[ExecutionRow]) -> str:
-    closed = all(process.closed for e in executions for process in e.processes)
+def _no_launch(executions: Sequence[Execution]) -> str:
+    closed = all(process.complete for e in executions for process in e.processes)
     return no_launch(
-        any(execution.gpu_engine != "none" for execution in executions),
-        closed and not any(execution.signal for execution in executions),
+        any(execution.record.gpu_engine != "none" for execution in executions),
+        closed and not any(execution.record.signal for execution in executions),
         [sentence for execution in executions for sentence in execution.losses],
     )
 
 
-def _memory(memory: Memory) -> Rows:
+def _memory(sums: Sums) -> Rows:
     rows = []
-    if cpu := memory.cpu:
+    if cpu := sums.cpu_lines:
         rows.append(("memory", f"CPU: {count(cpu.lines)} lines touched, {count(cpu.cold)} new"))
-    if device := memory.device:
+    if device := sums.device:
         text = (
             f"GPU: {count(device.accesses)} accesses in {count(device.launches)} launches, "
             f"{percent(device.share)} of them recorded; {count(device.lines)} lines touched, "
             f"{count(device.cold)} new"
         )
         rows.append(("memory", text))
-        rows += [("", sentence) for sentence in missing_distances(memory)]
+        rows += [("", sentence) for sentence in missing_distances(device)]
     return rows
 
 
@@ -141,40 +138,33 @@ def _window(window: WindowFacts | None, slices: int) -> str:
     )
 
 
-def _kernels(counts: Counts) -> list[str]:
+def _kernels(sums: Sums) -> list[str]:
     rows = [
-        [
-            shorten(kernel.kernel),
-            count(kernel.calls),
-            count(kernel.warps),
-            count(kernel.instructions),
-            percent(kernel.share),
-        ]
-        for kernel in counts.kernels
+        [shorten(name), count(own.calls), count(own.warps), count(own.instructions), percent(share)]
+        for name, own, share in sums.kernels_by_share()
     ]
     headers = ["kernel", "calls", "warps", "instructions", "share"]
     return ["", table(headers, rows, "lrrrr")] if rows else []
 
 
-def _processes(executions: Sequence[ExecutionRow], counts: Counts) -> list[str]:
+def _processes(job: Job) -> list[str]:
     """One line per process of the described execution, if it has several."""
-    if len(counts.processes) < 2:
+    if not job.several:
         return []
-    described = next((e for e in executions if e.role == "profile"), executions[0])
     rows = [
         [
             process.name,
             _or_dash(process.rank),
-            count(process.slices),
-            count(process.launches),
-            count(process.threads),
-            count(process.cpu_instructions),
-            count(process.gpu_instructions),
+            count(process.sums.slices),
+            count(process.sums.seen),
+            count(process.sums.threads),
+            count(process.sums.cpu_instructions),
+            count(process.sums.gpu_instructions),
         ]
-        for process in described.processes
+        for process in job.execution.processes
     ]
     headers = ["process", "rank", "slices", "launches", "threads", "CPU instr.", "GPU instr."]
-    idle = [p.name for p in described.processes if p.name not in counts.processes]
+    idle = [p.name for p in job.execution.processes if p not in job.processes]
     named = ", ".join(idle[:3]) + (f" and {len(idle) - 3} more" if len(idle) > 3 else "")
     left_out = [f"Not counted above, because they have no device work: {named}."] if idle else []
     return ["", table(headers, rows, "lrrrrrr"), *left_out]
@@ -184,18 +174,20 @@ def _or_dash(value: object) -> str:
     return "-" if value is None else str(value)
 
 
-def _executions(executions: Sequence[ExecutionRow]) -> list[str]:
-    rows = [
-        [
-            execution.name,
-            execution.status,
-            execution.signal_name or _or_dash(execution.exit_code),
-            "-" if execution.wall_s is None else seconds(execution.wall_s),
-            count(sum(process.launches for process in execution.processes)),
-            count(len(execution.processes)),
-            count(execution.bytes),
-        ]
-        for execution in executions
-    ]
+def _executions(summary: Summary) -> list[str]:
+    rows = []
+    for execution in summary.executions:
+        record, processes = execution.record, execution.processes
+        rows.append(
+            [
+                record.name,
+                record.status,
+                signal_name(record.signal) if record.signal else _or_dash(record.exit_code),
+                "-" if record.wall_s is None else seconds(record.wall_s),
+                count(sum(process.sums.seen for process in processes)),
+                count(len(processes)),
+                count(summary.stream_bytes(execution)),
+            ]
+        )
     headers = ["execution", "status", "exit", "time", "launches", "processes", "bytes"]
     return ["", table(headers, rows, "llrrrrr")] if rows else []

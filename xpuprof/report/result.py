@@ -26,10 +26,10 @@ from xpuprof.report.text import (
     table,
 )
 from xpuprof.report.validation import regions_json
-from xpuprof.report.warnings import left_out, uninstrumented, window_sentences
+from xpuprof.report.warnings import window_sentences
 from xpuprof.trace.coordinates import EXIT_KERNEL, NO_KERNELS
 from xpuprof.trace.processes import Job
-from xpuprof.trace.summary import no_launch
+from xpuprof.trace.summary import launches_json, no_launch
 from xpuprof.trace.window import window_facts
 from xpuprof.workflow.evaluate import Result
 from xpuprof.workflow.profile import Profiled
@@ -39,8 +39,7 @@ from xpuprof.workflow.time import TimedRuns
 
 def as_json(result: Result) -> dict[str, object]:
     """The object that `xpuprof run --json` prints."""
-    job, selection = result.job, result.selection
-    slices = job.slices
+    job, selection, sums = result.job, result.selection, result.job.sums
     return {
         "run": str(result.folder),
         "status": result.status,
@@ -69,17 +68,17 @@ def as_json(result: Result) -> dict[str, object]:
         **saving_json(selection, result.time_speedup),
         "wall_s": list(result.walls),
         **shares_json(result.shares),
-        "launches": launches_json(job),
+        "launches": _launches_json(job),
         "fallbacks": list(result.execution.record.fallbacks),
         "cpu": {
             "engine": result.execution.record.cpu_engine,
-            "instructions": int(slices["cpu_instructions"].sum()),
-            "threads": sum(len(process.threads) for process in job.processes),
+            "instructions": sums.cpu_instructions,
+            "threads": sums.threads,
         },
         "gpu": {
             "engine": result.execution.record.gpu_engine,
-            "instructions": int(slices["gpu_instructions"].sum()),
-            "warps": int(slices["warps"].sum()),
+            "instructions": sums.gpu_instructions,
+            "warps": sums.warps,
         },
     }
 
@@ -102,10 +101,10 @@ def profile_json(done: Profiled) -> dict[str, object]:
         "status": done.run.status,
         "reason": done.run.reason,
         "exit_code": done.ending.exit_code,
-        "slices": len(job.slices),
+        "slices": job.sums.slices,
         "window": _window_json(job),
         "processes": [key.label for key in job.keys] if job.several else [],
-        "launches": launches_json(job),
+        "launches": _launches_json(job),
     }
 
 
@@ -128,14 +127,9 @@ def _window_json(job: Job) -> dict[str, object] | None:
     return asdict(window) if window else None
 
 
-def launches_json(job: Job) -> dict[str, object]:
+def _launches_json(job: Job) -> dict[str, object]:
     """Launches of all processes, and why some ran uninstrumented."""
-    return {
-        "seen": int(job.launches["inside"].sum()),
-        "instrumented": int(job.launches["instrumented"].sum()),
-        "left_out": left_out(job),
-        "uninstrumented": uninstrumented(job),
-    }
+    return {**launches_json(job.sums), "uninstrumented": job.sums.uninstrumented}
 
 
 def _marker(kernel: str, call: int) -> tuple[str, str]:
@@ -176,8 +170,7 @@ def as_text(result: Result) -> str:
         "slice time",
         "projected",
     ]
-    launches = result.job.launches[result.job.launches["inside"]]
-    seen, instrumented = len(launches), int(launches["instrumented"].sum())
+    sums = result.job.sums
     record = result.execution.record
     lines = [
         *(f"{sentence}." for sentence in window_sentences(result.job)),
@@ -185,7 +178,7 @@ def as_text(result: Result) -> str:
         + (f" of {len(result.shares)} processes" if result.shares else "")
         + f", {number_of(selection.k, 'cluster')}, method {selection.method}; "
         f"CPU by {record.cpu_engine}, GPU by {record.gpu_engine}, "
-        f"{count(instrumented)} of {count(seen)} launches instrumented",
+        f"{count(sums.instrumented)} of {count(sums.seen)} launches instrumented",
         "",
         table(headers, rows, "rllrrrrr" if result.shares else "rlrrrrr"),
         *_more(len(selection.representatives) - len(rows)),
@@ -214,7 +207,7 @@ def _summary(result: Result) -> list[str]:
     ]
     if len(selection.representatives) == selection.slices:
         lines.append("Every slice is its own representative, so the error is 0 by construction.")
-    if not len(result.job.launches):
+    if not result.job.sums.launches:
         execution = result.execution
         ended = not execution.record.signal and all(p.complete for p in execution.processes)
         watched = execution.record.gpu_engine != "none"

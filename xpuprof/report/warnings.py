@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from xpuprof.report.text import count, number_of
 from xpuprof.trace.processes import Job
-from xpuprof.trace.summary import Memory, memory_summary, reasons_of
+from xpuprof.trace.sums import DeviceAccesses
 from xpuprof.trace.tables import Process
 from xpuprof.trace.window import window_facts
 
@@ -31,7 +31,7 @@ def _elsewhere(job: Job) -> list[str]:
     names = [
         process.name
         for process in job.execution.processes
-        if process.name not in taken and (facts := window_facts([process])) and facts.of_launches
+        if process.name not in taken and process.window and process.sums.of_launches
     ]
     if not names:
         return []
@@ -54,7 +54,7 @@ def _window_sentence(process: Process, several: bool) -> str:
     ended = "; the program was ended after it" if found.ended else ""
     return (
         f"window {found.spec}{where}: all numbers cover its "
-        f"{number_of(len(process.slices), 'slice')} of the {count(found.of_slices)} that the "
+        f"{number_of(process.sums.slices, 'slice')} of the {count(found.of_slices)} that the "
         f"program made{ended}"
     )
 
@@ -63,12 +63,12 @@ def warnings(job: Job) -> list[str]:
     """What the user must know about the counts, one sentence each."""
     found = [
         f"{number_of(number, 'launch')} ran uninstrumented: {reason}"
-        for reason, number in uninstrumented(job).items()
+        for reason, number in job.sums.uninstrumented.items()
     ]
-    found += [
-        f"stack distances of {sentence}"
-        for sentence in missing_distances(memory_summary(job.processes))
-    ]
+    if job.sums.device:
+        found += [
+            f"stack distances of {sentence}" for sentence in missing_distances(job.sums.device)
+        ]
     metas = [process.meta for process in job.processes]
     if any("went_on" in meta for meta in metas):
         found.append(
@@ -85,8 +85,8 @@ def warnings(job: Job) -> list[str]:
             f"launches by functions newer than xpuprof were not seen: {', '.join(sorted(unknown))}"
         )
     filters = job.execution.record.filters
-    chosen = left_out(job)
-    if chosen and chosen == int(job.launches["inside"].sum()):
+    chosen = job.sums.left_out
+    if chosen and chosen == job.sums.seen:
         found.append(
             f"--kernels {filters.get('kernels', '')} chose none of the {count(chosen)} launches, "
             "so no kernel was counted; xpuprof info names the kernels"
@@ -102,9 +102,8 @@ def warnings(job: Job) -> list[str]:
 def _nothing_counted(job: Job) -> list[str]:
     """A sentence if no code passed the filters; else empty."""
     filters = job.execution.record.filters
-    counted = sum(int(process.slices["cpu_instructions"].sum()) for process in job.processes)
     narrowed = [name for name in _OF_CODE if name in filters]
-    if counted or not narrowed or job.execution.record.cpu_engine == "none":
+    if job.sums.cpu_instructions or not narrowed or job.execution.record.cpu_engine == "none":
         return []
     asked = "; ".join(f"{name.replace('_', ' ')} {_listed(filters[name])}" for name in narrowed)
     return [f"the CPU engine counted nothing: no code that ran passes its filters ({asked})"]
@@ -114,19 +113,7 @@ def _listed(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def uninstrumented(job: Job) -> dict[str, int]:
-    """Number of launches that should have been instrumented but were not, by reason."""
-    return reasons_of(job.launches)
-
-
-def left_out(job: Job) -> int:
-    """Number of launches left uninstrumented by choice (--kernels)."""
-    return int((job.launches["inside"] & job.launches["left_out"]).sum())
-
-
-def missing_distances(memory: Memory) -> list[str]:
+def missing_distances(device: DeviceAccesses) -> list[str]:
     """What the distances of device accesses lack, one phrase per reason."""
-    if not memory.device:
-        return []
-    lacking = {why: getattr(memory.device, name) for name, why in _LACKS.items()}
+    lacking = {why: getattr(device, name) for name, why in _LACKS.items()}
     return [f"{number_of(n, 'launch')} {why}" for why, n in lacking.items() if n]

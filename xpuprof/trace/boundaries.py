@@ -10,43 +10,49 @@ therefore never overlap, are never negative, and add up exactly to the execution
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from xpuprof.trace.coordinates import I64
+from xpuprof.trace.pieces import pieces
 from xpuprof.trace.tables import Process
 from xpuprof.trace.window import ticks_in
 
 
-def slice_ticks(process: Process, start: int, end: int | None) -> npt.NDArray[np.int64]:
+def slice_ticks(process: Process, start: int, end: int | None) -> I64:
     """int64[slices]: duration of each slice; with a window, the part inside it."""
-    if process.window is None or process.window.whole is None:
-        return np.diff(boundaries(process, start, end))
-    return ticks_in(process.window, boundaries(process.window.whole, start, end))
+    marks = boundaries(process, start, end)
+    if process.window is not None:
+        return ticks_in(process.window, marks)
+    for piece in pieces(len(marks) - 1):  # in place
+        marks[piece] = np.diff(marks[piece.start : piece.stop + 1])
+    return marks[:-1]
 
 
-def slice_ends(process: Process, start: int, end: int | None) -> npt.NDArray[np.int64]:
+def slice_ends(process: Process, start: int, end: int | None) -> I64:
     """int64[slices], ticks: end of each slice."""
-    window = process.window
-    if window is None or window.whole is None:
-        return boundaries(process, start, end)[1:]
-    marks = boundaries(window.whole, start, end)
-    in_window = ticks_in(window, marks)
-    return np.where(window.inside, marks[window.rows + 1], marks[window.rows] + in_window)
+    window, marks = process.window, boundaries(process, start, end)
+    if window is None:
+        return marks[1:]
+    rows, in_window = window.rows, ticks_in(window, marks)
+    return np.where(window.inside, marks[rows + 1], marks[rows] + in_window)
 
 
-def boundaries(process: Process, start: int, end: int | None) -> npt.NDArray[np.int64]:
-    """int64[slices + 1] ticks: `start`, then the end of each slice of a whole process.
+def boundaries(process: Process, start: int, end: int | None) -> I64:
+    """int64[slices + 1] ticks: `start`, then the end of each slice of the whole process.
 
     `start` and `end` are the execution's stamps; `end` is None for an execution that never ended,
     whose last slice has no end.
     """
-    launches = process.launches
-    completion = np.zeros(len(launches), np.int64)
-    for column in ("tsc_run", "tsc_complete", "dev_end"):  # each overrides the previous one
-        stamps = launches[column].to_numpy().astype(np.int64)
-        completion = np.where(stamps != 0, stamps, completion)
-    marks = np.concatenate([[start], completion])
-    if len(process.slices) > len(launches):
-        marks = np.append(marks, marks.max() if end is None else end)
-    if end is not None:  # the device's clock may be slightly off
-        marks = np.minimum(marks, end)
-    return np.maximum.accumulate(marks)
+    launches, slices = process.sums.of_launches, process.sums.of_slices
+    marks = np.zeros(slices + 1, np.int64)
+    marks[0] = start
+    process.recording.fill_completions(marks[1 : launches + 1])
+    latest = start
+    for piece in pieces(slices + 1):
+        own = marks[piece]
+        own[0] = max(latest, own[0])
+        np.maximum.accumulate(own, out=own)
+        latest = int(own[-1])
+    if slices > launches and end is not None:
+        marks[-1] = max(latest, end)
+    # The device's clock may be slightly off.
+    return marks if end is None else np.minimum(marks, end, out=marks)

@@ -1,29 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """The invariant checker: what must hold in every run directory, whatever wrote it.
 
-Each invariant is a function of one process's streams (or of an execution) that yields violations.
-`INVARIANTS` describes each in a sentence; docs/trace-format.md lists them.
+`INVARIANTS` describes each in a sentence; docs/trace-format.md lists them. Streams are read chunk
+by chunk: memory stays below 16 bytes a launch, besides blocks, threads and warp vectors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.errors import TraceError
 from xpuprof.trace.boundaries import slice_ticks
-from xpuprof.trace.digest import digest, digest_execution
-from xpuprof.trace.layout import CPU, EVENTS, LAUNCH_FLAGS
-from xpuprof.trace.reader import process_folders, read_process
+from xpuprof.trace.layout import CPU, LAUNCH_FLAGS
+from xpuprof.trace.pieces import pieces
+from xpuprof.trace.reader import ended, open_streams, process_folders, process_of
 from xpuprof.trace.records import ExecutionRecord, process_meta
 from xpuprof.trace.run import Run
-from xpuprof.trace.streams import FILES, Stream, StreamError, read_stream
+from xpuprof.trace.streams import FILES, SMALL, StreamError, StreamReader
 from xpuprof.trace.tables import Process
+
+U64 = npt.NDArray[np.uint64]
+Mask = npt.NDArray[np.bool_]
+Rows = Mapping[str, npt.NDArray[Any]]
+Numbers = Sequence[int] | npt.NDArray[Any]
 
 INVARIANTS = {
     "crc": "every sealed chunk matches its checksum",
@@ -76,6 +81,50 @@ class Violation:
         return f"{self.invariant}: {', '.join(where)}: {self.message}"
 
 
+class Findings:
+    """Violations in one process: of each invariant the first few, and the number of all."""
+
+    def __init__(self, execution: str, process: str) -> None:
+        self._place = execution, process
+        self._kept: dict[str, list[Violation]] = {}
+        self._all: Counter[str] = Counter()
+
+    def __contains__(self, invariant: str) -> bool:
+        return invariant in self._kept
+
+    def one(self, invariant: str, message: str) -> None:
+        """Add a violation."""
+        self.add(invariant, np.ones(1, bool), message)
+
+    def add(
+        self,
+        invariant: str,
+        wrong: Mask,
+        message: str,
+        *values: Numbers,
+        slices: Numbers | None = None,
+        threads: Numbers | None = None,
+    ) -> None:
+        """Add a violation for each row marked in `wrong`; `message` with the row's values."""
+        rows = np.flatnonzero(wrong)
+        if not len(rows):
+            return
+        kept = self._kept.setdefault(invariant, [])
+        self._all[invariant] += len(rows)
+        for row in rows[: EXAMPLES - len(kept)].tolist():
+            text = message.format(*(column[row] for column in values)) if values else message
+            place = [None if column is None else int(column[row]) for column in (slices, threads)]
+            kept.append(Violation(invariant, *self._place, text, *place))
+
+    def violations(self) -> list[Violation]:
+        """The examples, the last of which states how many more there are."""
+        for invariant, kept in self._kept.items():
+            if more := self._all[invariant] - len(kept):
+                last = replace(kept[-1], message=f"{kept[-1].message} (and {more} more)")
+                self._kept[invariant] = [*kept[:-1], last]
+        return [violation for kept in self._kept.values() for violation in kept]
+
+
 @dataclass
 class Report:
     """What was checked and which violations were found."""
@@ -90,33 +139,10 @@ class Report:
         )
     )
 
-
-@dataclass(frozen=True)
-class Part:
-    """One process's streams under check."""
-
-    execution: ExecutionRecord
-    folder: Path
-    run_complete: bool
-    events: Stream | None
-    cpu: Stream | None
-
     @property
-    def name(self) -> str:
-        return self.folder.name
-
-    def violation(
-        self, invariant: str, message: str, slice: Any = None, thread: Any = None
-    ) -> Violation:
-        """A violation in this process."""
-        return Violation(
-            invariant,
-            self.execution.name,
-            self.name,
-            message,
-            None if slice is None else int(slice),
-            None if thread is None else int(thread),
-        )
+    def empty(self) -> bool:
+        """Whether there was nothing to check: no stream and no imported slice."""
+        return not (self.checked["streams"] or self.checked["slices"])
 
 
 def check_run(path: Path) -> Report:
@@ -127,15 +153,13 @@ def check_run(path: Path) -> Report:
     run = Run.open(path)
     report = Report(path, run.status, run.reason)
     for entry in run.manifest["executions"]:
-        record = run.record(entry)
-        folder = path / record.name
+        folder = path / entry["name"]
         report.checked["executions"] += 1
-        whole = True
-        for part in process_folders(folder) if folder.is_dir() else []:
-            whole &= _check_process(part, record, run.status == "complete", report)
-        if whole:
-            report.violations += _check_times(folder, record, run.status, report)
-            report.violations += _check_presence(folder, record, run.status)
+        record = ended(folder, run.record(entry), run.status)
+        parts = process_folders(folder)
+        for part in parts:
+            _check_process(part, record, run.status == "complete", report)
+        _check_execution(record, parts, run.status, report)
     if (path / "imported").is_dir():
         from xpuprof.trace.imported import ImportedSlices  # loads SciPy
 
@@ -143,412 +167,416 @@ def check_run(path: Path) -> Report:
     return report
 
 
-def _check_process(folder: Path, record: ExecutionRecord, complete: bool, report: Report) -> bool:
-    """Check one process; False when a stream cannot be decoded into tables."""
-    streams: dict[int, Stream | None] = {EVENTS: None, CPU: None}
-    report.checked["processes"] += 1
-    for kind, file in FILES.items():
-        if not (folder / file).exists():
-            continue
-        report.checked["streams"] += 1
-        try:
-            streams[kind] = read_stream(folder / file, kind)
-        except StreamError as error:
-            if not error.violates:
-                raise
-            report.violations.append(
-                Violation(error.violates, record.name, folder.name, str(error))
-            )
-            return False
-    part = Part(record, folder, complete, streams[EVENTS], streams[CPU])
-    for stream in streams.values():
-        report.checked["chunks"] += stream.chunks if stream else 0
-    if part.events is not None:
-        report.checked["launches"] += len(part.events["launches"])
-        report.checked["vectors"] += len(part.events["vectors"])
-    if part.cpu is not None:
-        report.checked["vectors"] += len(part.cpu["bbvs"])
-    found = [violation for check in _CHECKS for violation in check(part)]
-    report.violations += found
-    return not any(v.invariant in ("launch-numbers", "slice-ids") for v in found)
-
-
-def _check_presence(folder: Path, record: ExecutionRecord, status: str) -> Iterator[Violation]:
-    """streams-present: in a complete run every CPU engine wrote its stream."""
-    if status != "complete" or record.cpu_engine == "none":
-        return
-    parts = process_folders(folder) if folder.is_dir() else []
-    if not any((part / FILES[CPU]).exists() for part in parts):
-        yield Violation(
+def _check_execution(
+    record: ExecutionRecord, parts: Sequence[Path], status: str, report: Report
+) -> None:
+    """streams-present and slice-times. Boundaries never decrease and none lies after the end
+    (boundaries.py), so slices add up to the execution unless it ends before it starts."""
+    found = Findings(record.name, "")
+    start, end = record.tsc_start, record.tsc_end
+    if start and end and end < start:
+        found.one("slice-times", f"the execution ended at {end}, before it started at {start}")
+    recorded = any((part / FILES[CPU]).exists() for part in parts)
+    if status == "complete" and record.cpu_engine != "none" and not recorded:
+        found.one(
             "streams-present",
-            record.name,
-            "",
             f"the CPU engine {record.cpu_engine} recorded, but there is no {FILES[CPU]}",
         )
+    report.violations += found.violations()
 
 
-def _check_times(
-    folder: Path, record: ExecutionRecord, status: str, report: Report
-) -> Iterator[Violation]:
-    """slice-times and window. Boundaries never decrease and none lies after the end
-    (boundaries.py), so slices add up to the execution unless it ends before it starts."""
-    execution = digest_execution(folder, record, status)
-    start, end = record.tsc_start, record.tsc_end
-    for process in execution.processes:
-        report.checked["slices"] += process.slices
-        if process.window:
-            part = read_process(
-                folder / process.name, record.role, execution.record.status == "complete"
-            )
-            yield from _window(part, record.name, start, end)
-        if start and end and end < start:
-            yield Violation(
-                "slice-times",
-                record.name,
-                process.name,
-                f"the execution ended at {end}, before it started at {start}",
-            )
+def _check_process(part: Path, record: ExecutionRecord, complete: bool, report: Report) -> None:
+    found = Findings(record.name, part.name)
+    report.checked["processes"] += 1
+    report.checked["streams"] += sum((part / file).exists() for file in FILES.values())
+    try:
+        with open_streams(part, (*SMALL, "vectors")) as (events, cpu):
+            for reader in (events, cpu):
+                report.checked["chunks"] += reader.stream.chunks if reader else 0
+            launches = events.count("launches") if events else 0
+            report.checked["launches"] += launches
+            if events:
+                report.checked["vectors"] += events.count("vectors")
+                _Events(events, found, record, part.name).check()
+                _check_lanes(events, found, part.name)
+            if cpu:
+                report.checked["vectors"] += cpu.count("bbvs")
+                _Cpu(cpu, found, record, part.name).check(launches)
+            process = None
+            if not ("launch-numbers" in found or "slice-ids" in found):
+                process = process_of(part, record.role, record.status == "complete", events, cpu)
+                report.checked["slices"] += process.sums.slices
+                _check_window(process, record, events, cpu, found)
+            if complete and not (process and process.complete):
+                for reader in (events, cpu):
+                    if reader and not reader.stream.ended:
+                        name = reader.stream.path.name
+                        found.one("stream-closed", f"{name} has no END record")
+    except StreamError as error:
+        if not error.violates:
+            raise
+        found.one(error.violates, str(error))
+    report.violations += found.violations()
 
 
-def _window(process: Process, execution: str, start: int, end: int) -> Iterator[Violation]:
-    window = process.window
-    if window is None or window.whole is None:
-        return
-    slices = window.whole.slices
-    unseen = np.ones(len(slices), bool)
-    unseen[window.rows] = False
-    counted = unseen & (slices["cpu_instructions"].to_numpy() > 0)
-    unseen[window.rows] = ~window.inside
-    counted |= unseen & (slices["warps"].to_numpy() > 0)
-    for i in _first(counted):
-        yield Violation(
-            "window",
-            execution,
-            process.name,
-            f"a slice outside the window was counted{_more(counted, i)}",
-            i,
-        )
-    if start and end:
-        ticks = slice_ticks(process, start, end)
-        if (ticks < 0).any() or int(ticks.sum()) > end - start:
-            yield Violation(
-                "window",
-                execution,
-                process.name,
-                f"its slices add up to {int(ticks.sum())} ticks, the execution took {end - start}",
-            )
+# ---- what holds in a stream ----------------------------------------------------------------------
 
 
-# ---- invariants of a process ---------------------------------------------------------------------
-
-
-def _first(mask: npt.NDArray[np.bool_]) -> list[int]:
-    """The first few violating rows."""
-    return [int(i) for i in np.flatnonzero(mask)[:EXAMPLES]]
-
-
-def _more(mask: npt.NDArray[np.bool_], row: int) -> str:
-    """Append the number of remaining violations to the last example."""
-    rest = int(mask.sum()) - EXAMPLES
-    return f" (and {rest} more)" if rest > 0 and row == _first(mask)[-1] else ""
-
-
-def _group_sums(
-    values: npt.NDArray[np.uint64], starts: npt.NDArray[np.uint64], lengths: npt.NDArray[Any]
-) -> npt.NDArray[np.uint64]:
-    """Sums of consecutive groups of `lengths` values that begin at `starts`."""
+def _group_sums(values: U64, lengths: npt.NDArray[Any]) -> U64:
+    """Sums of consecutive groups of `lengths` values."""
     running = np.zeros(len(values) + 1, np.uint64)
     np.cumsum(values, out=running[1:])
-    return running[starts + lengths.astype(np.uint64)] - running[starts]
+    ends: U64 = running[np.cumsum(np.r_[0, lengths.astype(np.int64)])]
+    return np.diff(ends)
 
 
-def _closed(part: Part) -> Iterator[Violation]:
-    for stream in (part.events, part.cpu):
-        if stream is None or stream.ended or not part.run_complete:
-            continue
-        if not (stream is part.events and _left_whole(part)):
-            yield part.violation("stream-closed", f"{stream.path.name} has no END record")
+class _Stamps:
+    """tsc-monotone and tsc-within-run, in one stream."""
+
+    def __init__(self, found: Findings, record: ExecutionRecord, part: str) -> None:
+        self._found = found
+        self._span = np.array([record.tsc_start, record.tsc_end], np.uint64)
+        # A child may outlive the program.
+        self._known = bool(self._span.all()) and part.endswith(f"-{record.pid}")
+        self._last: dict[int, int] = {}
+
+    def within(self, tsc: U64, slices: Numbers) -> None:
+        start, end = self._span
+        wrong = ((tsc < start) | (tsc > end)) & self._known
+        message = f"stamp {{}} is not between {start} and {end}"
+        self._found.add("tsc-within-run", wrong, message, tsc, slices=slices)
+
+    def ascend(self, event: str, tsc: U64, slices: Numbers, threads: Numbers | None = None) -> None:
+        """`tsc`: the next stamps, made by `threads` (None: by one)."""
+        own = np.zeros(len(tsc), np.int64) if threads is None else np.asarray(threads, np.int64)
+        order = np.argsort(own, kind="stable")
+        names, first = np.unique(own[order], return_index=True)
+        before = np.roll(tsc[order], 1)
+        before[first] = [self._last.get(name, 0) for name in names.tolist()]
+        last = order[np.r_[first[1:], len(tsc)][: len(first)] - 1]
+        self._last.update(zip(names.tolist(), tsc[last].tolist(), strict=True))
+        previous = np.empty_like(before)
+        previous[order] = before
+        message = f"{event} at {{}}, before the previous {event} at {{}}"
+        wrong = tsc < previous
+        self._found.add(
+            "tsc-monotone", wrong, message, tsc, previous, slices=slices, threads=threads
+        )
 
 
-def _left_whole(part: Part) -> bool:
-    try:
-        return digest(part.folder, part.execution.role, True).complete
-    except TraceError:
-        return False
+class _Once:
+    """Finds vectors of a table that recur. Those of slices older than the newest are looked up in a
+    second walk; usually there are none."""
+
+    def __init__(self, table: str) -> None:
+        self._table = table
+        self._newest = np.zeros(0, np.uint64)
+        self._doubtful: list[U64] = []
+
+    def _keys(self, rows: npt.NDArray[Any]) -> U64:
+        """Slice and thread, or launch."""
+        if self._table == "device_ldvs":
+            return np.asarray(rows["launch"] << np.uint64(32))
+        return np.asarray(rows["slice"] << np.uint64(32) | rows["thread"])
+
+    def see(self, rows: npt.NDArray[Any]) -> None:
+        """The next rows in the stream."""
+        own, times = np.unique(np.r_[self._newest, self._keys(rows)], return_counts=True)
+        if not len(own):
+            return
+        slices = own >> np.uint64(32)
+        late = slices < (self._newest[:1] >> np.uint64(32)).sum()
+        self._doubtful.append(own[(times > 1) | late])
+        self._newest = own[slices == slices[-1]]
+
+    def check(self, stream: StreamReader, found: Findings, invariant: str) -> None:
+        """Report recurring vectors."""
+        doubtful = np.unique(np.concatenate([self._newest[:0], *self._doubtful]))
+        if not len(doubtful):
+            return
+        times = np.zeros(len(doubtful), np.int64)
+        for rows in stream.chunks(self._table):
+            keys = self._keys(rows[self._table])
+            place = np.minimum(np.searchsorted(doubtful, keys), len(doubtful) - 1)
+            np.add.at(times, place[doubtful[place] == keys], 1)
+        slices = doubtful >> np.uint64(32)
+        threads = None if self._table == "device_ldvs" else doubtful & np.uint64(0xFFFFFFFF)
+        found.add(invariant, times > 1, "a second vector", slices=slices, threads=threads)
 
 
-def _launches(part: Part) -> Iterator[Violation]:
-    if part.events is None:
-        return
-    rows = part.events["launches"]
-    wrong = rows["launch"] != np.arange(len(rows), dtype=np.uint64)
-    for i in _first(wrong)[:1]:
-        yield part.violation("launch-numbers", f"launch {i} has number {rows['launch'][i]}", i)
-    if part.events.ended:
-        counted = (len(rows), int((rows["flags"] & LAUNCH_FLAGS["INSTRUMENTED"]).sum()))
-        if counted != part.events.end:
-            yield part.violation(
-                "launch-totals",
-                f"{counted[0]} launches are recorded, {counted[1]} of them instrumented; END "
-                f"counted {part.events.end[0]} and {part.events.end[1]}",
+class _Events:
+    """Invariants of events.xpt, checked in one walk."""
+
+    def __init__(
+        self, events: StreamReader, found: Findings, record: ExecutionRecord, part: str
+    ) -> None:
+        self._events, self._found = events, found
+        self._profile = record.role == "profile"
+        self._stamps = _Stamps(found, record, part)
+        launches, kernels = events.count("launches"), np.min_scalar_type(events.count("kernels"))
+        self._kernel = np.zeros(launches, kernels)
+        self._counted = np.zeros(launches, bool)
+        self._grids_of = np.zeros(launches, np.uint8)
+        self._launched = np.zeros(launches, np.uint64)
+        self._kernel_of_grid = np.zeros(events.count("grids"), kernels)
+        self._of_vector = np.zeros(events.count("vectors"), np.uint64)
+        self._done = {"launches": 0, "vectors": 0, "grids": 0}
+        self._distances = _Once("device_ldvs")
+
+    def check(self) -> None:
+        """Walk through the stream."""
+        for rows in self._events.chunks(
+            *("launches", "completes", "launch_grids", "vectors", "vector_block", "vector_count"),
+            *("grids", "run_vector", "run_length", "device_ldvs"),
+        ):
+            self._launches(rows["launches"])
+            self._grids(rows)
+            self._pairs(rows["launch_grids"])
+            self._completes(rows["completes"])
+            self._accesses(rows["device_ldvs"])
+        self._totals()
+        self._distances.check(self._events, self._found, "ldv-slices")
+
+    def _next(self, table: str, rows: npt.NDArray[Any]) -> slice:
+        """Where these rows lie in their table."""
+        first = self._done[table]
+        self._done[table] = first + len(rows)
+        return slice(first, self._done[table])
+
+    def _launches(self, rows: npt.NDArray[Any]) -> None:
+        span = self._next("launches", rows)
+        places, numbers = np.arange(span.start, span.stop), rows["launch"]
+        message = "launch {} has number {}"
+        self._found.add(
+            "launch-numbers", numbers != places, message, places, numbers, slices=places
+        )
+        self._kernel[span] = rows["kernel"]
+        self._counted[span] = (rows["flags"] & LAUNCH_FLAGS["INSTRUMENTED"]) != 0
+        self._launched[span] = rows["tsc_run"]
+        self._stamps.ascend("launch", rows["tsc_run"], numbers, rows["thread"])
+        self._stamps.within(rows["tsc_run"], numbers)
+
+    def _grids(self, rows: Rows) -> None:
+        grids, vectors, lengths = rows["grids"], rows["vectors"], rows["run_length"]
+        blocks = self._events.stream["gpu_blocks"]["instructions"].astype(np.uint64)
+        counts = blocks[rows["vector_block"]] * rows["vector_count"]
+        own, span = self._of_vector, self._next("grids", grids)
+        own[self._next("vectors", vectors)] = _group_sums(counts, vectors["n_pairs"])
+        for column, values in (
+            ("warps", lengths),
+            ("instructions", own[rows["run_vector"]] * lengths),
+        ):
+            sums = _group_sums(values, grids["n_runs"])
+            self._found.add(
+                f"grid-{column}",
+                sums != grids[column],
+                f"grid {{}} adds up to {{}} {column}, its record says {{}}",
+                range(span.start, span.stop),
+                sums,
+                grids[column],
             )
+        self._kernel_of_grid[span] = grids["kernel"]
 
+    def _pairs(self, pairs: npt.NDArray[Any]) -> None:
+        """Grids of launches."""
+        if not self._profile:
+            return
+        launch, grid = pairs["launch"].astype(np.int64), pairs["grid"].astype(np.int64)
+        own, times = np.unique(launch, return_counts=True)
+        self._grids_of[own] = np.minimum(self._grids_of[own] + times, 255)
+        a, b = self._kernel[launch], self._kernel_of_grid[grid]
+        message = "the launch has kernel {}, its grid kernel {}"
+        self._found.add("launch-counts", a != b, message, a, b, slices=launch)
 
-def _launch_counts(part: Part) -> Iterator[Violation]:
-    if part.events is None or part.execution.role != "profile":
-        return
-    launches, pairs = part.events["launches"], part.events["launch_grids"]
-    times = np.bincount(pairs["launch"].astype(np.int64), minlength=len(launches))
-    instrumented = (launches["flags"] & LAUNCH_FLAGS["INSTRUMENTED"]) != 0
-    wrong = (times > 1) | ((times == 1) & ~instrumented)
-    if part.events.ended:
-        wrong |= (times == 0) & instrumented
-    for i in _first(wrong):
-        yield part.violation(
-            "launch-counts",
-            f"{'an instrumented' if instrumented[i] else 'an uninstrumented'} launch has "
-            f"{times[i]} grids{_more(wrong, i)}",
-            i,
-        )
-    of_launch = launches["kernel"][pairs["launch"].astype(np.int64)]
-    of_grid = part.events["grids"]["kernel"][pairs["grid"].astype(np.int64)]
-    wrong = of_launch != of_grid
-    for i in _first(wrong):
-        yield part.violation(
-            "launch-counts",
-            f"the launch has kernel {of_launch[i]}, its grid kernel {of_grid[i]}{_more(wrong, i)}",
-            pairs["launch"][i],
-        )
+    def _completes(self, rows: npt.NDArray[Any]) -> None:
+        known = rows["launch"] < len(self._launched)
+        message = "launch {} completed but was never launched"
+        self._found.add("ids-known", ~known, message, rows["launch"])
+        rows = rows[known]
+        host, start, end = (rows[name] for name in ("tsc_host", "dev_start", "dev_end"))
+        self._stamps.within(host[host != 0], rows["launch"][host != 0])
+        for wrong, message in (
+            ((end != 0) & (end < start), "the launch ends on the device before it starts"),
+            (
+                (host != 0) & (host < self._launched[rows["launch"].astype(np.int64)]),
+                "the launch completes before it was launched",
+            ),
+        ):
+            self._found.add("device-order", wrong, message, slices=rows["launch"])
 
-
-def _stamps(part: Part) -> Iterator[Violation]:
-    if part.events is not None:
-        rows = part.events["launches"]
-        order = np.argsort(rows["thread"], kind="stable")
-        thread, tsc = rows["thread"][order], rows["tsc_run"][order]
-        back = np.r_[False, (tsc[1:] < tsc[:-1]) & (thread[1:] == thread[:-1])][: len(tsc)]
-        for i in _first(back):
-            yield part.violation(
-                "tsc-monotone",
-                f"launched at {tsc[i]}, before the previous launch at {tsc[i - 1]}{_more(back, i)}",
-                order[i],
-                thread[i],
-            )
-        yield from _within(part, rows["tsc_run"], rows["launch"])
-        completes = part.events["completes"]
-        seen = completes[completes["tsc_host"] != 0]
-        yield from _within(part, seen["tsc_host"], seen["launch"])
-    if part.cpu is not None:
-        tsc = part.cpu["cuts"]["tsc"]
-        back = np.r_[False, tsc[1:] < tsc[:-1]][: len(tsc)]
-        for i in _first(back):
-            yield part.violation(
-                "tsc-monotone",
-                f"cut at {tsc[i]}, before the previous cut at {tsc[i - 1]}{_more(back, i)}",
-                part.cpu["cuts"]["slice"][i],
-            )
-        yield from _within(part, tsc, part.cpu["cuts"]["slice"])
-
-
-def _within(
-    part: Part, tsc: npt.NDArray[np.uint64], slices: npt.NDArray[Any]
-) -> Iterator[Violation]:
-    start, end = part.execution.tsc_start, part.execution.tsc_end
-    if not start or not end or not part.name.endswith(f"-{part.execution.pid}"):
-        return  # a child may outlive the program
-    wrong = (tsc < np.uint64(start)) | (tsc > np.uint64(end))
-    for i in _first(wrong):
-        yield part.violation(
-            "tsc-within-run",
-            f"stamp {tsc[i]} is not between {start} and {end}{_more(wrong, i)}",
-            slices[i],
-        )
-
-
-def _device(part: Part) -> Iterator[Violation]:
-    if part.events is None:
-        return
-    rows, launches = part.events["completes"], part.events["launches"]
-    unknown = rows["launch"] >= len(launches)
-    for i in _first(unknown):
-        yield part.violation(
-            "ids-known", f"launch {rows['launch'][i]} completed but was never launched"
-        )
-    rows = rows[~unknown]
-    started = launches["tsc_run"][rows["launch"].astype(np.int64)]
-    backward = (rows["dev_end"] != 0) & (rows["dev_end"] < rows["dev_start"])
-    early = (rows["tsc_host"] != 0) & (rows["tsc_host"] < started)
-    for wrong, message in (
-        (backward, "the launch ends on the device before it starts"),
-        (early, "the launch completes before it was launched"),
-    ):
-        for i in _first(wrong):
-            yield part.violation("device-order", f"{message}{_more(wrong, i)}", rows["launch"][i])
-
-
-def _slices(part: Part) -> Iterator[Violation]:
-    if part.cpu is None:
-        return
-    cuts, bbvs = part.cpu["cuts"], part.cpu["bbvs"]
-    wrong = cuts["slice"] != np.arange(len(cuts), dtype=np.uint64)
-    for i in _first(wrong)[:1]:
-        yield part.violation("slice-ids", f"cut {i} has slice number {cuts['slice'][i]}", i)
-    launches = len(part.events["launches"]) if part.events is not None else 0
-    if len(cuts) > launches + 1 or (part.cpu.ended and len(cuts) != launches + 1):
-        yield part.violation(
-            "slice-ids", f"{launches} launches make {launches + 1} slices, {len(cuts)} were cut"
-        )
-    beyond = bbvs["slice"] > len(cuts) if not part.cpu.ended else bbvs["slice"] >= len(cuts)
-    key = (bbvs["slice"] << np.uint64(32)) | bbvs["thread"]
-    order = np.argsort(key, kind="stable")
-    twice = np.zeros(len(key), bool)
-    twice[order[1:]] = key[order[1:]] == key[order[:-1]]
-    for wrong, message in ((beyond, "the slice was never cut"), (twice, "a second vector")):
-        for i in _first(wrong):
-            yield part.violation(
-                "slice-vectors",
-                f"{message}{_more(wrong, i)}",
-                bbvs["slice"][i],
-                bbvs["thread"][i],
-            )
-
-
-def _cpu_sums(part: Part) -> Iterator[Violation]:
-    if part.cpu is None:
-        return
-    cuts, bbvs = part.cpu["cuts"], part.cpu["bbvs"]
-    weights = part.cpu["cpu_blocks"]["instructions"][part.cpu["bbv_block"]].astype(np.uint64)
-    sums = _group_sums(weights * part.cpu["bbv_count"], bbvs["first_pair"], bbvs["n_pairs"])
-    wrong = sums != bbvs["instructions"]
-    for i in _first(wrong):
-        yield part.violation(
-            "bbv-instructions",
-            f"the vector adds up to {sums[i]} instructions, its record says "
-            f"{bbvs['instructions'][i]}{_more(wrong, i)}",
-            bbvs["slice"][i],
-            bbvs["thread"][i],
-        )
-    totals = np.zeros(len(cuts), np.uint64)
-    finished = bbvs["slice"] < len(cuts)
-    np.add.at(totals, bbvs["slice"][finished].astype(np.int64), sums[finished])
-    wrong = totals != cuts["instructions"]
-    for i in _first(wrong):
-        yield part.violation(
-            "slice-instructions",
-            f"the vectors add up to {totals[i]} instructions, the cut says "
-            f"{cuts['instructions'][i]}{_more(wrong, i)}",
-            i,
-        )
-    if part.cpu.ended:
-        whole = (len(cuts), int(cuts["instructions"].sum()))
-        if whole != part.cpu.end:
-            yield part.violation(
-                "run-instructions",
-                f"{whole[0]} slices add up to {whole[1]} instructions; END counted "
-                f"{part.cpu.end[0]} slices and {part.cpu.end[1]} instructions",
-            )
-
-
-def _grids(part: Part) -> Iterator[Violation]:
-    if part.events is None:
-        return
-    grids, vectors, blocks = (part.events[name] for name in ("grids", "vectors", "gpu_blocks"))
-    warps = _group_sums(part.events["run_length"], grids["first_run"], grids["n_runs"])
-    weights = blocks["instructions"][part.events["vector_block"]].astype(np.uint64)
-    own = _group_sums(
-        weights * part.events["vector_count"], vectors["first_pair"], vectors["n_pairs"]
-    )
-    runs = own[part.events["run_vector"]] * part.events["run_length"]
-    instructions = _group_sums(runs, grids["first_run"], grids["n_runs"])
-    for invariant, sums, column in (
-        ("grid-warps", warps, "warps"),
-        ("grid-instructions", instructions, "instructions"),
-    ):
-        wrong = sums != grids[column]
-        for i in _first(wrong):
-            yield part.violation(
-                invariant,
-                f"grid {i} adds up to {sums[i]} {column}, its record says {grids[column][i]}"
-                f"{_more(wrong, i)}",
-            )
-    yield from _lanes(part)
-    wrong = blocks["mix"].sum(axis=1, dtype=np.uint64) != blocks["instructions"]
-    for i in _first(wrong):
-        yield part.violation(
-            "block-mix",
-            f"block {i} of kernel {blocks['kernel'][i]} has {blocks['instructions'][i]} "
-            f"instructions, its classes {blocks['mix'][i].sum()}{_more(wrong, i)}",
-        )
-
-
-def _lanes(part: Part) -> Iterator[Violation]:
-    """Between 1 and warp size work-items a warp instruction."""
-    assert part.events is not None
-    lanes, grids, launch_grids = (part.events[name] for name in ("lanes", "grids", "launch_grids"))
-    warp_size = process_meta(part.events.meta(), part.name).warp_size
-    if not len(lanes) or not warp_size:
-        return
-    grid_of = dict(zip(launch_grids["launch"].tolist(), launch_grids["grid"].tolist(), strict=True))
-    for launch, executed in lanes.tolist():
-        if launch not in grid_of:
-            continue
-        instructions = int(grids["instructions"][grid_of[launch]])
-        if not instructions <= executed <= warp_size * instructions:
-            yield part.violation(
-                "lane-instructions",
-                f"launch {launch} has {instructions} warp instructions and {executed} lane "
-                f"instructions, with {warp_size} work-items a warp",
-            )
-
-
-def _distances(part: Part) -> Iterator[Violation]:
-    if part.cpu is not None:
-        rows, cuts = part.cpu["ldvs"], len(part.cpu["cuts"])
-        last = cuts if part.cpu.ended else cuts + 1  # the unfinished slice may have vectors
-        key = (rows["slice"] << np.uint64(32)) | rows["thread"]
-        yield from _one_each(part, key, rows["slice"], rows["slice"] >= last)
-    if part.events is None:
-        return
-    rows, launches = part.events["device_ldvs"], part.events["launches"]
-    flags = launches["flags"][rows["launch"].astype(np.int64)]
-    bare = (flags & LAUNCH_FLAGS["INSTRUMENTED"]) == 0
-    yield from _one_each(part, rows["launch"], rows["launch"], bare)
-    whole = rows["recorded_groups"] == rows["groups"]
-    wrong = np.where(
-        whole, rows["recorded"] != rows["accesses"], rows["recorded"] > rows["accesses"]
-    ) | (rows["recorded_groups"] > rows["groups"])
-    for i in _first(wrong):
-        yield part.violation(
+    def _accesses(self, rows: npt.NDArray[Any]) -> None:
+        self._distances.see(rows)
+        stray = ~self._counted[rows["launch"].astype(np.int64)]
+        message = "a vector without its slice or launch"
+        self._found.add("ldv-slices", stray, message, slices=rows["launch"])
+        every, recorded = rows["accesses"], rows["recorded"]
+        groups, own = rows["groups"], rows["recorded_groups"]
+        self._found.add(
             "ldv-accesses",
-            f"the launch has {rows['accesses'][i]} accesses by its block counts, of "
-            f"{rows['groups'][i]} work-groups; {rows['recorded'][i]} of "
-            f"{rows['recorded_groups'][i]} are recorded{_more(wrong, i)}",
-            rows["launch"][i],
+            np.where(own == groups, recorded != every, recorded > every) | (own > groups),
+            "the launch has {} accesses by its block counts, of {} work-groups; {} of {} are "
+            "recorded",
+            *(every, groups, recorded, own),
+            slices=rows["launch"],
+        )
+
+    def _totals(self) -> None:
+        """What holds for the whole stream."""
+        stream = self._events.stream
+        for span in pieces(len(self._counted) if self._profile else 0):
+            times, counted = self._grids_of[span], self._counted[span]
+            wrong = (times > 1) | ((times == 1) & ~counted)
+            if stream.ended:
+                wrong |= (times == 0) & counted
+            kinds = np.where(counted, "an instrumented", "an uninstrumented")
+            places = range(span.start, span.stop)
+            message = "{} launch has {} grids"
+            self._found.add("launch-counts", wrong, message, kinds, times, slices=places)
+        totals = (len(self._counted), int(self._counted.sum()))
+        if stream.ended and totals != stream.end:
+            self._found.one(
+                "launch-totals",
+                f"{totals[0]} launches are recorded, {totals[1]} of them instrumented; END counted "
+                f"{stream.end[0]} and {stream.end[1]}",
+            )
+        blocks = stream["gpu_blocks"]
+        mix = blocks["mix"].sum(axis=1, dtype=np.uint64)
+        self._found.add(
+            "block-mix",
+            mix != blocks["instructions"],
+            "block {} of kernel {} has {} instructions, its classes {}",
+            *(range(len(blocks)), blocks["kernel"], blocks["instructions"], mix),
         )
 
 
-def _one_each(
-    part: Part, key: npt.NDArray[np.uint64], slices: npt.NDArray[Any], stray: npt.NDArray[np.bool_]
-) -> Iterator[Violation]:
-    order = np.argsort(key, kind="stable")
-    twice = np.zeros(len(key), bool)
-    twice[order[1:]] = key[order[1:]] == key[order[:-1]]
-    for wrong, message in (
-        (stray, "a vector without its slice or launch"),
-        (twice, "a second vector"),
-    ):
-        for i in _first(wrong):
-            yield part.violation("ldv-slices", f"{message}{_more(wrong, i)}", slices[i])
+def _check_lanes(events: StreamReader, found: Findings, part: str) -> None:
+    """Between 1 and warp size work-items a warp instruction."""
+    warp_size = process_meta(events.stream.meta(), part).warp_size
+    if not events.count("lanes") or not warp_size:
+        return
+    grids, done = events.count("grids"), 0
+    grid = np.zeros(events.count("launches"), np.min_scalar_type(grids + 1))  # 1-based, 0: none
+    of_grid = np.zeros(grids + 1, np.uint64)
+    for rows in events.chunks("launch_grids", "grids"):
+        pairs, last = rows["launch_grids"], done + len(rows["grids"])
+        of_grid[done + 1 : last + 1] = rows["grids"]["instructions"]
+        grid[pairs["launch"].astype(np.int64)] = pairs["grid"] + np.uint64(1)
+        done = last
+    for rows in events.chunks("lanes"):
+        lanes = rows["lanes"][grid[rows["lanes"]["launch"].astype(np.int64)] > 0]
+        executed, warp = lanes["instructions"], of_grid[grid[lanes["launch"].astype(np.int64)]]
+        found.add(
+            "lane-instructions",
+            (executed < warp) | (executed > np.uint64(warp_size) * warp),
+            "launch {} has {} warp instructions and {} lane instructions, "
+            f"with {warp_size} work-items a warp",
+            *(lanes["launch"], warp, executed),
+        )
 
 
-_CHECKS: tuple[Callable[[Part], Iterator[Violation]], ...] = (
-    _closed,
-    _launches,
-    _launch_counts,
-    _stamps,
-    _device,
-    _slices,
-    _cpu_sums,
-    _grids,
-    _distances,
-)
+class _Cpu:
+    """Invariants of cpu.xpt, checked in one walk."""
+
+    def __init__(
+        self, cpu: StreamReader, found: Findings, record: ExecutionRecord, part: str
+    ) -> None:
+        self._cpu, self._found = cpu, found
+        self._stamps = _Stamps(found, record, part)
+        self._cut = self._instructions = 0
+        # The unfinished slice of a stream that was cut short may have vectors.
+        self._slices = cpu.count("cuts") + (not cpu.stream.ended)
+        self._missing = np.zeros(cpu.count("cuts"), np.int64)
+        self._vectors, self._distances = _Once("bbvs"), _Once("ldvs")
+
+    def check(self, launches: int) -> None:
+        """Walk through the stream. `launches`: in events.xpt."""
+        for rows in self._cpu.chunks("cuts", "bbvs", "bbv_block", "bbv_count", "ldvs"):
+            self._bbvs(rows)
+            self._cuts(rows["cuts"])
+            self._distances.see(rows["ldvs"])
+            of = rows["ldvs"]["slice"]
+            message = "a vector without its slice or launch"
+            self._found.add("ldv-slices", of >= self._slices, message, slices=of)
+        self._totals(launches)
+        self._vectors.check(self._cpu, self._found, "slice-vectors")
+        self._distances.check(self._cpu, self._found, "ldv-slices")
+
+    def _bbvs(self, rows: Rows) -> None:
+        bbvs = rows["bbvs"]
+        self._vectors.see(bbvs)
+        of, thread = bbvs["slice"], bbvs["thread"]
+        beyond, message = of >= self._slices, "the slice was never cut"
+        self._found.add("slice-vectors", beyond, message, slices=of, threads=thread)
+        weights = self._cpu.stream["cpu_blocks"]["instructions"].astype(np.uint64)
+        sums = _group_sums(weights[rows["bbv_block"]] * rows["bbv_count"], bbvs["n_pairs"])
+        self._found.add(
+            "bbv-instructions",
+            sums != bbvs["instructions"],
+            "the vector adds up to {} instructions, its record says {}",
+            *(sums, bbvs["instructions"]),
+            slices=of,
+            threads=thread,
+        )
+        cut = of < len(self._missing)
+        np.subtract.at(self._missing, of[cut].astype(np.int64), sums[cut].astype(np.int64))
+
+    def _cuts(self, cuts: npt.NDArray[Any]) -> None:
+        places, of = np.arange(self._cut, self._cut + len(cuts)), cuts["slice"]
+        message = "cut {} has slice number {}"
+        self._found.add("slice-ids", of != places, message, places, of, slices=places)
+        self._stamps.ascend("cut", cuts["tsc"], of)
+        self._stamps.within(cuts["tsc"], of)
+        self._missing[places] += cuts["instructions"].astype(np.int64)
+        self._instructions += int(cuts["instructions"].sum())
+        self._cut += len(cuts)
+
+    def _totals(self, launches: int) -> None:
+        """What holds for the whole stream."""
+        stream, cuts = self._cpu.stream, len(self._missing)
+        if cuts > launches + 1 or (stream.ended and cuts != launches + 1):
+            message = f"{launches} launches make {launches + 1} slices, {cuts} were cut"
+            self._found.one("slice-ids", message)
+        for span in pieces(cuts):
+            missing, places = self._missing[span], range(span.start, span.stop)
+            message = "the vectors and the cut differ by {} instructions"
+            self._found.add("slice-instructions", missing != 0, message, missing, slices=places)
+        if stream.ended and (cuts, self._instructions) != stream.end:
+            self._found.one(
+                "run-instructions",
+                f"{cuts} slices add up to {self._instructions} instructions; END counted "
+                f"{stream.end[0]} slices and {stream.end[1]} instructions",
+            )
+
+
+def _check_window(
+    process: Process,
+    record: ExecutionRecord,
+    events: StreamReader | None,
+    cpu: StreamReader | None,
+    found: Findings,
+) -> None:
+    """Outside the window nothing is counted, and its slices take no longer than the run."""
+    window = process.window
+    if window is None:
+        return
+
+    def nothing(counted: npt.NDArray[Any], allowed: Mask) -> None:
+        """`counted`: slices with counts."""
+        own = counted[counted < len(allowed)].astype(np.int64)
+        found.add("window", ~allowed[own], "a slice outside the window was counted", slices=own)
+
+    for rows in cpu.chunks("cuts") if cpu else ():
+        nothing(rows["cuts"]["slice"][rows["cuts"]["instructions"] > 0], window.wanted)
+    busy, done = np.zeros(events.count("grids") if events else 0, bool), 0
+    for rows in events.chunks("grids", "launch_grids") if events else ():
+        busy[done : done + len(rows["grids"])] = rows["grids"]["warps"] > 0
+        done, pairs = done + len(rows["grids"]), rows["launch_grids"]
+        nothing(pairs["launch"][busy[pairs["grid"].astype(np.int64)]], window.ends)
+    if record.tsc_start and record.tsc_end:
+        ticks = slice_ticks(process, record.tsc_start, record.tsc_end)
+        whole = record.tsc_end - record.tsc_start
+        if (ticks < 0).any() or int(ticks.sum()) > whole:
+            found.one(
+                "window",
+                f"its slices add up to {int(ticks.sum())} ticks, the execution took {whole}",
+            )

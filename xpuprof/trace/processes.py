@@ -22,6 +22,7 @@ from xpuprof.errors import TraceError
 from xpuprof.trace.coordinates import JobLayout
 from xpuprof.trace.sequence import launch_sequence
 from xpuprof.trace.slice_times import main_process, slice_times
+from xpuprof.trace.sums import Sums, total
 from xpuprof.trace.tables import Execution, Process
 
 F64 = npt.NDArray[np.float64]
@@ -84,14 +85,19 @@ class Job:
         """One key per process."""
         labels = labels_of([process.rank for process in self.processes])
         return tuple(
-            Key(label, p.rank, launch_sequence(p.slices).digest, len(p.slices))
+            Key(label, p.rank, launch_sequence(p.slices).digest, p.sums.slices)
             for label, p in zip(labels, self.processes, strict=True)
         )
 
     @property
     def layout(self) -> JobLayout:
         """How the slices are divided among the processes."""
-        return JobLayout(tuple(len(process.slices) for process in self.processes))
+        return JobLayout(tuple(process.sums.slices for process in self.processes))
+
+    @cached_property
+    def sums(self) -> Sums:
+        """Sums over all processes."""
+        return total(process.sums for process in self.processes)
 
     @cached_property
     def slices(self) -> pd.DataFrame:
@@ -103,16 +109,12 @@ class Job:
         joined = pd.concat(tables, ignore_index=True)
         return joined.assign(slice=np.arange(len(joined)))
 
-    @cached_property
-    def launches(self) -> pd.DataFrame:
-        """Launches of all processes, concatenated."""
-        return pd.concat([p.launches for p in self.processes], ignore_index=True)
-
     def times(self) -> F64:
         """float64[slices], seconds. Raises TraceError when a stamp is missing."""
-        own = self.several
+        if not self.several:
+            return slice_times(self.execution, self.processes[0])
         return np.concatenate(
-            [slice_times(self.execution, process, own=own) for process in self.processes]
+            [slice_times(self.execution, process, own=True) for process in self.processes]
         )
 
 
@@ -122,7 +124,7 @@ def job_of(execution: Execution, like: Sequence[Key] = ()) -> Job:
 
     Raises TraceError when one of them is missing or there are others.
     """
-    working = [process for process in execution.processes if len(process.launches)]
+    working = [process for process in execution.processes if process.sums.launches]
     job = Job(execution, tuple(sorted(working, key=_place)) or (main_process(execution),))
     if len(like) <= 1 and not job.several:
         return job

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from xpuprof.errors import TraceError
-from xpuprof.trace.coordinates import EXIT_KERNEL
-from xpuprof.trace.layout import CPU, EVENTS, LAUNCH_FLAGS, LDV_BUCKETS, LDV_FLAGS, TABLES
+from xpuprof.trace.coordinates import EXIT_KERNEL, I64
+from xpuprof.trace.digest import digest
+from xpuprof.trace.layout import EVENTS, LAUNCH_FLAGS, LDV_BUCKETS, LDV_FLAGS, TABLES
 from xpuprof.trace.losses import losses_of
-from xpuprof.trace.records import ExecutionRecord, ProcessMeta, process_meta
-from xpuprof.trace.streams import FILES, Stream, read_stream
+from xpuprof.trace.records import ExecutionRecord, process_meta
+from xpuprof.trace.streams import FILES, SMALL, Stream, StreamReader, read_stream
+from xpuprof.trace.sums import Sums
 from xpuprof.trace.tables import (
     Blocks,
     CpuVectors,
@@ -26,23 +30,27 @@ from xpuprof.trace.tables import (
     GpuVectors,
     Process,
     StackDistances,
+    Tables,
+    Window,
 )
-from xpuprof.trace.window import clip, find_window
+from xpuprof.trace.window import clip
 
 _AXES = ("x", "y", "z")
 _SIZES = (("g", "global"), ("l", "local"), ("o", "offset"))
+_COMPLETION = (("tsc_complete", "tsc_host"), ("dev_start", "dev_start"), ("dev_end", "dev_end"))
+_RESOURCES = ("registers", "local_static", "local_dynamic", "private_bytes")
 
 
 def read_execution(folder: Path, record: ExecutionRecord, run_status: str) -> Execution:
-    """Decode one execution.
-
-    If it did not end in order, only finished slices are returned. Raises TraceError.
-    """
+    """One execution. If it did not end in order, it has its finished slices only. Raises
+    TraceError."""
     record = ended(folder, record, run_status)
     complete = record.status == "complete"
     processes = [read_process(part, record.role, complete) for part in process_folders(folder)]
-    bare = _bare_process(record, complete)
-    return Execution(record, processes or [bare], losses_of(folder))
+    if not processes:  # no device, no CPU engine
+        bare = read_process(folder, record.role, complete)
+        processes = [replace(bare, name=record.process_name)]
+    return Execution(record, processes, losses_of(folder))
 
 
 def ended(folder: Path, record: ExecutionRecord, run_status: str) -> ExecutionRecord:
@@ -67,78 +75,106 @@ def process_folders(folder: Path) -> list[Path]:
     return sorted(parts, key=order)
 
 
-def read_process(part: Path, role: str, complete: bool) -> Process:
-    """Decode one process's part. `complete`: its execution ended in order."""
-    events, cpu = (
-        read_stream(part / FILES[kind], kind) if (part / FILES[kind]).exists() else None
-        for kind in (EVENTS, CPU)
-    )
-    return tables(part.name, role, complete, events, cpu)
-
-
-def tables(
-    name: str, role: str, complete: bool, events: Stream | None, cpu: Stream | None
-) -> Process:
-    """The tables of a process from its streams; either may be None.
-
-    With a window, only the tables of the window."""
-    streams = [stream for stream in (events, cpu) if stream is not None]
-    closed = all(stream.ended for stream in streams) if streams else complete
-    kernels = _kernels(events)
-    launches = _launches(events, kernels, name)
-    grids = _launch_grid(events, len(launches))
-    cuts = _finished_cuts(cpu)
-    in_order = complete and (cpu is None or cpu.ended)
-    in_order &= events is None or events.chunks > 0  # a zero-length file is incomplete
-    closed |= in_order and events is not None and _all_known(launches, grids, role)
-    finished = len(launches) + 1
-    if not closed and not in_order:
-        finished = _finished(launches, grids, cuts if cpu else None, profile=role == "profile")
-        launches, grids = launches.iloc[:finished], grids[:finished]
-    elif cpu is not None and cuts > finished:
-        raise TraceError(
-            f"{cpu.path} has {cuts} slices where the launches make {finished}; see what is wrong "
-            "with xpuprof check, and record the run again"
+@contextmanager
+def open_streams(
+    part: Path, whole: Iterable[str] = SMALL
+) -> Iterator[tuple[StreamReader | None, StreamReader | None]]:
+    """events.xpt and cpu.xpt of the process in folder `part`; None if missing. `whole`: see
+    StreamReader. Raises TraceError."""
+    with ExitStack() as stack:
+        events, cpu = (
+            stack.enter_context(StreamReader(part / file, kind, whole))
+            if (part / file).exists()
+            else None
+            for kind, file in FILES.items()
         )
-    launches = launches.assign(
-        instrumented=launches["instrumented"].to_numpy() & ((grids >= 0) | (role != "profile"))
-    )
-    window = find_window(events, ~launches["inside"].to_numpy())
-    process = Process(
-        name=name,
-        meta=_meta(name, events, cpu),
-        launches=launches,
-        slices=_slices(launches, finished, events, cpu, grids),
-        kernels=kernels,
-        cpu=_cpu_vectors(cpu, finished) if cpu is not None else None,
-        gpu=_gpu_vectors(events, grids) if events and role == "profile" and len(grids) else None,
-        images=_images(cpu),
-        threads=_threads(cpu),
-        copies=_copies(events),
-        complete=closed,
-        distances=_distances(cpu, finished) if cpu is not None and len(cpu["ldvs"]) else None,
-        device_distances=_device_distances(events, len(launches)) if events else None,
-    )
-    return process if window is None else clip(process, window)
+        yield events, cpu
 
 
-def _all_known(launches: pd.DataFrame, grids: npt.NDArray[np.int64], role: str) -> bool:
-    """Whether no launch awaits its counts (profile) or its end (timer)."""
-    if role == "profile":
-        return bool(((grids >= 0) | ~launches["instrumented"].to_numpy()).all())
-    return bool(((launches["tsc_complete"] != 0) | (launches["dev_end"] != 0)).all())
+def read_process(part: Path, role: str, complete: bool) -> Process:
+    """One process's part. `complete`: its execution ended in order. Raises TraceError."""
+    with open_streams(part) as (events, cpu):
+        return process_of(part, role, complete, events, cpu)
 
 
-def _bare_process(record: ExecutionRecord, complete: bool) -> Process:
-    """The program's process when it has no stream: no device, no CPU engine."""
-    return tables(record.process_name, record.role, complete, None, None)
+def process_of(
+    part: Path, role: str, complete: bool, events: StreamReader | None, cpu: StreamReader | None
+) -> Process:
+    """As `read_process`, from open streams."""
+    found = digest(events, cpu, role, complete)
+    texts = events.stream.meta() if events else {}
+    texts |= {f"cpu_{key}": text for key, text in (cpu.stream.meta() if cpu else {}).items()}
+    meta = process_meta(texts, part.name)
+    streams = _Streams(part, role, found.sums, found.window)
+    return Process(part.name, meta, found.complete, found.sums, streams, found.window)
 
 
-def _meta(name: str, events: Stream | None, cpu: Stream | None) -> ProcessMeta:
-    """META of events.xpt, and of cpu.xpt with `cpu_` before the key."""
-    texts = events.meta() if events else {}
-    texts |= {f"cpu_{key}": value for key, value in (cpu.meta() if cpu else {}).items()}
-    return process_meta(texts, name)
+@dataclass(frozen=True, eq=False)
+class _Streams:
+    """The streams of a process in folder `part`; see tables.Recording."""
+
+    part: Path
+    role: str
+    sums: Sums
+    window: Window | None
+
+    def tables(self) -> Tables:
+        events, cpu = (
+            read_stream(self.part / file, kind) if (self.part / file).exists() else None
+            for kind, file in FILES.items()
+        )
+        finished, profile = self.sums.of_slices, self.role == "profile"
+        if events and len(events["launches"]) < self.sums.of_launches:
+            raise TraceError(
+                f"{events.path} changed while it was read; wait until the run has ended"
+            )
+        kernels = _kernels(events)
+        launches = _launches(events, kernels, self.sums.of_launches)
+        pairs = _of_launches(events, "launch_grids", len(launches))
+        grids = _column(pairs, "grid", len(launches), default=-1)
+        if profile:
+            launches["instrumented"] &= grids >= 0
+        found = Tables(
+            launches=launches,
+            slices=_slices(launches, finished, events, cpu, grids),
+            kernels=kernels,
+            cpu=_cpu_vectors(cpu, finished) if cpu is not None else None,
+            gpu=_gpu_vectors(events, grids) if events and profile and len(grids) else None,
+            images=_images(cpu),
+            threads=_threads(cpu),
+            copies=_copies(events),
+            distances=_distances(cpu, finished) if cpu is not None and len(cpu["ldvs"]) else None,
+            device_distances=_device_distances(events, len(launches)) if events else None,
+        )
+        return found if self.window is None else clip(found, self.window)
+
+    def fill_completions(self, ticks: I64) -> None:
+        if not (self.part / FILES[EVENTS]).exists():
+            return
+        rank = np.zeros(len(ticks), np.uint8)
+        with StreamReader(self.part / FILES[EVENTS], EVENTS) as events:
+            for rows in events.chunks("launches", "completes"):
+                for table, column, of in _STAMPS:
+                    known = rows[table][rows[table][column] != 0]
+                    known = known[known["launch"] < len(ticks)]
+                    known = known[rank[known["launch"].astype(np.int64)] <= of]
+                    at = known["launch"].astype(np.int64)
+                    ticks[at], rank[at] = known[column].astype(np.int64), of
+
+    def last_stamp(self) -> int:
+        if not (self.part / FILES[EVENTS]).exists():
+            return 0
+        stamps = [(table, column) for table, column, _ in _STAMPS] + [("copies", "tsc_end")]
+        last = 0
+        with StreamReader(self.part / FILES[EVENTS], EVENTS) as events:
+            for rows in events.chunks("launches", "completes", "copies"):
+                for table, column in stamps:
+                    last = int(rows[table][column].max(initial=last))
+        return last
+
+
+_STAMPS = (("launches", "tsc_run", 0), ("completes", "tsc_host", 1), ("completes", "dev_end", 2))
+"""Stamps that tell when a launch completed, each better than the ones before."""
 
 
 # ---- launches ------------------------------------------------------------------------------------
@@ -182,21 +218,17 @@ def _nth(codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return result
 
 
-def _launches(events: Stream | None, kernels: pd.DataFrame, name: str) -> pd.DataFrame:
-    rows = events["launches"] if events else np.empty(0, TABLES["launches"].dtype)
-    numbers = rows["launch"].astype(np.int64)
-    if not np.array_equal(numbers, np.arange(len(rows))):
-        raise TraceError(
-            f"the launches of process {name} are not numbered in order; see what is wrong with "
-            "xpuprof check, and record the run again"
-        )
+def _launches(events: Stream | None, kernels: pd.DataFrame, size: int) -> pd.DataFrame:
+    """The first `size` launches."""
+    rows = (events["launches"] if events else np.empty(0, TABLES["launches"].dtype))[:size]
     kernel_id = rows["kernel"].astype(np.int64)
     names = kernels["name"].to_numpy(dtype=object)
     codes = np.unique(names.astype(str), return_inverse=True)[1].astype(np.int64)
-    host, start, end = _completions(events, len(rows))
+    completes = _of_launches(events, "completes", size)
+    resources, lanes = (_of_launches(events, table, size) for table in ("resources", "lanes"))
     return pd.DataFrame(
         {
-            "launch": numbers,
+            "launch": np.arange(size),
             "kernel": names[kernel_id],
             "call": _nth(codes[kernel_id]),
             "kernel_id": kernel_id,
@@ -207,15 +239,14 @@ def _launches(events: Stream | None, kernels: pd.DataFrame, name: str) -> pd.Dat
                 for prefix, field in _SIZES
                 for i, axis in enumerate(_AXES)
             },
-            "queue": rows["queue"].astype(np.int64),
-            "device": rows["device"].astype(np.int64),
-            "thread": rows["thread"].astype(np.int64),
+            **{name: rows[name].astype(np.int64) for name in ("queue", "device", "thread")},
             "tsc_run": rows["tsc_run"],
-            "tsc_complete": host,
-            "dev_start": start,
-            "dev_end": end,
-            **_resources(events, len(rows)),
-            "lane_instructions": _lanes(events, len(rows)),
+            **{
+                name: _column(completes[completes[field] != 0], field, size).astype(np.uint64)
+                for name, field in _COMPLETION
+            },
+            **{name: _column(resources, name, size) for name in _RESOURCES},
+            "lane_instructions": _column(lanes, "instructions", size).astype(np.uint64),
             "instrumented": (rows["flags"] & LAUNCH_FLAGS["INSTRUMENTED"]) != 0,
             "left_out": (rows["flags"] & LAUNCH_FLAGS["LEFT_OUT"]) != 0,
             "inside": (rows["flags"] & LAUNCH_FLAGS["OUTSIDE"]) == 0,
@@ -224,68 +255,20 @@ def _launches(events: Stream | None, kernels: pd.DataFrame, name: str) -> pd.Dat
     )
 
 
-def _completions(events: Stream | None, launches: int) -> tuple[npt.NDArray[np.uint64], ...]:
-    """tsc_host, dev_start, dev_end of each launch; the last known stamp if there are several
-    records."""
-    columns = [np.zeros(launches, np.uint64) for _ in range(3)]
-    if events is not None:
-        rows = events["completes"][events["completes"]["launch"] < launches]
-        for column, field in zip(columns, ("tsc_host", "dev_start", "dev_end"), strict=True):
-            known = rows[rows[field] != 0]
-            column[known["launch"].astype(np.int64)] = known[field]
-    return tuple(columns)
+def _of_launches(events: Stream | None, table: str, size: int) -> npt.NDArray[Any]:
+    """The table's rows of the first `size` launches."""
+    rows = events[table] if events else np.empty(0, TABLES[table].dtype)
+    return rows[rows["launch"] < size]
 
 
-def _resources(events: Stream | None, launches: int) -> dict[str, npt.NDArray[np.int64]]:
-    """Device resources of each launch; 0 if unknown."""
-    names = ("registers", "local_static", "local_dynamic", "private_bytes")
-    columns = {name: np.zeros(launches, np.int64) for name in names}
-    if events is not None:
-        rows = events["resources"]
-        for name, column in columns.items():
-            column[rows["launch"].astype(np.int64)] = rows[name]
-    return columns
-
-
-def _lanes(events: Stream | None, launches: int) -> npt.NDArray[np.uint64]:
-    """Instructions of each launch, counted once per work-item; 0 if the engine does not record
-    them."""
-    lanes = np.zeros(launches, np.uint64)
-    if events is not None:
-        rows = events["lanes"]
-        lanes[rows["launch"].astype(np.int64)] = rows["instructions"]
-    return lanes
-
-
-def _launch_grid(events: Stream | None, launches: int) -> npt.NDArray[np.int64]:
-    grid = np.full(launches, -1, np.int64)
-    if events is not None:
-        rows = events["launch_grids"]
-        grid[rows["launch"].astype(np.int64)] = rows["grid"].astype(np.int64)
-    return grid
+def _column(rows: npt.NDArray[Any], field: str, size: int, default: int = 0) -> I64:
+    """A field by launch; where a launch has several rows, the last one counts."""
+    column = np.full(size, default, np.int64)
+    column[rows["launch"].astype(np.int64)] = rows[field]
+    return column
 
 
 # ---- slices --------------------------------------------------------------------------------------
-
-
-def _finished_cuts(cpu: Stream | None) -> int:
-    """Number of slices that the CPU engine finished."""
-    return int(cpu["cuts"]["slice"].max()) + 1 if cpu is not None and len(cpu["cuts"]) else 0
-
-
-def _finished(
-    launches: pd.DataFrame, grids: npt.NDArray[np.int64], cuts: int | None, profile: bool
-) -> int:
-    """Number of complete slices of a process that did not end in order.
-
-    A slice is finished when its launch is recorded, its CPU vectors are cut and, in a profile, its
-    launch was counted. Trailing launches whose counts were never read back are not finished.
-    """
-    finished = len(launches) if cuts is None else min(len(launches), cuts)
-    if profile:
-        whole = np.flatnonzero((grids >= 0) | ~launches["instrumented"].to_numpy())
-        finished = min(finished, int(whole[-1]) + 1 if len(whole) else 0)
-    return finished
 
 
 def _slices(

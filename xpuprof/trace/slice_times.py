@@ -8,15 +8,13 @@ import numpy.typing as npt
 
 from xpuprof.errors import TraceError
 from xpuprof.trace.boundaries import slice_ends, slice_ticks
+from xpuprof.trace.pieces import pieces
 from xpuprof.trace.tables import Execution, Process
 
 
 def main_process(execution: Execution) -> Process:
     """The process with the most device work: most launches, then most CPU instructions."""
-    return max(
-        execution.processes,
-        key=lambda p: (len(p.launches), int(p.slices["cpu_instructions"].sum())),
-    )
+    return max(execution.processes, key=lambda p: (p.sums.launches, p.sums.cpu_instructions))
 
 
 def slice_times(
@@ -26,7 +24,11 @@ def slice_times(
     lifetime of the process, and with a window to the time in it. Raises TraceError when the
     execution has no start stamp."""
     start, end = _extent(execution, process, own)
-    return slice_ticks(process, start, end) / execution.record.tsc_hz
+    ticks = slice_ticks(process, start, end)
+    times = ticks.view(np.float64)
+    for piece in pieces(len(ticks)):  # in place
+        times[piece] = ticks[piece] / execution.record.tsc_hz
+    return times
 
 
 def slice_spans(
@@ -61,14 +63,7 @@ def _life(process: Process, start: int, end: int | None, hz: float) -> tuple[int
     """Ticks at which a process began and ended, within [start, end]."""
     loaded, age = process.meta.tsc_load, process.meta.age_ns
     began = loaded - int(age * hz / 1e9) if loaded and age else start
-    ended = process.meta.tsc_exit or _last_stamp(process) or end
+    ended = process.meta.tsc_exit or process.recording.last_stamp() or end
     if ended is not None and end is not None:
         ended = min(ended, end)
     return max(began, start), ended
-
-
-def _last_stamp(process: Process) -> int:
-    """The last recorded tick of a process; 0 if there is none."""
-    columns = [process.launches[name] for name in ("tsc_run", "tsc_complete", "dev_end")]
-    columns.append(process.copies["tsc_end"])
-    return max((int(column.max()) for column in columns if len(column)), default=0)

@@ -130,22 +130,29 @@ class StreamReader:
         return int(getattr(self._counts, TABLES[table].length))
 
     def chunks(self, *names: str) -> Iterator[dict[str, npt.NDArray[Any]]]:
-        """Each chunk's rows of the tables `names`, in buffers that the next chunk overwrites.
-        `first_pair` and the like count in the whole stream."""
+        """Each chunk's rows of the tables `names`; those of tables that are not kept whole lie in
+        buffers that the next chunk overwrites. `first_pair` and the like count in the whole
+        stream."""
         room, rows, first = (ffi.new("xp_counts *") for _ in range(3))
         lib.xp_stream_rewind(self._reader)
         lib.xp_stream_largest(self._reader, room)
-        arrays, keep = ffi.new("xp_arrays *", self._arrays[0]), list[Any]()
-        buffers = {name: _array(name, room, arrays, keep) for name in names}
-        lengths = {TABLES[name].length for name in names}
-        for field in {TABLES[name].length for name in self.stream.rows}:
+        arrays, keep, kept = ffi.new("xp_arrays *", self._arrays[0]), list[Any](), self.stream.rows
+        buffers = {name: _array(name, room, arrays, keep) for name in names if name not in kept}
+        for field in {TABLES[name].length for name in kept}:
             setattr(room, field, getattr(self._counts, field))
-        error = self._error
+        error, done = self._error, dict.fromkeys((TABLES[name].length for name in names), 0)
         while (more := lib.xp_stream_next(self._reader, arrays, first, room, rows, error)) > 0:
-            size = {field: int(getattr(rows, field) - getattr(first, field)) for field in lengths}
-            yield {name: buffer[: size[TABLES[name].length]] for name, buffer in buffers.items()}
-            for field in lengths:
-                setattr(first, field, getattr(rows, field))
+            span = {field: slice(last, int(getattr(rows, field))) for field, last in done.items()}
+            yield {
+                name: buffers[name][: span[length].stop - span[length].start]
+                if name in buffers
+                else kept[name][span[length]]
+                for name in names
+                for length in (TABLES[name].length,)
+            }
+            done = {field: part.stop for field, part in span.items()}
+            for name in buffers:
+                setattr(first, TABLES[name].length, done[TABLES[name].length])
         if more < 0:
             raise _explain(self.stream.path, self._kind, error)
 

@@ -4,7 +4,9 @@ validation, report, formats) works on these, never on the files."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +14,7 @@ import pandas as pd
 
 from xpuprof.trace.coordinates import ProcessRows
 from xpuprof.trace.records import ExecutionRecord, ProcessMeta
+from xpuprof.trace.sums import Sums
 
 U64 = npt.NDArray[np.uint64]
 U32 = npt.NDArray[np.uint32]
@@ -104,23 +107,32 @@ class GpuVectors:
     """blocks x XP_MIX_COUNT static instruction classes."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Window:
     """The part of a process that `--window` kept. Slice numbers here are those of the whole
     process.
 
-    `rows`: int64, slices at least partly in the window. `inside`: bool per row, whether it ends in
-    the window (False: at its closing by a marker). `openings`, `stamps`: int64[n, 2], one per
-    stretch: first launch and the one after the last; ticks of opening and closing (0: the process
-    ended first). `whole`: the process as recorded.
+    `wanted`, `ends`: bool, one per slice of the process: whether it is at least partly in the
+    window, and whether it ends there (if only `wanted`, it ends at a closing by a marker).
+    `openings`, `stamps`: int64[n, 2], one per stretch: first launch and the one after the last;
+    ticks of opening and closing (0: the process ended first).
     """
 
     spec: str
-    rows: ProcessRows
-    inside: npt.NDArray[np.bool_]
+    wanted: npt.NDArray[np.bool_]
+    ends: npt.NDArray[np.bool_]
     openings: npt.NDArray[np.int64]
     stamps: npt.NDArray[np.int64]
-    whole: Process | None = field(default=None, repr=False)
+
+    @property
+    def rows(self) -> ProcessRows:
+        """Slices at least partly in the window."""
+        return ProcessRows(np.flatnonzero(self.wanted))
+
+    @property
+    def inside(self) -> npt.NDArray[np.bool_]:
+        """Whether each of `rows` ends in the window."""
+        return self.ends[self.wanted]
 
     @property
     def by_marker(self) -> bool:
@@ -128,9 +140,9 @@ class Window:
         return "@" in self.spec
 
 
-@dataclass(frozen=True)
-class Process:
-    """One process's part of an execution, or its requested window.
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """The tables of one process, or of its requested window.
 
     `launches`, one row each: launch, kernel (name), call (nth launch of that name, from 1),
     kernel_id, program (hex hash), dimensions, gx gy gz, lx ly lz, ox oy oz, queue, device, thread,
@@ -145,8 +157,6 @@ class Process:
     a marker's closing ends is named xpuprof_window_end.
     """
 
-    name: str
-    meta: ProcessMeta
     launches: pd.DataFrame
     slices: pd.DataFrame
     kernels: pd.DataFrame
@@ -155,12 +165,37 @@ class Process:
     images: pd.DataFrame
     threads: pd.DataFrame
     copies: pd.DataFrame
-    complete: bool
-    """Every stream was closed in order, or the process left by `_exit` with nothing outstanding."""
     distances: StackDistances | None = None
     """Stack distances of the CPU's data accesses, if requested (`--memory`)."""
     device_distances: DeviceDistances | None = None
     """Stack distances of the device's global memory accesses, if requested."""
+
+
+class Recording(Protocol):
+    """Where a process's tables and stamps come from."""
+
+    def tables(self) -> Tables: ...
+
+    def fill_completions(self, ticks: npt.NDArray[np.int64]) -> None:
+        """The completion of each launch of the whole process (boundaries.py); 0 unknown."""
+        ...
+
+    def last_stamp(self) -> int:
+        """The last recorded tick of the process; 0 if there is none."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Process:
+    """One process's part of an execution, or its requested window. Its sums and stamps are read
+    chunk by chunk; its tables are decoded on first use and then kept."""
+
+    name: str
+    meta: ProcessMeta
+    complete: bool
+    """Every stream was closed in order, or the process left by `_exit` with nothing outstanding."""
+    sums: Sums
+    recording: Recording
     window: Window | None = None
     """Set if the tables cover a window (`--window`)."""
 
@@ -168,6 +203,52 @@ class Process:
     def rank(self) -> int | None:
         """The rank that a launcher (mpirun, srun, torchrun) assigned."""
         return self.meta.rank
+
+    @cached_property
+    def tables(self) -> Tables:
+        """All tables. Raises TraceError."""
+        return self.recording.tables()
+
+    @property
+    def launches(self) -> pd.DataFrame:
+        """See Tables, as for all that follow."""
+        return self.tables.launches
+
+    @property
+    def slices(self) -> pd.DataFrame:
+        return self.tables.slices
+
+    @property
+    def kernels(self) -> pd.DataFrame:
+        return self.tables.kernels
+
+    @property
+    def cpu(self) -> CpuVectors | None:
+        return self.tables.cpu
+
+    @property
+    def gpu(self) -> GpuVectors | None:
+        return self.tables.gpu
+
+    @property
+    def images(self) -> pd.DataFrame:
+        return self.tables.images
+
+    @property
+    def threads(self) -> pd.DataFrame:
+        return self.tables.threads
+
+    @property
+    def copies(self) -> pd.DataFrame:
+        return self.tables.copies
+
+    @property
+    def distances(self) -> StackDistances | None:
+        return self.tables.distances
+
+    @property
+    def device_distances(self) -> DeviceDistances | None:
+        return self.tables.device_distances
 
 
 @dataclass(frozen=True)

@@ -14,49 +14,37 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.trace.coordinates import WINDOW_END_KERNEL, ProcessRows, rows_in_window
+from xpuprof.trace.coordinates import I64, WINDOW_END_KERNEL, ProcessRows, rows_in_window
 from xpuprof.trace.streams import Stream
-from xpuprof.trace.tables import CpuVectors, DeviceDistances, Process, StackDistances, Window
+from xpuprof.trace.sums import total
+from xpuprof.trace.tables import (
+    CpuVectors,
+    DeviceDistances,
+    Process,
+    StackDistances,
+    Tables,
+    Window,
+)
 
-I64 = npt.NDArray[np.int64]
 
-
-def find_window(events: Stream | None, outside: npt.NDArray[np.bool_]) -> Window | None:
+def find_window(
+    events: Stream | None, outside: npt.NDArray[np.bool_], finished: int
+) -> Window | None:
     """The window recorded in the stream; None if the whole process was profiled.
 
-    `outside`: bool[launches], launches made outside.
+    `outside`: bool[launches], launches made outside; `finished`: slices of the process.
     """
-    found = windows_of(events, outside)
-    if found is None:
-        return None
-    rows = ProcessRows(np.flatnonzero(found.wanted))
-    return Window(found.spec, rows, found.inside[rows], found.openings, found.stamps)
-
-
-@dataclass(frozen=True)
-class Windows:
-    """The window as recorded: bool[launches + 1], slices at least partly in it, and slices that end
-    in it; openings and stamps as in `Window`."""
-
-    spec: str
-    wanted: npt.NDArray[np.bool_]
-    inside: npt.NDArray[np.bool_]
-    openings: I64
-    stamps: I64
-
-
-def windows_of(events: Stream | None, outside: npt.NDArray[np.bool_]) -> Windows | None:
-    """Like `find_window`, in a byte or two per launch."""
     spec = events.meta().get("window", "") if events else ""
     if events is None or not spec:
         return None
     openings, stamps = _openings(events, len(outside))
     openings = np.minimum(openings, len(outside))  # fewer launches than records: a killed process
-    inside = np.append(~outside, len(stamps) > 0 and stamps[-1, 1] == 0)
-    wanted = inside.copy()
+    ends = np.append(~outside, len(stamps) > 0 and stamps[-1, 1] == 0)
+    wanted = ends
     if "@" in spec:
+        wanted = ends.copy()
         wanted[openings[:, 1]] = True  # the part between the last kernel and the closing
-    return Windows(spec, wanted, inside, openings, stamps)
+    return Window(spec, wanted[:finished], ends[:finished], openings, stamps)
 
 
 def _openings(events: Stream, launches: int) -> tuple[I64, I64]:
@@ -82,28 +70,25 @@ def _openings(events: Stream, launches: int) -> tuple[I64, I64]:
     )
 
 
-def clip(process: Process, window: Window) -> Process:
-    """The process with only the window's slices."""
-    rows = ProcessRows(window.rows[window.rows < len(process.slices)])
-    tails = np.flatnonzero(~window.inside[: len(rows)])
-    slices = process.slices.iloc[rows].reset_index(drop=True)
+def clip(tables: Tables, window: Window) -> Tables:
+    """The tables with only the window's slices."""
+    rows = window.rows
+    tails = np.flatnonzero(~window.inside)
+    slices = tables.slices.iloc[rows].reset_index(drop=True)
     slices.loc[tails, "kernel"] = WINDOW_END_KERNEL
     slices.loc[tails, "call"] = np.arange(1, len(tails) + 1)
     slices.loc[tails, "program"] = ""
     slices.loc[tails, ["gx", "gy", "gz", "lx", "ly", "lz"]] = 0
-    launched = ProcessRows(rows[rows < len(process.launches)])
-    gpu = process.gpu
+    launched = ProcessRows(rows[rows < len(tables.launches)])
+    cpu, gpu, own, device = tables.cpu, tables.gpu, tables.distances, tables.device_distances
     return replace(
-        process,
-        launches=process.launches.iloc[launched].reset_index(drop=True),
+        tables,
+        launches=tables.launches.iloc[launched].reset_index(drop=True),
         slices=slices,
-        cpu=None if process.cpu is None else _cpu(process.cpu, rows),
-        gpu=None if gpu is None else replace(gpu, launch_grid=gpu.launch_grid[launched]),
-        distances=None if process.distances is None else _distances(process.distances, rows),
-        device_distances=None
-        if process.device_distances is None
-        else _device_distances(process.device_distances, launched),
-        window=replace(window, rows=rows, inside=window.inside[: len(rows)], whole=process),
+        cpu=cpu and _cpu(cpu, rows),
+        gpu=gpu and replace(gpu, launch_grid=gpu.launch_grid[launched]),
+        distances=own and _distances(own, rows),
+        device_distances=device and _device_distances(device, launched),
     )
 
 
@@ -122,19 +107,16 @@ class WindowFacts:
 
 def window_facts(processes: Sequence[Process]) -> WindowFacts | None:
     """The window of these processes; None for whole processes."""
-    clipped = [
-        (process, process.window, process.window.whole)
-        for process in processes
-        if process.window is not None and process.window.whole is not None
-    ]
+    clipped = [process for process in processes if process.window is not None]
     if not clipped:
         return None
+    sums = total(process.sums for process in clipped)
     return WindowFacts(
-        spec=clipped[0][1].spec,
-        openings=sum(len(window.openings) for _, window, _ in clipped),
-        of_slices=sum(len(whole.slices) for _, _, whole in clipped),
-        of_launches=sum(len(whole.launches) for _, _, whole in clipped),
-        ended=any("ended" in process.meta for process, _, _ in clipped),
+        spec=clipped[0].meta["window"],
+        openings=sums.openings,
+        of_slices=sums.of_slices,
+        of_launches=sums.of_launches,
+        ended=any("ended" in process.meta for process in clipped),
     )
 
 

@@ -68,20 +68,21 @@ def evaluate(run: Run, selection: Selection) -> Result:
         raise InputError(f"{run.path} holds no timer run; make one with: xpuprof run -- ./app args")
     job = job_of(run.profile)
     like = job.keys if job.several else ()
-    times = [job_of(execution, like).times() for execution in run.times]
-    for execution, one in zip(run.times, times, strict=True):
+    stacked = np.empty((len(run.times), selection.slices))
+    for execution, row in zip(run.times, stacked, strict=True):
         if killed := execution.record.signal:
             raise InputError(
                 f"{execution.name} was ended by signal {killed}, so it has no time to compare "
                 f"with; record the program again, or choose without it: xpuprof select {run.path}"
             )
-        if len(one) != selection.slices:
+        times = job_of(execution, like).times()
+        if len(times) != selection.slices:
             raise InputError(
-                f"{execution.name} has {len(one)} slices, the selection {selection.slices}: the "
+                f"{execution.name} has {len(times)} slices, the selection {selection.slices}: the "
                 "program launched a different number of kernels; fix its input and seeds, or align "
                 f"the two with: xpuprof validate {run.path}/selection.json -- ./app args"
             )
-    stacked = np.stack(times)
+        row[:] = times
     return Result(
         folder=run.path,
         argv=tuple(run.manifest["argv"]),

@@ -155,13 +155,13 @@ def profiled_job(run: Run) -> Job:
 
 def require_slices(run: Run, job: Job) -> None:
     """Raises InputError for a profile without a finished slice."""
-    if not job.slices.empty:
+    if job.sums.slices:
         return
     window = job.processes[0].window
     if window is not None:
         raise InputError(
             f"{run.path}: the window {window.spec} never opened (the program launched "
-            f"{len(window.whole.launches) if window.whole else 0} kernels); record it again with a "
+            f"{job.sums.of_launches} kernels); record it again with a "
             "window that the program reaches"
         )
     raise InputError(

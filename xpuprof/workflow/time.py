@@ -104,7 +104,7 @@ def time(
         notes(f"the run is {run.status}: {run.reason}")
     if not endings[-1].undisturbed:
         return TimedRuns(run, endings[0], endings[-1], notes=tuple(notes.kept))
-    times = [job_of(execution).times() for execution in run.times]
+    totals = [float(job_of(execution).times().sum()) for execution in run.times]
     found = None
     if chosen or specs:
         timed = from_executions("this run", run.times)
@@ -114,8 +114,8 @@ def time(
         run,
         endings[0],
         endings[-1],
-        len(times[0]),
-        tuple(float(one.sum()) for one in times),
+        job_of(run.times[0]).sums.slices,
+        tuple(totals),
         found,
         tuple(notes.kept),
     )

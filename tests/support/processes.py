@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes made of tables, without streams."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof.trace.records import ProcessMeta
+from xpuprof.trace.sums import Sums
+from xpuprof.trace.tables import Process, Tables
+
+
+@dataclass(frozen=True, eq=False)
+class MadeUp:
+    """Tables of a process without stamps; see tables.Recording."""
+
+    made: Tables
+
+    def tables(self) -> Tables:
+        return self.made
+
+    def fill_completions(self, ticks: npt.NDArray[np.int64]) -> None:
+        pass
+
+    def last_stamp(self) -> int:
+        return 0
+
+
+def process_from(tables: Tables, name: str = "p", meta: ProcessMeta | None = None) -> Process:
+    """A complete process with these tables."""
+    slices, launches = len(tables.slices), len(tables.launches)
+    counted = tables.slices.get("cpu_instructions", np.zeros(1)).sum()
+    sums = Sums(
+        slices=slices,
+        launches=launches,
+        seen=launches,
+        of_slices=slices,
+        of_launches=launches,
+        cpu_instructions=int(counted),
+    )
+    return Process(name, meta or ProcessMeta(), True, sums, MadeUp(tables))
+
+
+def with_tables(process: Process, **tables: Any) -> Process:
+    """The process with other tables."""
+    return process_from(replace(process.tables, **tables), process.name, process.meta)
