@@ -18,6 +18,7 @@ import resource
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -52,9 +53,11 @@ ACROSS: dict[str, tuple[str, dict[str, Any]]] = {
     "stem-root, joint": ("stem-root", {"sizes": "joint"}),
     "allegro": ("allegro", {}),
     "xpu-stem": ("xpu-stem", {}),
-    "xpu-stem, rho 0.3": ("xpu-stem", {"rho": 0.3}),
+    "xpu-stem, least 2": ("xpu-stem", {"least": 2}),
     "xpu-stem, least 3": ("xpu-stem", {"least": 3}),
     "xpu-stem, least 3, rho 0.3": ("xpu-stem", {"least": 3, "rho": 0.3}),
+    "two-phase": ("two-phase", {}),
+    "ranked-set": ("ranked-set", {}),
     "random": ("random", {}),
 }
 
@@ -226,9 +229,9 @@ def cross(data: Path, draws: int) -> None:
             if other != here and program(other) == program(here)
         }
         for label, (method, options) in ACROSS.items() if there else ():
-            selection = registry.select(profile, method, seed=0, **options)
+            again = redraws(profile, method, options)
             for other, times in there.items():
-                found = try_abroad(selection, profile.require_times("cross"), times, draws)
+                found = try_abroad(again, times, draws)
                 tried.append((label, program(here), found))
                 print(f"| {here} | {other} | {label} | {found.cells()} |", flush=True)
     for programs in (CHOSEN_ON, REPORTED_ON):
@@ -279,15 +282,25 @@ class Tried:
         )
 
 
-def try_abroad(selection: Selection, here: F64, there: F64, draws: int) -> Tried:
-    """`here` and `there`: the slices' times on the two machines."""
+def redraws(
+    profile: SliceProfile, method: str, options: dict[str, Any]
+) -> Callable[[int], Selection]:
+    """Selections by seed; strata do not depend on it, so only the draws are made again."""
+    selection = registry.select(profile, method, seed=0, **options)
+    if selection.design.how != "random":
+        return lambda seed: registry.select(profile, method, seed=seed, **options)
+    strata = from_labels(selection.labels, profile.require_times("redraws"))
+    return lambda seed: redrawn(selection, strata, np.random.default_rng(seed))
+
+
+def try_abroad(again: Callable[[int], Selection], there: F64, draws: int) -> Tried:
+    """`there`: the slices' times on another machine than that of the selections."""
     truth = float(there.sum())
-    strata = from_labels(selection.labels, here)
     inside, widths, errors, cost, count = [], [], [], [], []
     for seed in range(draws):
-        again = redrawn(selection, strata, np.random.default_rng(seed))
-        known = only_chosen(again, there)
-        answer = estimate(again, known, elsewhere=True)
+        selection = again(seed)
+        known = only_chosen(selection, there)
+        answer = estimate(selection, known, elsewhere=True)
         errors.append(abs(answer.value / truth - 1.0))
         cost.append(np.nansum(known) / truth)
         count.append(np.isfinite(known).sum())
@@ -347,27 +360,25 @@ def coverage(draws: int) -> None:
         kernel = np.arange(count) % 8
         names_of = pd.Categorical.from_codes(kernel, [f"k{i}" for i in range(8)])
         profile = SliceProfile(pd.DataFrame({"kernel": names_of, "call": np.arange(count)}), times)
-        # The strata do not depend on the seed; only the draws are made again.
         chosen = {
-            name: registry.select(profile, method, seed=0, **options)
-            for name, (method, options) in ACROSS.items()
+            name: redraws(profile, method, options) for name, (method, options) in ACROSS.items()
         }
-        chosen["clusters"] = clusters(kernel.astype(np.int32))
-        for method, selection in chosen.items():
-            print(f"| {name} | {method} | {held(selection, times, draws)} |", flush=True)
+        labels = kernel.astype(np.int32)
+        chosen["clusters"] = lambda seed, own=labels: clusters(own, np.random.default_rng(seed))
+        for method, again in chosen.items():
+            print(f"| {name} | {method} | {held(again, times, draws)} |", flush=True)
 
 
-def held(selection: Selection, times: np.ndarray, draws: int) -> str:
-    """The cells of one selection."""
+def held(again: Callable[[int], Selection], times: np.ndarray, draws: int) -> str:
+    """The cells of one method."""
     truth = float(times.sum())
-    with_all = estimate(selection, times)
+    with_all = estimate(again(0), times)
     assert with_all.high is not None
     half = with_all.high - with_all.value  # follows from the design, whatever was drawn
-    strata = from_labels(selection.labels, times)
     inside, widths, errors = [], [], []
     for seed in range(draws):
-        again = redrawn(selection, strata, np.random.default_rng(seed))
-        answer = estimate(again, only_chosen(again, times))
+        selection = again(seed)
+        answer = estimate(selection, only_chosen(selection, times))
         assert answer.low is not None and answer.high is not None
         inside.append(holds(answer, truth))
         widths.append((answer.high - answer.low) / 2 / truth)
@@ -381,21 +392,16 @@ def held(selection: Selection, times: np.ndarray, draws: int) -> str:
 
 def redrawn(selection: Selection, strata: Partition, rng: np.random.Generator) -> Selection:
     """Another choice by the selection's design from its `strata`."""
-    planned = selection.design.strata
-    if planned is None:
-        return clusters(selection.labels, rng)
-    sizes = np.array(planned.draws)
+    assert selection.design.strata is not None
+    sizes = np.array(selection.design.strata.draws)
     rows, owner, often = draw(strata, sizes, rng, replacement=selection.design.replacement)
     multiplier = strata.size[owner] * often / sizes[owner]
     return replace(selection, representatives=_representatives(rows, owner, multiplier, often))
 
 
-def clusters(
-    labels: np.ndarray, rng: np.random.Generator | None = None, parts: int = 5
-) -> Selection:
+def clusters(labels: np.ndarray, rng: np.random.Generator, parts: int = 5) -> Selection:
     """A random slice of each of `parts` equal parts of every cluster, as the theory of clusters
     takes the one nearest to the centroid."""
-    rng = rng or np.random.default_rng(0)
     own = [np.array_split(np.flatnonzero(labels == c), parts) for c in range(labels.max() + 1)]
     rows = [int(rng.choice(part)) for cluster in own for part in cluster]
     size = [float(len(part)) for cluster in own for part in cluster]

@@ -26,7 +26,7 @@ from xpuprof.errors import InputError
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.projection import project
 from xpuprof.estimation.quantiles import CONFIDENCE, freedom_of_sum, student, z_score
-from xpuprof.estimation.redrawing import DRAWS, errors_of_total
+from xpuprof.estimation.redrawing import DRAWS, errors_of_total, ranked_errors
 from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN, typical_times
 from xpuprof.selection.design import Design
 from xpuprof.selection.selection import Selection
@@ -40,12 +40,16 @@ TOO_FEW = (
     "no interval: each cluster has one representative and the other slices' times are unknown; "
     "select several per cluster, or time the whole run"
 )
-LEAST_DRAWS = 3.0
-"""Effective draws that an interval for another machine needs; chosen, like all of `_elsewhere`, on
-half of the public programs (docs/results/transfer.md)."""
+LEAST_DRAWS = 2.0
+"""Effective draws that an interval for another machine needs."""
+STRAYS = 0.08
+"""How far slices of one stratum stray from each other on another machine, a coefficient of
+variation: the most that was seen on half of the public programs (docs/results/transfer.md). A few
+draws that agree prove less, so it counts as AS_DRAWS more of them."""
+AS_DRAWS = 2.0
 HERE_ONLY = (
     "this machine only: {draws:.1f} effective draws, and another machine needs "
-    f"{LEAST_DRAWS:g}; draw more from each stratum (xpu-stem: --set least=3)"
+    f"{LEAST_DRAWS:g}; draw more from each stratum (xpu-stem: --set least=2)"
 )
 
 
@@ -99,7 +103,7 @@ def estimate(
         floor = min(floor, 0.0)  # a later run may take less than these representatives
         basis += f"; runs differ: Student's t over {len(times)} repeats, for one more run"
     # Planned sigmas are scaled by the estimate, so the error is relative to the truth.
-    relative = design.how == "random" and not all_known and not other_runs
+    relative = design.strata is not None and not all_known and not other_runs
     return _bounded(value, half, floor, confidence, basis, relative=relative)
 
 
@@ -228,6 +232,11 @@ def _errors(selection: Selection, mean: F64, rows: slice, scale: float) -> F64:
     members = _members(selection.labels)
     part = np.bincount(inside[covered], minlength=len(members))
     errors, expected = np.zeros(DRAWS), 0.0
+    if selection.design.how == "ranked":
+        # Ranks are drawn from the whole run; a part of it takes its share of that.
+        drawn = ranked_errors(mean, sum(_draws(selection).values()), len(members), rng)
+        share = len(own) / len(mean)
+        return drawn * share + (float(mean.sum()) * share - float(own.sum()))
     for cluster, draws in _draws(selection).items():
         values = mean[members[cluster]]
         share = scale * float(part[cluster]) / len(values)
@@ -355,7 +364,7 @@ def _sampled_spread(
         if not elsewhere:
             return _half(samples, variance, freedom, confidence, own or 0.0), design.basis
         ratios = _ratios_of_draws(selection, samples, measured)
-        if ratios.draws < LEAST_DRAWS and samples.open.any():
+        if ratios.draws < LEAST_DRAWS - 1e-9 and samples.open.any():
             return None, HERE_ONLY.format(draws=ratios.draws)
         unlike = ratios.variance * (ratios.mean * _planned_mean(samples, design)) ** 2
         differs = unlike > variance
@@ -364,7 +373,7 @@ def _sampled_spread(
             samples.terms(np.where(differs, 0.0, variance)),
             samples.terms(np.where(differs, unlike, 0.0)).sum(),
         )
-        half = _of_terms(terms, np.append(freedom, ratios.draws - 1.0), confidence, own or 0.0)
+        half = _of_terms(terms, np.append(freedom, ratios.freedom), confidence, own or 0.0)
         return half, f"{design.basis}; spread of the strata's ratios between the machines"
     lone = samples.open & (samples.draws < 2.0)
     several = samples.draws > 1.0
@@ -385,12 +394,23 @@ def _sampled_spread(
 
 @dataclass(frozen=True)
 class _Ratios:
-    """Ratios of measured to profiled time: their `mean`, their relative `variance` from draw to
-    draw, and the effective number of `draws` behind it."""
+    """Ratios of measured to profiled time: their `mean`, how they vary from draw to draw (`seen`,
+    relative to the mean, squared), and the effective number of `draws` behind that."""
 
     mean: float
-    variance: float
+    seen: float
     draws: float
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of `variance`."""
+        return max(self.draws - 1.0, 0.0) + AS_DRAWS
+
+    @property
+    def variance(self) -> float:
+        """What is seen together with what is known of other programs."""
+        known = AS_DRAWS * STRAYS**2
+        return ((self.freedom - AS_DRAWS) * self.seen + known) / self.freedom
 
 
 def _ratios_of_draws(selection: Selection, samples: _Samples, measured: F64) -> _Ratios:

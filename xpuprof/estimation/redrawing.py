@@ -27,6 +27,21 @@ def errors_of_total(design: Design, values: F64, draws: int, rng: np.random.Gene
     return _part_by_part(values, draws, rng)
 
 
+def ranked_draws(values: F64, ranks: int, shape: tuple[int, ...], rng: np.random.Generator) -> I64:
+    """Ranked set sampling: rows of `values`, int64[*shape, ranks]; number i of the last axis is the
+    i-th smallest of `ranks` rows drawn for it."""
+    sets = rng.integers(0, len(values), (*shape, ranks, ranks))
+    by_rank = np.take_along_axis(sets, np.argsort(values[sets], axis=-1, kind="stable"), axis=-1)
+    return np.diagonal(by_rank, axis1=-2, axis2=-1).astype(np.int64)
+
+
+def ranked_errors(values: F64, draws: int, ranks: int, rng: np.random.Generator) -> F64:
+    """Errors of the projected total of `values` from `draws` of them by ranked set sampling."""
+    rows = ranked_draws(values, ranks, (DRAWS, max(draws // ranks, 1)), rng)
+    error: F64 = len(values) * (values[rows].mean(axis=(1, 2)) - values.mean())
+    return error
+
+
 def random_errors(
     values: F64,
     draws: int,

@@ -17,7 +17,7 @@ must measure every kernel name at least once. Here
   variation `rho` (anticipated variance: Särndal, Swensson, Wretman, Model Assisted Survey Sampling,
   chapter 12), so that unlike kernels share a stratum only where it matters little;
 - at least `least` slices of each stratum are drawn: one is enough where the profiled times hold,
-  three show on another machine how far its times stray.
+  two or three show on another machine how far its times stray.
 
 A random draw from strata is unbiased for any strata, which is the basis of its interval.
 """
@@ -425,7 +425,7 @@ METHOD = Method(
         EPSILON,
         CONFIDENCE,
         Option("rho", float, 0.03, "Variation of one group's times against the others'."),
-        Option("least", int, 1, "Draws per stratum; 3 for an interval on other machines."),
+        Option("least", int, 1, "Draws per stratum; 2 or more for an interval on other machines."),
     ),
     bound="epsilon",
     by_times=True,

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
-How = Literal["random", "nearest", "picked"]
+How = Literal["random", "ranked", "nearest", "picked"]
 
 NEAREST = "clusters of like slices, each represented by those nearest to its centroid"
 
@@ -46,6 +46,7 @@ class Design:
     - `random`: drawn from `strata`, with or without `replacement`; stratum i is cluster i. The
       method states `error_bound`, a fraction of the total at `confidence`, and `quantile` where it
       simulated its own in place of the normal one.
+    - `ranked`: by ranked set sampling over the whole run; stratum i is rank i.
     - `nearest`: each cluster's slices, in the order of the run, are cut into as many parts of equal
       size as it has representatives; in each part the slice nearest to the centroid is chosen.
     - `picked`: one member per cluster by a deterministic rule, so no theory gives an
@@ -63,9 +64,9 @@ class Design:
     quantile: float | None = None
 
     def __post_init__(self) -> None:
-        if self.how not in ("random", "nearest", "picked"):
+        if self.how not in get_args(How):
             raise ValueError(f"unknown design {self.how!r}")
-        if (self.how == "random") != (self.strata is not None):
+        if (self.how in ("random", "ranked")) != (self.strata is not None):
             raise ValueError("random draws have strata, other designs have none")
 
     @classmethod
