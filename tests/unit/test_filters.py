@@ -118,6 +118,7 @@ def test_what_a_specification_chooses(
         *("1e3@a", "9" * 30),
         *("k{1001}", "k{1,1001}", "k{1001,}", "k{1993991993991993}", "k{1," + "9" * 5000 + "}"),
         "[]a]{1993991993991993}",
+        r"(\(\622222262222262222622662222662",
     ],
 )
 def test_bad_specification(native: subprocess.Popen[str], spec: str) -> None:

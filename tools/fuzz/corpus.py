@@ -72,6 +72,7 @@ CORPUS: dict[str, list[bytes]] = {
         b"2-8@k{1,2},-4,7-\0k1",
         b"[[:alpha:]]+(a|b)*\0ab",
         b"k{1993991993991993}\0k",
+        rb"(\(\622222262222262222622662222662",
     ],
     # The third announces 2^25 blocks that do not follow.
     "request": [request(), response(), response().replace(b"k\2\0\0\0\1", b"k\2\0\0\0\0\0\0\2")],

@@ -67,6 +67,20 @@ class GpuOptions:
     """Also record LRU stack distances of accesses to global memory, by launch (slow)."""
 
 
+@dataclass(frozen=True)
+class Footprint:
+    """How a process that uses the device runtime is recognised from outside."""
+
+    runtime: str
+    """The runtime's name in a sentence."""
+    folders: tuple[str, ...]
+    """Every user of the runtime opens a file in one of these."""
+    images: tuple[str, ...]
+    """Parts of the paths of its libraries."""
+    library: str
+    """Our library that then has to be there."""
+
+
 class _Named:
     """What CPU and GPU engines have in common."""
 
@@ -120,6 +134,10 @@ class GpuEngine(_Named):
     ) -> dict[str, str]:
         """Additions to the program's environment. Raises EngineError."""
         raise NotImplementedError
+
+    def footprint(self) -> Footprint | None:
+        """How to see that a process uses the runtime without us; None if that is not possible."""
+        return None
 
     def start_services(
         self, mode: Mode, execution_dir: Path, options: GpuOptions

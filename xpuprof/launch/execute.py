@@ -18,6 +18,7 @@ from xpuprof.launch.ending import Ending, remember
 from xpuprof.launch.losses import losses
 from xpuprof.launch.streams import Input, streams
 from xpuprof.launch.supervise import run
+from xpuprof.launch.unseen import unseen
 from xpuprof.signals import signal_name
 from xpuprof.trace.clock import ENV_CLOCK
 from xpuprof.trace.clock import source as source_of_stamps
@@ -121,10 +122,11 @@ def _execute(
                 environment |= more
             ours = stack.enter_context(streams(source, folder, user, again))
             given = argv if argv != program.argv else [program.name or argv[0], *argv[1:]]
+            watched = stack.enter_context(unseen(program.gpu.footprint() if program.gpu else None))
             ending = run(argv[0], given, environment, ours)
             if user:
                 remember(ending)
-            lost = signs.sentences()
+            lost = [*signs.sentences(), *(watched.sentences(folder) if watched else ())]
     except OSError as error:
         raise OutputError(f"{folder} cannot be written ({error.strerror}); make room") from None
     except KeyboardInterrupt:

@@ -102,7 +102,7 @@ class KernelSpec {
   /* The program waits while a name is matched, so the time must not grow exponentially. Back
    * references are the exception: the library has no other way. */
   static std::regex expression(const std::string &text) {
-    if (repeats_too_often(text)) throw std::regex_error(std::regex_constants::error_badbrace);
+    if (has_large_number(text)) throw std::regex_error(std::regex_constants::error_badbrace);
 #ifdef __GLIBCXX__
     try {
       return std::regex(text, std::regex::ECMAScript | std::regex_constants::__polynomial);
@@ -113,22 +113,24 @@ class KernelSpec {
     return std::regex(text);
   }
 
-  /* Whether a repeat count exceeds 1000: large counts overflow in the library, which also stores
-   * one copy of the repeated part per count. */
-  static bool repeats_too_often(const std::string &text) {
-    bool in_set = false, in_count = false;
-    unsigned count = 0;
+  /* Whether a repeat count or a back reference exceeds 1000: large numbers overflow in the library,
+   * which also stores one copy of a repeated part per count. */
+  static bool has_large_number(const std::string &text) {
+    bool in_set = false, in_number = false;
+    unsigned number = 0;
     for (size_t at = 0; at < text.size(); at++) {
-      const char c = text[at];
-      if (in_count && c >= '0' && c <= '9') {
-        count = count * 10 + (c - '0');
-        if (count > 1000) return true;
+      char c = text[at];
+      bool escaped = c == '\\' && at + 1 < text.size();
+      if (escaped) c = text[++at];
+      if ((in_number || escaped) && c >= '0' && c <= '9') {
+        in_number = true;
+        number = escaped ? c - '0' : number * 10 + (c - '0');
+        if (number > 1000) return true;
         continue;
       }
-      count = 0;
-      in_count = !in_set && (c == '{' || (in_count && c == ','));
-      if (c == '\\') at++;
-      in_set = in_set ? c != ']' : c == '[';
+      number = 0;
+      in_number = !in_set && !escaped && (c == '{' || (in_number && c == ','));
+      if (!escaped) in_set = in_set ? c != ']' : c == '[';
     }
     return false;
   }

@@ -11,11 +11,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib import metadata
 from pathlib import Path
 
-from xpuprof.engines.base import Engine, GpuEngine, GpuOptions, Mode, Probe, Timer
+from xpuprof.engines.base import Engine, Footprint, GpuEngine, GpuOptions, Mode, Probe, Timer
 from xpuprof.engines.filters import AFTER_WINDOW, KERNELS, MEMORY, SCOPE
 from xpuprof.engines.native import native_file, unbuilt
 from xpuprof.errors import EngineError
@@ -32,6 +32,7 @@ PLATFORM_ADVICE = (
     "pocl-opencl-icd`)"
 )
 START_TIMEOUT_S = 10.0
+VENDORS = "/etc/OpenCL/vendors"
 
 # Runs in a separate process: drivers start threads, and some never release the process.
 _LIST_DEVICES = """
@@ -166,6 +167,14 @@ class OpenCl(GpuEngine):
             **({"XPUPROF_MEMORY": _memory_room()} if options.memory else {}),
             **runtime_environment(execution_dir),
         }
+
+    def footprint(self) -> Footprint | None:
+        """The loader, and the drivers named in /etc/OpenCL/vendors, which every loader reads."""
+        drivers = []
+        for file in Path(VENDORS).glob("*.icd"):
+            with suppress(OSError, UnicodeDecodeError):
+                drivers.append(os.path.basename(file.read_text().strip()))
+        return Footprint("OpenCL", (VENDORS,), ("/libOpenCL.so", *filter(None, drivers)), LAYER)
 
     def start_services(
         self, mode: Mode, execution_dir: Path, options: GpuOptions

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes of the program that use the device runtime without our library: their environment was
+cleared, or their loader takes no layers. Their launches cannot be seen, which has to be said.
+
+Whoever uses the runtime opens its configuration first. That wakes us, and the images of the
+program's processes tell the rest; there is no polling while no process loads the runtime.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from xpuprof.engines.base import Footprint
+
+PAUSE_S, LONGEST_PAUSE_S = 0.02, 1.0
+"""Between two looks at a process that has the runtime, but not yet our library; it doubles."""
+ENOUGH_S = 0.5
+"""CPU time after which a process with the runtime would have our library, if its environment had
+asked for it from the start."""
+_IN_OPEN, _IN_CLOEXEC = 0x20, 0o2000000
+
+
+class Unseen:
+    """Watches from a thread of its own, while the program runs."""
+
+    def __init__(self, footprint: Footprint) -> None:
+        self._footprint = footprint
+        self._first: dict[int, float] = {}
+        self._missed: dict[int, str] = {}
+
+    def sentences(self, execution: Path) -> list[str]:
+        """A sentence for each process that left no record. Call it after the program has ended."""
+        recorded = {entry.name.rpartition("-")[2] for entry in execution.iterdir()}
+        used = f"used {self._footprint.runtime} without xpuprof's library"
+        return [
+            f"process {pid} ({name}) {used} (was its environment cleared?); its launches are not "
+            "recorded"
+            for pid, name in sorted(self._missed.items())
+            if str(pid) not in recorded
+        ]
+
+    def look(self) -> bool:
+        """Looks at the processes once; whether one has to be looked at again."""
+        waiting = False
+        for pid in _descendants():
+            with suppress(OSError):  # gone, or another user's
+                waiting |= pid not in self._missed and self._waits_for_us(pid)
+        return waiting
+
+    def _waits_for_us(self, pid: int) -> bool:
+        """Whether the process has the runtime, and may still load our library."""
+        images = _read(pid, "maps")
+        if self._footprint.library in images or not any(
+            image in images for image in self._footprint.images
+        ):
+            return False
+        name, _, fields = _read(pid, "stat").partition("(")[2].rpartition(")")
+        used = sum(map(int, fields.split()[11:13])) / os.sysconf("SC_CLK_TCK")
+        asked = self._footprint.library in _read(pid, "environ")
+        if asked and used - self._first.setdefault(pid, used) < ENOUGH_S:
+            return True
+        self._missed[pid] = name
+        return False
+
+
+@contextmanager
+def unseen(footprint: Footprint | None) -> Iterator[Unseen | None]:
+    """Watches for an execution that is about to start; yields None where that is not possible."""
+    descriptor = _watch(footprint.folders) if footprint else -1
+    if footprint is None or descriptor < 0:
+        yield None
+        return
+    found = Unseen(footprint)
+    stop_read, stop_write = os.pipe()
+    thread = threading.Thread(target=_loop, args=(found, descriptor, stop_read), daemon=True)
+    thread.start()
+    try:
+        yield found
+    finally:
+        os.close(stop_write)
+        thread.join()
+        os.close(stop_read)
+        os.close(descriptor)
+
+
+def _watch(folders: tuple[str, ...]) -> int:
+    """A descriptor that becomes readable when a file of these folders is opened; negative: none."""
+    libc = ctypes.CDLL(None)
+    descriptor = int(libc.inotify_init1(_IN_CLOEXEC))
+    if descriptor < 0:
+        return descriptor
+    watched = [libc.inotify_add_watch(descriptor, os.fsencode(f), _IN_OPEN) >= 0 for f in folders]
+    if any(watched):
+        return descriptor
+    os.close(descriptor)
+    return -1
+
+
+def _loop(found: Unseen, descriptor: int, stop: int) -> None:
+    pause: float | None = None
+    while stop not in (ready := select.select([descriptor, stop], [], [], pause)[0]):
+        if ready:
+            os.read(descriptor, 65536)
+            pause = PAUSE_S
+        elif pause:
+            pause = min(2 * pause, LONGEST_PAUSE_S) if found.look() else None
+
+
+def _descendants() -> Iterator[int]:
+    """Our processes, but for copies of ourselves that have not executed a program."""
+    parents: dict[int, int] = {}
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            with suppress(OSError):
+                pid = int(entry.name)
+                parents[pid] = int(_read(pid, "stat").rpartition(")")[2].split()[1])
+    own = _read(os.getpid(), "cmdline")
+    for pid in parents:
+        with suppress(OSError):
+            if _descends(pid, parents) and _read(pid, "cmdline") != own:
+                yield pid
+
+
+def _descends(pid: int, parents: Mapping[int, int]) -> bool:
+    for _ in range(len(parents)):
+        pid = parents.get(pid, 0)
+        if pid == os.getpid():
+            return True
+    return False
+
+
+def _read(pid: int, name: str) -> str:
+    return Path(f"/proc/{pid}/{name}").read_text(errors="replace")
