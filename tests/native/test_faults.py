@@ -87,6 +87,7 @@ def recorded(run: Run) -> tuple[int, int]:
 
 
 @pytest.mark.opencl
+@pytest.mark.timeout(1800)
 @EACH_ERROR
 @ALL_OR_SOME
 def test_a_failing_call_in_the_program(
@@ -122,6 +123,7 @@ def test_a_failing_call_in_the_program(
 # ---- launcher ------------------------------------------------------------------------------------
 
 
+@pytest.mark.timeout(1800)
 @EACH_ERROR
 @ALL_OR_SOME
 def test_a_failing_call_of_the_launcher(every: int, error: int, shim: Path, tmp_path: Path) -> None:
@@ -131,7 +133,9 @@ def test_a_failing_call_of_the_launcher(every: int, error: int, shim: Path, tmp_
         [sys.executable, NATIVE_TESTS / "programs" / "failing_launcher.py"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=os.environ | {"LD_PRELOAD": str(shim), "PYTHONPATH": str(ROOT)},
+        # OpenBLAS makes its threads again after a fork.
+        env=os.environ
+        | {"LD_PRELOAD": str(shim), "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"},
         text=True,
     )
     assert driver.stdin is not None and driver.stdout is not None
@@ -145,15 +149,19 @@ def test_a_failing_call_of_the_launcher(every: int, error: int, shim: Path, tmp_
     assert attempt(0) == (5, b"input\nran\n", b"")
     calls = (tmp_path / "run0.calls").read_text().splitlines()
     assert Counter(calls)["fork"] >= 4 and len(calls) > 40
+    wrong = []
     for number in range(1 + error % every, len(calls) + 1, every):
         status, out, err = attempt(number)
-        name = f"call {number}, {calls[number - 1]}: {status}, {err!r}"
-        assert b"Traceback" not in err and err.count(b"\n") <= 1, name
-        assert (status, out) in ((5, b"input\nran\n"), (2, b"")), name
-        folder = tmp_path / f"run{number}"
-        if (folder / "manifest.json").exists():
-            run = Run.open(folder)
-            lost = status == 2 or [e.get("exit_code") for e in run.manifest["executions"]] != [5, 5]
-            assert run.status == ("partial" if lost else "complete"), name
+        good = b"Traceback" not in err and err.count(b"\n") <= 1
+        good &= (status, out) in ((5, b"input\nran\n"), (2, b""))
+        state = "no run"
+        if (tmp_path / f"run{number}" / "manifest.json").exists():
+            run = Run.open(tmp_path / f"run{number}")
+            ended = [entry.get("exit_code") for entry in run.manifest["executions"]]
+            state = run.status
+            good &= state == ("complete" if status == 5 and ended == [5, 5] else "partial")
+        if not good:
+            wrong.append((number, calls[number - 1], status, out, err, state))
+    assert not wrong
     driver.stdin.close()
     assert driver.wait(timeout=60) == 0
