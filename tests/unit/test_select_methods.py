@@ -63,6 +63,21 @@ def test_gpu_point_does_not_see_the_cpu():
     assert chosen.parameters["cpu_weight"] == 0.0
 
 
+def test_xpu_point_as_published():
+    """One representative a cluster, all slices clustered, and k by SimPoint's rule: lengths that
+    vary by a per cent raise it."""
+    process = process_of(KINDS)
+    chosen = select("xpu-point-published", process, seed=1)
+    assert chosen.method == "xpu-point-published" and chosen.design.how == "nearest"
+    assert len(chosen.representatives) == chosen.k
+    assert chosen.labels[87] == chosen.labels[90] or chosen.labels.max() + 1 == chosen.k
+    spread = 1 + 0.01 * np.random.default_rng(0).standard_normal(200)
+    varying = process_of([0] * 200, lengths=[int(10_000 * s) for s in spread])
+    assert select("xpu-point-published", varying, seed=1).k > select("xpu-point", varying, seed=1).k
+    with pytest.raises(UsageError, match="no option 'per_cluster'"):
+        select("xpu-point-published", process, seed=1, per_cluster=2)
+
+
 def test_slices_of_different_length_do_not_share_a_cluster():
     """One kernel over grids of 1x and 64x: the time of one says nothing about the other's."""
     lengths = [1 if i % 2 else 64 for i in range(40)]

@@ -145,7 +145,7 @@ def _scales(run: _Run) -> list[Scale]:
 def _points(run: _Run, how: tuple[list[Scale], Projection]) -> Points:
     """A run's inner slices as weighted points."""
     scales, projection = how
-    scaled, _, _ = matrix.join(run.parts, scales, projection.length_weight)
+    scaled, _, _ = matrix.join(run.parts, scales, projection)
     # Scaling may round two rows to one; merging again gives the same points as merging slices.
     merged = kmeans.merged(scaled)
     point = merged.point[run.point]
@@ -156,9 +156,9 @@ def _points(run: _Run, how: tuple[list[Scale], Projection]) -> Points:
 def _extent(run: _Run, how: tuple[list[Scale], Projection]) -> F64:
     """Share of each slice of a run, its ends included, of the whole extent."""
     scales, projection = how
-    _, distinct, _ = matrix.join(run.parts, scales, projection.length_weight)
+    _, distinct, _ = matrix.join(run.parts, scales, projection)
     extent: F64 = distinct[run.point]
     if len(run.ends[0].length):
-        _, edge, _ = matrix.join(run.ends, scales, projection.length_weight)
+        _, edge, _ = matrix.join(run.ends, scales, projection)
         extent = np.concatenate([edge[:1], extent, edge[1:]])
     return extent

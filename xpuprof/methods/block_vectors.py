@@ -172,7 +172,7 @@ class ImportedVectors:
 
     def _clustering(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         of_projection, others = _split(given)
-        lost = set(of_projection) - {"dim", "cpu_weight"}
+        lost = set(of_projection) - {"dim", "cpu_weight", "counts"}
         if lost or of_projection.get("cpu_weight"):
             name = min(lost or {"cpu_weight"}).replace("_", "-")
             raise UsageError(

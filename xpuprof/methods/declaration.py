@@ -147,6 +147,7 @@ CLUSTERING = (
         "W",
     ),
     Option("length_weight", float, 4.0, "Weight of a slice's length relative to its mix."),
+    Option("counts", on_or_off, False, "Vectors are counts instead of a mix and a length."),
     Option("resolution", float, 0.02, "Relative difference of two slices that founds no cluster."),
     Option(
         "target_error",
@@ -187,3 +188,9 @@ CLUSTERING = (
 )
 """Options of every method that clusters block vectors: how they are projected, clustered and
 represented."""
+OF_SIMPOINT = tuple(
+    option
+    for option in CLUSTERING
+    if option.name in ("maxk", "k", "dim", "bic_threshold", "restarts")
+)
+"""Those of a plain clustering with one representative a cluster."""

@@ -67,7 +67,8 @@ class Projection:
     runs.
 
     A `cpu_weight` of 0 leaves only the GPU side. `memory_weight` None means MEMORY_WEIGHT if there
-    are stack distances. Raises UsageError for values out of range.
+    are stack distances. `counts`: a part is its counts over the mean slice's, neither mix nor
+    length, as XPU-Point was published. Raises UsageError for values out of range.
     """
 
     seed: int
@@ -76,6 +77,7 @@ class Projection:
     cpu_weight: float = CPU_WEIGHT
     memory_weight: float | None = None
     length_weight: float = LENGTH_WEIGHT
+    counts: bool = False
 
     def __post_init__(self) -> None:
         check_dim(self.dim)
@@ -99,7 +101,7 @@ class Projection:
             "warp_buckets": self.warp_buckets,
             "cpu_weight": self.cpu_weight if "cpu" in kinds else 0.0,
             "memory_weight": memory if any(kind.endswith(_MEMORY) for kind in kinds) else 0.0,
-            "length_weight": self.length_weight,
+            **({"counts": True} if self.counts else {"length_weight": self.length_weight}),
         }
 
 
@@ -121,7 +123,7 @@ def signatures(
     every = [project(process, projection) for process in processes]
     scales = summed([[scale_of(part, ends) for part in parts] for parts in every])
     settings = projection.settings(scales)
-    return [Signature(*join(parts, scales, projection.length_weight), settings) for parts in every]
+    return [Signature(*join(parts, scales, projection), settings) for parts in every]
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,13 +326,14 @@ def _name_hash(name: str) -> int:
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
 
 
-def join(parts: list[Part], scales: list[Scale], length_weight: float) -> tuple[F32, F64, F64]:
+def join(parts: list[Part], scales: list[Scale], projection: Projection) -> tuple[F32, F64, F64]:
     """[mix, length] of each part: mixes scaled to a root mean square norm of 1, lengths to a mean
     of 1, both weighted.
 
     The CPU's mix is weighted by its share of the slice's work and its length counts relative to the
     mean slice's work. A few hundred instructions of the allocator, which differ from run to run,
-    thus count little beside the launch that they belong to.
+    thus count little beside the launch that they belong to. With `projection.counts` a part is one
+    block of columns, the mix times the length over its mean.
 
     Returns matrix, extent and instructions as in `Signature`. `scales` cover all slices clustered
     together; extents are shares of their totals.
@@ -349,11 +352,14 @@ def join(parts: list[Part], scales: list[Scale], length_weight: float) -> tuple[
         share = part.weight / weights if weights > 0.0 else 1.0
         mean_square = scale.square / max(scale.active, 1)
         factor = np.sqrt(share / mean_square) if mean_square > 0.0 else 1.0
-        mix, unit = part.mix * np.float32(factor), length_weight * np.sqrt(share)
-        if part.kind.startswith("cpu"):
-            mix, unit = mix * cpu_share.astype(np.float32)[:, None], unit * mean_cpu_share
-        columns.append(mix)
-        columns.append((part.length * (unit / scale.mean_length)).astype(np.float32)[:, None])
+        mix, length = part.mix * np.float32(factor), part.length / scale.mean_length
+        if projection.counts:
+            columns.append(mix * length.astype(np.float32)[:, None])
+        else:
+            unit = projection.length_weight * np.sqrt(share)
+            if part.kind.startswith("cpu"):
+                mix, unit = mix * cpu_share.astype(np.float32)[:, None], unit * mean_cpu_share
+            columns += [mix, (unit * length).astype(np.float32)[:, None]]
         if scale.total:
             extent += part.length / scale.total * (sides[part.kind] / loaded if loaded else 1.0)
         if not part.kind.endswith(_MEMORY):
