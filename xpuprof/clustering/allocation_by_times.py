@@ -33,6 +33,8 @@ I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
 
 RHO = 0.03
+MOST_TIME = 0.25
+"""Share of the time that an expected error may cost beyond one representative a cluster."""
 TRIES = 24
 STEP = 0.9
 """Factor, applied up to TRIES times, to tighten a goal that the representatives miss."""
@@ -118,6 +120,16 @@ def plans(
     if goal.target is None:
         return sorted(made, key=lambda plan: (not plan.affordable, plan.variance))
     return sorted(made, key=lambda plan: (not plan.affordable, plan.cost))
+
+
+def limited(plan: Plan, timed: TimedSlices) -> Plan:
+    """The plan, or the best one within MOST_TIME if it takes more: where the times of a loaded
+    machine are mostly noise, more representatives buy little."""
+    least = float(timed.moments(plan.labels)[1].sum())
+    budget = least + MOST_TIME * (float(timed.times.sum()) - least)
+    if plan.cost <= budget:
+        return plan
+    return _plan(plan.k, plan.labels, timed, Goal(None, budget))
 
 
 def tightened(plan: Plan, timed: TimedSlices) -> Iterator[Plan]:

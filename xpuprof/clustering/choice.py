@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -19,7 +20,8 @@ from xpuprof.clustering.options import Options
 from xpuprof.clustering.points import SlicePoints
 from xpuprof.clustering.representatives import Chosen, Clusters, LabelledSlices
 from xpuprof.errors import UsageError
-from xpuprof.estimation.allocation import AUTO_ERROR, assumed_spread, needed
+from xpuprof.estimation.allocation import AUTO_ERROR, assumed_spread, moments, needed
+from xpuprof.estimation.quantiles import z_score
 from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN
 
 F32 = npt.NDArray[np.float32]
@@ -28,13 +30,27 @@ I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
 
 
+@dataclass(frozen=True)
+class Allotment:
+    """Representatives for an expected error, and what the profile alone would have chosen: number,
+    time (share of the run) and the error to expect of further runs."""
+
+    number: int
+    time: float
+    expected_error: float
+    number_by_profile: int
+    time_by_profile: float
+    expected_error_by_profile: float
+
+
 @dataclass(frozen=True, eq=False)
 class Choice:
     """Clusters and representatives: `labels` int32[slices] (-1: not covered), the representatives
     with their multipliers and weights (shares of all slices), the covered share of slices, the
     number of clusters found, BIC by k, the within-cluster sum of squares, the first slice number of
-    each run followed by the number of slices, and how many k-means|| candidates represented the
-    slices in the search for k (None: the slices themselves)."""
+    each run followed by the number of slices, how many k-means|| candidates represented the slices
+    in the search for k (None: the slices themselves), and what the measured times changed (None:
+    not an expected error)."""
 
     labels: I32
     representatives: RepresentativeSlices
@@ -46,12 +62,17 @@ class Choice:
     wcss: float
     starts: I64
     candidates: int | None
+    allotment: Allotment | None = None
 
     def report(self) -> Mapping[str, Any]:
         """The value of `Selection.scores`."""
         bic_by_k = {str(k): score for k, score in self.scores.items()}
         report = {"clusters": self.clusters, "bic": bic_by_k, "wcss": self.wcss}
-        return report if self.candidates is None else {**report, "candidates": self.candidates}
+        if self.candidates is not None:
+            report["candidates"] = self.candidates
+        if self.allotment is not None:
+            report["allotment"] = asdict(self.allotment)
+        return report
 
 
 def choose(
@@ -215,19 +236,25 @@ def _by_times(
     also returns the labelled slices."""
     if times is None:
         raise UsageError(
-            "a target error or a budget needs slice times, which `xpuprof run` records"
+            "an error to meet or a budget needs slice times, which `xpuprof run` records"
         )
     executor = data.executor
     apart = times.repeats >= ENOUGH_FOR_MEDIAN and options.coverage == 1.0
+    best = _labelled(data, found.best, options.resolution)
     goal = Goal(options.target_error, options.budget)
-    labelled = {
-        k: _labelled(data, found.by_k[k], options.resolution)
-        for k in ([max(found.by_k)] if options.k else sorted(found.by_k))
-    }
-    groups = _labels(executor, _labelled(data, found.best, options.resolution))
+    if options.expected_error is not None:
+        goal, labelled = Goal(at_95(options.expected_error), None), {found.best.k: best}
+    else:
+        labelled = {
+            k: _labelled(data, found.by_k[k], options.resolution)
+            for k in ([max(found.by_k)] if options.k else sorted(found.by_k))
+        }
+    groups = _labels(executor, best)
     timed = TimedSlices(times.typical, np.concatenate(groups))
     every = ((k, np.concatenate(_labels(executor, own))) for k, own in labelled.items())
     made = allocation_by_times.plans(every, timed, apart, goal)
+    if options.expected_error is not None:
+        made = [allocation_by_times.limited(plan, timed) for plan in made]
     ends = np.cumsum([len(own) for own in groups])
     for first in made:
         relabelled = executor.map(_relabelled, labelled[first.k], np.split(first.labels, ends[:-1]))
@@ -237,9 +264,37 @@ def _by_times(
                 options.early,
             )  # fmt: skip
             choice = _choice(chosen, found, found.by_k[plan.k])
+            if options.expected_error is not None:
+                alone = _by_profile(executor, best, found, options)
+                return _beside(alone, choice, times.typical), relabelled
             if _holds(choice, times.typical, goal):
                 return choice, relabelled
     raise UsageError(_why_not(made, goal))
+
+
+def at_95(expected_error: float) -> float:
+    """The bound at 95 % of a normal error whose mean absolute value is `expected_error`."""
+    return z_score() * math.sqrt(math.pi / 2.0) * expected_error
+
+
+def _beside(alone: Choice, choice: Choice, times: F64) -> Choice:
+    """`choice` with what it takes beside the profile's choice `alone`; unknown if slices were left
+    out."""
+    if choice.covered < 1.0:
+        return choice
+    both = *_cost_and_error(choice, times), *_cost_and_error(alone, times)
+    return replace(choice, allotment=Allotment(*both))
+
+
+def _cost_and_error(choice: Choice, times: F64) -> tuple[int, float, float]:
+    """Number and time of the representatives, and the mean absolute error to expect of further
+    runs."""
+    total, own = float(times.sum()), choice.representatives
+    size, _, spread = moments(choice.labels, times, int(choice.labels.max()) + 1)
+    drawn = np.bincount(own.cluster, minlength=len(size))
+    variance = float(np.sum((size * spread) ** 2 * (1.0 / drawn - 1.0 / size)))
+    expected = math.sqrt(2.0 / math.pi * variance) / total
+    return len(own.slice), float(times[own.slice].sum()) / total, expected
 
 
 def _labels(executor: Executor, labelled: Sequence[Handle[LabelledSlices]]) -> list[I32]:

@@ -23,10 +23,12 @@ class Options:
 
     `k`: fixed number of clusters, else by BIC up to `maxk`. `per_cluster`: representatives a
     cluster, None: as many as an assumed spread of times requires or, with `target_error` (fraction,
-    at 95 %) or `budget` (seconds for all representatives), the measured spread. `coverage`: share
-    of the run to stand for. `early`: see `representatives.choose`. `ends`: the first and the last
-    slice represent themselves, because only they hold start-up and exit, whatever their vectors.
-    They count in `k`. `resolution`: relative difference of two slices that founds no cluster.
+    at 95 %) or `budget` (seconds for all representatives), the measured spread. `expected_error`:
+    the same for an error to expect of further runs, in the clusters that the profile alone gives.
+    `coverage`: share of the run to stand for. `early`: see `representatives.choose`. `ends`: the
+    first and the last slice represent themselves, because only they hold start-up and exit,
+    whatever their vectors. They count in `k`. `resolution`: relative difference of two slices that
+    founds no cluster.
     """
 
     maxk: int = MAXK
@@ -36,6 +38,7 @@ class Options:
     early: float | None = None
     target_error: float | None = None
     budget: float | None = None
+    expected_error: float | None = None
     restarts: int | None = None
     bic_threshold: float = BIC_THRESHOLD
     ends: bool = True
@@ -44,7 +47,8 @@ class Options:
     @property
     def by_times(self) -> bool:
         """Whether measured times decide the number of representatives."""
-        return self.target_error is not None or self.budget is not None
+        own = (self.target_error, self.budget, self.expected_error)
+        return any(value is not None for value in own)
 
     def __post_init__(self) -> None:
         for name, least in (("maxk", 1), ("k", 1), ("per_cluster", 1), ("restarts", 1)):
@@ -65,8 +69,14 @@ class Options:
             )
         if self.budget is not None and not self.budget > 0.0:
             raise UsageError(f"the budget must be more than 0 seconds, not {self.budget:g}")
-        if self.per_cluster is not None and (self.target_error or self.budget):
+        if self.expected_error is not None and not 0.0 < self.expected_error < 1.0:
+            raise UsageError(
+                f"the expected error must lie between 0 and 1, not {self.expected_error:g}"
+            )
+        if self.per_cluster is not None and self.by_times:
             raise UsageError("a fixed number per cluster excludes a target error or budget")
+        if self.expected_error and (self.target_error or self.budget):
+            raise UsageError("give either an expected error, or a target error and a budget")
 
 
 def with_options(**values: Any) -> Options:

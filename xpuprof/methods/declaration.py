@@ -165,6 +165,12 @@ CLUSTERING = (
         "SECONDS",
     ),
     Option(
+        "expected_error",
+        float,
+        None,
+        "Error to expect of further runs, e.g. 0.01; needs times. Keeps the profile's clusters.",
+    ),
+    Option(
         "bic_threshold",
         float,
         0.9,

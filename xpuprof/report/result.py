@@ -61,6 +61,7 @@ def as_json(result: Result) -> dict[str, object]:
             }
             for r in selection.representatives
         ],
+        "allotment": selection.scores.get("allotment"),
         "measured_s": result.measured,
         "runs_s": result.times.sum(axis=1).tolist(),
         **estimate_json(result.estimate),

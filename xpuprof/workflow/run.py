@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
+from xpuprof.clustering.choice import Allotment
 from xpuprof.engines.base import Timer
 from xpuprof.engines.filters import EVERYTHING, Filters
 from xpuprof.errors import InputError, UsageError
+from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN
 from xpuprof.launch import execute
 from xpuprof.launch.ending import Ending, exit_doubts
 from xpuprof.launch.finish import finish
@@ -31,6 +33,9 @@ from xpuprof.workflow.prepare import (
     silently,
 )
 from xpuprof.workflow.select import Processes, select_run
+
+EXPECTED_ERROR = 0.01
+"""Error to expect of further runs, for which `run` allots representatives."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +83,10 @@ def run(
     The first execution is native and gets our standard streams; the profile and `repeat` timer runs
     follow, and write into the run directory. `method`: how slices are chosen, None for the default;
     `memory_weight`: the share of stack distances in its vectors, with `filters.memory`;
-    `processes`: one selection for the whole job (`job`), or one per process (`each`). Other
-    parameters and errors as in `profile` and `time`.
+    `processes`: one selection for the whole job (`job`), or one per process (`each`). A method that
+    clusters vectors gets as many representatives of each cluster as the measured times require for
+    EXPECTED_ERROR, if there are enough timer runs. Other parameters and errors as in `profile` and
+    `time`.
     """
     refuse_within_job("run executes it several times")
     one_of("timer", timer, get_args(Timer))
@@ -104,7 +111,11 @@ def run(
     done = finish(ready.writer, ready.folder, last.stop)
     if done.profile is None or not done.times or not last.undisturbed:
         return Ran(done, first, last, None, _unfinished(done), tuple(notes.kept))
+    if registry.find(method).option("expected_error") and len(done.times) >= ENOUGH_FOR_MEDIAN:
+        options = {**options, "expected_error": EXPECTED_ERROR}
     chosen = select_run(done, method, seed=seed, processes=processes, **options)
+    if allotment := chosen.scores.get("allotment"):
+        notes(_allotted(Allotment(**allotment)))
     try:
         result = evaluate(done, chosen)
     except InputError:
@@ -119,6 +130,15 @@ def run(
     doubts += exit_doubts(first)
     doubts += unseen_phases(result.job.processes, done.times, chosen)
     return Ran(done, first, last, result, "", tuple(notes.kept), tuple(doubts))
+
+
+def _allotted(found: Allotment) -> str:
+    return (
+        f"representatives allotted by measured times: {found.number}, {found.time:.1%} of the "
+        f"time, expected error {found.expected_error:.1%}; by the profile alone: "
+        f"{found.number_by_profile}, {found.time_by_profile:.1%} of the time, expected error "
+        f"{found.expected_error_by_profile:.1%}"
+    )
 
 
 def _signature(method: str, memory_weight: float | None, recorded: bool) -> Mapping[str, Any]:
