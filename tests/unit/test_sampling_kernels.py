@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
 
+from tests.support.signature_data import process_of
 from xpuprof.errors import InputError
 from xpuprof.methods import photon, pka, pkp, sieve, tbpoint
 from xpuprof.methods.profile import NeedsError, SliceProfile
+from xpuprof.methods.recorded import from_process
 from xpuprof.trace.coordinates import EXIT_KERNEL
 
 
@@ -215,16 +219,59 @@ def test_photon_projects_by_instructions() -> None:
 
 
 def test_photon_warp_stability() -> None:
-    steady = photon.WarpStability(window=64)
+    steady = photon.WarpSampling(window=64)
     assert not any(steady.add(10.0 * i, 10.0 * i + 500.0) for i in range(63))
     assert steady.add(630.0, 1130.0)
-    assert steady.warp_time == pytest.approx(500.0)
-    slowing = photon.WarpStability(window=64)
+    assert steady.mean == pytest.approx(500.0)
+    slowing = photon.WarpSampling(window=64)
     assert not any(slowing.add(10.0 * i, 10.0 * i + 500.0 + 2.0 * i) for i in range(200))
     assert steady.applies(np.array([96, 4]))
     assert not steady.applies(np.array([90, 10]))
     with pytest.raises(InputError, match="before it is issued"):
         steady.add(10.0, 9.0)
+
+
+def test_photon_block_sampling() -> None:
+    """Blocks of 10 and 40 cycles: a warp of any class takes the sum, once they are stable; a block
+    whose time drifts, or that was never seen, keeps a warp from being predicted."""
+    blocks = photon.BlockSampling(np.array([5, 20, 100]), window=64)
+    for i in range(64):
+        blocks.add(0, 7.0 * i, 7.0 * i + 10.0)
+        blocks.add(1, 9.0 * i, 9.0 * i + 40.0)
+        blocks.add(2, 10.0 * i, 10.0 * i + 500.0 + 2.0 * i)
+    assert blocks.applies(np.array([3, 2, 0]))
+    assert blocks.warp_time(np.array([3, 2, 0])) == pytest.approx(3 * 10 + 2 * 40)
+    assert not blocks.applies(np.array([3, 2, 1]))
+    assert not blocks.applies(np.zeros(3, int))
+
+
+def test_photon_tells_warp_classes_apart() -> None:
+    """GIVEN two launches with equal sums over the warps, of one class of warps and of two WHEN
+    Photon selects THEN it selects both, and says when a profile has no warps."""
+    process = process_of([0, 0, 0, 0])
+    assert process.gpu is not None
+    even, halves = [(10, 10)] * 8, [(20, 0)] * 4 + [(0, 20)] * 4
+    runs = [[(0, 8)], [(1, 4), (2, 4)]]
+    start = np.cumsum([0, *(len(run) for run in runs)]).astype(np.uint64)
+    gpu = replace(
+        process.gpu,
+        launch_grid=np.array([0, 1, 0, 1]),
+        grid_start=start,
+        run_vector=np.array([0, 1, 2], np.uint32),
+        run_length=np.array([8, 4, 4], np.uint64),
+        vector_start=np.array([0, 2, 3, 4], np.uint64),
+        block=np.array([0, 1, 0, 1], np.uint32),
+        count=np.array([10, 10, 20, 20], np.uint64),
+    )
+    assert np.sum(even, axis=0).tolist() == np.sum(halves, axis=0).tolist()
+    process = replace(process, gpu=gpu, slices=process.slices.assign(warps=8))
+    profile = replace(from_process(process), startup=False)
+    chosen = photon.select(profile)
+    assert chosen.labels[:4].tolist() == [0, 1, 0, 1] and chosen.scores["left_out"] == []
+    blind = photon.select(replace(profile, class_vectors=None, metrics={}))
+    assert blind.labels[:4].tolist() == [0, 0, 0, 0]
+    assert blind.scores["left_out"] == ["warp classes", "numbers of warps"]
+    assert "no warp classes" in blind.design.basis
 
 
 # ---- Principal Kernel Projection -----------------------------------------------------------------

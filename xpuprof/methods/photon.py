@@ -2,11 +2,15 @@
 """Photon: a kernel that executes like an earlier one is not simulated again.
 
 Liu, Sun, Carlson: "Photon: A Fine-grained Sampled Simulation Methodology for GPU Workloads",
-MICRO 2023. `select` is its kernel sampling over whole launches; `WarpStability` its warp sampling
-inside a launch, for a simulator to drive.
+MICRO 2023. `select` is its kernel sampling over whole launches; `WarpSampling` and `BlockSampling`
+work inside a launch, for a simulator to drive. Left out: the projection of a warp's vector to 16
+dimensions (vectors are compared exactly), and deciding while a launch is simulated, from a part of
+its warps.
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -35,18 +39,23 @@ BASIS = (
 def select(profile: SliceProfile, *, seed: int = 0, similarity: float = SIMILARITY) -> Selection:
     """Select every kernel that resembles no earlier selected one.
 
-    Two kernels resemble each other when their GPU BBVs (normalised to 1) overlap by at least
+    A GPU BBV concatenates one vector a warp class, in order of the classes' sizes and weighted by
+    them. Two kernels resemble each other when these (normalised to 1) overlap by at least
     `similarity`, that is 1 - |u - v|_1 / 2, and so do their numbers of warps, min / max. Kernels
-    are taken in chronological order; each joins the earliest selected one it resembles.
-    Deterministic: `seed` is only recorded. Raises NeedsError without block vectors.
+    are taken in chronological order; each joins the earliest selected one it resembles. Vectors
+    without warps are compared as they are, and the selection says so. Deterministic: `seed` is only
+    recorded. Raises NeedsError without block vectors.
     """
     if not 0.0 < similarity <= 1.0:
         raise InputError(f"similarity must lie above 0 and at most at 1, not {similarity:g}")
     rows = one_per_cluster.kernel_rows(profile)
-    vectors = profile.require_gpu_vectors("photon")[rows]
-    instructions = np.asarray(vectors.sum(axis=1), dtype=np.float64).ravel()
-    warps = profile.metrics.get("warps")
-    count = np.maximum(warps[rows], 1.0) if warps is not None else np.ones(len(rows))
+    summed = profile.require_gpu_vectors("photon")[rows]
+    instructions = np.asarray(summed.sum(axis=1), dtype=np.float64).ravel()
+    classes, warps = profile.warp_classes(), profile.metrics.get("warps")
+    vectors = summed if classes is None else classes[rows]
+    count = np.ones(len(rows)) if warps is None else np.maximum(warps[rows], 1.0)
+    known = (("warp classes", classes), ("numbers of warps", warps))
+    left_out = [name for name, values in known if values is None]
     leaders = match(vectors, count, similarity)
     labels = one_per_cluster.dense(leaders)
     return one_per_cluster.select(
@@ -57,8 +66,9 @@ def select(profile: SliceProfile, *, seed: int = 0, similarity: float = SIMILARI
         method="photon",
         parameters={"similarity": similarity},
         seed=seed,
-        basis=BASIS,
+        basis="; ".join([BASIS, *(f"the profile has no {name}" for name in left_out)]),
         work=instructions,
+        scores={"left_out": left_out},
     )
 
 
@@ -95,29 +105,13 @@ def _merge(vectors: sparse.csr_matrix, warps: F64) -> tuple[sparse.csr_matrix, I
     vectors = sparse.csr_matrix(vectors, dtype=np.float64)
     vectors.sum_duplicates()
     totals = np.asarray(vectors.sum(axis=1)).ravel()
-    scale = sparse.diags(1.0 / np.where(totals > 0.0, totals, 1.0))
-    unit = sparse.csr_matrix(scale @ vectors)
+    unit = sparse.csr_matrix(sparse.diags(1.0 / np.where(totals > 0.0, totals, 1.0)) @ vectors)
     unit.sort_indices()
-    # Two 64-bit sums over hashed blocks and exact counts identify a row.
-    rng = np.random.default_rng(0)
-    keys = rng.integers(0, 2**63, size=(2, unit.shape[1]), dtype=np.uint64)
-    bits = unit.data.view(np.uint64)
-    owner = np.repeat(np.arange(unit.shape[0]), np.diff(unit.indptr))
-    hashes = [warps.view(np.uint64)]
-    for key in keys:
-        mixed = (bits ^ key[unit.indices]) * np.uint64(0x9E3779B97F4A7C15)
-        mixed ^= mixed >> np.uint64(29)
-        sums = np.zeros(unit.shape[0], dtype=np.uint64)
-        np.add.at(sums, owner, mixed)
-        hashes.append(sums)
-    table = np.column_stack(hashes)
-    order = np.lexsort((np.arange(len(table)), table[:, 2], table[:, 1], table[:, 0]))
-    new = np.empty(len(order), dtype=bool)
-    new[0] = True
-    new[1:] = (table[order[1:]] != table[order[:-1]]).any(axis=1)
-    group = np.empty(len(order), dtype=np.int64)
-    group[order] = np.cumsum(new) - 1
-    inverse = one_per_cluster.dense(group)
+    known: dict[tuple[float, bytes, bytes], int] = {}
+    inverse = np.empty(len(warps), dtype=np.int64)
+    for row, (low, high) in enumerate(pairwise(unit.indptr.tolist())):
+        key = warps[row], unit.indices[low:high].tobytes(), unit.data[low:high].tobytes()
+        inverse[row] = known.setdefault(key, len(known))
     first = one_per_cluster.first_of_each(inverse)
     return unit[first], first, inverse
 
@@ -150,40 +144,10 @@ def _pairs(
 def _distance(unit: sparse.csr_matrix, left: I64, right: I64) -> F64:
     """L1 distances of pairs of rows, a bounded number of pairs at a time."""
     result = np.empty(len(left))
-    lengths = np.diff(unit.indptr)
     step = 1 << 16
     for at in range(0, len(left), step):
-        pairs = np.arange(at, min(at + step, len(left)))
-        # Launches of one kernel mostly execute the same blocks, so their entries align.
-        alike = pairs[lengths[left[pairs]] == lengths[right[pairs]]]
-        mine, theirs = unit[left[alike]], unit[right[alike]]
-        pair = np.repeat(np.arange(len(alike)), np.diff(mine.indptr))
-        apart = np.bincount(pair, mine.indices != theirs.indices, len(alike)) > 0
-        result[alike] = np.bincount(pair, np.abs(mine.data - theirs.data), len(alike))
-        rest = np.concatenate([np.setdiff1d(pairs, alike, assume_unique=True), alike[apart]])
-        if len(rest):
-            result[rest] = _distance_by_lookup(unit, left[rest], right[rest])
-    return result
-
-
-def _distance_by_lookup(unit: sparse.csr_matrix, left: I64, right: I64) -> F64:
-    """|u - v| summed over u's blocks; v's share outside them is its total less its share inside.
-    The entries of v are found in one sorted list of (row, block) keys."""
-    width = unit.shape[1]
-    mine = unit[left]
-    rows, rank = np.unique(right, return_inverse=True)
-    theirs = unit[rows]
-    sums = np.asarray(theirs.sum(axis=1)).ravel()
-    if not theirs.nnz:
-        return np.asarray(mine.sum(axis=1), dtype=np.float64).ravel()
-    known = np.repeat(np.arange(len(rows)), np.diff(theirs.indptr)) * width + theirs.indices
-    lengths = np.diff(mine.indptr)
-    pair = np.repeat(np.arange(len(lengths)), lengths)
-    wanted = np.repeat(rank * width, lengths) + mine.indices
-    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    met = np.where(known[place] == wanted, theirs.data[place], 0.0)
-    inside = np.bincount(pair, np.abs(mine.data - met) - met, len(lengths))
-    result: F64 = inside + sums[rank]
+        pairs = slice(at, at + step)
+        result[pairs] = abs(unit[left[pairs]] - unit[right[pairs]]).sum(axis=1).ravel()
     return result
 
 
@@ -215,37 +179,27 @@ def _among(
     return np.array(new, dtype=np.int64)
 
 
-class WarpStability:
-    """Warp sampling: when warps retire at a steady pace, the rest need not be simulated.
+class Stability:
+    """Whether what is issued later takes as long as what was issued earlier.
 
-    Over the last `window` warps (paper: 1,024) a least-squares line is fitted to retire time
-    against issue time. The launch is stable when the slope is 1 within `threshold` and the mean
-    execution time of the window's two halves agrees within `threshold`: a warp issued later then
-    takes as long as one issued earlier. Applies to launches in which one warp class makes up at
-    least `dominant` (`applies`).
+    Over the last `window` executions a least-squares line is fitted to retire time against issue
+    time. They are stable when the slope is 1 within `threshold` and the mean execution time of the
+    window's two halves agrees within `threshold`.
     """
 
-    def __init__(
-        self, *, window: int = 1024, threshold: float = 0.03, dominant: float = 0.95
-    ) -> None:
+    def __init__(self, *, window: int = 1024, threshold: float = 0.03) -> None:
         if window < 4:
-            raise InputError(f"the window must hold at least 4 warps, not {window}")
+            raise InputError(f"the window must hold at least 4 executions, not {window}")
         self.window = window
         self.threshold = threshold
-        self.dominant = dominant
         self._issue = np.zeros(window)
         self._retire = np.zeros(window)
         self._count = 0
 
-    def applies(self, warps_of_class: npt.NDArray[np.integer]) -> bool:
-        """Whether one class holds `dominant` of the warps (`warps_of_class`: warps per class)."""
-        total = int(warps_of_class.sum())
-        return total > 0 and int(warps_of_class.max()) >= self.dominant * total
-
     def add(self, issue: float, retire: float) -> bool:
-        """Record a retired warp; returns whether the launch is now stable. Times in cycles."""
+        """Record an execution; returns whether they are now stable. Times in cycles."""
         if retire < issue:
-            raise InputError(f"a warp cannot retire ({retire:g}) before it is issued ({issue:g})")
+            raise InputError(f"nothing can retire ({retire:g}) before it is issued ({issue:g})")
         self._issue[self._count % self.window] = issue
         self._retire[self._count % self.window] = retire
         self._count += 1
@@ -253,7 +207,7 @@ class WarpStability:
 
     @property
     def stable(self) -> bool:
-        """Whether the last window of warps is stable."""
+        """Whether the last window of executions is stable."""
         if self._count < self.window:
             return False
         order = np.roll(np.arange(self.window), -(self._count % self.window))
@@ -263,16 +217,66 @@ class WarpStability:
         slope = float(np.dot(centred, retire)) / spread if spread else 1.0
         lasted = retire - issue
         half = self.window // 2
-        early, late = float(lasted[:half].mean()), float(lasted[half:].mean())
-        mean = float(lasted.mean())
-        steady = abs(late - early) <= self.threshold * mean
-        return abs(slope - 1.0) <= self.threshold and steady
+        steady = abs(lasted[half:].mean() - lasted[:half].mean()) <= self.threshold * self.mean
+        return bool(abs(slope - 1.0) <= self.threshold and steady)
 
     @property
-    def warp_time(self) -> float:
-        """Mean execution time of the window's warps: the prediction for the remaining warps."""
+    def mean(self) -> float:
+        """Mean execution time of the window: the prediction for what is issued later."""
         count = min(self._count, self.window)
         return float((self._retire[:count] - self._issue[:count]).mean()) if count else 0.0
+
+
+class WarpSampling(Stability):
+    """Warp sampling: once warps retire at a steady pace, the rest need not be simulated. Applies to
+    launches in which one warp class makes up at least `dominant`."""
+
+    def __init__(
+        self, *, window: int = 1024, threshold: float = 0.03, dominant: float = 0.95
+    ) -> None:
+        super().__init__(window=window, threshold=threshold)
+        self.dominant = dominant
+
+    def applies(self, warps_of_class: npt.NDArray[np.integer]) -> bool:
+        """Whether one class holds `dominant` of the warps (`warps_of_class`: warps per class)."""
+        total = int(warps_of_class.sum())
+        return total > 0 and int(warps_of_class.max()) >= self.dominant * total
+
+
+class BlockSampling:
+    """Basic-block sampling: warps of any class take the sum of their blocks' times, once the blocks
+    with `dominant` of a warp's instructions are stable.
+
+    `instructions`: int[blocks]. A block that has not been seen often enough counts with its mean so
+    far; Photon's model of instruction latencies for such blocks is left out.
+    """
+
+    def __init__(
+        self,
+        instructions: npt.NDArray[np.integer],
+        *,
+        window: int = 1024,
+        threshold: float = 0.03,
+        dominant: float = 0.95,
+    ) -> None:
+        self.instructions = instructions
+        self.dominant = dominant
+        self.blocks = [Stability(window=window, threshold=threshold) for _ in instructions]
+
+    def add(self, block: int, issue: float, retire: float) -> bool:
+        """Record an execution of a block by a warp; returns whether the block is now stable."""
+        return self.blocks[block].add(issue, retire)
+
+    def applies(self, count: npt.NDArray[np.integer]) -> bool:
+        """Whether stable blocks hold `dominant` of a warp's instructions (`count`: executions of
+        each block)."""
+        work = count * self.instructions
+        stable = np.array([block.stable for block in self.blocks])
+        return bool(work[stable].sum() >= self.dominant * work.sum() > 0)
+
+    def warp_time(self, count: npt.NDArray[np.integer]) -> float:
+        """The time of a warp that executes each block `count` times."""
+        return float(np.dot(count, [block.mean for block in self.blocks]))
 
 
 METHOD = Method(

@@ -118,7 +118,7 @@ class SliceProfile:
     categorical, as 50 million rows require). `times`: float64[slices], seconds, both the selection
     criterion and the cost of measuring a slice. `metrics`: further float64[slices] by name, each in
     its own unit. `gpu_vectors`, `cpu_vectors`: return a sparse slices x blocks matrix of
-    instruction-weighted block counts, or None.
+    instruction-weighted block counts, or None; `class_vectors`: see `recorded.class_matrix`.
     """
 
     slices: pd.DataFrame
@@ -126,6 +126,7 @@ class SliceProfile:
     metrics: Mapping[str, F64] = field(default_factory=dict)
     gpu_vectors: Vectors | None = None
     cpu_vectors: Vectors | None = None
+    class_vectors: Vectors | None = None
     vectors: BlockVectors | None = None
     """The same vectors for clustering methods: by thread and warp, where known."""
     repeats: int = 1
@@ -184,6 +185,10 @@ class SliceProfile:
         if matrix is None or not matrix.nnz:
             raise NeedsError(f"{method} needs device {Need.VECTORS.value}")
         return matrix
+
+    def warp_classes(self) -> sparse.csr_matrix | None:
+        """Device block vectors by warp class; None if unknown."""
+        return self.class_vectors() if self.class_vectors else None
 
     def require_every_launch(self, method: str) -> None:
         """Raises NeedsError when --kernels excluded launches, so that their counts are unknown."""

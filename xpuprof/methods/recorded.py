@@ -14,9 +14,12 @@ from xpuprof.clustering.allocation_by_times import SliceTimes
 from xpuprof.methods.block_vectors import ProcessAtHand, RecordedVectors
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.trace.layout import MIX
-from xpuprof.trace.tables import Process
+from xpuprof.trace.tables import GpuVectors, Process
 
 F64 = npt.NDArray[np.float64]
+
+CLASSES = 32
+"""Warp classes of a launch that are told apart: launches that depend on data have one a warp."""
 
 MIX_METRICS = {
     "global_loads": "LOAD_GLOBAL",
@@ -61,6 +64,10 @@ def from_processes(
         cpu_vectors=lambda: _stacked(
             [_cpu_matrix(p) for p in processes],
             [p.cpu.blocks.identity if p.cpu else None for p in processes],
+        ),
+        class_vectors=lambda: _stacked(
+            [class_matrix(p) for p in processes],
+            [_of_ranks(p.gpu.blocks.identity) if p.gpu else None for p in processes],
         ),
         vectors=RecordedVectors([ProcessAtHand(process) for process in processes]),
         repeats=known.repeats if known else 1,
@@ -141,15 +148,16 @@ def _grid_counts(process: Process) -> sparse.csr_matrix | None:
         ),
         shape=(len(gpu.vector_start) - 1, len(gpu.blocks.identity)),
     )
-    grids = sparse.csr_matrix(
-        (
-            gpu.run_length.astype(np.float64),
-            gpu.run_vector.astype(np.int64),
-            gpu.grid_start.astype(np.int64),
-        ),
-        shape=(len(gpu.grid_start) - 1, vectors.shape[0]),
-    )
-    return (grids @ vectors).tocsr()
+    return (_warps_of_vectors(gpu) @ vectors).tocsr()
+
+
+def _warps_of_vectors(gpu: GpuVectors) -> sparse.csr_matrix:
+    """Warps with each distinct vector, grids x vectors."""
+    lengths = gpu.run_length.astype(np.float64)
+    runs = (lengths, gpu.run_vector.astype(np.int64), gpu.grid_start.astype(np.int64))
+    grids = sparse.csr_matrix(runs, shape=(len(gpu.grid_start) - 1, len(gpu.vector_start) - 1))
+    grids.sum_duplicates()
+    return grids
 
 
 def _gpu_matrix(process: Process) -> sparse.csr_matrix | None:
@@ -157,13 +165,52 @@ def _gpu_matrix(process: Process) -> sparse.csr_matrix | None:
     counts = _grid_counts(process)
     if counts is None or process.gpu is None:
         return None
-    launched = np.flatnonzero(process.gpu.launch_grid >= 0)
-    pick = sparse.csr_matrix(
-        (np.ones(len(launched)), (launched, process.gpu.launch_grid[launched])),
-        shape=(len(process.slices), counts.shape[0]),
-    )
     weights = sparse.diags(process.gpu.blocks.instructions.astype(np.float64))
-    return (pick @ counts @ weights).tocsr()
+    return _of_slices(process, (counts @ weights).tocsr())
+
+
+def class_matrix(process: Process) -> sparse.csr_matrix | None:
+    """slices x (rank of a warp class, block): a launch's classes, the largest first, each the
+    shares of its instructions by block, weighted by its share of the warps. Classes from the
+    CLASSES-th on count as one."""
+    gpu = process.gpu
+    if gpu is None or len(gpu.vector_start) < 2:
+        return None
+    blocks = len(gpu.blocks.identity)
+    owner = np.repeat(np.arange(len(gpu.vector_start) - 1), np.diff(gpu.vector_start.astype(int)))
+    work = gpu.count * gpu.blocks.instructions[gpu.block].astype(np.float64)
+    total = np.bincount(owner, work, len(gpu.vector_start) - 1)
+    vectors = sparse.csr_matrix(
+        (work / np.maximum(total, 1.0)[owner], gpu.block, gpu.vector_start.astype(np.int64)),
+        shape=(len(total), blocks),
+    )
+    grids = _warps_of_vectors(gpu)
+    grid = np.repeat(np.arange(grids.shape[0]), np.diff(grids.indptr))
+    # Equally large classes are in the order of their work, which repeats from run to run.
+    order = np.lexsort((-total[grids.indices], -grids.data, grid))
+    rank = np.minimum(np.arange(len(grid)) - grids.indptr[grid], CLASSES - 1)
+    warps = np.bincount(grid, grids.data, grids.shape[0])
+    entries = vectors[grids.indices[order]].tocoo()
+    weight = (grids.data[order] / np.maximum(warps[grid], 1.0))[entries.row]
+    places = grid[entries.row], rank[entries.row] * blocks + entries.col
+    shape = (grids.shape[0], CLASSES * blocks)
+    by_grid = sparse.coo_matrix((entries.data * weight, places), shape=shape).tocsr()
+    return _of_slices(process, by_grid)
+
+
+def _of_ranks(identity: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Identities of (rank of a warp class, block); the multiplier is odd, so they stay distinct."""
+    rank = np.arange(CLASSES, dtype=np.uint64)[:, None] * np.uint64(0x9E3779B97F4A7C15)
+    return (identity[None, :] + rank).ravel()
+
+
+def _of_slices(process: Process, by_grid: sparse.csr_matrix) -> sparse.csr_matrix:
+    """Rows of slices from rows of grids."""
+    assert process.gpu is not None
+    launched = np.flatnonzero(process.gpu.launch_grid >= 0)
+    ones = (np.ones(len(launched)), (launched, process.gpu.launch_grid[launched]))
+    pick = sparse.csr_matrix(ones, shape=(len(process.slices), by_grid.shape[0]))
+    return (pick @ by_grid).tocsr()
 
 
 def _cpu_matrix(process: Process) -> sparse.csr_matrix | None:
