@@ -137,7 +137,11 @@ def test_options_of_the_command_line() -> None:
     }  # fmt: skip
     assert registry.from_command_line(ours, {}, {"ends": "off"}) == {"ends": False}
     for flagged, named, said in (
-        ({"k": 3}, {}, "-k is for xpu-point and gpu-point; stem-root takes --target-error"),
+        (
+            {"k": 3},
+            {},
+            "-k is for xpu-point, gpu-point and xpu-point-published; stem-root takes",
+        ),
         ({"target_error": 0.1}, {"epsilon": "0.2"}, "given twice"),
         ({}, {"dim": "3"}, "has no option 'dim'"),
         ({}, {"k": "two"}, "whole number"),

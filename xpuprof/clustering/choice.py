@@ -99,7 +99,7 @@ def choose_with_labels(
 ) -> tuple[Choice, list[Handle[LabelledSlices]]]:
     """`choose`; also returns the slices of each run with their distances to the centroids."""
     found = sweep(data.executor, data.points, options, seed, data.apart, limit)
-    if options.by_times:
+    if options.by_times or (options.expected_error is not None and times is not None):
         return _by_times(data, found, options, times)
     labelled = _labelled(data, found.best, options.resolution)
     data.free_points()
@@ -236,7 +236,7 @@ def _by_times(
     also returns the labelled slices."""
     if times is None:
         raise UsageError(
-            "an error to meet or a budget needs slice times, which `xpuprof run` records"
+            "a target error or a budget needs slice times, which `xpuprof run` records"
         )
     executor = data.executor
     apart = times.repeats >= ENOUGH_FOR_MEDIAN and options.coverage == 1.0

@@ -24,7 +24,8 @@ class Options:
     `k`: fixed number of clusters, else by BIC up to `maxk`. `per_cluster`: representatives a
     cluster, None: as many as an assumed spread of times requires or, with `target_error` (fraction,
     at 95 %) or `budget` (seconds for all representatives), the measured spread. `expected_error`:
-    the same for an error to expect of further runs, in the clusters that the profile alone gives.
+    the same for an error to expect of further runs, in the clusters that the profile alone gives,
+    if the times are known.
     `coverage`: share of the run to stand for. `early`: see `representatives.choose`. `ends`: the
     first and the last slice represent themselves, because only they hold start-up and exit,
     whatever their vectors. They count in `k`. `resolution`: relative difference of two slices that
@@ -46,9 +47,8 @@ class Options:
 
     @property
     def by_times(self) -> bool:
-        """Whether measured times decide the number of representatives."""
-        own = (self.target_error, self.budget, self.expected_error)
-        return any(value is not None for value in own)
+        """Whether measured times are needed for the number of representatives."""
+        return self.target_error is not None or self.budget is not None
 
     def __post_init__(self) -> None:
         for name, least in (("maxk", 1), ("k", 1), ("per_cluster", 1), ("restarts", 1)):
@@ -73,9 +73,9 @@ class Options:
             raise UsageError(
                 f"the expected error must lie between 0 and 1, not {self.expected_error:g}"
             )
-        if self.per_cluster is not None and self.by_times:
+        if self.per_cluster is not None and (self.by_times or self.expected_error):
             raise UsageError("a fixed number per cluster excludes a target error or budget")
-        if self.expected_error and (self.target_error or self.budget):
+        if self.expected_error and self.by_times:
             raise UsageError("give either an expected error, or a target error and a budget")
 
 

@@ -168,7 +168,7 @@ CLUSTERING = (
         "expected_error",
         float,
         None,
-        "Error to expect of further runs, e.g. 0.01; needs times. Keeps the profile's clusters.",
+        "Error to expect of further runs, if times are known. Keeps the profile's clusters.",
     ),
     Option(
         "bic_threshold",
