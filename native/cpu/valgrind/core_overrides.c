@@ -10,7 +10,10 @@
 
 /* Parts of Valgrind's core and of VEX replaced at link time (ld's --wrap), because they would slow
  * the program with something this tool never uses, or harm it. */
+#include "host_cpu.h"
 #include "images_left_alone.h"
+#include "libvex.h"
+#include "native_kernels.h"
 #include "pub_tool_basics.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcfile.h"
@@ -109,4 +112,33 @@ Bool __wrap_vgPlain_should_we_trace_this_child(const HChar *path, const HChar **
                __real_vgPlain_should_we_trace_this_child(path, arguments);
   log_drop_empty();
   return trace;
+}
+
+/* Of VEX: one instruction becomes intermediate code. */
+typedef struct {
+  UInt len;
+  enum { Dis_StopHere = 0x10, Dis_Continue } whatNext;
+  enum { Dis_HintNone = 0x20, Dis_HintVerbose } hint;
+  IRJumpKind jk_StopHere;
+} DisResult;
+
+extern DisResult __real_disInstr_AMD64(IRSB *, const UChar *, Long, Addr, VexArch,
+                                       const VexArchInfo *, const VexAbiInfo *, VexEndness, Bool);
+extern DisResult __wrap_disInstr_AMD64(IRSB *, const UChar *, Long, Addr, VexArch,
+                                       const VexArchInfo *, const VexAbiInfo *, VexEndness, Bool);
+
+static Bool is_xgetbv(const UChar *code) {
+  return code[0] == 0x0f && code[1] == 0x01 && code[2] == 0xd0;
+}
+
+/* A kernel may start with instructions that VEX does not know. */
+DisResult __wrap_disInstr_AMD64(IRSB *sb, const UChar *code, Long delta, Addr at, VexArch arch,
+                                const VexArchInfo *host, const VexAbiInfo *abi, VexEndness endness,
+                                Bool complains) {
+  if (delta == 0 && kernel_translate(sb, at))
+    return (DisResult){1, Dis_StopHere, Dis_HintNone, Ijk_ClientReq};
+  DisResult result =
+      __real_disInstr_AMD64(sb, code, delta, at, arch, host, abi, endness, complains);
+  if (result.len == 3 && is_xgetbv(code + delta)) add_xgetbv(sb, image_role_of(at));
+  return result;
 }

@@ -21,7 +21,7 @@
 
 extern Int VG_(cl_exec_fd); /* of Valgrind's core: the program's file, kept open */
 
-enum { MAX_LOADS = 16, MAX_NOTES = 8192, MAX_BUILD_ID = 64 };
+enum { MAX_LOADS = 16, MAX_NOTES = 8192, MAX_BUILD_ID = 64, MAX_POCL = 1 << 28 };
 
 typedef struct image {
   ULong dev, ino;
@@ -29,10 +29,14 @@ typedef struct image {
   HChar build_id[2 * MAX_BUILD_ID + 2];
   Bool elf;
   Bool counted;
-  UInt id; /* in the stream; NO_IMAGE unless it counts */
+  UInt id; /* in the stream, from the first block that counts on; else NO_IMAGE */
   UInt n_loads;
   Elf64_Phdr loads[MAX_LOADS];
   Addr base; /* lowest address of the image as linked */
+  image_role role;
+  Bool symbols_read;
+  Addr *entries; /* of kernels, offsets from `base` */
+  UInt n_entries;
 } image;
 
 static image *images;
@@ -40,6 +44,7 @@ static UInt n_images, images_room;
 static UInt *counted_images; /* stream id -> index; the anonymous image has NO_IMAGE */
 static UInt n_counted, counted_room;
 static UInt anonymous_id = NO_IMAGE;
+static Bool pocl_is_known; /* how it calls its kernels */
 
 static UInt new_stream_id(UInt index) {
   if (n_counted == counted_room) {
@@ -106,13 +111,39 @@ static void read_headers(image *im, Int fd) {
   if (!im->build_id[0]) hash_file(im, fd);
 }
 
-static void read_file(image *im) {
+static void with_file(image *im, void (*read)(image *, Int)) {
   struct vg_stat now;
   Int fd = VG_(fd_open)(im->path, VKI_O_RDONLY, 0);
   if (fd < 0) return;
   /* A file replaced since it was mapped says nothing about the code. */
-  if (VG_(fstat)(fd, &now) == 0 && now.dev == im->dev && now.ino == im->ino) read_headers(im, fd);
+  if (VG_(fstat)(fd, &now) == 0 && now.dev == im->dev && now.ino == im->ino) read(im, fd);
   VG_(close)(fd);
+}
+
+/* PoCL finds a kernel in the library that it compiled by the name that this text makes. */
+static void look_for_entries(image *im, Int fd) {
+  (void)im;
+  static const HChar text[] = "_pocl_kernel_%s_workgroup";
+  struct vg_stat file;
+  if (VG_(fstat)(fd, &file) || file.size > MAX_POCL) return;
+  HChar *bytes = VG_(malloc)("xpuprof.pocl", (SizeT)file.size + 1);
+  if (read_at(fd, 0, bytes, (Int)file.size))
+    for (SizeT i = 0; i + sizeof text <= (SizeT)file.size && !pocl_is_known; i++)
+      pocl_is_known = bytes[i] == '_' && VG_(memcmp)(bytes + i, text, sizeof text - 1) == 0;
+  VG_(free)(bytes);
+}
+
+static void find_role(image *im) {
+  static const struct {
+    const HChar *name;
+    image_role role;
+  } known[] = {{"libOpenCL.so*", ROLE_LOADER}, {"libxpuprof_*", ROLE_LOADER},
+               {"libpocl.so*", ROLE_POCL},     {"libpocl-*", ROLE_POCL},
+               {"libLLVM*", ROLE_COMPILER},    {"libhwloc.so*", ROLE_COMPILER}};
+  const HChar *slash = VG_(strrchr)(im->path, '/'), *name = slash ? slash + 1 : im->path;
+  for (UInt i = 0; i < sizeof known / sizeof *known; i++)
+    if (glob_match(known[i].name, name)) im->role = known[i].role;
+  if (im->role == ROLE_POCL) with_file(im, look_for_entries);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -132,9 +163,10 @@ static UInt add(const NSegment *segment, const HChar *path) {
   im->dev = segment->dev;
   im->ino = segment->ino;
   im->path = VG_(strdup)("xpuprof.path", path);
-  read_file(im);
+  with_file(im, read_headers);
+  find_role(im);
   im->counted = option_counts_image(im->path, is_main(im));
-  im->id = im->elf && im->counted ? new_stream_id(n_images) : NO_IMAGE;
+  im->id = NO_IMAGE;
   return n_images++;
 }
 
@@ -159,24 +191,96 @@ static code_place anonymous(void) {
   return place;
 }
 
-code_place image_place(Addr code) {
-  code_place nothing = {NO_IMAGE, False, 0};
-  const NSegment *segment = VG_(am_find_nsegment)(code);
-  /* Valgrind's own trampolines stand for parts of the vdso and of libc's signal return. */
-  if (!segment || segment->kind == SkAnonV || segment->kind == SkFileV) return nothing;
-  const HChar *path = segment->kind == SkFileC ? VG_(am_get_filename)(segment) : NULL;
-  if (!path) return anonymous();
-  const image *im = find(segment, path);
-  if (!im->counted) return nothing;
-  if (!im->elf) return anonymous();
+/* The file at `code`, or NULL. */
+static image *image_at(const NSegment *segment) {
+  const HChar *path = segment && segment->kind == SkFileC ? VG_(am_get_filename)(segment) : NULL;
+  return path ? find(segment, path) : NULL;
+}
+
+/* Whether the code lies in the image as its headers say, and where. */
+static Bool place_in(const image *im, const NSegment *segment, Addr code, uint64_t *place) {
   ULong offset = (ULong)segment->offset + (code - segment->start);
   for (UInt i = 0; i < im->n_loads; i++) {
     const Elf64_Phdr *p = &im->loads[i];
-    if (offset >= VG_PGROUNDDN(p->p_offset) && offset < p->p_offset + p->p_filesz)
-      if (p->p_flags & PF_X)
-        return (code_place){im->id, True, offset - p->p_offset + p->p_vaddr - im->base};
+    if (offset >= VG_PGROUNDDN(p->p_offset) && offset < p->p_offset + p->p_filesz &&
+        p->p_flags & PF_X) {
+      *place = offset - p->p_offset + p->p_vaddr - im->base;
+      return True;
+    }
   }
-  return anonymous();
+  return False;
+}
+
+code_place image_place(Addr code) {
+  code_place place = {NO_IMAGE, True, 0};
+  const NSegment *segment = VG_(am_find_nsegment)(code);
+  /* Valgrind's own trampolines stand for parts of the vdso and of libc's signal return. */
+  if (!segment || segment->kind == SkAnonV || segment->kind == SkFileV) return place;
+  image *im = image_at(segment);
+  if (im && !im->counted) return place;
+  if (!im || !im->elf || !place_in(im, segment, code, &place.offset)) return anonymous();
+  if (im->id == NO_IMAGE) im->id = new_stream_id((UInt)(im - images));
+  place.image = im->id;
+  return place;
+}
+
+/* ---- the device runtime ---------------------------------------------------------------------- */
+
+image_role image_role_of(Addr code) {
+  const image *im = image_at(VG_(am_find_nsegment)(code));
+  return im ? im->role : ROLE_NONE;
+}
+
+Bool kernels_are_known(void) { return pocl_is_known; }
+
+/* Entries are dynamic symbols. PoCL makes one small library for each kernel and work-group size. */
+static void read_entries(image *im, Int fd, const Elf64_Shdr *symbols, const Elf64_Shdr *names) {
+  enum { MAX_SYMBOLS = 1024, MAX_NAMES = 1 << 20 };
+  if (symbols->sh_size > MAX_SYMBOLS * sizeof(Elf64_Sym) || names->sh_size > MAX_NAMES) return;
+  Elf64_Sym *symbol = VG_(malloc)("xpuprof.symbols", symbols->sh_size);
+  HChar *name = VG_(calloc)("xpuprof.symbols", 1, names->sh_size + 1);
+  UInt n = (UInt)(symbols->sh_size / sizeof *symbol);
+  if (read_at(fd, symbols->sh_offset, symbol, (Int)symbols->sh_size) &&
+      read_at(fd, names->sh_offset, name, (Int)names->sh_size)) {
+    im->entries = VG_(calloc)("xpuprof.symbols", n + 1, sizeof *im->entries);
+    for (UInt i = 0; i < n; i++)
+      if (symbol[i].st_shndx != SHN_UNDEF && symbol[i].st_name < names->sh_size &&
+          glob_match("_pocl_kernel_*_workgroup*", name + symbol[i].st_name))
+        im->entries[im->n_entries++] = symbol[i].st_value - im->base;
+  }
+  VG_(free)(symbol);
+  VG_(free)(name);
+}
+
+static void read_symbols(image *im, Int fd) {
+  Elf64_Ehdr head;
+  Elf64_Shdr symbols, names;
+  if (!read_at(fd, 0, &head, sizeof head) || head.e_shentsize != sizeof symbols) return;
+  for (UInt i = 0; i < head.e_shnum; i++) {
+    if (!read_at(fd, head.e_shoff + i * sizeof symbols, &symbols, sizeof symbols)) return;
+    if (symbols.sh_type != SHT_DYNSYM) continue;
+    if (read_at(fd, head.e_shoff + symbols.sh_link * sizeof names, &names, sizeof names))
+      read_entries(im, fd, &symbols, &names);
+    return;
+  }
+}
+
+static Bool has_entry(image *im, uint64_t place) {
+  if (!im->symbols_read) {
+    im->symbols_read = True;
+    with_file(im, read_symbols);
+  }
+  for (UInt i = 0; i < im->n_entries; i++)
+    if (im->entries[i] == place) return True;
+  return False;
+}
+
+Bool image_is_kernel_entry(Addr code) {
+  uint64_t place;
+  const NSegment *segment = VG_(am_find_nsegment)(code);
+  image *im = pocl_is_known ? image_at(segment) : NULL;
+  return im && im->elf && im->role == ROLE_NONE && place_in(im, segment, code, &place) &&
+         has_entry(im, place);
 }
 
 size_t images_known(void) { return n_counted; }

@@ -16,27 +16,13 @@
  * which is five host instructions and no call. */
 #include "instrument.h"
 
+#include "host_cpu.h"
 #include "libvex_guest_amd64.h"
 #include "pub_tool_libcbase.h"
 #include "tool.h"
 
-/* VEX's CPUID helpers. The second one models a machine without AVX2 and FMA. */
-extern void amd64g_dirtyhelper_CPUID_avx2(VexGuestAMD64State *, ULong, ULong, ULong);
-extern void amd64g_dirtyhelper_CPUID_avx_and_cx16(VexGuestAMD64State *, ULong, ULong, ULong);
-
-Bool fma_was_hidden;
-
-/* The word lies in the first shadow of rax: nothing else in the tool uses shadow state. */
+/* The word lies in the first shadow of rax; host_cpu.c uses those of rcx and rdx. */
 Int counters_shadow_offset(void) { return offsetof(VexGuestAMD64State, guest_RAX); }
-
-/* VEX emulates FMA lane by lane, hundreds of times slower than the AVX code that programs and
- * libraries fall back to. */
-static void hide_fma(IRDirty *call) {
-  if (call->cee->addr != (void *)amd64g_dirtyhelper_CPUID_avx2) return;
-  call->cee->addr = (void *)amd64g_dirtyhelper_CPUID_avx_and_cx16;
-  call->cee->name = "amd64g_dirtyhelper_CPUID_avx_and_cx16";
-  fma_was_hidden = True;
-}
 
 static IRExpr *assign(IRSB *sb, IRType type, IRExpr *value) {
   IRTemp temp = newIRTemp(sb->tyenv, type);
@@ -149,14 +135,17 @@ static run scan(const IRSB *sb, Int at) {
 IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout,
                  const VexGuestExtents *extents, const VexArchInfo *host, IRType guest_word,
                  IRType host_word) {
-  (void)closure, (void)extents, (void)host, (void)guest_word, (void)host_word;
+  (void)extents, (void)host, (void)guest_word, (void)host_word;
   IRSB *out = deepCopyIRSBExceptStmts(in);
   Int shadow = layout->total_sizeB + counters_shadow_offset(), next_block = -1;
   UInt marked = NO_BLOCK, id = NO_BLOCK;
+  image_role role = image_role_of(closure->nraddr);
+  note_caller(out, role, layout->total_sizeB);
   for (Int i = 0; i < in->stmts_used; i++) {
     IRStmt *s = in->stmts[i];
     if (s->tag == Ist_NoOp) continue;
-    if (s->tag == Ist_Dirty) hide_fma(s->Ist.Dirty.details);
+    if (s->tag == Ist_Dirty) choose_cpuid(s->Ist.Dirty.details, role);
+    s = follow_mxcsr(out, s, layout->total_sizeB);
     if (options.memory && id != NO_BLOCK) add_accesses(out, s);
     addStmtToIRSB(out, s);
     if (s->tag == Ist_IMark && i >= next_block && window_adds_counters()) {

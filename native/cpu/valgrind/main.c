@@ -10,6 +10,7 @@
 
 /* Registers the tool with Valgrind's core. */
 #include "instrument.h"
+#include "native_kernels.h"
 #include "pub_tool_basics.h"
 #include "pub_tool_libcprint.h"
 #include "pub_tool_libcproc.h"
@@ -26,6 +27,7 @@ static void post_options(void) {
   root = options.supervisor == 0 || VG_(getppid)() == options.supervisor;
   log_hide();
   threads_init();
+  kernels_init();
   window_init();
 }
 
@@ -54,7 +56,7 @@ static Bool client_request(ThreadId tid, UWord *arguments, UWord *result) {
       window_turn(arguments[1] != 0, arguments[2] != 0);
       break;
     default:
-      return False;
+      if (!kernel_request(tid, arguments)) return False;
   }
   *result = 0;
   return True;

@@ -19,6 +19,7 @@
  * difference between counters and seen for dirty groups only. The whole run's total is computed
  * from the counters themselves, over all blocks, independently of dirty marks, flushes and cuts,
  * and can be checked against their sum. */
+#include "native_kernels.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
@@ -65,6 +66,7 @@ Bool thread_is_off(ThreadId tid) { return is_off(&threads[tid]); }
 void thread_created(ThreadId creator, ThreadId tid) {
   thread *t = &threads[tid];
   VG_(memset)(t, 0, sizeof *t);
+  kernels_thread_created(tid);
   if (creator != VG_INVALID_THREADID && is_off(&threads[creator])) {
     t->runtime = True;
     return;

@@ -22,6 +22,19 @@ Bool process_is_root(void); /* the process started by the user */
 /* ---- images.c: files that code comes from ---------------------------------------------------- */
 code_place image_place(Addr code);
 
+/* What a file is to a device that is this processor. */
+typedef enum image_role {
+  ROLE_NONE,
+  ROLE_LOADER,   /* between the program and the device runtimes: the OpenCL loader, our layer */
+  ROLE_POCL,     /* the device runtime */
+  ROLE_COMPILER, /* libraries that it asks about the processor */
+} image_role;
+
+image_role image_role_of(Addr code);
+/* PoCL was found to call its kernels by entries that image_is_kernel_entry() knows. */
+Bool kernels_are_known(void);
+Bool image_is_kernel_entry(Addr code);
+
 /* ---- blocks.c: identity of basic blocks ------------------------------------------------------ */
 /* The dense id of the block at `start`, of `bytes` bytes and `instructions`. */
 UInt block_id(Addr start, UInt bytes, UInt instructions);

@@ -87,7 +87,7 @@ static void set_up(void) {
   program = build(SOURCE, "-DSTEP=3");
 }
 
-static void show_sink(const char *title) {
+__attribute__((unused)) static void show_sink(const char *title) {
   int values[8],
       error = clEnqueueReadBuffer(queue, sink, CL_TRUE, 0, sizeof values, values, 0, NULL, NULL);
   must(error, "read");

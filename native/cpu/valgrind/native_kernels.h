@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * This file is part of the xpuprof tool for Valgrind.
+ *
+ * Copyright (C) 2026 the xpuprof authors
+ *
+ * This program is free software; you can redistribute it and/or modify it under the terms of the
+ * GNU General Public License as published by the Free Software Foundation; either version 2 of the
+ * License, or (at your option) any later version. It comes without any warranty. */
+
+/* Kernels that run natively; see native_kernels.c. */
+#ifndef XPUPROF_NATIVE_KERNELS_H
+#define XPUPROF_NATIVE_KERNELS_H
+
+#include "pub_tool_basics.h"
+#include "pub_tool_tooliface.h"
+
+void kernels_init(void);
+void kernels_thread_created(ThreadId tid);
+/* If `code` is a kernel's entry, puts the request that calls it in place of the instruction. */
+Bool kernel_translate(IRSB *sb, Addr code);
+Bool kernel_request(ThreadId tid, const UWord *arguments);
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels whose results, faults and signals show whether they run as they do natively. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+
+#include "opencl_set_up.h"
+
+enum { ITEMS = 4096, DEEP = 1 << 20 };
+
+static const char *const KERNELS =
+    "kernel void numbers(global float *out, global double *wide) {\n"
+    "  size_t i = get_global_id(0);\n"
+    "  float x = (float)i * 0.37f + 0.01f;\n"
+    "  out[i] = fma(x, sin(x), exp(-x * 1e-3f)) + rsqrt(x) + pow(x, 0.3f) * 1e-38f * 1e-3f;\n"
+    "  wide[i] = log((double)x) * cos((double)x) + x * 1e-310;\n"
+    "}\n"
+    "kernel void tiny(global float *out) {\n"
+    "  size_t i = get_global_id(0);\n"
+    "  out[i] = out[i] * 0.5f;\n"
+    "}\n"
+    "kernel void touch(global int *before, ulong address) {\n"
+    "  before[0]++;\n"
+    "  *(volatile global int *)address = 7;\n"
+    "  before[1]++;\n"
+    "}\n"
+    "kernel void wait_for(volatile global int *flag) { while (flag[0] == 0); flag[1] = 1; }\n"
+    "kernel void deep(global int *out, int n) {\n"
+    "  volatile int own[1 << 20];\n"
+    "  for (int i = 0; i < n; i++) own[i] = i;\n"
+    "  int sum = 0;\n"
+    "  for (int i = 0; i < n; i += 4096) sum += own[i];\n"
+    "  out[get_global_id(0)] = sum;\n"
+    "}\n";
+
+static volatile int *flag; /* shared with the device */
+static char *page;
+static volatile sig_atomic_t signals;
+
+static void argument(cl_kernel kernel, cl_uint at, size_t size, const void *value) {
+  must(clSetKernelArg(kernel, at, size, value), "argument");
+}
+
+static cl_mem buffer(size_t size, void *host) {
+  cl_int error;
+  cl_mem made = clCreateBuffer(context, host ? CL_MEM_USE_HOST_PTR : 0, size, host, &error);
+  must(error, "buffer");
+  return made;
+}
+
+static void read_back(cl_mem from, size_t size, void *to) {
+  must(clEnqueueReadBuffer(queue, from, CL_TRUE, 0, size, to, 0, NULL, NULL), "read");
+}
+
+static void show_hash(const char *title, const void *data, size_t size) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (size_t i = 0; i < size; i++) hash = (hash ^ ((const uint8_t *)data)[i]) * 0x100000001b3;
+  printf("%s %016llx\n", title, (unsigned long long)hash);
+}
+
+static void show_numbers(const char *options) {
+  static float single[ITEMS];
+  static double wide[ITEMS];
+  cl_program from = build(KERNELS, options);
+  cl_kernel kernel = kernel_of(from, "numbers");
+  cl_mem a = buffer(sizeof single, NULL), b = buffer(sizeof wide, NULL);
+  argument(kernel, 0, sizeof a, &a);
+  argument(kernel, 1, sizeof b, &b);
+  must(run_1d(queue, kernel, ITEMS, 64), "run");
+  read_back(a, sizeof single, single);
+  read_back(b, sizeof wide, wide);
+  show_hash(options, single, sizeof single);
+  show_hash(options, wide, sizeof wide);
+
+  for (int i = 0; i < ITEMS; i++) single[i] = 1.5e-38f + (float)i * 1e-41f;
+  must(clEnqueueWriteBuffer(queue, a, CL_TRUE, 0, sizeof single, single, 0, NULL, NULL), "write");
+  kernel = kernel_of(from, "tiny");
+  argument(kernel, 0, sizeof a, &a);
+  must(run_1d(queue, kernel, ITEMS, 64), "run");
+  read_back(a, sizeof single, single);
+  show_hash("tiny", single, sizeof single);
+}
+
+static void results(void) {
+  char name[256];
+  must(clGetDeviceInfo(device, CL_DEVICE_NAME, sizeof name, name, NULL), "name");
+  puts(name);
+  show_numbers("");
+  show_numbers("-cl-denorms-are-zero");
+}
+
+static cl_kernel flag_kernel(void) {
+  flag = aligned_alloc(4096, 4096);
+  flag[0] = flag[1] = 0;
+  cl_mem shared = buffer(4096, (void *)flag);
+  cl_kernel kernel = kernel_of(build(KERNELS, ""), "wait_for");
+  argument(kernel, 0, sizeof shared, &shared);
+  return kernel;
+}
+
+/* The host sets the flag that a running kernel waits for, several times over. */
+static void meets(void) {
+  cl_kernel kernel = flag_kernel();
+  for (int i = 0; i < 5; i++) {
+    flag[0] = 0;
+    must(run_1d(queue, kernel, 1, 1), "run");
+    clFlush(queue);
+    usleep(2000);
+    __atomic_store_n(&flag[0], 1, __ATOMIC_SEQ_CST);
+    must(clFinish(queue), "finish");
+  }
+  printf("met %d\n", flag[1]);
+}
+
+static void on_alarm(int signal) {
+  (void)signal;
+  if (++signals == 3) __atomic_store_n(&flag[0], 1, __ATOMIC_SEQ_CST);
+}
+
+/* The third alarm sets the flag. */
+static void alarms(void) {
+  struct itimerval every = {{0, 20000}, {0, 20000}};
+  cl_kernel kernel = flag_kernel();
+  signal(SIGALRM, on_alarm);
+  setitimer(ITIMER_REAL, &every, NULL);
+  must(run_1d(queue, kernel, 1, 1), "run");
+  must(clFinish(queue), "finish");
+  printf("met %d\n", flag[1]);
+}
+
+/* The process ends while its kernel runs. */
+static void exits(void) {
+  must(run_1d(queue, flag_kernel(), 1, 1), "run");
+  clFlush(queue);
+  usleep(50000);
+  _exit(5);
+}
+
+static void interrupted(void) {
+  alarm(1); /* its default: it ends the process */
+  must(run_1d(queue, flag_kernel(), 1, 1), "run");
+  clFinish(queue);
+}
+
+static void repair(int signal, siginfo_t *info, void *context) {
+  (void)signal, (void)context;
+  signals++;
+  if (info->si_addr != page || mprotect(page, 4096, PROT_READ | PROT_WRITE)) _exit(4);
+}
+
+static void touch(void) {
+  int counts[2] = {0, 0};
+  cl_ulong address = (uintptr_t)page;
+  cl_mem before = buffer(sizeof counts, counts);
+  cl_kernel kernel = kernel_of(build(KERNELS, ""), "touch");
+  argument(kernel, 0, sizeof before, &before);
+  argument(kernel, 1, sizeof address, &address);
+  must(run_1d(queue, kernel, 1, 1), "run");
+  read_back(before, sizeof counts, counts);
+  printf("counts %d %d, stored %d, faults %d\n", counts[0], counts[1], *(int *)page, (int)signals);
+}
+
+static void faults(void) {
+  page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  touch();
+}
+
+/* The program's handler repairs what the kernel faulted on: the kernel continues there. */
+static void repairs(void) {
+  struct sigaction action = {.sa_sigaction = repair, .sa_flags = SA_SIGINFO};
+  sigaction(SIGSEGV, &action, NULL);
+  faults();
+}
+
+static void deep(void) {
+  int sums[4], n = DEEP;
+  cl_mem out = buffer(sizeof sums, NULL);
+  cl_kernel kernel = kernel_of(build(KERNELS, ""), "deep");
+  argument(kernel, 0, sizeof out, &out);
+  argument(kernel, 1, sizeof n, &n);
+  must(run_1d(queue, kernel, 4, 1), "run");
+  read_back(out, sizeof sums, sums);
+  printf("sums %d %d\n", sums[0], sums[3]);
+}
+
+int main(int argc, char **argv) {
+  static const struct one_case cases[] = {
+      {"results", results}, {"meets", meets},     {"alarms", alarms}, {"exits", exits},
+      {"faults", faults},   {"repairs", repairs}, {"deep", deep},     {"interrupted", interrupted}};
+  return run_case(cases, sizeof cases / sizeof *cases, argc, argv);
+}

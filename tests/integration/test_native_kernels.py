@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of PoCL run natively under the Valgrind tool: results, faults, signals and the kernel
+cache are the native run's."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.support.compile import opencl_program
+from tests.support.layered import environment, natively
+from tests.support.probes import needs_valgrind
+from tests.support.run import run
+from xpuprof.engines.base import CpuOptions
+from xpuprof.engines.cpu.valgrind import Valgrind
+
+pytestmark = [pytest.mark.opencl, needs_valgrind, pytest.mark.valgrind]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program `native_kernels`."""
+    return opencl_program("native_kernels", tmp_path_factory.mktemp("native"))
+
+
+def profiled(
+    program: Path, case: str, folder: Path, extra: Mapping[str, str]
+) -> subprocess.CompletedProcess[bytes]:
+    """One run under the OpenCL layer and the Valgrind tool."""
+    with environment("profile", "async", folder) as env:
+        line, more = Valgrind().wrap([str(program), case], CpuOptions(), folder)
+        return run(line, environment=env | more | extra)
+
+
+# `basic` runs kernels on the thread that launches them, `pthread` on threads of its own.
+@pytest.mark.parametrize(
+    ("case", "device"),
+    [
+        *((c, d) for c in ("results", "alarms", "faults", "repairs", "deep", "interrupted")
+          for d in ("pthread", "basic")),
+        ("meets", "pthread"),
+        ("exits", "pthread"),
+    ],
+)  # fmt: skip
+def test_as_natively(program: Path, tmp_path: Path, case: str, device: str) -> None:
+    """Output to the last bit of floating-point results and the device's name, exit code or signal
+    are the native run's: subnormal numbers flushed or kept; the host's flag seen by a running
+    kernel; signal handlers that run inside a kernel, or repair its fault; a stack that grows."""
+    extra = {"POCL_DEVICES": device}
+    expected = natively([program, case], extra).done
+    done = profiled(program, case, tmp_path / "profile", extra)
+    assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout)
+
+
+def test_kernel_cache_of_native_run_is_used(program: Path, tmp_path: Path) -> None:
+    """GIVEN a cache that a run without the CPU engine filled THEN the profile compiles nothing."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    extra = {"POCL_CACHE_DIR": str(cache), "POCL_DEVICES": "pthread"}
+    with environment("profile", "async", tmp_path / "counted") as env:
+        run([program, "results"], environment=env | extra)
+    filled = sorted(cache.rglob("*.so"))
+    assert filled
+    assert profiled(program, "results", tmp_path / "profile", extra).returncode == 0
+    assert sorted(cache.rglob("*.so")) == filled
