@@ -170,15 +170,19 @@ static UInt add(const NSegment *segment, const HChar *path) {
   return n_images++;
 }
 
-/* Code comes from few files at a time: a direct-mapped cache makes the search rare. */
+static Bool is_file(const image *im, const NSegment *segment, const HChar *path) {
+  return im->dev == segment->dev && im->ino == segment->ino && text_equal(im->path, path);
+}
+
+/* Code comes from few files at a time: a direct-mapped cache makes the search rare. Files whose
+ * kernels ran are deleted when PoCL keeps no cache, and others get their numbers. */
 static image *find(const NSegment *segment, const HChar *path) {
   enum { CACHE = 4096 };
   static UInt cache[CACHE];
   UInt *at = &cache[segment->ino % CACHE];
-  if (*at < n_images && images[*at].dev == segment->dev && images[*at].ino == segment->ino)
-    return &images[*at];
+  if (*at < n_images && is_file(&images[*at], segment, path)) return &images[*at];
   for (*at = 0; *at < n_images; ++*at)
-    if (images[*at].dev == segment->dev && images[*at].ino == segment->ino) return &images[*at];
+    if (is_file(&images[*at], segment, path)) return &images[*at];
   *at = add(segment, path);
   return &images[*at];
 }
