@@ -22,6 +22,7 @@ from tests.support.probes import require_cpu
 from tests.support.run import xpuprof_text
 from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.trace.check import check_run
+from xpuprof.trace.streams import Stream
 
 pytestmark = pytest.mark.cuda
 
@@ -183,14 +184,24 @@ def test_a_handle_is_not_trusted_after_its_module_was_unloaded(
     assert run.launches == run.expected
 
 
-def test_kernels_carry_the_hash_of_their_cubin(folder: Path, tmp_path: Path) -> None:
-    """GIVEN one cubin WHEN its kernels are launched THEN they share one program, the same in every
-    run; resources and copies are recorded."""
+def identities(stream: Stream) -> dict[str, bytes]:
+    """Hash of each kernel's program, by name."""
+    hashes = [bytes(row) for row in stream["programs"]["hash"]]
+    names = stream.texts(stream["kernels"]["name"])
+    return {
+        name: hashes[program]
+        for name, program in zip(names, stream["kernels"]["program"], strict=True)
+    }
+
+
+def test_kernels_carry_the_hash_of_their_code(folder: Path, tmp_path: Path) -> None:
+    """GIVEN kernels of one cubin WHEN launched THEN each has an identity of its own, the same in
+    every run; resources and copies are recorded."""
     first = record(folder, tmp_path / "a", "every").stream
     second = record(folder, tmp_path / "b", "graphs").stream
     assert first is not None and second is not None
-    assert len(first["programs"]) == len(second["programs"]) == 1
-    assert first["programs"]["hash"].tobytes() == second["programs"]["hash"].tobytes()
+    assert identities(first) == identities(second)
+    assert len(set(identities(first).values())) == len(identities(first)) == 3
     names = first.texts(first["kernels"]["name"])
     rows = zip(first["launches"], first["resources"], strict=True)
     mangled = {"plain": 5, "void scale<float>(float*, float)": 18}

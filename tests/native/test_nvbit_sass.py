@@ -110,17 +110,19 @@ def functions(folder: Path, arch: str) -> dict[str, Code]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the helper programs and cubins lie."""
     place = tmp_path_factory.mktemp("sass")
-    tool = ROOT / "native" / "gpu" / "nvbit"
-    for name, part in (("sass_blocks", "sass"), ("classes", "classes")):
-        sources = [SOURCES / f"{name}.cpp", tool / f"{part}.cpp"]
-        compile_files(sources, place / name, f"-I{tool}", f"-I{HEADERS}", compiler="g++")
+    gpu = ROOT / "native" / "gpu"
+    parts = {"sass_blocks": ("nvbit/sass", "cuda/cubin"), "classes": ("nvbit/classes",)}
+    include = [f"-I{folder}" for folder in (gpu / "nvbit", gpu / "cuda", HEADERS)]
+    for name, needed in parts.items():
+        sources = [SOURCES / f"{name}.cpp", *(gpu / f"{part}.cpp" for part in needed)]
+        compile_files(sources, place / name, *include, compiler="g++")
     return place
 
 
-def blocks(folder: Path, code: Code) -> list[list[int]]:
+def blocks(folder: Path, code: Code, *cubin_and_name: str | Path) -> list[list[int]]:
     """first, instructions, mix of every block."""
     lines = "".join(f"{o:x} {t}\n" for o, t in zip(code.offsets, code.texts, strict=True))
-    found = output([folder / "sass_blocks"], stdin=lines)
+    found = output([folder / "sass_blocks", *cubin_and_name], stdin=lines)
     return [[int(word) for word in line.split()] for line in found.splitlines()]
 
 
@@ -137,15 +139,12 @@ def test_blocks_start_at_every_label_and_after_every_change_of_lanes(
     instructions that end a block, and nowhere else; they cover every instruction once."""
     seen = set()
     for name, code in functions(folder, arch).items():
-        found = blocks(folder, code)
+        found = blocks(folder, code, folder / f"k{arch}.cubin", name)
         seen |= {opcode(t) for t in code.texts}
         starts = [b[0] for b in found]
         assert starts[0] == 0
         assert [b[0] + b[1] for b in found] == [*starts[1:], len(code.texts)]
         assert all(sum(b[2:]) == b[1] for b in found)
-        if any(opcode(t) in ("BRX", "JMX") for t in code.texts):
-            assert all(b[1] == 1 for b in found), name
-            continue
         behind = {i + 1 for i, t in enumerate(code.texts) if opcode(t) in ENDS}
         at_label = {code.offsets.index(o) for o in code.labels if o in code.offsets}
         expected = {i for i in {0} | behind | at_label if i < len(code.texts)}
@@ -153,12 +152,22 @@ def test_blocks_start_at_every_label_and_after_every_change_of_lanes(
     assert {"BRA", "EXIT", "BSSY", "BSYNC", "CALL", "RET"} <= seen
 
 
-def test_a_jump_table_is_cut_at_every_instruction(folder: Path) -> None:
-    """GIVEN a kernel with an indirect branch WHEN cut THEN each instruction is a block; and the
-    compiler did turn our switch into such a branch."""
+def test_a_jump_table_without_its_targets_is_cut_at_every_instruction(folder: Path) -> None:
+    """GIVEN a kernel with an indirect branch WHEN its cubin is not known THEN each instruction is a
+    block; with it, few are; and the compiler did turn our switch into such a branch."""
     code = functions(folder, "90")["switches"]
     assert any(opcode(t) == "BRX" for t in code.texts)
     assert len(blocks(folder, code)) == len(code.texts)
+    assert len(blocks(folder, code, folder / "k90.cubin", "switches")) < len(code.texts) / 3
+
+
+def test_a_branch_to_no_instruction_is_a_fault(folder: Path) -> None:
+    """GIVEN offsets that do not belong to the disassembly WHEN cut THEN the first branch that leads
+    to no instruction is named, and there are no blocks."""
+    lines = "0 @P0 BRA 0x30 ;\n10 IADD3 R0, R1, R2 ;\n20 EXIT ;\n"
+    done = run_text([folder / "sass_blocks"], stdin=lines)
+    assert done.returncode == 1
+    assert done.stdout == "BRA at 0x0 leads to 0x30, where it has no instruction\n"
 
 
 @pytest.mark.parametrize("arch", ARCHS)

@@ -336,11 +336,11 @@ void runtime_call_at(CUpti_CallbackId cbid, const CUpti_CallbackData *data) {
 
 void resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data) {
   Ours guard;
+  auto module = static_cast<const CUpti_ModuleResourceData *>(data->resourceDescriptor);
   if (cbid == CUPTI_CBID_RESOURCE_MODULE_LOADED) {
-    auto module = static_cast<const CUpti_ModuleResourceData *>(data->resourceDescriptor);
     recorder->kernels.module_loaded(module->pCubin, module->cubinSize);
   } else if (cbid == CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING) {
-    recorder->kernels.module_unloaded();
+    recorder->kernels.module_unloaded(module->pCubin, module->cubinSize);
   } else if (cbid == CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED) {
     auto graph = static_cast<const CUpti_GraphData *>(data->resourceDescriptor);
     recorder->graphs.cloned(graph->node, graph->originalNode);

@@ -4,6 +4,9 @@
 #include <cxxabi.h>
 #include <stdlib.h>
 
+#include <iterator>
+#include <vector>
+
 #include "cubin.h"
 #include "hash128.h"
 #include "xpuprof/trace_format.h"
@@ -16,34 +19,54 @@ std::string demangled(const char *name) {
   return result;
 }
 
-uint32_t Kernels::program(const uint8_t hash[16], const char *origin) {
-  std::string key(reinterpret_cast<const char *>(hash), 16);
-  auto known = programs_.find(key);
-  if (known != programs_.end()) return known->second;
-  return programs_[key] = xpu_program_built(hash, XP_PROGRAM_BINARY, origin);
+void Kernels::module_loaded(const void *file, size_t size) {
+  if (!file || !size) return;
+  Cubin cubin(file, size);
+  if (cubin.launches()) launching_++;
+  std::lock_guard<std::mutex> hold(modules_lock_);
+  /* Two cubins may have a kernel of the same name. The driver does not say which one a handle is
+   * from; the one loaded last is more likely when a handle is first seen. */
+  for (const std::string &name : cubin.functions()) {
+    std::string code = cubin.code(name);
+    xpu_hash128(code.data(), code.size(), code_[name].data());
+  }
 }
 
-void Kernels::module_loaded(const void *cubin, size_t size) {
-  if (!cubin || !size) return;
-  uint8_t hash[16];
-  xpu_hash128(cubin, size, hash);
-  std::vector<std::string> names = cubin_functions(cubin, size);
-  if (cubin_launches(cubin, size)) launching_++;
-  if (names.empty()) return;
+/* The module's handles may name other functions later; those of other modules stay what they are,
+ * also when a kernel of the same name was loaded since. */
+void Kernels::module_unloaded(const void *file, size_t size) {
+  std::vector<std::string> names = Cubin(file, file ? size : 0).functions();
   std::lock_guard<std::mutex> hold(modules_lock_);
-  uint32_t id = program(hash, "cubin");
-  /* Two cubins may have a kernel of the same name. The driver does not say which one a handle is
-   * from; the one loaded last is more likely. */
-  for (const std::string &name : names) module_kernels_[name] = id;
+  unloaded_.insert(names.begin(), names.end());
+  all_unloaded_ |= names.empty();
+}
+
+void Kernels::forget_unloaded() {
+  std::lock_guard<std::mutex> hold(modules_lock_);
+  if (unloaded_.empty() && !all_unloaded_) return;
+  for (auto it = by_handle_.begin(); it != by_handle_.end();)
+    it =
+        all_unloaded_ || unloaded_.count(it->second.mangled) ? by_handle_.erase(it) : std::next(it);
+  unloaded_.clear();
+  all_unloaded_ = false;
 }
 
 uint32_t Kernels::program_of(const std::string &mangled) {
-  std::lock_guard<std::mutex> hold(modules_lock_);
-  auto known = module_kernels_.find(mangled);
-  if (known != module_kernels_.end()) return known->second;
-  uint8_t hash[16]; /* the cubin is unknown: its name stands for it */
-  xpu_hash128(mangled.data(), mangled.size(), hash);
-  return program(hash, "unknown cubin");
+  std::array<uint8_t, 16> hash;
+  const char *origin = "cubin";
+  {
+    std::lock_guard<std::mutex> hold(modules_lock_);
+    auto known = code_.find(mangled);
+    if (known != code_.end()) {
+      hash = known->second;
+    } else { /* the cubin is unknown: its name stands for it */
+      xpu_hash128(mangled.data(), mangled.size(), hash.data());
+      origin = "unknown cubin";
+    }
+  }
+  auto known = programs_.find(hash);
+  if (known != programs_.end()) return known->second;
+  return programs_[hash] = xpu_program_built(hash.data(), XP_PROGRAM_BINARY, origin);
 }
 
 /* The driver reports the mangled name, as in cubins; older drivers do not report it. */
@@ -73,11 +96,7 @@ static CUfunction resolved(CUfunction handle) {
 }
 
 const KernelFacts &Kernels::find(CUfunction handle, const char *name) {
-  uint64_t unloads = unloads_.load();
-  if (unloads != unloads_seen_) {
-    by_handle_.clear();
-    unloads_seen_ = unloads;
-  }
+  forget_unloaded();
   auto known = by_handle_.find(handle);
   if (known != by_handle_.end()) return known->second;
   CUfunction function = resolved(handle);
@@ -92,6 +111,7 @@ const KernelFacts &Kernels::find(CUfunction handle, const char *name) {
                  .first;
   KernelFacts facts = {};
   facts.id = kernel->second;
+  facts.mangled = mangled;
   facts.resources.registers = attribute(function, CU_FUNC_ATTRIBUTE_NUM_REGS);
   facts.resources.local_static = attribute(function, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
   facts.resources.private_bytes = attribute(function, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);

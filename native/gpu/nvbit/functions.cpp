@@ -8,43 +8,14 @@
 #include <fstream>
 #include <iterator>
 
-#include "cubin.h"
+#include "counters.h"
 #include "hash128.h"
 #include "xpuprof/boundary.h"
 #include "xpuprof/trace_format.h"
 
-static std::vector<SassInstruction> code_of(CUcontext context, CUfunction function,
-                                            std::vector<Instr *> *instructions) {
-  std::vector<SassInstruction> code;
-  *instructions = nvbit_get_instrs(context, function);
-  for (Instr *instruction : *instructions)
-    code.push_back({instruction->getOffset(), instruction->getSass()});
-  return code;
-}
-
 static CUmodule module_of(CUfunction function) {
   CUmodule module = nullptr;
   return cuFuncGetModule(&module, function) == CUDA_SUCCESS ? module : nullptr;
-}
-
-/* A called function is analysed once, whoever calls it. */
-DeviceFunction &Functions::look_into(CUcontext context, CUfunction function) {
-  auto known = called_.find(function);
-  if (known != called_.end()) return known->second;
-  DeviceFunction &made = called_[function];
-  made.module = module_of(function);
-  made.number = numbers_++;
-  std::vector<Instr *> instructions;
-  made.blocks = sass_blocks(code_of(context, function, &instructions));
-  for (uint32_t b = 0; b < made.blocks.size(); b++) {
-    Instr *first = instructions[made.blocks[b].first];
-    nvbit_insert_call(first, "xpuprof_count_called", IPOINT_BEFORE);
-    nvbit_add_call_arg_const_val32(first, made.number);
-    nvbit_add_call_arg_const_val32(first, b);
-    nvbit_add_call_arg_const_val32(first, made.blocks[b].block.instructions);
-    nvbit_add_call_arg_launch_val64(first, 0);
-  }
-  return made;
 }
 
 static std::string readable(const char *mangled) {
@@ -70,16 +41,57 @@ static std::string cubin_of(CUcontext context, CUfunction function) {
   return content;
 }
 
-uint32_t Functions::program_of(CUcontext context, CUfunction function, const std::string &name) {
+/* A function's instructions, cut into blocks; `fault` when that cannot be done. */
+struct Cut {
+  std::vector<Instr *> instructions;
+  std::vector<SassBlock> blocks;
+  std::string fault;
+};
+
+static Cut cut(CUcontext context, CUfunction function, const Cubin &cubin) {
+  Cut result;
+  std::vector<SassInstruction> code;
+  result.instructions = nvbit_get_instrs(context, function);
+  for (Instr *instruction : result.instructions)
+    code.push_back({instruction->getOffset(), instruction->getSass()});
+  SassTargets targets = cubin.indirect_branches(nvbit_get_func_name(context, function, true));
+  result.fault = code.empty() ? "NVBit shows no instructions for it" : sass_fault(code, targets);
+  if (result.fault.empty()) result.blocks = sass_blocks(code, targets);
+  return result;
+}
+
+/* A called function is analysed once, whoever calls it. */
+DeviceFunction &Functions::look_into(CUcontext context, CUfunction function, const Cubin &cubin) {
+  auto known = called_.find(function);
+  if (known != called_.end()) return known->second;
+  DeviceFunction &made = called_[function];
+  made.module = module_of(function);
+  made.number = numbers_++;
+  Cut found = cut(context, function, cubin);
+  made.fault = found.fault;
+  made.blocks = found.blocks;
+  for (uint32_t b = 0; b < made.blocks.size(); b++) {
+    Instr *first = found.instructions[made.blocks[b].first];
+    nvbit_insert_call(first, "xpuprof_count_called", IPOINT_BEFORE);
+    nvbit_add_call_arg_const_val32(first, made.number);
+    nvbit_add_call_arg_const_val32(first, b);
+    nvbit_add_call_arg_const_val32(first, made.blocks[b].block.instructions);
+    nvbit_add_call_arg_launch_val64(first, 0);
+  }
+  return made;
+}
+
+/* A kernel is identified by its own code, whatever else its cubin holds. */
+uint32_t Functions::program_of(const Cubin &cubin, const std::string &name) {
   uint8_t hash[16];
-  std::string cubin = cubin_of(context, function);
-  const std::string &identity = cubin.empty() ? name : cubin;
+  std::string code = cubin.code(name);
+  const std::string &identity = code.empty() ? name : code;
   xpu_hash128(identity.data(), identity.size(), hash);
   std::string key(reinterpret_cast<char *>(hash), sizeof hash);
   auto known = programs_.find(key);
   if (known != programs_.end()) return known->second;
-  if (cubin_launches(cubin.data(), cubin.size())) launching_++;
-  const char *origin = cubin.empty() ? "unknown cubin" : "cubin";
+  if (cubin.launches()) launching_++;
+  const char *origin = code.empty() ? "unknown cubin" : "cubin";
   return programs_[key] = xpu_program_built(hash, XP_PROGRAM_BINARY, origin);
 }
 
@@ -88,27 +100,30 @@ Kernel Functions::make(CUcontext context, CUfunction function) {
   kernel.module = module_of(function);
   const char *mangled = nvbit_get_func_name(context, function, true);
   kernel.name = readable(mangled);
-  std::vector<Instr *> instructions;
-  std::vector<SassBlock> own = sass_blocks(code_of(context, function, &instructions));
+  std::string file = cubin_of(context, function);
+  Cubin cubin(file.data(), file.size());
+  Cut own = cut(context, function, cubin);
+  kernel.reason = own.fault;
   std::vector<xpu_block> blocks;
-  for (uint32_t b = 0; b < own.size(); b++) {
-    blocks.push_back(own[b].block);
-    Instr *first = instructions[own[b].first];
-    nvbit_insert_call(first, "xpuprof_count_block", IPOINT_BEFORE);
-    nvbit_add_call_arg_const_val32(first, b);
-    nvbit_add_call_arg_const_val32(first, own[b].block.instructions);
-    nvbit_add_call_arg_launch_val64(first, 0);
-  }
+  for (const SassBlock &block : own.blocks) blocks.push_back(block.block);
   for (CUfunction called : nvbit_get_related_functions(context, function)) {
-    const DeviceFunction &known = look_into(context, called);
-    kernel.bases.resize(numbers_, 0xffffffffu);
+    const DeviceFunction &known = look_into(context, called, cubin);
+    if (kernel.reason.empty() && !known.fault.empty())
+      kernel.reason = "a function that it calls cannot be counted: " + known.fault;
+    kernel.bases.resize(numbers_, NO_COLUMN);
     kernel.bases[known.number] = static_cast<uint32_t>(blocks.size());
     for (const SassBlock &block : known.blocks) blocks.push_back(block.block);
   }
-  kernel.bases.resize(numbers_, 0xffffffffu);
+  kernel.bases.resize(numbers_, NO_COLUMN);
   kernel.columns = static_cast<uint32_t>(blocks.size());
-  if (blocks.empty()) kernel.reason = "NVBit shows no instructions for it";
-  uint32_t program = program_of(context, function, mangled);
+  for (uint32_t b = 0; kernel.reason.empty() && b < own.blocks.size(); b++) {
+    Instr *first = own.instructions[own.blocks[b].first];
+    nvbit_insert_call(first, "xpuprof_count_block", IPOINT_BEFORE);
+    nvbit_add_call_arg_const_val32(first, b);
+    nvbit_add_call_arg_const_val32(first, own.blocks[b].block.instructions);
+    nvbit_add_call_arg_launch_val64(first, 0);
+  }
+  uint32_t program = program_of(cubin, mangled);
   std::string key = std::to_string(program) + ' ' + mangled;
   auto known = ids_.find(key);
   if (known == ids_.end()) {

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cubin.h"
 #include "kit.h"
 #include "sass.h"
 
@@ -18,6 +19,7 @@ struct DeviceFunction {
   CUmodule module;
   uint32_t number; /* dense, for called functions; see CounterHead::bases */
   std::vector<SassBlock> blocks;
+  std::string fault; /* why it cannot be counted; empty: it is */
 };
 
 struct Kernel {
@@ -40,9 +42,9 @@ class Functions {
   uint64_t launching() const { return launching_; }
 
  private:
-  DeviceFunction &look_into(CUcontext context, CUfunction function);
+  DeviceFunction &look_into(CUcontext context, CUfunction function, const Cubin &cubin);
   Kernel make(CUcontext context, CUfunction function);
-  uint32_t program_of(CUcontext context, CUfunction function, const std::string &name);
+  uint32_t program_of(const Cubin &cubin, const std::string &name);
 
   std::unordered_map<CUfunction, DeviceFunction> called_;
   std::unordered_map<CUfunction, Kernel> kernels_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sass.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,27 +128,68 @@ static bool target(const std::string &text, uint32_t *offset) {
   return true;
 }
 
-static std::vector<bool> leaders(const std::vector<SassInstruction> &code) {
-  std::vector<bool> leads(code.size(), false);
+static std::map<uint32_t, size_t> index_of(const std::vector<SassInstruction> &code) {
   std::map<uint32_t, size_t> index;
   for (size_t i = 0; i < code.size(); i++) index[code[i].offset] = i;
+  return index;
+}
+
+/* Where the instruction may lead besides to the next one; false: anywhere. */
+static bool leads_to(const SassInstruction &instruction, const std::string &base,
+                     const SassTargets &targets, std::vector<uint32_t> *places) {
+  places->clear();
+  if (is_indirect(base)) {
+    auto known = targets.find(instruction.offset);
+    if (known == targets.end()) return false;
+    *places = known->second;
+    return true;
+  }
+  uint32_t to;
+  if (target(instruction.text, &to)) places->push_back(to);
+  return true;
+}
+
+static std::vector<bool> leaders(const std::vector<SassInstruction> &code,
+                                 const SassTargets &targets) {
+  std::vector<bool> leads(code.size(), false);
+  std::map<uint32_t, size_t> index = index_of(code);
+  std::vector<uint32_t> places;
   if (!code.empty()) leads[0] = true;
   for (size_t i = 0; i < code.size(); i++) {
     std::string base = base_of(sass_opcode(code[i].text));
     if (!is_control(base)) continue;
-    if (is_indirect(base)) return std::vector<bool>(code.size(), true);
+    if (!leads_to(code[i], base, targets, &places)) return std::vector<bool>(code.size(), true);
     if (ends_block(base) && i + 1 < code.size()) leads[i + 1] = true;
-    uint32_t to;
-    if (!target(code[i].text, &to)) continue;
-    auto there = index.find(to); /* not found: a call into another function */
-    if (there != index.end()) leads[there->second] = true;
+    for (uint32_t to : places) {
+      auto there = index.find(to); /* not found: a call into another function */
+      if (there != index.end()) leads[there->second] = true;
+    }
   }
   return leads;
 }
 
-std::vector<SassBlock> sass_blocks(const std::vector<SassInstruction> &code) {
+std::string sass_fault(const std::vector<SassInstruction> &code, const SassTargets &targets) {
+  std::map<uint32_t, size_t> index = index_of(code);
+  std::vector<uint32_t> places;
+  for (const SassInstruction &instruction : code) {
+    std::string base = base_of(sass_opcode(instruction.text));
+    if (!is_indirect(base) && base != "BRA" && base != "BSSY") continue;
+    leads_to(instruction, base, targets, &places);
+    for (uint32_t to : places) {
+      if (index.count(to)) continue;
+      char text[100];
+      snprintf(text, sizeof text, "%s at 0x%x leads to 0x%x, where it has no instruction",
+               base.c_str(), instruction.offset, to);
+      return text;
+    }
+  }
+  return "";
+}
+
+std::vector<SassBlock> sass_blocks(const std::vector<SassInstruction> &code,
+                                   const SassTargets &targets) {
   std::vector<SassBlock> blocks;
-  std::vector<bool> leads = leaders(code);
+  std::vector<bool> leads = leaders(code, targets);
   for (size_t i = 0; i < code.size(); i++) {
     if (leads[i]) blocks.push_back({static_cast<uint32_t>(i), {}});
     xpu_block &block = blocks.back().block;
