@@ -52,12 +52,33 @@ def test_ending_and_output_are_the_programs(
     assert ours.stderr == native.stderr
 
 
-def test_program_without_kernels_is_one_slice(endings: Path, tmp_path: Path) -> None:
-    """GIVEN no kernel launch WHEN run THEN there is one slice, and the table says why."""
+def test_a_program_without_kernels_gives_no_result(endings: Path, tmp_path: Path) -> None:
+    """GIVEN no kernel launch WHEN run THEN it ends after the user's execution and says why."""
     done = xpuprof("run", "--json", "-o", tmp_path / "run", "--", endings, "0")
-    assert last_json(done)["slices"] == 1
-    shown = xpuprof("run", "--force", "-o", tmp_path / "run", "--", endings, "0")
-    assert b"launched no kernel" in shown.stdout
+    assert done.returncode == 0
+    result = last_json(done)
+    assert result["status"] == "partial" and "no kernel was seen" in result["reason"]
+    assert b"no kernel was seen: GPU engine opencl watches libOpenCL.so" in done.stderr
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["first", "manifest.json"]
+
+
+def test_a_process_filter_that_matches_nothing_gives_no_result(
+    endings: Path, tmp_path: Path
+) -> None:
+    """GIVEN --process with another name WHEN run THEN the sentence names the filter."""
+    done = xpuprof("run", "--process", "other", "-o", tmp_path / "run", "--", endings, "0")
+    assert b"no process of the program matches --process other" in done.stderr
+    assert not (tmp_path / "run/selection.json").exists()
+
+
+def test_validate_alone_runs_the_recorded_command(endings: Path, tmp_path: Path) -> None:
+    """GIVEN a selection without a program WHEN validated THEN it says what it runs."""
+    made = xpuprof("run", "--gpu", "none", "--cpu", "none", "--repeat", "2", "-o", tmp_path / "run",
+                   "--", endings, "0")  # fmt: skip
+    assert b"sampling error  none: No GPU engine watched the program" in made.stdout
+    done = xpuprof("validate", tmp_path / "run/selection.json", "--repeat", "1")
+    assert f"this runs the recorded command: {endings} 0".encode() in done.stderr
+    assert done.returncode == 0 and b"to stdout" in done.stdout
 
 
 READER = "import sys; data = sys.stdin.buffer.read(); print(len(data), sum(data))"
@@ -68,7 +89,19 @@ def test_every_execution_reads_the_same_input(tmp_path: Path, kind: str) -> None
     """GIVEN input by file or pipe WHEN the program runs several times THEN each run reads it."""
     data = os.urandom(300_000)
     (tmp_path / "input").write_bytes(data)
-    arguments = ("run", "-q", "--cpu", "none", "-o", tmp_path / "run", "--", sys.executable, "-c")
+    arguments = (
+        "run",
+        "-q",
+        "--cpu",
+        "none",
+        "--gpu",
+        "none",
+        "-o",
+        tmp_path / "run",
+        "--",
+        sys.executable,
+        "-c",
+    )
     if kind == "pipe":
         done = xpuprof(*arguments, READER, stdin=data)
     else:

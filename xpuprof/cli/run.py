@@ -54,7 +54,7 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     if result is None:
         if as_json:
             options.print_json(report.unfinished_json(done))
-        options.note(f"the run in {folder} is {done.run.status}: {done.unfinished}", quiet)
+        options.note(f"no result in {folder}: {done.unfinished}", quiet)
         return end_after(done.ending, done.last)
     if as_json:
         options.print_json(report.as_json(result))

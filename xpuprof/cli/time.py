@@ -70,6 +70,8 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     if done.last.undisturbed:
         if not as_json and done.regions is not None:
             show(regions_text(done.regions))
+        for sentence in done.doubts:
+            options.note(sentence, quiet)
         options.note(
             f"{number_of(done.slices, 'slice')}, measured {seconds(done.measured)} "
             f"({of_runs(len(done.seconds))}), in {done.run.path}; next: xpuprof profile -o P -- "

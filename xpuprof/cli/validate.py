@@ -86,6 +86,8 @@ def command(
         options.note(why, quiet)
     else:
         show(validation_text(done.validation, repeat))
+        for sentence in done.doubts:
+            options.note(sentence, quiet)
         options.note(f"next: xpuprof {_next(selection, output)}", quiet)
     return end_after(done.ending, done.last)
 

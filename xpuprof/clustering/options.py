@@ -60,7 +60,7 @@ class Options:
         if not 0.0 <= self.resolution < 1.0:
             raise UsageError(f"resolution must lie between 0 and 1, not {self.resolution:g}")
         if not 0.0 < self.coverage <= 1.0:
-            raise UsageError(f"coverage must lie above 0 and at most at 1, not {self.coverage:g}")
+            raise UsageError(f"coverage must be above 0 and at most 1, not {self.coverage:g}")
         if self.early is not None and not self.early >= 0.0:
             raise UsageError(f"early must be 0 or more, not {self.early:g}")
         if self.target_error is not None and not 0.0 < self.target_error < 1.0:

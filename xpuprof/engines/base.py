@@ -124,6 +124,8 @@ class GpuEngine(_Named):
     """Sees every launch; counts the device's basic blocks (profile) or stamps (time)."""
 
     side = "GPU"
+    runtimes: ClassVar[tuple[str, ...]] = ()
+    """The libraries whose launches the engine sees, as in `libOpenCL.so`."""
     in_cuda_driver: ClassVar[bool] = False
     """Whether NVIDIA's driver loads the engine; it takes one tool per process."""
     rivals: ClassVar[tuple[str, ...]] = ()

@@ -149,13 +149,16 @@ _FIELDS = {
     "kernels": ("--kernels", "launches {} are instrumented"),
     "window": ("--window", "the profile covers the window {}"),
     "after_window": ("--after-window end", "the program is ended after the window"),
-    "processes": ("--process", "processes {}"),
-    "include_images": ("--include-image", "images {}"),
-    "exclude_images": ("--exclude-image", "not images {}"),
-    "main_image_only": ("--main-image-only", "the program's own image only"),
-    "routines": ("--routine", "routines {}"),
-    "threads": ("--thread", "CPU threads {}"),
-    "memory": ("--memory", "with stack distances of data accesses"),
+    "processes": ("--process", "only processes {} count"),
+    "include_images": ("--include-image", "only CPU code of {} counts"),
+    "exclude_images": ("--exclude-image", "CPU code of {} does not count"),
+    "main_image_only": (
+        "--main-image-only",
+        "only CPU code of the program's own executable counts",
+    ),
+    "routines": ("--routine", "only blocks that start in routines {} count"),
+    "threads": ("--thread", "only CPU threads {} count"),
+    "memory": ("--memory", "stack distances of data accesses are recorded"),
 }
 """The option of each filter, and its text for people."""
 

@@ -12,14 +12,14 @@ from xpuprof.trace.run import Run, RunWriter
 from xpuprof.trace.tables import Execution, Process
 
 
-def finish(writer: RunWriter, folder: Path, stop: int | None = None) -> Run:
+def finish(writer: RunWriter, folder: Path, stop: int | None = None, reason: str = "") -> Run:
     """Sets the run's final status from its executions and their streams; returns the run, open.
+    `reason`: why it is partial, if the caller knows.
 
     A run is partial when a signal ended an execution, an execution ended differently from the
     first, a process left a stream unclosed, an engine or tool failed, or the signal `stop` asked us
     to end before all executions were done.
     """
-    reason = ""
     try:
         run = Run.open(folder)
         executions = run.executions

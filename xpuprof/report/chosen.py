@@ -10,8 +10,10 @@ from xpuprof.clustering.stability import Stability
 from xpuprof.estimation.projection import slice_reduction
 from xpuprof.report.projected import interval, projected_line, saving_lines
 from xpuprof.report.text import (
+    LEGEND,
     amount,
     count,
+    factor,
     number_of,
     percent,
     seconds,
@@ -96,7 +98,7 @@ def as_text(chosen: Chosen) -> str:
             NO_KERNELS.get(r.end.kernel) or shorten(r.end.kernel),
             count(r.end.call),
             str(r.cluster),
-            f"{r.multiplier:,.5g}",
+            factor(r.multiplier),
             percent(r.weight),
         ]
         for r in selection.representatives[:SHOWN]
@@ -110,6 +112,8 @@ def as_text(chosen: Chosen) -> str:
         + number_of(len(selection.representatives), "representative")
         + f", method {selection.method}"
         + ("" if chosen.seconds is None else f", {seconds(chosen.seconds)}"),
+        "",
+        *LEGEND,
         "",
         table(headers, rows, "rllrrrr" if labels else "rlrrrr"),
     ]

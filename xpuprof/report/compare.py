@@ -11,6 +11,13 @@ from xpuprof.errors import EngineError
 from xpuprof.report.text import percent, table
 from xpuprof.workflow.compare import Compared, Comparison, Row
 
+LEGEND = (
+    "error, worst: of the projected total, mean and largest over the seeds; samples: slices to",
+    "measure; interval: stated around the estimate; held: how often it contained the total;",
+    "selection: time to choose.",
+)
+"""The columns of the table."""
+
 KEYS = (
     "error_mean",
     "error_max",
@@ -82,6 +89,7 @@ def as_text(compared: Compared) -> str:
     lines = [
         f"{compared.run}: {compared.slices:,} slices, projected metric: {compared.metric}",
         *([] if compared.timed else [_untimed(compared.metric)]),
+        *LEGEND,
         "",
     ]
     lines.append(table(headers, body, "lrrrrrrr") if body else "no method can run on this profile")
@@ -142,7 +150,7 @@ def _interval(row: Row) -> str:
     if row.low_rel is None or row.high_rel is None:
         return "none"
     low, high = percent(-row.low_rel), percent(row.high_rel)
-    return f"+-{high}" if low == high else f"-{low} +{high}"
+    return f"±{high}" if low == high else f"-{low} +{high}"
 
 
 def _percent(value: float | None) -> str:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from xpuprof.estimation.projection import sampling_error
 from xpuprof.estimation.typical_times import typical_times
+from xpuprof.methods import registry
 from xpuprof.report.projected import (
     SHOWN,
     estimate_json,
@@ -18,7 +19,9 @@ from xpuprof.report.projected import (
     shares_text,
 )
 from xpuprof.report.text import (
+    LEGEND,
     count,
+    factor,
     number_of,
     percent,
     seconds,
@@ -65,7 +68,7 @@ def as_json(result: Result) -> dict[str, object]:
         "measured_s": result.measured,
         "runs_s": result.times.sum(axis=1).tolist(),
         **estimate_json(result.estimate),
-        "sampling_error": sampling_error(result.estimate.value, result.measured),
+        "sampling_error": None if _unstated(result) else _error(result),
         **saving_json(selection, result.time_speedup),
         "wall_s": list(result.walls),
         **shares_json(result.shares),
@@ -156,7 +159,7 @@ def as_text(result: Result) -> str:
                 name,
                 call,
                 count(int((selection.labels == r.cluster).sum())),
-                f"{r.multiplier:,.4g}",
+                factor(r.multiplier),
                 seconds(own),
                 seconds(own * r.multiplier),
             ]
@@ -181,6 +184,8 @@ def as_text(result: Result) -> str:
         f"CPU by {record.cpu_engine}, GPU by {record.gpu_engine}, "
         f"{count(sums.instrumented)} of {count(sums.seen)} launches instrumented",
         "",
+        *LEGEND,
+        "",
         table(headers, rows, "rllrrrrr" if result.shares else "rlrrrrr"),
         *_more(len(selection.representatives) - len(rows)),
         "",
@@ -196,6 +201,30 @@ def _more(hidden: int) -> list[str]:
     )
 
 
+def _error(result: Result) -> float:
+    return sampling_error(result.estimate.value, result.measured)
+
+
+def _unstated(result: Result) -> str:
+    """Why there is no sampling error to state; empty if there is one."""
+    job, execution = result.job, result.execution
+    if not job.sums.launches:
+        ended = not execution.record.signal and all(p.complete for p in execution.processes)
+        watched = execution.record.gpu_engine != "none"
+        return f"none: {no_launch(watched, ended, execution.losses)}"
+    lost = job.sums.uninstrumented
+    blind = (
+        sum(lost.values()) == job.sums.launches and registry.find(result.selection.method).clusters
+    )
+    if not blind:
+        return ""
+    return (
+        f"none: no launch was instrumented ({next(iter(lost))}), so the slices "
+        "were chosen without device vectors; choose by measured times, with select --method "
+        f"{registry.by_measured_times()[0]}"
+    )
+
+
 def _summary(result: Result) -> list[str]:
     measured, runs, selection = result.measured, result.times.sum(axis=1), result.selection
     spread = f"{seconds(float(runs.min()))} to {seconds(float(runs.max()))}"
@@ -203,14 +232,9 @@ def _summary(result: Result) -> list[str]:
     lines = [
         f"measured        {seconds(measured)}   {by}",
         projected_line(result.estimate),
-        f"sampling error  {percent(sampling_error(result.estimate.value, measured))}",
+        f"sampling error  {_unstated(result) or percent(_error(result))}",
         *saving_lines(selection, result.time_speedup, measured),
     ]
     if len(selection.representatives) == selection.slices:
         lines.append("Every slice is its own representative, so the error is 0 by construction.")
-    if not result.job.sums.launches:
-        execution = result.execution
-        ended = not execution.record.signal and all(p.complete for p in execution.processes)
-        watched = execution.record.gpu_engine != "none"
-        lines.append(no_launch(watched, ended, execution.losses))
     return [*lines, *result.execution.record.fallbacks]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN
@@ -23,12 +24,29 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: str = ""
     return "\n".join([line(headers), line(["-" * w for w in widths]), *map(line, rows)])
 
 
+LEGEND = (
+    "Each row is a representative, the slice that ends with that call of the kernel. Its time, or",
+    "any other count, times its multiplier is its share of the whole.",
+)
+"""What a table of representatives says."""
+
+
 def seconds(value: float) -> str:
     """A time with three digits and a suitable unit."""
     for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
         if abs(value) * factor >= 1 or unit == "us":
-            return f"{value * factor:.3g} {unit}"
+            return f"{_three_digits(value * factor)} {unit}"
     raise AssertionError
+
+
+def _three_digits(value: float) -> str:
+    decimals = 2 - math.floor(math.log10(abs(value))) if value else 0
+    return f"{value:,.{min(max(decimals, 0), 2)}f}"
+
+
+def factor(value: float) -> str:
+    """A multiplier or speedup: up to two decimals."""
+    return f"{value:,.2f}".rstrip("0").rstrip(".")
 
 
 def amount(value: float, metric: str) -> str:

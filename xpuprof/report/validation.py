@@ -16,8 +16,10 @@ from xpuprof.report.projected import (
     shares_text,
 )
 from xpuprof.report.text import (
+    LEGEND,
     amount,
     count,
+    factor,
     percent,
     seconds,
     shorten,
@@ -39,7 +41,7 @@ def validation_text(validation: Validation, repeats: int) -> str:
             *([validation.labels[r.process]] if validation.labels else []),
             NO_KERNELS.get(r.end.kernel) or shorten(r.end.kernel),
             "" if r.end.kernel == EXIT_KERNEL else count(r.end.call),
-            f"{r.multiplier:,.4g}",
+            factor(r.multiplier),
             seconds(validation.times[r.slice]),
             seconds(validation.times[r.slice] * r.multiplier),
         ]
@@ -52,6 +54,8 @@ def validation_text(validation: Validation, repeats: int) -> str:
         *("ends with kernel", "call", "multiplier", "slice time", "projected"),
     ]
     lines = [
+        *LEGEND,
+        "",
         table(headers, rows, "rllrrrr" if several else "rlrrrr"),
         "",
         *shares_text(validation.shares),
@@ -192,12 +196,16 @@ def transfer_text(rows: Sequence[Row], metric: str = "time") -> str:
         "error",
         "slice reduction",
         "time speedup",
-        "ratio",
-        "projected ratio",
-        "ratio error",
+        "speedup",
+        "projected speedup",
+        "off by",
         "covered",
     ]
-    lines = [*([f"projected metric: {metric}", ""] * (metric != "time"))]
+    lines = [
+        *([f"projected metric: {metric}"] * (metric != "time")),
+        f"speedup: over {rows[0].name}, as measured and as projected; covered: share of the slices",
+        "",
+    ]
     lines.append(table(headers, cells, "lrrrrrrrrrr"))
     for row in rows:
         if row.validation.differences or row.validation.transplant.missing:
@@ -231,7 +239,7 @@ def regions_text(regions: Sequence[RegionTime]) -> str:
 
 
 def _multiplier(region: RegionTime) -> str:
-    return "" if region.multiplier is None else f"{region.multiplier:,.4g}"
+    return "" if region.multiplier is None else factor(region.multiplier)
 
 
 def _warmup(region: RegionTime) -> str:

@@ -57,10 +57,7 @@ def write_text(text: str, path: str | Path, force: bool) -> None:
         with os.fdopen(handle, "wb") as file:
             # A name that is not UTF-8 arrives as lone surrogates; JSON has escapes for them.
             file.write(text.encode("utf-8", "backslashreplace"))
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, target)
+        os.replace(temporary, target)  # for the owner only, as the manifest: both hold arguments
     except OSError as error:
         os.unlink(temporary)
         raise UsageError(f"cannot write {target}: {error.strerror}") from error

@@ -36,10 +36,9 @@ def unseen_phases(
     if share < LARGE:
         return []
     return [
-        f"{share:.0%} of the time between the end of the first kernel and that of the last are "
-        "CPU phases between kernels, and without CPU vectors nothing distinguishes the slices that "
-        "have them from those that do not: profile with a CPU engine (--cpu auto), or choose by "
-        f"measured times (select --method with one of {', '.join(by_measured_times())})"
+        f"{100 * share:.0f} % of the time is CPU work between kernels, which device vectors do "
+        "not show: profile with a CPU engine (--cpu auto), or choose by measured times (select "
+        f"--method {' or '.join(by_measured_times())})"
     ]
 
 

@@ -14,6 +14,7 @@ from xpuprof.launch.finish import finish
 from xpuprof.trace.processes import Job, job_of
 from xpuprof.trace.run import Run
 from xpuprof.workflow.prepare import Notes, Say, prepare, run_folder, silently
+from xpuprof.workflow.unseen import no_kernel
 
 
 @dataclass(frozen=True)
@@ -62,4 +63,10 @@ def profile(
     ending = execute.profile(ready.writer, ready.tooled, ready.source, user=True)
     run = finish(ready.writer, ready.folder)
     assert run.profile is not None
-    return Profiled(run, job_of(run.profile), ending, tuple(notes.kept), tuple(exit_doubts(ending)))
+    job = job_of(run.profile)
+    doubts = exit_doubts(ending)
+    if ready.program.gpu and not (filters.window or run.reason or job.sums.launches):
+        images = [str(path) for process in job.processes for path in process.images["path"]]
+        losses = run.profile.losses
+        doubts.append(no_kernel(run.profile.record, losses, ready.program.argv[0], images))
+    return Profiled(run, job, ending, tuple(notes.kept), tuple(doubts))

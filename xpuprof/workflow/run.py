@@ -19,10 +19,12 @@ from xpuprof.launch.finish import finish
 from xpuprof.methods import registry
 from xpuprof.selection.parts import write_parts
 from xpuprof.selection.selection import Selection
+from xpuprof.trace.reader import process_folders
 from xpuprof.trace.run import Run
 from xpuprof.validation.phases import unseen_phases
 from xpuprof.workflow.arguments import LARGEST_SEED, one_of, whole_number
 from xpuprof.workflow.evaluate import Result, evaluate
+from xpuprof.workflow.noise import disturbed
 from xpuprof.workflow.prepare import (
     Notes,
     Prepared,
@@ -33,6 +35,7 @@ from xpuprof.workflow.prepare import (
     silently,
 )
 from xpuprof.workflow.select import Processes, select_run
+from xpuprof.workflow.unseen import never_opened, no_kernel
 
 EXPECTED_ERROR = 0.01
 """Error to expect of further runs, for which `run` allots representatives."""
@@ -107,7 +110,11 @@ def run(
         say=notes,
         seed=seed,
     )
-    first, last = _execute(ready, timer, repeat, notes)
+    first = execute.first(ready.writer, ready.program, ready.source)
+    if first.undisturbed and (unseen := _unseen(ready)):
+        done = finish(ready.writer, ready.folder, reason=unseen)
+        return Ran(done, first, first, None, unseen, tuple(notes.kept))
+    last = _execute(ready, first, timer, repeat, notes)
     done = finish(ready.writer, ready.folder, last.stop)
     if done.profile is None or not done.times or not last.undisturbed:
         return Ran(done, first, last, None, _unfinished(done), tuple(notes.kept))
@@ -128,6 +135,7 @@ def run(
         write_parts(chosen, ready.folder)
     doubts = [f"the run is {done.status}: {done.reason}"] if done.reason else []
     doubts += exit_doubts(first)
+    doubts += disturbed(result.times.sum(axis=1).tolist())
     doubts += unseen_phases(result.job.processes, done.times, chosen)
     return Ran(done, first, last, result, "", tuple(notes.kept), tuple(doubts))
 
@@ -155,9 +163,27 @@ def _signature(method: str, memory_weight: float | None, recorded: bool) -> Mapp
     return {"memory_weight": memory_weight}
 
 
-def _execute(ready: Prepared, timer: Timer, repeat: int, say: Say) -> tuple[Ending, Ending]:
-    """The user's execution, the profile, the timer runs; returns the first and the last ending."""
-    first = last = execute.first(ready.writer, ready.program, ready.source)
+def _unseen(ready: Prepared) -> str:
+    """Why the user's execution launched no kernel that we see, so that the others would be in vain;
+    empty if it launched one, or if kernels were not asked for."""
+    if ready.program.gpu is None:
+        return ""
+    first = Run.open(ready.folder).executions[0]
+    windows = [process.window for process in first.processes]
+    launches = sum(process.sums.launches for process in first.processes)
+    if launches or any(window is not None and len(window.openings) for window in windows):
+        return ""
+    filters = ready.program.filters
+    if filters.processes and not process_folders(ready.folder / first.name):
+        return f"no process of the program matches --process {', '.join(filters.processes)}"
+    if launched := sum(process.sums.of_launches for process in first.processes):
+        return never_opened(filters.window, launched)
+    return no_kernel(first.record, first.losses, ready.program.argv[0])
+
+
+def _execute(ready: Prepared, last: Ending, timer: Timer, repeat: int, say: Say) -> Ending:
+    """The profile and the timer runs, after the execution that ended with `last`; returns the last
+    ending."""
     if last.undisturbed:
         say("native run done; now the instrumented one (its output goes to a file)")
         # Native runs show and time only the program: GPU tools print, and cost time.
@@ -167,7 +193,7 @@ def _execute(ready: Prepared, timer: Timer, repeat: int, say: Say) -> tuple[Endi
             last = execute.time(
                 ready.writer, ready.program, ready.source, timer, number, user=False
             )
-    return first, last
+    return last
 
 
 def _unfinished(run: Run) -> str:

@@ -22,6 +22,7 @@ from xpuprof.trace.imported import VECTORS, ImportedSlices
 from xpuprof.trace.joined_times import Joined, join, profiled
 from xpuprof.trace.processes import Job, Key, job_of, keys_of_table
 from xpuprof.trace.run import Run
+from xpuprof.workflow.unseen import never_opened, no_kernel
 
 F64 = npt.NDArray[np.float64]
 
@@ -156,14 +157,16 @@ def profiled_job(run: Run) -> Job:
 def require_slices(run: Run, job: Job) -> None:
     """Raises InputError for a profile without a finished slice."""
     if job.sums.slices:
-        return
+        record, images = job.execution.record, job.processes[0].images["path"].astype(str)
+        if job.sums.launches or record.gpu_engine == "none" or job.processes[0].window:
+            return
+        program = next(iter(run.manifest["argv"]), "")
+        raise InputError(
+            f"{run.path}: {no_kernel(record, job.execution.losses, str(program), images)}"
+        )
     window = job.processes[0].window
     if window is not None:
-        raise InputError(
-            f"{run.path}: the window {window.spec} never opened (the program launched "
-            f"{job.sums.of_launches} kernels); record it again with a "
-            "window that the program reaches"
-        )
+        raise InputError(f"{run.path}: {never_opened(window.spec, job.sums.of_launches)}")
     raise InputError(
         f"{run.path} holds no finished slice ({run.reason or 'nothing was recorded'}); record "
         "it again with: xpuprof profile -- ./app args"

@@ -23,7 +23,9 @@ from xpuprof.trace.run import Run
 from xpuprof.validation.regions import RegionTime, named_regions, parse_spec, selected_regions
 from xpuprof.validation.timed import from_executions
 from xpuprof.workflow.arguments import one_of, whole_number
+from xpuprof.workflow.noise import disturbed
 from xpuprof.workflow.prepare import Notes, Say, prepare, refuse_within_job, run_folder, silently
+from xpuprof.workflow.unseen import no_kernel
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class TimedRuns:
     regions: tuple[RegionTime, ...] | None = None
     """Times of the requested regions."""
     notes: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    """Reasons to doubt the times, one sentence each."""
 
     @property
     def measured(self) -> float:
@@ -104,7 +108,12 @@ def time(
         notes(f"the run is {run.status}: {run.reason}")
     if not endings[-1].undisturbed:
         return TimedRuns(run, endings[0], endings[-1], notes=tuple(notes.kept))
-    totals = [float(job_of(execution).times().sum()) for execution in run.times]
+    jobs = [job_of(execution) for execution in run.times]
+    totals = tuple(float(job.times().sum()) for job in jobs)
+    doubts = disturbed(totals)
+    if ready.program.gpu and not (filters.window or run.reason or jobs[0].sums.launches):
+        record = jobs[0].execution.record
+        doubts.append(no_kernel(record, jobs[0].execution.losses, ready.program.argv[0]))
     found = None
     if chosen or specs:
         timed = from_executions("this run", run.times)
@@ -114,8 +123,9 @@ def time(
         run,
         endings[0],
         endings[-1],
-        job_of(run.times[0]).sums.slices,
-        tuple(totals),
+        jobs[0].sums.slices,
+        totals,
         found,
         tuple(notes.kept),
+        tuple(doubts),
     )

@@ -22,6 +22,7 @@ from xpuprof.validation import validate as against
 from xpuprof.validation.timed import from_executions
 from xpuprof.validation.validate import Validation, image_differences, input_differences
 from xpuprof.workflow.arguments import one_of, whole_number
+from xpuprof.workflow.noise import disturbed
 from xpuprof.workflow.prepare import Notes, Prepared, Say, prepare, refuse_within_job, silently
 
 
@@ -36,6 +37,8 @@ class Validated:
     validation: Validation | None
     """None if the runs were cut short."""
     notes: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    """Reasons to doubt the measured time, one sentence each."""
 
 
 def validate(
@@ -85,7 +88,8 @@ def validate(
             return Validated(ending, last, None, tuple(notes.kept))
         timed = from_executions("this run", run.times)
     result = against.validate(chosen, timed, allow_missing=allow_missing, differences=differences)
-    return Validated(ending, last, result, tuple(notes.kept))
+    doubts = disturbed(timed.times.sum(axis=1).tolist())
+    return Validated(ending, last, result, tuple(notes.kept), tuple(doubts))
 
 
 def _recorded(selection: Selection) -> list[str]:

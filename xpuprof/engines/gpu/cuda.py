@@ -48,6 +48,7 @@ class Cuda(GpuEngine):
     adds no synchronisation."""
 
     name = "cuda"
+    runtimes = ("libcuda.so", "libcudart.so")
     honours = SCOPE | AFTER_WINDOW
     in_cuda_driver = True
     rivals = CUDA_TOOL

@@ -35,6 +35,7 @@ class Gtpin(GpuEngine):
     stamps from GTPin's callbacks."""
 
     name = "gtpin"
+    runtimes = ("libze_loader.so", "libOpenCL.so")
     honours = PROCESS
     rivals = ("GTPin_Entry",)
 

@@ -43,6 +43,7 @@ class Nvbit(GpuEngine):
     timer is CUPTI's."""
 
     name = "nvbit"
+    runtimes = ("libcuda.so", "libcudart.so")
     honours = SCOPE | AFTER_WINDOW | KERNELS
     in_cuda_driver = True
     rivals = CUDA_TOOL

@@ -131,6 +131,7 @@ class OpenCl(GpuEngine):
     """Exact per-warp vectors on OpenCL's CPU devices; stamps of every launch on any device."""
 
     name = "opencl"
+    runtimes = ("libOpenCL.so",)
     honours = SCOPE | AFTER_WINDOW | KERNELS | MEMORY
 
     def probe(self) -> Probe:

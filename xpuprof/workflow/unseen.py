@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why an execution saw no kernel, and which engine would see those of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from xpuprof.engines.base import GpuEngine
+from xpuprof.engines.registry import engines
+from xpuprof.trace.records import ExecutionRecord
+
+RUNTIMES = ("libOpenCL.so", "libcuda.so", "libcudart.so", "libamdhip64.so", "libze_loader.so")
+"""Libraries through which programs launch kernels."""
+
+
+def never_opened(window: str, launched: int) -> str:
+    """The sentence for a window that the program did not reach."""
+    return (
+        f"the window {window} never opened (the program launched {launched:,} kernels); record it "
+        "again with a window that the program reaches"
+    )
+
+
+def no_kernel(
+    record: ExecutionRecord, losses: Sequence[str], program: str, images: Iterable[str] = ()
+) -> str:
+    """The sentence. `losses`: what the execution could not record; `program`: the path of its
+    executable; `images`: paths of the images whose code it ran, if known."""
+    engine = record.gpu_engine
+    if losses:
+        return f"no kernel was recorded: {losses[0]}"
+    if engine == "none":
+        return "no kernel was seen, since no GPU engine watched the program; choose one with --gpu"
+    if record.signal:
+        return "the program was ended before it launched a kernel"
+    return f"no kernel was seen: {_unwatched(engine, _runtimes(program, images))}"
+
+
+def _unwatched(engine: str, used: Iterable[str]) -> str:
+    watches = {e.name: e.kind.runtimes for e in engines(GpuEngine)}
+    own = watches.get(engine, ())
+    for library in used:
+        if library in own:
+            continue
+        able = " or ".join(name for name, theirs in watches.items() if library in theirs)
+        remedy = (
+            f"GPU engine {able} would see it; xpuprof doctor says what that needs"
+            if able
+            else "no engine sees it, so import another tool's profile (xpuprof help import)"
+        )
+        return f"GPU engine {engine} watches {', '.join(own)}, the program uses {library}; {remedy}"
+    return (
+        f"GPU engine {engine} watches {', '.join(own) or 'other programs'}, and the program "
+        "launched none there; check its arguments, or choose another engine (xpuprof doctor)"
+    )
+
+
+def _runtimes(program: str, images: Iterable[str]) -> list[str]:
+    """The device runtimes that the program names, or whose code it ran."""
+    ran = {Path(path).name for path in images}
+    try:
+        text = Path(program).read_bytes()
+    except OSError:
+        text = b""
+    return [
+        name
+        for name in RUNTIMES
+        if name.encode() in text or any(image.startswith(name) for image in ran)
+    ]
