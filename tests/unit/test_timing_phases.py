@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.runs_made_up import made_up_run, select_by_kernel
 from tests.unit.test_trace_slices import timer_run
+from xpuprof.methods.registry import by_measured_times
 from xpuprof.selection.design import Design, Strata
 from xpuprof.selection.selection import Selection
 from xpuprof.validation.phases import phase_share, unseen_phases
@@ -40,7 +41,7 @@ def test_phases_are_what_exceeds_the_usual_gap(tmp_path: Path) -> None:
     assert phase_share([execution]) == pytest.approx(2 * 900 / (17 * 105 + 2 * 1005))
     (sentence,) = unseen_phases(execution.processes, [execution], chosen(Design()))
     assert sentence.startswith("47 % of the time is CPU work between kernels")
-    assert sentence.endswith("--method allegro or stem-root or xpu-stem)")
+    assert sentence.endswith(f"--method {' or '.join(by_measured_times())})")
     assert unseen_phases(execution.processes, [execution], chosen(DRAWN)) == []
 
 
