@@ -16,6 +16,7 @@ from tests.support.runs_made_up import select_by_kernel
 from xpuprof.cli.export import command
 from xpuprof.errors import InputError, TraceError, UsageError
 from xpuprof.formats.exporters.chrome_trace import events
+from xpuprof.formats.exporters.source import ExportSource
 from xpuprof.trace.run import Run, create_run
 from xpuprof.trace.slice_times import main_process, slice_times
 from xpuprof.validation.timed import open_timed
@@ -91,7 +92,8 @@ def test_chrome_trace(run: Path, tmp_path: Path) -> None:
 
 
 def test_chrome_trace_without_a_selection(run: Path) -> None:
-    found = list(events(Run.open(run).times[0], None))
+    (run / "selection.json").unlink()
+    found = list(events(ExportSource(run)))
     assert not any(e.get("cat") == "representative" for e in found)
     assert sum(e.get("cat") == "slice" for e in found) == 4
 

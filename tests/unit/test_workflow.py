@@ -36,8 +36,7 @@ def test_functions_have_the_commands_defaults(name: str) -> None:
             continue
         parameter = parameters[option]
         assert parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        by_default = registry.default() if option == "method" else parameter.default
-        assert by_default == default, option
+        assert parameter.default == default, option
     if name != "validate":  # taken from its selection
         assert parameters["filters"].default is EVERYTHING
 

@@ -16,19 +16,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from xpuprof.errors import InputError
-from xpuprof.methods import registry
-from xpuprof.selection.identity import program_identity
 from xpuprof.selection.selection import Selection
 from xpuprof.validation.align import LEVELS, align
 from xpuprof.validation.timed import open_timed
 from xpuprof.validation.transfer import Row, hold_against
+from xpuprof.workflow.select import Request, select_subject
 from xpuprof.workflow.subjects import open_subject
 
 PAIRS = (("qwen_h100", "qwen_mi300x"), ("owlv2_h100", "owlv2_mi300x"))
@@ -69,11 +66,7 @@ def bring(data: Path, name: str, scratch: Path) -> Path:
 
 
 def choose(run: Path, method: str, seed: int) -> Selection:
-    """A selection that remembers its launch sequence."""
-    subject = open_subject(run)
-    chosen = registry.select(subject.slices, method, seed=seed)
-    identity = program_identity(subject.profile.slices, pd.DataFrame(), {})
-    return replace(chosen, identity=identity)
+    return select_subject(open_subject(run), Request(method, seed=seed))
 
 
 def row(home: Path, abroad: Path, method: str, seeds: int) -> str:

@@ -25,11 +25,10 @@ def helps() -> dict[str, str]:
 
 method = click.option(
     "--method",
-    default=registry.default(),
-    show_default=True,
     type=Name("method", helps, lambda name: registry.find(name).name),
     metavar="NAME",
-    help=f"How slices are chosen: {', '.join(registry.names())}.",
+    help=f"How slices are chosen: {', '.join(registry.names())} [default: "
+    f"{registry.default()}; for an import the first that it has the data for].",
 )
 
 

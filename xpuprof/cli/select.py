@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,7 +124,7 @@ def _from_file(
 def _from_runs(
     sources: tuple[Path, ...],
     *,
-    method: str,
+    method: str | None,
     flagged: Mapping[str, Any],
     named: Mapping[str, str],
     seed: int,
@@ -133,13 +134,20 @@ def _from_runs(
     **places: Any,
 ) -> Chosen:
     from xpuprof.methods import registry
-    from xpuprof.workflow.select import Places, Request, select_and_write
+    from xpuprof.workflow.select import Places, Request, fitting_method, select_and_write
 
     if fixed_length:
         raise UsageError("--fixed-length is for .bb files; omit it, a run's slices have lengths")
+    reason = ""
+    if method is None:
+        method, reason = fitting_method(sources)
     own = registry.from_command_line(registry.find(method), flagged, named)
     request = Request(method, own, seed, processes)
-    return select_and_write(request, Places(sources, **places), with_stability=stability)
+    result = select_and_write(request, Places(sources, **places), with_stability=stability)
+    if reason:
+        doubt = f"{reason}, so {method} chose; --method NAME takes another"
+        result = replace(result, doubts=[doubt, *result.doubts])
+    return result
 
 
 def _next(result: Chosen, sources: tuple[Path, ...], output: Path | None) -> str:

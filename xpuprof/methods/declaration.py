@@ -89,7 +89,9 @@ class Method:
     """Options of clustering that make the method what it is."""
     clusters: bool = False
     """Clusters block vectors, possibly from several runs on several workers."""
-    default: bool = False
+    rank: int | None = None
+    """Place among the methods that are chosen when none is named: the first whose needs are met.
+    The first of all is the default."""
 
     def option(self, name: str) -> Option | None:
         """The option of that name."""

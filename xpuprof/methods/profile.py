@@ -160,6 +160,18 @@ class SliceProfile:
     def __len__(self) -> int:
         return len(self.slices)
 
+    def has(self, need: Need) -> bool:
+        """Whether the profile meets a need; counters are known to the method that asks for them."""
+        try:
+            return {
+                Need.VECTORS: lambda: self.vectors is not None,
+                Need.TIMES: lambda: self.times is not None,
+                Need.INSTRUCTIONS: lambda: self.require_instructions("") is not None,
+                Need.COUNTERS: lambda: bool(self.metrics),
+            }[need]()
+        except NeedsError:
+            return False
+
     def require_times(self, method: str) -> F64:
         """Slice times in seconds; NeedsError when the profile has none."""
         if self.times is None:

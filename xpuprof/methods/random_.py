@@ -60,4 +60,5 @@ METHOD = Method(
         CONFIDENCE,
     ),
     by_times=True,
+    rank=4,
 )

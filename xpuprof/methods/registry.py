@@ -18,7 +18,7 @@ from xpuprof.methods import declaration
 from xpuprof.methods.declaration import Method, Need, Option
 
 if TYPE_CHECKING:
-    from xpuprof.methods.profile import Slices
+    from xpuprof.methods.profile import SliceProfile, Slices
     from xpuprof.selection.selection import Selection
 
 MARK = "\nMETHOD = "
@@ -61,7 +61,7 @@ def _own() -> list[Method]:
             stated = ast.parse(source[source.rindex(MARK) + len(MARK) :].strip(), mode="eval")
             names = _Names(f"{__package__}.{path.stem}")
             found.append(eval(compile(stated, str(path), "eval"), {}, names))
-    found.sort(key=lambda method: (not method.default, method.name))
+    found.sort(key=lambda method: (method.rank != 1, method.name))
     return found
 
 
@@ -94,6 +94,19 @@ def names() -> list[str]:
 def default() -> str:
     """The default method."""
     return names()[0]
+
+
+def fitting(profile: SliceProfile) -> tuple[str, str]:
+    """The method for a profile when none is named, and why it is not the default; "" if it is."""
+    ranked = sorted((m for m in methods() if m.rank is not None), key=lambda m: m.rank or 0)
+    lacked: list[Need] = []
+    for method in ranked:
+        missing = [need for need in method.needs if not profile.has(need)]
+        if not missing:
+            break
+        lacked += missing
+    reason = f"{profile.name} holds no {' and no '.join(map(str, lacked))}" if lacked else ""
+    return method.name, reason
 
 
 def find(name: str) -> Method:

@@ -152,4 +152,5 @@ METHOD = Method(
     select=select,
     needs=(Need.INSTRUCTIONS,),
     options=(Option("theta", float, 0.4, "Coefficient of variation that a stratum stays below."),),
+    rank=3,
 )

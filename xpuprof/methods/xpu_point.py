@@ -26,5 +26,5 @@ METHOD = Method(
     options=(*CLUSTERING, CPU_WEIGHT),
     bound="target_error",
     clusters=True,
-    default=True,
+    rank=1,
 )

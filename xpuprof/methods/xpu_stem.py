@@ -429,4 +429,5 @@ METHOD = Method(
     ),
     bound="epsilon",
     by_times=True,
+    rank=2,
 )

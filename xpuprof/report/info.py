@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from xpuprof.engines.filters import Filters
 from xpuprof.report.text import (
+    amount,
     count,
     number_of,
     percent,
@@ -24,12 +26,18 @@ from xpuprof.trace.sums import Sums
 from xpuprof.trace.tables import Execution
 from xpuprof.trace.window import WindowFacts
 
+if TYPE_CHECKING:
+    from xpuprof.trace.imported import ImportedSlices
+
+MOST_KERNELS = 30
+"""Kernels of an import that are listed; real programs have hundreds."""
 Rows = list[tuple[str, str]]
 
 
 def as_text(summary: Summary) -> str:
     """The paragraphs for people: the run, its kernels, processes and executions."""
-    parts = [_head(summary), _kernels(summary.sums)]
+    kernels = _imported_kernels(summary.imported) if summary.imported else _kernels(summary.sums)
+    parts = [_head(summary), kernels]
     if summary.job:
         parts.append(_processes(summary.job))
     parts.append(_executions(summary))
@@ -38,7 +46,7 @@ def as_text(summary: Summary) -> str:
 
 def _head(summary: Summary) -> list[str]:
     sums = summary.sums
-    rows = _imported(summary) if summary.run.manifest.get("imported") else _recorded(summary)
+    rows = _imported(summary, summary.imported) if summary.imported else _recorded(summary)
     if summary.job:
         rows += _engines(summary.job) + _memory(sums)
     per_launch = f", {summary.bytes_per_launch:,.0f} a launch" if sums.seen else ""
@@ -73,17 +81,37 @@ def _recorded(summary: Summary) -> Rows:
     return [(name, text) for name, text in rows if text or name == "program"]
 
 
-def _imported(summary: Summary) -> Rows:
-    """Rows of an import. Another tool recorded it, perhaps elsewhere: machine and launches are not
-    shown."""
-    manifest = summary.run.manifest
-    origin = manifest["imported"]
+def _imported(summary: Summary, imported: ImportedSlices) -> Rows:
+    """Rows of an import. Another tool recorded it, perhaps elsewhere: its machine is unknown."""
+    manifest, kernels = summary.run.manifest, imported.kernels()
+    origin = manifest.get("imported") or {}
+    time = ""
+    if metric := imported.time_name:
+        time = f", {amount(sum(k.time or 0.0 for k in kernels), metric)} in all ({metric})"
+    launches = count(sum(kernel.calls for kernel in kernels))
     return [
         ("run", f"{summary.run.path}  ({summary.run.status})"),
         ("source", f"{origin.get('source')} ({origin.get('format')})"),
         ("imported", f"{manifest.get('created', '')} on {manifest['machine'].get('host')}"),
         ("slices", count(summary.slices)),
+        ("launches", f"{launches} of {number_of(len(kernels), 'kernel')}{time}"),
     ]
+
+
+def _imported_kernels(imported: ImportedSlices) -> list[str]:
+    metric, kernels = imported.time_name, imported.kernels()
+    rows = [
+        [
+            shorten(kernel.kernel),
+            count(kernel.calls),
+            *([amount(kernel.time or 0.0, metric), percent(kernel.share or 0.0)] if metric else []),
+        ]
+        for kernel in kernels[:MOST_KERNELS]
+    ]
+    headers = ["kernel", "calls", *([metric, "share"] if metric else [])]
+    rest = len(kernels) - MOST_KERNELS
+    more = [f"... and {number_of(rest, 'kernel')} more, see --json"] if rest > 0 else []
+    return ["", table(headers, rows, "lrrr"[: len(headers)]), *more]
 
 
 def _engines(job: Job) -> Rows:

@@ -15,6 +15,7 @@ import re
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -26,6 +27,7 @@ import pandas as pd
 from scipy import sparse
 
 from xpuprof.errors import TraceError
+from xpuprof.trace.coordinates import NO_KERNELS
 from xpuprof.trace.records import is_natural, shortened
 
 FOLDER = "imported"
@@ -37,18 +39,33 @@ NAMED = ("kernel", "range")
 TABLE = frozenset(
     (
         *("kernel", "call", "process", "device", "stream", "program", "range", "range_call"),
-        *("gx", "gy", "gz", "lx", "ly", "lz"),
+        *("gx", "gy", "gz", "lx", "ly", "lz", "start"),
     )
 )
-"""Columns that describe a slice; all others are metrics."""
+"""Columns that describe a slice; all others are metrics. `start`: of its kernel, in seconds from
+the beginning of the recording."""
 
 VECTORS = ("gpu", "cpu")
+
+TIMES = ("gpu_time", "cycles", "time")
+"""The metrics that select in an imported profile, best first: the kernels' own time is what the
+field's methods estimate and what a simulator of kernels gives."""
 
 _DAMAGED = (
     *(OSError, ValueError, KeyError, TypeError, EOFError, MemoryError, NotImplementedError),
     *(BadZipFile, zlib.error, struct.error),
 )
 """Exceptions of numpy and zipfile for a damaged archive."""
+
+
+@dataclass(frozen=True)
+class KernelTotal:
+    """A kernel's launches, their time in the import's metric, and its share of all kernels'."""
+
+    kernel: str
+    calls: int
+    time: float | None
+    share: float | None
 
 
 class ImportWriter:
@@ -178,6 +195,40 @@ class ImportedSlices:
         """Names of the metric columns (times, counts)."""
         return [name for name in self._columns if name not in TABLE]
 
+    @property
+    def time_name(self) -> str | None:
+        """The best metric that is a time; None without one."""
+        return next((name for name in TIMES if name in self.metrics), None)
+
+    def kernels(self) -> list[KernelTotal]:
+        """The kernels, longest first; program exit is not one."""
+        names, codes = self._names["kernel"], self._codes("kernel")
+        calls = np.bincount(codes, minlength=len(names))
+        name = self.time_name
+        weights = self.column(name) if name else np.zeros(self.rows)
+        times = np.bincount(codes, weights, len(names))
+        own = [i for i, kernel in enumerate(names) if kernel not in NO_KERNELS]
+        own.sort(key=lambda i: (-times[i], -calls[i]))
+        total = times[own].sum()
+        return [
+            KernelTotal(
+                names[i],
+                int(calls[i]),
+                float(times[i]) if name else None,
+                float(times[i] / total) if total else None,
+            )
+            for i in own
+        ]
+
+    def _codes(self, name: str) -> npt.NDArray[np.int32]:
+        """A column of codes into its names."""
+        if not np.issubdtype(self._columns[name][1:], np.integer):
+            raise TraceError(f"{self._folder}: column {name} is not a list of codes")
+        codes: npt.NDArray[np.int32] = self.column(name)
+        if self.rows and (codes.min() < 0 or int(codes.max()) >= len(self._names[name])):
+            raise TraceError(f"{self._folder}: column {name} names unknown entries")
+        return codes
+
     def column(self, name: str) -> npt.NDArray[Any]:
         """One column, mapped read-only from its file."""
         path = self._folder / f"{list(self._columns).index(name)}.bin"
@@ -196,13 +247,8 @@ class ImportedSlices:
         data: dict[str, Any] = {"slice": np.arange(self.rows)}
         for name in self._columns:
             if name in self._names:
-                if not np.issubdtype(self._columns[name][1:], np.integer):
-                    raise TraceError(f"{self._folder}: column {name} is not a list of codes")
-                codes: npt.NDArray[np.int32] = self.column(name)
-                names = self._names[name]
-                if self.rows and (codes.min() < 0 or int(codes.max()) >= len(names)):
-                    raise TraceError(f"{self._folder}: column {name} names unknown entries")
-                data[name] = pd.Categorical.from_codes(codes, categories=pd.Index(names))
+                names = pd.Index(self._names[name])
+                data[name] = pd.Categorical.from_codes(self._codes(name), categories=names)
             elif name in TABLE:
                 data[name] = self.column(name)
         return pd.DataFrame(data)

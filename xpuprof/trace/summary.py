@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xpuprof.signals import signal_name
 from xpuprof.trace.processes import Job, job_of
@@ -17,6 +18,9 @@ from xpuprof.trace.streams import FILES
 from xpuprof.trace.sums import Sums
 from xpuprof.trace.tables import Execution
 from xpuprof.trace.window import WindowFacts, window_facts
+
+if TYPE_CHECKING:
+    from xpuprof.trace.imported import ImportedSlices
 
 NO_LAUNCH = "The program launched no kernel: the whole run is one slice."
 NO_LAUNCH_YET = "The program was ended before it launched a kernel: the whole run is one slice."
@@ -53,6 +57,7 @@ class Summary:
     slices: int
     """Slices of the job, or of the import."""
     bytes: Sizes
+    imported: ImportedSlices | None = None
 
     @property
     def sums(self) -> Sums:
@@ -83,6 +88,12 @@ class Summary:
     def as_json(self) -> dict[str, object]:
         """The object that `xpuprof info --json` prints."""
         manifest = self.run.manifest
+        kernels: list[dict[str, object]] = [
+            {"kernel": name, **vars(own), "share": share}
+            for name, own, share in self.sums.kernels_by_share()
+        ]
+        if self.imported:
+            kernels = [vars(kernel) for kernel in self.imported.kernels()]
         return {
             "run": str(self.run.path),
             "status": self.run.status,
@@ -93,10 +104,8 @@ class Summary:
             "slices": self.slices,
             "window": asdict(self.window) if self.window else None,
             "launches": launches_json(self.sums),
-            "kernels": [
-                {"kernel": name, **vars(own), "share": share}
-                for name, own, share in self.sums.kernels_by_share()
-            ],
+            "kernels": kernels,
+            **({"imported_metric": self.imported.time_name} if self.imported else {}),
             **(_counts_json(self.job) if self.job else {}),
             "executions": [self._execution_json(execution) for execution in self.executions],
             "bytes": vars(self.bytes) | {"per_launch": self.bytes_per_launch},
@@ -173,15 +182,16 @@ def _counts_json(job: Job) -> dict[str, object]:
 
 def summarize(run: Run) -> Summary:
     """Sum up the profile, or the first execution if there is none. Raises TraceError."""
-    executions, imported = run.executions, 0
+    executions, imported = run.executions, None
     if (run.path / "imported").is_dir():
         from xpuprof.trace.imported import ImportedSlices  # loads SciPy
 
-        imported = ImportedSlices(run.path).rows
+        imported = ImportedSlices(run.path)
     profiles = [execution for execution in executions if execution.role == "profile"]
     shown = next(iter([*profiles, *executions]), None)
     job = job_of(shown) if shown else None
-    return Summary(run, executions, job, job.sums.slices if job else imported, _sizes(run.path))
+    slices = job.sums.slices if job else imported.rows if imported else 0
+    return Summary(run, executions, job, slices, _sizes(run.path), imported)
 
 
 def _on_disk(status: os.stat_result) -> int:

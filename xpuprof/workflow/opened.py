@@ -98,7 +98,8 @@ class Run(trace.Run):
         Nothing is written; use `Selection.write`. Raises UsageError for an unknown method or
         option, InputError if the run lacks what the method needs.
         """
-        request = Request(method or registry.default(), options, seed)
+        method = method or registry.fitting(self.subject.profile)[0]
+        request = Request(method, options, seed)
         return select_subject(self.subject, request)
 
     def estimate(self, selection: Selection | None = None, confidence: float = 0.95) -> Estimate:

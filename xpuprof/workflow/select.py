@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -21,12 +21,13 @@ from xpuprof.methods.clustered import slice_times
 from xpuprof.selection import parts
 from xpuprof.selection.identity import hash_inputs
 from xpuprof.selection.selection import Selection
+from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.run import Run
 from xpuprof.validation.phases import unseen_phases
 from xpuprof.workflow.arguments import LARGEST_SEED, one_of, runs_once, whole_number
 from xpuprof.workflow.chosen import Chosen, with_times
 from xpuprof.workflow.several_runs import open_runs
-from xpuprof.workflow.subjects import Subject, open_subject
+from xpuprof.workflow.subjects import Subject, imported_profile, open_subject
 
 F64 = npt.NDArray[np.float64]
 
@@ -67,6 +68,13 @@ class Places:
     def together(self) -> bool:
         """Whether runs are opened by an executor."""
         return len(self.runs) > 1 or bool(self.workers or self.scheduler)
+
+
+def fitting_method(runs: Sequence[Path]) -> tuple[str, str]:
+    """The method for runs when none is named, and why it is not the default."""
+    if len(runs) == 1 and ImportedSlices.present(runs[0]):
+        return registry.fitting(imported_profile(runs[0]))
+    return registry.default(), ""
 
 
 def select_subject(subject: Subject, request: Request) -> Selection:

@@ -22,13 +22,10 @@ from xpuprof.trace.imported import VECTORS, ImportedSlices
 from xpuprof.trace.joined_times import Joined, join, profiled
 from xpuprof.trace.processes import Job, Key, job_of, keys_of_table
 from xpuprof.trace.run import Run
+from xpuprof.trace.sequence import launch_sequence
 from xpuprof.workflow.unseen import never_opened, no_kernel
 
 F64 = npt.NDArray[np.float64]
-
-TIMES = ("gpu_time", "cycles", "time")
-"""The metrics that select in an imported profile, best first: the kernels' own time is what the
-field's methods estimate and what a simulator of kernels gives."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +106,10 @@ def open_subject(
 def _imported(run: Run) -> Subject:
     profile = imported_profile(run.path)
     keys = keys_of_table(profile.slices)
-    identity: dict[str, Any] = {"metric": profile.time_name}
+    identity: dict[str, Any] = {
+        "metric": profile.time_name,
+        "sequence": launch_sequence(profile.slices).as_json(),
+    }
     if len(keys) > 1:
         identity["processes"] = [key.as_json() for key in keys]
     return Subject(
@@ -127,7 +127,7 @@ def imported_profile(path: Path) -> SliceProfile:
     """The profile of an imported run; its columns are mapped, not read."""
     source = ImportedSlices(path)
     metrics = {name: np.asarray(source.column(name)) for name in source.metrics}
-    time = next((name for name in TIMES if name in metrics), None)
+    time = source.time_name
     matrices = {
         side: (lambda side=side: source.vectors(side))
         for side in VECTORS

@@ -5,19 +5,23 @@ and the representatives as tracks of one run. Times are microseconds from the pr
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from xpuprof.errors import InputError
 from xpuprof.formats.format import Exporter, Needs
 from xpuprof.formats.output import replacing
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    import pandas as pd
 
+    from xpuprof.formats.exporters.source import ExportSource
     from xpuprof.selection.selection import Selection
-    from xpuprof.trace.tables import Execution, Process
+    from xpuprof.trace.tables import Process
 
 Event = dict[str, Any]
 """A trace event, or its arguments, as the format has them."""
@@ -32,10 +36,33 @@ _COLOURS = (
 """Colour names reserved by the format; a cluster has the same colour everywhere."""
 
 
-def write(
-    execution: Execution, selection: Selection | None, file: Path, force: bool = False
-) -> list[Path]:
-    """Write a timer run (or a profile), with tracks for every process.
+@dataclass(frozen=True)
+class _Kernel:
+    """A kernel on its queue; `called`: when the program launched it. Microseconds; None if not
+    recorded."""
+
+    name: str
+    call: int
+    grid: Sequence[int]
+    queue: int
+    span: tuple[float, float] | None
+    called: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Shown:
+    """A process: its slices with their spans in microseconds, its queues, its kernels."""
+
+    title: str
+    slices: pd.DataFrame
+    spans: npt.NDArray[np.floating]
+    selection: Selection | None
+    queues: Mapping[int, str]
+    kernels: Iterator[_Kernel]
+
+
+def write(source: ExportSource, file: Path, force: bool = False) -> list[Path]:
+    """Write a timer run, a profile or an import, with tracks for every process.
 
     Raises UsageError when `file` exists and `force` is false, or cannot be written.
     """
@@ -45,95 +72,149 @@ def write(
     ):
         out.write('{"displayTimeUnit": "ns", "traceEvents": [\n')
         separator = ""
-        for event in events(execution, selection):
+        for event in events(source):
             out.write(separator + json.dumps(event, ensure_ascii=False))
             separator = ",\n"
         out.write("\n]}\n")
     return [file]
 
 
-def events(execution: Execution, selection: Selection | None) -> Iterator[Event]:
+def events(source: ExportSource) -> Iterator[Event]:
     """The events of every process of the job: track names, then spans in order."""
+    from xpuprof.trace.imported import ImportedSlices
+
+    shown = _imported if ImportedSlices.present(source.path) else _recorded
+    for number, process in enumerate(shown(source)):
+        for event in _tracks(process):
+            yield {**event, "pid": _PID + number}
+
+
+def _recorded(source: ExportSource) -> Iterator[_Shown]:
     # Imported late: `--help` lists formats without numpy.
     from xpuprof.selection.parts import part
     from xpuprof.trace.processes import job_of
     from xpuprof.trace.slice_times import slice_spans
 
-    job = job_of(execution)
+    execution, selection = source.timed, source.selection_if_any
+    job, scale = job_of(execution), 1e6 / execution.record.tsc_hz
     for number, process in enumerate(job.processes):
         own = selection
         if selection is not None and job.several:
             own = part(selection, number) if selection.slices == len(job.slices) else None
-        spans = slice_spans(execution, process, own=job.several)
-        for event in _tracks(execution, process, own, spans):
-            yield {**event, "pid": _PID + number}
+        origin = execution.record.tsc_start or process.meta.tsc_load
+        spans = (slice_spans(execution, process, own=job.several) - origin) * scale
+        queues = sorted(set(process.launches["queue"].tolist()))
+        yield _Shown(
+            f"{process.name} ({execution.name})",
+            process.slices,
+            spans,
+            own,
+            {queue: f"queue {queue}" for queue in queues},
+            _launches(process, origin, scale),
+        )
 
 
-def _tracks(
-    execution: Execution,
-    process: Process,
-    selection: Selection | None,
-    spans: npt.NDArray[np.int64],
-) -> Iterator[Event]:
-    """The events of one process, whose slices begin and end at `spans` (ticks)."""
+def _launches(process: Process, origin: int, scale: float) -> Iterator[_Kernel]:
+    columns = ("kernel", "call", "queue", "tsc_run", "dev_start", "dev_end", "gx", "gy", "gz")
+    rows = zip(*(process.launches[column].tolist() for column in columns), strict=True)
+    for kernel, call, queue, run, start, end, *grid in rows:
+        span = ((start - origin) * scale, (end - origin) * scale) if start and end else None
+        yield _Kernel(str(kernel), call, grid, queue, span, (run - origin) * scale if run else None)
+
+
+def _imported(source: ExportSource) -> Iterator[_Shown]:
+    """The kernels of an import where they were, or one after the other if only their durations are
+    known."""
+    import numpy as np
+
+    from xpuprof.selection.parts import part
+    from xpuprof.trace.imported import ImportedSlices
+
+    imported, selection = ImportedSlices(source.path), source.selection_if_any
+    if "gpu_time" not in imported.metrics:
+        raise InputError(f"{source.path} holds no times of kernels, which a trace shows")
+    table = imported.table().assign(gpu_time=imported.column("gpu_time"))
+    slices = "time" if "time" in imported.metrics else "gpu_time"
+    table["ends"] = imported.column(slices)
+    if "process" not in table:
+        table["process"] = 0
+    several = table["process"].nunique() > 1
+    for number in sorted(set(table["process"].tolist())):
+        own = table[table["process"] == number]
+        ends = own["ends"].cumsum().to_numpy() * 1e6
+        spans = np.stack((np.concatenate(([0.0], ends[:-1])), ends), axis=1)
+        start = own["start"] if "start" in own else spans[:, 1] * 1e-6 - own["gpu_time"]
+        places = own[["device", "stream"]] if "device" in own else own[["process", "process"]]
+        queues, names = _queues(places.to_numpy())
+        chosen = selection
+        if selection is not None and several:
+            chosen = part(selection, number) if selection.slices == len(table) else None
+        yield _Shown(
+            f"process {number} ({source.path})",
+            own.reset_index(drop=True),
+            spans,
+            chosen,
+            names,
+            _imported_kernels(own.assign(queue=queues, begin=start * 1e6)),
+        )
+
+
+def _queues(places: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], dict[int, str]]:
+    import numpy as np
+
+    found, queue = np.unique(places, axis=0, return_inverse=True)
+    titles = {i: f"device {d}, stream {s}" for i, (d, s) in enumerate(found.tolist()) if d >= 0}
+    return queue.reshape(-1), titles
+
+
+def _imported_kernels(slices: pd.DataFrame) -> Iterator[_Kernel]:
     from xpuprof.trace.coordinates import NO_KERNELS
 
-    scale = 1e6 / execution.record.tsc_hz
-    origin = execution.record.tsc_start or process.meta.tsc_load
-    time = (spans - origin) * scale
-    yield _name("process_name", _PID, 0, f"{process.name} ({execution.name})")
+    sizes = [name for name in ("gx", "gy", "gz") if name in slices]
+    columns = (slices[c].tolist() for c in ("kernel", "call", "queue", "begin", "gpu_time", *sizes))
+    for kernel, call, queue, begin, duration, *grid in zip(*columns, strict=True):
+        if kernel not in NO_KERNELS:
+            yield _Kernel(kernel, call, grid, queue, (begin, begin + duration * 1e6))
+
+
+def _tracks(shown: _Shown) -> Iterator[Event]:
+    """The events of one process."""
+    from xpuprof.trace.coordinates import NO_KERNELS
+
+    selection, time = shown.selection, shown.spans
+    yield _name("process_name", _PID, 0, shown.title)
     yield _name("thread_name", _PID, _SLICES, "slices")
-    fits = selection is not None and selection.slices == len(process.slices)
-    if fits:
+    if selection is not None and selection.slices != len(shown.slices):
+        selection = None
+    if selection is not None:
         yield _name("thread_name", _PID, _REPRESENTATIVES, "representatives")
-    launches = process.launches
-    queues = sorted(set(launches["queue"].tolist()))
-    for queue in queues:
-        yield _name("thread_name", _PID, _QUEUES + queue, f"queue {queue}")
+    for queue, title in shown.queues.items():
+        yield _name("thread_name", _PID, _QUEUES + queue, title)
     yield _name("thread_name", _PID, _HOST, "launch calls")
 
-    labels = selection.labels if fits and selection is not None else None
-    names = process.slices["kernel"].astype(str).tolist()
-    calls = process.slices["call"].tolist()
-    for row, (kernel, call) in enumerate(zip(names, calls, strict=True)):
-        what = NO_KERNELS.get(kernel) or f"{kernel}, call {call}"
+    names = shown.slices["kernel"].astype(str).tolist()
+    calls = shown.slices["call"].tolist()
+    for row, (name, call) in enumerate(zip(names, calls, strict=True)):
+        what = NO_KERNELS.get(name) or f"{name}, call {call}"
         arguments: Event = {"slice": row, "ends with": what}
         event = _span(_SLICES, f"slice {row}", "slice", time[row, 0], time[row, 1], arguments)
-        if labels is not None:
-            arguments["cluster"] = int(labels[row])
-            event["cname"] = _COLOURS[int(labels[row]) % len(_COLOURS)]
+        if selection is not None:
+            arguments["cluster"] = int(selection.labels[row])
+            event["cname"] = _COLOURS[int(selection.labels[row]) % len(_COLOURS)]
         yield event
-    if fits and selection is not None:
-        for r in sorted(selection.representatives, key=lambda r: r.slice):
-            arguments = {"cluster": r.cluster, "multiplier": r.multiplier, "weight": r.weight}
-            title = f"cluster {r.cluster} x {r.multiplier:.4g}"
-            event = _span(
-                _REPRESENTATIVES,
-                title,
-                "representative",
-                time[r.slice, 0],
-                time[r.slice, 1],
-                arguments,
-            )
-            event["cname"] = _COLOURS[r.cluster % len(_COLOURS)]
-            yield event
-    columns = ("kernel", "call", "queue", "tsc_run", "dev_start", "dev_end", "gx", "gy", "gz")
-    for kernel, call, queue, run, start, end, *grid in zip(
-        *(launches[c].tolist() for c in columns), strict=True
-    ):
-        arguments = {"call": call, "grid": grid}
-        if run:
-            at = (run - origin) * scale
-            yield _instant(_HOST, f"launch {kernel}", at, arguments)
-        if start and end:
-            yield _span(
-                _QUEUES + queue,
-                str(kernel),
-                "kernel",
-                (start - origin) * scale,
-                (end - origin) * scale,
-                arguments,
-            )
+    for r in sorted(selection.representatives, key=lambda r: r.slice) if selection else ():
+        arguments = {"cluster": r.cluster, "multiplier": r.multiplier, "weight": r.weight}
+        title = f"cluster {r.cluster} x {r.multiplier:.4g}"
+        begin, end = time[r.slice]
+        event = _span(_REPRESENTATIVES, title, "representative", begin, end, arguments)
+        event["cname"] = _COLOURS[r.cluster % len(_COLOURS)]
+        yield event
+    for kernel in shown.kernels:
+        arguments = {"call": kernel.call, "grid": kernel.grid}
+        if kernel.called is not None:
+            yield _instant(_HOST, f"launch {kernel.name}", kernel.called, arguments)
+        if kernel.span:
+            yield _span(_QUEUES + kernel.queue, kernel.name, "kernel", *kernel.span, arguments)
 
 
 def _name(kind: str, pid: int, tid: int, name: str) -> Event:
@@ -169,9 +250,7 @@ def _instant(tid: int, name: str, at: float, arguments: Event) -> Event:
 FORMAT = Exporter(
     name="chrome",
     help="OUT, Chrome/Perfetto trace of the run",
-    write=lambda source, out, options: write(
-        source.timed, source.selection_if_any, out, options.force
-    ),
+    write=lambda source, out, options: write(source, out, options.force),
     needs=Needs.RUN,
     aliases=("perfetto",),
 )

@@ -15,6 +15,7 @@ import pandas as pd
 
 from xpuprof.errors import TraceError
 from xpuprof.selection.selection import Selection
+from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.processes import job_of
 from xpuprof.trace.records import ExecutionRecord
 from xpuprof.trace.run import Run
@@ -24,7 +25,11 @@ from xpuprof.trace.tables import CpuVectors, DeviceDistances, Execution, GpuVect
 
 def every_table(run: Run, selection: Selection | None) -> Iterator[tuple[str, pd.DataFrame]]:
     """(name, rows) pairs; a name recurs for every execution and process, which rows include."""
-    yield "executions", pd.DataFrame([_record(e.record) for e in run.executions]).astype(str)
+    if ImportedSlices.present(run.path):
+        imported = ImportedSlices(run.path)
+        yield "slices", imported.table().assign(**{n: imported.column(n) for n in imported.metrics})
+    if run.executions:
+        yield "executions", pd.DataFrame([_record(e.record) for e in run.executions]).astype(str)
     for execution in run.executions:
         several = job_of(execution).several
         for process in execution.processes:

@@ -54,6 +54,7 @@ class Timeline:
             "time": time,
             "gpu_time": end - start,
             "cpu_time": np.minimum(np.maximum(start - before, 0.0), time),
+            "start": start,
         }
         self._last = replace(launches, process=self._process, metrics={**times, **launches.metrics})
         self._launches.add(self._last)
@@ -61,7 +62,7 @@ class Timeline:
     def finish(self, end: float) -> None:
         """Append the process's last slice, which ends at `end` (seconds), with the recording."""
         assert self._last is not None
-        rest = np.array([max(end - self._boundary, 0.0)])
+        rest, start = np.array([max(end - self._boundary, 0.0)]), np.array([self._boundary])
         nothing = {name: np.zeros(1) for name in self._last.metrics}
         sizes, nowhere = np.zeros((1, 3), np.int64), np.array([-1])
         self._launches.add(
@@ -71,7 +72,7 @@ class Timeline:
                 block=sizes,
                 device=nowhere,
                 stream=nowhere,
-                metrics={**nothing, "time": rest, "cpu_time": rest},
+                metrics={**nothing, "time": rest, "cpu_time": rest, "start": start},
                 ranges=None if self._last.ranges is None else [""],
                 process=self._process,
             )

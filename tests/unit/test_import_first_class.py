@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Imports go through every command that a recording goes through."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+import xpuprof
+from tests.support.profiles import PID, RAW, event, nsight, reference
+from tests.support.run import xpuprof as command
+from tests.support.run import xpuprof_text
+from xpuprof.methods import registry
+from xpuprof.workflow.subjects import imported_profile
+
+KERNELS = [(100 * i, 100 * i + 20 + i % 7, i % 2, 7, i % 2 + 1, PID) for i in range(1, 10)]
+
+
+@pytest.fixture
+def timeline(tmp_path: Path) -> Path:
+    """Nine kernels of two kinds on two GPUs."""
+    xpuprof.import_(nsight(tmp_path / "r.sqlite", KERNELS), tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_info_shows_launches_and_the_time_of_each_kernel(timeline: Path) -> None:
+    text = xpuprof_text("info", timeline, check=True).stdout
+    assert "launches  9 of 2 kernels, 0.204 us in all (gpu_time)" in text
+    assert [line.split()[:3] for line in text.splitlines() if line[:3] in ("add", "mul")] == [
+        ["mul", "5", "0.111"],
+        ["add", "4", "0.093"],
+    ]
+    found = json.loads(command("info", "--json", timeline, check=True).stdout)
+    assert found["imported_metric"] == "gpu_time"
+    assert [(k["kernel"], k["calls"]) for k in found["kernels"]] == [("mul", 5), ("add", 4)]
+    assert sum(k["share"] for k in found["kernels"]) == pytest.approx(1)
+
+
+def test_select_names_the_method_that_fits(timeline: Path) -> None:
+    done = xpuprof_text("select", timeline, check=True)
+    assert "holds no basic-block vectors, so xpu-stem chose; --method NAME takes" in done.stderr
+    assert xpuprof.open(timeline).selection.method == "xpu-stem"  # type: ignore[union-attr]
+    assert xpuprof.open(timeline).select().method == "xpu-stem"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "method", "lacked"),
+    [
+        ("n.csv", RAW, "xpu-stem", "basic-block vectors"),
+        (
+            "t.csv",
+            "kernel,inst_executed\na,1\nb,2\n",
+            "sieve",
+            "basic-block vectors and no slice times",
+        ),
+        (
+            "t.csv",
+            "kernel,misses\na,1\nb,2\n",
+            "random",
+            "basic-block vectors and no slice times and no instruction counts",
+        ),
+    ],
+)
+def test_the_method_follows_from_what_was_imported(
+    tmp_path: Path, name: str, text: str, method: str, lacked: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    xpuprof.import_(tmp_path / name, tmp_path / "run")
+    found, why = registry.fitting(imported_profile(tmp_path / "run"))
+    assert (found, why) == (method, f"{tmp_path}/run holds no {lacked}")
+
+
+def test_vectors_are_clustered(tmp_path: Path) -> None:
+    xpuprof.import_(reference(tmp_path / "ref"), tmp_path / "run")
+    assert registry.fitting(imported_profile(tmp_path / "run")) == (registry.default(), "")
+
+
+def test_a_selection_is_aligned_by_operators_with_another_machine(tmp_path: Path) -> None:
+    """GIVEN recordings of the same operators, whose kernels have other names and which differ in
+    length THEN the command finds the regions by the launch sequence that the selection carries."""
+    for machine, names in (("a", ("gemm_sm90", "copy")), ("b", ("Cijk_Ailk", "copy_kernel"))):
+        events = []
+        for i in range(12 + (machine == "b")):
+            operator, at = ("aten::mm", "aten::copy_")[i % 2], 100.0 * i
+            events += [
+                event("cpu_op", operator, at, 20),
+                event("cuda_runtime", "launch", at + 5, 2, correlation=i),
+                event("kernel", names[i % 2], at + 30, 10 + 5 * (i % 2), correlation=i),
+            ]
+        (tmp_path / f"{machine}.json").write_text(json.dumps(events))
+        xpuprof.import_(tmp_path / f"{machine}.json", tmp_path / machine)
+    command("select", tmp_path / "a", check=True)
+    done = command(
+        "transfer", tmp_path / "a/selection.json", tmp_path / "a", tmp_path / "b",
+        "--allow-missing", "--json", check=True,
+    )  # fmt: skip
+    abroad = json.loads(done.stdout)["runs"][1]
+    assert abroad["covered"] == pytest.approx(1)
+    assert abroad["sampling_error"] < 0.05
+
+
+def test_a_trace_shows_each_kernel_where_it_was(timeline: Path, tmp_path: Path) -> None:
+    command("select", timeline, check=True)
+    target = tmp_path / "trace.json"
+    command("export", timeline, "--format", "perfetto", "-o", target, check=True)
+    events = json.loads(target.read_text())["traceEvents"]
+    tracks = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    shown = [
+        (tracks[e["tid"]], e["name"], round(e["ts"] * 1e3), round(e["dur"] * 1e3))
+        for e in events
+        if e.get("cat") == "kernel"
+    ]
+    assert shown[:2] == [
+        ("device 1, stream 7", "mul", 100, 21),
+        ("device 0, stream 7", "add", 200, 22),
+    ]
+    assert len(shown) == 9
+    assert sum(e.get("cat") == "slice" for e in events) == 10
+    assert any(e.get("cat") == "representative" for e in events)
+
+
+def test_tables_hold_the_slices_with_their_metrics(timeline: Path, tmp_path: Path) -> None:
+    command("export", timeline, "--format", "sqlite", "-o", tmp_path / "x", check=True)
+    with sqlite3.connect(tmp_path / "x") as database:
+        rows = database.execute("SELECT kernel, call, round(gpu_time * 1e9) FROM slices").fetchall()
+    assert rows[:2] == [("mul", 1, 21), ("add", 1, 22)] and len(rows) == 10
