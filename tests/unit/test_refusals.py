@@ -283,3 +283,15 @@ def test_report_without_timer_runs_shows_the_selection(tmp_path: Path) -> None:
     assert shown.exit_code == 0, shown.output
     assert "representative" in shown.stdout and "sampling error" not in shown.stdout
     assert f"xpuprof validate {tmp_path}/P/selection.json" in shown.stderr
+
+
+def test_a_map_needs_a_unit_of_time(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """GIVEN --map time=COLUMN without a unit, or with another word THEN units are named."""
+    (here / "t.csv").write_text("Name,took\na,10\n")
+    line = ["import", "t.csv", "-o", "I", "--map", "kernel=Name", "--map"]
+    said = refused(monkeypatch, capsys, *line, "time=took")
+    assert "as in --map time=took:us" in said
+    said = refused(monkeypatch, capsys, *line, "time=took:furlong")
+    assert "'furlong' is not a unit of time; use one of: s, ms, us, ns" in said

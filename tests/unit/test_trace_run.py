@@ -107,7 +107,7 @@ def test_overwriting_needs_force(tmp_path: Path) -> None:
     path = traces.write_run(tmp_path / "run", traces.events(), traces.cpu())
     before = sorted(path.rglob("*"))
     with pytest.raises(
-        UsageError, match="already exists; name another folder with -o, or add --force"
+        UsageError, match="already exists; name another output folder, or replace it"
     ):
         create_run(path, argv=["x"])
     assert sorted(path.rglob("*")) == before

@@ -75,6 +75,12 @@ def whole_run(
     for name in only or names:
         if name in given or (name not in sums and is_rate(name)):
             answer.append(_rate(selection, name, columns, given.get(name)))
+        elif (columns[name] < 0).any():
+            place = int(np.flatnonzero(columns[name] < 0)[0])
+            raise InputError(
+                f"{name} is {columns[name][place]:g} in region {place + 1}, and a count or a time "
+                f"cannot be negative; correct the results, or name a rate with --rate {name}"
+            )
         else:
             answer.append(Whole(name, "sum", extensive(selection, columns[name], elsewhere)))
     return answer
@@ -97,7 +103,10 @@ def _rate(selection: Selection, name: str, columns: Mapping[str, F64], weight: s
     multiplier = np.array([r.multiplier for r in selection.representatives])
     total = float(np.dot(denominator, multiplier))
     if (denominator < 0).any() or total <= 0.0:
-        raise InputError(f"{name} cannot be averaged: its weights ({kind}) are negative or all 0")
+        raise InputError(
+            f"{name} cannot be averaged: its weights ({kind}) are negative or all 0 in the "
+            f"results; correct them, or name another weight with --rate {name}:METRIC"
+        )
     return Whole(name, kind, estimate_ratio(selection, numerator, denominator))
 
 
@@ -114,7 +123,10 @@ def _ratio(name: str, columns: Mapping[str, F64], weight: str | None) -> tuple[F
         with np.errstate(divide="ignore", invalid="ignore"):
             cycles = np.where(amount > 0.0, amount / rate, 0.0)
         if not np.isfinite(cycles).all():
-            raise InputError(f"{name} is 0 in a region that has instructions")
+            raise InputError(
+                f"{name} is 0 in a region that has instructions; correct the results, or leave it "
+                "out with --metric"
+            )
         return amount, cycles, f"harmonic mean weighted by {work}"
     else:
         chosen = time or work

@@ -39,7 +39,8 @@ def replacing(path: Path, force: bool) -> Iterator[Path]:
         yield new
         os.replace(new, path)
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
+        why = error.strerror or error
+        raise UsageError(f"cannot write {path}: {why}; free space, or name another path") from error
     finally:
         with suppress(OSError):
             new.unlink(missing_ok=True)
@@ -57,7 +58,9 @@ def refuse_existing(path: Path, force: bool) -> None:
     if path.is_dir():
         raise UsageError(f"{path} is a directory: name a file")
     if path.exists() and not force:
-        raise UsageError(f"{path} exists: choose another name, or --force to replace it")
+        raise UsageError(
+            f"{path} exists; name another file, or replace it with --force (force=True)"
+        )
 
 
 def made_folder(path: Path) -> Path:
@@ -65,5 +68,7 @@ def made_folder(path: Path) -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"cannot make the folder {path}: {error.strerror}") from error
+        raise UsageError(
+            f"cannot make the folder {path}: {error.strerror}; name another one"
+        ) from error
     return path

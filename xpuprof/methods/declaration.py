@@ -6,6 +6,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from xpuprof.errors import UsageError
@@ -64,8 +65,23 @@ class Option:
         try:
             return self.type(text)
         except (KeyError, ValueError):
-            kinds = {int: "a whole number", float: "a number", on_or_off: "on or off"}
-            raise UsageError(f"{self.name} takes {kinds[self.type]}, not {text!r}") from None
+            raise UsageError(f"{self.name} takes {_KINDS[self.type][0]}, not {text!r}") from None
+
+    def check(self, value: object) -> None:
+        """Raises UsageError for a value of another type than `parse` gives."""
+        wanted, kind = _KINDS.get(self.type, ("", object))
+        known = isinstance(value, kind) and (self.type is on_or_off or not isinstance(value, bool))
+        if value != self.default and not known:
+            raise UsageError(f"{self.name} takes {wanted}, not {value!r}")
+
+
+_KINDS: dict[Callable[[str], object], tuple[str, type]] = {
+    int: ("a whole number", Integral),
+    float: ("a number", Real),
+    on_or_off: ("on or off", bool),
+    str: ("a word", str),
+}
+"""What each type of option takes, and its values' type."""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,9 @@ def kernel_rows(profile: SliceProfile) -> I64:
         first = np.unique(np.asarray(own), return_index=True)[1]
         rows = np.setdiff1d(rows, first, assume_unique=True)
     if not len(rows):
-        raise InputError(f"{profile.name} has no kernel launch, so there is nothing to choose from")
+        raise InputError(
+            f"{profile.name} has no kernel launch to choose; record a program that launches kernels"
+        )
     return rows
 
 

@@ -78,6 +78,8 @@ def select(slices: Slices, name: str, *, seed: int, **options: Any) -> Selection
     """
     method = find(name)
     check_options(method, options)
+    for option in method.options:
+        option.check(options.get(option.name, option.default))
     return method.select(slices if method.clusters else slices.at_hand(), seed=seed, **options)
 
 

@@ -96,7 +96,7 @@ def create_run(
             writer.claim()
     except OSError as error:
         raise UsageError(
-            f"{folder} cannot be made ({error.strerror}); name another folder with -o"
+            f"{folder} cannot be made ({error.strerror}); name another output folder"
         ) from None
     return writer
 
@@ -234,7 +234,7 @@ class RunWriter:
     def _refused(self, error: OSError) -> OutputError:
         return OutputError(
             f"the run in {self.path} cannot be recorded further ({error.strerror}); make room, "
-            "or name another folder with -o"
+            "or name another output folder"
         )
 
 
@@ -253,7 +253,7 @@ def _link_new(draft: Path, target: Path) -> None:
     except OSError:  # the target exists, or the file system has no hard links
         if target.exists():
             raise UsageError(
-                f"another run has just taken {target.parent}; name another folder with -o"
+                f"another run has just taken {target.parent}; name another output folder"
             ) from None
         os.rename(draft, target)
 
@@ -275,29 +275,32 @@ def _make_way(folder: Path, force: bool) -> None:
     if not os.path.lexists(folder):
         return
     if folder.is_symlink() and not folder.exists():
-        raise UsageError(f"{folder} is a link to nothing; remove it or name another folder with -o")
+        raise UsageError(f"{folder} is a link to nothing; remove it or name another output folder")
     if not folder.is_dir():
-        raise UsageError(f"{folder} is a file; name a folder with -o")
+        raise UsageError(f"{folder} is a file; name a folder")
     entries = list(folder.iterdir())
     if all(_is_draft(entry) for entry in entries):
         for entry in entries:
             entry.unlink()
         return
     if not force:
-        raise UsageError(f"{folder} already exists; name another folder with -o, or add --force")
+        raise UsageError(
+            f"{folder} already exists; name another output folder, or replace it with "
+            "--force (in Python: force=True)"
+        )
     try:
         manifest = read_manifest(folder)
     except TraceError:
         raise UsageError(
             f"{folder} exists and is not an xpuprof run directory, so --force does not replace it; "
-            "name another folder with -o"
+            "name another output folder"
         ) from None
     if folder.is_symlink():
         raise UsageError(f"{folder} is a link, which --force does not follow; name its target")
     if _is_alive(manifest):
         raise UsageError(
             f"{folder} is being written by process {manifest.get('supervisor')}; end it first, or "
-            "name another folder with -o"
+            "name another output folder"
         )
     # Moved aside first: if removing fails halfway, no partial run has the name.
     aside = tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.absolute().parent)

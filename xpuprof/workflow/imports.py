@@ -97,7 +97,7 @@ def import_one(
         # Readers turn errors of the source into InputError, so this one comes from writing.
         raise UsageError(
             f"cannot write {output}: {error.strerror or error}; free space, or name another "
-            "folder with -o"
+            "output folder"
         ) from error
     slices = ImportedSlices(output)
     known = "gpu_time" in slices.metrics
@@ -122,7 +122,7 @@ def _make(
         work.mkdir(parents=True)
     except OSError as error:
         raise UsageError(
-            f"{output} cannot be made ({error.strerror}); name another folder with -o"
+            f"{output} cannot be made ({error.strerror}); name another output folder"
         ) from error
     try:
         with ImportWriter(work / "slices") as writer:

@@ -102,12 +102,16 @@ class Run(trace.Run):
         request = Request(method, options, seed)
         return select_subject(self.subject, request)
 
-    def estimate(self, selection: Selection | None = None, confidence: float = 0.95) -> Estimate:
+    def estimate(
+        self, selection: Selection | str | Path | None = None, confidence: float = 0.95
+    ) -> Estimate:
         """The run's total time as `selection` projects it, with its interval.
 
-        The default is the run directory's selection. Raises InputError if there is none, or no
-        timer run.
+        `selection`: one, or its file; the default is the run directory's. Raises InputError if
+        there is none, or no timer run.
         """
+        if isinstance(selection, str | Path):
+            selection = Selection.read(selection)
         chosen = selection or self.selection
         if chosen is None:
             raise InputError(f"{self.path} holds no selection; make one with run.select(...)")

@@ -82,7 +82,7 @@ class Valgrind(CpuEngine):
         folder = execution_dir.resolve()
         if len(os.fsencode(folder)) > LONGEST_FOLDER:
             raise EngineError(
-                "the run directory's path is too long for valgrind; name another folder with -o"
+                "the run directory's path is too long for valgrind; name another output folder"
             )
         command = [
             probe.details["valgrind"],

@@ -37,7 +37,10 @@ def launched(selection: Selection) -> list[tuple[int, Representative]]:
         if r.end.kernel not in NO_KERNELS
     ]
     if not found:
-        raise InputError("the selection has no kernel: its only slice is the whole program")
+        raise InputError(
+            "the selection has no kernel: its only slice is the whole program; record a "
+            "program that launches kernels"
+        )
     return sorted(found, key=lambda pair: pair[0])
 
 

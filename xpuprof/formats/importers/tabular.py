@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from xpuprof.errors import UsageError
 from xpuprof.formats.format import Head, Importer, Load, Match
-from xpuprof.formats.importers.table import Places, Table, seconds, write
+from xpuprof.formats.importers.table import TIME_UNITS, Places, Table, seconds, write
 from xpuprof.inputs import LINE, Source
 
 if TYPE_CHECKING:
@@ -66,6 +66,10 @@ def parse_map(entries: Sequence[str]) -> dict[str, tuple[str, str]]:
         unit = ""
         if field == "time" and ":" in column:
             column, _, unit = column.rpartition(":")
+            if unit.lower() not in TIME_UNITS:
+                raise UsageError(
+                    f"--map {entry}: {unit!r} is not a unit of time; use one of: s, ms, us, ns"
+                )
         result[field] = (column, unit)
     return result
 
@@ -126,7 +130,8 @@ def _load(
         )
     unit = 1.0
     if place["time"]:
-        unit = _unit(source, place["time"], chosen.get("time", ("", ""))[1])
+        given = chosen.get("time", ("", ""))[1]
+        unit = _unit(source, place["time"], given, "time" in chosen)
         writer.units["gpu_time"] = "s"
     places = Places(
         kernel=place["kernel"],
@@ -146,7 +151,7 @@ def _three(place: Mapping[str, str], fields: tuple[str, ...]) -> list[str]:
     return names if any(names) else []
 
 
-def _unit(source: Source, name: str, unit: str) -> float:
+def _unit(source: Source, name: str, unit: str, mapped: bool) -> float:
     """Seconds per unit of the duration column: given, or derived from its name ("dur (ns)",
     "time_us")."""
     if unit:
@@ -155,6 +160,8 @@ def _unit(source: Source, name: str, unit: str) -> float:
     if name == "DurationNs":
         return 1e-9
     known = [word for word in words if word in ("ns", "us", "ms", "s")]
+    if mapped and not known:
+        source.refuse(f"does not tell the unit of {name!r}; name it, as in --map time={name}:us")
     return seconds(source, known[-1]) if known else 1.0
 
 
