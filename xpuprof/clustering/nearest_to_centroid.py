@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -35,17 +35,19 @@ class Portions:
     start: I64
 
 
-@dataclass(frozen=True, eq=False)
-class Candidates:
-    """A run's best slice for each part that it shares, as columns. Smaller is better: by
-    `distance2`, then `tie`, then `position`. `slice` is a row of the run."""
-
-    cluster: I64
-    part: I64
-    distance2: F64
-    tie: I64
-    position: I64
-    slice: I64
+CANDIDATE = np.dtype(
+    [
+        ("cluster", np.int64),
+        ("part", np.int64),
+        ("distance2", np.float64),
+        ("tie", np.int64),
+        ("position", np.int64),
+        ("slice", np.int64),
+    ]
+)
+"""A run's best slice for a part that it shares. Smaller is better: by `distance2`, then `tie`, then
+`position`. `slice` is a row of the run."""
+Candidates = npt.NDArray[np.void]
 
 
 def portion_bounds(size: I64, representatives: I64) -> tuple[I64, ...]:
@@ -68,40 +70,31 @@ def candidates_of(
     """
     order = np.argsort(labels, kind="stable")
     edges = np.searchsorted(labels[order], np.arange(len(portions.bounds) + 1))
-    found: list[Candidates] = []
+    found = [np.empty(0, CANDIDATE)]
     for cluster, bounds in enumerate(portions.bounds):
         members = order[edges[cluster] : edges[cluster + 1]]
         if len(bounds) < 2 or not len(members):
             continue
         position = portions.start[cluster] + np.arange(len(members))
-        part = np.searchsorted(bounds, position, side="right") - 1
-        first = np.flatnonzero(np.diff(part, prepend=-1))
-        d2 = distance2[members].astype(np.float64)
+        every = np.empty(len(members), CANDIDATE)
+        every["cluster"], every["position"], every["slice"] = cluster, position, members
+        every["part"] = part = np.searchsorted(bounds, position, side="right") - 1
+        every["distance2"] = d2 = distance2[members].astype(np.float64)
         if reach is None:
-            good = d2 == np.repeat(np.minimum.reduceat(d2, first), np.diff(first, append=len(d2)))
-            tie = np.abs(2 * (position - bounds[part]) - (bounds[part + 1] - bounds[part] - 1))
-        else:
-            good, tie = np.sqrt(d2) <= reach[cluster][part], np.zeros(len(d2), np.int64)
-        rows = np.flatnonzero(good)
-        rows = rows[np.lexsort((position[rows], tie[rows], part[rows]))]
-        rows = rows[np.flatnonzero(np.diff(part[rows], prepend=-1))]
-        own = np.full(len(rows), cluster, np.int64)
-        slices = members[rows].astype(np.int64)
-        found.append(Candidates(own, part[rows], d2[rows], tie[rows], position[rows], slices))
-    return _concatenated(found)
+            every["tie"] = np.abs(2 * (position - bounds[part]) - np.diff(bounds)[part] + 1)
+        else:  # all slices within reach are as good as the nearest
+            every["tie"] = 0
+            every = every[np.sqrt(d2) <= reach[cluster][part]]
+            every["distance2"] = 0.0
+        found.append(_best(every))
+    return np.concatenate(found)
 
 
-def _concatenated(parts: Sequence[Candidates]) -> Candidates:
-    none = np.zeros(0, np.int64)
-    every = [Candidates(none, none, np.zeros(0), none, none, none), *parts]
-    return Candidates(
-        np.concatenate([one.cluster for one in every]),
-        np.concatenate([one.part for one in every]),
-        np.concatenate([one.distance2 for one in every]),
-        np.concatenate([one.tie for one in every]),
-        np.concatenate([one.position for one in every]),
-        np.concatenate([one.slice for one in every]),
-    )
+def _best(every: Candidates) -> Candidates:
+    """The best candidate for each part, by cluster and part."""
+    every = every[np.argsort(every, order=["cluster", "part", "distance2", "tie", "position"])]
+    change = np.diff(every["cluster"], prepend=-1) | np.diff(every["part"], prepend=-1)
+    return every[np.flatnonzero(change)]
 
 
 def nearest_of_all(
@@ -109,19 +102,14 @@ def nearest_of_all(
 ) -> tuple[RepresentativeSlices, Candidates]:
     """The best slice of all runs for each part, in slice order. `starts[r]`: number of run r's
     first slice. The second value has the same rows by cluster."""
-    shift = np.repeat(starts, [len(run.slice) for run in runs])
-    every = _concatenated(runs)
-    every = replace(every, slice=every.slice + shift)
-    order = np.lexsort((every.position, every.tie, every.distance2, every.part, every.cluster))
-    change = np.diff(every.cluster[order], prepend=-1) | np.diff(every.part[order], prepend=-1)
-    rows = order[np.flatnonzero(change)]
-    best = Candidates(**{f.name: getattr(every, f.name)[rows] for f in fields(Candidates)})
+    every = np.concatenate(runs)
+    every["slice"] += np.repeat(starts, [len(run) for run in runs])
+    best = _best(every)
     size = [
         bounds[c][p + 1] - bounds[c][p]
-        for c, p in zip(best.cluster.tolist(), best.part.tolist(), strict=True)
+        for c, p in zip(best["cluster"].tolist(), best["part"].tolist(), strict=True)
     ]
-    by_slice = np.argsort(best.slice, kind="stable")
-    stands_for = np.array(size, dtype=np.float64)
-    return RepresentativeSlices(
-        best.slice[by_slice], best.cluster[by_slice], stands_for[by_slice]
-    ), best
+    by_slice = np.argsort(best["slice"], kind="stable")
+    stands_for = np.array(size, dtype=np.float64)[by_slice]
+    own = best[by_slice]
+    return RepresentativeSlices(own["slice"].copy(), own["cluster"].copy(), stands_for), best

@@ -197,7 +197,7 @@ def _reach(
     """The largest allowed distance for each part."""
     reach = tuple(np.zeros(len(own) - 1) for own in bounds)
     radius = np.sqrt(clusters.square / np.maximum(clusters.size, 1))
-    for c, p, d2 in zip(best.cluster, best.part, best.distance2, strict=True):
+    for c, p, d2 in zip(best["cluster"], best["part"], best["distance2"], strict=True):
         reach[c][p] = np.sqrt(d2) + early * radius[c]
     return reach
 
