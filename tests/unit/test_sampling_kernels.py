@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
+from tests.support.processes import with_tables
 from tests.support.signature_data import process_of
 from xpuprof.errors import InputError
 from xpuprof.methods import photon, pka, pkp, sieve, tbpoint
@@ -264,7 +265,7 @@ def test_photon_tells_warp_classes_apart() -> None:
         count=np.array([10, 10, 20, 20], np.uint64),
     )
     assert np.sum(even, axis=0).tolist() == np.sum(halves, axis=0).tolist()
-    process = replace(process, gpu=gpu, slices=process.slices.assign(warps=8))
+    process = with_tables(process, gpu=gpu, slices=process.slices.assign(warps=8))
     profile = replace(from_process(process), startup=False)
     chosen = photon.select(profile)
     assert chosen.labels[:4].tolist() == [0, 1, 0, 1] and chosen.scores["left_out"] == []

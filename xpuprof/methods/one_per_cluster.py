@@ -54,26 +54,48 @@ def first_of_each(labels: I64) -> I64:
     return np.unique(labels, return_index=True)[1]
 
 
+def nearest_to_centre(labels: I64, points: F64) -> I64:
+    """Position of the member nearest to the mean of each (dense) cluster, the first of equals."""
+    size = np.bincount(labels).astype(np.float64)
+    centre = np.column_stack([np.bincount(labels, weights=column) for column in points.T])
+    mean = centre / size[:, None]
+    distance = ((points - mean[labels]) ** 2).sum(axis=1)
+    order = np.lexsort((np.arange(len(labels)), distance, labels))
+    return order[np.flatnonzero(np.diff(labels[order], prepend=-1))]
+
+
 def least_error(
-    candidates: Iterable[tuple[Setting, I64, I64, float]], total: float, target: float
+    clusterings: Iterable[tuple[Setting, I64, I64]], times: F64, target: float, work: F64 | None
 ) -> tuple[Setting, I64, I64, dict[str, float]]:
-    """The first candidate whose profiled error is below `target`, else the one with the smallest
+    """The first clustering whose profiled error is below `target`, else the one with the smallest
     error.
 
-    A candidate is (setting, labels, chosen, projected time); `total` is the profiled time. Returns
-    its setting, labels and chosen, and the error of every setting tried."""
-    best: tuple[float, Setting, I64, I64] | None = None
+    A clustering is (setting, labels, chosen); `work` as in `select`. Returns its setting, labels
+    and chosen, and the error of every setting tried."""
+    total = float(times.sum())
+    best: tuple[Setting, I64, I64] | None = None
     errors: dict[str, float] = {}
-    for setting, labels, chosen, projected in candidates:
+    for setting, labels, chosen in clusterings:
+        projected = float(np.dot(times[chosen], multipliers(labels, chosen, work)))
         error = abs(1.0 - projected / total) if total else 0.0
+        if best is None or error < min(errors.values()):
+            best = (setting, labels, chosen)
         errors[f"{setting:g}"] = error
-        if best is None or error < best[0]:
-            best = (error, setting, labels, chosen)
         if error < target:
             break
     assert best is not None
-    _, setting, labels, chosen = best
+    setting, labels, chosen = best
     return setting, labels, chosen, errors
+
+
+def multipliers(labels: I64, chosen: I64, work: F64 | None) -> F64:
+    """Of each cluster's representative: see `select`."""
+    size = np.bincount(labels).astype(np.float64)
+    if work is None:
+        return size
+    own = work[chosen]
+    ratio = np.bincount(labels, weights=work) / np.where(own > 0.0, own, 1.0)
+    return np.where(own > 0.0, ratio, size)
 
 
 def select(
@@ -97,10 +119,7 @@ def select(
     than equal time.
     """
     size = np.bincount(labels).astype(np.float64)
-    multiplier = size.copy()
-    if work is not None:
-        total, own = np.bincount(labels, weights=work), work[chosen]
-        multiplier = np.where(own > 0.0, total / np.where(own > 0.0, own, 1.0), size)
+    multiplier = multipliers(labels, chosen, work)
     rest = np.setdiff1d(np.arange(len(profile)), rows)
     clusters = len(size)
     full = np.empty(len(profile), dtype=np.int32)

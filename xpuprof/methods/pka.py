@@ -133,19 +133,17 @@ def select(
     points, inverse, weight = np.unique(reduced, axis=0, return_inverse=True, return_counts=True)
     rng = np.random.default_rng(seed)
 
-    def clusterings() -> Iterator[tuple[int, I64, I64, float]]:
+    def clusterings() -> Iterator[tuple[int, I64, I64]]:
         for k in range(1, min(max_k, len(points)) + 1):
             means = KMeans(k, n_init=3, random_state=seed).fit(points, sample_weight=weight)
             groups = one_per_cluster.dense(means.labels_[inverse])
             labels = groups
             if known < len(rows):
                 labels = classify(profile, rows, groups, classifier, seed)
-            chosen = _choose(groups, reduced, choice, rng)
-            members = np.bincount(labels, minlength=len(chosen))
-            yield k, labels, chosen, float(np.dot(times[rows[chosen]], members))
+            yield k, labels, _choose(groups, reduced, choice, rng)
 
     k, labels, chosen, errors = one_per_cluster.least_error(
-        clusterings(), float(times[rows].sum()), target
+        clusterings(), times[rows], target, None
     )
     return one_per_cluster.select(
         profile,
@@ -226,18 +224,11 @@ def _light_features(profile: SliceProfile, rows: I64) -> F64:
 
 
 def _choose(groups: I64, points: F64, choice: str, rng: np.random.Generator) -> I64:
-    first = one_per_cluster.first_of_each(groups)
     if choice == "first":
-        return first
-    members = [np.flatnonzero(groups == group) for group in range(len(first))]
-    if choice == "random":
-        return np.array([rng.choice(own) for own in members])
-    return np.array(
-        [
-            own[np.argmin(((points[own] - points[own].mean(axis=0)) ** 2).sum(axis=1))]
-            for own in members
-        ]
-    )
+        return one_per_cluster.first_of_each(groups)
+    if choice == "centre":
+        return one_per_cluster.nearest_to_centre(groups, points)
+    return np.array([rng.choice(np.flatnonzero(groups == g)) for g in range(groups.max() + 1)])
 
 
 def _has_grid(profile: SliceProfile) -> bool:

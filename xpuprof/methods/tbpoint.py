@@ -56,19 +56,17 @@ def select(
     points, inverse, cell = merged(features(profile, rows, instructions))
     tree = linkage(points, method="complete") if len(points) > 1 else None
 
-    def clusterings() -> Iterator[tuple[float, I64, I64, float]]:
+    def clusterings() -> Iterator[tuple[float, I64, I64]]:
         for threshold in sorted(thresholds, reverse=True):
             groups = np.zeros(len(points), dtype=np.int64)
             if tree is not None:
                 groups = fcluster(tree, threshold, criterion="distance")
             labels = one_per_cluster.dense(groups[inverse])
-            chosen = _nearest(labels, points[inverse])
-            own = np.where(instructions[chosen] > 0.0, instructions[chosen], 1.0)
-            work = np.bincount(labels, weights=instructions) / own
-            yield threshold, labels, chosen, float(np.dot(times[rows[chosen]], work))
+            chosen = one_per_cluster.nearest_to_centre(labels, points[inverse])
+            yield threshold, labels, chosen
 
     threshold, labels, chosen, errors = one_per_cluster.least_error(
-        clusterings(), float(times[rows].sum()), target
+        clusterings(), times[rows], target, instructions
     )
     return one_per_cluster.select(
         profile,
@@ -119,15 +117,6 @@ def merged(table: F64) -> tuple[F64, I64, float]:
             return points, inverse, cell
         cell = cell * 2.0 if cell else min(THRESHOLDS) / 10.0
         rounded = np.round(table / cell) * cell
-
-
-def _nearest(labels: I64, points: F64) -> I64:
-    size = np.bincount(labels).astype(np.float64)
-    centre = np.column_stack([np.bincount(labels, weights=column) for column in points.T])
-    mean = centre / size[:, None]
-    distance = ((points - mean[labels]) ** 2).sum(axis=1)
-    order = np.lexsort((np.arange(len(labels)), distance, labels))
-    return order[np.flatnonzero(np.diff(labels[order], prepend=-1))]
 
 
 METHOD = Method(
