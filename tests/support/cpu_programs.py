@@ -20,6 +20,7 @@ from tests.support.run import run_text
 from xpuprof.engines.base import CpuEngine, CpuOptions
 from xpuprof.engines.cpu.dynamorio import DynamoRio
 from xpuprof.engines.cpu.valgrind import Valgrind
+from xpuprof.scratch import scratch
 from xpuprof.trace.layout import CPU
 from xpuprof.trace.reader import process_folders
 from xpuprof.trace.streams import Stream, read_stream
@@ -35,8 +36,8 @@ every_engine = pytest.mark.parametrize(
 
 @cache
 def _folder() -> TemporaryDirectory[str]:
-    """Removed at the end of the session."""
-    return TemporaryDirectory(prefix="xpuprof-cpu-")
+    """Removed at the end of the session; that of a killed one, by the next xpuprof."""
+    return scratch()
 
 
 @cache

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fuzzes everything that reads foreign files: importers, results, selections, manifests.
+"""Fuzzes everything that reads files: importers, results, selections, manifests, streams.
 
     tools/fuzz/importers.py [TARGET ...] [--seconds 60 | --runs N] [--seed 1] [--keep FOLDER]
+                            [--streams RUN]
 
 Small files in the tools' formats are damaged: bytes flipped and cut, numbers and names replaced
 by what a reader may not expect (nothing, text, infinity, 400 digits), lines and rows repeated,
-databases changed by SQL, half of them packed and damaged again. Each damaged file has to give
-slices that can be trusted, or one error of ours in one sentence. A traceback, a crash, more than
-SLOWEST seconds, or more than 1 GiB of memory beside the libraries' is a finding: the file is kept
-and the exit code is 1.
+databases changed by SQL, half of them packed and damaged again; half of the streams (small ones
+made up here, and those of RUN) get correct checksums, so that damage reaches the records. Each file
+has to give slices that can be trusted, or one error of ours in one sentence. A traceback, a crash,
+more than SLOWEST seconds, or more than 1 GiB of memory beside the libraries' is a finding: the file
+is kept and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import resource
 import shutil
 import signal
 import sqlite3
+import struct
 import sys
 import tempfile
 import time
@@ -37,22 +40,28 @@ os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # threads r
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import numpy as np
+from xpuprof._bridge import lib
 
-from tests.support import profiles
+from tests.support import profiles, traces
 from tests.support.runs_made_up import made_up_run, select_by_kernel
-from xpuprof.errors import XpuprofError
+from xpuprof.errors import TraceError, XpuprofError
 from xpuprof.formats.registry import all_importers, recognised
 from xpuprof.formats.results import read_results
 from xpuprof.inputs import Source
 from xpuprof.selection.document import _checksum
 from xpuprof.selection.selection import Selection
+from xpuprof.trace.boundaries import slice_ticks
+from xpuprof.trace.check import check_run
 from xpuprof.trace.imported import ImportedSlices, ImportWriter
+from xpuprof.trace.reader import read_process
 from xpuprof.trace.run import Run, create_run
+from xpuprof.trace.streams import FILES
 
 MEMORY = 1 << 30
 SLOWEST = 30
 LARGEST = 1 << 20
 """Bytes of a damaged text before the next change."""
+HEADER = struct.Struct("<4sHHIIQQQ")
 FAST = Path("/dev/shm")
 BATCH = 250
 """Files that a child process reads; a crash costs one child."""
@@ -129,6 +138,32 @@ def read_selected(path: Path, resealed: bool) -> None:
         Selection.read(path)
 
 
+def read_recorded(path: Path, folder: Path, name: str) -> None:
+    """Tables (of a complete and of a partial run), slice times and checker, of one stream."""
+    run = folder / "recorded"
+    if not run.exists():
+        writer = create_run(run, argv=["fuzz"])
+        (writer.begin_execution({"name": "profile", "role": "profile"}) / "h-1").mkdir()
+        writer.end_execution("profile", {"status": "complete", "tsc_start": 1, "tsc_end": 1 << 60})
+        writer.finish("complete")
+    part = run / "profile" / "h-1"
+    shutil.copy(path, part / name)
+    readers: tuple[Callable[[], object], ...] = (
+        lambda: read_process(part, "profile", True).tables,
+        lambda: read_process(part, "profile", False).tables,
+        lambda: slice_ticks(read_process(part, "profile", True), 1, 1 << 60),
+        lambda: check_run(run),
+    )
+    errors = []
+    for reader in readers:
+        try:
+            reader()
+        except TraceError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+
+
 @dataclass(frozen=True)
 class Target:
     """Inputs of one reader, and the reader: path, folder to work in, a draw."""
@@ -138,9 +173,11 @@ class Target:
     suffix: str = ""
     packed: bool = False
     database: bool = False
+    chunks: bool = False
+    """A stream, of chunks with checksums."""
 
 
-def targets(folder: Path) -> dict[str, Target]:
+def targets(folder: Path, recorded: Path) -> dict[str, Target]:
     """Every reader with its small real files."""
     selection = select_by_kernel(made_up_run(["a", "b", "a", "b", "a"]))
 
@@ -185,6 +222,14 @@ def targets(folder: Path) -> dict[str, Target]:
             tuple(_selections(selection)), lambda p, _, d: read_selected(p, d.random() < 0.7)
         ),
         "manifest": Target((manifest,), lambda p, _, __: read_manifest(p)),
+        **{
+            name: Target(
+                tuple(path.read_bytes() for path in sorted(recorded.rglob(name))),
+                lambda p, work, _, name=name: read_recorded(p, work, name),  # type: ignore[misc]
+                chunks=True,
+            )
+            for name in FILES.values()
+        },
     }
 
 
@@ -228,7 +273,7 @@ def damaged_bytes(data: bytes, draw: random.Random) -> bytes:
     result = bytearray(data)
     for _ in range(draw.choice((1, 1, 2, 4))):
         at = draw.randrange(len(result) + 1)
-        kind = draw.randrange(4)
+        kind = draw.randrange(5)
         if kind == 0 and at < len(result):
             result[at] ^= 1 << draw.randrange(8)
         elif kind == 1:
@@ -236,8 +281,24 @@ def damaged_bytes(data: bytes, draw: random.Random) -> bytes:
         elif kind == 2:
             start = draw.randrange(len(result) + 1)
             result[at:at] = result[start : start + draw.randrange(1, 200)]
+        elif kind == 3:
+            value = draw.choice((b"\x00", b"\x7f", b"\x80", b"\xff" * 8, b"\xff" * 9 + b"\x01"))
+            result[at : at + len(value)] = value
         else:
             del result[at:]
+    return bytes(result)
+
+
+def mended(data: bytes) -> bytes:
+    """A stream with correct checksums in all chunks that its lengths reach."""
+    result, at = bytearray(data), 0
+    while at + HEADER.size <= len(result):
+        magic, _, _, _, _, length, _, _ = HEADER.unpack_from(result, at)
+        payload = bytes(result[at + HEADER.size : at + HEADER.size + length])
+        if magic != b"XPT1" or len(payload) != length:
+            break
+        struct.pack_into("<I", result, at + 12, lib.xp_checksum(payload, length))
+        at += (HEADER.size + length + 7) & ~7
     return bytes(result)
 
 
@@ -299,9 +360,11 @@ def write_damaged(target: Target, path: Path, draw: random.Random) -> None:
     if target.database and draw.random() < 0.7:
         damaged_database(data, path, draw)
         return
-    binary = target.database or data[:4] == b"PAR1"
+    binary = target.database or target.chunks or data[:4] == b"PAR1"
     text = not binary and draw.random() < 0.8
     data = damaged_text(data, draw) if text else damaged_bytes(data, draw)
+    if target.chunks and draw.random() < 0.5:
+        data = mended(data)
     if target.packed and draw.random() < 0.3:
         data = gzip.compress(data, 1)
         data = damaged_bytes(data, draw) if draw.random() < 0.5 else data
@@ -371,11 +434,15 @@ def main() -> int:
     parser.add_argument("--runs", type=int, help="files, instead of --seconds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, default=Path("fuzz-findings"))
+    parser.add_argument("--streams", type=Path, metavar="RUN", help="damage this run's streams")
     arguments = parser.parse_args()
     if FAST.is_dir():
         tempfile.tempdir = str(FAST)  # most of the time goes into making files
     with tempfile.TemporaryDirectory() as made:
-        known = {n: t for n, t in targets(Path(made)).items() if t.inputs}
+        recorded = arguments.streams or traces.write_run(
+            Path(made) / "streams", traces.events(20), traces.cpu(21)
+        )
+        known = {n: t for n, t in targets(Path(made), recorded).items() if t.inputs}
         for name, target in known.items():  # loads what they need before children are made
             sound = Path(made) / f"sound-{name}{target.suffix}"
             sound.write_bytes(target.inputs[0])

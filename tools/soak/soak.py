@@ -2,7 +2,7 @@
 """Runs xpuprof for long, and says what was lost.
 
     tools/soak/soak.py sides [--runs 64]            profiles side by side, one kernel cache for all
-    tools/soak/soak.py starts [--seconds 3600]      start and stop, a third of the runs by a signal
+    tools/soak/soak.py starts [--seconds 3600]      start and stop, half of the runs by a signal
     tools/soak/soak.py launches [--count 10000000]  launches in one program, with its memory
 
 Each run has to open with all its launches; one that was stopped has to be partial, with its reason.
@@ -24,7 +24,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.support.compile import compile_files, opencl_program
 from tests.support.run import xpuprof_line
-from xpuprof.trace.digest import digests_of
 from xpuprof.trace.run import Run
 
 LAUNCHES = 40
@@ -53,9 +52,9 @@ def start(run: Path, program: list[str], added: dict[str, str]) -> subprocess.Po
 def fault(folder: Path, launches: int) -> str:
     """What is wrong with a run that nobody stopped; empty: nothing."""
     run = Run.open(folder)
-    (execution,) = digests_of(run)
-    seen = sum(process.launches for process in execution.processes)
-    counted = sum(process.instrumented for process in execution.processes)
+    (execution,) = run.executions
+    seen = sum(process.sums.seen for process in execution.processes)
+    counted = sum(process.sums.instrumented for process in execution.processes)
     if run.status != "complete":
         return f"{folder.name} is {run.status}: {run.reason}"
     if (seen, counted) != (launches, launches):
@@ -98,12 +97,14 @@ def starts(place: Path, seconds: float) -> list[str]:
     program = [str(opencl_program("steps", place / "program")), "30"]
     added, draw = environment(place), random.Random(1)
     deadline, wrong, number, stopped = time.monotonic() + seconds, [], 0, 0
+    longest = 1.0  # of the runs so far
     while time.monotonic() < deadline:
+        began = time.monotonic()
         folder = place / f"run{number}"
         process = start(folder, program, added)
-        chosen = draw.choice(SIGNALS) if draw.random() < 1 / 3 else None
+        chosen = draw.choice(SIGNALS) if number % 2 else None
         if chosen:
-            time.sleep(draw.random() * 4)
+            time.sleep(draw.random() * longest)
             process.send_signal(chosen)
         process.communicate()
         if process.returncode:
@@ -114,6 +115,7 @@ def starts(place: Path, seconds: float) -> list[str]:
                 wrong.append(f"{folder.name} ended with {process.returncode}")
         else:
             wrong.append(fault(folder, LAUNCHES))
+            longest = max(longest, time.monotonic() - began)
         number += 1
     start(place / "last", program, added).communicate()  # collects what killed ones left
     print(f"{number} runs in {seconds:.0f} s, {stopped} of them stopped by a signal")
