@@ -26,8 +26,8 @@ from tests.support.compile import compile_files, opencl_program
 from tests.support.run import xpuprof_line
 from xpuprof.trace.run import Run
 
-LAUNCHES = 40
-"""Of the small program `steps 30`."""
+LAUNCHES = 2
+"""Of the small program; from the third step on, its values depend on the order of work-items."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
 
@@ -77,7 +77,7 @@ def left_behind(place: Path) -> list[str]:
 
 def sides(place: Path, runs: int) -> list[str]:
     """Profiles side by side."""
-    program = [str(opencl_program("steps", place / "program")), "30"]
+    program = [str(opencl_program("steps", place / "program")), str(LAUNCHES)]
     added = environment(place)
     started = [start(place / f"run{number}", program, added) for number in range(runs)]
     wrong, outputs = [], set()
@@ -94,7 +94,7 @@ def sides(place: Path, runs: int) -> list[str]:
 
 def starts(place: Path, seconds: float) -> list[str]:
     """One run after the other."""
-    program = [str(opencl_program("steps", place / "program")), "30"]
+    program = [str(opencl_program("steps", place / "program")), str(LAUNCHES)]
     added, draw = environment(place), random.Random(1)
     deadline, wrong, number, stopped = time.monotonic() + seconds, [], 0, 0
     longest = 1.0  # of the runs so far
