@@ -97,25 +97,25 @@ def starts(place: Path, seconds: float) -> list[str]:
     program = [str(opencl_program("steps", place / "program")), str(LAUNCHES)]
     added, draw = environment(place), random.Random(1)
     deadline, wrong, number, stopped = time.monotonic() + seconds, [], 0, 0
-    longest = 1.0  # of the runs so far
+    took = 1.0  # the run before
     while time.monotonic() < deadline:
         began = time.monotonic()
         folder = place / f"run{number}"
         process = start(folder, program, added)
         chosen = draw.choice(SIGNALS) if number % 2 else None
         if chosen:
-            time.sleep(draw.random() * longest)
+            time.sleep(draw.random() * took)
             process.send_signal(chosen)
         process.communicate()
         if process.returncode:
             stopped += 1
             if (folder / "manifest.json").exists() and Run.open(folder).status != "partial":
-                wrong.append(f"{folder.name} was stopped and is {Run.open(folder).status}")
+                wrong.append(fault(folder, LAUNCHES))  # stopped while it printed
             if process.returncode != -(chosen or 0):
                 wrong.append(f"{folder.name} ended with {process.returncode}")
         else:
             wrong.append(fault(folder, LAUNCHES))
-            longest = max(longest, time.monotonic() - began)
+            took = time.monotonic() - began
         number += 1
     start(place / "last", program, added).communicate()  # collects what killed ones left
     print(f"{number} runs in {seconds:.0f} s, {stopped} of them stopped by a signal")
