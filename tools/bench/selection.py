@@ -265,29 +265,16 @@ def _signature(process: Process, **projection: Any) -> Signature:
     return signatures([process], Projection(**projection))[0]
 
 
-def _parts(process: Process, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(mix, instructions) of the GPU part and of the CPU part."""
-    base = _signature(process, seed=seed, length_weight=0.0)
-    width = int(base.parameters["dim"])
-    for part, column in enumerate(("gpu_instructions", "cpu_instructions")):
-        mix = base.matrix[:, part * (width + 1) : part * (width + 1) + width]
-        if mix.shape[1]:
-            yield mix, process.slices[column].to_numpy(float)
-
-
-def _raw(process: Process, seed: int) -> np.ndarray:
-    """Lengths as in the reference: the counts themselves, not normalised."""
-    columns = [
-        mix * (length / max(length.mean(), 1.0))[:, None] for mix, length in _parts(process, seed)
-    ]
-    return np.hstack(columns).astype(np.float32)
-
-
 def _logarithm(process: Process, seed: int, weight: float) -> np.ndarray:
     """Distance of slices by the ratio of their lengths."""
+    base = _signature(process, seed=seed, length_weight=0.0)
+    width = int(base.parameters["dim"]) + 1
     columns = []
-    for mix, length in _parts(process, seed):
-        columns += [mix, np.log2(1.0 + length)[:, None] * weight * np.sqrt(0.5)]
+    for part, column in enumerate(("gpu_instructions", "cpu_instructions")):
+        mix = base.matrix[:, part * width : (part + 1) * width - 1]
+        if mix.shape[1]:
+            length = np.log2(1.0 + process.slices[column].to_numpy(float))
+            columns += [mix, length[:, None] * weight * np.sqrt(0.5)]
     return np.hstack(columns).astype(np.float32)
 
 
@@ -306,8 +293,9 @@ def _clusters(matrix: np.ndarray, seed: int, most: int) -> dict[int, np.ndarray]
     return {k: kmeans.nearest(points.x, one.centre)[points.point] for k, one in sweep.items()}
 
 
-def _by_logarithm(weight: float) -> Labels:
-    return lambda process, seed, k: _clusters(_logarithm(process, seed, weight), seed, k)
+def by_logarithm(weight: float, ratio: bool = False) -> tuple[Labels, bool]:
+    """Clusters by the ratio of lengths."""
+    return (lambda p, s, k: _clusters(_logarithm(p, s, weight), s, k)), ratio
 
 
 def _strata(process: Process, seed: int, most: int) -> dict[int, np.ndarray]:
@@ -331,25 +319,16 @@ def _strata(process: Process, seed: int, most: int) -> dict[int, np.ndarray]:
 VARIANTS: dict[str, tuple[Labels, bool]] = {
     "default": by(),
     "multipliers by instructions": by(ratio=True),
-    "counts, not normalised": (lambda p, s, k: _clusters(_raw(p, s), s, k), False),
-    "counts, multipliers by instructions": (lambda p, s, k: _clusters(_raw(p, s), s, k), True),
+    "counts, not normalised": by(counts=True),
+    "counts, multipliers by instructions": by(ratio=True, counts=True),
     "mix alone": by(length_weight=0.0),
     "mix alone, multipliers by instructions": by(ratio=True, length_weight=0.0),
     "mix alone, strata by length": (_strata, False),
     "length weight 1": by(length_weight=1.0),
     "length weight 16": by(length_weight=16.0),
-    "logarithm of length, weight 1": (
-        lambda p, s, k: _clusters(_logarithm(p, s, 1.0), s, k),
-        False,
-    ),
-    "logarithm of length, weight 4": (
-        lambda p, s, k: _clusters(_logarithm(p, s, 4.0), s, k),
-        False,
-    ),
-    "logarithm of length, multipliers by instructions": (
-        lambda p, s, k: _clusters(_logarithm(p, s, 1.0), s, k),
-        True,
-    ),
+    "logarithm of length, weight 1": by_logarithm(1.0),
+    "logarithm of length, weight 4": by_logarithm(4.0),
+    "logarithm of length, multipliers by instructions": by_logarithm(1.0, ratio=True),
     "GPU part alone": by(cpu_weight=0.0),
     "CPU weight 0.1": by(cpu_weight=0.1),
     "CPU weight 0.9": by(cpu_weight=0.9),
