@@ -124,6 +124,16 @@ def test_long_runs_are_thinned(monkeypatch: pytest.MonkeyPatch, run: Path, tmp_p
     assert sum(row["calls"] for row in data["kernels"]) == 600
 
 
+def test_tables_show_names_brief_or_full(run: Path) -> None:
+    """GIVEN C++ kernels WHEN shown as a table THEN names are brief; with --full-names whole; JSON
+    always has them whole."""
+    assert "ns::" not in invoke("report", run)
+    assert "ns::sum<float>(float*)" in invoke("report", run, "--full-names")
+    assert "ns::" not in invoke("info", run)
+    assert "ns::sum<float>(float*)" in invoke("info", run, "--full-names")
+    assert "ns::sum<float>(float*)" in invoke("report", run, "--json")
+
+
 USER = """
 <script>
 const rows = (id) => [...document.querySelectorAll(`#${id} tbody tr`)];

@@ -28,6 +28,7 @@ from xpuprof.errors import UsageError
     "the table.",
 )
 @click.option("--force", is_flag=True, help="Replace an existing output file.")
+@options.full_names
 @options.as_json
 @options.quiet
 def command(

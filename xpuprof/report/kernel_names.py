@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+
+FULL_NAMES: ContextVar[bool] = ContextVar("full_names", default=False)
+"""Whether tables show kernel names whole (--full-names)."""
+
 _OPENING, _CLOSING = "<([{", ">)]}"
 
 
@@ -29,3 +34,11 @@ def brief(name: str) -> str:
     words = [word for word in _outermost(name).split() if word != "const"]
     last = next((word for word in reversed(words) if word.strip("*&:")), name)
     return last.strip("*& ").split("::")[-1] or name
+
+
+def shorten(name: str, width: int = 40) -> str:
+    """A kernel's name for a column of a table: brief, and cut where that is still too long."""
+    if FULL_NAMES.get():
+        return name
+    name = brief(name)
+    return name if len(name) <= width else name[: width - 3] + "..."
