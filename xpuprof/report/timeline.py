@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from xpuprof.estimation.timeline import Timeline
+from xpuprof.report.kernel_names import shorten
 from xpuprof.report.projected import estimate_json, interval
-from xpuprof.report.text import count, percent, seconds, shorten, table
+from xpuprof.report.text import count, percent, seconds, table
 
 SHOWN = 10
 """Kernels of the critical path for people; --json has them all."""
