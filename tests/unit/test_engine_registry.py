@@ -59,6 +59,7 @@ def test_an_unknown_engine_is_refused() -> None:
         engine(CpuEngine, "opencl")
 
 
+@pytest.mark.slow
 def test_an_engine_of_another_package_is_used(tmp_path: Path, other: dict[str, str]) -> None:
     """GIVEN a package with an entry point WHEN its engine is named THEN it wraps the program, with
     the filters that it honours; other filters are refused, naming it."""
@@ -73,13 +74,14 @@ def test_an_engine_of_another_package_is_used(tmp_path: Path, other: dict[str, s
     assert b"CPU engine other does not support --thread" in refused.stderr
 
 
+@pytest.mark.slow
 def test_doctor_lists_engines_of_other_packages(other: dict[str, str]) -> None:
     """GIVEN a package with one valid and two invalid entry points THEN doctor shows the engine and
     the faults of the others; naming one of these is an error."""
     done = xpuprof("doctor", environment=other)
     assert done.returncode == 0, done.stderr
     said = done.stdout.decode()
-    assert "CPU  other     usable\n       from another package\n" in said and "hello" in said
+    assert "CPU  other      usable      from another package\n" in said and "hello" in said
     assert "engine gone of other cannot be loaded" in said
     assert "engine valgrind of other declares a name that is taken" in said
     named = xpuprof("profile", "--cpu", "gone", "--", "true", environment=other)

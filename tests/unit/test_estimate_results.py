@@ -185,6 +185,7 @@ def stratified_selection(
     return chosen, np.array([r.slice for r in representatives])
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     """Sums and a ratio, in 600 random selections from one skewed population."""
     rng = np.random.default_rng(3)

@@ -63,6 +63,7 @@ def ours(tmp_path: Path) -> dict[str, str]:
     return install(tmp_path / "site", "our", "our_formats", PACKAGE, ENTRIES)
 
 
+@pytest.mark.slow
 def test_formats_of_another_package_are_used(tmp_path: Path, ours: dict[str, str]) -> None:
     """GIVEN a package with entry points WHEN its formats are used from the command line THEN its
     importer recognises its file, its exporter takes its option, its reader gives the results."""
@@ -83,6 +84,7 @@ def test_formats_of_another_package_are_used(tmp_path: Path, ours: dict[str, str
     assert done.returncode == 0 and b'"cycles"' in done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_help_lists_formats_of_other_packages(ours: dict[str, str]) -> None:
     """GIVEN valid and invalid entry points THEN help lists the valid ones; naming one that cannot
     be loaded says why; ours keep their names."""

@@ -331,6 +331,7 @@ def test_vectors_with_numbers_out_of_range(tmp_path: Path, name: str, old: str, 
     refused(folder, f"{name} is damaged: .*; copy it again")
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     lines=st.lists(
@@ -456,6 +457,7 @@ def test_a_limit_on_the_size_of_files_is_told_in_one_sentence(tmp_path: Path) ->
 # ---- the fuzzer ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_fuzzer_finds_nothing(tmp_path: Path) -> None:
     """GIVEN some hundred damaged files of every reader THEN each is read or refused."""
     fuzzer = ROOT / "tools" / "fuzz" / "importers.py"

@@ -50,6 +50,7 @@ def test_separate_clusters_are_found():
     assert len({(a, b) for a, b in zip(found.label.tolist(), owner.tolist(), strict=True)}) == 5
 
 
+@pytest.mark.slow
 def test_not_worse_than_scikit_learn():
     """Within-cluster sums at most those of ten k-means++ starts."""
     from sklearn.cluster import KMeans

@@ -99,6 +99,7 @@ def recorded(path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_method_of_another_package(tmp_path: Path) -> None:
     """GIVEN a distribution that registers a method WHEN it is named THEN the command line selects
     by it, takes its declared options, and refuses others."""
@@ -119,6 +120,7 @@ def test_a_method_of_another_package(tmp_path: Path) -> None:
     assert refused.returncode == 2 and "has no option 'all'; it has: every" in refused.stderr
 
 
+@pytest.mark.slow
 def test_a_broken_method_of_another_package_is_named(tmp_path: Path) -> None:
     """The message says which package to fix."""
     entries = "[xpuprof.methods]\nmagic = broken:METHOD\n"

@@ -199,6 +199,7 @@ AT_LEAST = 0.95 - 3 * np.sqrt(0.95 * 0.05 / TRIALS)
 """95 % nominal, less three standard errors of the simulation."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(
     "method", [stem_root, allegro, xpu_stem, two_phase], ids=lambda m: m.__name__[17:]
@@ -306,6 +307,7 @@ def test_ranked_sets_are_unbiased_and_their_intervals_hold() -> None:
     assert inside_all / TRIALS >= AT_LEAST
 
 
+@pytest.mark.slow
 def test_random_interval_covers_a_normal_population() -> None:
     times = np.random.default_rng(1).normal(10, 1, 2000)
     selection = random_.select(profile_of(times), seed=0, n=30)

@@ -76,6 +76,7 @@ def test_coverage_when_all_slices_are_timed(name, counts):
     assert hits / draws >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / draws)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["normal", "two humps", "constant"])
 def test_coverage_when_only_representatives_are_timed(name):
     """Ten per cluster, nothing else known: Student's t over the clusters."""
@@ -139,6 +140,7 @@ def only_slices(rng, runs):
     return np.ones((runs, 302))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repeats", [2, 3, 8])
 @pytest.mark.parametrize("differ", [whole, apart, skewed, only_slices])
 @pytest.mark.parametrize("all_timed", [True, False])
@@ -162,6 +164,7 @@ def test_coverage_of_one_more_run_and_of_what_is_typical(differ, repeats, all_ti
     assert min(next_run, typical) / draws >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / draws)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repeats", [2, 3, 8])
 def test_the_error_told_for_a_single_run_holds(repeats):
     """For one more run, whose slices vary by two fifths, some of them a hundredfold."""

@@ -115,6 +115,7 @@ def test_one_slice_only():
     assert [r.multiplier for r in chosen.representatives] == [1.0]
 
 
+@pytest.mark.slow
 def test_same_bytes_whatever_the_hash_seed(tmp_path):
     """The selection file depends only on input and seed."""
     code = (

@@ -95,6 +95,7 @@ def test_key_order_of_the_inputs_does_not_show() -> None:
     assert a.text() == b.text()
 
 
+@pytest.mark.slow
 def test_bytes_do_not_depend_on_the_hash_seed() -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]);"

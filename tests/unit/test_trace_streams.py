@@ -336,6 +336,7 @@ def test_truncation_at_every_byte(tmp_path: Path, stream: int, closed: bool) -> 
     assert refused > used // 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [EVENTS, CPU])
 def test_every_flipped_bit_is_seen_or_harmless(tmp_path: Path, stream: int) -> None:
     """In sealed chunks a flipped bit is an error, unless it lies in unread bytes."""
@@ -362,6 +363,7 @@ def _same(a: Stream, b: Stream) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [EVENTS, CPU])
 def test_flipped_bits_of_an_open_chunk_never_crash(tmp_path: Path, stream: int) -> None:
     """Without a checksum a flip may pass as data; reading stays safe."""

@@ -38,6 +38,7 @@ from xpuprof.cli import options
     help="Replay RUN's recorded order with these kernel times: length, critical path, busy shares.",
 )
 @options.as_json
+@options.quiet
 def command(
     selection: Path,
     results: tuple[str, ...],
@@ -47,6 +48,7 @@ def command(
     same_machine: bool,
     timeline: Path | None,
     as_json: bool,
+    quiet: bool,
 ) -> None:
     """Estimate whole-run metrics from those of the selection's regions.
 
@@ -102,3 +104,8 @@ def command(
         )
     else:
         click.echo(report.as_text(metrics))
+        options.note(
+            "next, if an interval is too wide: xpuprof select RUN --target-error 0.02 --force, and "
+            "simulate its regions",
+            quiet,
+        )

@@ -73,3 +73,4 @@ def command(
         )
     else:
         click.echo(transfer_text(rows, metric))
+        options.note(f"next: xpuprof export {selection} --format NAME -o OUT", quiet)

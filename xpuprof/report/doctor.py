@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from click import style
+
 from xpuprof.engines.base import Engine, Probe
 from xpuprof.report.text import number_of
 from xpuprof.workflow.doctor import Diagnosis
@@ -26,10 +28,10 @@ def as_json(found: Diagnosis) -> dict[str, object]:
 
 
 def as_text(found: Diagnosis) -> str:
-    """One paragraph per engine; then the driver, the clock and the marker header."""
-    paragraphs = [_engine(engine, probe) for engine, probe in found.engines]
-    if found.faults:
-        paragraphs.append([f"other packages: {fault}" for fault in found.faults])
+    """The verdict, a line per engine; then what the usable ones use, and how to get the others."""
+    paragraphs = [[_verdict(found)], [_line(engine, probe) for engine, probe in found.engines]]
+    usable = [(engine, probe) for engine, probe in found.engines if probe.available]
+    paragraphs += [_details(engine, probe) for engine, probe in usable if probe.details]
     if driver := found.driver:
         devices = number_of(driver.devices, "device")
         under = [f"     under {one.cpu} and {one.gpu}: {one.outcome}" for one in found.outcomes]
@@ -41,13 +43,34 @@ def as_text(found: Diagnosis) -> str:
             f"marker header  {found.include}/xpuprof/marker.h",
         ]
     )
+    remedies = [_remedy(engine, probe) for engine, probe in found.engines if not probe.available]
+    remedies += [f"other packages: {fault}" for fault in found.faults]
+    if remedies:
+        paragraphs.append(["To get more:", *remedies])
     return "\n\n".join("\n".join(lines) for lines in paragraphs)
 
 
-def _engine(engine: Engine[Any], probe: Probe) -> list[str]:
-    state = "usable" if probe.available else f"not usable: {', '.join(probe.missing)}"
-    lines = [f"{engine.kind.side}  {engine.name:9} {state}", f"       {engine.help}"]
-    lines += [f"       {key:14} {value}" for key, value in probe.details.items()]
-    if not probe.available and probe.advice:
-        lines.append(f"       to get it      {probe.advice}")
-    return lines
+def _verdict(found: Diagnosis) -> str:
+    names = {
+        side: [e.name for e, probe in found.engines if probe.available and e.kind.side == side]
+        for side in ("CPU", "GPU")
+    }
+    if not names["GPU"]:
+        return style("No kernel can be seen here: no GPU engine is usable; see below", fg="red")
+    host = " and ".join(names["CPU"]) or "none, so profiles lack CPU vectors"
+    return style(f"Ready: GPU engine {' and '.join(names['GPU'])}, CPU engine {host}", fg="green")
+
+
+def _line(engine: Engine[Any], probe: Probe) -> str:
+    state, colour = ("usable", "green") if probe.available else ("not usable", "yellow")
+    name = f"{engine.kind.side}  {engine.name:<10}"
+    return f"{name} {style(f'{state:<10}', fg=colour)}  {engine.help}"
+
+
+def _details(engine: Engine[Any], probe: Probe) -> list[str]:
+    return [engine.name, *(f"  {key:14} {value}" for key, value in probe.details.items())]
+
+
+def _remedy(engine: Engine[Any], probe: Probe) -> str:
+    advice = f": {probe.advice}" if probe.advice else ""
+    return f"  {engine.name} lacks {', '.join(probe.missing)}{advice}"
