@@ -67,6 +67,11 @@ typedef struct xp_copy_row {
   uint32_t queue, direction;
 } xp_copy_row;
 
+typedef struct xp_host_row {
+  uint64_t bytes, tsc_start, tsc_end;
+  uint64_t kind;
+} xp_host_row;
+
 typedef struct xp_resource_row {
   uint64_t launch;
   uint32_t registers, local_static, local_dynamic, private_bytes;
@@ -118,7 +123,7 @@ typedef struct xp_cut_row {
 typedef struct xp_counts {
   uint64_t texts; /* bytes */
   uint64_t metas, programs, kernels, gpu_blocks, launches, completes, stamps, vectors, vector_pairs,
-      grids, run_pairs, launch_grids, copies, resources, lanes, device_ldvs, windows;
+      grids, run_pairs, launch_grids, copies, hosts, resources, lanes, device_ldvs, windows;
   uint64_t images, cpu_blocks, threads, bbvs, bbv_pairs, cuts, ldvs, ldv_pairs;
   uint64_t chunks, bytes, unknown_records;
   uint64_t version;
@@ -144,6 +149,7 @@ typedef struct xp_arrays {
   uint64_t *run_length;
   xp_launch_grid_row *launch_grids;
   xp_copy_row *copies;
+  xp_host_row *hosts;
   xp_resource_row *resources;
   xp_lanes_row *lanes;
   xp_device_ldv_row *device_ldvs;

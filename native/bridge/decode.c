@@ -329,6 +329,15 @@ static void copy(xp_decoder *d, record *r) {
   ADD_ROW(d, r, copies, row);
 }
 
+static void host(xp_decoder *d, record *r) {
+  xp_host_row row;
+  row.kind = u8(r);
+  row.bytes = varint(r);
+  row.tsc_start = u64(r);
+  row.tsc_end = u64(r);
+  ADD_ROW(d, r, hosts, row);
+}
+
 static void resources(xp_decoder *d, record *r) {
   xp_resource_row row;
   row.launch = known_id(r, d->rows.launches);
@@ -409,6 +418,9 @@ static int event_record(xp_decoder *d, record *r) {
       return 1;
     case XP_EV_COPY:
       copy(d, r);
+      return 1;
+    case XP_EV_HOST:
+      host(d, r);
       return 1;
     case XP_EV_RESOURCES:
       resources(d, r);

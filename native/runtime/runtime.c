@@ -112,8 +112,12 @@ static void put_meta(const char *key, const char *value) {
 }
 
 static void put_meta_number(const char *key, uint64_t value) {
-  char digits[XP_DECIMAL_MAX];
-  put_meta(key, xp_decimal(digits, value));
+  char digits[24];
+  int i = sizeof digits;
+  digits[--i] = 0;
+  do digits[--i] = (char)('0' + value % 10);
+  while (value /= 10);
+  put_meta(key, digits + i);
 }
 
 /* ---- life of the stream --------------------------------------------------------------------- */
@@ -495,6 +499,19 @@ void xpu_copy(uint32_t direction, uint64_t bytes, uint64_t tsc_start, uint64_t t
     xp_put_u64(&record, tsc_end);
     xp_put_varint(&record, queue);
     put(XP_EV_COPY, &record, XP_NO_SLICE);
+  }
+  unlock();
+}
+
+void xpu_host_event(uint32_t kind, uint64_t bytes, uint64_t tsc_start, uint64_t tsc_end) {
+  lock();
+  if (recording()) {
+    xp_body record = body(64);
+    xp_put_u8(&record, (uint8_t)kind);
+    xp_put_varint(&record, bytes);
+    xp_put_u64(&record, tsc_start);
+    xp_put_u64(&record, tsc_end);
+    put(XP_EV_HOST, &record, XP_NO_SLICE);
   }
   unlock();
 }

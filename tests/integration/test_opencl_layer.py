@@ -505,3 +505,21 @@ def test_identity_does_not_depend_on_where_headers_lie(tmp_path: Path) -> None:
         assert re.fullmatch(rb"128\n", ran.done.stdout)
         hashes.append(ran.process.launches["program"].tolist())
     assert hashes[0] == hashes[1]
+
+
+@pytest.mark.parametrize("mode", ["profile", "time"])
+def test_a_program_with_a_loader_of_its_own(tmp_path: Path, mode: Mode) -> None:
+    """GIVEN a program whose loader knows no layers THEN its launches are seen, in a profile
+    instrumented, and its builds are recorded."""
+    program = opencl_program("opencl_own_loader", tmp_path / "bin", "-ldl")
+    native = natively([program])
+    if native.done.stdout.startswith(b"no "):
+        pytest.skip("no platform in /etc/OpenCL/vendors")
+    ran = layered([program], tmp_path / "p", mode)
+    same(native, ran)
+    slices = ran.process.slices
+    assert len(ran.process.launches) == 6
+    assert mode == "time" or ran.process.launches["instrumented"].all()
+    assert slices["builds"].tolist() == [1, 0, 0, 1, 0, 0, 0]
+    assert slices["to_host"].tolist() == [0] * 6 + [1024]
+    assert slices["to_device"].sum() == 0

@@ -26,6 +26,7 @@ LAUNCH_FLAGS = _enum("xp_launch_flag", "XP_LAUNCH_")
 LDV_FLAGS = _enum("xp_ldv_flag", "XP_LDV_")
 LDV_BUCKETS = int(lib.XP_LDV_BUCKETS)
 """The last bucket holds first touches."""
+HOST = _enum("xp_host", "XP_HOST_")
 MIX = _enum("xp_mix", "XP_MIX_")
 """Column of each instruction class in `GpuVectors.mix`, and COUNT."""
 

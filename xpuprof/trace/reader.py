@@ -17,7 +17,7 @@ import pandas as pd
 from xpuprof.errors import TraceError
 from xpuprof.trace.coordinates import EXIT_KERNEL, I64
 from xpuprof.trace.digest import digest
-from xpuprof.trace.layout import EVENTS, LAUNCH_FLAGS, LDV_BUCKETS, LDV_FLAGS, TABLES
+from xpuprof.trace.layout import EVENTS, HOST, LAUNCH_FLAGS, LDV_BUCKETS, LDV_FLAGS, TABLES
 from xpuprof.trace.losses import losses_of
 from xpuprof.trace.records import ExecutionRecord, process_meta
 from xpuprof.trace.streams import FILES, SMALL, Stream, StreamReader, read_stream
@@ -305,10 +305,36 @@ def _slices(
             "warps": warps,
             "cpu_instructions": _cut_instructions(cpu, finished),
             "gpu_instructions": instructions,
+            **_host_work(launches, finished, events),
             "instrumented": column("instrumented", True),
             "left_out": column("left_out", False),
         }
     )
+
+
+_DIRECTIONS = ("to_device", "to_host", "within")
+
+
+def _host_work(
+    launches: pd.DataFrame, finished: int, events: Stream | None
+) -> dict[str, npt.NDArray[np.int64]]:
+    """Builds of device programs, and bytes moved by direction, between the launches of each
+    slice."""
+    starts = np.maximum.accumulate(launches["tsc_run"].to_numpy(np.uint64))
+
+    def sums(stamps: npt.NDArray[Any], amounts: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        owner = np.searchsorted(starts, stamps, side="right")
+        return np.bincount(owner, amounts, finished)[:finished].astype(np.int64)
+
+    if events is None:
+        return {name: np.zeros(finished, np.int64) for name in ("builds", *_DIRECTIONS)}
+    calls, copies = events["hosts"], events["copies"]
+    builds = calls["tsc_start"][calls["kind"] == HOST["BUILD"]]
+    found = {"builds": sums(builds, np.ones(len(builds)))}
+    for direction, name in enumerate(_DIRECTIONS):
+        own = copies[copies["direction"] == direction]
+        found[name] = sums(own["tsc_start"], own["bytes"])
+    return found
 
 
 def _cut_instructions(cpu: Stream | None, finished: int) -> npt.NDArray[np.int64]:

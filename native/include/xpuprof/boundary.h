@@ -129,6 +129,7 @@ XPU_API void xpu_launch_lanes(uint64_t launch, uint64_t lane_instructions);
 XPU_API void xpu_launch_ldv(uint64_t launch, const xpu_ldv *ldv);
 XPU_API void xpu_copy(uint32_t direction, uint64_t bytes, uint64_t tsc_start, uint64_t tsc_end,
                       uint32_t queue);
+XPU_API void xpu_host_event(uint32_t kind, uint64_t bytes, uint64_t tsc_start, uint64_t tsc_end);
 
 /* Bracket every call into the device runtime (and, inside, every call back into user code), so that
  * CPU engines exclude the runtime's own work: spinning, waiting, compiling. Threads created inside

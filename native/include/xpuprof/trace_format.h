@@ -123,6 +123,16 @@ enum xp_event_tag {
   /* END: varint launches seen, varint launches instrumented. The last record of a stream that was
    * closed normally. */
   XP_EV_END = 15,
+  /* HOST: u8 kind (enum xp_host), varint bytes, u64 tsc start, u64 tsc end. A call into the device
+   * runtime that is neither launch nor transfer. Its work is not in the vectors, since it is the
+   * runtime's. Earlier readers skip it. */
+  XP_EV_HOST = 16,
+};
+
+enum xp_host {
+  XP_HOST_BUILD = 0, /* of a program: compiled, linked or both */
+  XP_HOST_WAIT = 1,  /* for queues or events */
+  XP_HOST_ALLOCATION = 2,
 };
 
 enum xp_copy {

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib import metadata
 from pathlib import Path
@@ -67,19 +67,28 @@ RUNTIME_ENV = "XPUPROF_OPENCL_RUNTIME"
 or `system`: the machine's platforms. Timed and profiled runs see the same."""
 
 
+INTEL_PACKAGES = ("intel-opencl-rt", "intel-cmplr-lib-rt")
+"""The driver, and the libraries that it loads but does not require."""
+
+
 def _intel_runtime() -> Path:
-    """The driver's library in the wheel `intel-opencl-rt`. Raises EngineError."""
-    try:
-        found = metadata.files("intel-opencl-rt") or []
-    except metadata.PackageNotFoundError:
-        found = []
-    for file in found:
-        if file.name == "libintelocl.so":
+    """The driver's library in the wheel. Raises EngineError."""
+    missing = [name for name in INTEL_PACKAGES if not _files(name)]
+    for file in _files(INTEL_PACKAGES[0]):
+        if file.name == "libintelocl.so" and not missing:
             return Path(str(file.locate())).resolve()
     raise EngineError(
-        f"{RUNTIME_ENV} asks for Intel's OpenCL runtime, which is not installed; "
-        "`pip install xpuprof[intel-opencl]`"
+        f"{RUNTIME_ENV} asks for Intel's OpenCL runtime, which lacks the package "
+        f"{' and '.join(missing or INTEL_PACKAGES[:1])}; `pip install xpuprof[intel-opencl]`"
     )
+
+
+def _files(package: str) -> list[metadata.PackagePath]:
+    """The files of an installed package; none if it is not installed."""
+    try:
+        return metadata.files(package) or []
+    except metadata.PackageNotFoundError:
+        return []
 
 
 def runtime_environment(folder: Path) -> dict[str, str]:
@@ -95,6 +104,20 @@ def runtime_environment(folder: Path) -> dict[str, str]:
     (vendors / "intel.icd").write_text(f"{driver}\n")
     libraries = [*filter(None, [os.environ.get("LD_LIBRARY_PATH")]), str(driver.parent)]
     return {"OCL_ICD_VENDORS": str(vendors), "LD_LIBRARY_PATH": ":".join(libraries)}
+
+
+def drivers(environment: Mapping[str, str]) -> list[str]:
+    """The drivers that a loader finds in this environment, as their .icd files name them."""
+    place = Path(environment.get("OCL_ICD_VENDORS") or VENDORS)
+    named = sorted(place.glob("*.icd")) if place.is_dir() else [place]
+    found = [*filter(None, environment.get("OCL_ICD_FILENAMES", "").split(":"))]
+    for file in named:
+        if file.suffix == ".icd":
+            with suppress(OSError, UnicodeDecodeError):
+                found += file.read_text().split("\n")[:1]
+        else:
+            found.append(str(file))
+    return [name.strip() for name in found if name.strip()]
 
 
 ROOM_ENV = "XPUPROF_MEMORY_ROOM"
@@ -127,6 +150,17 @@ def _platforms() -> list[tuple[str, str, list[str]]] | None:
     return None if found is None else [(name, version, devices) for name, version, devices in found]
 
 
+def _seen(platforms: list[tuple[str, str, list[str]]]) -> str:
+    """What a program finds under the engine, and what it does not although it is installed."""
+    seen = f"these {len(platforms)} platforms" if len(platforms) != 1 else "this platform"
+    if os.environ.get(RUNTIME_ENV, "system") == "intel":
+        return f"{seen} ({RUNTIME_ENV}=intel hides the machine's others)"
+    with suppress(EngineError):
+        _intel_runtime()
+        seen += f"; not Intel's CPU runtime, which {RUNTIME_ENV}=intel gives them instead"
+    return seen
+
+
 class OpenCl(GpuEngine):
     """Exact per-warp vectors on OpenCL's CPU devices; stamps of every launch on any device."""
 
@@ -150,32 +184,35 @@ class OpenCl(GpuEngine):
         details = {"layer": str(native_file(LAYER)), "instrumenter": str(native_file(INSTRUMENTER))}
         for number, (name, version, devices) in enumerate(platforms or ()):
             details[f"platform_{number}"] = f"{name}, {version}: {', '.join(devices)}"
+        details["programs see"] = _seen(platforms or [])
         return Probe(self.name, not missing, tuple(missing), advice, details)
 
     def environment(
         self, mode: Mode, timer: Timer, execution_dir: Path, options: GpuOptions
     ) -> dict[str, str]:
-        """Loads our layer before the user's own layers. Raises EngineError if a part is missing."""
+        """Loads our layer before the user's own layers; and as a driver, for loaders without
+        layers. Raises EngineError if a part is missing."""
         needed = (LAYER, INSTRUMENTER) if mode == "profile" else (LAYER,)
         if missing := unbuilt(*needed):
             raise EngineError(f"GPU engine opencl lacks {', '.join(missing)}; {LAYER_ADVICE}")
-        layers = [str(native_file(LAYER)), *filter(None, [os.environ.get("OPENCL_LAYERS")])]
+        layer, runtime = str(native_file(LAYER)), runtime_environment(execution_dir)
         return {
-            "OPENCL_LAYERS": ":".join(layers),
+            **{
+                name: ":".join([layer, *filter(None, [os.environ.get(name)])])
+                for name in ("OPENCL_LAYERS", "OCL_ICD_FILENAMES")
+            },
+            "XPUPROF_OPENCL_DRIVERS": ":".join(drivers({**os.environ, **runtime})),
             "XPUPROF_DIR": str(execution_dir.resolve()),
             "XPUPROF_MODE": mode,
             "XPUPROF_TIMER": timer if mode == "time" else "",
             **({"XPUPROF_MEMORY": _memory_room()} if options.memory else {}),
-            **runtime_environment(execution_dir),
+            **runtime,
         }
 
     def footprint(self) -> Footprint | None:
         """The loader, and the drivers named in /etc/OpenCL/vendors, which every loader reads."""
-        drivers = []
-        for file in Path(VENDORS).glob("*.icd"):
-            with suppress(OSError, UnicodeDecodeError):
-                drivers.append(os.path.basename(file.read_text().strip()))
-        return Footprint("OpenCL", (VENDORS,), ("/libOpenCL.so", *filter(None, drivers)), LAYER)
+        files = (os.path.basename(name) for name in drivers({}))
+        return Footprint("OpenCL", (VENDORS,), ("/libOpenCL.so", *files), LAYER)
 
     def start_services(
         self, mode: Mode, execution_dir: Path, options: GpuOptions

@@ -15,7 +15,7 @@ cl_icd_dispatch next;
 
 static cl_icd_dispatch table;
 
-static void fill_table() {
+const cl_icd_dispatch &begin() {
   table = next;
 #define ENTRY(name) \
   if (next.name) table.name = Through<&cl_icd_dispatch::name>::call;
@@ -29,6 +29,8 @@ static void fill_table() {
   override_callbacks(&table);
   override_extensions(&table);
   override_allocations(&table);
+  register_forks();
+  return table;
 }
 
 static cl_int init(cl_uint entries, const cl_icd_dispatch *target, cl_uint *entries_ret,
@@ -41,10 +43,9 @@ static cl_int init(cl_uint entries, const cl_icd_dispatch *target, cl_uint *entr
     *table_ret = target;
     return CL_SUCCESS;
   }
+  leave_drivers();
   std::memcpy(&next, target, *entries_ret * sizeof(void *));
-  fill_table();
-  register_forks();
-  *table_ret = &table;
+  *table_ret = &begin();
   return CL_SUCCESS;
 }
 

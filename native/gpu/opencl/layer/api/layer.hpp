@@ -15,6 +15,7 @@
 
 #include "api/settings.hpp"
 #include "xpuprof/boundary.h"
+#include "xpuprof/trace_format.h"
 
 namespace layer {
 
@@ -34,6 +35,19 @@ struct Callback {
   ~Callback() { xpu_callback_leave(); }
   Callback(const Callback &) = delete;
   Callback &operator=(const Callback &) = delete;
+};
+
+// A call that the trace has as a host event.
+class HostEvent {
+ public:
+  explicit HostEvent(xp_host kind, uint64_t bytes = 0) : kind_(kind), bytes_(bytes) {}
+  ~HostEvent() { xpu_host_event(kind_, bytes_, start_, xpu_tsc()); }
+  HostEvent(const HostEvent &) = delete;
+  HostEvent &operator=(const HostEvent &) = delete;
+
+ private:
+  xp_host kind_;
+  uint64_t bytes_, start_ = xpu_tsc();
 };
 
 // Our own book-keeping must never reach the application as an exception.
@@ -72,6 +86,11 @@ template <auto member, class Function>
 void put(cl_icd_dispatch *table, Function *ours) {
   if (next.*member) table->*member = ours;
 }
+
+// Makes our table over `next`; once `next` is set.
+const cl_icd_dispatch &begin();
+// Gives the drivers their own tables back (forwarding.cpp).
+void leave_drivers();
 
 // Each part replaces the plain entries with its own.
 void override_objects(cl_icd_dispatch *table);

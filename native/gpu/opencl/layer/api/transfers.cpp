@@ -83,6 +83,19 @@ struct Moves<member, Where, Bytes, Blocking> {
   }
 };
 
+// An entry that sets memory up.
+template <auto member, class Bytes>
+struct Allocates;
+template <class R, class... A, R (CL_API_CALL *cl_icd_dispatch::*member)(cl_context, A...),
+          class Bytes>
+struct Allocates<member, Bytes> {
+  static R CL_API_CALL call(cl_context context, A... arguments) {
+    Api api;
+    HostEvent allocation(XP_HOST_ALLOCATION, Bytes::of(arguments...));
+    return (next.*member)(context, arguments...);
+  }
+};
+
 template <auto member, class... How>
 void put_move(cl_icd_dispatch *table) {
   put<member>(table, Moves<member, How...>::call);
@@ -94,17 +107,19 @@ void override_transfers(cl_icd_dispatch *table) {
   using In = To<to_device>;
   using Out = To<to_host>;
   using Within = To<within>;
+  put<&Table::clCreateBuffer>(table, Allocates<&Table::clCreateBuffer, Size<1>>::call);
+  put<&Table::clCreateBufferWithProperties>(
+      table, Allocates<&Table::clCreateBufferWithProperties, Size<2>>::call);
+  put<&Table::clSVMAlloc>(table, Allocates<&Table::clSVMAlloc, Size<1>>::call);
   put_move<&Table::clEnqueueReadBuffer, Out, Size<3>, Waits<1>>(table);
   put_move<&Table::clEnqueueWriteBuffer, In, Size<3>, Waits<1>>(table);
   put_move<&Table::clEnqueueReadBufferRect, Out, Region<4>, Waits<1>>(table);
   put_move<&Table::clEnqueueWriteBufferRect, In, Region<4>, Waits<1>>(table);
-  put<&Table::clEnqueueCopyBuffer>(table,
-                                   Moves<&Table::clEnqueueCopyBuffer, Within, Size<4>>::call);
+  put_move<&Table::clEnqueueCopyBuffer, Within, Size<4>>(table);
   put_move<&Table::clEnqueueCopyBufferRect, Within, Region<4>>(table);
   put_move<&Table::clEnqueueReadImage, Out, Texels<0, 3>, Waits<1>>(table);
   put_move<&Table::clEnqueueWriteImage, In, Texels<0, 3>, Waits<1>>(table);
-  put<&Table::clEnqueueCopyImage>(table,
-                                  Moves<&Table::clEnqueueCopyImage, Within, Texels<0, 4>>::call);
+  put_move<&Table::clEnqueueCopyImage, Within, Texels<0, 4>>(table);
   put_move<&Table::clEnqueueCopyImageToBuffer, Within, Texels<0, 3>>(table);
   put_move<&Table::clEnqueueCopyBufferToImage, Within, Texels<1, 4>>(table);
   put_move<&Table::clEnqueueMapBuffer, ToByFlags<2>, Size<4>, Waits<1>>(table);

@@ -17,8 +17,7 @@ static T info_number(cl_device_id device, cl_device_info name) {
   return value;
 }
 
-// "OpenCL 3.0 ..." or "OpenCL C 1.2 ..." -> 300, 120
-static unsigned version_number(const std::string &text) {
+unsigned version_number(const std::string &text) {
   size_t digit = text.find_first_of("0123456789");
   if (digit == std::string::npos || digit + 2 >= text.size()) return 120;
   return 100u * (unsigned)(text[digit] - '0') + 10u * (unsigned)(text[digit + 2] - '0');

@@ -12,6 +12,9 @@
 
 namespace layer {
 
+// "OpenCL 3.0 ..." or "OpenCL C 1.2 ..." -> 300, 120
+unsigned version_number(const std::string &text);
+
 Device describe_device(cl_device_id handle);
 
 // Tells the boundary bus, once per process, which runtime is in use.

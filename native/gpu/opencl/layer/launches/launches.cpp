@@ -128,6 +128,7 @@ cl_int CL_API_CALL enqueue_task(cl_command_queue queue, cl_kernel kernel, cl_uin
 
 cl_int CL_API_CALL finish_queue(cl_command_queue queue) {
   Api api;
+  HostEvent wait(XP_HOST_WAIT);
   cl_int error = next.clFinish(queue);
   quietly(settle);
   return error;
@@ -135,6 +136,7 @@ cl_int CL_API_CALL finish_queue(cl_command_queue queue) {
 
 cl_int CL_API_CALL wait_for_events(cl_uint n, const cl_event *events) {
   Api api;
+  HostEvent wait(XP_HOST_WAIT);
   cl_int error = next.clWaitForEvents(n, events);
   quietly(settle);
   return error;

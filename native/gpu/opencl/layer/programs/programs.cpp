@@ -162,6 +162,7 @@ cl_int CL_API_CALL build_program(cl_program handle, cl_uint n, const cl_device_i
       before = set_build(handle, new_build(*program, options));
   });
   ProgramNotify wrapped(notify, user);
+  HostEvent native(XP_HOST_BUILD);
   cl_int error =
       next.clBuildProgram(handle, n, devices, options, wrapped.function(), wrapped.data());
   if (error != CL_SUCCESS) quietly([&] { set_build(handle, before); });
@@ -184,6 +185,7 @@ cl_int CL_API_CALL compile_program(cl_program handle, cl_uint n, const cl_device
     before = set_build(handle, new_build(*program, options));
   });
   ProgramNotify wrapped(notify, user);
+  HostEvent native(XP_HOST_BUILD);
   cl_int error = next.clCompileProgram(handle, n, devices, options, n_headers, headers, names,
                                        wrapped.function(), wrapped.data());
   if (error != CL_SUCCESS) quietly([&] { set_build(handle, before); });
@@ -203,6 +205,7 @@ cl_program CL_API_CALL link_program(cl_context context, cl_uint n_devices,
     build = link_builds(options, builds);
   });
   ProgramNotify wrapped(notify, user);
+  HostEvent native(XP_HOST_BUILD);
   cl_program handle = next.clLinkProgram(context, n_devices, devices, options, n, inputs,
                                          wrapped.function(), wrapped.data(), error);
   if (handle) quietly([&] { add_program(handle, context)->build = build; });
