@@ -12,7 +12,6 @@ from xpuprof.cli import options
 
 @click.command(name="info")
 @click.argument("run", type=click.Path(path_type=Path))
-@options.full_names
 @options.as_json
 @options.quiet
 def command(run: Path, as_json: bool, quiet: bool) -> int:

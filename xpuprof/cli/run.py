@@ -26,7 +26,6 @@ from xpuprof.launch.ending import end_after
 @method_options.memory_weight
 @options.processes
 @options.seed
-@options.full_names
 @options.as_json
 @options.quiet
 @program_options.program
@@ -61,7 +60,7 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
         options.print_json(report.as_json(result))
     else:
         show(report.as_text(result))
-    for sentence in [*done.doubts, *warnings(result.job)]:
+    for sentence in [*done.doubts, *result.unreliable, *warnings(result.job)]:
         options.note(sentence, quiet)
     validate = shlex.join(["xpuprof", "validate", str(folder / "selection.json"), "--", *argv])
     options.note(f"next, here or on another machine: {validate}", quiet or as_json)

@@ -17,12 +17,13 @@ from xpuprof.clustering.executors import Executor, Handle
 from xpuprof.clustering.kmeans import Clustering, Noise, Points
 from xpuprof.clustering.nearest_to_centroid import RepresentativeSlices
 from xpuprof.clustering.options import Options
-from xpuprof.clustering.points import SlicePoints
+from xpuprof.clustering.points import Extents, SlicePoints
 from xpuprof.clustering.representatives import Chosen, Clusters, LabelledSlices
 from xpuprof.errors import UsageError
 from xpuprof.estimation.allocation import AUTO_ERROR, assumed_spread, moments, needed
 from xpuprof.estimation.quantiles import z_score
 from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN
+from xpuprof.signature.matrix import MOST_BUILT
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
@@ -98,7 +99,7 @@ def choose_with_labels(
     limit: int = distributed.MOST_POINTS,
 ) -> tuple[Choice, list[Handle[LabelledSlices]]]:
     """`choose`; also returns the slices of each run with their distances to the centroids."""
-    found = sweep(data.executor, data.points, options, seed, data.apart, limit)
+    found = sweep(data.executor, data.points, options, seed, data.ends, limit)
     if options.by_times or (options.expected_error is not None and times is not None):
         return _by_times(data, found, options, times)
     labelled = _labelled(data, found.best, options.resolution)
@@ -122,18 +123,18 @@ def sweep(
     places: Sequence[Handle[Points]],
     options: Options,
     seed: int,
-    apart: int,
+    ends: int,
     limit: int = distributed.MOST_POINTS,
 ) -> Sweep:
     """Run k-means for every k over the points of all places and choose k by the options, minus the
-    `apart` fixed clusters. `limit`: see `distributed.gather`. Raises UsageError when no cluster is
-    left."""
-    if options.k is not None and options.k <= apart:
+    fixed clusters of the `ends`. `limit`: see `distributed.gather`. Raises UsageError when no
+    cluster is left."""
+    if options.k is not None and options.k <= ends:
         raise UsageError(
             f"-k {options.k} leaves no cluster between the first and the last slice, which stand "
-            f"for themselves; give -k {apart + 1} or more, or --no-ends"
+            f"for themselves; give -k {ends + 1} or more, or --no-ends"
         )
-    most = max((options.k or options.maxk) - apart, 1)
+    most = max((options.k or options.maxk) - ends, 1)
     swept = distributed.gather(executor, places, most, seed, limit)
     points, scatter = swept.points, swept.scatter
     by_k = kmeans.sweep(points, most, seed, options.restarts, scatter, options.resolution)
@@ -158,25 +159,18 @@ def _labelled(
     )
 
 
-def label(points: Points, extent: F64, centre: F32, resolution: float = 0.0) -> LabelledSlices:
+def label(points: Points, extents: Extents, centre: F32, resolution: float = 0.0) -> LabelledSlices:
     """A run's slices with their nearest centres, and how far they lie from these beyond the
-    resolution. Ends that are set apart have labels k (first) and k + 1 (last) in every run."""
+    resolution. Slices set apart have labels k (first), k + 1 (last) and so on in every run."""
     own = kmeans.nearest(points.x, centre)
     distance2 = kmeans.distances(points.x, centre, own)
     norm2 = np.einsum("ij,ij->i", centre, centre)
     distance2 = np.maximum(distance2 - resolution**2 * norm2[own], 0.0).astype(np.float32)
-    return _with_ends(own[points.point], distance2[points.point], extent, len(centre))
-
-
-def _with_ends(
-    inner: I32, inner_distance2: npt.NDArray[np.float32], extent: F64, k: int
-) -> LabelledSlices:
-    slices = len(extent)
-    labels, distance2 = np.empty(slices, np.int32), np.zeros(slices, np.float32)
-    rows = slice(0, slices) if len(inner) == slices else slice(1, -1)
-    labels[0], labels[-1] = k, k + 1
-    labels[rows], distance2[rows] = inner, inner_distance2
-    return LabelledSlices(labels, distance2, extent)
+    inner = extents.apart == 0
+    labels = (len(centre) - 1 + extents.apart).astype(np.int32)
+    distance = np.zeros(len(labels), np.float32)
+    labels[inner], distance[inner] = own[points.point], distance2[points.point]
+    return LabelledSlices(labels, distance, extents.extent)
 
 
 def _by_profile(
@@ -192,7 +186,7 @@ def _by_profile(
         return _allocation(clusters, options)
 
     chosen = representatives.choose(
-        executor, labelled, found.best.k + 2, how_many, options.coverage, options.early
+        executor, labelled, found.best.k + 2 + MOST_BUILT, how_many, options.coverage, options.early
     )
     return _choice(chosen, found, found.best)
 

@@ -19,12 +19,13 @@ from xpuprof.clustering.executors import Executor, Handle, LocalExecutor
 from xpuprof.clustering.kmeans import Points
 from xpuprof.signature import matrix
 from xpuprof.signature.kernels import merge
-from xpuprof.signature.matrix import Part, Projection, Scale, Signature, inner_slices
+from xpuprof.signature.matrix import Part, Projection, Scale, Signature, apart_of, builds_of
 
 if TYPE_CHECKING:
     from xpuprof.trace.tables import Process
 
 F64 = npt.NDArray[np.float64]
+I8 = npt.NDArray[np.int8]
 
 
 class Source(Protocol):
@@ -39,18 +40,29 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class Extents:
+    """Of each slice of a run: its share of the whole extent, and whether it is set apart
+    (`matrix.apart_of`)."""
+
+    extent: F64
+    apart: I8
+
+    def __sizeof__(self) -> int:
+        return self.extent.nbytes + self.apart.nbytes
+
+
+@dataclass(frozen=True, eq=False)
 class SlicePoints:
     """The slices of one or several runs, held by `executor`.
 
-    `points`: the inner slices of each run as weighted points. `extents`: share of each slice of a
-    run, its ends included, of the whole extent. `apart`: clusters of the ends. `settings`: the
-    options used.
+    `points`: each run's slices that are not set apart, as weighted points. `ends`: clusters of the
+    first and the last slices. `settings`: the options used.
     """
 
     executor: Executor
     points: list[Handle[Points]]
-    extents: list[Handle[F64]]
-    apart: int
+    extents: list[Handle[Extents]]
+    ends: int
     settings: Mapping[str, Any]
     instructions: float
 
@@ -65,15 +77,18 @@ def of_signatures(
     """Points from signatures in memory, one per process. `mass`: weights of the slices of a single
     signature in the clustering, float64[slices] [1]."""
     points: list[Handle[Points]] = []
+    extents: list[Handle[Extents]] = []
     for signature in signatures:
-        rows = inner_slices(len(signature), ends)
+        apart = apart_of(len(signature), ends, signature.builds)
+        rows = apart == 0
         own = None if mass is None else mass[rows]
         points.append(Handle(kmeans.merged(signature.matrix[rows], own)))
+        extents.append(Handle(Extents(signature.extent, apart)))
     return SlicePoints(
         LocalExecutor(),
         points,
-        [Handle(signature.extent) for signature in signatures],
-        _apart([len(signature) for signature in signatures], ends),
+        extents,
+        _ends([len(signature) for signature in signatures], ends),
         signatures[0].parameters,
         float(sum(signature.instructions.sum() for signature in signatures)),
     )
@@ -95,26 +110,27 @@ def of_sources(
         executor,
         executor.map(_points, projected, shared),
         executor.map(_extent, projected, shared),
-        _apart([own[0].slices for own in scales], ends),
+        _ends([own[0].slices for own in scales], ends),
         projection.settings(total),
         float(sum(scale.total for scale in total)),
     )
 
 
-def _apart(slices: Sequence[int], ends: bool) -> int:
+def _ends(slices: Sequence[int], ends: bool) -> int:
     """Clusters of the first and the last slices, if these represent themselves."""
-    return 2 if any(inner_slices(number, ends).start for number in slices) else 0
+    return 2 if any(apart_of(number, ends).any() for number in slices) else 0
 
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """A projected run: its distinct inner slices (`parts`, not scaled), which of them each inner
-    slice is, and the rows of its ends."""
+    """A projected run: its distinct slices (`parts`, not scaled) but for those set apart (`alone`),
+    and which of them each slice is."""
 
     parts: list[Part]
     point: npt.NDArray[np.uint32]
-    ends: list[Part]
+    alone: list[Part]
     scales: list[Scale]
+    apart: I8
 
     def __sizeof__(self) -> int:
         size = self.point.nbytes
@@ -122,16 +138,18 @@ class _Run:
 
 
 def _project(source: Source, projection: Projection, ends: bool) -> _Run:
-    parts = matrix.project(source.process(), projection)
-    scales = [matrix.scale_of(part, ends) for part in parts]
-    slices = len(parts[0].length)
-    inner = inner_slices(slices, ends)
-    outer = np.delete(np.arange(slices), inner)
+    process = source.process()
+    parts = matrix.project(process, projection)
+    apart = apart_of(len(process.slices), ends, builds_of(process))
+    scales = [matrix.scale_of(part, apart) for part in parts]
+    inner = np.flatnonzero(apart == 0)
     # Compare lengths bit by bit.
     columns = [c for part in parts for c in (part.mix, part.length[:, None].view(np.float32))]
     point, first = merge(np.hstack(columns)[inner])
-    rows = first.astype(np.int64) + (inner.start or 0)
-    return _Run([_rows(p, rows) for p in parts], point, [_rows(p, outer) for p in parts], scales)
+    rows, alone = inner[first.astype(np.int64)], np.flatnonzero(apart)
+    return _Run(
+        [_rows(p, rows) for p in parts], point, [_rows(p, alone) for p in parts], scales, apart
+    )
 
 
 def _rows(part: Part, rows: npt.NDArray[np.int64]) -> Part:
@@ -153,12 +171,13 @@ def _points(run: _Run, how: tuple[list[Scale], Projection]) -> Points:
     return Points(merged.x, weight, point)
 
 
-def _extent(run: _Run, how: tuple[list[Scale], Projection]) -> F64:
-    """Share of each slice of a run, its ends included, of the whole extent."""
+def _extent(run: _Run, how: tuple[list[Scale], Projection]) -> Extents:
+    """Share of each slice of a run of the whole extent."""
     scales, projection = how
+    extent = np.empty(len(run.apart))
     _, distinct, _ = matrix.join(run.parts, scales, projection)
-    extent: F64 = distinct[run.point]
-    if len(run.ends[0].length):
-        _, edge, _ = matrix.join(run.ends, scales, projection)
-        extent = np.concatenate([edge[:1], extent, edge[1:]])
-    return extent
+    extent[run.apart == 0] = distinct[run.point]
+    if run.apart.any():
+        _, alone, _ = matrix.join(run.alone, scales, projection)
+        extent[run.apart != 0] = alone
+    return Extents(extent, run.apart)

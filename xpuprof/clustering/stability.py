@@ -75,7 +75,13 @@ def over_bootstraps(
         rows = np.concatenate([start + own for start, own in zip(starts, drawn, strict=False)])
         total = sum(float(s.extent[own].sum()) for s, own in zip(signatures, drawn, strict=True))
         others = [
-            Signature(s.matrix[own], s.extent[own] / total, s.instructions[own], s.parameters)
+            Signature(
+                s.matrix[own],
+                s.extent[own] / total,
+                s.instructions[own],
+                s.parameters,
+                None if s.builds is None else s.builds[own],
+            )
             for s, own in zip(signatures, drawn, strict=True)
         ]
         theirs = None if times is None else SliceTimes(times.typical[rows], times.repeats)

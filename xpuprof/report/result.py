@@ -8,7 +8,6 @@ from dataclasses import asdict
 from xpuprof.estimation.projection import sampling_error
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.methods import registry
-from xpuprof.report.kernel_names import shorten
 from xpuprof.report.projected import (
     SHOWN,
     estimate_json,
@@ -26,6 +25,7 @@ from xpuprof.report.text import (
     number_of,
     percent,
     seconds,
+    shorten,
     table,
 )
 from xpuprof.report.validation import regions_json
@@ -69,6 +69,7 @@ def as_json(result: Result) -> dict[str, object]:
         "runs_s": result.times.sum(axis=1).tolist(),
         **estimate_json(result.estimate),
         "sampling_error": None if _unstated(result) else _error(result),
+        "unreliable": list(result.unreliable),
         **saving_json(selection, result.time_speedup),
         "wall_s": list(result.walls),
         **shares_json(result.shares),
@@ -229,10 +230,11 @@ def _summary(result: Result) -> list[str]:
     measured, runs, selection = result.measured, result.times.sum(axis=1), result.selection
     spread = f"{seconds(float(runs.min()))} to {seconds(float(runs.max()))}"
     by = measured_by(len(runs), result.shares, spread if len(runs) > 1 else "")
+    mark = "   UNRELIABLE for the reasons given as notes" if result.unreliable else ""
     lines = [
         f"measured        {seconds(measured)}   {by}",
         projected_line(result.estimate),
-        f"sampling error  {_unstated(result) or percent(_error(result))}",
+        f"sampling error  {_unstated(result) or percent(_error(result)) + mark}",
         *saving_lines(selection, result.time_speedup, measured),
     ]
     if len(selection.representatives) == selection.slices:

@@ -35,6 +35,12 @@ MEMORY_WEIGHT = 0.25
 LENGTH_WEIGHT = 4.0
 """Distance between two slices of equal mix whose lengths differ by the mean length, in units of the
 root mean square norm of a part's mixes."""
+TRANSFER_WEIGHT = 0.1
+"""Weight of the bytes that slices move, beside the weights of the sides, which add up to 1."""
+MOST_BUILT = 32
+"""Slices of a run that hold a build, each set apart for itself; further ones share a cluster."""
+BYTE_WORK = 0.2
+"""CPU instructions in the time that a transfer takes for a byte."""
 LAUNCH_WORK = 20_000.0
 """CPU instructions in the time that a launch and its completion take: 5 to 10 us on any runtime."""
 WARP_WORK = 0.01
@@ -56,6 +62,8 @@ class Signature:
     extent: F64
     instructions: F64
     parameters: Mapping[str, Any]
+    builds: npt.NDArray[np.bool_] | None = None
+    """Slices in which a device program was built; None: not known."""
 
     def __len__(self) -> int:
         return len(self.matrix)
@@ -121,9 +129,16 @@ def signatures(
     distances are requested but missing, or only some processes have CPU vectors.
     """
     every = [project(process, projection) for process in processes]
-    scales = summed([[scale_of(part, ends) for part in parts] for parts in every])
+    built = [builds_of(process) for process in processes]
+    apart = [apart_of(len(own), ends, own) for own in built]
+    scales = summed(
+        [[scale_of(part, own) for part in parts] for parts, own in zip(every, apart, strict=True)]
+    )
     settings = projection.settings(scales)
-    return [Signature(*join(parts, scales, projection), settings) for parts in every]
+    return [
+        Signature(*join(parts, scales, projection), settings, own)
+        for parts, own in zip(every, built, strict=True)
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +148,8 @@ class Part:
     touched."""
 
     kind: str
-    """`gpu` or `cpu`: block vectors; `gpu memory` or `cpu memory`: stack distances."""
+    """`gpu` or `cpu`: block vectors; `gpu memory` or `cpu memory`: stack distances; `transfers`:
+    bytes moved, by direction."""
     weight: float
     mix: F32
     length: F64
@@ -148,7 +164,7 @@ class Scale:
     active: int
     """Slices with instructions in this part."""
     total: float
-    """Instructions; 0 for stack distances."""
+    """Instructions; 0 for stack distances and transfers."""
     slices: int
     kind: str
     inner: float
@@ -196,23 +212,43 @@ def project(process: Process, projection: Projection) -> list[Part]:
         for side, weight, _ in sides
         if side in distances
     ]
+    parts.append(Part(_TRANSFERS, TRANSFER_WEIGHT, *_transfer_part(process)))
     return parts
 
 
+_BLOCKS = ("gpu", "cpu")
 _MEMORY = " memory"
+_TRANSFERS = "transfers"
 
 
-def inner_slices(slices: int, ends: bool) -> slice:
-    """The slices of a run to cluster: with `ends`, all but the first and the last."""
-    return slice(1, -1) if ends and slices > 2 else slice(0, slices)
+def builds_of(process: Process) -> npt.NDArray[np.bool_]:
+    """Slices in which a device program was built."""
+    builds = process.slices.get("builds")
+    return np.zeros(len(process.slices), bool) if builds is None else builds.to_numpy() > 0
 
 
-def scale_of(part: Part, ends: bool) -> Scale:
-    """The scale of one run's part; `ends` as in `signatures`."""
+def apart_of(
+    slices: int, ends: bool, builds: npt.NDArray[np.bool_] | None = None
+) -> npt.NDArray[np.int8]:
+    """Which slices of a run are not clustered by their vectors, which do not show what takes their
+    time: with `ends`, the first (1), the last (2), and those with a build, which are like start-up
+    (from 3 on: the first such slice, the second and so on up to MOST_BUILT). 0: clustered."""
+    apart = np.zeros(slices, np.int8)
+    if not ends or slices <= 2:
+        return apart
+    built = np.flatnonzero(builds[1:-1]) + 1 if builds is not None else np.empty(0, np.int64)
+    if len(built) < slices - 2:
+        apart[built] = 3 + np.minimum(np.arange(len(built)), MOST_BUILT - 1)
+    apart[0], apart[-1] = 1, 2
+    return apart
+
+
+def scale_of(part: Part, apart: npt.NDArray[np.int8]) -> Scale:
+    """The scale of one run's part; `apart` as in `apart_of`."""
     square = float(np.einsum("ij,ij->", part.mix, part.mix, dtype=np.float64))
     active = int(np.count_nonzero(part.length))
-    total = 0.0 if part.kind.endswith(_MEMORY) else float(part.length.sum())
-    inner = part.length[inner_slices(len(part.length), ends)]
+    total = float(part.length.sum()) if part.kind in _BLOCKS else 0.0
+    inner = part.length[apart == 0]
     inner_active = int(np.count_nonzero(inner))
     return Scale(
         square, active, total, len(part.length), part.kind, float(inner.sum()), inner_active
@@ -276,6 +312,14 @@ def _gpu_part(process: Process, buckets: int, seed: int, dim: int) -> tuple[F32,
     return mix, length
 
 
+def _transfer_part(process: Process) -> tuple[F32, F64]:
+    """Bytes that each slice moves, by direction."""
+    names = ["to_device", "to_host", "within"]
+    moved: F64 = process.slices.reindex(columns=names, fill_value=0).to_numpy(np.float64)
+    length = moved.sum(axis=1)
+    return (moved / np.maximum(length, 1.0)[:, None]).astype(np.float32), length
+
+
 def _memory_parts(process: Process, seed: int, dim: int) -> dict[str, tuple[F32, F64]]:
     """Stack distances by side. A launch's distances belong to the slice that it ends; on the CPU a
     dimension is (thread, bucket), as in the block vectors."""
@@ -331,9 +375,10 @@ def join(parts: list[Part], scales: list[Scale], projection: Projection) -> tupl
     of 1, both weighted.
 
     The CPU's mix is weighted by its share of the slice's work and its length counts relative to the
-    mean slice's work. A few hundred instructions of the allocator, which differ from run to run,
-    thus count little beside the launch that they belong to. With `projection.counts` a part is one
-    block of columns, the mix times the length over its mean.
+    mean slice's work; so do transfers. A few hundred instructions of the allocator, which differ
+    from run to run, thus count little beside the launch that they belong to. With
+    `projection.counts` a part is one block of columns, the mix times the length over its mean, and
+    transfers are left out.
 
     Returns matrix, extent and instructions as in `Signature`. `scales` cover all slices clustered
     together; extents are shares of their totals.
@@ -341,13 +386,15 @@ def join(parts: list[Part], scales: list[Scale], projection: Projection) -> tupl
     slices = len(parts[0].length)
     columns: list[F32] = []
     extent, instructions = np.zeros(slices), np.zeros(slices)
+    if projection.counts or not scales[-1].inner_active:  # nothing moves within the run
+        parts, scales = parts[:-1], scales[:-1]
     weights = sum(part.weight for part in parts)
     sides: dict[str, float] = {}  # extents come from block vectors, with the weight of their side
     for part in parts:
         side = part.kind.removesuffix(_MEMORY)
         sides[side] = sides.get(side, 0.0) + part.weight
     loaded = sum(sides[scale.kind] for scale in scales if scale.total)
-    cpu_share, mean_cpu_share = _cpu_share(parts, scales)
+    of_work = _shares_of_work(parts, scales)
     for part, scale in zip(parts, scales, strict=True):
         share = part.weight / weights if weights > 0.0 else 1.0
         mean_square = scale.square / max(scale.active, 1)
@@ -357,27 +404,31 @@ def join(parts: list[Part], scales: list[Scale], projection: Projection) -> tupl
             columns.append(mix * length.astype(np.float32)[:, None])
         else:
             unit = projection.length_weight * np.sqrt(share)
-            if part.kind.startswith("cpu"):
-                mix, unit = mix * cpu_share.astype(np.float32)[:, None], unit * mean_cpu_share
+            if work := of_work.get(part.kind.partition(" ")[0]):
+                own, mean = work
+                mix, unit = mix * own.astype(np.float32)[:, None], unit * mean
             columns += [mix, (unit * length).astype(np.float32)[:, None]]
         if scale.total:
             extent += part.length / scale.total * (sides[part.kind] / loaded if loaded else 1.0)
-        if not part.kind.endswith(_MEMORY):
+        if part.kind in _BLOCKS:
             instructions += part.length
     if not any(scale.total for scale in scales):
         extent += 1.0 / scales[0].slices
     return np.hstack(columns), extent, instructions
 
 
-def _cpu_share(parts: list[Part], scales: list[Scale]) -> tuple[F64, float]:
-    """The CPU's share of each slice's work, and that of the mean lengths."""
-    own = {part.kind: part.length for part in parts}
-    mean = {scale.kind: scale.mean_length for scale in scales}
-    if "cpu" not in own:
-        return np.ones(len(own["gpu"])), 1.0
-    device = WARP_WORK * own["gpu"] + LAUNCH_WORK
-    mean_device = WARP_WORK * mean["gpu"] + LAUNCH_WORK
-    return own["cpu"] / (own["cpu"] + device), mean["cpu"] / (mean["cpu"] + mean_device)
+def _shares_of_work(parts: list[Part], scales: list[Scale]) -> dict[str, tuple[F64, float]]:
+    """Each slice's share of work done by the CPU and by transfers, and that of the mean lengths."""
+    units = {"gpu": WARP_WORK, "cpu": 1.0, _TRANSFERS: BYTE_WORK}
+    own = {p.kind: units[p.kind] * p.length for p in parts if p.kind in units}
+    mean = {s.kind: units[s.kind] * s.mean_length for s in scales if s.kind in units}
+    shares: dict[str, tuple[F64, float]] = {}
+    before, mean_before = own["gpu"] + LAUNCH_WORK, mean["gpu"] + LAUNCH_WORK
+    for kind in ("cpu", _TRANSFERS):
+        if kind in own:
+            before, mean_before = before + own[kind], mean_before + mean[kind]
+            shares[kind] = own[kind] / before, mean[kind] / mean_before
+    return shares
 
 
 def _share(length: F64) -> F64:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from xpuprof.errors import TraceError
 from xpuprof.methods.registry import by_measured_times
 from xpuprof.selection.selection import Selection
+from xpuprof.signature.matrix import builds_of
 from xpuprof.trace.processes import job_of
 from xpuprof.trace.slice_times import slice_times
 from xpuprof.trace.tables import Execution, Process
@@ -45,8 +46,8 @@ def unseen_phases(
 def phase_share(timer_runs: Sequence[Execution]) -> float:
     """Share of the time between the ends of the first and the last kernel, a fraction, that slices
     spend outside their kernel beyond the median for that kernel name. Excludes the first and the
-    last slice, which represent themselves. The median of the runs; 0 if no run has device
-    stamps."""
+    last slice and those with a build, which stand apart. The median of the runs; 0 if no run has
+    device stamps."""
     shares = []
     for execution in timer_runs:
         job, hz = job_of(execution), execution.record.tsc_hz
@@ -65,6 +66,7 @@ def _parts(process: Process, times: F64, hz: float) -> tuple[F64, F64]:
     """Seconds of the inner slices, and of the phases in them."""
     launches, kernels = process.launches, process.slices["kernel"].to_numpy()
     rows = np.arange(1, min(len(launches), len(times)))
+    rows = rows[~builds_of(process)[rows]]
     on_device = (launches["dev_end"] - launches["dev_start"]).to_numpy(np.float64)[rows] / hz
     known = launches["dev_end"].to_numpy()[rows] > 0
     gap = np.where(known, np.maximum(times[rows] - on_device, 0.0), 0.0)

@@ -20,6 +20,7 @@ from xpuprof.selection.selection import Selection
 from xpuprof.trace.processes import Job, job_of
 from xpuprof.trace.run import Run
 from xpuprof.trace.tables import Execution
+from xpuprof.validation.reliability import unreliable
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class Result:
     """Each process's part; empty for a single process."""
     walls: Sequence[float] = ()
     """Duration of each timer run in seconds."""
+    unreliable: tuple[str, ...] = ()
+    """Why the sampling error does not say how good the selection is, one sentence each."""
 
     @property
     def execution(self) -> Execution:
@@ -83,6 +86,7 @@ def evaluate(run: Run, selection: Selection) -> Result:
                 f"the two with: xpuprof validate {run.path}/selection.json -- ./app args"
             )
         row[:] = times
+    found = estimate(selection, stacked)
     return Result(
         folder=run.path,
         argv=tuple(run.manifest["argv"]),
@@ -92,7 +96,8 @@ def evaluate(run: Run, selection: Selection) -> Result:
         job=job,
         selection=selection,
         times=stacked,
-        estimate=estimate(selection, stacked),
+        estimate=found,
         shares=shares_of(job.keys if job.several else (), selection, stacked),
         walls=[execution.record.wall_s or 0.0 for execution in run.times],
+        unreliable=unreliable(selection, job.processes, stacked, run.times, found),
     )

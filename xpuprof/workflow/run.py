@@ -21,7 +21,6 @@ from xpuprof.selection.parts import write_parts
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.reader import process_folders
 from xpuprof.trace.run import Run
-from xpuprof.validation.phases import unseen_phases
 from xpuprof.workflow.arguments import LARGEST_SEED, one_of, whole_number
 from xpuprof.workflow.evaluate import Result, evaluate
 from xpuprof.workflow.noise import disturbed
@@ -136,7 +135,6 @@ def run(
     doubts = [f"the run is {done.status}: {done.reason}"] if done.reason else []
     doubts += exit_doubts(first)
     doubts += disturbed(result.times.sum(axis=1).tolist())
-    doubts += unseen_phases(result.job.processes, done.times, chosen)
     return Ran(done, first, last, result, "", tuple(notes.kept), tuple(doubts))
 
 

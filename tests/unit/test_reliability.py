@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When a sampling error does not say how good a selection is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.support.runs_made_up import made_up_run, select_by_kernel
+from xpuprof.estimation.estimate import Estimate
+from xpuprof.validation.reliability import unlike_their_cluster, usable
+
+SELECTION = select_by_kernel(made_up_run(["k/64"] * 20))
+
+
+def times(**slow: float) -> np.ndarray:
+    """Five runs in which every slice takes a second, but for those given."""
+    each = np.ones((5, SELECTION.slices))
+    for name, seconds in slow.items():
+        each[:, int(name.removeprefix("s"))] = seconds
+    return each * np.linspace(0.9, 1.1, 5)[:, None]
+
+
+def test_slices_much_longer_than_others_with_their_vectors() -> None:
+    """GIVEN a cluster with two slices that take 30 times as long THEN they are named, with their
+    share of the time."""
+    (sentence,) = unlike_their_cluster(SELECTION, times(s7=30, s9=30))
+    assert sentence.startswith("73% of the time is in slices that take much longer than others")
+    assert "2 of the 20 slices of cluster" in sentence and "ends with k" in sentence
+
+
+@pytest.mark.parametrize("slow", [{}, {"s7": 2.5}, {"s7": 1.9, "s9": 0.01}])
+def test_an_ordinary_spread_is_not_reported(slow: dict[str, float]) -> None:
+    """GIVEN slices of similar times, or short ones, THEN nothing is said."""
+    assert unlike_their_cluster(SELECTION, times(**slow)) == []
+
+
+def test_too_few_runs_to_tell_from_noise() -> None:
+    """GIVEN one run with a long slice THEN nothing is said: it may be the machine's."""
+    assert unlike_their_cluster(SELECTION, times(s7=30)[:1]) == []
+
+
+def test_intervals_that_are_not_usable() -> None:
+    """GIVEN an interval over a factor of 18, or down to 0, THEN it is called not usable."""
+
+    def of(low: float | None, high: float | None) -> list[str]:
+        return usable(Estimate(2.0, low, high, 0.95, "made up"))
+
+    assert of(1.0, 3.0) == of(None, None) == []
+    assert "spans a factor of 18" in of(0.5, 9.0)[0]
+    assert "spans down to 0" in of(0.0, 3.0)[0]
