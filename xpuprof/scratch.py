@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 import tempfile
 
 from xpuprof.pids import namespace, started
@@ -24,10 +25,13 @@ def _collect(folder: str) -> None:
     with os.scandir(folder) as entries:
         for entry in entries:
             match = name.fullmatch(entry.name)
-            if (
-                match
-                and entry.is_dir(follow_symlinks=False)
-                and entry.stat(follow_symlinks=False).st_uid == os.geteuid()
-                and started(int(match[1])) != int(match[2])
-            ):
+            if match and _is_ours(entry) and started(int(match[1])) != int(match[2]):
                 shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def _is_ours(entry: os.DirEntry[str]) -> bool:
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:  # another xpuprof has just removed it
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()

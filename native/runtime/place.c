@@ -46,12 +46,8 @@ static void append(text *to, const char *from) {
 }
 
 static void append_number(text *to, unsigned value) {
-  char digits[16];
-  unsigned n = sizeof digits;
-  digits[--n] = 0;
-  do digits[--n] = (char)('0' + value % 10);
-  while (value /= 10);
-  append(to, digits + n);
+  char digits[XP_DECIMAL_MAX];
+  append(to, xp_decimal(digits, value));
 }
 
 /* A symbolic link that holds the line: it is made by path, whereas a file needs a descriptor, which

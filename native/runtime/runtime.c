@@ -112,12 +112,8 @@ static void put_meta(const char *key, const char *value) {
 }
 
 static void put_meta_number(const char *key, uint64_t value) {
-  char digits[24];
-  int i = sizeof digits;
-  digits[--i] = 0;
-  do digits[--i] = (char)('0' + value % 10);
-  while (value /= 10);
-  put_meta(key, digits + i);
+  char digits[XP_DECIMAL_MAX];
+  put_meta(key, xp_decimal(digits, value));
 }
 
 /* ---- life of the stream --------------------------------------------------------------------- */

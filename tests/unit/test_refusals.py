@@ -73,7 +73,7 @@ def refused(
         ("import app.bb -o file/x", "file/x cannot be made (Not a directory)"),
         (
             "select R --force --method stem-root -k 5",
-            "-k is for xpu-point and gpu-point; stem-root",
+            "-k is for xpu-point, gpu-point and xpu-point-published; stem-root",
         ),
         (
             "select R --force --method pka --budget 3",
@@ -84,7 +84,7 @@ def refused(
         ("select R --force --method sieve --no-ends", "--ends/--no-ends is for xpu-point"),
         (
             "select R --force --method gpu-point --cpu-weight 0.3",
-            "--cpu-weight is for xpu-point; gpu-point takes",
+            "--cpu-weight is for xpu-point and xpu-point-published; gpu-point takes",
         ),
         ("select R -o file/x", "cannot make the folder file/x: Not a directory"),
         ("export R --format sqlite -o file/x.db", "cannot write file/x.db: "),
@@ -266,7 +266,6 @@ def test_our_option_behind_the_program_is_pointed_out(
 
 def test_report_writes_and_prints(here: Path) -> None:
     """With -o and --json it does both, and -o alone says what it wrote."""
-    pytest.importorskip("matplotlib", reason="pages need matplotlib")
     both = CliRunner().invoke(cli, ["report", "R", "--json", "-o", "r.html"])
     assert both.exit_code == 0, both.output
     assert json.loads(both.stdout)["run"] == "R" and (here / "r.html").exists()

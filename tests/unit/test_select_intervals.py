@@ -93,6 +93,32 @@ def test_coverage_when_only_representatives_are_timed(name):
     assert hits / draws >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / draws)
 
 
+def test_coverage_when_those_nearest_to_the_centroid_agree() -> None:
+    """GIVEN times that grow more than in proportion with the distance from the centroid WHEN only
+    the three slices nearest to it are known of each cluster THEN the interval still holds the
+    whole: that they agree is no proof that all do."""
+    rng = np.random.default_rng(4)
+    sizes, hits, draws = (90, 60, 30), 0, 2000
+    labels = np.repeat(np.arange(3), sizes).astype(np.int32)
+    for _ in range(draws):
+        offset = rng.normal(0.0, 1.0, sum(sizes))
+        times = 10.0 * np.exp(0.2 * offset)
+        chosen = []
+        for cluster, size in enumerate(sizes):
+            parts = np.array_split(np.flatnonzero(labels == cluster), 3)
+            nearest = [int(part[np.argmin(np.abs(offset[part]))]) for part in parts]
+            chosen += [
+                Representative(row, Marker("k", row + 1), None, cluster, size / 3, 0.0)
+                for row in nearest
+            ]
+        selection = Selection("xpu-point", {}, 1, tuple(chosen), labels)
+        known = np.full(len(times), np.nan)
+        known[[r.slice for r in chosen]] = times[[r.slice for r in chosen]]
+        answer = estimate(selection, known)
+        hits += answer.low <= times.sum() <= answer.high
+    assert hits / draws >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / draws)
+
+
 def whole(rng, runs):
     """Each run is slow or fast as a whole."""
     return np.repeat(rng.normal(1.0, 0.05, (runs, 1)), 302, axis=1)

@@ -14,7 +14,6 @@ from xpuprof.cli import options
 @click.argument("selection", type=click.Path(path_type=Path))
 @click.option(
     "--results",
-    required=True,
     multiple=True,
     metavar="[REGION=]FILE",
     help="CSV, JSON, gem5 stats.txt or Accel-Sim log; several files together cover all regions.",
@@ -32,6 +31,12 @@ from xpuprof.cli import options
     is_flag=True,
     help="The results are of the machine where the selection was made; intervals rely on that.",
 )
+@click.option(
+    "--timeline",
+    metavar="RUN",
+    type=click.Path(path_type=Path),
+    help="Replay RUN's recorded order with these kernel times: length, critical path, busy shares.",
+)
 @options.as_json
 @options.quiet
 def command(
@@ -41,6 +46,7 @@ def command(
     rate: tuple[str, ...],
     sums: tuple[str, ...],
     same_machine: bool,
+    timeline: Path | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -54,16 +60,34 @@ def command(
     xpuprof estimate app.selection --results regions.csv
     xpuprof estimate app.selection --results 1=r1/stats.txt --results 2=r2/stats.txt
     xpuprof estimate app.selection --results accelsim.log --metric gpu_sim_cycle --metric gpu_ipc
+    xpuprof estimate app.selection --timeline RUN
+
+    --timeline replays RUN's kernels in their recorded order, on their streams and devices, with the
+    representatives' recorded times or, with --results, the seconds in the given --metric.
 
     A region without a result is an error. Where the drawn slices are too few to show how times
     differ from the selection's machine, the interval says "this machine only".
     """
+    if not results and timeline is None:
+        raise click.UsageError("name the regions' results (--results FILE), or --timeline RUN")
     # Loaded here, so that --help is quick.
     from xpuprof.report import estimate as report
+    from xpuprof.report import timeline as timeline_report
     from xpuprof.selection.selection import Selection
     from xpuprof.workflow.estimate import estimate_results
+    from xpuprof.workflow.timeline import replay_run
 
     chosen = Selection.read(selection)
+    if timeline is not None:
+        if len(metric) > 1 or rate or sums:
+            raise click.UsageError("--timeline takes one --metric, the kernels' seconds")
+        name = metric[0] if metric else ""
+        replayed = replay_run(chosen, timeline, results, name, same_machine=same_machine)
+        if as_json:
+            options.print_json({"selection": str(selection), **timeline_report.as_json(replayed)})
+        else:
+            click.echo(timeline_report.as_text(replayed))
+        return
     rates = {name: weight or None for name, _, weight in (text.partition(":") for text in rate)}
     metrics = estimate_results(
         chosen, results, only=metric, rates=rates, sums=sums, same_machine=same_machine

@@ -12,6 +12,7 @@ from xpuprof.cli import options
 
 @click.command(name="info")
 @click.argument("run", type=click.Path(path_type=Path))
+@options.full_names
 @options.as_json
 @options.quiet
 def command(run: Path, as_json: bool, quiet: bool) -> int:

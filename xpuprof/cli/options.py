@@ -13,6 +13,7 @@ import click
 
 from xpuprof.cli.ends import promise_json
 from xpuprof.cli.lines import show
+from xpuprof.report.kernel_names import FULL_NAMES
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -34,6 +35,17 @@ def _promise(_: click.Context, __: click.Parameter, value: bool) -> bool:
     return value
 
 
+def _full_names(_: click.Context, __: click.Parameter, value: bool) -> None:
+    FULL_NAMES.set(value)
+
+
+full_names = click.option(
+    "--full-names",
+    is_flag=True,
+    expose_value=False,
+    callback=_full_names,
+    help="Show C++ kernel names with namespaces, template arguments and parameters.",
+)
 as_json = click.option(
     "--json", "as_json", is_flag=True, callback=_promise, help="Print one JSON object."
 )

@@ -24,9 +24,11 @@ from xpuprof.errors import UsageError
     "--output",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write a page (.html) or a picture (.png, .svg, .pdf) instead of the table.",
+    help="Write a page (.html: any run, imports too) or a picture (.png, .svg, .pdf) instead of "
+    "the table.",
 )
 @click.option("--force", is_flag=True, help="Replace an existing output file.")
+@options.full_names
 @options.as_json
 @options.quiet
 def command(
@@ -39,6 +41,9 @@ def command(
 ) -> None:
     """Show a finished run as a table, JSON, a picture or a page.
 
+    The page is one file that needs no network: slices over time, clusters, representatives and
+    kernels, to zoom, sort and hover.
+
     \b
     xpuprof report RUN
     xpuprof report RUN -o run.html
@@ -46,22 +51,26 @@ def command(
     # Loaded here, so that --help is quick.
     from xpuprof.formats.output import replacing
     from xpuprof.report import chosen, result
-    from xpuprof.report.page import write_page
     from xpuprof.report.picture import SUFFIXES, draw
     from xpuprof.workflow.evaluate import Result
     from xpuprof.workflow.reopen import reopen
 
     if output and output.suffix not in (".html", *SUFFIXES):
         raise UsageError(f"{output} has no known suffix; use .html, .png, .svg or .pdf")
+    if output and output.suffix == ".html":
+        _write_page(run, selection, output, force)
+        options.note(f"wrote {output}", quiet)
+        if not as_json:
+            return
     found = reopen(run, selection)
-    if output:
+    if output and output.suffix != ".html":
         if not isinstance(found, Result):
             raise UsageError(
-                f"{run} has no timer runs, which pictures and pages show; omit -o, or plot the "
-                f"methods with: xpuprof compare {run} --plot {output.with_suffix('.svg')}"
+                f"{run} has no timer runs, which pictures show; write a page with: xpuprof report "
+                f"{run} -o {output.with_suffix('.html')}"
             )
         with replacing(output, force) as new:
-            (write_page if output.suffix == ".html" else draw)(found, new)
+            draw(found, new)
         options.note(f"wrote {output}", quiet)
     if as_json:
         options.print_json(
@@ -73,3 +82,15 @@ def command(
             options.note(sentence, quiet)
         if isinstance(found, Result):
             options.note(f"next: xpuprof report {run} -o run.html", quiet)
+
+
+def _write_page(run: Path, selection: Path | None, output: Path, force: bool) -> None:
+    from xpuprof.formats.output import replacing
+    from xpuprof.report.page import write_page
+    from xpuprof.selection.selection import Selection
+    from xpuprof.workflow.opened import open as open_run
+    from xpuprof.workflow.overview import overview
+
+    found = overview(open_run(run), Selection.read(selection) if selection else None)
+    with replacing(output, force) as new:
+        write_page(found, new)

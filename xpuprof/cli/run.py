@@ -26,6 +26,7 @@ from xpuprof.launch.ending import end_after
 @method_options.memory_weight
 @options.processes
 @options.seed
+@options.full_names
 @options.as_json
 @options.quiet
 @program_options.program

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     help="Folder of `xpuprof time`, if not RUN; one per rank.",
 )
 @click.option("--stability", is_flag=True, help="Report how other seeds and samples change it.")
+@options.full_names
 @options.as_json
 @options.quiet
 def command(sources: tuple[Path, ...], as_json: bool, quiet: bool, **how: Any) -> None:

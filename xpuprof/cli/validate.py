@@ -46,6 +46,7 @@ class _Command(click.Command):
     is_flag=True,
     help="Omit regions that never occur, re-weight the others and state the covered share.",
 )
+@options.full_names
 @options.as_json
 @options.quiet
 def command(

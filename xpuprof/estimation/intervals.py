@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof.errors import InputError
+from xpuprof.estimation.allocation import ASSUMED_SPREAD
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.projection import project
 from xpuprof.estimation.quantiles import CONFIDENCE, freedom_of_sum, student, z_score
@@ -40,6 +41,8 @@ TOO_FEW = (
     "no interval: each cluster has one representative and the other slices' times are unknown; "
     "select several per cluster, or time the whole run"
 )
+MEANS = 2000
+"""Draws of the clusters' means, for what does not add up."""
 LEAST_DRAWS = 2.0
 """Effective draws that an interval for another machine needs."""
 STRAYS = 0.08
@@ -90,13 +93,14 @@ def estimate(
     if design.no_interval:
         return Estimate(value, None, None, None, design.no_interval)
     all_known = bool(np.isfinite(mean[selection.labels >= 0]).all())
-    half: float | None
     if all_known:
         half, basis = _known_spread(selection, mean, confidence)
     else:
-        half, basis = _sampled_spread(selection, measured, confidence, elsewhere)
-        if half is None:
-            return Estimate(value, None, None, None, basis)
+        samples = _samples(selection, measured)
+        spread = _sampled_spread(selection, samples, measured, confidence, elsewhere)
+        if isinstance(spread, str):
+            return Estimate(value, None, None, None, spread)
+        half, basis = _half(samples, spread, confidence), spread.basis
     floor = _floor(measured)
     if other_runs:
         half = math.hypot(half, _next_run(selection, times, confidence))
@@ -126,7 +130,7 @@ def estimate_part(
     value = _projected_part(selection, mean, inside) / covered
     if selection.design.no_interval:
         return Estimate(value, None, None, None, selection.design.no_interval)
-    half = _quantile(_errors(selection, mean, rows, 1.0 / covered), confidence)
+    half = half_width(_errors(selection, mean, rows, 1.0 / covered), confidence)
     here = [r.slice for r in selection.representatives if rows.start <= r.slice < rows.stop]
     return _bounded(value, half, _floor(mean[here]), confidence, REDRAWN)
 
@@ -148,8 +152,8 @@ def estimate_ratio(
     if (samples.open & (samples.draws < 2.0)).any():
         basis = "no interval: a ratio needs two representatives of every cluster to have one"
         return Estimate(value, None, None, None, basis)
-    half = _half(samples, samples.variance, samples.freedom, confidence) / total
     basis = "linearised ratio; spread among the representatives of each cluster"
+    half = _half(samples, _Spread(samples.variance, samples.freedom, basis), confidence) / total
     floor = 0.0 if (numerator >= 0.0).all() else -math.inf
     return _bounded(value, half, floor, confidence, basis)
 
@@ -169,6 +173,51 @@ def one_run_error(selection: Selection, times: F64, confidence: float = CONFIDEN
     seen = abs(float(errors.mean())) + quantile * float(errors.std(ddof=1))
     halves = [_known_spread(selection, run, confidence)[0] for run in times]
     return max(seen, float(np.mean(halves / totals)))
+
+
+def cluster_means(selection: Selection, values: F64, elsewhere: bool) -> tuple[F64, F64 | str]:
+    """The mean of each cluster's representatives, float64[clusters], and what it might have been:
+    float64[clusters, draws], or why that is unknown.
+
+    `values`: float64[slices], NaN where not measured. If all are known the representatives are
+    drawn again; otherwise the means stray by their standard errors.
+    """
+    measured = values[_rows(selection)]
+    clusters = int(selection.labels.max()) + 1
+    owner, multiplier = [r.cluster for r in selection.representatives], _multipliers(selection)
+    stands_for = np.bincount(owner, multiplier, clusters)
+    mean = np.bincount(owner, multiplier * measured, clusters) / np.maximum(stands_for, 1e-300)
+    rng = np.random.default_rng(selection.seed)
+    drawn = np.repeat(mean[:, np.newaxis], MEANS, axis=1)
+    if selection.design.no_interval:
+        return mean, selection.design.no_interval
+    if np.isfinite(values[selection.labels >= 0]).all():
+        members = _members(selection.labels)
+        for cluster, draws in _draws(selection).items():
+            own = values[members[cluster]]
+            errors = errors_of_total(selection.design, own, draws, rng)[:MEANS]
+            drawn[cluster] = own.mean() + errors / len(own)
+        return mean, drawn
+    samples = _samples(selection, measured)
+    spread = _sampled_spread(selection, samples, measured, CONFIDENCE, elsewhere)
+    if isinstance(spread, str):
+        return mean, spread
+    freedom = spread.freedom
+    if spread.common is not None:
+        freedom = np.where(spread.common, spread.common_freedom, freedom)
+    sigma = np.sqrt(spread.variance / samples.draws * samples.correction)
+    shape = (len(sigma), MEANS)
+    straying = rng.standard_normal(shape)
+    finite = np.where(np.isinf(freedom), 1e9, freedom)[:, np.newaxis]
+    straying /= np.sqrt(rng.chisquare(finite, shape) / finite)  # Student's t
+    drawn[samples.cluster] += sigma[:, np.newaxis] * straying
+    return mean, np.maximum(drawn, 0.0)
+
+
+def half_width(errors: F64, confidence: float) -> float:
+    """The half-width that contains the share `confidence` of drawn errors."""
+    rank = min(math.ceil(confidence * (len(errors) + 1)), len(errors)) - 1
+    return float(np.sort(np.abs(errors))[rank])
 
 
 def _bounded(
@@ -213,7 +262,7 @@ def _known_spread(selection: Selection, mean: F64, confidence: float) -> tuple[f
     timed too, it includes their difference from the others."""
     covered = selection.labels >= 0
     scale = float(_multipliers(selection).sum()) / np.count_nonzero(covered)
-    half = _quantile(_errors(selection, mean, slice(None), scale), confidence)
+    half = half_width(_errors(selection, mean, slice(None), scale), confidence)
     if covered.all():
         return half, REDRAWN
     return half, REDRAWN + (
@@ -260,12 +309,6 @@ def _draws(selection: Selection) -> dict[int, int]:
     for r in selection.representatives:
         draws[r.cluster] = draws.get(r.cluster, 0) + r.draws
     return draws
-
-
-def _quantile(errors: F64, confidence: float) -> float:
-    """The half-width that contains the share `confidence` of the drawn errors."""
-    rank = min(math.ceil(confidence * (DRAWS + 1)), DRAWS) - 1
-    return float(np.sort(np.abs(errors))[rank])
 
 
 def _projected_part(selection: Selection, mean: F64, inside: I32) -> float:
@@ -337,59 +380,80 @@ def _samples(selection: Selection, measured: F64) -> _Samples:
     )
 
 
-def _half(
-    samples: _Samples, variance: F64, freedom: F64, confidence: float, least: float = 0.0
-) -> float:
-    """Half-width of the projected total, summed over clusters, from each cluster's variance per
-    slice and its degrees of freedom; the quantile is at least `least`."""
-    return _of_terms(samples.terms(variance), freedom, confidence, least)
+@dataclass(frozen=True, eq=False)
+class _Spread:
+    """Variance per slice of each cluster with its degrees of freedom. Clusters in `common` share
+    one estimate, with `common_freedom`. The quantile is at least `least`."""
+
+    variance: F64
+    freedom: F64
+    basis: str
+    common: npt.NDArray[np.bool_] | None = None
+    common_freedom: float = math.inf
+    least: float = 0.0
 
 
-def _of_terms(terms: F64, freedom: F64, confidence: float, least: float = 0.0) -> float:
-    """Half-width of a sum of independent errors with the variances `terms`."""
+def _half(samples: _Samples, spread: _Spread, confidence: float) -> float:
+    """Half-width of the projected total, summed over clusters."""
+    terms, freedom = samples.terms(spread.variance), spread.freedom
     total = float(terms.sum())
     if total == 0.0:
         return 0.0
-    return max(student(confidence, freedom_of_sum(terms, freedom)), least) * math.sqrt(total)
+    if spread.common is not None:
+        terms = np.append(np.where(spread.common, 0.0, terms), terms[spread.common].sum())
+        freedom = np.append(freedom, spread.common_freedom)
+    quantile = student(confidence, freedom_of_sum(terms, freedom))
+    return max(quantile, spread.least) * math.sqrt(total)
 
 
 def _sampled_spread(
-    selection: Selection, measured: F64, confidence: float, elsewhere: bool
-) -> tuple[float | None, str]:
-    """Half-width and its basis; None with the reason when the spread is unknown."""
-    samples, design = _samples(selection, measured), selection.design
-    if design.strata is not None:
-        variance, freedom = _of_strata(samples, design)
-        own = design.quantile if design.confidence == confidence else None
-        if not elsewhere:
-            return _half(samples, variance, freedom, confidence, own or 0.0), design.basis
-        ratios = _ratios_of_draws(selection, samples, measured)
-        if ratios.draws < LEAST_DRAWS - 1e-9 and samples.open.any():
-            return None, HERE_ONLY.format(draws=ratios.draws)
-        unlike = ratios.variance * (ratios.mean * _planned_mean(samples, design)) ** 2
-        differs = unlike > variance
-        # The strata that take the common variance share its degrees of freedom.
-        terms = np.append(
-            samples.terms(np.where(differs, 0.0, variance)),
-            samples.terms(np.where(differs, unlike, 0.0)).sum(),
-        )
-        half = _of_terms(terms, np.append(freedom, ratios.freedom), confidence, own or 0.0)
-        return half, f"{design.basis}; spread of the strata's ratios between the machines"
+    selection: Selection, samples: _Samples, measured: F64, confidence: float, elsewhere: bool
+) -> _Spread | str:
+    """The spread within clusters, or why it is unknown."""
+    design = selection.design
+    if design.strata is None:
+        return _of_clusters(samples)
+    variance, freedom = _of_strata(samples, design)
+    least = (design.quantile or 0.0) if design.confidence == confidence else 0.0
+    if not elsewhere:
+        return _Spread(variance, freedom, design.basis, least=least)
+    ratios = _ratios_of_draws(selection, samples, measured)
+    if ratios.draws < LEAST_DRAWS - 1e-9 and samples.open.any():
+        return HERE_ONLY.format(draws=ratios.draws)
+    unlike = ratios.variance * (ratios.mean * _planned_mean(samples, design)) ** 2
+    return _Spread(
+        np.maximum(variance, unlike),
+        freedom,
+        f"{design.basis}; spread of the strata's ratios between the machines",
+        common=unlike > variance,
+        common_freedom=ratios.freedom,
+        least=least,
+    )
+
+
+def _of_clusters(samples: _Samples) -> _Spread | str:
+    """Clusters show their spread by their own representatives; one with a single representative
+    borrows the others' coefficient of variation.
+
+    Those nearest to one centroid are more alike than random members, and few may agree by chance.
+    So the spread assumed of like slices counts as AS_DRAWS more where it is the larger.
+    """
     lone = samples.open & (samples.draws < 2.0)
     several = samples.draws > 1.0
     pooled = float((samples.draws[several] - 1.0).sum())
     if lone.any() and not pooled:
-        return None, TOO_FEW
-    variance, freedom = samples.variance.copy(), samples.freedom
-    if lone.any():  # borrows the others' coefficient of variation
+        return TOO_FEW
+    seen, freedom = samples.variance.copy(), np.where(several, samples.draws - 1.0, pooled)
+    if lone.any():
         with np.errstate(divide="ignore", invalid="ignore"):
-            relative = np.where(samples.mean > 0.0, variance / samples.mean**2, 0.0)
+            relative = np.where(samples.mean > 0.0, seen / samples.mean**2, 0.0)
         share = float(np.dot(relative[several], samples.draws[several] - 1.0)) / pooled
-        variance[lone] = share * samples.mean[lone] ** 2
-        freedom = np.where(several, freedom, pooled)
-    half = _half(samples, variance, freedom, confidence)
-    basis = "spread among the representatives of each cluster"
-    return half, basis if half else "the representatives of each cluster agree"
+        seen[lone] = share * samples.mean[lone] ** 2
+    assumed = AS_DRAWS * (ASSUMED_SPREAD * samples.mean) ** 2
+    together = (freedom * seen + assumed) / (freedom + AS_DRAWS)
+    more = together > seen
+    basis = "spread among the representatives of each cluster, and that of like slices elsewhere"
+    return _Spread(np.maximum(seen, together), freedom + AS_DRAWS * more, basis)
 
 
 @dataclass(frozen=True)

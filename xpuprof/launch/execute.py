@@ -128,7 +128,9 @@ def _execute(
                 remember(ending)
             lost = [*signs.sentences(), *(watched.sentences(folder) if watched else ())]
     except OSError as error:
-        raise OutputError(f"{folder} cannot be written ({error.strerror}); make room") from None
+        raise OutputError(
+            f"{folder} cannot be recorded ({error.strerror}); free disk, descriptors or processes"
+        ) from None
     except KeyboardInterrupt:
         why = "xpuprof was stopped before the execution was recorded"
         raise

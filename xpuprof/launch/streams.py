@@ -7,15 +7,26 @@ write to files in the run directory.
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import stat
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+
+def in_thread(work: Callable[..., None], *arguments: object) -> threading.Thread:
+    """Starts a thread that does not keep us from ending. Raises OSError."""
+    thread = threading.Thread(target=work, args=arguments, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from None
+    return thread
 
 
 @dataclass(frozen=True)
@@ -53,8 +64,7 @@ class Input:
             return
         read_end, write_end = os.pipe()
         stop_read, stop_write = os.pipe()
-        relay = threading.Thread(target=self._relay, args=(write_end, stop_read), daemon=True)
-        relay.start()
+        relay = in_thread(self._relay, write_end, stop_read)
         try:
             yield read_end
         finally:

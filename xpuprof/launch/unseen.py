@@ -11,12 +11,12 @@ from __future__ import annotations
 import ctypes
 import os
 import select
-import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from xpuprof.engines.base import Footprint
+from xpuprof.launch.streams import in_thread
 
 PAUSE_S, LONGEST_PAUSE_S = 0.02, 1.0
 """Between two looks at a process that has the runtime, but not yet our library; it doubles."""
@@ -72,34 +72,37 @@ class Unseen:
 @contextmanager
 def unseen(footprint: Footprint | None) -> Iterator[Unseen | None]:
     """Watches for an execution that is about to start; yields None where that is not possible."""
-    descriptor = _watch(footprint.folders) if footprint else -1
-    if footprint is None or descriptor < 0:
-        yield None
-        return
-    found = Unseen(footprint)
-    stop_read, stop_write = os.pipe()
-    thread = threading.Thread(target=_loop, args=(found, descriptor, stop_read), daemon=True)
-    thread.start()
-    try:
+    with ExitStack() as stack:
+        found = None
+        if footprint:
+            with suppress(OSError):
+                found = _start(footprint, stack)
         yield found
-    finally:
-        os.close(stop_write)
-        thread.join()
-        os.close(stop_read)
-        os.close(descriptor)
+
+
+def _start(footprint: Footprint, stack: ExitStack) -> Unseen:
+    """Starts the thread; `stack` ends it."""
+    found = Unseen(footprint)
+    descriptor = _watch(footprint.folders)
+    stack.callback(os.close, descriptor)
+    stop_read, stop_write = os.pipe()
+    stack.callback(os.close, stop_read)
+    thread = in_thread(_loop, found, descriptor, stop_read)
+    stack.callback(thread.join)
+    stack.callback(os.close, stop_write)
+    return found
 
 
 def _watch(folders: tuple[str, ...]) -> int:
-    """A descriptor that becomes readable when a file of these folders is opened; negative: none."""
-    libc = ctypes.CDLL(None)
+    """A descriptor that becomes readable when a file of these folders is opened."""
+    libc = ctypes.CDLL(None, use_errno=True)
     descriptor = int(libc.inotify_init1(_IN_CLOEXEC))
-    if descriptor < 0:
-        return descriptor
     watched = [libc.inotify_add_watch(descriptor, os.fsencode(f), _IN_OPEN) >= 0 for f in folders]
     if any(watched):
         return descriptor
-    os.close(descriptor)
-    return -1
+    if descriptor >= 0:
+        os.close(descriptor)
+    raise OSError(ctypes.get_errno(), "no folder can be watched")
 
 
 def _loop(found: Unseen, descriptor: int, stop: int) -> None:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from xpuprof.clustering.stability import Stability
 from xpuprof.estimation.projection import slice_reduction
+from xpuprof.report.kernel_names import shorten
 from xpuprof.report.projected import interval, projected_line, saving_lines
 from xpuprof.report.text import (
     LEGEND,
@@ -17,7 +18,6 @@ from xpuprof.report.text import (
     number_of,
     percent,
     seconds,
-    shorten,
     table,
 )
 from xpuprof.selection.selection import Selection

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from xpuprof.engines.filters import Filters
+from xpuprof.report.kernel_names import shorten
 from xpuprof.report.text import (
     amount,
     count,
     number_of,
     percent,
     seconds,
-    shorten,
     table,
     times,
 )

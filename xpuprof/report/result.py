@@ -8,6 +8,7 @@ from dataclasses import asdict
 from xpuprof.estimation.projection import sampling_error
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.methods import registry
+from xpuprof.report.kernel_names import shorten
 from xpuprof.report.projected import (
     SHOWN,
     estimate_json,
@@ -25,7 +26,6 @@ from xpuprof.report.text import (
     number_of,
     percent,
     seconds,
-    shorten,
     table,
 )
 from xpuprof.report.validation import regions_json

@@ -80,8 +80,3 @@ def of_runs(runs: int) -> str:
 def percent(fraction: float) -> str:
     """A fraction as a percentage; a value that rounds to 0 has no sign."""
     return f"{round(100 * fraction, 2) + 0.0:.2f} %"
-
-
-def shorten(name: str, width: int = 40) -> str:
-    """A kernel name cut to fit a column (C++ names are long)."""
-    return name if len(name) <= width else name[: width - 3] + "..."

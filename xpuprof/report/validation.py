@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xpuprof.estimation.projection import slice_reduction
+from xpuprof.report.kernel_names import shorten
 from xpuprof.report.projected import (
     estimate_json,
     measured_by,
@@ -22,7 +23,6 @@ from xpuprof.report.text import (
     factor,
     percent,
     seconds,
-    shorten,
     table,
 )
 from xpuprof.trace.coordinates import EXIT_KERNEL, NO_KERNELS

@@ -203,7 +203,8 @@ class RunWriter:
             self.manifest["clock"]["tsc_hz"] = self._began.hz()
         self.manifest |= {"status": status, "reason": reason}
         self.save()
-        (self.path / RESERVE).unlink(missing_ok=True)
+        with suppress(OSError):
+            (self.path / RESERVE).unlink()
 
     def save(self) -> None:
         """Replace the manifest. Raises OutputError on failure."""
@@ -249,7 +250,8 @@ def _link_new(draft: Path, target: Path) -> None:
     """Rename `draft` to `target`. Raises UsageError when another xpuprof was faster."""
     try:
         os.link(draft, target)
-        draft.unlink()
+        with suppress(OSError):
+            draft.unlink()
     except OSError:  # the target exists, or the file system has no hard links
         if target.exists():
             raise UsageError(

@@ -72,19 +72,7 @@ class Run(trace.Run):
     def kernels(self) -> pd.DataFrame:
         """One row per kernel, by decreasing time: calls, time of its slices and their share of the
         run, instructions if known."""
-        table = self.slices
-        groups = table.groupby(table["kernel"].astype(str), sort=False)
-        columns = {"calls": groups.size()}
-        columns |= {
-            name: groups[name].sum()
-            for name in (self.metric, "gpu_instructions", "cpu_instructions")
-            if name in table
-        }
-        kernels = pd.DataFrame(columns)
-        if self.metric in kernels:
-            kernels["share"] = kernels[self.metric] / kernels[self.metric].sum()
-        by = next((name for name in (self.metric, "gpu_instructions") if name in kernels), "calls")
-        return kernels.sort_values(by, ascending=False, kind="stable")
+        return kernel_table(self.slices, self.metric)
 
     @property
     def selection(self) -> Selection | None:
@@ -126,6 +114,22 @@ class Run(trace.Run):
 
     def _repr_html_(self) -> str:
         return f"<p>{html.escape(repr(self))}</p>{self.kernels.to_html(max_rows=20)}"
+
+
+def kernel_table(slices: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Slices summed by kernel, by decreasing `metric` (instructions, or calls, without it)."""
+    groups = slices.groupby(slices["kernel"].astype(str), sort=False)
+    columns = {"calls": groups.size()}
+    columns |= {
+        name: groups[name].sum()
+        for name in (metric, "gpu_instructions", "cpu_instructions")
+        if name in slices
+    }
+    kernels = pd.DataFrame(columns)
+    if metric in kernels:
+        kernels["share"] = kernels[metric] / kernels[metric].sum()
+    by = next((name for name in (metric, "gpu_instructions") if name in kernels), "calls")
+    return kernels.sort_values(by, ascending=False, kind="stable")
 
 
 def open(path: str | Path) -> Run:

@@ -55,12 +55,8 @@ static void put_meta(const char *key, const char *value) {
 }
 
 static void put_process(void) {
-  char digits[16];
-  unsigned n = sizeof digits, pid = (unsigned)xp_system_call(__NR_getpid, 0, 0, 0, 0);
-  digits[--n] = 0;
-  do digits[--n] = (char)('0' + pid % 10);
-  while (pid /= 10);
-  put_meta("pid", digits + n);
+  char digits[XP_DECIMAL_MAX];
+  put_meta("pid", xp_decimal(digits, (unsigned)xp_system_call(__NR_getpid, 0, 0, 0, 0)));
 }
 
 static void find_place(void) {

@@ -35,20 +35,29 @@ static inline int xp_is_mpi_rank(char *(*get)(const char *)) {
   return 0;
 }
 
+enum { XP_DECIMAL_MAX = 24 };
+
+/* Writes `value` in decimal at the end of `text`; returns its first digit. */
+static inline char *xp_decimal(char text[XP_DECIMAL_MAX], unsigned long long value) {
+  char *digit = text + XP_DECIMAL_MAX - 1;
+  *digit = 0;
+  do *--digit = (char)('0' + value % 10);
+  while (value /= 10);
+  return digit;
+}
+
 /* Writes the folder's name; `host` is cut at 255 bytes. */
 static inline void xp_part_name(char name[XP_PART_NAME_MAX], const char *host, const char *rank,
                                 unsigned pid) {
-  char digits[16];
-  int n = 0, d = sizeof digits;
-  digits[--d] = 0;
-  do digits[--d] = (char)('0' + pid % 10);
-  while (pid /= 10);
+  char digits[XP_DECIMAL_MAX];
+  const char *number = xp_decimal(digits, pid);
+  int n = 0;
   while (*host && n < 255) name[n++] = *host++;
   if (rank)
     for (const char *s = "-rank"; *s; s++) name[n++] = *s;
   while (rank && *rank) name[n++] = *rank++;
   name[n++] = '-';
-  while (digits[d]) name[n++] = digits[d++];
+  while (*number) name[n++] = *number++;
   name[n] = 0;
 }
 

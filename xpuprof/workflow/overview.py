@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run as a whole, for its page: slices, kernels, selection, and where its error comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from xpuprof.errors import InputError, TraceError
+from xpuprof.estimation.contributions import Contribution, contributions
+from xpuprof.estimation.estimate import Estimate
+from xpuprof.estimation.intervals import estimate
+from xpuprof.estimation.projection import time_speedup
+from xpuprof.estimation.typical_times import typical_times
+from xpuprof.selection.selection import Selection
+from xpuprof.trace.processes import Job, Key, job_of
+from xpuprof.workflow.opened import Run, kernel_table
+
+F64 = npt.NDArray[np.float64]
+
+INSTRUCTIONS = ("cpu_instructions", "gpu_instructions")
+
+
+@dataclass(frozen=True, eq=False)
+class Projected:
+    """The selection's projection of the measured total."""
+
+    measured: float
+    estimate: Estimate
+    time_speedup: float
+    contributions: Sequence[Contribution]
+
+
+@dataclass(frozen=True, eq=False)
+class Overview:
+    """`slices`: one row a slice with `kernel`, `call` and, where known, `process` (a label),
+    `cpu_instructions`, `gpu_instructions` and `value`, typical of `totals` runs and in the unit of
+    `metric`. `totals`: of each timer run."""
+
+    folder: Path
+    argv: Sequence[str]
+    status: str
+    reason: str
+    slices: pd.DataFrame
+    kernels: pd.DataFrame
+    metric: str
+    totals: Sequence[float]
+    selection: Selection | None
+    projected: Projected | None
+    job: Job | None
+    """None for imports."""
+
+
+def overview(run: Run, selection: Selection | None = None) -> Overview:
+    """Gathers what a page shows. `selection`: default the run's own, if there is one.
+
+    Raises InputError if the run holds neither a profile nor a timer run, or if the selection is of
+    another number of slices.
+    """
+    selection = selection or run.selection
+    times: F64 | None
+    job: Job | None
+    if run.profile is None and not run.imported:
+        table, times, metric, job = _timed_only(run)
+        keys, selection = job.keys, None  # a selection names slices of a profile
+    else:
+        table, times, metric = run.subject.profile.slices, run.slice_times, run.metric
+        keys, job = run.subject.keys, run.subject.job
+    values = None if times is None else typical_times(times)
+    if selection is not None and selection.slices != len(table):
+        raise InputError(
+            f"the selection names {selection.slices} slices, {run.path} has {len(table)}; name the "
+            f"selection of this run, or make one with: xpuprof select {run.path}"
+        )
+    slices = _slices(table, keys, values)
+    projected = None
+    if selection is not None and times is not None and values is not None and values.sum():
+        projected = Projected(
+            measured=float(values.sum()),
+            estimate=estimate(selection, times),
+            time_speedup=time_speedup(selection, values),
+            contributions=contributions(selection, values),
+        )
+    return Overview(
+        folder=run.path,
+        argv=run.manifest["argv"],
+        status=run.status,
+        reason=run.reason,
+        slices=slices,
+        kernels=kernel_table(slices, "value"),
+        metric="" if times is None else metric,
+        totals=[] if times is None else times.sum(axis=1).tolist(),
+        selection=selection,
+        projected=projected,
+        job=job,
+    )
+
+
+def _timed_only(run: Run) -> tuple[pd.DataFrame, F64, str, Job]:
+    """Slices and times of a folder that `xpuprof time` wrote."""
+    for execution in run.times:
+        try:
+            job = job_of(execution)
+            return job.slices, job.times()[None, :], "time", job
+        except TraceError:
+            continue  # a timer run that was cut short has no times
+    raise InputError(
+        f"{run.path} holds neither a profile nor a complete timer run; make one with: xpuprof run "
+        "-- ./app args"
+    )
+
+
+def _slices(table: pd.DataFrame, keys: Sequence[Key], values: F64 | None) -> pd.DataFrame:
+    """The columns that pages show."""
+    known = [name for name in ("call", *INSTRUCTIONS) if name in table]
+    slices = table[known].reset_index(drop=True)
+    slices.insert(0, "kernel", table["kernel"].astype(str).astype(object).to_numpy())
+    if len(keys) > 1:
+        slices["process"] = np.repeat([key.label for key in keys], [key.slices for key in keys])
+    return slices if values is None else slices.assign(value=values)

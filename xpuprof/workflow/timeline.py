@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run's length from the recorded order of its kernels and the representatives' times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from xpuprof.errors import InputError
+from xpuprof.estimation.timeline import Order, Timeline, timeline
+from xpuprof.formats.results import read_results
+from xpuprof.selection.selection import Selection
+from xpuprof.trace.coordinates import EXIT_KERNEL
+from xpuprof.trace.imported import ImportedSlices
+from xpuprof.trace.processes import job_of
+from xpuprof.trace.run import Run
+from xpuprof.trace.tables import Execution
+
+F64 = npt.NDArray[np.float64]
+
+NO_EVENTS = (
+    "events between streams and the host's waits are not recorded: a kernel is taken to have "
+    "waited for the kernel of its process that ended last before it started"
+)
+NO_COPIES = "copies are not replayed: they are part of the gaps between kernels"
+RANKS = "waits between processes are not recorded: each process keeps its own order"
+
+
+def replay_run(
+    selection: Selection,
+    recording: str | Path,
+    results: Sequence[str] = (),
+    metric: str = "",
+    *,
+    same_machine: bool = False,
+) -> Timeline:
+    """Replay the kernels of `recording`, a run directory with the selection's slices.
+
+    Without `results` the representatives take their recorded times; with them those of `metric`, in
+    seconds. Raises InputError when the recording has other slices, or lacks the kernels' times.
+    """
+    run = Run.open(recording)
+    order, own = _imported(run.path) if ImportedSlices.present(run.path) else _recorded(run)
+    if len(own) != selection.slices:
+        raise InputError(
+            f"{recording} has {len(own)} slices, the selection {selection.slices}: name the "
+            "recording that the selection was made from"
+        )
+    if not results:
+        return timeline(selection, order, own)
+    found = read_results(results, selection)
+    if metric not in found[0]:
+        raise InputError(
+            f"--timeline needs the metric of the results that holds the kernels' seconds (--metric "
+            f"NAME); they have {', '.join(found[0])}"
+        )
+    values = np.full(selection.slices, np.nan)
+    rows = [r.slice for r in selection.representatives]
+    values[rows] = [found[i][metric] for i in range(len(rows))]
+    return timeline(selection, order, values, elsewhere=not same_machine)
+
+
+def _imported(run: Path) -> tuple[Order, F64]:
+    """The order of an import, and the kernel time of every slice."""
+    source = ImportedSlices(run)
+    table = source.table()
+    if "start" not in table or "gpu_time" not in source.metrics:
+        raise InputError(
+            f"{run} does not tell when its kernels started: only timelines do (nsys, kineto); "
+            "import the recording again if an earlier version imported it"
+        )
+    time = np.asarray(source.column("gpu_time"), dtype=np.float64)
+    whole = np.asarray(source.column("time"), dtype=np.float64)
+    length = float(np.bincount(table["process"], whole).max())
+    start = table["start"].to_numpy(np.float64)
+    return _order(table, start, start + time, length), time
+
+
+def _recorded(run: Run) -> tuple[Order, F64]:
+    """The order of the timer run of median length, and the kernel time of each of its slices."""
+    if not run.times:
+        raise InputError(f"{run.path} holds no timer run; record one with: xpuprof run -- ./app")
+    middle = sorted(run.times, key=lambda timed: job_of(timed).times().sum())[len(run.times) // 2]
+    order = _order_of_execution(middle)
+    time = np.zeros(sum(key.slices for key in job_of(middle).keys))
+    time[order.slice] = order.duration
+    return order, time
+
+
+def _order_of_execution(execution: Execution) -> Order:
+    """Kernels by the device's stamps. Raises InputError when the device gave none."""
+    job, record = job_of(execution), execution.record
+    tables = []
+    begin = 0
+    for number, (key, process) in enumerate(zip(job.keys, job.processes, strict=True)):
+        own = process.launches[process.launches["inside"]]
+        tables.append(
+            pd.DataFrame(
+                {
+                    "kernel": own["kernel"].to_numpy(),
+                    "slice": begin + np.arange(len(own)),
+                    "process": number,
+                    "device": own["device"].to_numpy(),
+                    "stream": own["queue"].to_numpy(),
+                    "start": own["dev_start"].to_numpy(),
+                    "end": own["dev_end"].to_numpy(),
+                }
+            )
+        )
+        begin += key.slices
+    table = pd.concat(tables, ignore_index=True)
+    if not (table["end"] > 0).all():
+        raise InputError(
+            f"{execution.name} has no device stamps of some kernels, so their order in time is "
+            "unknown; time the program again with --timer async"
+        )
+    origin, hz = record.tsc_start or int(table["start"].min()), record.tsc_hz
+    last = max(record.tsc_end or 0, int(table["end"].max()))
+    start = (table["start"].to_numpy(np.float64) - origin) / hz
+    end = (table["end"].to_numpy(np.float64) - origin) / hz
+    return _order(table, start, end, (last - origin) / hz)
+
+
+def _order(table: pd.DataFrame, start: F64, end: F64, length: float) -> Order:
+    """The table's kernels by their starts; without the slices that no kernel ends."""
+    kernels = np.flatnonzero(table["kernel"].astype(str) != EXIT_KERNEL)
+    rows = kernels[np.argsort(start[kernels], kind="stable")]
+    slices = table["slice"].to_numpy(np.int64)
+    process = table["process"].to_numpy(np.int64)[rows]
+    several = len(np.unique(process)) > 1
+    return Order(
+        slice=slices[rows],
+        kernel=tuple(table["kernel"].astype(str).to_numpy()[rows].tolist()),
+        process=process,
+        device=table["device"].to_numpy(np.int64)[rows],
+        stream=table["stream"].to_numpy(np.int64)[rows],
+        start=start[rows],
+        end=end[rows],
+        length=length,
+        lacks=(NO_EVENTS, NO_COPIES, *([RANKS] * several)),
+    )
