@@ -132,7 +132,7 @@ static int adopt(xp_file *f, int fd, uint64_t room) {
 int xp_file_create(xp_file *f, const xp_os *os, const char *path, uint64_t room) {
   f->os = os;
   f->window = 0;
-  f->offset = f->room = f->size = 0;
+  f->offset = f->room = f->size = f->taken = 0;
   unsigned n = 0;
   do {
     if (n == XP_PATH_MAX) return -ENAMETOOLONG;
@@ -160,7 +160,16 @@ int xp_file_slide(xp_file *f, uint64_t offset, uint64_t room) {
   f->window += behind;
   f->offset = offset;
   f->room = room;
-  return take_room(f->window, room);
+  if (f->taken < offset) f->taken = offset;
+  return 0;
+}
+
+int xp_file_take(xp_file *f, uint64_t size) {
+  uint64_t end = f->offset + ((size + PAGE - 1) & ~(uint64_t)(PAGE - 1)) + PAGE;
+  if (end <= f->taken) return 0;
+  int error = take_room(f->window + (f->taken - f->offset), end - f->taken);
+  if (!error) f->taken = end;
+  return error;
 }
 
 void xp_file_unmap(xp_file *f) {

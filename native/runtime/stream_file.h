@@ -39,6 +39,7 @@ typedef struct xp_file {
   uint64_t size, step;  /* current size of the file; growth step */
   uint8_t *window;
   uint64_t offset, room; /* the window's offset in the file and its size */
+  uint64_t taken;        /* the file's bytes up to here have disk space and lie in memory */
   char path[XP_PATH_MAX];
 } xp_file;
 
@@ -46,8 +47,13 @@ typedef struct xp_file {
  * here, returns 0 or a negative error number of the kernel. */
 int xp_file_create(xp_file *file, const xp_os *os, const char *path, uint64_t room);
 /* Slides the window to [offset, offset + room), whole pages that start in the window or directly
- * after it, and allocates disk space: stores into the window cannot fail. */
+ * after it. */
 int xp_file_slide(xp_file *file, uint64_t offset, uint64_t room);
+/* Allocates disk space for the window's first `size` bytes: stores into them cannot fail. Asked for
+ * page by page as records come; a whole window at a time would show in the slice in which it is
+ * opened. A page more is taken, which the window must have: on a full disk, cutting the file frees
+ * it for the report. */
+int xp_file_take(xp_file *file, uint64_t size);
 /* Unmaps the window and cuts the file. If the path no longer leads to it (another root folder,
  * another user), the supervisor cuts. */
 void xp_file_cut(xp_file *file, uint64_t size);

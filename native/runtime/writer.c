@@ -28,10 +28,7 @@ static void crc_prepare(void) {
       crc_table[k][i] = crc_table[0][crc_table[k - 1][i] & 0xff] ^ (crc_table[k - 1][i] >> 8);
 }
 
-uint32_t xp_crc32c(const void *data, uint64_t size) {
-  const uint8_t *p = (const uint8_t *)data;
-  uint32_t crc = 0xFFFFFFFFu;
-  crc_prepare();
+static uint32_t crc_add(uint32_t crc, const uint8_t *p, uint64_t size) {
   for (; size >= 8; size -= 8, p += 8) {
     uint32_t lo =
         crc ^ ((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
@@ -40,7 +37,12 @@ uint32_t xp_crc32c(const void *data, uint64_t size) {
           crc_table[0][p[7]];
   }
   for (; size; size--, p++) crc = crc_table[0][(crc ^ *p) & 0xff] ^ (crc >> 8);
-  return ~crc;
+  return crc;
+}
+
+uint32_t xp_crc32c(const void *data, uint64_t size) {
+  crc_prepare();
+  return ~crc_add(~0u, (const uint8_t *)data, size);
 }
 
 /* ---- record bodies -------------------------------------------------------------------------- */
@@ -156,12 +158,14 @@ static int open_chunk(xp_writer *w, uint64_t record) {
   uint64_t start = w->chunk_offset & ~(uint64_t)(PAGE - 1);
   uint64_t head = w->chunk_offset - start + sizeof *w->chunk;
   uint64_t need = head + (record > CHUNK_ROOM - PAGE ? record : CHUNK_ROOM - PAGE);
-  uint64_t size = (need + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+  uint64_t size = (need + 2 * PAGE - 1) & ~(uint64_t)(PAGE - 1);
   int error = xp_file_slide(&w->file, start, size);
+  if (!error) error = xp_file_take(&w->file, head);
   if (error) return error;
+  w->crc = ~0u;
   w->chunk = (struct xp_chunk_header *)(w->file.window + (w->chunk_offset - start));
   w->end = w->file.window + head;
-  w->room = size - head;
+  w->room = size - PAGE - head;
   w->chunk->stream = w->stream;
   w->chunk->version = XP_VERSION_CURRENT;
   w->chunk->state = XP_CHUNK_OPEN;
@@ -174,7 +178,7 @@ static int open_chunk(xp_writer *w, uint64_t record) {
 
 void xp_writer_seal(xp_writer *w) {
   if (!w->is_open || !w->chunk) return;
-  w->chunk->crc32c = xp_crc32c(w->chunk + 1, w->chunk->length);
+  w->chunk->crc32c = ~w->crc;
   __atomic_store_n(&w->chunk->state, XP_CHUNK_SEALED, __ATOMIC_RELEASE);
   uint64_t size = sizeof *w->chunk + w->chunk->length;
   w->chunk_offset += (size + 7) & ~(uint64_t)7;
@@ -187,6 +191,7 @@ static void append(xp_writer *w, uint8_t tag, const xp_body *body) {
   p += encode_varint(p, body->size);
   copy(p, body->data, body->size);
   p += body->size;
+  w->crc = crc_add(w->crc, w->end, (uint64_t)(p - w->end));
   w->room -= (uint64_t)(p - w->end);
   w->end = p;
 }
@@ -200,6 +205,7 @@ void xp_writer_put(xp_writer *w, uint8_t tag, const xp_body *body, uint64_t slic
   uint64_t record = 1 + XP_VARINT_MAX + body->size;
   if (w->chunk && w->room < record) xp_writer_seal(w);
   int error = w->chunk ? 0 : open_chunk(w, record);
+  if (!error) error = xp_file_take(&w->file, (uint64_t)(w->end - w->file.window) + record);
   if (error) {
     xp_writer_fail(w, reason_of(error));
     return;

@@ -24,6 +24,7 @@ typedef struct xp_writer {
   struct xp_chunk_header *chunk; /* the open chunk; NULL: none */
   uint8_t *end;                  /* after the open chunk's last complete record */
   uint64_t room;                 /* bytes left in the open chunk */
+  uint32_t crc;                  /* of the open chunk, carried along: sealing takes no time */
 } xp_writer;
 
 /* A record's body under construction. Fixed room; `overflow` is set instead of writing past it. */

@@ -110,7 +110,7 @@ def test_lost_streams_are_reported(open_path: Path, how: str) -> None:
     script = f'"$@"; status=$?; cp -r {folder} {kept}; exit $status'
     if act == "none":
         disk = ["unshare", "-rm", "sh", "-c"]
-        mount = f"mount -t tmpfs -o size=600k tmpfs {folder}"
+        mount = f"mount -t tmpfs -o size=400k tmpfs {folder}"
         if subprocess.run([*disk, mount], capture_output=True).returncode:
             pytest.skip("no file system can be mounted here (unshare -rm)")
         line = [*disk, f"{mount}; mkdir -m 1777 {folder}/failures; {script}", "sh", *line]

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from tests.support import boundary_abi
+from tests.support.run import python
 from xpuprof.trace.check import check_run
 from xpuprof.trace.clock import tsc, tsc_hz
 from xpuprof.trace.reader import process_folders, read_process
@@ -215,3 +216,26 @@ def test_a_full_disk_harms_nobody(tmp_path: Path) -> None:
     assert not process.complete
     assert 1000 < len(process.slices) < 40_000
     assert_is_the_program(process, len(process.slices))
+
+
+RESIDENT = """
+import re, sys
+from tests.support.boundary_abi import Runtime, launch_all
+runtime = Runtime(sys.argv[1])
+runtime.init()
+for launches in (1, 1000, 20000):
+    launch_all(runtime, launches)
+    [text] = re.findall(r"events.xpt(?:.*\\n)+?Rss: *(\\d+) kB", open("/proc/self/smaps").read())
+    print(text)
+"""
+
+
+def test_the_stream_takes_memory_page_by_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN more and more launches THEN no launch pays for a whole chunk: after the first, only the
+    pages that hold records are resident; over many chunks, never more than a chunk's."""
+    monkeypatch.setenv("XPUPROF_DIR", str(tmp_path))
+    monkeypatch.setenv("XPUPROF_MODE", "profile")
+    first, more, most = map(int, python(RESIDENT, LIBRARY).split())
+    assert first <= 8 < more <= most <= 264
