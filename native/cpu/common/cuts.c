@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Slices: every cut writes what all threads executed since the previous one. */
-#include <asm/unistd.h>
-
+#include "clock.h"
 #include "engine.h"
-#include "system_call.h"
 
 static uint64_t slice;
 static uint64_t slice_instructions; /* of the current slice, as far as written */
@@ -14,19 +12,6 @@ static struct {
 uint64_t slice_under_way(void) { return slice; }
 
 void slice_add(uint64_t instructions) { slice_instructions += instructions; }
-
-/* The run's clock, as xpu_tsc() reads it. */
-static uint64_t tsc(void) {
-  if (options.raw_clock) {
-    enum { MONOTONIC_RAW = 4 };
-    uint64_t now[2] = {0, 0};
-    xp_system_call(__NR_clock_gettime, MONOTONIC_RAW, (long)now, 0, 0);
-    return now[0] * 1000000000u + now[1];
-  }
-  uint32_t low, high;
-  __asm__ volatile("rdtscp" : "=a"(low), "=d"(high) : : "rcx");
-  return (uint64_t)high << 32 | low;
-}
 
 void emit_known(void) {
   images_emit(emitted.images);
@@ -45,7 +30,7 @@ void cut(uint64_t ending) {
   threads_flush(slice);
   xp_body record = stream_body(2 * XP_VARINT_MAX + 8);
   xp_put_varint(&record, slice);
-  xp_put_u64(&record, tsc());
+  xp_put_u64(&record, xp_clock(options.raw_clock));
   xp_put_varint(&record, slice_instructions);
   stream_put(XP_CPU_CUT, &record, slice);
   slice++;

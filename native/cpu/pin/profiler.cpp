@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "clock.h"
 #include "gpu_tool.h"
 #include "identity.h"
 #include "pin.H"
@@ -41,23 +42,19 @@ struct Image {
   int32_t id; /* in the stream; -1: none of its blocks was seen */
 };
 
-struct Block {
-  uint32_t instructions;
-};
-
 PIN_LOCK lock;
 CpuStream stream;
 REG counters_register;
-uint64_t *dummy;
-std::vector<Thread *> threads;  /* by Pin's thread id; NULL: gone */
-std::vector<Thread *> counted;  /* by number; never shrinks */
-std::map<UINT32, Image> images; /* by Pin's image id */
+Counters *nobody;
+Thread *threads[PIN_MAX_THREADS]; /* by Pin's thread id; NULL: gone. Each reads its own unlocked. */
+std::vector<Thread *> counted;    /* by number; never shrinks */
+std::map<UINT32, Image> images;   /* by Pin's image id */
 int32_t image_ids, anonymous_image = -1;
 std::map<std::pair<ADDRINT, uint32_t>, uint32_t> block_ids;
-std::vector<Block> blocks;
+std::vector<uint32_t> blocks; /* their instructions */
 ApplicationLoader loader;
-uint64_t slices, cut_total;
-bool gpu_tool_loaded;
+uint64_t slices;
+bool gpu_tool_loaded, raw_clock;
 
 /* ---- blocks --------------------------------------------------------------------------------- */
 
@@ -138,12 +135,15 @@ bool block_id(BBL bbl, uint32_t *id) {
         .varint(hash_bytes(code.data(), code.size(), HASH_SEED));
   }
   stream.put(XP_CPU_BLOCK, record.varint(instructions));
-  blocks.push_back({instructions});
+  blocks.push_back(instructions);
   block_ids[key] = *id;
   return true;
 }
 
-void PIN_FAST_ANALYSIS_CALL count(uint64_t *counters, UINT32 id) { ++counters[id]; }
+void PIN_FAST_ANALYSIS_CALL count(Counters *counters, UINT32 id) {
+  ++counters->count[id];
+  counters->marks[id / GROUP] = 1;
+}
 
 void trace(TRACE trace, void *) {
   PIN_GetLock(&lock, 1);
@@ -158,33 +158,48 @@ void trace(TRACE trace, void *) {
 
 /* ---- cuts ----------------------------------------------------------------------------------- */
 
-/* The work of each thread since the last cut. Each increment of a thread that keeps running falls
+/* The work of one thread since the last cut. */
+struct Vector {
+  Record pairs;
+  uint64_t n = 0, instructions = 0, last = 0;
+
+  void add(uint32_t block, uint64_t times) {
+    if (!times) return;
+    pairs.varint(block - last).varint(times);
+    last = block;
+    n++;
+    instructions += times * blocks[block];
+  }
+};
+
+/* A mark is cleared before its group is read: each increment of a thread that keeps running falls
  * into this slice or the next, never both and never neither. */
+Vector take(Counters *c) {
+  Vector vector;
+  for (uint32_t group = 0; group * GROUP < blocks.size(); group++) {
+    if (!c->marks[group] || !__atomic_exchange_n(&c->marks[group], 0, __ATOMIC_SEQ_CST)) continue;
+    for (uint32_t b = group * GROUP; b < (group + 1) * GROUP && b < blocks.size(); b++) {
+      uint64_t now = *static_cast<volatile uint64_t *>(&c->count[b]);
+      vector.add(b, now - c->cut[b]);
+      c->cut[b] = now;
+    }
+  }
+  return vector;
+}
+
 void cut(uint64_t slice) {
   uint64_t total = 0;
   for (Thread *thread : counted) {
-    uint64_t pairs = 0, instructions = 0, last = 0;
-    Record body;
-    for (uint32_t b = 0; b < blocks.size(); b++) {
-      uint64_t now = *static_cast<volatile uint64_t *>(&thread->counts[b]);
-      uint64_t times = now - thread->cut[b];
-      if (!times) continue;
-      thread->cut[b] = now;
-      body.varint(b - last).varint(times);
-      last = b;
-      pairs++;
-      instructions += times * blocks[b].instructions;
-    }
-    if (!pairs) continue;
+    Vector vector = take(thread->counters);
+    if (!vector.n) continue;
     Record record;
-    record.varint(slice).varint(thread->number).varint(pairs).varint(instructions);
+    record.varint(slice).varint(thread->number).varint(vector.n).varint(vector.instructions);
     std::vector<uint8_t> whole = record.bytes();
-    whole.insert(whole.end(), body.bytes().begin(), body.bytes().end());
+    whole.insert(whole.end(), vector.pairs.bytes().begin(), vector.pairs.bytes().end());
     stream.put_bytes(XP_CPU_BBV, whole, slice);
-    total += instructions;
+    total += vector.instructions;
   }
-  stream.put(XP_CPU_CUT, Record().varint(slice).u64(__builtin_ia32_rdtsc()).varint(total), slice);
-  cut_total += total;
+  stream.put(XP_CPU_CUT, Record().varint(slice).u64(xp_clock(raw_clock)).varint(total), slice);
   slices = slice + 1;
 }
 
@@ -200,7 +215,7 @@ ADDRINT change_depth(THREADID id, INT32 by) {
   Thread *thread = threads[id];
   thread->api_depth += by;
   if (thread->api_depth < 0) thread->api_depth = 0;
-  return reinterpret_cast<ADDRINT>(thread->target(dummy));
+  return reinterpret_cast<ADDRINT>(thread->target(nobody));
 }
 
 /* Calls nest; user code called by the device runtime is counted: callbacks save the depth.
@@ -209,7 +224,7 @@ ADDRINT callback_enters(THREADID id) {
   Thread *thread = threads[id];
   thread->saved_depths.push_back(thread->api_depth);
   thread->api_depth = 0;
-  return reinterpret_cast<ADDRINT>(thread->target(dummy));
+  return reinterpret_cast<ADDRINT>(thread->target(nobody));
 }
 
 ADDRINT callback_leaves(THREADID id) {
@@ -218,7 +233,7 @@ ADDRINT callback_leaves(THREADID id) {
     thread->api_depth = thread->saved_depths.back();
     thread->saved_depths.pop_back();
   }
-  return reinterpret_cast<ADDRINT>(thread->target(dummy));
+  return reinterpret_cast<ADDRINT>(thread->target(nobody));
 }
 
 void hook_depth(IMG image, const char *name, INT32 by) {
@@ -321,20 +336,21 @@ bool created_by_device_runtime() {
 
 void thread_starts(THREADID id, CONTEXT *context, INT32, void *) {
   PIN_GetLock(&lock, id + 1);
-  if (threads.size() <= id) threads.resize(id + 1);
   Thread *thread = new Thread();
   thread->system_id = PIN_GetTid();
   thread->counted = !created_by_device_runtime();
   if (thread->counted) {
-    thread->counts = reserve_counters();
-    thread->cut = reserve_counters();
+    thread->counters = reserve_counters();
     thread->number = static_cast<uint32_t>(counted.size());
-    if (!thread->counts || !thread->cut) stream.fail("there is no memory for its counters");
+    if (!thread->counters) {
+      stream.fail("there is no memory for its counters");
+      thread->counters = nobody;
+    }
     stream.put(XP_CPU_THREAD, Record().varint(thread->number).varint(thread->system_id));
     counted.push_back(thread);
   }
   threads[id] = thread;
-  PIN_SetContextReg(context, counters_register, reinterpret_cast<ADDRINT>(thread->target(dummy)));
+  PIN_SetContextReg(context, counters_register, reinterpret_cast<ADDRINT>(thread->target(nobody)));
   PIN_ReleaseLock(&lock);
 }
 
@@ -352,8 +368,7 @@ void finish(INT32, void *) {
   uint64_t whole = 0; /* counted separately, from the counters, not from the cuts */
   cut(slices);
   for (const Thread *thread : counted)
-    for (uint32_t b = 0; b < blocks.size(); b++)
-      whole += thread->counts[b] * blocks[b].instructions;
+    for (uint32_t b = 0; b < blocks.size(); b++) whole += thread->counters->count[b] * blocks[b];
   stream.put(XP_CPU_END, Record().varint(slices).varint(whole));
   stream.close();
   PIN_ReleaseLock(&lock);
@@ -372,8 +387,10 @@ int main(int argc, char **argv) {
   if (PIN_Init(argc, argv) || !folder) return usage();
   PIN_InitLock(&lock);
   counters_register = PIN_ClaimToolRegister();
-  dummy = reserve_counters();
-  if (!REG_valid(counters_register) || !dummy) return usage();
+  nobody = reserve_counters();
+  if (!REG_valid(counters_register) || !nobody) return usage();
+  const char *clock = getenv(XPU_ENV_CLOCK);
+  raw_clock = clock && !strcmp(clock, "monotonic_raw");
   stream.open(folder); /* on failure the program continues without vectors */
   stream.meta("pid", std::to_string(PIN_GetPid()));
   stream.meta("engine", "pin");

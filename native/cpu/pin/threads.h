@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Per-thread counters: one 64-bit counter per block, in a reservation that the system fills with
- * zero pages on first use. Counting is an increment relative to a register reserved by Pin; for a
- * thread that must not count the register points at a dummy array, so switching costs nothing in
+/* Per-thread counters, in a reservation that the system fills with zero pages on first use.
+ * Counting is an increment and a mark relative to a register reserved by Pin; for a thread that
+ * must not count the register points at counters that nobody reads, so switching costs nothing in
  * the instrumented code. */
 #ifndef XPUPROF_PIN_THREADS_H
 #define XPUPROF_PIN_THREADS_H
@@ -12,7 +12,13 @@
 
 #include "pin.H"
 
-enum { MOST_BLOCKS = 1 << 23 };
+enum { MOST_BLOCKS = 1 << 23, GROUP = 32 };
+
+struct Counters {
+  uint64_t count[MOST_BLOCKS];        /* executions of the block, never reset */
+  uint8_t marks[MOST_BLOCKS / GROUP]; /* set after counting: a cut reads marked groups only */
+  uint64_t cut[MOST_BLOCKS];          /* `count` at the last cut */
+};
 
 struct Thread {
   uint32_t number;               /* dense, among counting threads */
@@ -20,13 +26,12 @@ struct Thread {
   bool clone_excluded;           /* its current clone happens inside the device runtime */
   int api_depth;                 /* depth of calls into the device runtime */
   std::vector<int> saved_depths; /* depths of the calls that led to callbacks into user code */
-  uint64_t *counts;              /* MOST_BLOCKS */
-  uint64_t *cut;                 /* `counts` at the last cut */
+  Counters *counters;
   OS_THREAD_ID system_id;
 
-  uint64_t *target(uint64_t *dummy) const { return counted && !api_depth ? counts : dummy; }
+  Counters *target(Counters *nobody) const { return counted && !api_depth ? counters : nobody; }
 };
 
-uint64_t *reserve_counters();
+Counters *reserve_counters();
 
 #endif
