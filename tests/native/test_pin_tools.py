@@ -48,9 +48,9 @@ def test_identity_of_an_image(tmp_path: Path) -> None:
         '#include <stdio.h>\n#include "identity.h"\n'
         "int main(int, char **argv) { puts(build_id_of(argv[1]).c_str()); }\n"
     )
-    pin = ROOT / "native" / "cpu" / "pin"
-    sources = [tmp_path / "main.cpp", pin / "identity.cpp"]
-    flags = [f"-I{pin}", "-Wl,--build-id=sha1"]
+    pin, common = ROOT / "native" / "cpu" / "pin", ROOT / "native" / "cpu" / "common"
+    sources = [tmp_path / "main.cpp", pin / "identity.cpp", common / "build_id.c"]
+    flags = [f"-I{pin}", f"-I{common}", "-Wl,--build-id=sha1"]
     program = compile_files(sources, tmp_path / "identity", *flags, compiler="g++")
 
     def named(path: Path) -> str:

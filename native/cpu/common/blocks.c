@@ -71,11 +71,3 @@ void blocks_emit(size_t first) {
     stream_put(XP_CPU_BLOCK, &record, XP_NO_SLICE);
   }
 }
-
-void image_emit(size_t id, const char *build_id, const char *path) {
-  xp_body record = stream_body(text_length(path) + text_length(build_id) + 3 * XP_VARINT_MAX);
-  xp_put_varint(&record, id);
-  xp_put_str(&record, build_id);
-  xp_put_str(&record, path);
-  stream_put(XP_CPU_IMAGE, &record, XP_NO_SLICE);
-}

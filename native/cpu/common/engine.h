@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "build_id.h"
 #include "writer.h"
 
 /* ---- text.c: what a C library would give ----------------------------------------------------- */
@@ -18,9 +19,7 @@ size_t text_length(const char *text);
 bool text_equal(const char *a, const char *b);
 bool text_starts(const char *text, const char *start);
 char *text_copy(const char *text);
-bool glob_match(const char *pattern, const char *text);            /* `*`, `?`, `[abc]` */
-uint64_t hash_bytes(const void *data, size_t size, uint64_t seed); /* FNV-1a */
-#define HASH_SEED 0xcbf29ce484222325ull
+bool glob_match(const char *pattern, const char *text); /* `*`, `?`, `[abc]` */
 
 /* ---- options.c: what the launcher asks for --------------------------------------------------- */
 typedef struct engine_options {
@@ -44,7 +43,7 @@ bool option_filters_processes(void);
 bool option_counts_process(const char *path);
 const char *option_filters(void); /* active filters, as one line */
 
-/* ---- images.c, in each engine: files that code comes from ------------------------------------ */
+/* ---- images.c: files that code comes from, as they are in the stream ------------------------- */
 enum { NO_IMAGE = 0xffffffff };
 
 typedef struct code_place {
@@ -53,9 +52,10 @@ typedef struct code_place {
   uint64_t offset; /* from the image's load base */
 } code_place;
 
+uint32_t image_new(const char *build_id, const char *path);
+code_place place_of_no_image(void); /* of code that is in no file */
 size_t images_known(void);
-void images_emit(size_t first);                                     /* records of images first.. */
-void image_emit(size_t id, const char *build_id, const char *path); /* one such record */
+void images_emit(size_t first); /* records of images first.. */
 
 /* ---- blocks.c: identity of basic blocks ------------------------------------------------------ */
 /* Maximum number of blocks: it sizes the per-thread reservations (memory is committed when

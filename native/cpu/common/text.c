@@ -62,9 +62,3 @@ bool glob_match(const char *pattern, const char *text) {
   while (*pattern == '*') pattern++;
   return !*pattern;
 }
-
-uint64_t hash_bytes(const void *data, size_t size, uint64_t seed) {
-  const uint8_t *p = data;
-  for (size_t i = 0; i < size; i++) seed = (seed ^ p[i]) * 0x100000001b3ull;
-  return seed;
-}

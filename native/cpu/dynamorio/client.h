@@ -47,10 +47,6 @@ typedef struct routines routines;
 routines *routines_read(const char *path);
 bool routines_chosen(const routines *r, uint64_t offset);
 
-/* ---- blocks.c: identity of basic blocks -------------------------------------------------------
- */
-uint32_t block_id(app_pc start, size_t bytes, uint32_t instructions);
-
 /* ---- paths.c: blocks that run one after the other in a trace ----------------------------------
  */
 enum { NO_PATH = 0xffffffff };

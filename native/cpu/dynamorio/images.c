@@ -4,11 +4,11 @@
 
 #include "client.h"
 
-enum { MAX_NOTES = 8192, MAX_BUILD_ID = 64 };
+enum { MAX_NOTES = 8192 };
 
 typedef struct image {
   const char *path;
-  char build_id[2 * MAX_BUILD_ID + 2];
+  char build_id[BUILD_ID_ROOM];
   bool counted;
   uint32_t id; /* in the stream; NO_IMAGE until one of its blocks is seen */
   routines *routines;
@@ -23,38 +23,8 @@ static image *images; /* every image ever loaded */
 static size_t n_images, images_room;
 static mapping *mappings; /* currently */
 static size_t n_mappings, mappings_room;
-static size_t *in_stream; /* by stream id: index of the image, or ANONYMOUS */
-static size_t n_in_stream, in_stream_room;
-static uint32_t anonymous_id = NO_IMAGE;
-
-static const size_t ANONYMOUS = ~(size_t)0;
-
-static uint32_t new_stream_id(size_t index) {
-  in_stream = grown(in_stream, &in_stream_room, n_in_stream + 1, sizeof *in_stream);
-  in_stream[n_in_stream] = index;
-  return (uint32_t)n_in_stream++;
-}
 
 /* ---- build-ids ------------------------------------------------------------------------------- */
-
-static void in_notes(char *id, const uint8_t *notes, size_t size) {
-  for (size_t at = 0; at + sizeof(Elf64_Nhdr) <= size;) {
-    const Elf64_Nhdr *note = (const Elf64_Nhdr *)(notes + at);
-    size_t name = at + sizeof *note, data = name + (((size_t)note->n_namesz + 3) & ~(size_t)3);
-    if (data > size || note->n_descsz > size - data) return;
-    if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && note->n_descsz &&
-        note->n_descsz <= MAX_BUILD_ID && text_equal((const char *)notes + name, "GNU")) {
-      static const char hex[] = "0123456789abcdef";
-      for (size_t i = 0; i < note->n_descsz; i++) {
-        id[2 * i] = hex[notes[data + i] >> 4];
-        id[2 * i + 1] = hex[notes[data + i] & 15];
-      }
-      id[2 * note->n_descsz] = 0;
-      return;
-    }
-    at = data + (((size_t)note->n_descsz + 3) & ~(size_t)3);
-  }
-}
 
 /* The program headers of the mapped image: they describe the running code, whatever happened to the
  * file since. */
@@ -71,7 +41,7 @@ static void read_build_id(char *id, app_pc start) {
         lowest = p.p_vaddr & ~(uint64_t)4095;
       if (pass == 1 && p.p_type == PT_NOTE && p.p_memsz <= MAX_NOTES &&
           dr_safe_read(start + (p.p_vaddr - lowest), p.p_memsz, notes, NULL))
-        in_notes(id, (const uint8_t *)notes, p.p_memsz);
+        build_id_in_notes(id, (const uint8_t *)notes, p.p_memsz);
     }
 }
 
@@ -81,8 +51,7 @@ static void read_identity(image *im, app_pc start) {
   if (im->build_id[0]) return;
   const void *file = file_map(im->path, &size);
   if (!file) return;
-  dr_snprintf(im->build_id, sizeof im->build_id, "h%016llx",
-              (unsigned long long)hash_bytes(file, size, HASH_SEED));
+  build_id_of_hash(im->build_id, hash_bytes(file, size, HASH_SEED));
   file_unmap(file, size);
 }
 
@@ -141,11 +110,7 @@ static const mapping *find(app_pc code) {
 bool image_holds(app_pc code) { return find(code); }
 
 static code_place anonymous(void) {
-  code_place place = {NO_IMAGE, false, 0};
-  if (option_filters_routines() || !option_counts_image("", false)) return place;
-  if (anonymous_id == NO_IMAGE) anonymous_id = new_stream_id(ANONYMOUS);
-  place.image = anonymous_id;
-  return place;
+  return option_filters_routines() ? (code_place){NO_IMAGE, false, 0} : place_of_no_image();
 }
 
 code_place image_place(app_pc code) {
@@ -156,15 +121,6 @@ code_place image_place(app_pc code) {
   if (!im->counted || (option_filters_routines() && !routines_chosen(im->routines, offset)))
     return (code_place){NO_IMAGE, false, 0};
   if (!im->build_id[0]) return anonymous();
-  if (im->id == NO_IMAGE) im->id = new_stream_id(m->image);
+  if (im->id == NO_IMAGE) im->id = image_new(im->build_id, im->path);
   return (code_place){im->id, true, offset};
-}
-
-size_t images_known(void) { return n_in_stream; }
-
-void images_emit(size_t first) {
-  for (size_t id = first; id < n_in_stream; id++) {
-    const image *im = in_stream[id] == ANONYMOUS ? NULL : &images[in_stream[id]];
-    image_emit(id, im ? im->build_id : "", im ? im->path : "");
-  }
 }

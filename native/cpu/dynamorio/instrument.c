@@ -89,7 +89,7 @@ static void insert_rounds(void *drcontext, instrlist_t *code, instr_t *where, ui
 
 static void insert_repeated(void *drcontext, instrlist_t *code, instr_t *i, app_pc at) {
   lock();
-  uint32_t id = block_id(at, (size_t)instr_length(drcontext, i), 1);
+  uint32_t id = block_of(image_place(at), at, (size_t)instr_length(drcontext, i), 1);
   unlock();
   if (id == NO_BLOCK) return;
   instr_t *behind = instr_get_next(i);
@@ -154,7 +154,8 @@ typedef struct run {
 static void insert_run(void *drcontext, instrlist_t *code, const run *r, bool for_trace,
                        uint32_t *marked) {
   lock();
-  uint32_t id = block_id(r->start, (size_t)(r->end - r->start), r->instructions);
+  uint32_t id =
+      block_of(image_place(r->start), r->start, (size_t)(r->end - r->start), r->instructions);
   unlock();
   if (id == NO_BLOCK) return;
   if (for_trace) trace_label_block(drcontext, code, r->first, id);

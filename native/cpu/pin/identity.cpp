@@ -3,43 +3,14 @@
 
 #include <elf.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <vector>
 
-uint64_t hash_bytes(const void *data, uint64_t size, uint64_t seed) {
-  const uint8_t *p = static_cast<const uint8_t *>(data);
-  for (uint64_t i = 0; i < size; i++) seed = (seed ^ p[i]) * 0x100000001b3ull;
-  return seed;
-}
-
 static bool read_at(int fd, uint64_t offset, void *to, size_t size) {
   return lseek(fd, static_cast<off_t>(offset), SEEK_SET) == static_cast<off_t>(offset) &&
          read(fd, to, size) == static_cast<ssize_t>(size);
-}
-
-static std::string in_notes(const std::vector<uint8_t> &notes) {
-  std::string id;
-  for (size_t at = 0; at + 12 <= notes.size();) {
-    uint32_t name, size, type;
-    memcpy(&name, &notes[at], 4);
-    memcpy(&size, &notes[at + 4], 4);
-    memcpy(&type, &notes[at + 8], 4);
-    size_t data = at + 12 + ((name + 3ull) & ~3ull);
-    if (data > notes.size() || size > notes.size() - data) break;
-    if (type == 3 /* NT_GNU_BUILD_ID */ && name == 4 && memcmp(&notes[at + 12], "GNU", 4) == 0) {
-      for (size_t i = 0; i < size; i++) {
-        char hex[3];
-        snprintf(hex, sizeof hex, "%02x", notes[data + i]);
-        id += hex;
-      }
-      break;
-    }
-    at = data + ((size + 3ull) & ~3ull);
-  }
-  return id;
 }
 
 static std::string note_of(int fd) {
@@ -55,8 +26,9 @@ static std::string note_of(int fd) {
     if (segment.p_type != PT_NOTE || segment.p_filesz > 4096) continue;
     std::vector<uint8_t> notes(segment.p_filesz);
     if (!read_at(fd, segment.p_offset, notes.data(), notes.size())) continue;
-    std::string id = in_notes(notes);
-    if (!id.empty()) return id;
+    char id[BUILD_ID_ROOM] = "";
+    build_id_in_notes(id, notes.data(), notes.size());
+    if (*id) return id;
   }
   return "";
 }
@@ -68,8 +40,8 @@ static std::string hash_of(int fd) {
   lseek(fd, 0, SEEK_SET);
   while ((got = read(fd, piece.data(), piece.size())) > 0)
     hash = hash_bytes(piece.data(), static_cast<uint64_t>(got), hash);
-  char text[20];
-  snprintf(text, sizeof text, "h%016llx", static_cast<unsigned long long>(hash));
+  char text[BUILD_ID_ROOM];
+  build_id_of_hash(text, hash);
   return text;
 }
 

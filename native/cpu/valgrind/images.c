@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
- *
- * This file is part of the xpuprof tool for Valgrind.
- *
- * Copyright (C) 2026 the xpuprof authors
- *
- * This program is free software; you can redistribute it and/or modify it under the terms of the
- * GNU General Public License as published by the Free Software Foundation; either version 2 of the
- * License, or (at your option) any later version. It comes without any warranty. */
+ * Part of the xpuprof tool for Valgrind. Copyright (C) 2026 the xpuprof authors; see COPYING. */
 
 /* Images: the files that code comes from, named by build-id. */
 #include <elf.h>
 
 #include "pub_tool_aspacemgr.h"
+#include "pub_tool_debuginfo.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcfile.h"
@@ -21,12 +15,12 @@
 
 extern Int VG_(cl_exec_fd); /* of Valgrind's core: the program's file, kept open */
 
-enum { MAX_LOADS = 16, MAX_NOTES = 8192, MAX_BUILD_ID = 64, MAX_POCL = 1 << 28 };
+enum { MAX_LOADS = 16, MAX_NOTES = 8192, MAX_POCL = 1 << 28 };
 
 typedef struct image {
   ULong dev, ino;
   HChar *path;
-  HChar build_id[2 * MAX_BUILD_ID + 2];
+  HChar build_id[BUILD_ID_ROOM];
   Bool elf;
   Bool counted;
   UInt id; /* in the stream, from the first block that counts on; else NO_IMAGE */
@@ -40,42 +34,14 @@ typedef struct image {
 } image;
 
 static image *images;
-static UInt n_images, images_room;
-static UInt *counted_images; /* stream id -> index; the anonymous image has NO_IMAGE */
-static UInt n_counted, counted_room;
-static UInt anonymous_id = NO_IMAGE;
+static size_t n_images, images_room;
 static Bool pocl_is_known; /* how it calls its kernels */
-
-static UInt new_stream_id(UInt index) {
-  if (n_counted == counted_room) {
-    counted_room = counted_room ? 2 * counted_room : 64;
-    counted_images =
-        VG_(realloc)("xpuprof.images", counted_images, counted_room * sizeof *counted_images);
-  }
-  counted_images[n_counted] = index;
-  return n_counted++;
-}
 
 /* ---- reading the file ------------------------------------------------------------------------ */
 
 static Bool read_at(Int fd, ULong offset, void *to, Int size) {
   return VG_(lseek)(fd, (Off64T)offset, VKI_SEEK_SET) == (Off64T)offset &&
          VG_(read)(fd, to, size) == size;
-}
-
-static void read_build_id(image *im, const UChar *notes, SizeT size) {
-  for (SizeT at = 0; at + sizeof(Elf64_Nhdr) <= size;) {
-    const Elf64_Nhdr *note = (const Elf64_Nhdr *)(notes + at);
-    SizeT name = at + sizeof *note, data = name + VG_ROUNDUP((SizeT)note->n_namesz, 4);
-    if (data + note->n_descsz > size) return;
-    if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && note->n_descsz &&
-        note->n_descsz <= MAX_BUILD_ID && VG_(memcmp)(notes + name, "GNU", 4) == 0) {
-      for (UInt i = 0; i < note->n_descsz; i++)
-        VG_(sprintf)(im->build_id + 2 * i, "%02x", notes[data + i]);
-      return;
-    }
-    at = data + VG_ROUNDUP((SizeT)note->n_descsz, 4);
-  }
 }
 
 static void hash_file(image *im, Int fd) {
@@ -86,7 +52,7 @@ static void hash_file(image *im, Int fd) {
   VG_(lseek)(fd, 0, VKI_SEEK_SET);
   while ((got = VG_(read)(fd, piece, PIECE)) > 0) hash = hash_bytes(piece, (SizeT)got, hash);
   VG_(free)(piece);
-  VG_(sprintf)(im->build_id, "h%016llx", hash);
+  build_id_of_hash(im->build_id, hash);
 }
 
 static void read_headers(image *im, Int fd) {
@@ -105,7 +71,7 @@ static void read_headers(image *im, Int fd) {
     }
     if (p.p_type == PT_NOTE && p.p_filesz <= MAX_NOTES && !im->build_id[0] &&
         read_at(fd, p.p_offset, notes, (Int)p.p_filesz))
-      read_build_id(im, (const UChar *)notes, p.p_filesz);
+      build_id_in_notes(im->build_id, (const uint8_t *)notes, p.p_filesz);
   }
   im->elf = im->n_loads > 0;
   if (!im->build_id[0]) hash_file(im, fd);
@@ -154,12 +120,8 @@ static Bool is_main(const image *im) {
 }
 
 static UInt add(const NSegment *segment, const HChar *path) {
-  if (n_images == images_room) {
-    images_room = images_room ? 2 * images_room : 64;
-    images = VG_(realloc)("xpuprof.images", images, images_room * sizeof *images);
-  }
+  images = grown(images, &images_room, n_images + 1, sizeof *images);
   image *im = &images[n_images];
-  VG_(memset)(im, 0, sizeof *im);
   im->dev = segment->dev;
   im->ino = segment->ino;
   im->path = VG_(strdup)("xpuprof.path", path);
@@ -167,7 +129,7 @@ static UInt add(const NSegment *segment, const HChar *path) {
   find_role(im);
   im->counted = option_counts_image(im->path, is_main(im));
   im->id = NO_IMAGE;
-  return n_images++;
+  return (UInt)n_images++;
 }
 
 static Bool is_file(const image *im, const NSegment *segment, const HChar *path) {
@@ -185,14 +147,6 @@ static image *find(const NSegment *segment, const HChar *path) {
     if (is_file(&images[*at], segment, path)) return &images[*at];
   *at = add(segment, path);
   return &images[*at];
-}
-
-static code_place anonymous(void) {
-  code_place place = {NO_IMAGE, False, 0};
-  if (!option_counts_image("", False)) return place;
-  if (anonymous_id == NO_IMAGE) anonymous_id = new_stream_id(NO_IMAGE);
-  place.image = anonymous_id;
-  return place;
 }
 
 /* The file at `code`, or NULL. */
@@ -215,15 +169,23 @@ static Bool place_in(const image *im, const NSegment *segment, Addr code, uint64
   return False;
 }
 
+static Bool routine_counts(Addr code) {
+  const HChar *routine = "";
+  if (!option_filters_routines()) return True;
+  VG_(get_fnname)(VG_(current_DiEpoch)(), code, &routine);
+  return option_counts_routine(routine);
+}
+
 code_place image_place(Addr code) {
   code_place place = {NO_IMAGE, True, 0};
+  if (!routine_counts(code)) return place;
   const NSegment *segment = VG_(am_find_nsegment)(code);
   /* Valgrind's own trampolines stand for parts of the vdso and of libc's signal return. */
   if (!segment || segment->kind == SkAnonV || segment->kind == SkFileV) return place;
   image *im = image_at(segment);
   if (im && !im->counted) return place;
-  if (!im || !im->elf || !place_in(im, segment, code, &place.offset)) return anonymous();
-  if (im->id == NO_IMAGE) im->id = new_stream_id((UInt)(im - images));
+  if (!im || !im->elf || !place_in(im, segment, code, &place.offset)) return place_of_no_image();
+  if (im->id == NO_IMAGE) im->id = image_new(im->build_id, im->path);
   place.image = im->id;
   return place;
 }
@@ -285,13 +247,4 @@ Bool image_is_kernel_entry(Addr code) {
   image *im = pocl_is_known ? image_at(segment) : NULL;
   return im && im->elf && im->role == ROLE_NONE && place_in(im, segment, code, &place) &&
          has_entry(im, place);
-}
-
-size_t images_known(void) { return n_counted; }
-
-void images_emit(size_t first) {
-  for (size_t id = first; id < n_counted; id++) {
-    const image *im = counted_images[id] == NO_IMAGE ? NULL : &images[counted_images[id]];
-    image_emit(id, im ? im->build_id : "", im ? im->path : "");
-  }
 }

@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
- *
- * This file is part of the xpuprof tool for Valgrind.
- *
- * Copyright (C) 2026 the xpuprof authors
- *
- * This program is free software; you can redistribute it and/or modify it under the terms of the
- * GNU General Public License as published by the Free Software Foundation; either version 2 of the
- * License, or (at your option) any later version. It comes without any warranty. */
+ * Part of the xpuprof tool for Valgrind. Copyright (C) 2026 the xpuprof authors; see COPYING. */
 
 /* Inline counting. A basic block is a run of adjacent instructions without an exit in between; its
  * first instruction is preceded by
@@ -150,7 +143,7 @@ IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *lay
     addStmtToIRSB(out, s);
     if (s->tag == Ist_IMark && i >= next_block && window_adds_counters()) {
       run r = scan(in, i);
-      id = block_id(r.start, (UInt)(r.end - r.start), r.instructions);
+      id = block_of(image_place(r.start), (const void *)r.start, r.end - r.start, r.instructions);
       if (id != NO_BLOCK) add_counting(out, id, shadow, &marked);
       next_block = r.next;
     }

@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
- *
- * This file is part of the xpuprof tool for Valgrind.
- *
- * Copyright (C) 2026 the xpuprof authors
- *
- * This program is free software; you can redistribute it and/or modify it under the terms of the
- * GNU General Public License as published by the Free Software Foundation; either version 2 of the
- * License, or (at your option) any later version. It comes without any warranty. */
+ * Part of the xpuprof tool for Valgrind. Copyright (C) 2026 the xpuprof authors; see COPYING. */
 
 /* LRU stack distances of data accesses (option --memory): for each access of a thread, the number
  * of other lines the thread touched since it last touched this one (stack_distance.h). The stack

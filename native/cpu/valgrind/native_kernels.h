@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
- *
- * This file is part of the xpuprof tool for Valgrind.
- *
- * Copyright (C) 2026 the xpuprof authors
- *
- * This program is free software; you can redistribute it and/or modify it under the terms of the
- * GNU General Public License as published by the Free Software Foundation; either version 2 of the
- * License, or (at your option) any later version. It comes without any warranty. */
+ * Part of the xpuprof tool for Valgrind. Copyright (C) 2026 the xpuprof authors; see COPYING. */
 
 /* Kernels that run natively; see native_kernels.c. */
 #ifndef XPUPROF_NATIVE_KERNELS_H

@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
- *
- * This file is part of the xpuprof tool for Valgrind.
- *
- * Copyright (C) 2026 the xpuprof authors
- *
- * This program is free software; you can redistribute it and/or modify it under the terms of the
- * GNU General Public License as published by the Free Software Foundation; either version 2 of the
- * License, or (at your option) any later version. It comes without any warranty. */
+ * Part of the xpuprof tool for Valgrind. Copyright (C) 2026 the xpuprof authors; see COPYING. */
 
 /* The parts of the tool and their interfaces. Everything runs under Valgrind's big lock, so no part
  * needs its own locks. */
@@ -34,10 +27,6 @@ image_role image_role_of(Addr code);
 /* PoCL was found to call its kernels by entries that image_is_kernel_entry() knows. */
 Bool kernels_are_known(void);
 Bool image_is_kernel_entry(Addr code);
-
-/* ---- blocks.c: identity of basic blocks ------------------------------------------------------ */
-/* The dense id of the block at `start`, of `bytes` bytes and `instructions`. */
-UInt block_id(Addr start, UInt bytes, UInt instructions);
 
 /* ---- instrument.c ---------------------------------------------------------------------------- */
 struct _IRSB;
