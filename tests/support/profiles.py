@@ -153,3 +153,120 @@ gpgpu_n_mem_read_global = 100
 \tL2_cache_stats_breakdown[GLOBAL_ACC_R][HIT] = 90
 GPGPU-Sim: *** exit detected ***
 """
+
+
+# Columns and values as rocprofiler-sdk's documentation shows them (MIT licence), shortened.
+ROCPROF = """"Kind","Agent_Id","Queue_Id","Stream_Id","Thread_Id","Dispatch_Id","Kernel_Id","Kernel_Name","Correlation_Id","Start_Timestamp","End_Timestamp","Private_Segment_Size","Group_Segment_Size","Workgroup_Size_X","Workgroup_Size_Y","Workgroup_Size_Z","Grid_Size_X","Grid_Size_Y","Grid_Size_Z"
+"KERNEL_DISPATCH",2,1,1,21228,1,11,"void addition_kernel<float>(float*, float const*, float const*, int, int)",1937,2414192765353337,2414192765369494,0,0,64,1,1,1024,1024,1
+"KERNEL_DISPATCH",2,2,2,21228,3,13,"multiply_kernel(float*, float const*, float const*, int, int)",1953,2414192765487486,2414192765497669,0,0,64,1,1,1024,1024,1
+"KERNEL_DISPATCH",2,1,1,21228,2,14,"subtract_kernel(float*, float const*, float const*, int, int)",1945,2414192765424862,2414192765435326,0,0,64,1,1,1024,1024,1
+"""
+COUNTERS = """"Correlation_Id","Dispatch_Id","Agent_Id","Queue_Id","Process_Id","Thread_Id","Grid_Size","Kernel_Id","Kernel_Name","Workgroup_Size","LDS_Block_Size","Scratch_Size","VGPR_Count","Accum_VGPR_Count","SGPR_Count","Counter_Name","Counter_Value","Start_Timestamp","End_Timestamp"
+1,1,"Agent 1",1,15606,15606,1048576,17,"a",64,0,0,8,0,16,"SQ_WAVES",16384.000000,3200098838431081,3200098838483232
+2,2,"Agent 1",1,15606,15606,1048576,20,"b",64,0,0,8,0,16,"SQ_WAVES",16385.000000,3200098838589014,3200098838638794
+1,1,"Agent 1",1,15606,15606,1048576,17,"a",64,0,0,8,0,16,"SQ_INSTS_VALU",7.000000,3200098838431081,3200098838483232
+2,2,"Agent 1",1,15606,15606,1048576,20,"b",64,0,0,8,0,16,"SQ_INSTS_VALU",9.000000,3200098838589014,3200098838638794
+"""
+
+_ROCPD = """
+CREATE TABLE "rocpd_info_kernel_symbol_00ab" (id INTEGER PRIMARY KEY, display_name TEXT);
+INSERT INTO rocpd_info_kernel_symbol_00ab VALUES (11, 'add'), (13, 'mul');
+"""
+_SIZE = ", ".join(f"{what}_size_{axis} INTEGER" for what in ("workgroup", "grid") for axis in "xyz")
+
+
+def rocpd(path: Path, separate: bool) -> Path:
+    """Three launches in the schema of rocprofiler-sdk's rocpd_tables.sql: times beside the launch,
+    or `separate`, in a table of their own."""
+    database = sqlite3.connect(path)
+    database.executescript(_ROCPD)
+    launches = [(13, 1500, 1800), (11, 1000, 1400), (11, 2000, 2100)]
+    if separate:
+        database.executescript(
+            f"CREATE TABLE rocpd_kernel_dispatch_00ab (id INTEGER PRIMARY KEY, track_id INTEGER, "
+            f"kernel_id INTEGER, start_id INTEGER, end_id INTEGER, {_SIZE});"
+            "CREATE TABLE rocpd_timestamp_00ab (id INTEGER PRIMARY KEY, value BIGINT);"
+            "CREATE TABLE rocpd_track_00ab (id INTEGER PRIMARY KEY, agent_id INTEGER, "
+            "stream_id INTEGER); INSERT INTO rocpd_track_00ab VALUES (1, 2, 3);"
+        )
+    else:
+        database.executescript(
+            f"CREATE TABLE rocpd_kernel_dispatch_00ab (id INTEGER PRIMARY KEY, agent_id INTEGER, "
+            f'kernel_id INTEGER, stream_id INTEGER, "start" BIGINT, "end" BIGINT, {_SIZE});'
+        )
+    for number, (kernel, start, end) in enumerate(launches):
+        if separate:
+            for at, value in enumerate((start, end)):
+                database.execute(
+                    "INSERT INTO rocpd_timestamp_00ab VALUES (?, ?)", (2 * number + at, value)
+                )
+            row = (number, 1, kernel, 2 * number, 2 * number + 1)
+        else:
+            row = (number, 2, kernel, 3, start, end)  # type: ignore[assignment]
+        marks = ",".join("?" * (len(row) + 6))
+        database.execute(
+            f"INSERT INTO rocpd_kernel_dispatch_00ab VALUES ({marks})", (*row, 64, 1, 1, 128, 2, 1)
+        )
+    database.commit()
+    database.close()
+    return path
+
+
+def mgpusim(path: Path) -> Path:
+    """Tasks as MGPUSim traces them, two of them launches."""
+    database = sqlite3.connect(path)
+    database.executescript(
+        "CREATE TABLE mgpusim_metrics (Location TEXT, What TEXT, Value REAL, Unit TEXT);"
+        "CREATE TABLE trace (ID TEXT, ParentID TEXT, Kind TEXT, What TEXT, Location TEXT, "
+        "StartTime REAL, EndTime REAL);"
+        "INSERT INTO trace VALUES ('1', '', 'Driver Command', '*driver.LaunchKernelCommand', "
+        "'Driver', 1e-6, 3e-6), ('2', '', 'Driver Command', '*driver.MemCopyH2DCommand', 'Driver', "
+        "0, 1e-6), ('3', '', 'Driver Command', '*driver.LaunchKernelCommand', 'Driver', 5e-6, 6e-6);"
+    )
+    database.commit()
+    database.close()
+    return path
+
+
+GPGPUSIM = "".join(
+    f"""GPGPU-Sim PTX: pushing kernel '{name}' to stream 0, gridDim= ({grid},1,1) blockDim = (64,1,1)
+GPGPU-Sim uArch: Shader 0 bind to kernel {uid} '{name}'
+kernel_name = {name}
+kernel_launch_uid = {uid}
+gpu_sim_cycle = {cycles}
+gpu_sim_insn = 4000
+gpu_ipc =       4.0
+gpgpu_n_mem_read_global = {70 * uid}
+"""
+    for uid, (name, grid, cycles) in enumerate([("_Z3addPf", 8, 1000), ("_Z3mulPf", 4, 500)], 1)
+)
+
+
+def varint(value: int) -> bytes:
+    return (bytes([value & 127 | 128]) + varint(value >> 7)) if value > 127 else bytes([value])
+
+
+def proto(field: int, value: int | bytes) -> bytes:
+    """A field of a protobuf message."""
+    if isinstance(value, int):
+        return varint(field << 3) + varint(value)
+    return varint(field << 3 | 2) + varint(len(value)) + value
+
+
+def chakra_node(name: str, start: int, duration: int, cpu: bool) -> bytes:
+    attribute = proto(1, b"is_cpu_op") + proto(27, int(cpu))
+    return (
+        proto(2, name.encode()) + proto(3, 4) + proto(4, b"\x01")
+        + proto(6, start) + proto(7, duration) + proto(10, attribute)
+    )  # fmt: skip
+
+
+CHAKRA = b"".join(
+    varint(len(message)) + message
+    for message in (
+        proto(1, b"0.0.4"),
+        chakra_node("aten::mm", 1000, 300, True),
+        chakra_node("gemm", 1100, 150, False),
+        chakra_node("gemm", 1400, 140, False),
+    )
+)

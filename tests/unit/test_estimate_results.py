@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from tests.support.profiles import ACCELSIM, gem5_dump
+from tests.support.profiles import ACCELSIM, COUNTERS, gem5_dump
 from tests.support.runs_made_up import made_up_run, select_by_kernel
 from xpuprof.cli.estimate import command
 from xpuprof.errors import InputError, UsageError
 from xpuprof.estimation.metrics import is_rate, whole_run
+from xpuprof.formats.exporters import rocprofv3
 from xpuprof.formats.results import read_results
 from xpuprof.selection.selection import Representative, Selection
 
@@ -237,3 +238,46 @@ def test_command(selection: Selection, tmp_path: Path) -> None:
     assert answer["regions"] == 3
     missing = CliRunner().invoke(command, [*arguments, "--results", str(tmp_path / "none")])
     assert isinstance(missing.exception, InputError)
+
+
+# ---- what a folder holds -------------------------------------------------------------------------
+
+
+def test_a_folder_of_gem5_has_a_region_in_each_folders_name(
+    selection: Selection, tmp_path: Path
+) -> None:
+    for region, cycles in ((1, 100), (2, 200), (3, 50)):
+        folder = tmp_path / "m5" / f"region-{region}"
+        folder.mkdir(parents=True)
+        (folder / "stats.txt").write_text(gem5_dump(cycles, 10, "0.5"))
+        (folder / "config.ini").write_text("[root]\ntype=Root\n")
+    found = read_results([tmp_path / "m5"], selection)
+    assert [found[i]["system.cpu.numCycles"] for i in range(3)] == [100, 200, 50]
+
+
+def test_a_folder_of_a_profiler_is_read_by_kernel_and_call(
+    selection: Selection, tmp_path: Path
+) -> None:
+    """GIVEN the CSV of each kernel as the scripts of `export` write them THEN the chosen calls get
+    their values, and the slice after the last kernel counts 0."""
+    out = tmp_path / "out"
+    rocprofv3.write(selection, out)
+    lines = COUNTERS.splitlines(keepends=True)
+    for kernel in ("a", "b"):
+        own = [line for line in lines[1:] if f',"{kernel}",' in line]
+        (out / f"kernel-{kernel}_counter_collection.csv").write_text("".join([lines[0], *own]))
+    found = read_results([out], selection)
+    assert [found[i]["SQ_WAVES"] for i in range(3)] == [16384, 16385, 0]
+    (out / "kernel-c.csv").write_text(lines[0] + lines[1].replace('"a"', '"c"'))
+    with pytest.raises(InputError, match="1 launches of c, of which the selection has 0"):
+        read_results([out], selection)
+
+
+def test_a_folder_of_two_simulators_is_refused(selection: Selection, tmp_path: Path) -> None:
+    (tmp_path / "stats.txt").write_text(gem5_dump(1, 1, "0.5"))
+    (tmp_path / "log").write_text(ACCELSIM.format(first=1, name="a"))
+    with pytest.raises(InputError, match=r"holds results of accelsim \(log\) and gem5"):
+        read_results([tmp_path], selection)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="holds no results that are known"):
+        read_results([tmp_path / "empty"], selection)

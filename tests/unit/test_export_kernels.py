@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import re
 import shlex
 import subprocess
@@ -12,12 +13,21 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.run import run
 from tests.support.runs_made_up import made_up_run, select_by_kernel
 from xpuprof.errors import InputError, UsageError
-from xpuprof.formats.exporters import accelsim, macsim, nvbit_ranges
+from xpuprof.formats.exporters import (
+    accelsim,
+    macsim,
+    ncu,
+    nvbit_ranges,
+    rocprof_compute,
+    rocprofv3,
+)
 from xpuprof.formats.exporters.kernel_lists import ranges
 from xpuprof.formats.exporters.simpoint import write_simpoints
-from xpuprof.selection.selection import Selection
+from xpuprof.selection.selection import Marker, Selection
+from xpuprof.trace.coordinates import JobRow
 
 LAUNCHES = ["a/64", "b<int>(float*, int)/64", "c/8", "a/64", "b<int>(float*, int)/32"]
 
@@ -54,6 +64,9 @@ def test_accelsim_without_a_list(selection: Selection, tmp_path: Path) -> None:
     accelsim.write(selection, tmp_path)
     assert simulator_commands(tmp_path / "kernelslist.g") == [
         f"{tmp_path}/kernel-{n}.traceg" for n in (1, 2, 3)
+    ]
+    assert simulator_commands(tmp_path / "kernelslist-v2.g") == [
+        f"{tmp_path}/kernel-{n}.tracez" for n in (1, 2, 3)
     ]
     variable, _, value = (tmp_path / "tracer.env").read_text().strip().partition("=")
     assert variable == "DYNAMIC_KERNEL_RANGE"
@@ -188,3 +201,85 @@ def test_nothing_is_replaced_unasked(selection: Selection, tmp_path: Path) -> No
     assert (tmp_path / "weights.csv").read_text() == "mine"
     accelsim.write(selection, tmp_path, force=True)
     assert "region" in (tmp_path / "weights.csv").read_text()
+
+
+# ---- profilers of the chosen launches ------------------------------------------------------------
+
+
+def commands(folder: Path, program: str) -> list[list[str]]:
+    """What run.sh calls, by stand-ins that print their arguments."""
+    tools = folder / "tools"
+    tools.mkdir()
+    for name in ("ncu", "rocprofv3", "rocprof-compute"):
+        (tools / name).write_text('#!/bin/sh\nprintf "%s\\036" "$@"; printf "\\035"\n')
+        (tools / name).chmod(0o755)
+    done = run(
+        ["sh", folder / "run.sh", program, "--size 3"],
+        environment={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"},
+        check=True,
+    )
+    calls = done.stdout.decode().split("\x1d")[:-1]
+    return [call.split("\x1e")[:-1] for call in calls]
+
+
+def after(arguments: list[str], option: str) -> str:
+    return arguments[arguments.index(option) + 1]
+
+
+@pytest.fixture
+def calls_of_two(selection: Selection) -> Selection:
+    """Chosen: calls 1 to 3 and 7 of a, call 2 of b<int>(float*, int)."""
+    profile = made_up_run(["a", "b<int>(float*, int)"] * 8)
+    whole = select_by_kernel(profile)
+    ends = [("a", 3), ("b<int>(float*, int)", 2), ("a", 1), ("a", 7), ("a", 2)]
+    chosen = tuple(
+        replace(
+            whole.representatives[0],
+            slice=JobRow(2 * (call - 1) + kernel.startswith("b")),
+            end=Marker(kernel, call),
+        )
+        for kernel, call in ends
+    )
+    return replace(whole, representatives=chosen)
+
+
+def test_ncu_profiles_the_chosen_launches(calls_of_two: Selection, tmp_path: Path) -> None:
+    ncu.write(calls_of_two, tmp_path)
+    one, two = commands(tmp_path, "./app")
+    assert one[-2:] == ["./app", "--size 3"]
+    for arguments, name, numbers in (
+        (one, "a", {1, 2, 3, 7}), (two, "b<int>(float*, int)", {2}),
+    ):  # fmt: skip
+        context, stream, operator, kernel, invocation = after(arguments, "--kernel-id").split(":")
+        assert (context, stream, operator) == ("", "", "regex")
+        assert re.search(kernel, name)
+        assert {n for n in range(1, 20) if re.search(invocation, str(n))} == numbers
+
+
+def test_rocprofv3_profiles_the_chosen_launches(calls_of_two: Selection, tmp_path: Path) -> None:
+    rocprofv3.write(calls_of_two, tmp_path)
+    one, two = commands(tmp_path, "./app")
+    assert one[-3:] == ["--", "./app", "--size 3"]
+    assert after(one, "--kernel-iteration-range") == "[[1-3], 7]"
+    assert after(two, "--kernel-iteration-range") == "[2]"
+    assert re.search(after(two, "--kernel-include-regex"), "b<int>(float*, int)")
+    assert not re.search(after(one, "--kernel-include-regex"), "ab")
+
+
+def test_rocprofiler_compute_profiles_the_chosen_launches(
+    calls_of_two: Selection, tmp_path: Path
+) -> None:
+    rocprof_compute.write(calls_of_two, tmp_path)
+    one, two = commands(tmp_path, "./app")
+    assert one[one.index("-d") + 1 : one.index("--")] == ["1-3", "7"]
+    assert after(two, "-k") == "b<int>(float*, int)"
+
+
+def test_run_sh_without_a_program_says_so(calls_of_two: Selection, tmp_path: Path) -> None:
+    unknown = replace(calls_of_two, identity={})
+    ncu.write(unknown, tmp_path)
+    done = run(["sh", tmp_path / "run.sh"])
+    assert done.returncode == 2 and b"usage: sh " in done.stderr
+    known = replace(calls_of_two, identity={"arguments": ["./app", "a b"]})
+    ncu.write(known, tmp_path, force=True)
+    assert "set -- ./app 'a b'" in (tmp_path / "run.sh").read_text()

@@ -11,20 +11,35 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support import profiles
 from tests.support.profiles import (
+    COUNTERS,
     CPU,
     DETAILS,
     EVENTS,
     NVPROF,
     PID,
     RAW,
+    ROCPROF,
     TIMER,
     event,
     nsight,
     reference,
 )
 from xpuprof.errors import InputError, TraceError, UsageError
-from xpuprof.formats.importers import kineto, ncu, nsys, nvprof, tabular, xpupoint
+from xpuprof.formats.importers import (
+    chakra,
+    gpgpusim,
+    kineto,
+    mgpusim,
+    ncu,
+    nsys,
+    nvprof,
+    rocpd,
+    rocprof,
+    tabular,
+    xpupoint,
+)
 from xpuprof.formats.registry import recognised
 from xpuprof.inputs import Source
 from xpuprof.trace.imported import ImportedSlices, ImportWriter
@@ -311,6 +326,98 @@ def test_xpupoint_bad_sources(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="neither"):
         imported(xpupoint.load, tmp_path / "empty", tmp_path / "r3")
+
+
+# ---- ROCm, simulators, Chakra --------------------------------------------------------------------
+
+
+def times(run: ImportedSlices, name: str) -> list[float]:
+    return [round(value * 1e9, 3) for value in run.column(name).tolist()]
+
+
+def test_rocprofv3_kernel_trace(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(ROCPROF)
+    assert recognised(Source(tmp_path / "t.csv")).name == "rocprofv3"
+    run = imported(rocprof.load, tmp_path / "t.csv", tmp_path / "run")
+    table = run.table()
+    assert [name.partition("_")[0] for name in table["kernel"]] == [
+        "void addition", "subtract", "multiply", "SYS",
+    ]  # fmt: skip
+    assert table["gx"].tolist()[:3] == [1024] * 3 and table["lx"].tolist()[:3] == [64] * 3
+    assert table["stream"].tolist()[:3] == [1, 1, 2]
+    # Nanoseconds since 1970 do not fit a double: differences are exact all the same.
+    assert times(run, "gpu_time") == [16157, 10464, 10183, 0]
+    assert round(float(run.column("time").sum()) * 1e9) == 2414192765497669 - 2414192765353337
+
+
+def test_rocprofv3_counters(tmp_path: Path) -> None:
+    (tmp_path / "c.csv").write_text(COUNTERS)
+    assert recognised(Source(tmp_path / "c.csv")).name == "rocprofv3"
+    run = imported(rocprof.load, tmp_path / "c.csv", tmp_path / "run")
+    assert run.table()["kernel"].tolist() == ["a", "b"]
+    assert times(run, "gpu_time") == [52151, 49780]
+    assert run.column("SQ_WAVES").tolist() == [16384, 16385]
+    assert run.column("SQ_INSTS_VALU").tolist() == [7, 9]
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_rocpd(tmp_path: Path, separate: bool) -> None:
+    source = profiles.rocpd(tmp_path / "r.db", separate)
+    assert recognised(Source(source)).name == "rocpd"
+    run = imported(rocpd.load, source, tmp_path / "run")
+    table = run.table()
+    assert table["kernel"].tolist() == ["add", "mul", "add", "SYS_exit"]
+    assert table["gx"].tolist() == [128, 128, 128, 0] and table["lx"].tolist() == [64, 64, 64, 0]
+    assert (table["device"][0], table["stream"][0]) == (2, 3)
+    assert times(run, "gpu_time") == [400, 300, 100, 0]
+    assert times(run, "cpu_time") == [0, 100, 200, 0]
+
+
+def test_mgpusim(tmp_path: Path) -> None:
+    source = profiles.mgpusim(tmp_path / "m.sqlite3")
+    assert recognised(Source(source)).name == "mgpusim"
+    run = imported(mgpusim.load, source, tmp_path / "run")
+    assert run.table()["call"].tolist() == [1, 2, 1]
+    assert times(run, "gpu_time") == [2000, 1000, 0]
+    assert times(run, "cpu_time") == [1000, 2000, 0]
+
+
+def test_gpgpusim_log(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(profiles.GPGPUSIM)
+    assert recognised(Source(tmp_path / "log")).name == "gpgpusim"
+    run = imported(gpgpusim.load, tmp_path / "log", tmp_path / "run")
+    table = run.table()
+    assert table["kernel"].tolist() == ["_Z3addPf", "_Z3mulPf"]
+    assert table["gx"].tolist() == [512, 256] and table["lx"].tolist() == [64, 64]
+    assert run.column("cycles").tolist() == [1000, 500]
+    assert run.column("gpgpu_n_mem_read_global").tolist() == [70, 70]
+
+
+def test_chakra(tmp_path: Path) -> None:
+    (tmp_path / "rank0.et").write_bytes(profiles.CHAKRA)
+    assert recognised(Source(tmp_path / "rank0.et")).name == "chakra"
+    run = imported(chakra.load, tmp_path / "rank0.et", tmp_path / "run")
+    assert run.table()["kernel"].tolist() == ["gemm", "gemm", "SYS_exit"]
+    assert times(run, "gpu_time") == [150000, 140000, 0]
+    assert times(run, "cpu_time") == [100000, 150000, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "sentence"),
+    [
+        ("t.csv", ROCPROF.replace("2414192765369494", "soon"), "has End_Timestamp 'soon'"),
+        ("t.csv", ROCPROF.replace("2414192765369494", "1"), "ends before it starts"),
+        ("c.csv", "\n".join(COUNTERS.splitlines()[:-1]), "lacks counter SQ_INSTS_VALU"),
+        ("log", profiles.GPGPUSIM.replace("gpu_sim_cycle", "x"), "no kernel with gpu_sim_cycle"),
+        ("a.et", profiles.CHAKRA[:-3], "damaged or not a Chakra trace"),
+        ("a.et", b"\xff" * 20, "damaged or not a Chakra trace"),
+        ("a.et", profiles.CHAKRA.replace(b"is_cpu_op", b"is_gpu_op"), "no device node"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, name: str, data: str | bytes, sentence: str) -> None:
+    (tmp_path / name).write_bytes(data if isinstance(data, bytes) else data.encode())
+    with pytest.raises(InputError, match=sentence):
+        imported(recognised(Source(tmp_path / name)).load, tmp_path / name, tmp_path / "run")
 
 
 # ---- what is stored ------------------------------------------------------------------------------

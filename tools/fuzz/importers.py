@@ -194,6 +194,7 @@ def targets(folder: Path, recorded: Path) -> dict[str, Target]:
     dump = profiles.gem5_dump(100, 200, "0.5") + profiles.gem5_dump(50, 50, "0.1")
     rows = b"region,cycles,ipc\n1,100,0.5\n2,200,1.5\n3,1,0\n"
     listed = json.dumps([{"region": i, "cycles": 10 * i} for i in (1, 2, 3)]).encode()
+    counters = profiles.COUNTERS
     named = b"kernel,call,x\na,1,2\nb,1,3\nSYS_exit,1,0\n"
 
     def resulting(path: Path, _: Path, draw: random.Random) -> None:
@@ -206,6 +207,22 @@ def targets(folder: Path, recorded: Path) -> dict[str, Target]:
     manifest = (folder / "made" / "manifest.json").read_bytes()
     return {
         "nsys": importing("nsys", _database(folder), suffix=".sqlite", packed=False, database=True),
+        "rocpd": importing(
+            "rocpd",
+            profiles.rocpd(folder / "beside.db", False).read_bytes(),
+            profiles.rocpd(folder / "apart.db", True).read_bytes(),
+            packed=False,
+            database=True,
+        ),
+        "mgpusim": importing(
+            "mgpusim",
+            profiles.mgpusim(folder / "mgpusim.db").read_bytes(),
+            packed=False,
+            database=True,
+        ),
+        "rocprofv3": importing("rocprofv3", profiles.ROCPROF.encode(), profiles.COUNTERS.encode()),
+        "gpgpusim": importing("gpgpusim", profiles.GPGPUSIM.encode(), results),
+        "chakra": importing("chakra", profiles.CHAKRA, suffix=".et"),
         "ncu": importing("ncu", profiles.RAW.encode(), profiles.DETAILS.encode()),
         "nvprof": importing("nvprof", profiles.NVPROF.encode()),
         "kineto": importing("kineto", trace, json.dumps(profiles.EVENTS).encode()),
@@ -217,7 +234,9 @@ def targets(folder: Path, recorded: Path) -> dict[str, Target]:
             "csv", b"kernel;time_us;gridx;x\na;1.5;3;7\nb;2;1;8\n", b"name,dur\na,1\n"
         ),
         "parquet": importing("csv", *_parquet(folder), suffix=".parquet", packed=False),
-        "results": Target((results, dump.encode(), rows, named, listed), resulting, packed=True),
+        "results": Target(
+            (results, dump.encode(), rows, named, listed, counters.encode()), resulting, packed=True
+        ),
         "selection": Target(
             tuple(_selections(selection)), lambda p, _, d: read_selected(p, d.random() < 0.7)
         ),
@@ -360,7 +379,8 @@ def write_damaged(target: Target, path: Path, draw: random.Random) -> None:
     if target.database and draw.random() < 0.7:
         damaged_database(data, path, draw)
         return
-    binary = target.database or target.chunks or data[:4] == b"PAR1"
+    raw = target.database or target.chunks or target.suffix == ".et"
+    binary = raw or data[:4] == b"PAR1"
     text = not binary and draw.random() < 0.8
     data = damaged_text(data, draw) if text else damaged_bytes(data, draw)
     if target.chunks and draw.random() < 0.5:

@@ -15,8 +15,9 @@ from xpuprof.cli import options
 @click.option(
     "--results",
     multiple=True,
-    metavar="[REGION=]FILE",
-    help="CSV, JSON, gem5 stats.txt or Accel-Sim log; several files together cover all regions.",
+    metavar="[REGION=]FILE|FOLDER",
+    help="CSV, JSON, gem5 stats.txt, Accel-Sim log, CSV of ncu or rocprofv3, or a folder of them; "
+    "several files together cover all regions.",
 )
 @click.option("--metric", multiple=True, metavar="NAME", help="Only these metrics.")
 @click.option(

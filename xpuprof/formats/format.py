@@ -122,10 +122,12 @@ class ResultReader(Format):
     """Results of a simulator or a measurement for regions of a selection.
 
     `match` gets the file's first non-blank line; `mark` is a text that only such files contain.
-    `table`: every region must have every metric; otherwise the common ones are used.
+    `table`: every region must have every metric; otherwise the common ones are used. `kernels`:
+    results are of kernels alone, so a slice without one counts 0.
     """
 
     read: Callable[[Source, Selection], list[Found]]
     mark: str = ""
     match: Callable[[str], Match] = lambda _: Match.NO
     table: bool = False
+    kernels: bool = False

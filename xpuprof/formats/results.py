@@ -4,18 +4,26 @@ folder or by another package to the metrics of every region."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
+from typing import overload
 
 from xpuprof.errors import InputError
-from xpuprof.formats.format import Found, Metrics, ResultReader
+from xpuprof.formats.format import Found, Match, Metrics, ResultReader
 from xpuprof.formats.registry import all_result_readers
 from xpuprof.formats.simulator_results.regions import Regions, region_name
 from xpuprof.inputs import Source
 from xpuprof.selection.selection import Selection
+from xpuprof.trace.coordinates import NO_KERNELS
 
 WINDOW = 1 << 20
 FIRST = 1 << 12
+WEIGHTS = "weights.csv"
+TABLES = (".csv", ".json")
+MOST_FILES = 10_000
+"""Files of a folder that are looked at."""
 Results = dict[int, Metrics]
 """Metrics of each representative, by its 0-based place in `Selection.representatives`."""
 
@@ -27,9 +35,9 @@ def read_results(paths: Iterable[str | Path], selection: Selection) -> Results:
     that is not a finite number.
     """
     results: dict[int, tuple[Metrics, bool]] = {}
-    for path in paths:
-        region, source = _named(str(path), selection)
-        reader = _recognised(source)
+    kernels = True
+    for region, source, reader in _given(paths, selection):
+        kernels &= reader.kernels
         found = reader.read(source, selection)
         if not found:
             source.refuse("holds no result; let the simulator write it again")
@@ -40,7 +48,55 @@ def read_results(paths: Iterable[str | Path], selection: Selection) -> Results:
                     "once"
                 )
             results[place] = (metrics, reader.table)
+    if kernels and results:
+        # A simulator or profiler of kernels has nothing between the last one and program exit.
+        nothing = dict.fromkeys(next(iter(results.values()))[0], 0.0)
+        for place, r in enumerate(selection.representatives):
+            if r.end.kernel in NO_KERNELS:
+                results.setdefault(place, (nothing, False))
     return _complete(results, selection)
+
+
+def _given(
+    paths: Iterable[str | Path], selection: Selection
+) -> Iterator[tuple[int | None, Source, ResultReader]]:
+    """Region if named, source and reader of each file; a folder stands for the results in it."""
+    for path in paths:
+        region, source = _named(str(path), selection)
+        if region is None and source.path.is_dir():
+            yield from _inside(source, selection)
+        else:
+            yield region, source, _recognised(source)
+
+
+def _inside(
+    folder: Source, selection: Selection
+) -> Iterator[tuple[int | None, Source, ResultReader]]:
+    """The results in a folder and its folders, all of one simulator. With several files of one
+    region each, the number in the folder's or the file's name is the region."""
+    found: dict[str, list[tuple[Source, ResultReader]]] = {}
+    files = (path for path in folder.path.rglob("*") if path.is_file())
+    for path in sorted(islice(files, MOST_FILES)):
+        source = Source(path)
+        # The weights that `export` wrote there are a table, too, but no results.
+        if path.name.endswith(WEIGHTS):
+            continue
+        reader = _recognised(source, sure=True)
+        # Many files begin like a table or like JSON; those of results are called so.
+        if reader and (reader.mark or path.suffix in TABLES):
+            found.setdefault(reader.name, []).append((source, reader))
+    if not found:
+        folder.refuse(f"holds no results that are known ({', '.join(all_result_readers())})")
+    if len(found) > 1:
+        named = " and ".join(f"{name} ({own[0][0].path.name})" for name, own in found.items())
+        folder.refuse(f"holds results of {named}; name the files of one")
+    (results,) = found.values()
+    paths = [str(source.path.relative_to(folder.path)) for source, _ in results]
+    numbers = [re.findall(r"\d+", path) for path in paths]
+    per_region = not results[0][1].kernels and len(results) > 1 and all(numbers)
+    for (source, reader), digits in zip(results, numbers, strict=True):
+        place = Regions(source, selection).place(int(digits[0][:18])) if per_region else None
+        yield place, source, reader
 
 
 def _named(text: str, selection: Selection) -> tuple[int | None, Source]:
@@ -74,8 +130,13 @@ def _placed(
     return placed
 
 
-def _recognised(source: Source) -> ResultReader:
-    """The reader whose mark is in the file, else the one that matches its first line."""
+@overload
+def _recognised(source: Source) -> ResultReader: ...
+@overload
+def _recognised(source: Source, sure: bool) -> ResultReader | None: ...
+def _recognised(source: Source, sure: bool = False) -> ResultReader | None:
+    """The reader whose mark is in the file, else the one that matches its first line; None if it
+    should be `sure` and is not."""
     readers = list(all_result_readers().values())
     marks = [reader.mark for reader in readers if reader.mark]
     first = before = ""
@@ -86,7 +147,8 @@ def _recognised(source: Source) -> ResultReader:
                     return reader
             first = first or window.lstrip()[:FIRST].partition("\n")[0]
             before = window[-max(map(len, marks)) :]
-    return max(readers, key=lambda reader: reader.match(first))
+    best = max(readers, key=lambda reader: reader.match(first))
+    return None if sure and best.match(first) is not Match.YES else best
 
 
 def _complete(results: dict[int, tuple[Metrics, bool]], selection: Selection) -> Results:

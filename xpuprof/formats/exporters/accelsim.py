@@ -27,7 +27,8 @@ _KERNEL = re.compile(r"kernel-(\d+)\D")
 def write(
     selection: Selection, folder: Path, force: bool = False, kernelslist: Path | None = None
 ) -> list[Path]:
-    """Write kernelslist.g, weights.csv and tracer.env into `folder`; returns their paths.
+    """Write kernelslist.g, weights.csv and tracer.env into `folder`; returns their paths. Version 2
+    of the tracer names its traces .tracez: kernelslist-v2.g lists these.
 
     `kernelslist`: the list of a fully traced run, to be filtered (copies before the last chosen
     kernel stay); without it, the tracer's names are used. Raises InputError when the list lacks a
@@ -35,12 +36,13 @@ def write(
     """
     numbers = [launch + 1 for launch, _ in launched(selection)]
     if kernelslist is None:
-        lines = [f"kernel-{number}.traceg" for number in numbers]
+        names = {"kernelslist.g": "traceg", "kernelslist-v2.g": "tracez"}
+        lists = {file: [f"kernel-{n}.{suffix}" for n in numbers] for file, suffix in names.items()}
     else:
-        lines = _filter(kernelslist, numbers)
+        lists = {"kernelslist.g": _filter(kernelslist, numbers)}
     return write_files(
         {
-            folder / "kernelslist.g": "\n".join(lines) + "\n",
+            **{folder / file: "\n".join(lines) + "\n" for file, lines in lists.items()},
             folder / "weights.csv": weights_csv(selection),
             folder / "tracer.env": f'DYNAMIC_KERNEL_RANGE="{kernel_range(numbers)}"\n',
         },
@@ -76,7 +78,7 @@ def _filter(path: Path, numbers: list[int]) -> list[str]:
 
 FORMAT = Exporter(
     name="accelsim",
-    help="OUT/kernelslist.g, weights.csv, tracer.env",
+    help="OUT/kernelslist.g (and -v2.g), weights.csv, tracer.env",
     write=lambda source, out, options: write(
         source.selection, out, options.force, options.kernelslist
     ),

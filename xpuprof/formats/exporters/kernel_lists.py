@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -58,6 +60,28 @@ def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
 def kernel_range(numbers: Iterable[int]) -> str:
     """`2 5-8 10`, the syntax of launch ranges in Accel-Sim's tracer."""
     return " ".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges(numbers))
+
+
+def calls(selection: Selection) -> dict[str, list[int]]:
+    """The chosen calls of each kernel, ascending, 1-based; kernels in order of their first."""
+    found: dict[str, list[int]] = {}
+    for _, r in launched(selection):
+        found.setdefault(r.end.kernel, []).append(r.end.call)
+    return {kernel: sorted(numbers) for kernel, numbers in found.items()}
+
+
+def exactly(name: str) -> str:
+    """A regular expression for a name. Characters that regular expressions, shells or the fields of
+    an option give a meaning are matched by a dot."""
+    return "^" + re.sub(r"[^\w ,]", ".", name) + "$"
+
+
+def script(selection: Selection, lines: Iterable[str]) -> str:
+    """A shell script for a profiler: its arguments are the program, by default the recorded one."""
+    program = shlex.join(map(str, selection.identity.get("arguments", [])))
+    missing = 'echo "usage: sh $0 ./app args" >&2; exit 2'
+    default = f"set -- {program}" if program else f"{{ {missing}; }}"
+    return "\n".join(["#!/bin/sh", "set -e", f"[ $# -gt 0 ] || {default}", *lines]) + "\n"
 
 
 def regions_of(selection: Selection) -> dict[int, int]:

@@ -72,7 +72,7 @@ class Database:
 
     def columns(self, table: str) -> frozenset[str]:
         """Column names of a table. Raises InputError when a column is computed."""
-        rows = list(self.rows(f"PRAGMA table_xinfo({table})"))
+        rows = list(self.rows(f"PRAGMA table_xinfo('{table}')"))
         if computed := [row[1] for row in rows if row[6]]:
             self.source.refuse(f"computes column {computed[0]!r} of {table}; {self._advice}")
         return frozenset(row[1] for row in rows)
@@ -90,13 +90,13 @@ class Database:
                 self.source.refuse(f"has no column {column.name} in {table}; {self._advice}")
         stated = [column for column in columns if column.name in present]
         good = " AND ".join(column.condition for column in stated)
-        query = f"SELECT rowid FROM {table} WHERE {where} AND NOT ({good}) LIMIT 1"
+        query = f'SELECT rowid FROM "{table}" WHERE {where} AND NOT ({good}) LIMIT 1'
         for row in self.rows(query):
             self._refuse_row(table, stated, row[0])
 
     def _refuse_row(self, table: str, columns: Sequence[Column], rowid: int) -> None:
         for column in columns:
-            query = f"SELECT {column.condition} FROM {table} WHERE rowid = {rowid}"
+            query = f'SELECT {column.condition} FROM "{table}" WHERE rowid = {rowid}'
             if not next(self.rows(query), (1,))[0]:
                 self.source.refuse(
                     f"is damaged: {column.name} in row {rowid} of {table} is not a valid "
@@ -114,7 +114,9 @@ class Database:
     def rows(self, query: str, arguments: Sequence[object] = ()) -> Iterator[Any]:
         """Yield the rows of a query."""
         try:
-            yield from self._connection.execute(query, arguments)
+            # `yield from` would close the cursor, which fails if the database was closed before.
+            for row in self._connection.execute(query, arguments):  # noqa: UP028
+                yield row
         except (sqlite3.Error, OverflowError, MemoryError) as error:
             self._refuse(error)
 

@@ -259,7 +259,7 @@ class _Ranges:
 
 
 def _match(head: Head) -> Match:
-    return Match.YES if head.data.startswith(b"SQLite format 3\0") else Match.NO
+    return Match.PERHAPS if head.data.startswith(b"SQLite format 3\0") else Match.NO
 
 
 _REPORT = "an Nsight Systems report; export it first: `nsys export --type sqlite {}`"

@@ -111,6 +111,11 @@ class Kernels:
         self._places.extend((device, stream))
         self._shapes.extend(shape)
 
+    @property
+    def first(self) -> float:
+        """The first start."""
+        return min(self._times[::2])
+
     def order(self) -> I64:
         """The kernels in order of their starts."""
         return np.argsort(np.array(self._times)[::2], kind="stable")

@@ -15,11 +15,15 @@ if TYPE_CHECKING:
     from xpuprof.selection.selection import Selection
 
 
+NAMES = {"region", "slice", "kernel"}
+"""Columns that name a region."""
+
+
 def _read(source: Source, selection: Selection) -> list[Found]:
     regions = Regions(source, selection)
     with source.lines() as lines:
         table = Table.csv(source, _without_comments(lines))
-        if not {"region", "slice", "kernel"} & set(table.header):
+        if not NAMES & set(table.header):
             source.refuse(
                 "names no regions: its first line must have a column region, slice, or kernel and "
                 "call"
@@ -41,6 +45,6 @@ FORMAT = ResultReader(
     name="csv",
     help="a CSV table with a column region, slice, or kernel and call",
     read=_read,
-    match=lambda first: Match.PERHAPS,
+    match=lambda first: Match.YES if NAMES & set(first.split(",")) else Match.PERHAPS,
     table=True,
 )

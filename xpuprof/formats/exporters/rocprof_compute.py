@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""rocprofiler-compute: a script that profiles the chosen launches only, one workload a kernel name.
+Its dispatch numbers count the launches of the named kernel from 1."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xpuprof.formats.exporters.kernel_lists import calls, ranges, script, weights_csv
+from xpuprof.formats.format import Exporter, Needs
+from xpuprof.formats.output import write_files
+
+if TYPE_CHECKING:
+    from xpuprof.selection.selection import Selection
+
+
+def write(selection: Selection, folder: Path, force: bool = False) -> list[Path]:
+    """Write run.sh and weights.csv into `folder`."""
+    lines = []
+    for number, (kernel, chosen) in enumerate(calls(selection).items(), start=1):
+        numbers = " ".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges(chosen))
+        name = kernel.replace("'", ".")
+        lines.append(
+            f"rocprof-compute profile -n kernel-{number} --no-roof "
+            f"-k '{name}' -d {numbers} -- \"$@\""
+        )
+    return write_files(
+        {
+            folder / "run.sh": script(selection, lines),
+            folder / "weights.csv": weights_csv(selection),
+        },
+        force,
+    )
+
+
+FORMAT = Exporter(
+    name="rocprof-compute",
+    help="OUT/run.sh, the chosen launches by rocprofiler-compute",
+    write=lambda source, out, options: write(source.selection, out, options.force),
+    needs=Needs.SELECTION,
+    per_process=True,
+    kernels_only=True,
+    folder=True,
+    aliases=("rocprofiler-compute", "omniperf"),
+)

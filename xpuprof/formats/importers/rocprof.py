@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""rocprofv3's CSV: `--kernel-trace` (a timeline) and `--pmc` (a row a counter of each launch).
+Grids are in work-items, as OpenCL has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from xpuprof.formats.format import Head, Importer, Match
+from xpuprof.formats.importers.table import LARGEST, Columns, Places, Table, numbers, write
+from xpuprof.inputs import Source, whole
+
+if TYPE_CHECKING:
+    from xpuprof.trace.imported import ImportWriter
+
+KERNEL, START, END = "Kernel_Name", "Start_Timestamp", "End_Timestamp"
+COUNTER, VALUE, LAUNCH = "Counter_Name", "Counter_Value", "Dispatch_Id"
+SIZES = [f"{what}_Size_{axis}" for what in ("Grid", "Workgroup") for axis in "XYZ"]
+LATEST = 1 << 62
+LAUNCH_COST = 400
+"""Memory of a launch with its counters, in bytes, besides its counters' values."""
+NS = 1e-9
+ADVICE = "record with `rocprofv3 --kernel-trace --output-format csv -- ./app`"
+
+
+def load(source: Source, writer: ImportWriter) -> None:
+    """Import a kernel trace or collected counters. Raises InputError for anything else."""
+    with source.lines() as lines:
+        table = Table.csv(source, lines)
+        needed = [
+            KERNEL,
+            START,
+            END,
+            *([COUNTER, VALUE, LAUNCH] if COUNTER in table.header else []),
+        ]
+        if missing := [name for name in needed if name not in table.header]:
+            source.refuse(f"has no column {missing[0]}, so it is no kernel trace; {ADVICE}")
+        (_counters if COUNTER in table.header else _trace)(source, table, writer)
+
+
+def _trace(source: Source, table: Table, writer: ImportWriter) -> None:
+    from xpuprof.formats.importers.timeline import Kernels  # loads numpy
+
+    kernels, names = Kernels(source), dict[str, str]()
+    origin = last = 0
+    for row in _rows(table):
+        start, end = (_whole(source, row, name, LATEST) for name in (START, END))
+        if not len(kernels):
+            origin = start
+        last = max(last, end)
+        if row[KERNEL] not in names:
+            source.hold_name(row[KERNEL])
+        work = [_whole(source, row, name, LARGEST, 1) for name in SIZES]
+        block = [max(size, 1) for size in work[3:]]
+        kernels.add(
+            names.setdefault(row[KERNEL], row[KERNEL]),
+            start - origin,
+            end - start,
+            device=_number(row, "Agent_Id"),
+            stream=_number(row, "Stream_Id" if "Stream_Id" in row else "Queue_Id"),
+            shape=(*(size // group for size, group in zip(work[:3], block, strict=True)), *block),
+        )
+    if not len(kernels):
+        source.refuse(f"holds no kernel launch; {ADVICE}")
+    kernels.write(writer, kernels.first, last - origin, NS)
+
+
+def _counters(source: Source, table: Table, writer: ImportWriter) -> None:
+    """One row a launch from one row a counter; counters of several passes are joined."""
+    launches: dict[str, dict[str, Any]] = {}
+    for columns in table.chunks():
+        values = numbers(columns[VALUE]).tolist()
+        for row, value in zip(_by_row(columns), values, strict=True):
+            launch = launches.get(row[LAUNCH])
+            if launch is None:
+                source.hold(LAUNCH_COST + 4 * len(row[KERNEL]))
+                start, end = (_whole(source, row, name, LATEST) for name in (START, END))
+                launch = launches[row[LAUNCH]] = {KERNEL: row[KERNEL], "duration": end - start}
+            source.hold(64)
+            launch.setdefault(f"counter {row[COUNTER]}", value)
+    if not launches:
+        source.refuse(f"holds no kernel launch; {ADVICE}")
+    order = sorted(launches, key=lambda number: whole(number, 0, LATEST) or 0)
+    names = list(launches[order[0]])
+    for number in order:
+        if missing := [name for name in names if name not in launches[number]]:
+            source.refuse(
+                f"lacks {missing[0]} for dispatch {number}, which others have; collect the same "
+                "counters of all kernels"
+            )
+    shown = [name.removeprefix("counter ") for name in names]
+    columns = {
+        title: [launches[number][name] for number in order]
+        for title, name in zip(shown, names, strict=True)
+    }
+    writer.units["gpu_time"] = "s"
+    places = Places(kernel=KERNEL, time="duration", unit=NS)
+    others = ["duration", KERNEL]
+    write(source, writer, iter([columns]), places, others=others, advice=ADVICE)
+
+
+def _rows(table: Table) -> Iterator[dict[str, str]]:
+    for columns in table.chunks():
+        yield from _by_row(columns)
+
+
+def _by_row(columns: Columns) -> Iterator[dict[str, str]]:
+    for row in zip(*columns.values(), strict=True):
+        yield dict(zip(columns, row, strict=True))
+
+
+def _whole(source: Source, row: dict[str, str], name: str, most: int, missing: int = -1) -> int:
+    value = whole(row[name], 0, most) if name in row else missing
+    if value is None or value < 0:
+        source.refuse(f"has {name} {row.get(name, '')[:40]!r}, which is not a number; {ADVICE}")
+    return value
+
+
+def _number(row: dict[str, str], name: str) -> int:
+    """The number of an agent ("Agent 4" or 4), queue or stream; 0 without one."""
+    return whole(row.get(name, "").rpartition(" ")[2], 0, LARGEST) or 0
+
+
+def _match(head: Head) -> Match:
+    first = head.text.partition("\n")[0]
+    return Match.YES if KERNEL in first and START in first else Match.NO
+
+
+FORMAT = Importer(
+    name="rocprofv3",
+    help="rocprofv3 --kernel-trace or --pmc with --output-format csv",
+    load=load,
+    match=_match,
+    aliases=("rocprof",),
+)
