@@ -126,7 +126,6 @@ typedef struct xp_counts {
       grids, run_pairs, launch_grids, copies, hosts, resources, lanes, device_ldvs, windows;
   uint64_t images, cpu_blocks, threads, bbvs, bbv_pairs, cuts, ldvs, ldv_pairs;
   uint64_t chunks, bytes, unknown_records;
-  uint64_t version;
   uint64_t ended;        /* 1: the last record is END */
   uint64_t end_a, end_b; /* END's two numbers */
 } xp_counts;
@@ -180,7 +179,7 @@ enum xp_error_code {
   XP_E_CHUNK = 8,     /* a chunk header in the middle is damaged */
   XP_E_CRC = 9,       /* a: CRC stored, b: CRC computed */
   XP_E_NEWER = 10,    /* a: version found, b: newest known */
-  XP_E_CHANGED = 11,  /* between the two walks */
+  XP_E_CHANGED = 11,  /* while it was read */
   /* a record that is not well-formed; a: tag */
   XP_E_RECORD = 20, /* crosses the end of its chunk */
   XP_E_VARINT = 21, /* runs over its record or over 64 bits */
@@ -206,12 +205,10 @@ typedef struct xp_stream_reader xp_stream_reader;
  * error. */
 xp_stream_reader *xp_stream_open(const char *path, uint32_t stream, xp_counts *counts,
                                  xp_error *error);
-/* Fills the tables. 0, or -1 with `error` set. A table whose array is NULL is left out. */
-int32_t xp_stream_fill(xp_stream_reader *reader, const xp_arrays *arrays, xp_error *error);
-/* Decodes the next chunk: 1, 0 after the last one, -1 with `error` set. Row n of a table goes to
- * place n - `first` of its array, which has `room` places; `rows` is the number of rows so far.
- * texts, programs, kernels and images must be kept from row 0 if another array refers to them, and
- * vectors if runs are kept. */
+/* Decodes the next chunk: 1, 0 after the last one, -1 with `error` set. A table whose array is NULL
+ * is left out. Row n of a table goes to place n - `first` of its array, which has `room` places;
+ * `rows` is the number of rows so far. texts, programs, kernels and images must be kept from row 0
+ * if another array refers to them, and vectors if runs are kept. */
 int32_t xp_stream_next(xp_stream_reader *reader, const xp_arrays *arrays, const xp_counts *first,
                        const xp_counts *room, xp_counts *rows, xp_error *error);
 /* Back to the first chunk. */

@@ -17,6 +17,10 @@ typedef struct record {
   uint64_t detail;
 } record;
 
+/* Reads a record of one kind; tables of them are indexed by tag. */
+typedef void (*reader)(xp_decoder *d, record *r);
+#define LENGTH(array) (sizeof(array) / sizeof *(array))
+
 int xp_fail(xp_error *error, int32_t code, uint64_t offset, uint64_t a, uint64_t b) {
   *error = (xp_error){.code = code, .offset = offset, .a = a, .b = b};
   return -1;
@@ -115,7 +119,7 @@ static xp_text reason(record *r, xp_decoder *d) {
     return known->text;
   }
   xp_text found = text(r, d);
-  if (!r->fault && d->n_reasons < sizeof d->reasons / sizeof *d->reasons)
+  if (!r->fault && d->n_reasons < LENGTH(d->reasons))
     d->reasons[d->n_reasons++] = (struct reason){from, found};
   return found;
 }
@@ -387,60 +391,24 @@ static void window(xp_decoder *d, record *r) {
   ADD_ROW(d, r, windows, row);
 }
 
-static int event_record(xp_decoder *d, record *r) {
-  switch (r->tag) {
-    case XP_EV_META:
-      meta(d, r);
-      return 1;
-    case XP_EV_PROGRAM:
-      program(d, r);
-      return 1;
-    case XP_EV_KERNEL:
-      kernel(d, r);
-      return 1;
-    case XP_EV_LAUNCH:
-      launch(d, r);
-      return 1;
-    case XP_EV_COMPLETE:
-      complete(d, r);
-      return 1;
-    case XP_EV_STAMP:
-      stamp(d, r);
-      return 1;
-    case XP_EV_WARP_VECTOR:
-      warp_vector(d, r);
-      return 1;
-    case XP_EV_GRID_VECTOR:
-      grid_vector(d, r);
-      return 1;
-    case XP_EV_LAUNCH_GRID:
-      launch_grid(d, r);
-      return 1;
-    case XP_EV_COPY:
-      copy(d, r);
-      return 1;
-    case XP_EV_HOST:
-      host(d, r);
-      return 1;
-    case XP_EV_RESOURCES:
-      resources(d, r);
-      return 1;
-    case XP_EV_LANES:
-      lanes(d, r);
-      return 1;
-    case XP_EV_LDV:
-      device_ldv(d, r);
-      return 1;
-    case XP_EV_WINDOW:
-      window(d, r);
-      return 1;
-    case XP_EV_END:
-      end_record(d, r);
-      return 1;
-    default:
-      return 0;
-  }
-}
+static const reader EVENT_READERS[] = {
+    [XP_EV_META] = meta,
+    [XP_EV_PROGRAM] = program,
+    [XP_EV_KERNEL] = kernel,
+    [XP_EV_LAUNCH] = launch,
+    [XP_EV_COMPLETE] = complete,
+    [XP_EV_STAMP] = stamp,
+    [XP_EV_WARP_VECTOR] = warp_vector,
+    [XP_EV_GRID_VECTOR] = grid_vector,
+    [XP_EV_LAUNCH_GRID] = launch_grid,
+    [XP_EV_COPY] = copy,
+    [XP_EV_HOST] = host,
+    [XP_EV_RESOURCES] = resources,
+    [XP_EV_LANES] = lanes,
+    [XP_EV_LDV] = device_ldv,
+    [XP_EV_WINDOW] = window,
+    [XP_EV_END] = end_record,
+};
 
 /* ---- cpu.xpt -------------------------------------------------------------------------------- */
 
@@ -508,42 +476,19 @@ static void ldv(xp_decoder *d, record *r) {
   ADD_ROW(d, r, ldvs, row);
 }
 
-static int cpu_record(xp_decoder *d, record *r) {
-  switch (r->tag) {
-    case XP_CPU_META:
-      meta(d, r);
-      return 1;
-    case XP_CPU_IMAGE:
-      image(d, r);
-      return 1;
-    case XP_CPU_BLOCK:
-      cpu_block(d, r);
-      return 1;
-    case XP_CPU_THREAD:
-      thread(d, r);
-      return 1;
-    case XP_CPU_BBV:
-      bbv(d, r);
-      return 1;
-    case XP_CPU_CUT:
-      cut(d, r);
-      return 1;
-    case XP_CPU_LDV:
-      ldv(d, r);
-      return 1;
-    case XP_CPU_END:
-      end_record(d, r);
-      return 1;
-    default:
-      return 0;
-  }
-}
+static const reader CPU_READERS[] = {
+    [XP_CPU_META] = meta,     [XP_CPU_IMAGE] = image,    [XP_CPU_BLOCK] = cpu_block,
+    [XP_CPU_THREAD] = thread, [XP_CPU_BBV] = bbv,        [XP_CPU_CUT] = cut,
+    [XP_CPU_LDV] = ldv,       [XP_CPU_END] = end_record,
+};
 
 /* ---- chunks --------------------------------------------------------------------------------- */
 
 int xp_decode_chunk(xp_decoder *d, const uint8_t *data, uint64_t size, uint64_t file_offset) {
   d->n_reasons = 0;    /* they point into the chunk */
   if (!size) return 0; /* `data` may be NULL */
+  const reader *readers = d->stream == XP_STREAM_EVENTS ? EVENT_READERS : CPU_READERS;
+  size_t known = d->stream == XP_STREAM_EVENTS ? LENGTH(EVENT_READERS) : LENGTH(CPU_READERS);
   record chunk = {.p = data, .end = data + size};
   while (chunk.p < chunk.end) {
     uint64_t offset = file_offset + (uint64_t)(chunk.p - data);
@@ -554,11 +499,11 @@ int xp_decode_chunk(xp_decoder *d, const uint8_t *data, uint64_t size, uint64_t 
     record r = {.p = chunk.p, .end = chunk.p + length, .offset = offset, .tag = tag};
     chunk.p += length;
     d->rows.ended = 0; /* END counts only as the last record */
-    int known = d->stream == XP_STREAM_EVENTS ? event_record(d, &r) : cpu_record(d, &r);
-    if (!known) {
+    if (tag >= known || !readers[tag]) {
       d->rows.unknown_records++;
       continue;
     }
+    readers[tag](d, &r);
     if (!r.fault && r.p != r.end) fault(&r, XP_E_EXCESS, 0);
     if (r.fault) return xp_fail(d->error, r.fault, offset, tag, r.detail);
   }

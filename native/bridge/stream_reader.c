@@ -40,7 +40,7 @@ static int read_at(xp_stream_reader *s, void *to, uint64_t size, uint64_t offset
     ssize_t n = pread(s->fd, p, size, (off_t)offset);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return xp_fail(error, XP_E_READ, offset, (uint64_t)errno, 0);
-    if (n == 0) return xp_fail(error, XP_E_TRUNCATED, offset, size, 0);
+    if (n == 0) return xp_fail(error, XP_E_CHANGED, offset, 0, 0); /* it had these bytes */
     p += n;
     offset += (uint64_t)n;
     size -= (uint64_t)n;
@@ -142,7 +142,6 @@ static int next_chunk(xp_stream_reader *s, xp_decoder *decoder, uint64_t *offset
       keep_chunk(s, chunk, error) < 0)
     return -1;
   *offset = next;
-  s->counts.version = header.version;
   return header.state == XP_CHUNK_SEALED && next < s->file_size;
 }
 
@@ -169,7 +168,6 @@ static int count(xp_stream_reader *s, xp_error *error) {
     before.ended = 0; /* the only count that may decrease */
     widen(&s->largest, &before, &decoder.rows);
   }
-  decoder.rows.version = s->counts.version;
   decoder.rows.chunks = s->n_chunks;
   decoder.rows.bytes = offset < s->file_size ? offset : s->file_size;
   s->counts = decoder.rows;
@@ -216,16 +214,6 @@ int32_t xp_stream_next(xp_stream_reader *s, const xp_arrays *arrays, const xp_co
     return -1;
   *rows = s->decoder.rows;
   return 1;
-}
-
-int32_t xp_stream_fill(xp_stream_reader *s, const xp_arrays *arrays, xp_error *error) {
-  const xp_counts first = {0};
-  xp_stream_rewind(s);
-  xp_counts rows;
-  int32_t more;
-  while ((more = xp_stream_next(s, arrays, &first, &s->counts, &rows, error)) > 0) {
-  }
-  return more;
 }
 
 void xp_stream_rewind(xp_stream_reader *s) {

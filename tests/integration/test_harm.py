@@ -8,6 +8,7 @@ import errno
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -20,7 +21,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.compile import compile_text, opencl_program
+from tests.support import traces
+from tests.support.compile import compile_files, compile_text, opencl_program
 from tests.support.paths import ROOT
 from tests.support.run import last_json, run, xpuprof, xpuprof_line, xpuprof_text
 
@@ -374,3 +376,51 @@ def test_a_program_for_another_machine_is_one_sentence(tmp_path: Path, command: 
     assert done.returncode == 2 and done.stderr.count(b"\n") == 1
     assert b"Exec format error" in done.stderr
     assert manifest(tmp_path / "run")["status"] == "partial"
+
+
+FAILING_READS = """
+import ctypes, sys
+from pathlib import Path
+from xpuprof.errors import TraceError
+from xpuprof.trace.check import check_run
+from xpuprof.trace.run import Run
+shim = ctypes.CDLL(sys.argv[2])
+fail_at, calls = (ctypes.c_long.in_dll(shim, name) for name in ("fail_at", "calls"))
+ctypes.c_int.in_dll(shim, "at_end").value = int(sys.argv[3])
+def tables():
+    for execution in Run.open(sys.argv[1]).executions:
+        for process in execution.processes:
+            process.tables
+for work in (lambda: check_run(Path(sys.argv[1])), tables):
+    number, calls.value = 0, 0
+    while calls.value >= number:
+        number, calls.value = number + 1, 0
+        fail_at.value = number
+        try:
+            work()
+        except TraceError as error:
+            print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("at_end", "told"),
+    [("0", "cannot be read at byte [0-9]+: Input/output error; "), ("1", "changed while it was")],
+    ids=["EIO", "truncated"],
+)
+def test_a_failing_read_of_a_trace_is_one_sentence(tmp_path: Path, at_end: str, told: str) -> None:
+    """GIVEN that any one read of a stream fails, or finds the file cut THEN the error says so."""
+    sources = [ROOT / "tests/integration/programs/failing_reads.c"]
+    shim = compile_files(sources, tmp_path / "shim.so", *("-shared", "-fPIC", "-ldl"))
+    path = traces.write_run(tmp_path / "run", traces.events(), traces.cpu())
+    done = subprocess.run(
+        [sys.executable, "-c", FAILING_READS, path, shim, at_end],
+        env=os.environ | {"LD_PRELOAD": str(shim)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert len(lines) > 20
+    assert all(re.search(told, line) for line in lines), lines

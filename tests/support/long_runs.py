@@ -8,6 +8,7 @@ dtype.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import numpy.typing as npt
 from xpuprof._bridge import lib
 
 from tests.support import traces
+from xpuprof.selection.selection import Marker, Representative, Selection
+from xpuprof.trace.coordinates import JobRow
 from xpuprof.trace.layout import CPU, EVENTS, TAGS
 from xpuprof.trace.run import create_run
 from xpuprof.trace.streams import FILES, text, varint, varints
@@ -150,17 +153,31 @@ def _cpu(path: Path, slices: int) -> None:
     out.close(slices, 6 * slices)
 
 
-def write_long_run(path: Path, launches: int, role: str = "profile") -> Path:
-    """A run directory in which every launch has its own grid and CPU vector; with role `time` it
-    has neither."""
+def write_long_run(path: Path, launches: int, roles: Sequence[str] = ("profile",)) -> Path:
+    """A run directory with an execution for each role. Every launch of a profile has its own grid
+    and CPU vector; in the others it has neither."""
     writer = create_run(path, argv=["./app"])
-    record = {"name": role, "role": role, "cpu_engine": "made-up", "gpu_engine": "made-up"}
-    part = writer.begin_execution(record) / "h-77"
-    part.mkdir()
-    _events(part / FILES[EVENTS], launches, grids=role == "profile")
-    if role == "profile":
-        _cpu(part / FILES[CPU], launches + 1)
-    end = traces.START + 2 * launches + 10
-    writer.end_execution(role, {**traces.RESULT, "tsc_start": traces.START - 1, "tsc_end": end})
+    for number, role in enumerate(roles):
+        name = role if role == "profile" else f"{role}-{number}"
+        engine = "made-up" if role == "profile" else "none"
+        record = {"name": name, "role": role, "cpu_engine": engine, "gpu_engine": "made-up"}
+        part = writer.begin_execution(record) / "h-77"
+        part.mkdir()
+        _events(part / FILES[EVENTS], launches, grids=role == "profile")
+        if role == "profile":
+            _cpu(part / FILES[CPU], launches + 1)
+        end = traces.START + 2 * launches + 10
+        writer.end_execution(name, {**traces.RESULT, "tsc_start": traces.START - 1, "tsc_end": end})
     writer.finish("complete")
+    return path
+
+
+def write_long_selection(path: Path, launches: int) -> Path:
+    """A selection of two slices from such a run, in whose labels no two neighbours are equal."""
+    labels = (np.arange(launches + 1) % 2).astype(np.int32)
+    chosen = [
+        Representative(JobRow(i), Marker(f"kernel{i}", 1), None, i, (launches + 1) / 2, 0.5)
+        for i in (0, 1)
+    ]
+    Selection("made-up", {}, 1, tuple(chosen), labels).write(path)
     return path

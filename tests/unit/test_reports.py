@@ -367,7 +367,30 @@ def test_info_of_a_killed_program(tmp_path: Path) -> None:
     traces.write_run(path, start, None, status="partial", signal=9, exit_code=-1)
     shown = call("info", path).stdout
     assert "SIGKILL" in shown and " -1 " not in shown
-    assert "was ended before it launched a kernel" in shown
+    assert "was ended before it launched a kernel: no slice was finished." in shown
+    assert "slices    0" in shown and "one slice" not in shown
+
+
+def test_info_of_a_program_killed_before_its_counts_were_read(tmp_path: Path) -> None:
+    """GIVEN launches without counts THEN info neither denies them nor calls them a slice."""
+    events = [record for record in traces.events()[:-1] if record[0] != 9]  # LAUNCH_GRID
+    path = traces.write_run(tmp_path / "run", events, None, status="partial", signal=9)
+    shown = call("info", path).stdout
+    assert "launches  0, 0 instrumented; 3 more were not finished" in shown
+    assert "ended before the counts of its 3 launches were read: no slice was finished." in shown
+
+
+def test_info_of_a_window_that_never_opened(tmp_path: Path) -> None:
+    """GIVEN launches outside the window only THEN info does not say that there were none."""
+    events = [traces.meta("window", "9-"), traces.window(0, False, traces.START)]
+    events += [
+        traces.launch(r[2] or 0, 0, traces.START + 1, flags=4) if r[0] == 4 else r
+        for r in traces.events(2)
+        if r[0] not in (9, 15)
+    ]
+    path = traces.write_run(tmp_path / "run", [*events, traces.end(2, 0)], None)
+    shown = call("info", path).stdout
+    assert "9- never opened" in shown and "no kernel" not in shown
 
 
 def test_check_states_the_broken_rule(tmp_path: Path) -> None:

@@ -258,13 +258,39 @@ def test_check_command(tmp_path: Path) -> None:
     assert found["invariant"] == "run-instructions"
 
 
+def test_check_of_a_partial_run_has_its_own_exit_code(tmp_path: Path) -> None:
+    """GIVEN a partial run THEN 3 without violations, 1 with one."""
+    events, cpu = EVENTS[:-1], CPU[:-1]
+    path = traces.write_run(tmp_path / "run", events, cpu, "partial", tsc_end=None)
+    result = call(check.command, str(path))
+    assert result.return_value == 3
+    assert "invariants hold" in result.stdout and "the run is partial: made up" in result.stderr
+    result = call(check.command, str(path), "--json")
+    found = json.loads(result.stdout)
+    assert (result.return_value, found["ok"], found["violations"]) == (3, False, [])
+    wrong = changed(cpu, (traces.cut(1, 3005, 116), traces.cut(1, 3005, 117)))
+    broken = traces.write_run(tmp_path / "broken", events, wrong, "partial", tsc_end=None)
+    assert call(check.command, str(broken)).return_value == 1
+
+
+def test_check_of_an_empty_run_says_that_there_was_nothing(tmp_path: Path) -> None:
+    """GIVEN an execution that recorded nothing, or no execution at all."""
+    bare = traces.write_run(tmp_path / "bare", None, None, role="first", cpu_engine="none")
+    create_run(tmp_path / "none", argv=["x"]).finish("complete")
+    for path in (bare, tmp_path / "none"):
+        result = call(check.command, str(path))
+        assert result.return_value == 3
+        assert result.stdout.startswith("no trace was recorded, so there was nothing to check")
+        assert json.loads(call(check.command, str(path), "--json").stdout)["ok"] is False
+
+
 def test_info_command(tmp_path: Path) -> None:
     path = str(traces.write_run(tmp_path / "run", EVENTS, CPU))
     result = call(info.command, path, "--json")
     found = json.loads(result.stdout)
     assert found["status"] == "complete"
     assert found["slices"] == 4
-    assert found["launches"] == {"seen": 3, "instrumented": 3, "left_out": 0}
+    assert found["launches"] == {"seen": 3, "instrumented": 3, "left_out": 0, "unfinished": 0}
     assert found["threads"] == 2
     assert found["warps"] == 6
     assert found["cpu"]["instructions"] == 370
@@ -292,7 +318,7 @@ def test_info_tells_what_ran_uninstrumented(tmp_path: Path) -> None:
     path = str(traces.write_run(tmp_path / "run", events, CPU))
     assert violations(Path(path)) == []
     found = json.loads(call(info.command, path, "--json").stdout)
-    assert found["launches"] == {"seen": 3, "instrumented": 2, "left_out": 0}
+    assert found["launches"] == {"seen": 3, "instrumented": 2, "left_out": 0, "unfinished": 0}
     assert found["uninstrumented"] == {"kernel does not compile": 1}
     assert "uninstrumented: 1 (kernel does not compile)" in call(info.command, path).stdout
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.support import traces
-from tests.support.long_runs import write_long_run
+from tests.support.long_runs import write_long_run, write_long_selection
 from xpuprof.errors import TraceError
 from xpuprof.trace.reader import read_process
 from xpuprof.trace.sums import CpuLines, DeviceAccesses, KernelSums, added
@@ -124,23 +124,48 @@ def test_reasons_are_counted_and_stored_once(tmp_path: Path) -> None:
     assert process.launches["reason"].tolist() == why
 
 
-MEASURE = """
+BEGIN = """
 import resource, sys
 from pathlib import Path
 from xpuprof.trace.run import Run
-from xpuprof.trace.summary import summarize
-print(summarize(Run.open(Path(sys.argv[1]))).slices)
+run = Run.open(Path(sys.argv[1]))
+"""
+END = """
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
+WORK = {
+    "info": "from xpuprof.trace.summary import summarize; print(summarize(run).slices)",
+    "check": "from xpuprof.trace.check import check_run; found = check_run(run.path);"
+    "assert not found.violations; print(found.checked['slices'])",
+    "time": "from xpuprof.trace.processes import job_of;"
+    "print([len(job_of(execution).times()) for execution in run.times][0])",
+    "report": "from xpuprof.report.result import as_json, as_text;"
+    "from xpuprof.workflow.reopen import reopen; found = reopen(run.path); as_text(found);"
+    "print(as_json(found)['slices'])",
+}
 
 
-@pytest.mark.parametrize("role", ["profile", "time"])
-def test_info_takes_16_bytes_a_launch(tmp_path: Path, role: str) -> None:
-    """Measured between runs of 10^5 and 10^6 launches."""
+@pytest.mark.parametrize(
+    ("work", "roles", "most"),
+    [
+        ("info", ["profile"], 16),
+        ("info", ["time"], 16),
+        ("check", ["profile"], 16),
+        ("check", ["time"], 16),
+        ("time", ["time", "time"], 16),
+        ("report", ["profile", "time", "time", "time"], 48 + 3 * 8),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else str(value),
+)
+def test_memory_a_launch(tmp_path: Path, work: str, roles: list[str], most: int) -> None:
+    """Peak memory between runs of 50,000 and 500,000 launches, by the bytes that a launch adds."""
     peaks = []
-    for launches in (100_000, 1_000_000):
-        run = write_long_run(tmp_path / str(launches), launches, role)
-        told = subprocess.check_output([sys.executable, "-c", MEASURE, run], text=True).split()
+    for launches in (50_000, 500_000):
+        run = write_long_run(tmp_path / str(launches), launches, roles)
+        if work == "report":
+            write_long_selection(run / "selection.json", launches)
+        code = [sys.executable, "-c", BEGIN + WORK[work] + END, run]
+        told = subprocess.check_output(code, text=True).split()
         assert int(told[0]) == launches + 1
         peaks.append(1024 * int(told[1]))
-    assert np.diff(peaks)[0] <= 16 * 900_000 + (1 << 20)  # rounding by the allocator
+    assert np.diff(peaks)[0] <= most * 450_000 + (1 << 20)  # rounding by the allocator

@@ -4,10 +4,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from xpuprof.cli import options
+
+if TYPE_CHECKING:
+    from xpuprof.trace.check import Report
+
+PARTIAL = 3
+"""Exit code when no invariant is violated, but not all of a run could be checked."""
 
 
 @click.command(name="check")
@@ -24,7 +31,8 @@ def command(run: Path, as_json: bool, quiet: bool) -> int:
     xpuprof check RUN
     xpuprof check RUN --json
 
-    Exit code 0: all invariants hold; 1: some are violated; 2: the run cannot be read.
+    Exit code 0: all invariants hold; 1: some are violated; 2: the run cannot be read; 3: none is
+    violated, but the run is partial, or there was nothing to check.
     """
     # Loaded here, so that --help is quick.
     from xpuprof.report import check
@@ -33,10 +41,16 @@ def command(run: Path, as_json: bool, quiet: bool) -> int:
     report = check_run(run)
     if as_json:
         options.print_json(check.as_json(run, report))
-        return 1 if report.violations else 0
+        return _exit_code(report)
     click.echo(check.as_text(report))
     for invariant in check.broken(report):
         options.note(f"{invariant} requires: {INVARIANTS[invariant]}", quiet)
     if report.status != "complete":
         options.note(f"the run is {report.status}: {report.reason or 'no reason given'}", quiet)
-    return 1 if report.violations else 0
+    return _exit_code(report)
+
+
+def _exit_code(report: Report) -> int:
+    if report.violations:
+        return 1
+    return 0 if report.whole else PARTIAL

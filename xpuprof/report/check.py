@@ -15,7 +15,7 @@ def as_json(run: Path, report: Report) -> dict[str, object]:
         "run": str(run),
         "status": report.status,
         "reason": report.reason,
-        "ok": not report.violations,
+        "ok": report.whole and not report.violations,
         "checked": report.checked,
         "invariants": len(INVARIANTS),
         "violations": [asdict(violation) for violation in report.violations],
@@ -27,7 +27,7 @@ def as_text(report: Report) -> str:
     what = ", ".join(f"{name} {number:,}" for name, number in report.checked.items())
     if report.violations:
         verdict = f"violated: {', '.join(broken(report))} (checked: {what})"
-    elif report.checked["executions"]:
+    elif report.checked["streams"]:
         verdict = f"all {len(INVARIANTS)} invariants hold (checked: {what})"
     elif report.checked["slices"]:
         verdict = (
@@ -35,7 +35,7 @@ def as_text(report: Report) -> str:
             f"{len(INVARIANTS)} invariants apply to recorded runs only"
         )
     else:
-        verdict = f"nothing was recorded, so none of the {len(INVARIANTS)} invariants was checked"
+        verdict = f"no trace was recorded, so there was nothing to check (found: {what})"
     return "\n".join([*map(str, report.violations), verdict])
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from xpuprof.engines.filters import Filters
@@ -23,7 +22,6 @@ from xpuprof.signals import signal_name
 from xpuprof.trace.processes import Job
 from xpuprof.trace.summary import Summary, no_launch
 from xpuprof.trace.sums import Sums
-from xpuprof.trace.tables import Execution
 from xpuprof.trace.window import WindowFacts
 
 if TYPE_CHECKING:
@@ -57,15 +55,16 @@ def _head(summary: Summary) -> list[str]:
     ]
     rows += [("", sentence) for one in summary.executions for sentence in one.record.fallbacks]
     lines = [f"{name:9} {text}" for name, text in rows]
-    if not sums.seen and summary.executions:
-        lines.append(_no_launch(summary.executions))
+    if summary.job and not sums.of_launches:
+        lines.append(no_launch(summary.job.execution, sums))
     return lines
 
 
 def _recorded(summary: Summary) -> Rows:
     manifest, sums = summary.run.manifest, summary.sums
     machine = manifest["machine"]
-    left_out = f", {count(sums.left_out)} left out by --kernels" * bool(sums.left_out)
+    others = f", {count(sums.left_out)} left out by --kernels" * bool(sums.left_out)
+    others += f"; {count(sums.unfinished)} more were not finished" * bool(sums.unfinished)
     rows = [
         ("run", f"{summary.run.path}  ({summary.run.status})"),
         ("program", shlex.join(manifest["argv"])),
@@ -76,7 +75,7 @@ def _recorded(summary: Summary) -> Rows:
         ("settings", Filters.read(manifest.get("settings", {})).text()),
         ("window", _window(summary.window, summary.slices)),
         ("slices", count(summary.slices)),
-        ("launches", f"{count(sums.seen)}, {count(sums.instrumented)} instrumented{left_out}"),
+        ("launches", f"{count(sums.seen)}, {count(sums.instrumented)} instrumented{others}"),
     ]
     return [(name, text) for name, text in rows if text or name == "program"]
 
@@ -128,15 +127,6 @@ def _engines(job: Job) -> Rows:
             f"{count(sums.warps)} warps, {count(sums.warp_vectors)} distinct warp vectors",
         ),
     ]
-
-
-def _no_launch(executions: Sequence[Execution]) -> str:
-    closed = all(process.complete for e in executions for process in e.processes)
-    return no_launch(
-        any(execution.record.gpu_engine != "none" for execution in executions),
-        closed and not any(execution.record.signal for execution in executions),
-        [sentence for execution in executions for sentence in execution.losses],
-    )
 
 
 def _memory(sums: Sums) -> Rows:

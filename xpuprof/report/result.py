@@ -208,11 +208,9 @@ def _error(result: Result) -> float:
 
 def _unstated(result: Result) -> str:
     """Why there is no sampling error to state; empty if there is one."""
-    job, execution = result.job, result.execution
-    if not job.sums.launches:
-        ended = not execution.record.signal and all(p.complete for p in execution.processes)
-        watched = execution.record.gpu_engine != "none"
-        return f"none: {no_launch(watched, ended, execution.losses)}"
+    job = result.job
+    if not job.sums.of_launches:
+        return f"none: {no_launch(result.execution, job.sums)}"
     lost = job.sums.uninstrumented
     blind = (
         sum(lost.values()) == job.sums.launches and registry.find(result.selection.method).clusters

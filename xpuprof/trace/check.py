@@ -140,9 +140,9 @@ class Report:
     )
 
     @property
-    def empty(self) -> bool:
-        """Whether there was nothing to check: no stream and no imported slice."""
-        return not (self.checked["streams"] or self.checked["slices"])
+    def whole(self) -> bool:
+        """Whether a whole run was checked: it is complete and holds something to check."""
+        return self.status == "complete" and bool(self.checked["streams"] or self.checked["slices"])
 
 
 def check_run(path: Path) -> Report:

@@ -216,6 +216,7 @@ class Launches:
             left_out=left_out,
             of_slices=chosen.finished,
             of_launches=size,
+            unfinished=len(self) - size,
             openings=len(chosen.window.openings) if chosen.window else 0,
             reasons={text: int(n) for text, n in zip(self._reasons, reasons, strict=True) if n},
             kernels=kernels,

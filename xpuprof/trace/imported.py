@@ -230,17 +230,21 @@ class ImportedSlices:
         return codes
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """One column, mapped read-only from its file."""
+        """One column. It is read, not mapped: a file that shrinks would kill whoever maps it."""
         path = self._folder / f"{list(self._columns).index(name)}.bin"
         dtype = np.dtype(self._columns[name])
         expected = self.rows * dtype.itemsize
-        if not path.exists() or path.stat().st_size != expected:
-            raise TraceError(
-                f"{path} ({name}) is missing or not {expected} bytes long; import the source again"
-            )
-        if not self.rows:
-            return np.empty(0, dtype)
-        return np.memmap(path, dtype, "r")
+        try:
+            if path.stat().st_size == expected:
+                values = np.fromfile(path, dtype)
+                if len(values) == self.rows:
+                    return values
+        except OSError:
+            pass
+        raise TraceError(
+            f"{path} ({name}) cannot be read or is not {expected} bytes long; import the source "
+            "again"
+        )
 
     def table(self) -> pd.DataFrame:
         """The slice table (columns as `trace.tables.Process.slices`, names categorical)."""

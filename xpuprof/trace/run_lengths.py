@@ -33,15 +33,27 @@ def encode_runs(values: npt.NDArray[np.integer[Any]]) -> list[str]:
 
 
 def decode_runs(lines: Iterable[str], expected: int | None = None) -> npt.NDArray[np.int32]:
-    """Decode to int32. Lengths are summed before the array is allocated.
+    """Decode to int32. Lengths are summed before the array is allocated, and lines are decoded one
+    by one, so that memory stays near that of the array.
 
     Raises ValueError for malformed tokens and for a total other than `expected`.
     """
-    tokens = [token.partition("x") for line in lines for token in str.split(line)]
-    values = [int(value) for value, _, _ in tokens]
+    texts = list(lines)
+    total = sum(sum(_tokens(line)[1]) for line in texts)
+    if expected is not None and total != expected:
+        raise ValueError(f"labels do not describe {expected} slices")
+    labels, done = np.empty(total, np.int32), 0
+    for line in texts:
+        values, lengths = _tokens(line)
+        labels[done : done + sum(lengths)] = np.repeat(np.array(values, np.int32), lengths)
+        done += sum(lengths)
+    return labels
+
+
+def _tokens(line: str) -> tuple[list[int], list[int]]:
+    """Values and lengths of the runs of a line."""
+    tokens = [token.partition("x") for token in str.split(line)]
     lengths = [int(length) if mark else 1 for _, mark, length in tokens]
     if any(length < 1 for length in lengths):
         raise ValueError("a run of labels has length 0")
-    if expected is not None and sum(lengths) != expected:
-        raise ValueError(f"labels do not describe {expected} slices")
-    return np.repeat(np.array(values, dtype=np.int32), lengths)
+    return [int(value) for value, _, _ in tokens], lengths

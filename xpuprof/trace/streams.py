@@ -178,8 +178,9 @@ def _array(name: str, counts: Any, arrays: Any, keep: list[Any]) -> npt.NDArray[
 _AGAIN = "copy the run directory again, or record it again"
 _DAMAGED = "{path} is damaged at byte {offset}: "
 _MESSAGES = {
-    lib.XP_E_OPEN: "{path} cannot be opened: {why}",
-    lib.XP_E_READ: "{path} cannot be read at byte {offset}: {why}",
+    lib.XP_E_OPEN: "{path} cannot be opened: {why}; check who may read it",
+    lib.XP_E_READ: "{path} cannot be read at byte {offset}: {why}; check the disk, or copy the run "
+    "directory again",
     lib.XP_E_CHANGED: "{path} changed while it was read; wait until the run has ended",
     lib.XP_E_MEMORY: "{path} needs {a} bytes of memory in one piece; free some",
     lib.XP_E_FOREIGN: "{path} is not an xpuprof trace (its first bytes are foreign); " + _AGAIN,

@@ -22,19 +22,24 @@ from xpuprof.trace.window import WindowFacts, window_facts
 if TYPE_CHECKING:
     from xpuprof.trace.imported import ImportedSlices
 
-NO_LAUNCH = "The program launched no kernel: the whole run is one slice."
-NO_LAUNCH_YET = "The program was ended before it launched a kernel: the whole run is one slice."
-NO_ENGINE = "No GPU engine watched the program: the whole run is one slice."
 
-
-def no_launch(engines: bool, ended: bool, losses: Sequence[str]) -> str:
-    """Why a run has only one slice. `engines`: a GPU engine observed it; `ended`: it ended in
-    order."""
-    if losses:
-        return f"No launch was recorded: {losses[0]}."
-    if not engines:
-        return NO_ENGINE
-    return NO_LAUNCH if ended else NO_LAUNCH_YET
+def no_launch(execution: Execution, sums: Sums) -> str:
+    """Why an execution has no finished launch, and how many slices it has."""
+    record = execution.record
+    ended = not record.signal and all(process.complete for process in execution.processes)
+    if execution.losses:
+        why = f"No launch was recorded: {execution.losses[0]}"
+    elif record.gpu_engine == "none":
+        why = "No GPU engine watched the program"
+    elif sums.unfinished:
+        why = (
+            f"The program was ended before the counts of its {sums.unfinished:,} launches were read"
+        )
+    elif ended:
+        why = "The program launched no kernel"
+    else:
+        why = "The program was ended before it launched a kernel"
+    return f"{why}: {'the whole run is one slice' if sums.slices else 'no slice was finished'}."
 
 
 @dataclass(frozen=True)
@@ -139,7 +144,8 @@ class Summary:
 
 def launches_json(sums: Sums) -> dict[str, object]:
     """Launches seen, by outcome."""
-    return {"seen": sums.seen, "instrumented": sums.instrumented, "left_out": sums.left_out}
+    names = ("seen", "instrumented", "left_out", "unfinished")
+    return {name: getattr(sums, name) for name in names}
 
 
 def _counts_json(job: Job) -> dict[str, object]:

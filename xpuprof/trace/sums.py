@@ -62,6 +62,8 @@ class Sums:
     """Launches uninstrumented by choice (`--kernels`)."""
     of_slices: int = 0
     of_launches: int = 0
+    unfinished: int = 0
+    """Launches recorded after the last finished slice."""
     openings: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
     """Unintended uninstrumented launches, by reason; empty where counts were never read."""

@@ -124,7 +124,7 @@ def _imported(run: Run) -> Subject:
 
 
 def imported_profile(path: Path) -> SliceProfile:
-    """The profile of an imported run; its columns are mapped, not read."""
+    """The profile of an imported run."""
     source = ImportedSlices(path)
     metrics = {name: np.asarray(source.column(name)) for name in source.metrics}
     time = source.time_name
