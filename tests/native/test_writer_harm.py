@@ -13,13 +13,14 @@ import pytest
 
 from tests.support.cpu_programs import build, command, every_engine, execution, failures
 from tests.support.run import run_text
+from tests.support.streams import StreamWriter, varints
 from xpuprof.engines.base import CpuEngine
 from xpuprof.errors import TraceError
 from xpuprof.launch.losses import losses
 from xpuprof.trace.layout import CPU, EVENTS
 from xpuprof.trace.reader import process_folders
 from xpuprof.trace.run import create_run
-from xpuprof.trace.streams import Stream, StreamWriter, read_stream, varints
+from xpuprof.trace.streams import Stream, read_stream
 
 HARMLESS = ["close-range", "close-each", "dup-over", "chdir", "chroot", "setuid", "file-size"]
 HARMLESS += ["memory", "descriptors", "clear", "none"]

@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support.streams import StreamWriter, text, u64, varint, varints
 from xpuprof.trace.layout import CPU
-from xpuprof.trace.streams import StreamWriter, read_stream, text, u64, varint, varints
+from xpuprof.trace.streams import read_stream
 
 
 def write_for_ever(path: Path, told: int) -> None:

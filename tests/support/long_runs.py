@@ -17,11 +17,12 @@ import numpy.typing as npt
 from xpuprof._bridge import lib
 
 from tests.support import traces
+from tests.support.streams import text, varint, varints
 from xpuprof.selection.selection import Marker, Representative, Selection
 from xpuprof.trace.coordinates import JobRow
 from xpuprof.trace.layout import CPU, EVENTS, TAGS
 from xpuprof.trace.run import create_run
-from xpuprof.trace.streams import FILES, text, varint, varints
+from xpuprof.trace.streams import FILES
 
 KERNELS = 5
 WARPS, INSTRUCTIONS = 2, 22

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.support.streams import StreamWriter, text, u64, varint, varints
 from xpuprof.trace.layout import CPU, EVENTS
-from xpuprof.trace.run import RunWriter, create_run
-from xpuprof.trace.streams import FILES, StreamWriter, text, u64, varint, varints
+from xpuprof.trace.run import RunWriter, create_run, read_manifest
+from xpuprof.trace.streams import FILES
 
 Record = tuple[int, bytes, int | None]
 SEAL: Record = (0, b"", None)
@@ -268,3 +269,8 @@ def write_run(
     add_execution(writer, role, role, events, cpu, **{"status": status, **result})
     writer.finish(status, "" if status == "complete" else "made up")
     return path
+
+
+def resume(path: Path) -> RunWriter:
+    """A writer that adds executions to a finished run."""
+    return RunWriter(path, read_manifest(path) | {"status": "running", "reason": ""})

@@ -13,7 +13,6 @@ from xpuprof.trace.coordinates import (
     ProcessRows,
     Stretches,
     WindowRow,
-    ended_by,
     launch_ending,
     rows_in_window,
 )
@@ -31,7 +30,7 @@ def test_stretches_of_a_window_number_the_slices_of_the_process() -> None:
 
 def test_without_a_window_both_numbers_are_the_same() -> None:
     row = Stretches().process_row(WindowRow(7))
-    assert row == 7 and ended_by(launch_ending(row)) == row
+    assert row == launch_ending(row) == 7
 
 
 def test_rows_of_the_process_are_found_in_its_window() -> None:

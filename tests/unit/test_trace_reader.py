@@ -12,7 +12,6 @@ import xpuprof
 from tests.support import traces
 from xpuprof.errors import TraceError
 from xpuprof.trace.reader import process_folders, read_process
-from xpuprof.trace.run import resume_run
 from xpuprof.trace.tables import Process
 
 
@@ -140,7 +139,7 @@ def test_lanes_of_a_launch(tmp_path: Path) -> None:
 def test_executions_are_decoded_when_asked_for(tmp_path: Path) -> None:
     """GIVEN a damaged timer run THEN the profile can still be read."""
     path = traces.write_run(tmp_path / "run", traces.events(), traces.cpu())
-    writer = resume_run(path)
+    writer = traces.resume(path)
     traces.add_execution(writer, "time-0", "time", traces.events(), None)
     writer.finish("complete")
     (path / "time-0/h-77/events.xpt").write_bytes(b"nonsense")

@@ -16,7 +16,7 @@ import pytest
 import xpuprof
 from tests.support import traces
 from xpuprof.errors import TraceError, UsageError
-from xpuprof.trace.run import Run, create_run, read_manifest, resume_run
+from xpuprof.trace.run import Run, create_run, read_manifest
 
 
 def rewrite(run: Path, **changes: Any) -> None:
@@ -153,9 +153,9 @@ def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
     assert Run.open(tmp_path).status == "running"
 
 
-def test_resume_adds_an_execution(tmp_path: Path) -> None:
+def test_an_execution_is_added(tmp_path: Path) -> None:
     path = traces.write_run(tmp_path / "run", traces.events(), traces.cpu())
-    writer = resume_run(path)
+    writer = traces.resume(path)
     traces.add_execution(writer, "time-0", "time", traces.events(), None)
     writer.finish("complete")
     run = Run.open(path)

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from xpuprof._bridge import lib
 
 from tests.support import traces
+from tests.support.streams import varint
 from xpuprof.trace.layout import CPU, EVENTS
-from xpuprof.trace.streams import Stream, StreamError, read_stream, varint
+from xpuprof.trace.streams import Stream, StreamError, read_stream
 
 U64 = st.integers(0, (1 << 64) - 1)
 U32 = st.integers(0, (1 << 32) - 1)

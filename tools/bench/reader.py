@@ -18,8 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.support.streams import StreamWriter, text, u64, varint, varints
 from xpuprof.trace.layout import CPU, EVENTS
-from xpuprof.trace.streams import FILES, StreamWriter, text, u64, varint, varints
+from xpuprof.trace.streams import FILES
 
 CPU_BLOCKS, GPU_BLOCKS = 1000, 100
 INSTRUCTIONS = 3
@@ -27,10 +30,10 @@ INSTRUCTIONS = 3
 READ = """
 import json, resource, sys, time
 from pathlib import Path
-from xpuprof.trace.reader import (read_process)
+from xpuprof.trace.reader import read_process
 def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 before, start = peak(), time.perf_counter()
-process = read_process(Path(sys.argv[1]), "profile", True)
+process = read_process(Path(sys.argv[1]), "profile", True).tables
 seconds = time.perf_counter() - start
 pairs = len(process.cpu.count) + len(process.gpu.count)
 print(json.dumps({"s": seconds, "mib": peak() - before, "pairs": pairs}))

@@ -28,6 +28,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
 from tests.support.processes import process_from
 from xpuprof.clustering import distributed, kmeans
 from xpuprof.clustering.choice import sweep

@@ -54,11 +54,6 @@ def launch_ending(row: ProcessRow) -> LaunchIndex:
     return LaunchIndex(row)
 
 
-def ended_by(launch: LaunchIndex) -> ProcessRow:
-    """The slice that the launch ends."""
-    return ProcessRow(launch)
-
-
 # ---- window and process --------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 _PT_LOAD, _PT_DYNAMIC, _PT_NOTE = 1, 2, 4
@@ -21,14 +22,12 @@ _MAX_SYMBOLS = 1 << 28
 
 def build_id(path: str | Path) -> str:
     """Build-id (lower-case hex) of a 64-bit little-endian ELF file; "" for any other file."""
-    for kind, offset, _, size in _segments(path):
-        if kind == _PT_NOTE:
-            with open(path, "rb") as file:
-                file.seek(offset)
-                found = _in_notes(file.read(min(size, _MAX_NOTES)))
-            if found:
-                return found
-    return ""
+    notes = [
+        _in_notes(_bytes(path, offset, min(size, _MAX_NOTES)))
+        for kind, offset, _, size in _segments(path)
+        if kind == _PT_NOTE
+    ]
+    return next(filter(None, notes), "")
 
 
 def lowest_address(path: str | Path) -> int:
@@ -49,9 +48,7 @@ def fini_offset(path: str | Path) -> int | None:
     """Offset of the function that runs last at exit (DT_FINI); None if the file names none."""
     for kind, offset, _, size in _segments(path):
         if kind == _PT_DYNAMIC:
-            with open(path, "rb") as file:
-                file.seek(offset)
-                entries = file.read(min(size, _MAX_NOTES))
+            entries = _bytes(path, offset, min(size, _MAX_NOTES))
             for tag, value in struct.iter_unpack("<QQ", entries[: len(entries) // 16 * 16]):
                 if tag == _DT_FINI:
                     return int(value) - lowest_address(path)
@@ -66,41 +63,42 @@ def is_shared_object(path: str | Path) -> bool:
 
 def exported(path: str | Path) -> set[str]:
     """Names that the file's dynamic symbol table defines; empty for any other file."""
-    sections = _sections(path)
     found: set[str] = set()
-    with open(path, "rb") as file:
-        for kind, offset, length, link in sections:
-            if kind != _DYNAMIC_SYMBOLS or link >= len(sections):
-                continue
-            file.seek(offset)
-            symbols = file.read(length)
-            file.seek(sections[link][1])
-            names = file.read(sections[link][2])
-            for name, _, _, section, _, _ in struct.iter_unpack(
-                "<IBBHQQ", symbols[: len(symbols) // 24 * 24]
-            ):
-                if section and name < len(names):
-                    end = names.find(b"\0", name)
-                    found.add(names[name : max(end, name)].decode(errors="replace"))
+    for symbols, names in _symbols(path, (_DYNAMIC_SYMBOLS,)):
+        for name, _, _, section, _, _ in symbols:
+            if section and name < len(names):
+                end = names.find(b"\0", name)
+                found.add(names[name : max(end, name)].decode(errors="replace"))
     return found
 
 
 def function_offsets(path: str | Path) -> set[int]:
     """Offsets of the functions in the file's symbol tables; empty for a stripped or other file."""
-    found: set[int] = set()
     base = lowest_address(path)
-    for kind, offset, length, _ in _sections(path):
-        if kind not in _SYMBOL_TABLES:
-            continue
-        with open(path, "rb") as file:
-            file.seek(offset)
-            symbols = file.read(length)
-        for _, info, _, _, address, _ in struct.iter_unpack(
-            "<IBBHQQ", symbols[: len(symbols) // 24 * 24]
-        ):
-            if info & 15 == _FUNCTION and address:
-                found.add(address - base)
-    return found
+    return {
+        address - base
+        for symbols, _ in _symbols(path, _SYMBOL_TABLES)
+        for _, info, _, _, address, _ in symbols
+        if info & 15 == _FUNCTION and address
+    }
+
+
+def _symbols(
+    path: str | Path, kinds: tuple[int, ...]
+) -> Iterator[tuple[Iterator[tuple[int, ...]], bytes]]:
+    """The entries of each symbol table of these kinds, and the names that they refer to."""
+    sections = _sections(path)
+    for kind, offset, length, link in sections:
+        if kind in kinds and link < len(sections):
+            symbols = _bytes(path, offset, length)
+            names = _bytes(path, *sections[link][1:3])
+            yield struct.iter_unpack("<IBBHQQ", symbols[: len(symbols) // 24 * 24]), names
+
+
+def _bytes(path: str | Path, offset: int, length: int) -> bytes:
+    with open(path, "rb") as file:
+        file.seek(offset)
+        return file.read(length)
 
 
 def _head(path: str | Path) -> bytes:
@@ -112,48 +110,39 @@ def _head(path: str | Path) -> bytes:
     return head if len(head) == 64 and head[:6] == b"\x7fELF\x02\x01" else b""
 
 
+def _headers(path: str | Path, at: int, sizes_at: int, least: int) -> Iterator[bytes]:
+    """Entries of the table whose offset stands at `at` in the file's header, their size and number
+    at `sizes_at`; as far as the file goes."""
+    if not (head := _head(path)):
+        return
+    table = int(struct.unpack_from("<Q", head, at)[0])
+    size, entries = struct.unpack_from("<HH", head, sizes_at)
+    for place in range(table, table + entries * size, size or 1):
+        entry = _bytes(path, place, least) if place <= _MAX_PLACE else b""
+        if len(entry) < least:
+            return
+        yield entry
+
+
 def _sections(path: str | Path) -> list[tuple[int, int, int, int]]:
     """(type, offset in the file, size, linked section) of each section header; a section larger
     than plausible is empty."""
-    if not (head := _head(path)):
-        return []
-    table = struct.unpack_from("<Q", head, 40)[0]
-    size, entries = struct.unpack_from("<HH", head, 58)
     found = []
-    with open(path, "rb") as file:
-        for number in range(entries):
-            if table + number * size > _MAX_PLACE:
-                break
-            file.seek(table + number * size)
-            entry = file.read(64)
-            if len(entry) < 64:
-                break
-            kind, offset, length, link = struct.unpack_from("<4xI16xQQI", entry)
-            sane = offset <= _MAX_PLACE and length <= _MAX_SYMBOLS
-            found.append((kind, offset if sane else 0, length if sane else 0, link))
+    for entry in _headers(path, 40, 58, 64):
+        kind, offset, length, link = struct.unpack_from("<4xI16xQQI", entry)
+        sane = offset <= _MAX_PLACE and length <= _MAX_SYMBOLS
+        found.append((kind, offset if sane else 0, length if sane else 0, link))
     return found
 
 
 def _segments(path: str | Path) -> list[tuple[int, int, int, int]]:
     """(type, offset in the file, address, size in the file) of each program header."""
-    if not (head := _head(path)):
-        return []
-    table = int(struct.unpack_from("<Q", head, 32)[0])
-    size, entries = struct.unpack_from("<HH", head, 54)
     found = []
-    with open(path, "rb") as file:
-        for number in range(entries):
-            place = table + number * size
-            if place > _MAX_PLACE:
-                return []
-            file.seek(place)
-            entry = file.read(56)
-            if len(entry) < 56:
-                return []
-            kind, offset = struct.unpack_from("<IxxxxQ", entry)
-            address, length = struct.unpack_from("<Q8xQ", entry, 16)
-            if offset <= _MAX_PLACE:
-                found.append((kind, offset, address, length))
+    for entry in _headers(path, 32, 54, 56):
+        kind, offset = struct.unpack_from("<IxxxxQ", entry)
+        address, length = struct.unpack_from("<Q8xQ", entry, 16)
+        if offset <= _MAX_PLACE:
+            found.append((kind, offset, address, length))
     return found
 
 

@@ -32,7 +32,7 @@ class ExecutionRecord:
     """One execution's entry in the manifest (docs/run-directory.md)."""
 
     name: str
-    role: str
+    role: str = ""
     """profile | first | time."""
     status: str = ""
     """running | complete | partial."""
@@ -62,73 +62,19 @@ class ExecutionRecord:
 
 
 def execution_record(entry: Mapping[str, object], tsc_hz: float, manifest: Path) -> ExecutionRecord:
-    """Parse an entry of the manifest's `executions`. Raises TraceError for a wrong value."""
-    values = _Values(entry, f"{manifest}: execution {entry.get('name')!r}")
-    return ExecutionRecord(
-        name=values.text("name"),
-        role=values.text("role"),
-        status=values.text("status"),
-        reason=values.text("reason"),
-        cpu_engine=values.text("cpu_engine") or "none",
-        gpu_engine=values.text("gpu_engine") or "none",
-        timer=values.text("timer"),
-        filters=values.mapping("filters"),
-        gpu_tool=values.text("gpu_tool"),
-        fallbacks=values.texts("fallbacks"),
-        pid=values.number("pid"),
-        exit_code=values.code("exit_code"),
-        signal=values.number("signal"),
-        tsc_start=values.number("tsc_start") or 0,
-        tsc_end=values.number("tsc_end") or 0,
-        wall_s=values.seconds("wall_s"),
-        tsc_hz=tsc_hz,
-    )
-
-
-class _Values:
-    """The values of a JSON object, each checked on access; null counts as missing."""
-
-    def __init__(self, entry: Mapping[str, object], where: str) -> None:
-        self._entry = entry
-        self._where = where
-
-    def text(self, key: str) -> str:
-        return str(self._taken(key, lambda v: isinstance(v, str), "text") or "")
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        def right(value: object) -> bool:
-            return isinstance(value, list) and all(isinstance(v, str) for v in value)
-
-        found: Any = self._taken(key, right, "a list of strings")
-        return tuple(found or ())
-
-    def mapping(self, key: str) -> Mapping[str, object]:
-        found: Any = self._taken(key, lambda v: isinstance(v, dict), "an object")
-        return dict(found or {})
-
-    def number(self, key: str) -> int | None:
-        found: Any = self._taken(key, is_natural, f"an integer from 0 to {LARGEST}")
-        return found if found is None else int(found)
-
-    def code(self, key: str) -> int | None:
-        def right(value: object) -> bool:
-            return type(value) is int and -256 < value < 256  # negative: ended by a signal
-
-        found: Any = self._taken(key, right, "an exit code")
-        return found if found is None else int(found)
-
-    def seconds(self, key: str) -> float | None:
-        found: Any = self._taken(key, is_quantity, "a number of seconds")
-        return found if found is None else float(found)
-
-    def _taken(self, key: str, right: Callable[[object], bool], kind: str) -> object:
-        value = self._entry.get(key)
+    """Parse an entry of the manifest's `executions`; null counts as missing. Raises TraceError for
+    a wrong value."""
+    values: dict[str, Any] = {}
+    for key, (right, kind) in _RIGHT.items():
+        value = entry.get(key)
         if value is not None and not right(value):
             raise TraceError(
-                f"{self._where} has {key} {shortened(value)}, which is not {kind}; copy the run "
-                "directory again, or record it again"
+                f"{manifest}: execution {entry.get('name')!r} has {key} {shortened(value)}, which "
+                f"is not {kind}; copy the run directory again, or record it again"
             )
-        return value
+        if value not in (None, ""):
+            values[key] = tuple(value) if isinstance(value, list) else value
+    return ExecutionRecord(**values, tsc_hz=tsc_hz)
 
 
 def is_natural(value: object) -> TypeGuard[int]:
@@ -141,10 +87,31 @@ def is_quantity(value: object) -> bool:
     return is_natural(value) or (isinstance(value, float) and value >= 0.0 and isfinite(value))
 
 
+def are_texts(value: object) -> bool:
+    """Whether a value is a list of strings."""
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
+
+
 def shortened(value: object) -> str:
     """A file's value, shortened for a message."""
     text = repr(value)
     return text if len(text) <= 60 else text[:60] + "..."
+
+
+_NUMBERS = is_natural, f"an integer from 0 to {LARGEST}"
+_RIGHT: dict[str, tuple[Callable[[object], bool], str]] = {
+    **dict.fromkeys(
+        ("name", "role", "status", "reason", "cpu_engine", "gpu_engine", "timer", "gpu_tool"),
+        (lambda value: isinstance(value, str), "text"),
+    ),
+    **dict.fromkeys(("pid", "signal", "tsc_start", "tsc_end"), _NUMBERS),
+    "filters": (lambda value: isinstance(value, dict), "an object"),
+    "fallbacks": (are_texts, "a list of strings"),
+    # Negative: ended by a signal.
+    "exit_code": (lambda value: type(value) is int and -256 < value < 256, "an exit code"),
+    "wall_s": (is_quantity, "a number of seconds"),
+}
+"""What an entry may have: a test and what it tests for."""
 
 
 # ---- META records --------------------------------------------------------------------------------

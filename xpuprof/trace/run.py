@@ -27,7 +27,7 @@ from xpuprof.pids import started
 from xpuprof.trace.clock import Reading, source, tsc_hz, tsc_invariant
 from xpuprof.trace.losses import losses_of
 from xpuprof.trace.machine import environment, machine
-from xpuprof.trace.records import ExecutionRecord, execution_record, is_quantity
+from xpuprof.trace.records import ExecutionRecord, are_texts, execution_record, is_quantity
 from xpuprof.version import __version__
 
 if TYPE_CHECKING:  # numpy and pandas are loaded when tables are requested
@@ -123,26 +123,6 @@ def _locked(parent: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def resume_run(path: str | Path) -> RunWriter:
-    """Open a finished run directory for another execution (a later timer run).
-
-    Raises TraceError when it is not a run directory, UsageError while it is being written.
-    """
-    folder = Path(path)
-    manifest = read_manifest(folder)
-    if _is_alive(manifest):
-        raise UsageError(f"{folder} is still being written by process {manifest.get('supervisor')}")
-    manifest |= {
-        "status": "running",
-        "reason": "",
-        "supervisor": os.getpid(),
-        "supervisor_started": started(os.getpid()),
-    }
-    writer = RunWriter(folder, manifest)
-    writer.save()
-    return writer
 
 
 class RunWriter:
@@ -371,10 +351,6 @@ def _is_clock(clock: object) -> bool:
     return isinstance(clock, dict) and is_quantity(clock.get("tsc_hz")) and clock["tsc_hz"] > 0
 
 
-def _are_texts(values: object) -> bool:
-    return isinstance(values, list) and all(isinstance(value, str) for value in values)
-
-
 def _is_settings(settings: object) -> bool:
     """Strings, numbers, switches, and lists of strings or numbers, by option name."""
 
@@ -387,7 +363,7 @@ def _is_settings(settings: object) -> bool:
             plain(value) or (isinstance(value, list) and all(map(plain, value)))
             for value in settings.values()
         )
-        and _are_texts(settings.get("processes", []))
+        and are_texts(settings.get("processes", []))
     )
 
 
@@ -406,7 +382,7 @@ _KEYS: dict[str, Callable[[object], bool]] = {
     "status": lambda status: status in ("running", "complete", "partial"),
     "clock": _is_clock,
     "machine": lambda machine: isinstance(machine, dict),
-    "argv": _are_texts,
+    "argv": are_texts,
     "cwd": lambda folder: folder is None or isinstance(folder, str),
     "environment": lambda names: names is None or isinstance(names, dict),
     "settings": _is_settings,
