@@ -104,6 +104,29 @@ static void put(uint8_t tag, const xp_body *record, uint64_t slice) {
   xp_writer_put(&bus.events, tag, record, slice);
 }
 
+#define PUT_NUMBERS(tag, slice, ...)                       \
+  put_numbers(tag, slice, (const uint64_t[]){__VA_ARGS__}, \
+              sizeof(const uint64_t[]){__VA_ARGS__} / sizeof(uint64_t))
+
+static void put_numbers(uint8_t tag, uint64_t slice, const uint64_t *numbers, size_t count) {
+  xp_body record = body(count * XP_VARINT_MAX);
+  for (size_t i = 0; i < count; i++) xp_put_varint(&record, numbers[i]);
+  put(tag, &record, slice);
+}
+
+/* Counts that are not zero: their number, then the distance to the last one and the count. */
+static void add_pairs(xp_body *record, const uint64_t *counts, uint32_t size) {
+  uint32_t pairs = 0, last = 0;
+  for (uint32_t i = 0; i < size; i++) pairs += counts[i] != 0;
+  xp_put_varint(record, pairs);
+  for (uint32_t i = 0; i < size; i++)
+    if (counts[i]) {
+      xp_put_varint(record, i - last);
+      xp_put_varint(record, counts[i]);
+      last = i;
+    }
+}
+
 static void put_meta(const char *key, const char *value) {
   xp_body record = body(strlen(key) + strlen(value) + 2 * XP_VARINT_MAX);
   xp_put_str(&record, key);
@@ -189,10 +212,7 @@ __attribute__((destructor)) static void close_stream(void) {
   }
   if (bus.events.is_open) {
     put_meta_number("tsc_exit", xpu_tsc());
-    xp_body record = body(2 * XP_VARINT_MAX);
-    xp_put_varint(&record, bus.launches);
-    xp_put_varint(&record, bus.instrumented);
-    put(XP_EV_END, &record, XP_NO_SLICE);
+    PUT_NUMBERS(XP_EV_END, XP_NO_SLICE, bus.launches, bus.instrumented);
     xp_writer_close(&bus.events);
   }
   unlock();
@@ -353,26 +373,15 @@ __attribute__((noinline)) uint64_t xpu_kernel_run(const xpu_launch *launch) {
 
 void xpu_launch_resources(uint64_t launch, const xpu_resources *resources) {
   lock();
-  if (recording()) {
-    xp_body record = body(5 * XP_VARINT_MAX);
-    xp_put_varint(&record, launch);
-    xp_put_varint(&record, resources->registers);
-    xp_put_varint(&record, resources->local_static);
-    xp_put_varint(&record, resources->local_dynamic);
-    xp_put_varint(&record, resources->private_bytes);
-    put(XP_EV_RESOURCES, &record, launch);
-  }
+  if (recording())
+    PUT_NUMBERS(XP_EV_RESOURCES, launch, launch, resources->registers, resources->local_static,
+                resources->local_dynamic, resources->private_bytes);
   unlock();
 }
 
 void xpu_launch_lanes(uint64_t launch, uint64_t lane_instructions) {
   lock();
-  if (recording()) {
-    xp_body record = body(2 * XP_VARINT_MAX);
-    xp_put_varint(&record, launch);
-    xp_put_varint(&record, lane_instructions);
-    put(XP_EV_LANES, &record, launch);
-  }
+  if (recording()) PUT_NUMBERS(XP_EV_LANES, launch, launch, lane_instructions);
   unlock();
 }
 
@@ -392,18 +401,10 @@ __attribute__((noinline)) void xpu_kernel_complete(const xpu_completion *complet
 /* ---- vectors: every distinct warp vector and every distinct grid is stored once ------------- */
 
 static void put_vector(uint64_t id, uint32_t kernel, const uint64_t *counts, uint32_t n_blocks) {
-  uint32_t pairs = 0, last = 0;
-  for (uint32_t b = 0; b < n_blocks; b++) pairs += counts[b] != 0;
-  xp_body record = body((3 + 2 * (size_t)pairs) * XP_VARINT_MAX);
+  xp_body record = body((3 + 2 * (size_t)n_blocks) * XP_VARINT_MAX);
   xp_put_varint(&record, id);
   xp_put_varint(&record, kernel);
-  xp_put_varint(&record, pairs);
-  for (uint32_t b = 0; b < n_blocks; b++)
-    if (counts[b]) {
-      xp_put_varint(&record, b - last);
-      xp_put_varint(&record, counts[b]);
-      last = b;
-    }
+  add_pairs(&record, counts, n_blocks);
   put(XP_EV_WARP_VECTOR, &record, XP_NO_SLICE);
 }
 
@@ -450,10 +451,7 @@ void xpu_kernel_counts(uint64_t launch, const xpu_grid *grid) {
     if (ids) {
       if (grid_table_grid(&bus.grids, grid, ids, &grid_id))
         put_grid(grid_id, grid, ids, instructions);
-      xp_body record = body(2 * XP_VARINT_MAX);
-      xp_put_varint(&record, launch);
-      xp_put_varint(&record, grid_id);
-      put(XP_EV_LAUNCH_GRID, &record, launch);
+      PUT_NUMBERS(XP_EV_LAUNCH_GRID, launch, launch, grid_id);
     }
     free(ids);
   }
@@ -463,22 +461,14 @@ void xpu_kernel_counts(uint64_t launch, const xpu_grid *grid) {
 void xpu_launch_ldv(uint64_t launch, const xpu_ldv *ldv) {
   lock();
   if (recording()) {
-    uint32_t pairs = 0, last = 0;
-    for (uint32_t b = 0; b < XP_LDV_BUCKETS; b++) pairs += ldv->count[b] != 0;
-    xp_body record = body((7 + 2 * (size_t)pairs) * XP_VARINT_MAX);
+    xp_body record = body((7 + 2 * XP_LDV_BUCKETS) * XP_VARINT_MAX);
     xp_put_varint(&record, launch);
     xp_put_varint(&record, ldv->flags);
     xp_put_varint(&record, ldv->accesses);
     xp_put_varint(&record, ldv->recorded);
     xp_put_varint(&record, ldv->groups);
     xp_put_varint(&record, ldv->recorded_groups);
-    xp_put_varint(&record, pairs);
-    for (uint32_t b = 0; b < XP_LDV_BUCKETS; b++)
-      if (ldv->count[b]) {
-        xp_put_varint(&record, b - last);
-        xp_put_varint(&record, ldv->count[b]);
-        last = b;
-      }
+    add_pairs(&record, ldv->count, XP_LDV_BUCKETS);
     put(XP_EV_LDV, &record, launch);
   }
   unlock();

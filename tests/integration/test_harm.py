@@ -334,6 +334,36 @@ def test_an_early_interrupt_is_silent(tmp_path: Path, after: float, number: int)
     assert b"xpuprof/cli" not in said  # Python's own start-up may print first
 
 
+@pytest.mark.opencl
+def test_killing_us_leaves_the_program_running(tmp_path: Path) -> None:
+    """GIVEN a profile whose xpuprof is killed THEN the program ends as usual, the run opens as
+    partial with that reason, and neither process nor (after the next command) folder stays."""
+    (tmp_path / "tmp").mkdir()
+    environment = os.environ | {"TMPDIR": str(tmp_path / "tmp")}
+    script = 'echo ready; read line; "$0" 2; echo "ended with $?"'
+    program = opencl_program("steps", tmp_path)
+    options = ("profile", "-q", "--cpu", "none", "-o", tmp_path / "run")
+    with subprocess.Popen(
+        xpuprof_line(*options, "--", "sh", "-c", script, program),
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as ours:
+        assert ours.stdin is not None and ours.stdout is not None
+        assert ours.stdout.readline() == b"ready\n"
+        ours.kill()
+        ours.stdin.write(b"go\n")
+        ours.stdin.close()
+        value, ended = ours.stdout.read().splitlines()
+    assert value.startswith(b"value ") and ended == b"ended with 0"
+    shown = json.loads(xpuprof("info", "--json", tmp_path / "run").stdout)
+    why = f"xpuprof (process {ours.pid}) ended before it had finished the run"
+    assert (shown["status"], shown["reason"]) == ("partial", why)
+    assert not run(["pgrep", "-f", f"serve={tmp_path}"]).stdout
+    xpuprof("doctor", environment=environment)
+    assert list((tmp_path / "tmp").glob("xpuprof-*")) == []
+
+
 def test_scratch_folders_of_a_killed_command_are_removed(tmp_path: Path) -> None:
     """GIVEN scratch folders of a killed and of a live process THEN only the first is removed."""
     code = (
