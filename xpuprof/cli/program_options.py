@@ -78,6 +78,22 @@ repeat = click.option(
 )
 
 
+class _OrAuto(click.IntRange):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if value == "auto" else super().convert(value, param, ctx)
+
+
+repeat_or_auto = click.option(
+    "--repeat",
+    type=_OrAuto(1),
+    default=5,
+    show_default=True,
+    metavar="N|auto",
+    help="Native runs to time; with 3 or more, slice times are medians. auto: 3 to 5, ending when "
+    "their times lie within 1 % of each other.",
+)
+
+
 def _engine_option(side: str) -> Callable[[F], F]:
     def known() -> dict[str, str]:
         from xpuprof.engines.base import CpuEngine, GpuEngine

@@ -21,7 +21,7 @@ from xpuprof.launch.ending import end_after
 @program_options.filters
 @program_options.gpu_tool
 @program_options.timer
-@program_options.repeat
+@program_options.repeat_or_auto
 @method_options.method
 @method_options.memory_weight
 @options.processes

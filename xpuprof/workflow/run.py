@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from xpuprof.clustering.choice import Allotment
 from xpuprof.engines.base import Timer
@@ -35,6 +35,9 @@ from xpuprof.workflow.prepare import (
 )
 from xpuprof.workflow.select import Processes, select_run
 from xpuprof.workflow.unseen import never_opened, no_kernel
+
+MOST_REPEATS, KNOWN_SPREAD = 5, 0.01
+"""`repeat="auto"` ends at this many timer runs, or when enough of them are this close together."""
 
 EXPECTED_ERROR = 0.01
 """Error to expect of further runs, for which `run` allots representatives."""
@@ -73,7 +76,7 @@ def run(
     filters: Filters = EVERYTHING,
     gpu_tool: str | None = None,
     timer: Timer = "async",
-    repeat: int = 5,
+    repeat: int | Literal["auto"] = 5,
     method: str | None = None,
     memory_weight: float | None = None,
     processes: Processes = "job",
@@ -83,7 +86,8 @@ def run(
     """Find slices that represent the whole program, and project its native time from theirs.
 
     The first execution is native and gets our standard streams; the profile and `repeat` timer runs
-    follow, and write into the run directory. `method`: how slices are chosen, None for the default;
+    follow, and write into the run directory. `repeat` may be "auto": 3 to 5, ending when their
+    times lie within 1 % of each other. `method`: how slices are chosen, None for the default;
     `memory_weight`: the share of stack distances in its vectors, with `filters.memory`;
     `processes`: one selection for the whole job (`job`), or one per process (`each`). A method that
     clusters vectors gets as many representatives of each cluster as the measured times require for
@@ -93,7 +97,8 @@ def run(
     refuse_within_job("run executes it several times")
     one_of("timer", timer, get_args(Timer))
     one_of("processes", processes, get_args(Processes))
-    whole_number("repeat", repeat, 1)
+    if repeat != "auto":
+        whole_number("repeat", repeat, 1)
     whole_number("seed", seed, 0, LARGEST_SEED)
     method = registry.default() if method is None else method
     options = _signature(method, memory_weight, filters.memory)
@@ -179,19 +184,31 @@ def _unseen(ready: Prepared) -> str:
     return no_kernel(first.record, first.losses, ready.program.argv[0])
 
 
-def _execute(ready: Prepared, last: Ending, timer: Timer, repeat: int, say: Say) -> Ending:
+def _execute(
+    ready: Prepared, last: Ending, timer: Timer, repeat: int | Literal["auto"], say: Say
+) -> Ending:
     """The profile and the timer runs, after the execution that ended with `last`; returns the last
     ending."""
     if last.undisturbed:
         say("native run done; now the instrumented one (its output goes to a file)")
         # Native runs show and time only the program: GPU tools print, and cost time.
         last = execute.profile(ready.writer, ready.tooled, ready.source, user=False)
-    for number in range(repeat):
-        if last.undisturbed:
-            last = execute.time(
-                ready.writer, ready.program, ready.source, timer, number, user=False
-            )
+    seconds: list[float] = []
+    while last.undisturbed and not enough_repeats(seconds, repeat):
+        last = execute.time(
+            ready.writer, ready.program, ready.source, timer, len(seconds), user=False
+        )
+        seconds.append(last.wall_s)
     return last
+
+
+def enough_repeats(seconds: Sequence[float], repeat: int | Literal["auto"]) -> bool:
+    """Whether the timer runs that took `seconds` suffice."""
+    if repeat != "auto":
+        return len(seconds) >= repeat
+    if len(seconds) < ENOUGH_FOR_MEDIAN:
+        return False
+    return len(seconds) >= MOST_REPEATS or max(seconds) <= (1 + KNOWN_SPREAD) * min(seconds)
 
 
 def _unfinished(run: Run) -> str:

@@ -177,6 +177,7 @@ static void set_up_thread(ThreadId tid, call *c) {
   if (!c->signal_stack) c->signal_stack = VG_(malloc)("xpuprof.kernels", SIGNAL_STACK);
   vki_stack_t stack = {.ss_sp = c->signal_stack, .ss_size = SIGNAL_STACK};
   xp_system_call(__NR_sigaltstack, (long)&stack, 0, 0, 0);
+  VG_(sigprocmask)(VKI_SIG_SETMASK, NULL, &c->tool_blocked);
   xp_system_call(__NR_arch_prctl, VKI_ARCH_SET_FS, (long)fs, 0, 0);
   c->fs = fs;
 }
@@ -195,7 +196,6 @@ static void prepare(ThreadId tid, call *c, Addr entry) {
   c->x87 = X87_DEFAULT;
   c->has_avx = has_avx;
   VG_(do_sys_sigprocmask)(tid, VKI_SIG_SETMASK, NULL, &c->blocked);
-  VG_(sigprocmask)(VKI_SIG_SETMASK, NULL, &c->tool_blocked);
 }
 
 /* Without the big lock: other threads run, signals and the end of the process reach this one. A
