@@ -46,7 +46,7 @@ class Source:
         self._advice = advice
         self.size = _size(path)
         """Bytes on disk."""
-        self.limit = _limit(self.size)
+        self.limit = limit_of(self.size)
         self._unpacked = self._held = 0
         self._piped: bytes | None = None
 
@@ -235,7 +235,8 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _limit(size: int) -> int:
+def limit_of(size: int) -> int:
+    """Bytes that a file of `size` bytes may unpack to, or take when read."""
     if text := os.environ.get(VARIABLE):
         found = _SIZE.fullmatch(text.strip())
         if not found:

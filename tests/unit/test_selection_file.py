@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from xpuprof.errors import InputError, UsageError
 from xpuprof.selection import document
+from xpuprof.selection import selection as selection_module
 from xpuprof.selection.design import Design, Strata
 from xpuprof.selection.document import CURRENT, VERSIONS
 from xpuprof.selection.parts import joined, part
@@ -87,6 +88,15 @@ def test_written_again_after_reading_it_is_the_same_bytes(tmp_path: Path) -> Non
     example().write(tmp_path / "a")
     Selection.read(tmp_path / "a").write(tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_labels_of_a_billion_slices_are_not_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a small file that names 10^9 slices THEN it is refused before any label is made."""
+    text = resealed(example().text(), "slices", 10**9)
+    text = resealed(text, "labels", ["0x1000000000"])
+    monkeypatch.setattr(selection_module, "decode_runs", lambda *_: pytest.fail("decoded"))
+    with pytest.raises(InputError, match=r"1,000,000,000 slices.*XPUPROF_INPUT_LIMIT=4G"):
+        Selection.parse(text, "s")
 
 
 def test_key_order_of_the_inputs_does_not_show() -> None:

@@ -56,9 +56,11 @@ def test_start_up_and_exit_do_not_hide_the_rest() -> None:
     selection = select_by_kernel(made_up_run(launches))
     result = validate(selection, made_up_run(launches, [100, 1, 2, 2, 3, 100]))
     assert result.error == pytest.approx(4 / 208)
-    assert result.inner_error == pytest.approx(4 / 8)
+    assert result.accuracy.inner == pytest.approx(4 / 8)
+    assert result.accuracy.measured == pytest.approx(201 / 208)
+    assert result.accuracy.unmeasured == pytest.approx(4 / 7)
     mixed = validate(select_by_kernel(made_up_run(A, TIMES)), made_up_run(A, TIMES))
-    assert mixed.inner_error is None
+    assert mixed.accuracy.inner is None
 
 
 def test_it_travels_in_its_file() -> None:

@@ -9,7 +9,13 @@ import numpy.typing as npt
 from xpuprof.clustering.stability import Stability
 from xpuprof.estimation.projection import slice_reduction
 from xpuprof.report.kernel_names import shorten
-from xpuprof.report.projected import interval, projected_line, saving_lines
+from xpuprof.report.projected import (
+    accuracy_json,
+    error_text,
+    interval,
+    projected_line,
+    saving_lines,
+)
 from xpuprof.report.text import (
     LEGEND,
     amount,
@@ -73,7 +79,7 @@ def _projection_json(projection: Projection) -> dict[str, object]:
     result: dict[str, object] = {
         "metric": projection.metric,
         f"measured{unit}": projection.measured,
-        "sampling_error": projection.error,
+        **accuracy_json(projection.accuracy),
         f"projected{unit}": estimate.value,
         f"interval{unit}": [estimate.low, estimate.high],
         "confidence": estimate.confidence,
@@ -141,8 +147,8 @@ def _projection_lines(selection: Selection, projection: Projection) -> list[str]
         f"measured        {amount(measured, metric)}{of}",
         projected_line(projection.estimate, metric),
     ]
-    if projection.error is not None:
-        lines.append(f"sampling error  {percent(projection.error)}")
+    if projection.accuracy is not None:
+        lines.append(f"sampling error  {error_text(projection.accuracy)}")
     if projection.next_run is not None:
         lines.append(f"one more run    {interval(projection.next_run, metric)}")
     return [*lines, *saving_lines(selection, projection.time_speedup, measured, metric)]

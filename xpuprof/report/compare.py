@@ -12,15 +12,19 @@ from xpuprof.report.text import percent, table
 from xpuprof.workflow.compare import Compared, Comparison, Row
 
 LEGEND = (
-    "error, worst: of the projected total, mean and largest over the seeds; samples: slices to",
-    "measure; interval: stated around the estimate; held: how often it contained the total;",
-    "selection: time to choose.",
+    "error, worst: of the projected total, mean and largest over the seeds; without ends: leaving",
+    "out first and last slice, where these represent themselves; measured: share of the total in",
+    "the samples; of unmeasured: error over the rest; samples: slices to measure; interval: stated",
+    "around the estimate; held: how often it contained the total; selection: time to choose.",
 )
 """The columns of the table."""
 
 KEYS = (
     "error_mean",
     "error_max",
+    "error_inner",
+    "error_unmeasured",
+    "measured_share",
     "time_speedup",
     "samples",
     "interval_rel",
@@ -67,6 +71,9 @@ def as_text(compared: Compared) -> str:
         "method",
         "error",
         "worst",
+        "without ends",
+        "of unmeasured",
+        "measured",
         "time speedup" if compared.timed else "speedup",
         "samples",
         "interval",
@@ -78,6 +85,9 @@ def as_text(compared: Compared) -> str:
             row.method,
             _percent(row.error_mean),
             _percent(row.error_max),
+            _percent(row.error_inner),
+            _percent(row.error_unmeasured),
+            _percent(row.measured_share),
             f"{row.time_speedup:.1f}x",
             f"{row.samples:.0f}",
             _interval(row),
@@ -92,7 +102,9 @@ def as_text(compared: Compared) -> str:
         *LEGEND,
         "",
     ]
-    lines.append(table(headers, body, "lrrrrrrr") if body else "no method can run on this profile")
+    lines.append(
+        table(headers, body, "lrrrrrrrrrr") if body else "no method can run on this profile"
+    )
     left_out = [row for row in rows if row.reason]
     if left_out:
         lines += ["", "left out:", *(f"  {row.reason}" for row in left_out)]

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from xpuprof.estimation.estimate import Estimate
-from xpuprof.estimation.projection import chosen_slices, slice_reduction
+from xpuprof.estimation.projection import Accuracy, chosen_slices, slice_reduction
 from xpuprof.estimation.shares import Share, slowest
 from xpuprof.report.text import amount, count, of_runs, percent, seconds, table
 from xpuprof.selection.selection import Selection
@@ -39,6 +39,28 @@ def measured_by(runs: int, shares: Sequence[Share], spread: str = "") -> str:
     """How the time was measured: `median of 5 native runs (1.3 s to 1.4 s)`."""
     told = f"{of_runs(runs)}{f' ({spread})' if spread else ''}"
     return f"{told}, all {len(shares)} processes together" if shares else told
+
+
+def error_text(accuracy: Accuracy) -> str:
+    """`1.20 % (2.00 % without start-up and exit; 1.50 % of the 80 % that was not measured)`."""
+    notes = []
+    if accuracy.inner is not None:
+        notes.append(f"{percent(accuracy.inner)} without start-up and exit")
+    if accuracy.unmeasured is not None:
+        rest = percent(1.0 - accuracy.measured)
+        notes.append(f"{percent(accuracy.unmeasured)} of the {rest} that was not measured")
+    return percent(accuracy.error) + (f"   ({'; '.join(notes)})" if notes else "")
+
+
+def accuracy_json(accuracy: Accuracy | None) -> dict[str, float | None]:
+    """The sampling error, also without the ends and over the time that was not measured."""
+    keys = {
+        "sampling_error": "error",
+        "inner_error": "inner",
+        "measured_share": "measured",
+        "unmeasured_error": "unmeasured",
+    }
+    return {key: getattr(accuracy, name, None) for key, name in keys.items()}
 
 
 def saving_lines(

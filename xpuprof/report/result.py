@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from xpuprof.estimation.projection import sampling_error
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.methods import registry
 from xpuprof.report.kernel_names import shorten
 from xpuprof.report.projected import (
     SHOWN,
+    accuracy_json,
+    error_text,
     estimate_json,
     measured_by,
     projected_line,
@@ -24,7 +25,6 @@ from xpuprof.report.text import (
     count,
     factor,
     number_of,
-    percent,
     seconds,
     table,
 )
@@ -68,7 +68,7 @@ def as_json(result: Result) -> dict[str, object]:
         "measured_s": result.measured,
         "runs_s": result.times.sum(axis=1).tolist(),
         **estimate_json(result.estimate),
-        "sampling_error": None if _unstated(result) else _error(result),
+        **accuracy_json(None if _unstated(result) else result.accuracy),
         "unreliable": list(result.unreliable),
         **saving_json(selection, result.time_speedup),
         "wall_s": list(result.walls),
@@ -202,10 +202,6 @@ def _more(hidden: int) -> list[str]:
     )
 
 
-def _error(result: Result) -> float:
-    return sampling_error(result.estimate.value, result.measured)
-
-
 def _unstated(result: Result) -> str:
     """Why there is no sampling error to state; empty if there is one."""
     job = result.job
@@ -232,7 +228,7 @@ def _summary(result: Result) -> list[str]:
     lines = [
         f"measured        {seconds(measured)}   {by}",
         projected_line(result.estimate),
-        f"sampling error  {_unstated(result) or percent(_error(result)) + mark}",
+        f"sampling error  {_unstated(result) or error_text(result.accuracy) + mark}",
         *saving_lines(selection, result.time_speedup, measured),
     ]
     if len(selection.representatives) == selection.slices:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from xpuprof.estimation.projection import slice_reduction
 from xpuprof.report.kernel_names import shorten
 from xpuprof.report.projected import (
+    accuracy_json,
+    error_text,
     estimate_json,
     measured_by,
     projected_line,
@@ -64,13 +66,11 @@ def validation_text(validation: Validation, repeats: int) -> str:
         lines.append(
             f"window          {validation.selection.window}: times refer to it, not to the program"
         )
-    inner = validation.inner_error
-    without_ends = "" if inner is None else f"   ({percent(inner)} without start-up and exit)"
     lines += [
         f"measured        {seconds(validation.measured)}   "
         + measured_by(repeats, validation.shares),
         projected_line(validation.projected),
-        f"sampling error  {percent(validation.error)}{without_ends}",
+        f"sampling error  {error_text(validation.accuracy)}",
         *saving_lines(validation.selection, validation.time_speedup, validation.measured),
         *difference_lines(validation),
     ]
@@ -101,8 +101,7 @@ def validation_json(validation: Validation) -> dict[str, object]:
         "covered": selection.covered,
         "measured_s": validation.measured,
         **estimate_json(validation.projected),
-        "sampling_error": validation.error,
-        "inner_error": validation.inner_error,
+        **accuracy_json(validation.accuracy),
         **saving_json(selection, validation.time_speedup),
         **shares_json(validation.shares),
         **_moved_json(validation),
@@ -121,8 +120,7 @@ def transfer_json(rows: Sequence[Row]) -> list[dict[str, object]]:
             "slices": row.validation.selection.slices,
             "measured_s": row.validation.measured,
             **estimate_json(row.validation.projected),
-            "sampling_error": row.validation.error,
-            "inner_error": row.validation.inner_error,
+            **accuracy_json(row.validation.accuracy),
             **saving_json(row.validation.selection, row.validation.time_speedup),
             "covered": row.validation.selection.covered,
             **_moved_json(row.validation),

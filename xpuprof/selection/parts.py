@@ -112,7 +112,7 @@ def _identity(identity: Mapping[str, Any], number: int, layout: JobLayout) -> Ma
     processes = identity.get("processes") or [{}]
     own["processes"], own["of"] = [processes[number]], len(processes)
     if sequence := identity.get("sequence"):
-        codes = layout.split(decode_runs(sequence["order"]))[number]
+        codes = layout.split(decode_runs(sequence["order"], layout.slices))[number]
         used, order = np.unique(codes, return_inverse=True)
         own["sequence"] = {
             "digest": processes[number].get("digest", ""),

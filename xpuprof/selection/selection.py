@@ -15,12 +15,15 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from xpuprof import inputs
 from xpuprof.errors import InputError
 from xpuprof.selection import document
 from xpuprof.selection.design import NEAREST, Design, Strata
 from xpuprof.trace.coordinates import JobLayout, JobRow, LaunchIndex, Stretches, launch_ending
 from xpuprof.trace.run_lengths import decode_runs, encode_runs
 
+LABEL = 4
+"""Bytes of a slice's label in memory."""
 _SHOWN = 50
 """Representatives shown in a notebook."""
 
@@ -136,6 +139,13 @@ class Selection:
             raise InputError(f"{source} {reason}")
 
         content = document.content_of(text, refuse)
+        slices, limit = content.get("slices"), inputs.limit_of(len(text))
+        if isinstance(slices, int) and slices * LABEL > limit:
+            wanted = f"{inputs.VARIABLE}={(slices * LABEL >> 30) + 1}G"
+            refuse(
+                f"names {slices:,} slices, whose labels take more than {limit >> 20} MiB; if it is "
+                f"genuine, set {wanted}"
+            )
         try:
             selection = _from_content(content)
         except (KeyError, TypeError, ValueError, ArithmeticError, MemoryError) as error:

@@ -15,7 +15,7 @@ import pandas as pd
 from xpuprof.errors import InputError, MissingRegionError
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.intervals import estimate
-from xpuprof.estimation.projection import sampling_error
+from xpuprof.estimation.projection import Accuracy, accuracy
 from xpuprof.estimation.shares import Share, shares_of
 from xpuprof.selection.identity import hash_inputs
 from xpuprof.selection.selection import Representative, Selection
@@ -32,9 +32,7 @@ class Validation:
 
     `unknown_time` is the share of the measured time in slices of kernels missing from the
     selection. `unknown_effect` is the projection error that they and lost clusters would cause if
-    every other slice were projected without error. `inner_error` is the sampling error without the
-    first and the last slice, which represent themselves and can dominate a short run; None if they
-    do not represent themselves.
+    every other slice were projected without error.
     """
 
     transplant: Transplant
@@ -45,7 +43,7 @@ class Validation:
     differences: tuple[str, ...]
     unknown_time: float
     unknown_effect: float
-    inner_error: float | None
+    accuracy: Accuracy
     shares: tuple[Share, ...] = ()
     """Each process's share, if there are several."""
     labels: Mapping[int, str] = field(default_factory=dict)
@@ -59,7 +57,7 @@ class Validation:
     @property
     def error(self) -> float:
         """|1 - P_proj / P_real| (XPU-Point, section VI)."""
-        return sampling_error(self.projected.value, self.measured)
+        return self.accuracy.error
 
     @property
     def same(self) -> bool:
@@ -102,15 +100,16 @@ def validate(
     # A selection with partial coverage cannot tell which slices were lost in the transfer.
     whole = selection.covered >= 1.0
     inside = float(mean[moved.selection.labels >= 0].sum()) / measured
+    projected = estimate(moved.selection, timed.times)
     return Validation(
         transplant=moved,
         measured=measured,
-        projected=estimate(moved.selection, timed.times),
+        projected=projected,
         times={r.slice: float(mean[r.slice]) for r in moved.selection.representatives},
         differences=(*differences, *moved.differences),
         unknown_time=float(mean[moved.unknown].sum()) / measured,
         unknown_effect=abs(inside / moved.selection.covered - 1.0) if whole else 0.0,
-        inner_error=None if len(timed.keys) > 1 else _inner_error(moved.selection, mean),
+        accuracy=accuracy(moved.selection, mean, projected.value),
         shares=shares_of(timed.keys, moved.selection, timed.times),
         labels=_labels(timed),
     )
@@ -125,21 +124,6 @@ def _labels(timed: Timed) -> dict[int, str]:
 
 def _part(window: str) -> str:
     return f"the window {window}" if window else "the whole program"
-
-
-def _inner_error(selection: Selection, times: F64) -> float | None:
-    ends = {0, selection.slices - 1}
-    alone = [
-        r.slice in ends
-        for r in selection.representatives
-        if r.multiplier == 1.0 and np.count_nonzero(selection.labels == r.cluster) == 1
-    ]
-    measured = float(times[1:-1].sum())
-    if sum(alone) != len(ends) or not measured:
-        return None
-    inner = [r for r in selection.representatives if r.slice not in ends]
-    projected = sum(float(times[r.slice]) * r.multiplier for r in inner)
-    return sampling_error(projected, measured)
 
 
 def image_differences(selection: Selection, program: str | Path) -> list[str]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from xpuprof.clustering.stability import Stability
 from xpuprof.estimation import intervals
 from xpuprof.estimation.estimate import Estimate
-from xpuprof.estimation.projection import sampling_error, time_speedup
+from xpuprof.estimation.projection import Accuracy, accuracy, time_speedup
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.selection.selection import Selection
 
@@ -33,11 +33,8 @@ class Projection:
     one_run_error: float | None
     """See `estimation.intervals.one_run_error`; None without a target error."""
     time_speedup: float
-
-    @property
-    def error(self) -> float | None:
-        """The sampling error, a fraction; None if nothing was measured."""
-        return sampling_error(self.estimate.value, self.measured) if self.measured else None
+    accuracy: Accuracy | None
+    """None if nothing was measured."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +72,7 @@ def with_times(
         next_run=intervals.estimate(selection, times, other_runs=True) if with_next else None,
         one_run_error=error,
         time_speedup=time_speedup(selection, typical),
+        accuracy=accuracy(selection, typical, estimate.value) if typical.any() else None,
     )
     doubts = [*chosen.doubts, *_not_promised(target, error)]
     return replace(chosen, projection=projection, doubts=doubts)

@@ -16,7 +16,7 @@ from xpuprof.clustering.executors import Executor, open_executor
 from xpuprof.errors import InputError
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.intervals import estimate
-from xpuprof.estimation.projection import chosen_slices, sampling_error, time_speedup
+from xpuprof.estimation.projection import accuracy, chosen_slices, time_speedup
 from xpuprof.methods import registry
 from xpuprof.methods.profile import NeedsError, SliceProfile
 from xpuprof.selection.selection import Selection
@@ -36,8 +36,10 @@ TIME_LIKE = ("time", "gpu_time", "cpu_time", "cycles")
 class Row:
     """One method's line. Fractions; times in seconds; `reason` says why it could not run.
 
-    `error_mean`, `error_max`: of the projected total, over the seeds. `time_speedup`: see
-    `estimation.projection`, of the metric if no time is known. `samples`: slices to measure.
+    `error_mean`, `error_max`: of the projected total, over the seeds; `error_inner`,
+    `error_unmeasured` and `measured_share` as in `estimation.projection.Accuracy`.
+    `time_speedup`: see `estimation.projection`, of the metric if no time is known. `samples`:
+    slices to measure.
     `interval_rel`: half-width over the estimate; `low_rel`, `high_rel`: the interval's ends
     relative to the estimate, which need not be its centre (-0.1: a tenth below); `coverage`: share
     of the seeds whose interval contained the true total; all None if the method has no theory.
@@ -46,6 +48,9 @@ class Row:
     method: str
     error_mean: float | None = None
     error_max: float | None = None
+    error_inner: float | None = None
+    error_unmeasured: float | None = None
+    measured_share: float | None = None
     time_speedup: float | None = None
     samples: float | None = None
     interval_rel: float | None = None
@@ -224,12 +229,16 @@ def _row(profile: SliceProfile, method: str, values: F64, settings: Settings) ->
         return Row(method, reason=str(error))
     truth = float(values.sum())
     cost = profile.times if profile.times is not None else values
-    errors = [sampling_error(trial.estimate.value, truth) for trial in trials]
-    ends = [found for trial in trials if (found := trial.ends())]
+    found = [accuracy(trial.selection, values, trial.estimate.value) for trial in trials]
+    errors = [one.error for one in found]
+    ends = [both for trial in trials if (both := trial.ends())]
     return Row(
         method,
         error_mean=float(np.mean(errors)),
         error_max=float(np.max(errors)),
+        error_inner=_mean([one.inner for one in found]),
+        error_unmeasured=_mean([one.unmeasured for one in found]),
+        measured_share=_mean([one.measured for one in found]),
         time_speedup=_harmonic([time_speedup(trial.selection, cost) for trial in trials]),
         samples=_mean([len(chosen_slices(trial.selection)) for trial in trials]),
         interval_rel=_mean([(high - low) / 2.0 for low, high in ends]),
@@ -274,6 +283,9 @@ def _one_row(rows: list[Row]) -> Row:
         rows[0].method,
         error_mean=_mean([row.error_mean for row in rows]),
         error_max=max(row.error_max for row in rows if row.error_max is not None),
+        error_inner=_mean([row.error_inner for row in rows]),
+        error_unmeasured=_mean([row.error_unmeasured for row in rows]),
+        measured_share=_mean([row.measured_share for row in rows]),
         time_speedup=_harmonic([row.time_speedup for row in rows]),
         samples=float(sum(row.samples for row in rows if row.samples is not None)),
         interval_rel=_mean([row.interval_rel for row in rows]),

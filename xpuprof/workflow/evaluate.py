@@ -13,7 +13,7 @@ import numpy.typing as npt
 from xpuprof.errors import InputError
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.intervals import estimate
-from xpuprof.estimation.projection import time_speedup
+from xpuprof.estimation.projection import Accuracy, accuracy, time_speedup
 from xpuprof.estimation.shares import Share, shares_of
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.selection.selection import Selection
@@ -53,6 +53,11 @@ class Result:
     def measured(self) -> float:
         """Native time of the whole program, seconds: that of the median run (for two, the mean)."""
         return float(typical_times(self.times).sum())
+
+    @property
+    def accuracy(self) -> Accuracy:
+        """How well the selection projects the typical times."""
+        return accuracy(self.selection, typical_times(self.times), self.estimate.value)
 
     @property
     def time_speedup(self) -> float:
