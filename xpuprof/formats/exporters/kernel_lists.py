@@ -6,9 +6,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xpuprof.errors import InputError
+from xpuprof.formats.output import write_files
 
 if TYPE_CHECKING:
     from xpuprof.selection.selection import Representative, Selection
@@ -76,12 +78,18 @@ def exactly(name: str) -> str:
     return "^" + re.sub(r"[^\w ,]", ".", name) + "$"
 
 
-def script(selection: Selection, lines: Iterable[str]) -> str:
-    """A shell script for a profiler: its arguments are the program, by default the recorded one."""
+def write_script(
+    selection: Selection, folder: Path, lines: Iterable[str], force: bool
+) -> list[Path]:
+    """Write a profiler's commands as run.sh, and weights.csv, into `folder`. The script's arguments
+    are the program, by default the recorded one."""
     program = shlex.join(map(str, selection.identity.get("arguments", [])))
     missing = 'echo "usage: sh $0 ./app args" >&2; exit 2'
     default = f"set -- {program}" if program else f"{{ {missing}; }}"
-    return "\n".join(["#!/bin/sh", "set -e", f"[ $# -gt 0 ] || {default}", *lines]) + "\n"
+    text = "\n".join(["#!/bin/sh", "set -e", f"[ $# -gt 0 ] || {default}", *lines]) + "\n"
+    return write_files(
+        {folder / "run.sh": text, folder / "weights.csv": weights_csv(selection)}, force
+    )
 
 
 def regions_of(selection: Selection) -> dict[int, int]:

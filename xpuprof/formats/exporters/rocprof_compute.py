@@ -7,9 +7,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xpuprof.formats.exporters.kernel_lists import calls, ranges, script, weights_csv
+from xpuprof.formats.exporters.kernel_lists import calls, ranges, write_script
 from xpuprof.formats.format import Exporter, Needs
-from xpuprof.formats.output import write_files
 
 if TYPE_CHECKING:
     from xpuprof.selection.selection import Selection
@@ -25,13 +24,7 @@ def write(selection: Selection, folder: Path, force: bool = False) -> list[Path]
             f"rocprof-compute profile -n kernel-{number} --no-roof "
             f"-k '{name}' -d {numbers} -- \"$@\""
         )
-    return write_files(
-        {
-            folder / "run.sh": script(selection, lines),
-            folder / "weights.csv": weights_csv(selection),
-        },
-        force,
-    )
+    return write_script(selection, folder, lines, force)
 
 
 FORMAT = Exporter(
