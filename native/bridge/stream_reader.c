@@ -230,3 +230,18 @@ void xp_stream_close(xp_stream_reader *s) {
   free(s->buffer);
   free(s);
 }
+
+uint64_t xp_stream_progress(const char *path, uint64_t *offset) {
+  struct xp_chunk_header header;
+  uint64_t slices = 0;
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  while (pread(fd, &header, HEADER, (off_t)*offset) == HEADER && header.magic == XP_MAGIC) {
+    if (header.last_slice) slices = header.last_slice + 1; /* slices count from 0 */
+    uint64_t next = *offset + HEADER + (header.length + 7) / 8 * 8;
+    if (header.state != XP_CHUNK_SEALED || next <= *offset) break;
+    *offset = next;
+  }
+  close(fd);
+  return slices;
+}

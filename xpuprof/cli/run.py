@@ -46,10 +46,12 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     With --json the last line, after the program's own output, is one JSON object.
     """
     # Loaded here, so that --help is quick.
+    from xpuprof.cli.progress import show_progress
     from xpuprof.report import result as report
     from xpuprof.report.warnings import warnings
     from xpuprof.workflow.run import run
 
+    show_progress(quiet, how["repeat"])
     done = run(argv, say=options.notes(quiet), **how)
     folder, result = done.run.path, done.result
     if result is None:

@@ -59,11 +59,13 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     xpuprof time --kernel gemm:3:2 -- ./app args      calls 3 and 4 of gemm
     """
     # Loaded here, so that --help is quick.
+    from xpuprof.cli.progress import show_progress
     from xpuprof.report.result import time_json
     from xpuprof.report.text import number_of, of_runs, seconds
     from xpuprof.report.validation import regions_text
     from xpuprof.workflow.time import time
 
+    show_progress(quiet, how["repeat"])
     done = time(argv, say=options.notes(quiet), **how)
     if as_json:
         options.print_json(time_json(done))

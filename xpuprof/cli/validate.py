@@ -72,9 +72,11 @@ def command(
     Without -o the timer runs are not kept. Otherwise the exit code is the program's.
     """
     # Loaded here, so that --help is quick.
+    from xpuprof.cli.progress import show_progress
     from xpuprof.report.validation import validation_json, validation_text
     from xpuprof.workflow.validate import validate
 
+    show_progress(quiet, repeat)
     done = validate(selection, argv, output=output, repeat=repeat, say=options.notes(quiet), **how)
     if done.validation is None:
         stopped = signal_name(done.last.signal or done.last.stop or 0)

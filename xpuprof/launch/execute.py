@@ -19,6 +19,7 @@ from xpuprof.launch.losses import losses
 from xpuprof.launch.streams import Input, streams
 from xpuprof.launch.supervise import run
 from xpuprof.launch.unseen import unseen
+from xpuprof.launch.watch import WATCH
 from xpuprof.signals import signal_name
 from xpuprof.trace.clock import ENV_CLOCK
 from xpuprof.trace.clock import source as source_of_stamps
@@ -123,6 +124,7 @@ def _execute(
             ours = stack.enter_context(streams(source, folder, user, again))
             given = argv if argv != program.argv else [program.name or argv[0], *argv[1:]]
             watched = stack.enter_context(unseen(program.gpu.footprint() if program.gpu else None))
+            stack.enter_context(WATCH.get()(folder, role, user))
             ending = run(argv[0], given, environment, ours)
             if user:
                 remember(ending)

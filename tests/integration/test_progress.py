@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The live line: what it says, and that only a terminal gets it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import traces
+from tests.support.paths import ROOT
+from tests.support.probes import require_opencl
+from tests.support.run import run_text
+from xpuprof.cli.progress import LONG, Progress
+from xpuprof.trace.layout import EVENTS
+from xpuprof.trace.live import Live
+from xpuprof.trace.streams import StreamWriter
+
+PARTICLES = ROOT / "build" / "examples" / "particles"
+
+
+def test_launches_are_counted_while_a_stream_is_written(tmp_path: Path) -> None:
+    """GIVEN a stream that grows by chunks WHEN looked at THEN each look counts the launches so far,
+    and the closed stream's are those that it holds."""
+    folder = tmp_path / "h-77"
+    folder.mkdir()
+    live = Live(tmp_path)
+    assert live.launches() == 0
+    writer = StreamWriter(folder / "events.xpt", EVENTS)
+    seen = []
+    for number in range(4):
+        tag, body, slice_ = traces.launch(number, 0, 1000 + number)
+        writer.put(tag, body, slice_)
+        if number % 2:
+            writer.seal()
+        seen.append(live.launches())
+    assert seen[1:] == [2, 3, 4]
+    assert live.bytes() > 0
+
+
+def test_the_line_estimates_the_time_left(capsys: pytest.CaptureFixture[str]) -> None:
+    """GIVEN a native run of 1,000 launches WHEN the profile has had a slow start THEN the rate is
+    that since the first launch, and hours to go are worth one hint."""
+    progress = Progress(5)
+    assert progress.line(7, 0, "profile", 1.0) == "profile: 7 launches, 1 s, 0.0 MB"
+    progress._launches, progress._start = 1000, None
+    assert progress.line(10, 2_500_000, "profile", 20.0).startswith("profile: 10 of 1,000 launches")
+    line = progress.line(110, 2_500_000, "profile", 30.0)
+    assert line == "profile: 110 of 1,000 launches, 10/s, 30 s, 2.5 MB, about 1 min 29 s left"
+    assert "ending" in progress.line(1000, 2_500_000, "profile", 130.0)
+    progress._start = None
+    for elapsed in (10.0, 2 * LONG, 3 * LONG):
+        progress.line(1 + int(elapsed // LONG), 0, "profile", elapsed)
+    assert capsys.readouterr().err.count("--window profiles a part") == 1
+
+
+def test_the_line_counts_timer_runs() -> None:
+    """GIVEN two of five timer runs WHEN the third runs THEN the time left is that of three."""
+    progress = Progress(5)
+    progress._durations = [9.0, 11.0]
+    line = progress.line(0, 0, "time", 4.0)
+    assert line == "timer run 3 of 5: 0 launches, 4 s, 0.0 MB, about 26 s left"
+
+
+def terminal(command: list[str]) -> str:
+    """What a command writes to a terminal on stderr."""
+    leader, follower = pty.openpty()
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(follower, 2)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.execvp(command[0], command)
+    os.close(follower)
+    said = b""
+    while True:
+        try:
+            part = os.read(leader, 65536)
+        except OSError:  # the last writer has closed it
+            break
+        if not part:
+            break
+        said += part
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    return said.decode()
+
+
+def test_only_a_terminal_gets_the_line(tmp_path: Path) -> None:
+    """GIVEN a run WHEN stderr is a terminal THEN the profile and the timer runs show a line that is
+    erased at the end; with -q or through a pipe there is none."""
+    require_opencl()
+    run = [sys.executable, "-m", "xpuprof", "run", "--cpu", "none", "--repeat", "2", "--force"]
+    run += ["-o", str(tmp_path / "R")]
+    program = ["--", str(PARTICLES), "200"]
+    said = terminal([*run, *program])
+    assert re.search(r"timer run 2 of 2: [\d,]+ of [\d,]+ launches", said), said
+    assert said.count("\r\x1b[K") > said.count("timer run")
+    assert "\x1b" not in terminal([*run, "-q", *program])
+    assert "\x1b" not in run_text([*run, *program], check=True).stderr

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A live line on the terminal while the program runs for us, its output in a file."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+
+import click
+
+from xpuprof.cli.options import note
+from xpuprof.launch.watch import WATCH
+from xpuprof.trace.live import Live
+
+PERIOD = 0.5
+"""Seconds between two looks."""
+LONG = 3600.0
+"""Seconds of a profile that are worth a hint."""
+ENOUGH = 5.0
+"""Seconds of a profile before the hint is given."""
+
+
+def show_progress(quiet: bool, repeats: int) -> None:
+    """Shows the live line for the executions of this command, if stderr is a terminal."""
+    if not quiet and sys.stderr.isatty():
+        WATCH.set(Progress(repeats).watch)
+
+
+class Progress:
+    """Watches the executions of one command."""
+
+    def __init__(self, repeats: int) -> None:
+        self._repeats = repeats
+        self._launches = 0
+        self._durations: list[float] = []
+        self._hinted = False
+        self._start: tuple[float, int] | None = None
+
+    @contextmanager
+    def watch(self, folder: Path, role: str, user: bool) -> Iterator[None]:
+        """While an execution is recorded in `folder`; `user`: it has the terminal."""
+        self._start = None
+        live, began, over = Live(folder), monotonic(), threading.Event()
+        thread = threading.Thread(target=self._draw, args=(live, role, began, over), daemon=True)
+        if not user:
+            _start_deaf(thread)
+        try:
+            yield
+        finally:
+            over.set()
+            if not user:
+                thread.join()
+                click.echo("\r\x1b[K", err=True, nl=False)
+            self._launches = max(self._launches, live.launches())
+            if role == "time":
+                self._durations.append(monotonic() - began)
+
+    def _draw(self, live: Live, role: str, began: float, over: threading.Event) -> None:
+        while not over.wait(PERIOD):
+            # No stream yet: the launcher may be about to fork, which no lock of ours should see.
+            if not live.bytes():
+                continue
+            line = self.line(live.launches(), live.bytes(), role, monotonic() - began)
+            click.echo(f"\r\x1b[Kxpuprof: {line}", err=True, nl=False)
+
+    def line(self, launches: int, size: int, role: str, elapsed: float) -> str:
+        """The live line: stage, launches so far, rate, elapsed time, size, time left."""
+        stage = "profile"
+        if role == "time":
+            stage = f"timer run {len(self._durations) + 1} of {self._repeats}"
+        of = f" of {self._launches:,}" if self._launches else ""
+        parts = [f"{launches:,}{of} launches", _duration(elapsed), f"{size / 1e6:,.1f} MB"]
+        if launches and self._start is None:
+            self._start = (elapsed, launches)
+        rate = self._rate(launches, elapsed)
+        if rate:
+            parts.insert(1, f"{rate:,.0f}/s")
+        if self._launches and launches >= self._launches:
+            parts.append("the program is ending")
+        elif (left := self._left(launches, role, elapsed, rate)) is not None:
+            parts.append(f"about {_duration(left)} left")
+        return f"{stage}: {', '.join(parts)}"
+
+    def _rate(self, launches: int, elapsed: float) -> float:
+        """Launches per second since the first; start-up is slow under CPU engines."""
+        if self._start is None or elapsed < self._start[0] + 1.0:
+            return 0.0
+        return (launches - self._start[1]) / (elapsed - self._start[0])
+
+    def _left(self, launches: int, role: str, elapsed: float, rate: float) -> float | None:
+        """Seconds to go, of this profile or of all timer runs; None if there is no telling yet."""
+        if role == "time":
+            if not self._durations:
+                return None
+            mean = sum(self._durations) / len(self._durations)
+            return max(0.0, mean * (self._repeats - len(self._durations)) - elapsed)
+        if not rate or not self._launches:
+            return None
+        left = (self._launches - launches) / rate
+        if left > LONG and elapsed > ENOUGH and not self._hinted:
+            self._hinted = True
+            note(
+                f"at this rate the profile takes {_duration(left)} more; --window profiles a part, "
+                "and a faster engine helps: xpuprof doctor",
+                quiet=False,
+            )
+        return left
+
+
+def _start_deaf(thread: threading.Thread) -> None:
+    """Starts it without signals, which are the launcher's to forward."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        thread.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _duration(seconds: float) -> str:
+    """`42 s`, `3 min 20 s`, `2 h 5 min`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
