@@ -218,7 +218,8 @@ void xp_stream_largest(const xp_stream_reader *reader, xp_counts *largest);
 void xp_stream_close(xp_stream_reader *reader);
 
 /* The launches that a stream holds so far, while it is written: read from the headers of its chunks
- * alone, from `offset` on, which moves to the last chunk (0 at first). 0 when there is no stream. */
+ * alone, from `offset` on, which moves to the last chunk (0 at first). 0 when there is no stream.
+ */
 uint64_t xp_stream_progress(const char *path, uint64_t *offset);
 
 /* Block identities: see the section "Identity" of xpuprof/trace_format.h. */
