@@ -15,10 +15,10 @@ from tests.support import traces
 from tests.support.paths import ROOT
 from tests.support.probes import require_opencl
 from tests.support.run import run_text
+from tests.support.streams import StreamWriter
 from xpuprof.cli.progress import LONG, Progress
 from xpuprof.trace.layout import EVENTS
 from xpuprof.trace.live import Live
-from xpuprof.trace.streams import StreamWriter
 
 PARTICLES = ROOT / "build" / "examples" / "particles"
 
