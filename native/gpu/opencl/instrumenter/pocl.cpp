@@ -11,6 +11,20 @@
 namespace clinst {
 namespace {
 
+std::vector<llvm::CallInst *> calls_of(llvm::Function &function) {
+  std::vector<llvm::CallInst *> calls;
+  for (llvm::User *user : function.users()) calls.push_back(llvm::cast<llvm::CallInst>(user));
+  return calls;
+}
+
+// Fences of a work-item, which PoCL's library has for source only.
+void replace_by_fence(llvm::Function &function) {
+  for (llvm::CallInst *call : calls_of(function)) {
+    llvm::IRBuilder<>(call).CreateFence(llvm::AtomicOrdering::AcquireRelease);
+    call->eraseFromParent();
+  }
+}
+
 // PoCL's own wait_group_events, which it cannot find from bitcode, is such a barrier: its copies
 // are done when they return. A work-group barrier with a scope is also one on CPUs.
 void replace_by_barrier(llvm::Function &function, bool has_flags) {
@@ -22,9 +36,7 @@ void replace_by_barrier(llvm::Function &function, bool has_flags) {
   auto *barrier = llvm::cast<llvm::Function>(callee.getCallee());
   barrier->setCallingConv(llvm::CallingConv::SPIR_FUNC);
   barrier->setConvergent();
-  std::vector<llvm::CallInst *> calls;
-  for (llvm::User *user : function.users()) calls.push_back(llvm::cast<llvm::CallInst>(user));
-  for (llvm::CallInst *call : calls) {
+  for (llvm::CallInst *call : calls_of(function)) {
     constexpr uint32_t kLocalAndGlobal = 3;
     llvm::Value *flags =
         has_flags ? call->getArgOperand(0) : llvm::ConstantInt::get(flags_type, kLocalAndGlobal);
@@ -32,6 +44,28 @@ void replace_by_barrier(llvm::Function &function, bool has_flags) {
     instead->setCallingConv(llvm::CallingConv::SPIR_FUNC);
     instead->setConvergent();
     call->eraseFromParent();
+  }
+}
+
+// The name of a function that PoCL's library has for bitcode, in place of one that it only has for
+// source; it computes the same to the last bit. Empty: the function keeps its name.
+std::string name_for_bitcode(llvm::StringRef name, llvm::StringRef mangled) {
+  if (name == "half_recip" || name == "half_divide") return "native_" + name.substr(5).str();
+  if (name.startswith("half_")) return name.substr(5).str();
+  // Those of 64 bits are there.
+  const bool of_32_bits = mangled.endswith("i") || mangled.endswith("j");
+  return name.startswith("atom_") && of_32_bits ? "atomic_" + name.substr(5).str() : "";
+}
+
+void rename(llvm::Function &function, llvm::StringRef from, const std::string &to) {
+  const llvm::StringRef arguments =
+      function.getName().drop_front(2 + std::to_string(from.size()).size() + from.size());
+  const std::string mangled = "_Z" + std::to_string(to.size()) + to + arguments.str();
+  if (llvm::Function *other = function.getParent()->getFunction(mangled)) {
+    function.replaceAllUsesWith(other);
+    function.eraseFromParent();
+  } else {
+    function.setName(mangled);
   }
 }
 
@@ -62,10 +96,15 @@ void adapt_to_pocl(llvm::Module &module, llvm::FunctionAnalysisManager &analyses
   }
   for (llvm::Function *function : declared) {
     llvm::StringRef name = builtin_name(function->getName());
-    if (name == "wait_group_events") {
+    const std::string other = name_for_bitcode(name, function->getName());
+    if (!other.empty()) {
+      rename(*function, name, other);
+    } else if (name == "wait_group_events") {
       replace_by_barrier(*function, false);
     } else if (name == "work_group_barrier") {
       replace_by_barrier(*function, true);
+    } else if (name.endswith("mem_fence")) {
+      replace_by_fence(*function);
     } else if (missing(name, function->getName())) {
       throw Failure("PoCL cannot run the built-in function '" + name.str() +
                     "' with these arguments from bitcode");

@@ -167,13 +167,16 @@ static cl_program load(cl_context context, const Device &device, const std::stri
   return next.clCreateProgramWithBinary(context, 1, &device.handle, &size, &bytes, nullptr, error);
 }
 
-// The most informative line: the first that mentions an error, else the first.
+// The most informative line: the first that names a symbol, or mentions an error, else the first.
 static std::string telling_log_line(cl_program program, const Device &device) {
   const std::string log =
       text_from(next.clGetProgramBuildInfo, program, device.handle, CL_PROGRAM_BUILD_LOG);
-  size_t error = log.find("rror"), before = log.rfind('\n', error);
-  size_t start = error == std::string::npos || before == std::string::npos ? 0 : before + 1;
-  return log.substr(start, log.find('\n', start) - start);
+  for (const char *word : {"symbol", "rror", ""})
+    if (size_t at = log.find(word); at != log.npos) {
+      const size_t before = log.rfind('\n', at), start = before == log.npos ? 0 : before + 1;
+      return log.substr(start, log.find('\n', at) - start);
+    }
+  return "";
 }
 
 std::string build_module(cl_context context, const Device &device, const std::string &module,
