@@ -15,7 +15,7 @@ from xpuprof.clustering.allocation_by_times import SliceTimes
 from xpuprof.clustering.choice import Choice, choose, parameters
 from xpuprof.methods.declaration import Need
 from xpuprof.methods.profile import Boundaries, NeedsError, Slices, representatives
-from xpuprof.selection.selection import Representative, Selection
+from xpuprof.selection.selection import Selection
 
 
 def select(
@@ -41,16 +41,13 @@ def select(
     options = slices.vectors.options(given)
     data = slices.vectors.points(seed, given)
     choice = choose(data, options, seed, slice_times(slices), limit)
-    of_process = np.diff(choice.starts).tolist()
-    return Selection(
+    return selection_of(
+        slices,
+        choice,
         method=method,
         parameters={**parameters(data.settings, options), **slices.vectors.settings()},
         seed=seed,
-        representatives=represented(slices, choice),
-        labels=choice.labels,
-        covered=choice.covered,
-        scores=choice.report(),
-        summary=slices.vectors.summary(of_process, data.instructions),
+        summary=slices.vectors.summary(np.diff(choice.starts).tolist(), data.instructions),
     )
 
 
@@ -59,10 +56,18 @@ def slice_times(slices: Slices) -> SliceTimes | None:
     return None if slices.times is None else SliceTimes(slices.times, slices.repeats)
 
 
-def represented(slices: Boundaries, choice: Choice) -> tuple[Representative, ...]:
-    """The chosen representatives in the selection's form."""
+def selection_of(slices: Boundaries, choice: Choice, **stated: Any) -> Selection:
+    """The selection of a choice; `stated`: its other fields."""
     chosen = choice.representatives
-    return representatives(slices, chosen.slice, chosen.cluster, choice.multiplier, choice.weight)
+    return Selection(
+        representatives=representatives(
+            slices, chosen.slice, chosen.cluster, choice.multiplier, choice.weight
+        ),
+        labels=choice.labels,
+        covered=choice.covered,
+        scores=choice.report(),
+        **stated,
+    )
 
 
 def clusters_of(

@@ -4,8 +4,6 @@ packages register under the entry point `xpuprof.methods`."""
 
 from __future__ import annotations
 
-import ast
-import builtins
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,42 +23,28 @@ MARK = "\nMETHOD = "
 
 
 @dataclass(frozen=True)
-class _Imported:
-    """A function in a method's file, imported on the first call."""
+class _Select:
+    """The function `select` of a method's file, which is imported on the first call."""
 
     module: str
-    name: str
 
-    def __call__(self, *args: Any, **options: Any) -> Any:
-        return getattr(importlib.import_module(self.module), self.name)(*args, **options)
-
-
-class _Names(dict[str, Any]):
-    """Names that a declaration may use: those of `declaration`, builtins, its file's functions."""
-
-    def __init__(self, module: str) -> None:
-        super().__init__(vars(declaration))
-        self._module = module
-
-    def __missing__(self, name: str) -> Any:
-        if hasattr(builtins, name):
-            raise KeyError(name)
-        return _Imported(self._module, name)
+    def __call__(self, *args: Any, **options: Any) -> Selection:
+        selection: Selection = importlib.import_module(self.module).select(*args, **options)
+        return selection
 
 
 def _own() -> list[Method]:
     """The methods of this package, the default first.
 
-    Their files are read, not imported: the algorithms import numpy and scipy, which would dominate
-    the time to print help.
+    Only the declarations at the ends of their files are run, with the names of `declaration` and
+    `select`: the algorithms import numpy and scipy, which would dominate the time to print help.
     """
     found: list[Method] = []
     for path in sorted(Path(__file__).parent.glob("*.py")):
         source = path.read_text(encoding="utf-8")
         if MARK in source:
-            stated = ast.parse(source[source.rindex(MARK) + len(MARK) :].strip(), mode="eval")
-            names = _Names(f"{__package__}.{path.stem}")
-            found.append(eval(compile(stated, str(path), "eval"), {}, names))
+            names = {**vars(declaration), "select": _Select(f"{__package__}.{path.stem}")}
+            found.append(eval(source[source.rindex(MARK) + len(MARK) :].strip(), names))
     found.sort(key=lambda method: (method.rank != 1, method.name))
     return found
 

@@ -13,7 +13,7 @@ from xpuprof.clustering.choice import Choice, choose_with_labels, parameters
 from xpuprof.clustering.options import with_options
 from xpuprof.clustering.points import of_signatures
 from xpuprof.methods.block_vectors import FREQUENCY_DEFAULTS, FREQUENCY_DIM
-from xpuprof.methods.clustered import represented
+from xpuprof.methods.clustered import selection_of
 from xpuprof.selection.selection import Marker, Selection
 from xpuprof.signature.matrix import frequency_signature
 
@@ -64,17 +64,12 @@ def select(
     (slices,) = data.executor.results(labelled)
     if not fixed_length:
         choice = _by_length(choice, signature.extent)
-    selection = Selection(
+    selection = selection_of(
+        Intervals(marker),
+        choice,
         method="simpoint",
-        parameters={
-            **parameters(signature.parameters, settings),
-            "fixed_length": fixed_length,
-        },
+        parameters={**parameters(signature.parameters, settings), "fixed_length": fixed_length},
         seed=seed,
-        representatives=represented(Intervals(marker), choice),
-        labels=choice.labels,
-        covered=choice.covered,
-        scores=choice.report(),
         summary={"slices": len(signature), "instructions": float(signature.instructions.sum())},
     )
     return selection, np.sqrt(slices.distance2.astype(np.float64))
