@@ -152,7 +152,7 @@ def test_several_runs_are_selected_by_their_times(tmp_path: Path) -> None:
 def test_methods_are_listed_in_the_help() -> None:
     for command in ("select", "run"):
         shown = " ".join(call(command, "--help").stdout.split())
-        listed = f"How slices are chosen: {', '.join(names())}."
+        listed = f"How slices are chosen: {', '.join(names())}"
         assert "".join(listed.split()) in "".join(shown.split())  # lines may break at hyphens
 
 
