@@ -235,7 +235,8 @@ def cross(data: Path, draws: int) -> None:
                 tried.append((label, program(here), found))
                 print(f"| {here} | {other} | {label} | {found.cells()} |", flush=True)
     for programs in (CHOSEN_ON, REPORTED_ON):
-        summary(programs, [(label, found) for label, own, found in tried if own in programs])
+        if own := [(label, found) for label, name, found in tried if name in programs]:
+            summary(programs, own)
 
 
 def summary(programs: tuple[str, ...], tried: list[tuple[str, Tried]]) -> None:
