@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from xpuprof.clustering.stability import Stability
 from xpuprof.estimation.projection import slice_reduction
-from xpuprof.report.kernel_names import shorten
+from xpuprof.report.kernel_names import marker
 from xpuprof.report.projected import (
     accuracy_json,
     error_text,
@@ -27,7 +27,6 @@ from xpuprof.report.text import (
     table,
 )
 from xpuprof.selection.selection import Selection
-from xpuprof.trace.coordinates import NO_KERNELS
 from xpuprof.workflow.chosen import Chosen, Projection
 
 F64 = npt.NDArray[np.float64]
@@ -101,8 +100,7 @@ def as_text(chosen: Chosen) -> str:
         [
             count(r.slice),
             *([labels[r.process]] if labels else []),
-            NO_KERNELS.get(r.end.kernel) or shorten(r.end.kernel),
-            count(r.end.call),
+            *marker(r.end.kernel, r.end.call),
             str(r.cluster),
             factor(r.multiplier),
             percent(r.weight),

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.methods import registry
-from xpuprof.report.kernel_names import shorten
+from xpuprof.report.kernel_names import marker
 from xpuprof.report.projected import (
     SHOWN,
     accuracy_json,
@@ -30,7 +30,6 @@ from xpuprof.report.text import (
 )
 from xpuprof.report.validation import regions_json
 from xpuprof.report.warnings import window_sentences
-from xpuprof.trace.coordinates import EXIT_KERNEL, NO_KERNELS
 from xpuprof.trace.processes import Job
 from xpuprof.trace.summary import launches_json, no_launch
 from xpuprof.trace.window import window_facts
@@ -137,12 +136,6 @@ def _launches_json(job: Job) -> dict[str, object]:
     return {**launches_json(job.sums), "uninstrumented": job.sums.uninstrumented}
 
 
-def _marker(kernel: str, call: int) -> tuple[str, str]:
-    if kernel == EXIT_KERNEL:
-        return NO_KERNELS[kernel], ""
-    return NO_KERNELS.get(kernel) or shorten(kernel), count(call)
-
-
 def as_text(result: Result) -> str:
     """The table for people."""
     selection, mean = result.selection, typical_times(result.times)
@@ -151,7 +144,7 @@ def as_text(result: Result) -> str:
     ]
     rows = []
     for r in sorted(shown, key=lambda r: r.slice):
-        name, call = _marker(r.end.kernel, r.end.call)
+        name, call = marker(r.end.kernel, r.end.call)
         own = float(mean[r.slice])
         rows.append(
             [

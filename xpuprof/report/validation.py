@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xpuprof.estimation.projection import slice_reduction
-from xpuprof.report.kernel_names import shorten
+from xpuprof.report.kernel_names import marker
 from xpuprof.report.projected import (
     accuracy_json,
     error_text,
@@ -27,7 +27,6 @@ from xpuprof.report.text import (
     seconds,
     table,
 )
-from xpuprof.trace.coordinates import EXIT_KERNEL, NO_KERNELS
 from xpuprof.validation.regions import RegionTime
 from xpuprof.validation.transfer import Row
 from xpuprof.validation.validate import Validation
@@ -41,8 +40,7 @@ def validation_text(validation: Validation, repeats: int) -> str:
         [
             count(r.slice),
             *([validation.labels[r.process]] if validation.labels else []),
-            NO_KERNELS.get(r.end.kernel) or shorten(r.end.kernel),
-            "" if r.end.kernel == EXIT_KERNEL else count(r.end.call),
+            *marker(r.end.kernel, r.end.call),
             factor(r.multiplier),
             seconds(validation.times[r.slice]),
             seconds(validation.times[r.slice] * r.multiplier),
@@ -223,8 +221,7 @@ def regions_text(regions: Sequence[RegionTime]) -> str:
     rows = [
         [
             count(region.slice),
-            NO_KERNELS.get(region.kernel) or shorten(region.kernel),
-            "" if region.kernel == EXIT_KERNEL else count(region.call),
+            *marker(region.kernel, region.call),
             seconds(region.seconds),
             *([_multiplier(region)] * weighted),
             *([_warmup(region)] * warmed),

@@ -13,7 +13,7 @@ _OF_CODE = ("include_images", "exclude_images", "main_image_only", "routines", "
 """Filters that choose which CPU code counts."""
 
 _LACKS = {
-    "in_part": "recorded in part: no room was left, or the next replay came too soon",
+    "in_part": "recorded in part, because no room was left",
     "beyond": "with accesses that cannot be recorded (pipes, some of images)",
     "forgot": "with lines forgotten, because there were too many",
 }
