@@ -212,7 +212,7 @@ class Live:
         self.group(number)
 
     def key(self, number: int) -> None:
-        os.write(self.terminal, {signal.SIGINT: b"\x03", signal.SIGQUIT: b"\x1c"}[number])
+        os.write(self.terminal, b"\x03" if number == signal.SIGINT else b"\x1c")
 
 
 def live(line: list[str], cwd: Path) -> Live:

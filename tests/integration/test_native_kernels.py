@@ -32,7 +32,7 @@ def profiled(
     """One run under the OpenCL layer and the Valgrind tool."""
     with environment("profile", "async", folder) as env:
         line, more = Valgrind().wrap([str(program), case], CpuOptions(), folder)
-        return run(line, environment=env | more | extra)
+        return run(line, environment=dict(env) | dict(more) | extra)
 
 
 # `basic` runs kernels on the thread that launches them, `pthread` on threads of its own.

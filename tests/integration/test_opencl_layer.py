@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import socket
+import sys
 import tempfile
 import threading
 from collections.abc import Sequence
@@ -497,7 +498,7 @@ def test_identity_does_not_depend_on_where_headers_lie(tmp_path: Path) -> None:
         "cl.enqueue_copy(queue, data, buffer)\n"
         "print(data.sum())\n"
     )
-    python = [os.sys.executable, script]
+    python = [sys.executable, script]
     hashes = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()

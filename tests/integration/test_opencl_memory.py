@@ -261,7 +261,10 @@ def test_not_recorded_unless_asked_for(tmp_path: Path) -> None:
     assert layered(command, tmp_path / "profile").process.device_distances is None
 
 
-IMAGES = [("plane", (32, 16), (8, 4)), ("scaled", (32, 16), (16, 2))]
+IMAGES: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = [
+    ("plane", (32, 16), (8, 4)),
+    ("scaled", (32, 16), (16, 2)),
+]
 IMAGES += [(name, (16, 8, 4), (8, 4, 2)) for name in ("layers", "body")]
 IMAGES += [("sampled", (32,), (32,))]
 

@@ -38,7 +38,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def labels(run: Path, *options: str) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
     assert xpuprof("select", run, "--force", "-q", "--no-ends", *options).returncode == 0
     selection = Selection.read(run / "selection.json")
-    return selection.labels[: len(phases(6))], selection.parameters
+    return selection.labels[: len(phases(6))], dict(selection.parameters)
 
 
 def test_distances_tell_phases_apart_that_block_vectors_merge(run: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -168,7 +169,7 @@ def test_the_programs_exit_code_is_ours(folder: Path) -> None:
     ],
 )
 def test_bad_selections_stop_before_the_program_starts(
-    folder: Path, tmp_path: Path, change, said: str
+    folder: Path, tmp_path: Path, change: Any, said: str
 ) -> None:
     """GIVEN a selection that cannot be trusted THEN the program is not even started."""
     bad = tmp_path / "bad.json"

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -354,7 +355,7 @@ def modelled(
     local: tuple[int, ...],
     data: list[int],
     n: int,
-):
+) -> Any:
     """Counts (warps, blocks): warps by linear group, then by their work-items' local ids."""
     groups = [s // i for s, i in zip(size, local, strict=True)]
     warps = warps_of_group(local, kernel.sub_group)
@@ -377,7 +378,7 @@ def device() -> Device:
 
 
 @pytest.fixture(scope="module")
-def native(device):
+def native(device: Any) -> Any:
     return device.build_source(KERNELS.read_text())
 
 
@@ -385,7 +386,9 @@ LITTLE = ["1 word", "0 words"]  # local memory per work-item; none: atomic addit
 
 
 @pytest.fixture(scope="module", params=["source", "bitcode", "spirv", "through spirv", *LITTLE])
-def instrumented(request, device, tmp_path_factory):
+def instrumented(
+    request: pytest.FixtureRequest, device: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Any:
     """The kernels from each form of input; one also as SPIR-V, and with little local memory."""
     folder = tmp_path_factory.mktemp("clinst")
     source = KERNELS
@@ -414,7 +417,7 @@ def instrumented(request, device, tmp_path_factory):
 
 
 @pytest.fixture(scope="module", params=["8 words", *LITTLE])
-def other(request, tmp_path_factory):
+def other(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Intel's CPU runtime: device, native program, instrumented program."""
     device = Device(INTEL)
     native = device.build_source(KERNELS.read_text())
@@ -425,20 +428,22 @@ def other(request, tmp_path_factory):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.kernel)
-def test_counts_of_every_warp_and_block(case, device, native, instrumented):
+def test_counts_of_every_warp_and_block(
+    case: Any, device: Any, native: Any, instrumented: Any
+) -> None:
     """GIVEN a kernel WHEN it runs instrumented THEN counts and results are right."""
     check(case, device, native, *instrumented)
 
 
 @pytest.mark.intel
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.kernel)
-def test_counts_on_another_runtime(case, other):
+def test_counts_on_another_runtime(case: Any, other: Any) -> None:
     """GIVEN a runtime that takes SPIR-V and schedules work-items freely THEN counts are the
     same."""
     check(case, *other)
 
 
-def check(case, device, native, made, built, launches):
+def check(case: Any, device: Any, native: Any, made: Any, built: Any, launches: Any) -> None:
     """Compare results with the native run and counts with the model."""
     kernel = made.kernels[case.kernel]
     assert len(kernel.blocks) == len(case.blocks)
@@ -485,7 +490,7 @@ kernel void fused(global const float *in, global float *out, int n) {
 
 
 @pytest.mark.parametrize("platform", [POCL, pytest.param(INTEL, marks=pytest.mark.intel)])
-def test_results_are_the_programs_own_to_the_last_bit(platform, tmp_path):
+def test_results_are_the_programs_own_to_the_last_bit(platform: Any, tmp_path: Path) -> None:
     """GIVEN products and sums that a runtime may fuse THEN the counted kernel fuses the same."""
     device, source = Device(platform), tmp_path / "fused.cl"
     source.write_text(FUSED)
@@ -503,7 +508,7 @@ def test_results_are_the_programs_own_to_the_last_bit(platform, tmp_path):
     np.testing.assert_array_equal(first, second)
 
 
-def test_probes_are_few(tmp_path):
+def test_probes_are_few(tmp_path: Path) -> None:
     """Straight code needs no counter, and a graph at most edges - blocks + 1."""
     kernels = instrument(KERNELS, tmp_path).kernels
     probes = {name: kernel.n_probes for name, kernel in kernels.items()}
@@ -513,14 +518,14 @@ def test_probes_are_few(tmp_path):
     assert probes["many"] == 11 and kernels["many"].scratch_probes <= 8
 
 
-def test_multiples_cost_the_work_items_nothing(tmp_path):
+def test_multiples_cost_the_work_items_nothing(tmp_path: Path) -> None:
     """Uniform trip counts and branches take no local memory."""
     kernels = instrument(KERNELS, tmp_path).kernels
     assert kernels["mixed"].n_probes == 8 and kernels["mixed"].scratch_probes == 3
     assert kernels["guard"].scratch_probes == 1  # depends on the work-item
 
 
-def test_mix_adds_up(tmp_path):
+def test_mix_adds_up(tmp_path: Path) -> None:
     """The classes of a block's mix sum to its instructions."""
     for kernel in instrument(KERNELS, tmp_path).kernels.values():
         for block in kernel.blocks:

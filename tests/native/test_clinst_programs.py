@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ def features(device: Device) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def built(device, tmp_path_factory):
+def built(device: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     made = instrument(KERNELS, tmp_path_factory.mktemp("clinst"), *features(device))
     return device.build_source(KERNELS.read_text()), made, device.build_module(made.module)
 
@@ -80,17 +81,17 @@ PLAIN = [
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_results_are_those_of_the_native_program(device, built, name):
+def test_results_are_those_of_the_native_program(device: Any, built: Any, name: str) -> None:
     both_ways(device, built, name)
 
 
-def test_structure_by_value(device, built):
+def test_structure_by_value(device: Any, built: Any) -> None:
     parameters = np.zeros((), np.dtype([("a", "i4"), ("b", "f4", 3), ("c", "i2", 4)], align=True))
     parameters["a"], parameters["b"], parameters["c"] = 4, [1, 2, 3], [5, 6, 7, 8]
     both_ways(device, built, "by_value", parameters)
 
 
-def test_a_jump_into_a_loop_is_counted(device, built):
+def test_a_jump_into_a_loop_is_counted(device: Any, built: Any) -> None:
     """GIVEN a cycle without a header THEN its blocks still count more than once a work-item."""
     counts = both_ways(device, built, "jumps")
     data = np.random.default_rng(3).integers(0, 12, 4 * ITEMS, np.int32)[:ITEMS]
@@ -110,8 +111,9 @@ def test_a_jump_into_a_loop_is_counted(device, built):
     assert per_warp <= {tuple(column) for column in counts.T}
 
 
-def test_images_and_samplers(device, built):
-    cl, native, made, counted = device.cl, *built
+def test_images_and_samplers(device: Any, built: Any) -> None:
+    cl = device.cl
+    native, made, counted = built
     pixels = np.random.default_rng(5).integers(0, 9, (16, 16, 4), np.uint32)
     shape = cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.UNSIGNED_INT32)
     flags = cl.mem_flags
@@ -135,7 +137,7 @@ def test_images_and_samplers(device, built):
     assert (counts[:, 0] == WARP).all()
 
 
-def test_printf(device, built, capfd):
+def test_printf(device: Any, built: Any, capfd: pytest.CaptureFixture[str]) -> None:
     both_ways(device, built, "talks")
     line = "5 says hello 2.5 1,2,3,4\n"
     assert capfd.readouterr().out == 2 * line
@@ -148,7 +150,7 @@ def write(folder: Path, **files: str) -> list[Path]:
     return paths
 
 
-def test_linked_programs(device, tmp_path):
+def test_linked_programs(device: Any, tmp_path: Path) -> None:
     """GIVEN a kernel and a function in two sources THEN the call is inlined and counted."""
     parts = write(
         tmp_path,
@@ -172,7 +174,7 @@ def refused(tmp_path: Path, text: str, *arguments: str) -> str:
     return done.stderr
 
 
-def test_programs_that_cannot_be_instrumented(tmp_path):
+def test_programs_that_cannot_be_instrumented(tmp_path: Path) -> None:
     """Each is refused in one line that names the reason."""
     assert "use of undeclared identifier 'y'" in refused(tmp_path, "kernel void k() { y = 1; }")
     recursive = "int f(int n) { return n ? f(n - 1) * n : 1; }"
@@ -188,7 +190,7 @@ def test_programs_that_cannot_be_instrumented(tmp_path):
     assert done.returncode == 2 and "gave up on this program" in done.stderr, done
 
 
-def test_spirv_is_valid(device, tmp_path):
+def test_spirv_is_valid(device: Any, tmp_path: Path) -> None:
     """The SPIR-V output passes spirv-val, and no function is exported under a kernel's name."""
     made = instrument(KERNELS, tmp_path, *features(device), to="spirv")
     words = np.frombuffer(made.module, np.uint32)

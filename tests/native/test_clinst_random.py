@@ -9,6 +9,7 @@ each place lies in a block whose counts must equal its own.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -213,7 +214,7 @@ class Tree:
 
 
 @pytest.mark.parametrize("barriers", [False, True])
-def test_every_place_is_counted_exactly(tmp_path, barriers):
+def test_every_place_is_counted_exactly(tmp_path: Path, barriers: bool) -> None:
     """GIVEN random kernels THEN each marked place's per-warp counts are those of a block."""
     device = Device()
     first = int(os.environ.get("XPUPROF_RANDOM_SEED", "0"))

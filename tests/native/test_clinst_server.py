@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -121,14 +122,14 @@ def serving(path: Path, cache_home: Path, log: Path) -> Iterator[subprocess.Pope
 
 
 @pytest.fixture
-def server(tmp_path):
+def server(tmp_path: Path) -> Iterator[Any]:
     """A running service with its own cache: (socket, process, cache folder)."""
     path = tmp_path / "socket"
     with serving(path, tmp_path / "cache", tmp_path / "log") as process:
         yield path, process, tmp_path / "cache" / "xpuprof" / "clinst"
 
 
-def test_a_program_is_instrumented(server):
+def test_a_program_is_instrumented(server: Any) -> None:
     path, _, _ = server
     response = Response(ask(path, request(PROGRAM)))
     assert response.reason == b""
@@ -136,7 +137,7 @@ def test_a_program_is_instrumented(server):
     assert response.kernels == [("k", 2, 3, 1)]
 
 
-def test_headers_come_with_the_request(server):
+def test_headers_come_with_the_request(server: Any) -> None:
     path, _, _ = server
     source = b'#include "sub/n.h"\n' + PROGRAM
     response = Response(ask(path, request(source, b"", headers={b"sub/n.h": b"#define N 3\n"})))
@@ -145,7 +146,7 @@ def test_headers_come_with_the_request(server):
     assert b"../n.h" in response.reason
 
 
-def test_options_are_split_like_a_shell_does(server):
+def test_options_are_split_like_a_shell_does(server: Any) -> None:
     path, _, _ = server
     response = Response(ask(path, request(PROGRAM, b" -D \"N=(1 + 2)\"  -DUNUSED='a b' ")))
     assert not response.reason
@@ -165,7 +166,7 @@ def test_options_are_split_like_a_shell_does(server):
     ],
     ids=["syntax", "option", "SPIR-V", "bitcode", "form", "magic", "length", "more"],
 )
-def test_bad_programs_and_messages_are_answered(server, message, says):
+def test_bad_programs_and_messages_are_answered(server: Any, message: Any, says: Any) -> None:
     """Each gets a reason, and the service continues."""
     path, _, _ = server
     response = Response(ask(path, message))
@@ -173,13 +174,13 @@ def test_bad_programs_and_messages_are_answered(server, message, says):
     assert not Response(ask(path, request(PROGRAM))).reason
 
 
-def test_a_request_that_is_cut_short_does_no_harm(server):
+def test_a_request_that_is_cut_short_does_no_harm(server: Any) -> None:
     path, _, _ = server
     assert b"in the middle" in Response(ask(path, request(PROGRAM)[:40])).reason
     assert not Response(ask(path, request(PROGRAM))).reason
 
 
-def test_results_are_cached_and_bad_entries_ignored(server):
+def test_results_are_cached_and_bad_entries_ignored(server: Any) -> None:
     path, _, cache = server
     first = ask(path, request(PROGRAM))
     (entry,) = cache.iterdir()
@@ -221,7 +222,7 @@ PREPARED = {
 
 
 @pytest.mark.parametrize("case", PREPARED)
-def test_only_a_cache_of_our_own_is_believed(tmp_path, case):
+def test_only_a_cache_of_our_own_is_believed(tmp_path: Path, case: Any) -> None:
     """GIVEN a valid entry with false counts THEN it is used only where no other user can have
     written it; the log names what was refused."""
     path, log, folder = tmp_path / "socket", tmp_path / "log", tmp_path / "cache/xpuprof/clinst"
@@ -241,7 +242,7 @@ def test_only_a_cache_of_our_own_is_believed(tmp_path, case):
 
 
 @pytest.mark.parametrize("relative", [False, True])
-def test_a_changed_include_is_seen(server, tmp_path, relative):
+def test_a_changed_include_is_seen(server: Any, tmp_path: Path, relative: bool) -> None:
     path, _, _ = server
     (tmp_path / "include").mkdir()
     header = tmp_path / "include" / "n.h"
@@ -256,7 +257,7 @@ def test_a_changed_include_is_seen(server, tmp_path, relative):
     assert ask(path, message) != first
 
 
-def test_many_callers_at_once(server):
+def test_many_callers_at_once(server: Any) -> None:
     path, _, _ = server
     messages = [request(PROGRAM, b"-DN=%d" % (n % 3)) for n in range(12)]
     with ThreadPoolExecutor(12) as pool:
@@ -264,7 +265,7 @@ def test_many_callers_at_once(server):
     assert len(set(answers)) == 3 and not any(Response(a).reason for a in answers)
 
 
-def test_the_service_ends_with_its_parent(tmp_path):
+def test_the_service_ends_with_its_parent(tmp_path: Path) -> None:
     path = tmp_path / "socket"
     start = "import subprocess, sys, time; subprocess.Popen(sys.argv[1:]); time.sleep(60)"
     parent = subprocess.Popen([sys.executable, "-c", start, program(), "--serve", str(path)])
@@ -274,7 +275,7 @@ def test_the_service_ends_with_its_parent(tmp_path):
     assert wait_for(lambda: not path.exists())
 
 
-def test_a_socket_that_cannot_be_made(tmp_path):
+def test_a_socket_that_cannot_be_made(tmp_path: Path) -> None:
     done = subprocess.run(
         [program(), "--serve", tmp_path / "none" / "socket"], capture_output=True, text=True
     )
@@ -282,7 +283,7 @@ def test_a_socket_that_cannot_be_made(tmp_path):
     assert "cannot listen on" in done.stderr
 
 
-def test_a_socket_below_a_long_path(tmp_path):
+def test_a_socket_below_a_long_path(tmp_path: Path) -> None:
     """GIVEN a socket path that is too long for an address THEN it is served, and removed at the
     end."""
     folder = tmp_path / ("long" * 40)

@@ -8,6 +8,7 @@ import ctypes
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,7 +42,8 @@ def test_cupti_names_no_launch_call_that_is_not_decoded() -> None:
     ask = f"import ctypes as c; exit(c.CDLL('{path}').cuptiGetVersion(c.byref(c.c_uint32())))"
     if run_text([sys.executable, "-c", ask]).returncode:
         pytest.skip("this CUPTI does not answer without a driver; 13.0 does")
-    library, name, found = ctypes.CDLL(str(path)), ctypes.c_char_p(), {"driver": [], "runtime": []}
+    library, name = ctypes.CDLL(str(path)), ctypes.c_char_p()
+    found: dict[str, list[Any]] = {"driver": [], "runtime": []}
     for domain, kind in ((1, "driver"), (2, "runtime")):
         for cbid in range(1, 4096):
             if library.cuptiGetCallbackName(domain, cbid, ctypes.byref(name)) == 0:

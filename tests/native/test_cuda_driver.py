@@ -52,7 +52,8 @@ def stand_in(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
 def probed(cpu: Valgrind | None = None) -> tuple[Outcome, bool]:
     """The outcome, and whether it had to be tried."""
-    found, said = driver(), []
+    found = driver()
+    said: list[str] = []
     assert found is not None
     return carries(cpu, Cuda(), found, said.append), bool(said)
 

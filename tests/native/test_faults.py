@@ -144,7 +144,8 @@ def test_a_failing_call_of_the_launcher(every: int, error: int, shim: Path, tmp_
         folder = tmp_path / f"run{number}"
         print(number, error, folder, file=driver.stdin, flush=True)
         status = os.waitstatus_to_exitcode(int(driver.stdout.readline()))
-        return status, *(Path(f"{folder}.{name}").read_bytes() for name in ("out", "err"))
+        out, err = (Path(f"{folder}.{name}").read_bytes() for name in ("out", "err"))
+        return status, out, err
 
     assert attempt(0) == (5, b"input\nran\n", b"")
     calls = (tmp_path / "run0.calls").read_text().splitlines()

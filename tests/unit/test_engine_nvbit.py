@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ def kit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("PATH", str(programs))
     monkeypatch.setattr(nvbit, "unbuilt", lambda name: ())
     monkeypatch.setattr(nvbit, "native_file", lambda name: tmp_path / name)
-    monkeypatch.setattr(nvbit.sysconfig, "get_path", lambda name: str(tmp_path / "site"))
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path / "site"))
     monkeypatch.setattr(Cuda, "probe", lambda self: Probe("cuda", True))
     monkeypatch.setattr(
         nvbit, "device_probe", lambda name, details, _: Probe(name, True, (), "", details)

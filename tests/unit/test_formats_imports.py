@@ -7,6 +7,7 @@ import gzip
 import json
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,7 +46,7 @@ from xpuprof.inputs import Source
 from xpuprof.trace.imported import ImportedSlices, ImportWriter
 
 
-def imported(load, source: Path, folder: Path) -> ImportedSlices:  # type: ignore[no-untyped-def]
+def imported(load: Any, source: Path, folder: Path) -> ImportedSlices:
     with ImportWriter(folder) as writer:
         load(Source(source), writer)
     return ImportedSlices(folder)
@@ -141,7 +142,7 @@ def test_kineto(tmp_path: Path, packed: bool, bare: bool) -> None:
     np.testing.assert_allclose(run.column("cpu_time"), [10e-6, 6.5e-6, 169.25e-6])
 
 
-def test_kineto_windows_do_not_matter(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_kineto_windows_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     many = EVENTS[:4] + [event("kernel", f"k{i % 3}", 100 + i, 0.5) for i in range(300)]
     source = tmp_path / "t.json"
     source.write_text(json.dumps({"traceEvents": many}))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from xpuprof.clustering import kmeans
 
 
-def blobs(n=600, dim=7, k=5, noise=0.05, seed=0):
+def blobs(n: int = 600, dim: Any = 7, k: int = 5, noise: Any = 0.05, seed: int = 0) -> Any:
     """Points around k centres, and their labels."""
     rng = np.random.default_rng(seed)
     centres = rng.random((k, dim))
@@ -21,13 +22,13 @@ def blobs(n=600, dim=7, k=5, noise=0.05, seed=0):
     return (centres[owner] + rng.normal(0, noise, (n, dim))).astype(np.float32), owner
 
 
-def squared(x, centres):
+def squared(x: Any, centres: Any) -> Any:
     """points x centres, in double."""
     return ((x[:, None, :].astype(float) - centres[None].astype(float)) ** 2).sum(2)
 
 
 @pytest.mark.parametrize(("n", "dim", "k"), [(600, 7, 5), (97, 1, 3), (5000, 33, 20), (40, 130, 9)])
-def test_each_k_is_a_converged_clustering(n, dim, k):
+def test_each_k_is_a_converged_clustering(n: int, dim: int, k: int) -> None:
     """Labels are the nearest centres, centres the means; sums and masses are correct."""
     x, _ = blobs(n, dim, k, noise=0.2)
     found = kmeans.sweep(kmeans.merged(x), k, seed=1, restarts=1)
@@ -43,7 +44,7 @@ def test_each_k_is_a_converged_clustering(n, dim, k):
             np.testing.assert_allclose(result.centre[c], x[result.label == c].mean(0), atol=1e-5)
 
 
-def test_separate_clusters_are_found():
+def test_separate_clusters_are_found() -> None:
     """Well separated groups are recovered."""
     x, owner = blobs(noise=0.01)
     found = kmeans.sweep(kmeans.merged(x), 8, seed=3)[5]
@@ -51,7 +52,7 @@ def test_separate_clusters_are_found():
 
 
 @pytest.mark.slow
-def test_not_worse_than_scikit_learn():
+def test_not_worse_than_scikit_learn() -> None:
     """Within-cluster sums at most those of ten k-means++ starts."""
     from sklearn.cluster import KMeans
 
@@ -62,7 +63,7 @@ def test_not_worse_than_scikit_learn():
         assert found[k].wcss <= other * 1.02
 
 
-def test_within_sums_fall_with_k():
+def test_within_sums_fall_with_k() -> None:
     """One more centre never hurts, up to randomness."""
     x, _ = blobs(500, 9, 6, noise=0.4)
     found = kmeans.sweep(kmeans.merged(x), 15, seed=1)
@@ -71,7 +72,7 @@ def test_within_sums_fall_with_k():
 
 
 @pytest.mark.parametrize("dim", [1, 15, 16, 17, 128])
-def test_threads_do_not_show(dim):
+def test_threads_do_not_show(dim: int) -> None:
     """One and two threads give the same bytes (more than one part of points)."""
     x, _ = blobs(5000, dim, 6, noise=0.3)
     one, two = (kmeans.sweep(kmeans.merged(x), 6, seed=2, threads=t, restarts=2) for t in (1, 2))
@@ -81,7 +82,7 @@ def test_threads_do_not_show(dim):
         assert one[k].wcss == two[k].wcss
 
 
-def test_equal_rows_are_one_weighted_point():
+def test_equal_rows_are_one_weighted_point() -> None:
     """Merging changes no sum; each slice knows its point."""
     x, _ = blobs(50, 4, 5, noise=0.1)
     rng = np.random.default_rng(1)
@@ -96,7 +97,7 @@ def test_equal_rows_are_one_weighted_point():
         np.testing.assert_allclose(result.wcss, direct, rtol=1e-5, atol=1e-5)
 
 
-def test_no_more_clusters_than_distinct_slices():
+def test_no_more_clusters_than_distinct_slices() -> None:
     """Three distinct rows give three clusters without spread, and no fourth."""
     x = np.repeat(np.eye(3, 6, dtype=np.float32), [5, 1, 9], axis=0)
     found = kmeans.sweep(kmeans.merged(x), 10, seed=1)
@@ -105,7 +106,7 @@ def test_no_more_clusters_than_distinct_slices():
     assert sorted(found[3].mass.tolist()) == [1.0, 5.0, 9.0]
 
 
-def test_one_point():
+def test_one_point() -> None:
     """A single slice is a single cluster."""
     found = kmeans.sweep(kmeans.merged(np.ones((1, 3), np.float32)), 20, seed=1)
     assert list(found) == [1]
@@ -117,7 +118,7 @@ def test_one_point():
     st.integers(1, 60), st.integers(1, 20), st.integers(1, 12), st.integers(0, 5),
     st.sampled_from([1.0, 1e-4, 1e6]),
 )  # fmt: skip
-def test_any_input_gives_nearest_labels(n, dim, maxk, seed, scale):
+def test_any_input_gives_nearest_labels(n: int, dim: Any, maxk: Any, seed: int, scale: Any) -> None:
     """Coarse values (many ties and duplicates) at any scale."""
     rng = np.random.default_rng(seed)
     x = (rng.integers(0, 4, (n, dim)) * scale).astype(np.float32)

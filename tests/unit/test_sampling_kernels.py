@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from xpuprof.methods.recorded import from_process
 from xpuprof.trace.coordinates import EXIT_KERNEL
 
 
-def projected(selection, times: np.ndarray) -> float:  # type: ignore[no-untyped-def]
+def projected(selection: Any, times: np.ndarray) -> float:
     return float(sum(times[r.slice] * r.multiplier for r in selection.representatives))
 
 
@@ -159,7 +160,9 @@ def test_tbpoint_takes_the_coarsest_threshold_below_the_target() -> None:
     assert projected(selection, times) == pytest.approx(times.sum())
 
 
-def test_tbpoint_merges_points_only_when_there_are_too_many(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_tbpoint_merges_points_only_when_there_are_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     table = np.random.default_rng(0).uniform(0.5, 1.5, (200, 2))
     assert tbpoint.merged(table)[2] == 0.0
     monkeypatch.setattr(tbpoint, "MOST_POINTS", 50)

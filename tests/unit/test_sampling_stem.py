@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -119,7 +120,7 @@ def test_xpu_stem_meets_the_bound_for_less_time_than_stem_root() -> None:
     times = rng.lognormal(0, 1, 5000)
     profile = SliceProfile(pd.DataFrame({"kernel": names, "call": np.arange(5000)}), times)
 
-    def planned(selection) -> float:  # type: ignore[no-untyped-def]
+    def planned(selection: Any) -> float:
         strata = selection.design.strata
         return float(np.dot(strata.draws, strata.mean))
 

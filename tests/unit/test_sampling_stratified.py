@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -204,7 +205,7 @@ AT_LEAST = 0.95 - 3 * np.sqrt(0.95 * 0.05 / TRIALS)
 @pytest.mark.parametrize(
     "method", [stem_root, allegro, xpu_stem, two_phase], ids=lambda m: m.__name__[17:]
 )
-def test_intervals_hold_the_truth_as_often_as_they_say(method, shape) -> None:  # type: ignore[no-untyped-def]
+def test_intervals_hold_the_truth_as_often_as_they_say(method: Any, shape: Any) -> None:
     """From the representatives alone, and from the times of all slices."""
     times = SHAPES[shape](np.random.default_rng(5))
     profile = profile_of(times, [f"k{i % 3}" for i in range(len(times))])
@@ -266,7 +267,7 @@ def test_one_draw_that_carries_the_total_is_for_this_machine_only() -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("draws", [5, 40])
 @pytest.mark.parametrize("replacement", [True, False])
-def test_known_times_give_the_width_of_the_draws(shape, draws, replacement) -> None:  # type: ignore[no-untyped-def]
+def test_known_times_give_the_width_of_the_draws(shape: Any, draws: int, replacement: bool) -> None:
     """The half-width covers exactly 95 % of the draws, for few and many draws, with and without
     replacement."""
     times = SHAPES[shape](np.random.default_rng(6))
@@ -351,7 +352,7 @@ def test_error_bounds_out_of_range(epsilon: float) -> None:
 
 
 @pytest.mark.parametrize("method", [stem_root, allegro, xpu_stem], ids=lambda m: m.__name__[17:])
-def test_odd_profiles_still_work(method) -> None:  # type: ignore[no-untyped-def]
+def test_odd_profiles_still_work(method: Any) -> None:
     for times in ([5.0], [2.0, 2.0, 2.0], [0.0, 1.0, 3.0]):
         profile = profile_of(np.array(times))
         selection = method.select(profile)

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from xpuprof.selection.selection import Selection
 
 
 @pytest.fixture()
-def vectors(tmp_path):
+def vectors(tmp_path: Path) -> Any:
     """60 slices of three phases with a little noise."""
     rng = np.random.default_rng(0)
     lines = []
@@ -28,14 +30,14 @@ def vectors(tmp_path):
     return file
 
 
-def select(*arguments):
+def select(*arguments: Any) -> Any:
     """Output of the command; its errors are raised."""
     result = CliRunner().invoke(cli, ["select", *map(str, arguments)], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
 
 
-def test_frequency_file(vectors, tmp_path):
+def test_frequency_file(vectors: Any, tmp_path: Path) -> None:
     """The object matches the documentation, and the files exist."""
     out = tmp_path / "OUT"
     text = select(vectors, "--maxk", 20, "--dim", 32, "--seed", 1, "-o", out, "--json")
@@ -51,7 +53,7 @@ def test_frequency_file(vectors, tmp_path):
     assert Selection.read(out / "selection.json").k == 3
 
 
-def test_same_command_same_bytes(vectors, tmp_path):
+def test_same_command_same_bytes(vectors: Any, tmp_path: Path) -> None:
     """Two runs write the same files."""
     for name in ("a", "b"):
         select(vectors, "-o", tmp_path / name)
@@ -59,7 +61,7 @@ def test_same_command_same_bytes(vectors, tmp_path):
         assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes()
 
 
-def test_simpoints_names_for_options(vectors):
+def test_simpoints_names_for_options(vectors: Any) -> None:
     """-maxK and other options under SimPoint's names."""
     result = json.loads(
         select(vectors, "--maxK", 2, "--bicThreshold", 1.0, "--numInitSeeds", 2,
@@ -69,7 +71,7 @@ def test_simpoints_names_for_options(vectors):
     assert result["covered"] >= 0.5
 
 
-def test_simpoints_own_spelling(vectors, tmp_path):
+def test_simpoints_own_spelling(vectors: Any, tmp_path: Path) -> None:
     """With one dash, as SimPoint has them."""
     one = json.loads(
         select(vectors, "-maxK", 4, "-dim", 8, "-bicThreshold", 0.8, "-numInitSeeds", 2,
@@ -82,7 +84,7 @@ def test_simpoints_own_spelling(vectors, tmp_path):
     assert {**one, "seconds": 0} == {**two, "seconds": 0}
 
 
-def test_slices_of_variable_length_count_by_it(tmp_path):
+def test_slices_of_variable_length_count_by_it(tmp_path: Path) -> None:
     """With -fixedLength off weights are shares of instructions, and instructions are projected."""
     lines = [f"T:1:{100 + i % 3} :2:{900 + i % 5}" for i in range(30)]
     lines += [f"T:7:{4000 * (i + 1)}" for i in range(10)]
@@ -103,13 +105,13 @@ def test_slices_of_variable_length_count_by_it(tmp_path):
     assert sum(weights) == pytest.approx(1.0)
 
 
-def test_table_for_people(vectors):
+def test_table_for_people(vectors: Any) -> None:
     """The table names slices, clusters and multipliers."""
     text = select(vectors)
     assert "60 slices, 3 clusters, 3 representatives" in text
 
 
-def test_refuses_to_overwrite(vectors, tmp_path):
+def test_refuses_to_overwrite(vectors: Any, tmp_path: Path) -> None:
     """Existing output is replaced only with --force."""
     out = tmp_path / "OUT"
     select(vectors, "-o", out)
@@ -124,7 +126,7 @@ def test_refuses_to_overwrite(vectors, tmp_path):
      ("FILE", "--target-error", "0.02"), ("FILE", "--coverage", "2"),
      ("FILE", "-k", "2", "--maxk", "5")],
 )  # fmt: skip
-def test_bad_arguments_are_one_sentence(vectors, arguments):
+def test_bad_arguments_are_one_sentence(vectors: Any, arguments: Any) -> None:
     """Our own error with exit code 2, no traceback."""
     with pytest.raises(XpuprofError) as error:
         select(*(vectors if a == "FILE" else a for a in arguments))

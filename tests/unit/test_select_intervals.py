@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from xpuprof.estimation.typical_times import typical_times
 from xpuprof.selection.selection import Marker, Representative, Selection
 
 
-def random_selection(sizes, counts, rng):
+def random_selection(sizes: Any, counts: Any, rng: Any) -> Any:
     """Clusters of given sizes, with `counts[c]` random slices of each, one per equal part."""
     labels = np.repeat(np.arange(len(sizes)), sizes).astype(np.int32)
     representatives = []
@@ -41,7 +42,7 @@ DISTRIBUTIONS = {
 
 
 @pytest.mark.parametrize("left_out", [0.5, 1.0, 3.0])
-def test_the_interval_covers_what_is_left_out(left_out):
+def test_the_interval_covers_what_is_left_out(left_out: float) -> None:
     """GIVEN an uncovered cluster whose slices take `left_out` times as long as the others THEN the
     interval covers the whole run's time, also for a process of a job."""
     rng = np.random.default_rng(5)
@@ -58,7 +59,7 @@ def test_the_interval_covers_what_is_left_out(left_out):
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 @pytest.mark.parametrize("counts", [(1, 1, 1), (5, 8, 1)])
-def test_coverage_when_all_slices_are_timed(name, counts):
+def test_coverage_when_all_slices_are_timed(name: str, counts: Any) -> None:
     """In 2,000 random choices of representatives the measured total is inside at least 95 % of the
     time (less three standard errors of this check)."""
     rng = np.random.default_rng(1)
@@ -78,7 +79,7 @@ def test_coverage_when_all_slices_are_timed(name, counts):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["normal", "two humps", "constant"])
-def test_coverage_when_only_representatives_are_timed(name):
+def test_coverage_when_only_representatives_are_timed(name: str) -> None:
     """Ten per cluster, nothing else known: Student's t over the clusters."""
     rng = np.random.default_rng(2)
     sizes, hits, draws = (300, 200), 0, 2000
@@ -119,23 +120,23 @@ def test_coverage_when_those_nearest_to_the_centroid_agree() -> None:
     assert hits / draws >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / draws)
 
 
-def whole(rng, runs):
+def whole(rng: Any, runs: Any) -> Any:
     """Each run is slow or fast as a whole."""
     return np.repeat(rng.normal(1.0, 0.05, (runs, 1)), 302, axis=1)
 
 
-def apart(rng, runs):
+def apart(rng: Any, runs: Any) -> Any:
     """Start-up, kernels and exit vary independently."""
     start, kernels, end = rng.normal(1.0, 0.05, (3, runs, 1))
     return np.hstack([start, np.repeat(kernels, 300, axis=1), end])
 
 
-def skewed(rng, runs):
+def skewed(rng: Any, runs: Any) -> Any:
     """Disturbances make runs slower, never faster."""
     return np.repeat(rng.lognormal(0.0, 0.1, (runs, 1)), 302, axis=1)
 
 
-def only_slices(rng, runs):
+def only_slices(rng: Any, runs: Any) -> Any:
     """Runs differ only by the noise of their slices."""
     return np.ones((runs, 302))
 
@@ -144,7 +145,9 @@ def only_slices(rng, runs):
 @pytest.mark.parametrize("repeats", [2, 3, 8])
 @pytest.mark.parametrize("differ", [whole, apart, skewed, only_slices])
 @pytest.mark.parametrize("all_timed", [True, False])
-def test_coverage_of_one_more_run_and_of_what_is_typical(differ, repeats, all_timed):
+def test_coverage_of_one_more_run_and_of_what_is_typical(
+    differ: Any, repeats: int, all_timed: bool
+) -> None:
     """Start-up and exit are as long as 300 and 60 of the slices between; slices vary by a fifth.
     The interval from a few runs covers the total of the next run, and the typical total of the next
     five, at least 95 times in 100 (less three standard errors of this check)."""
@@ -166,7 +169,7 @@ def test_coverage_of_one_more_run_and_of_what_is_typical(differ, repeats, all_ti
 
 @pytest.mark.slow
 @pytest.mark.parametrize("repeats", [2, 3, 8])
-def test_the_error_told_for_a_single_run_holds(repeats):
+def test_the_error_told_for_a_single_run_holds(repeats: int) -> None:
     """For one more run, whose slices vary by two fifths, some of them a hundredfold."""
     rng = np.random.default_rng(9)
     hits, draws = 0, 300
@@ -180,7 +183,7 @@ def test_the_error_told_for_a_single_run_holds(repeats):
     assert hits / draws >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / draws)
 
 
-def test_a_slow_start_does_not_make_up_for_fast_kernels():
+def test_a_slow_start_does_not_make_up_for_fast_kernels() -> None:
     """Totals that agree by chance hide no differences: start-up and kernels differ by 20 % each."""
     chosen = random_selection((1, 20, 1), (1, 20, 1), np.random.default_rng(7))
     runs = np.ones((3, 22))
@@ -192,7 +195,7 @@ def test_a_slow_start_does_not_make_up_for_fast_kernels():
     assert answer.low == 0.0
 
 
-def test_the_low_end_is_no_less_than_what_was_measured():
+def test_the_low_end_is_no_less_than_what_was_measured() -> None:
     """A whole is at least its parts, except for a metric with negative values."""
     chosen = random_selection((1000, 1), (1, 1), np.random.default_rng(8))
     times = np.ones(1001)
@@ -205,7 +208,7 @@ def test_the_low_end_is_no_less_than_what_was_measured():
     assert estimate(chosen, times).low < -1000.0
 
 
-def test_wider_at_higher_confidence_and_deterministic():
+def test_wider_at_higher_confidence_and_deterministic() -> None:
     """99 % is wider than 90 %; the same call gives the same numbers."""
     rng = np.random.default_rng(4)
     times = rng.lognormal(0, 1, 400)
@@ -215,7 +218,7 @@ def test_wider_at_higher_confidence_and_deterministic():
     assert estimate(chosen, times, 0.99) == wide
 
 
-def test_one_each_and_nothing_else_known_has_no_interval():
+def test_one_each_and_nothing_else_known_has_no_interval() -> None:
     """Without a measured spread there is no interval, and a note says so."""
     rng = np.random.default_rng(5)
     chosen = random_selection((30, 10), (1, 1), rng)
@@ -227,7 +230,7 @@ def test_one_each_and_nothing_else_known_has_no_interval():
     assert "no interval" in answer.basis
 
 
-def test_a_representative_without_time_is_an_error():
+def test_a_representative_without_time_is_an_error() -> None:
     """The error names its slice."""
     chosen = random_selection((3,), (1,), np.random.default_rng(6))
     with pytest.raises(InputError, match=f"slice {chosen.representatives[0].slice} "):

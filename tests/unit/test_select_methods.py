@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,13 +34,13 @@ from xpuprof.trace.tables import Process
 KINDS = [i % 3 for i in range(90)]
 
 
-def plain(matrix):
+def plain(matrix: Any) -> Any:
     """A signature with given rows of equal extent."""
     n = len(matrix)
     return Signature(np.asarray(matrix, np.float32), np.full(n, 1 / n), np.ones(n), {})
 
 
-def test_known_slices_are_recovered():
+def test_known_slices_are_recovered() -> None:
     """Start-up, three kernels, exit: five clusters, with their sizes as multipliers."""
     chosen = select("xpu-point", process_of(KINDS), seed=1, per_cluster=1)
     assert chosen.k == 5
@@ -52,7 +53,7 @@ def test_known_slices_are_recovered():
     assert sum(r.weight for r in chosen.representatives) == pytest.approx(1.0)
 
 
-def test_gpu_point_does_not_see_the_cpu():
+def test_gpu_point_does_not_see_the_cpu() -> None:
     """The first slice, whose start-up work GPU-Point does not see, joins its kernel's cluster,
     unless the ends are separated."""
     process = process_of(KINDS)
@@ -63,7 +64,7 @@ def test_gpu_point_does_not_see_the_cpu():
     assert chosen.parameters["cpu_weight"] == 0.0
 
 
-def test_xpu_point_as_published():
+def test_xpu_point_as_published() -> None:
     """One representative a cluster, all slices clustered, and k by SimPoint's rule: lengths that
     vary by a per cent raise it."""
     process = process_of(KINDS)
@@ -78,7 +79,7 @@ def test_xpu_point_as_published():
         select("xpu-point-published", process, seed=1, per_cluster=2)
 
 
-def test_slices_of_different_length_do_not_share_a_cluster():
+def test_slices_of_different_length_do_not_share_a_cluster() -> None:
     """One kernel over grids of 1x and 64x: the time of one says nothing about the other's."""
     lengths = [1 if i % 2 else 64 for i in range(40)]
     chosen = select("gpu-point", process_of([0] * 40, lengths=lengths), seed=1)
@@ -86,7 +87,7 @@ def test_slices_of_different_length_do_not_share_a_cluster():
     assert chosen.labels[2] == chosen.labels[38]
 
 
-def test_markers_repeat_from_run_to_run():
+def test_markers_repeat_from_run_to_run() -> None:
     """A marker is the kernel's name and the nth call of it; the slice before starts it."""
     chosen = select("xpu-point", process_of(KINDS), seed=1, per_cluster=1)
     for r in chosen.representatives[1:-1]:
@@ -96,7 +97,7 @@ def test_markers_repeat_from_run_to_run():
         assert r.start.kernel == f"kernel {(r.slice - 1) % 3}"
 
 
-def test_projection_is_exact_when_time_follows_the_vectors():
+def test_projection_is_exact_when_time_follows_the_vectors() -> None:
     """Times that depend only on the cluster are projected without error, for any number per
     cluster."""
     process = process_of(KINDS)
@@ -106,7 +107,7 @@ def test_projection_is_exact_when_time_follows_the_vectors():
         assert project(chosen, times) == pytest.approx(times.sum())
 
 
-def test_one_slice_only():
+def test_one_slice_only() -> None:
     """A program without launches is one slice that represents itself."""
     process = process_of([0], gpu=False)
     exit_alone = process.slices.iloc[1:].reset_index(drop=True)
@@ -116,7 +117,7 @@ def test_one_slice_only():
 
 
 @pytest.mark.slow
-def test_same_bytes_whatever_the_hash_seed(tmp_path):
+def test_same_bytes_whatever_the_hash_seed(tmp_path: Path) -> None:
     """The selection file depends only on input and seed."""
     code = (
         "from tests.support.signature_data import process_of, select;"
@@ -136,7 +137,7 @@ def test_same_bytes_whatever_the_hash_seed(tmp_path):
     assert digests == {hashlib.sha256(here.text().encode()).hexdigest()}
 
 
-def test_fixed_k_and_coverage():
+def test_fixed_k_and_coverage() -> None:
     """k as requested; the heaviest clusters that reach the share, re-weighted, with the share
     stated."""
     process = process_of([0] * 80 + [1] * 15 + [2] * 5)
@@ -151,7 +152,7 @@ def test_fixed_k_and_coverage():
     assert project(chosen, instructions) == pytest.approx(instructions.sum(), rel=1e-9)
 
 
-def pick(labels, distance2, number, early=None) -> RepresentativeSlices:
+def pick(labels: Any, distance2: Any, number: Any, early: Any = None) -> RepresentativeSlices:
     """Representatives of one run."""
     extent = np.full(len(labels), 1 / len(labels))
     here = LocalExecutor()
@@ -160,7 +161,7 @@ def pick(labels, distance2, number, early=None) -> RepresentativeSlices:
     return chosen.representatives
 
 
-def test_several_a_cluster_are_spread_over_the_run():
+def test_several_a_cluster_are_spread_over_the_run() -> None:
     """Each represents a run of the cluster's slices; the middle one if all are equal."""
     labels = np.zeros(100, np.int32)
     picks = pick(labels, np.zeros(100), np.array([4]))
@@ -168,7 +169,7 @@ def test_several_a_cluster_are_spread_over_the_run():
     assert picks.stands_for.tolist() == [25.0] * 4
 
 
-def test_nearest_and_early_points():
+def test_nearest_and_early_points() -> None:
     """The nearest by default; with a tolerance the earliest within it; 0 breaks ties early."""
     distance2 = np.array([9.0, 4.0, 4.0, 1.0, 1.0]) ** 2
     labels = np.zeros(5, np.int32)
@@ -179,7 +180,7 @@ def test_nearest_and_early_points():
     assert pick(labels, distance2, one, early=9.0).slice.tolist() == [0]
 
 
-def test_sample_sizes_meet_the_target_at_least_cost():
+def test_sample_sizes_meet_the_target_at_least_cost() -> None:
     """Cochran's optimum: the bound holds, and 3 % fewer would break it."""
     size = np.array([1, 500, 500, 3000])
     spread = np.array([0.0, 0.3, 0.01, 0.002])
@@ -187,7 +188,7 @@ def test_sample_sizes_meet_the_target_at_least_cost():
     total, z, target = float(size @ cost), 1.96, 0.01
     m = needed(size, spread, cost, total, target)
 
-    def bound(m):
+    def bound(m: Any) -> Any:
         return z * np.sqrt(np.sum(size**2 * spread**2 / m * (1 - m / size))) / total
 
     assert bound(m) <= target * (1 + 1e-9)
@@ -196,7 +197,7 @@ def test_sample_sizes_meet_the_target_at_least_cost():
     assert bound(np.maximum(1, (0.97 * m).astype(int))) > target
 
 
-def test_a_budget_is_kept_where_it_can_be():
+def test_a_budget_is_kept_where_it_can_be() -> None:
     """Never more than the budget, unless one per cluster already exceeds it."""
     size, cost = np.array([100, 100]), np.array([1.0, 2.0])
     spread = np.array([0.5, 0.1])
@@ -206,7 +207,7 @@ def test_a_budget_is_kept_where_it_can_be():
     assert affordable(size, spread, cost, 0.1).tolist() == [1, 1]
 
 
-def test_a_cold_slice_stands_for_itself():
+def test_a_cold_slice_stands_for_itself() -> None:
     """A first call that costs as much as a hundred others represents itself if three runs agree;
     one run cannot distinguish it from a disturbance."""
     labels = np.zeros(500, np.int32)
@@ -233,7 +234,7 @@ def loops(seed: int = 0) -> tuple[Process, np.ndarray]:
     return process_of(kinds), mean * rng.normal(1.0, 0.05, (5, 601))
 
 
-def test_a_target_error_chooses_k():
+def test_a_target_error_chooses_k() -> None:
     """Loose target: kernels of equal time share a cluster; tight: none do, or more slices represent
     them. The selection's error stays below the target, also on other runs."""
     process, times = loops()
@@ -250,7 +251,7 @@ def test_a_target_error_chooses_k():
     assert fixed.scores["clusters"] == 3  # and the two ends
 
 
-def test_a_budget_chooses_k_and_is_kept():
+def test_a_budget_chooses_k_and_is_kept() -> None:
     """The picked slices take at most the budget; a larger budget reduces the expected error; an
     impossible one is refused with the time needed."""
     process, times = loops()
@@ -265,7 +266,7 @@ def test_a_budget_chooses_k_and_is_kept():
         select("xpu-point", process, seed=1, times=times, budget=0.001)
 
 
-def test_an_expected_error_puts_representatives_where_the_time_is():
+def test_an_expected_error_puts_representatives_where_the_time_is() -> None:
     """A kernel that takes most of the time, and varies, gets most representatives. Over 40 sets of
     times the projection errs by about 1 % in the mean, that of the profile alone by more."""
     kinds = [i % 3 for i in range(300)]
@@ -294,7 +295,7 @@ def test_an_expected_error_puts_representatives_where_the_time_is():
         select("xpu-point", process, seed=1, times=times, expected_error=0.01, per_cluster=1)
 
 
-def test_quiet_clusters_are_left_whole():
+def test_quiet_clusters_are_left_whole() -> None:
     """Clusters with one representative lose no slice to the take-all stratum."""
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(3, dtype=np.int32), 200)
@@ -302,7 +303,7 @@ def test_quiet_clusters_are_left_whole():
     assert split_off_extremes(labels, times, 0.03).max() == 2
 
 
-def test_times_decide_how_many_not_which():
+def test_times_decide_how_many_not_which() -> None:
     """A noisy cluster gets more representatives; equal times need one."""
     process = process_of(KINDS)
     rng = np.random.default_rng(0)
@@ -330,13 +331,13 @@ def test_times_decide_how_many_not_which():
         ({"nonsense": 1}, "nonsense"),
     ],
 )
-def test_options_out_of_range_are_named(options, named):
+def test_options_out_of_range_are_named(options: Any, named: str) -> None:
     """One sentence each."""
     with pytest.raises(UsageError, match=named):
         select("xpu-point", process_of([0, 1]), seed=1, **options)
 
 
-def test_unknown_methods_and_their_options():
+def test_unknown_methods_and_their_options() -> None:
     """The sentence lists the choices."""
     with pytest.raises(UsageError, match="xpu-point"):
         select("magic", process_of([0]), seed=1)
@@ -346,7 +347,7 @@ def test_unknown_methods_and_their_options():
         select("stem-root", process_of([0]), seed=1)
 
 
-def test_bic_is_simpoints():
+def test_bic_is_simpoints() -> None:
     """Worked by hand: four points 0, 0, 2, 2 on a line, k = 1 and 2 (with a floor)."""
     n, dim = 4.0, 1
     by_hand = n * (-0.5 * (np.log(2 * np.pi * 1.0) + 1)) - 2 / 2 * np.log(4)
@@ -355,14 +356,14 @@ def test_bic_is_simpoints():
     assert bic_score(0.0, np.array([2.0, 2.0]), dim, floor=0.25) == pytest.approx(two)
 
 
-def test_the_rule_for_k():
+def test_the_rule_for_k() -> None:
     """Smallest k that reaches 90 % of the range."""
     assert choose_k({1: 0.0, 2: 80.0, 3: 90.0, 4: 100.0}) == 3
     assert choose_k({1: 0.0, 2: 80.0, 3: 90.0, 4: 100.0}, threshold=1.0) == 4
     assert choose_k({1: 7.0, 2: 6.0, 3: 5.0}) == 1
 
 
-def test_noise_below_the_floor_makes_no_clusters():
+def test_noise_below_the_floor_makes_no_clusters() -> None:
     """Vectors that differ in the fifth digit form one cluster."""
     rng = np.random.default_rng(0)
     base = np.repeat(rng.random((3, 20)), 200, axis=0)
@@ -372,7 +373,7 @@ def test_noise_below_the_floor_makes_no_clusters():
 
 
 @pytest.mark.parametrize("maxk", [6, 12, 22, 42])
-def test_lengths_that_vary_by_a_per_cent_make_no_clusters(maxk):
+def test_lengths_that_vary_by_a_per_cent_make_no_clusters(maxk: int) -> None:
     """Four kernels, each with lengths spread by 1 %: four clusters, however many are tried."""
     spread = 1 + 0.01 * np.random.default_rng(0).standard_normal(400)
     lengths = [int(10_000 * (1 + i % 4) * spread[i]) for i in range(400)]
@@ -393,7 +394,7 @@ def noisy(seed: int) -> Process:
     )
 
 
-def test_noise_of_the_allocator_makes_no_clusters():
+def test_noise_of_the_allocator_makes_no_clusters() -> None:
     """Two profiles of one program give the same slices: one cluster a kernel."""
     one, other = (select("xpu-point", noisy(seed), seed=1) for seed in (1, 2))
     assert one.k == 6 + 2
@@ -401,7 +402,7 @@ def test_noise_of_the_allocator_makes_no_clusters():
     assert [r.slice for r in one.representatives] == [r.slice for r in other.representatives]
 
 
-def test_cpu_work_that_matters_still_makes_clusters():
+def test_cpu_work_that_matters_still_makes_clusters() -> None:
     """A slice with a millisecond of CPU work differs from one that only launches."""
     process = process_of([0] * 100, lengths=[1000] * 100)
     assert process.cpu is not None
@@ -412,7 +413,7 @@ def test_cpu_work_that_matters_still_makes_clusters():
     assert chosen.labels[10] == chosen.labels[12] != chosen.labels[11]
 
 
-def test_adjusted_rand_index():
+def test_adjusted_rand_index() -> None:
     """1 for a relabelled partition; the textbook's value; mean 0 for random partitions."""
     a = np.array([0, 0, 1, 1, 2, 2])
     assert adjusted_rand(a, (a + 1) % 3) == 1.0
@@ -423,7 +424,7 @@ def test_adjusted_rand_index():
     assert adjusted_rand(x, y) == pytest.approx(adjusted_rand_score(x, y))
 
 
-def test_stability_of_clear_clusters():
+def test_stability_of_clear_clusters() -> None:
     """Clear clusters do not change over seeds or bootstrap samples."""
     process = process_of(KINDS)
     times = np.ones(91)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from xpuprof.trace.tables import Blocks, CpuVectors, GpuVectors
 U32, U64 = np.uint32, np.uint64
 
 
-def cpu_vectors(rows, identity, instructions):
+def cpu_vectors(rows: Any, identity: Any, instructions: Any) -> Any:
     """`rows`: per slice, a list of (thread, block, count)."""
     flat = [entry for row in rows for entry in row]
     thread, block, count = (np.array([e[i] for e in flat]) for i in range(3))
@@ -33,7 +34,7 @@ def cpu_vectors(rows, identity, instructions):
     )  # fmt: skip
 
 
-def gpu_vectors(grids, vectors, identity, instructions):
+def gpu_vectors(grids: Any, vectors: Any, identity: Any, instructions: Any) -> Any:
     """`grids`: per grid, (vector, warps) runs; `vectors`: per vector, (block, count)."""
     runs = [run for grid in grids for run in grid]
     pairs = [pair for vector in vectors for pair in vector]
@@ -51,7 +52,7 @@ def gpu_vectors(grids, vectors, identity, instructions):
     )
 
 
-def test_rows_belong_to_identities_not_to_numbers():
+def test_rows_belong_to_identities_not_to_numbers() -> None:
     """The same code gives the same vector, however its blocks are numbered."""
     a, _ = kernels.project_cpu(
         cpu_vectors([[(0, 0, 3), (0, 1, 5)]], [111, 222], [2, 7]), seed=1, dim=40
@@ -62,7 +63,7 @@ def test_rows_belong_to_identities_not_to_numbers():
     np.testing.assert_allclose(a, b, rtol=0, atol=1e-7)
 
 
-def test_projection_is_linear_in_instruction_weighted_counts():
+def test_projection_is_linear_in_instruction_weighted_counts() -> None:
     """A mix is the instruction-weighted mean of its blocks' rows; lengths are exact sums."""
     identity, instructions = [5, 6, 7], [2, 3, 11]
     rows = [kernels.project_cpu(cpu_vectors([[(t, b, 1)]], identity, instructions), 9, 33)[0][0]
@@ -75,7 +76,7 @@ def test_projection_is_linear_in_instruction_weighted_counts():
     np.testing.assert_allclose(mix[0], expected, atol=1e-6)
 
 
-def test_rows_are_uniform_and_independent():
+def test_rows_are_uniform_and_independent() -> None:
     """Rows have mean 0, variance 1/3 and are uncorrelated, as the projection's theory requires."""
     identity = np.arange(1, 2001, dtype=U64)
     start = np.arange(2001, dtype=U64)
@@ -89,14 +90,14 @@ def test_rows_are_uniform_and_independent():
     )
 
 
-def test_threads_of_the_program_are_dimensions_of_their_own():
+def test_threads_of_the_program_are_dimensions_of_their_own() -> None:
     """The same block in another thread is another dimension."""
     one, _ = kernels.project_cpu(cpu_vectors([[(0, 0, 1)]], [5], [1]), 1, 16)
     two, _ = kernels.project_cpu(cpu_vectors([[(1, 0, 1)]], [5], [1]), 1, 16)
     assert not np.array_equal(one, two)
 
 
-def test_equal_warps_give_the_same_mix_in_grids_of_any_size():
+def test_equal_warps_give_the_same_mix_in_grids_of_any_size() -> None:
     """The warp axis is resampled: 3, 32 or 1,000 equal warps differ in length only."""
     grids = [[(0, 3)], [(0, 32)], [(0, 1000)], [(0, 400), (0, 600)]]
     mix, length = kernels.project_gpu(
@@ -106,7 +107,7 @@ def test_equal_warps_give_the_same_mix_in_grids_of_any_size():
     assert length.tolist() == [22.0 * n for n in (3, 32, 1000, 1000)]
 
 
-def test_where_the_work_lies_among_the_warps_shows():
+def test_where_the_work_lies_among_the_warps_shows() -> None:
     """The same total, first or last half of the warps idle: different mixes, equal lengths."""
     vectors = [[(0, 10)], [(1, 1)]]
     grids = [[(0, 16), (1, 16)], [(1, 16), (0, 16)]]
@@ -115,7 +116,7 @@ def test_where_the_work_lies_among_the_warps_shows():
     assert np.linalg.norm(mix[0] - mix[1]) > 0.05
 
 
-def test_cells_share_a_straddling_warp():
+def test_cells_share_a_straddling_warp() -> None:
     """3 warps on 2 cells: the middle one counts half to each (an independent sum)."""
     vectors = [[(0, 6)], [(1, 6)], [(2, 6)]]
     grids = [[(0, 1), (1, 1), (2, 1)]]
@@ -135,7 +136,7 @@ def test_cells_share_a_straddling_warp():
     np.testing.assert_allclose(mix[0], expected, atol=1e-6)
 
 
-def test_number_of_threads_does_not_show():
+def test_number_of_threads_does_not_show() -> None:
     """One and two threads give the same bytes."""
     rng = np.random.default_rng(0)
     rows = [[(int(t), int(b), int(c)) for t, b, c in
@@ -148,7 +149,7 @@ def test_number_of_threads_does_not_show():
     assert one[1].tobytes() == two[1].tobytes()
 
 
-def test_same_bytes_in_another_process():
+def test_same_bytes_in_another_process() -> None:
     """Rows depend only on identity and seed, not on the process or Python's hash seed."""
     code = (
         "import numpy as np; from xpuprof.signature import kernels as k;"
@@ -167,7 +168,7 @@ def test_same_bytes_in_another_process():
     assert len(digests) == 1
 
 
-def test_first_and_last_slice_and_launches_without_vectors():
+def test_first_and_last_slice_and_launches_without_vectors() -> None:
     """Uninstrumented launches are told apart by kernel name; the last slice has no kernel."""
     signature = signature_of(process_of([0, 1, 0, 1], gpu=False), seed=1)
     distinct = np.unique(signature.matrix, axis=0)
@@ -176,13 +177,13 @@ def test_first_and_last_slice_and_launches_without_vectors():
     assert len(distinct) == 4
 
 
-def test_without_cpu_vectors_only_the_gpu_part_remains():
+def test_without_cpu_vectors_only_the_gpu_part_remains() -> None:
     """dim + 1 columns per part."""
     assert signature_of(process_of([0, 1], cpu=False), seed=1, dim=10).matrix.shape == (3, 11)
     assert signature_of(process_of([0, 1]), seed=1, dim=10).matrix.shape == (3, 22)
 
 
-def test_extent_adds_up_and_weighs_the_parts():
+def test_extent_adds_up_and_weighs_the_parts() -> None:
     """Extents are shares of instructions, CPU and GPU half each."""
     process = process_of([0, 0, 1], lengths=[1, 3, 1])
     signature = signature_of(process, seed=1)
@@ -192,7 +193,7 @@ def test_extent_adds_up_and_weighs_the_parts():
     np.testing.assert_allclose(signature.instructions, cpu + gpu)
 
 
-def test_the_cpu_counts_by_its_share_of_the_slices_work():
+def test_the_cpu_counts_by_its_share_of_the_slices_work() -> None:
     """The CPU's columns grow with its work, and level off where the launch is small beside it."""
     process = process_of([0, 1, 0])
     assert process.cpu is not None
@@ -214,13 +215,13 @@ def test_the_cpu_counts_by_its_share_of_the_slices_work():
     [({"dim": 0}, "--dim"), ({"warp_buckets": 0}, "--warp-buckets"),
      ({"cpu_weight": 1.5}, "--cpu-weight")],
 )  # fmt: skip
-def test_parameters_out_of_range_are_named(options, named):
+def test_parameters_out_of_range_are_named(options: Any, named: str) -> None:
     """One sentence that names the option."""
     with pytest.raises(UsageError, match=named):
         signature_of(process_of([0]), seed=1, **options)
 
 
-def test_unsound_vectors_are_refused():
+def test_unsound_vectors_are_refused() -> None:
     """Block numbers and row starts are checked before C uses them."""
     good = cpu_vectors([[(0, 0, 1)]], [5], [1])
     with pytest.raises(InputError, match="not sound"):
@@ -233,7 +234,7 @@ def test_unsound_vectors_are_refused():
         kernels.project_gpu(gpu_vectors([[(3, 1)]], [[(0, 1)]], [5], [1]), 4, 1, 4)
 
 
-def test_empty_vectors_are_slices_of_no_length():
+def test_empty_vectors_are_slices_of_no_length() -> None:
     """A slice without instructions is a zero row, not a NaN."""
     start = np.array([0, 0, 1], U64)
     signature = frequency_signature(start, np.array([4], U64), np.array([2.0]), seed=1, dim=5)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import gzip
 import re
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from xpuprof.formats.frequency import read_frequency_file
 from xpuprof.methods import simpoint
 
 
-def gem5_reads(simpoints, weights):
+def gem5_reads(simpoints: Any, weights: Any) -> Any:
     """gem5's rules (configs/common/Simulation.py): both files in lockstep, each line matched from
     its start, the weights' file not shorter."""
     result = []
@@ -33,7 +35,7 @@ def gem5_reads(simpoints, weights):
     return result
 
 
-def test_reads_vectors_comments_and_spacing(tmp_path):
+def test_reads_vectors_comments_and_spacing(tmp_path: Path) -> None:
     """T lines are rows; others are skipped; an empty vector is a row; counts may be fractions."""
     file = tmp_path / "a.bb"
     file.write_text(
@@ -45,7 +47,7 @@ def test_reads_vectors_comments_and_spacing(tmp_path):
     assert vectors.value.tolist() == [10.0, 20.0, 1.5, 2000.0, 1.0]
 
 
-def test_reads_gzip(tmp_path):
+def test_reads_gzip(tmp_path: Path) -> None:
     """The same bytes, compressed."""
     file = tmp_path / "a.bb.gz"
     file.write_bytes(gzip.compress(b"T:1:10\nT:2:5\n"))
@@ -65,7 +67,7 @@ def test_reads_gzip(tmp_path):
         ("T:99999999999999999999999:1\n", "line 1"),
     ],
 )
-def test_bad_files_are_named_with_the_line(tmp_path, text, named):
+def test_bad_files_are_named_with_the_line(tmp_path: Path, text: str, named: str) -> None:
     """One sentence that names the file and the line."""
     file = tmp_path / "bad.bb"
     file.write_text(text)
@@ -74,7 +76,7 @@ def test_bad_files_are_named_with_the_line(tmp_path, text, named):
     assert str(file) in str(error.value)
 
 
-def test_missing_and_truncated(tmp_path):
+def test_missing_and_truncated(tmp_path: Path) -> None:
     """Unreadable files also give an InputError."""
     with pytest.raises(InputError, match="cannot be read"):
         read_frequency_file(tmp_path / "none.bb")
@@ -84,7 +86,7 @@ def test_missing_and_truncated(tmp_path):
 
 
 @pytest.fixture()
-def selection():
+def selection() -> Any:
     """100 slices of three kinds, 60:30:10."""
     kind = np.repeat([0, 1, 2], [60, 30, 10])
     start = np.arange(0, 201, 2, dtype=np.uint64)
@@ -93,7 +95,7 @@ def selection():
     return simpoint.select(start, dimension, value, seed=1, dim=8)
 
 
-def test_gem5_accepts_what_is_written(tmp_path, selection):
+def test_gem5_accepts_what_is_written(tmp_path: Path, selection: Any) -> None:
     """Same order, equal length, weights of 1 in all; labels of every slice."""
     chosen, distance = selection
     paths = write_simpoints(chosen, tmp_path / "t", distance)
@@ -105,7 +107,7 @@ def test_gem5_accepts_what_is_written(tmp_path, selection):
     assert {tuple(line) for line in labels} == {("0", "0"), ("1", "0"), ("2", "0")}
 
 
-def test_several_a_cluster_get_numbers_of_their_own(tmp_path):
+def test_several_a_cluster_get_numbers_of_their_own(tmp_path: Path) -> None:
     """Readers of gem5 and SimPoint expect each number to name one point."""
     start = np.arange(41, dtype=np.uint64)
     chosen, distance = simpoint.select(
@@ -117,7 +119,7 @@ def test_several_a_cluster_get_numbers_of_their_own(tmp_path):
     assert len(set(numbers)) == 8
 
 
-def test_small_weights_stay_readable(tmp_path):
+def test_small_weights_stay_readable(tmp_path: Path) -> None:
     """A weight of one in a million is written with a negative exponent, which gem5 takes."""
     kinds = np.ones(1_000_001, np.uint64)
     kinds[500] = 2
@@ -128,7 +130,7 @@ def test_small_weights_stay_readable(tmp_path):
     assert min(share for _, share in gem5_reads(paths[0], paths[1])) == pytest.approx(1e-6)
 
 
-def test_nothing_is_overwritten(tmp_path, selection):
+def test_nothing_is_overwritten(tmp_path: Path, selection: Any) -> None:
     """An existing file stays, and no other is written, unless forced."""
     (tmp_path / "t.labels").write_text("mine")
     with pytest.raises(UsageError, match="--force"):

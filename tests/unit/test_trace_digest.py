@@ -93,9 +93,9 @@ def check_against(process: Process) -> None:
         assert [len(process.window.wanted), found.openings] == [found.of_slices, 1]
     assert found.gpu_blocks == (0 if process.gpu is None else len(process.gpu.mix))
     assert found.grids == (0 if process.gpu is None else len(process.gpu.grid_start) - 1)
-    own, device = process.distances, process.device_distances
+    lines, device = process.distances, process.device_distances
     assert found.cpu_lines == (
-        None if own is None else CpuLines(own.count.sum(), own.count[:, -1].sum())
+        None if lines is None else CpuLines(lines.count.sum(), lines.count[:, -1].sum())
     )
     assert found.device == (
         None

@@ -244,7 +244,9 @@ def test_events_round_trip(tmp_path_factory: pytest.TempPathFactory, data: st.Da
     kernels = draw(st.lists(kernel, min_size=1, max_size=4))
     records = [traces.program(i, h) for i, h in enumerate(hashes)]
     records += [traces.kernel(i, *rest) for i, rest in enumerate(kernels)]
-    first, found, grids = np.cumsum([0] + [len(k[2]) for k in kernels]), [], []
+    first = np.cumsum([0] + [len(k[2]) for k in kernels])
+    found: list[Any] = []
+    grids: list[Any] = []
     for k, (_, _, blocks, _) in enumerate(kernels):
         own = draw(st.lists(vectors(len(blocks)), min_size=1, max_size=3))
         runs = st.lists(st.tuples(st.integers(0, len(own) - 1), U64), max_size=4)
