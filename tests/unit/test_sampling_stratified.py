@@ -235,6 +235,7 @@ def other_machine(times: np.ndarray, speedups: tuple[float, ...]) -> np.ndarray:
     return times * slower * np.exp(rng.normal(0.0, 0.1, len(times)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("least", [2, 3])
 @pytest.mark.parametrize("shape", ["skewed", "multi-modal"])
 def test_intervals_hold_on_another_machine(shape: str, least: int) -> None:
@@ -285,6 +286,7 @@ def test_known_times_give_the_width_of_the_draws(shape: Any, draws: int, replace
     assert shape == "constant" or held / TRIALS <= 0.975
 
 
+@pytest.mark.slow
 def test_ranked_sets_are_unbiased_and_their_intervals_hold() -> None:
     """GIVEN sets ranked by other times than those measured THEN the mean of the projections is the
     truth, and both kinds of interval hold in 95 % of the selections, less three standard errors."""

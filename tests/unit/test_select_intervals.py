@@ -94,6 +94,7 @@ def test_coverage_when_only_representatives_are_timed(name: str) -> None:
     assert hits / draws >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / draws)
 
 
+@pytest.mark.slow
 def test_coverage_when_those_nearest_to_the_centroid_agree() -> None:
     """GIVEN times that grow more than in proportion with the distance from the centroid WHEN only
     the three slices nearest to it are known of each cluster THEN the interval still holds the

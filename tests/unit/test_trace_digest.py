@@ -145,6 +145,7 @@ WORK = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("work", "roles", "most"),
     [

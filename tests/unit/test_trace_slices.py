@@ -56,6 +56,7 @@ def test_a_device_clock_that_is_off_stays_within_the_run(tmp_path: Path) -> None
 stamps = st.integers(0, 2 * traces.END)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(stamps, stamps, stamps), max_size=8))
 def test_times_are_never_negative_and_add_up(
