@@ -76,7 +76,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     found = warnings(profiled_job(Run.open(traces.write_run(tmp_path / "run", records, None))))
     said = [text.removeprefix("stack distances of ") for text in found if "distances" in text]
     assert said == [
-        "2 launches recorded in part: no room was left, or the next replay came too soon",
+        "2 launches recorded in part, because no room was left",
         "1 launch with accesses that cannot be recorded (pipes, some of images)",
         "1 launch with lines forgotten, because there were too many",
     ]

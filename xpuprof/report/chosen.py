@@ -8,7 +8,6 @@ import numpy.typing as npt
 
 from xpuprof.clustering.stability import Stability
 from xpuprof.estimation.projection import slice_reduction
-from xpuprof.report.kernel_names import marker
 from xpuprof.report.projected import (
     accuracy_json,
     error_text,
@@ -21,6 +20,7 @@ from xpuprof.report.text import (
     amount,
     count,
     factor,
+    marker,
     number_of,
     percent,
     seconds,

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 
-from xpuprof.trace.coordinates import EXIT_KERNEL, NO_KERNELS
-
 FULL_NAMES: ContextVar[bool] = ContextVar("full_names", default=False)
 """Whether tables show kernel names whole (--full-names)."""
 
@@ -44,10 +42,3 @@ def shorten(name: str, width: int = 40) -> str:
         return name
     name = brief(name)
     return name if len(name) <= width else name[: width - 3] + "..."
-
-
-def marker(kernel: str, call: int) -> tuple[str, str]:
-    """A slice's end for two columns: the kernel and its call, or what else ends it."""
-    if kernel == EXIT_KERNEL:
-        return NO_KERNELS[kernel], ""
-    return NO_KERNELS.get(kernel) or shorten(kernel), f"{call:,}"

@@ -7,7 +7,6 @@ from dataclasses import asdict
 
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.methods import registry
-from xpuprof.report.kernel_names import marker
 from xpuprof.report.projected import (
     SHOWN,
     accuracy_json,
@@ -24,6 +23,7 @@ from xpuprof.report.text import (
     LEGEND,
     count,
     factor,
+    marker,
     number_of,
     seconds,
     table,

@@ -7,6 +7,8 @@ import math
 from collections.abc import Sequence
 
 from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN
+from xpuprof.report.kernel_names import shorten
+from xpuprof.trace.coordinates import EXIT_KERNEL, NO_KERNELS
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: str = "") -> str:
@@ -41,7 +43,7 @@ def seconds(value: float) -> str:
 
 def _three_digits(value: float) -> str:
     decimals = 2 - math.floor(math.log10(abs(value))) if value else 0
-    return f"{value:,.{min(max(decimals, 0), 2)}f}"
+    return f"{value:,.{max(decimals, 0)}f}"
 
 
 def factor(value: float) -> str:
@@ -80,3 +82,10 @@ def of_runs(runs: int) -> str:
 def percent(fraction: float) -> str:
     """A fraction as a percentage; a value that rounds to 0 has no sign."""
     return f"{round(100 * fraction, 2) + 0.0:.2f} %"
+
+
+def marker(kernel: str, call: int) -> tuple[str, str]:
+    """A slice's end for two columns: the kernel and its call, or what else ends it."""
+    if kernel == EXIT_KERNEL:
+        return NO_KERNELS[kernel], ""
+    return NO_KERNELS.get(kernel) or shorten(kernel), f"{call:,}"

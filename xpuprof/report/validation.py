@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xpuprof.estimation.projection import slice_reduction
-from xpuprof.report.kernel_names import marker
 from xpuprof.report.projected import (
     accuracy_json,
     error_text,
@@ -23,6 +22,7 @@ from xpuprof.report.text import (
     amount,
     count,
     factor,
+    marker,
     percent,
     seconds,
     table,
