@@ -31,7 +31,7 @@ def test_info_shows_launches_and_the_time_of_each_kernel(timeline: Path) -> None
     assert "launches  9 of 2 kernels, 0.204 us in all (gpu_time)" in text
     assert [line.split()[:3] for line in text.splitlines() if line[:3] in ("add", "mul")] == [
         ["mul", "5", "0.111"],
-        ["add", "4", "0.093"],
+        ["add", "4", "0.0930"],
     ]
     found = json.loads(command("info", "--json", timeline, check=True).stdout)
     assert found["imported_metric"] == "gpu_time"
