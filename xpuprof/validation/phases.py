@@ -46,7 +46,7 @@ def unseen_phases(
 def phase_share(timer_runs: Sequence[Execution]) -> float:
     """Share of the time between the ends of the first and the last kernel, a fraction, that slices
     spend outside their kernel beyond the median for that kernel name. Excludes the first and the
-    last slice and those with a build, which stand apart. The median of the runs; 0 if no run has
+    last slice, which represent themselves. The median of the runs; 0 if no run has
     device stamps."""
     shares = []
     for execution in timer_runs:
@@ -65,8 +65,8 @@ def phase_share(timer_runs: Sequence[Execution]) -> float:
 def _parts(process: Process, times: F64, hz: float) -> tuple[F64, F64]:
     """Seconds of the inner slices, and of the phases in them."""
     launches, kernels = process.launches, process.slices["kernel"].to_numpy()
-    rows = np.arange(1, min(len(launches), len(times)))
-    rows = rows[~builds_of(process)[rows]]
+    inner = np.arange(1, min(len(launches), len(times)))
+    rows = inner[~builds_of(process)[inner]]  # slices with a build stand apart
     on_device = (launches["dev_end"] - launches["dev_start"]).to_numpy(np.float64)[rows] / hz
     known = launches["dev_end"].to_numpy()[rows] > 0
     gap = np.where(known, np.maximum(times[rows] - on_device, 0.0), 0.0)
@@ -74,4 +74,4 @@ def _parts(process: Process, times: F64, hz: float) -> tuple[F64, F64]:
     for kernel in np.unique(kernels[rows]):
         own = kernels[rows] == kernel
         phases[own] = np.maximum(gap[own] - np.median(gap[own]), 0.0)
-    return times[rows], phases
+    return times[inner], phases
