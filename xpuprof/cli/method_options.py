@@ -27,8 +27,8 @@ method = click.option(
     "--method",
     type=Name("method", helps, lambda name: registry.find(name).name),
     metavar="NAME",
-    help=f"How slices are chosen: {', '.join(registry.names())} [default: "
-    f"{registry.default()}; for an import the first that it has the data for].",
+    help=f"How slices are chosen: {', '.join(registry.names())}. [default: "
+    f"{registry.default()}; for an import the first that it has the data for]",
 )
 
 

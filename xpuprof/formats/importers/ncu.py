@@ -141,12 +141,14 @@ def _write(
     scale: Callable[[str], float],
 ) -> None:
     """The duration is `gpu_time`; without one, cycles serve as time."""
+    first = next(chunks, None)
+    if first is None:
+        source.refuse(f"holds no kernel launch; {ADVICE}")
     measured = next((name for name in (*DURATIONS, *CYCLES) if name in units), None)
     if measured is None:
         source.refuse(f"has neither {DURATIONS[0]} nor {CYCLES[0]}; add one of them to --metrics")
     measure, unit = ("gpu_time", "s") if measured in DURATIONS else ("cycles", "cycle")
     writer.units |= {name: _base(unit) for name, unit in units.items()} | {measure: unit}
-    first = next(chunks, {})
     places = Places(
         kernel=KERNEL,
         time=measured,
@@ -157,7 +159,7 @@ def _write(
         device="Device" if "Device" in first else "",
         stream="Stream" if "Stream" in first else "",
     )
-    chunks = chain([first] if first else [], chunks)
+    chunks = chain([first], chunks)
     write(source, writer, chunks, places, others=FIXED, scale=scale, advice=ADVICE)
 
 
