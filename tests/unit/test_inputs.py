@@ -13,6 +13,7 @@ import sqlite3
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -195,6 +196,35 @@ def test_nsys_views_without_end_are_refused(tmp_path: Path, table: str) -> None:
         f"(SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS {columns} FROM n",
     )
     refused(path, f"{table}")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        (b"demangledName INTEGER", b"demangled\xffame INTEGER", "not a readable|no column"),
+        (b"CREATE TABLE ANALYSIS_DETAILS", b"CREATE TABLE ANALYSIS_DE\xffAILS", "not a readable"),
+    ],
+)
+def test_nsys_names_that_are_not_text(
+    tmp_path: Path, old: bytes, new: bytes, sentence: str
+) -> None:
+    path = nsight(tmp_path / "r.sqlite", KERNELS)
+    data = path.read_bytes()
+    assert old in data
+    path.write_bytes(data.replace(old, new))
+    refused(path, sentence, "nsys")
+
+
+def test_nsys_a_schema_of_bytes_is_refused(tmp_path: Path) -> None:
+    """GIVEN a table whose CREATE statement is stored as a blob THEN it is no table of ours."""
+    path = nsight(tmp_path / "r.sqlite", KERNELS)
+    change(
+        path,
+        "PRAGMA writable_schema = ON;"
+        "UPDATE sqlite_master SET sql = CAST(sql AS BLOB) WHERE name = 'ANALYSIS_DETAILS'",
+    )
+    with suppress(InputError):
+        loads(path, "nsys")
 
 
 def test_nsys_joins_that_multiply_are_stopped(

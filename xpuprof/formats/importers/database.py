@@ -68,7 +68,11 @@ class Database:
     def tables(self) -> frozenset[str]:
         """Names of the plain tables. Views and virtual tables may compute endless rows."""
         rows = self.rows("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
-        return frozenset(n for n, sql in rows if n and sql and "VIRTUAL" not in sql.upper()[:20])
+        return frozenset(
+            name
+            for name, sql in rows
+            if isinstance(name, str) and isinstance(sql, str) and "VIRTUAL" not in sql.upper()[:20]
+        )
 
     def columns(self, table: str) -> frozenset[str]:
         """Column names of a table. Raises InputError when a column is computed."""
@@ -117,7 +121,7 @@ class Database:
             # `yield from` would close the cursor, which fails if the database was closed before.
             for row in self._connection.execute(query, arguments):  # noqa: UP028
                 yield row
-        except (sqlite3.Error, OverflowError, MemoryError) as error:
+        except (sqlite3.Error, OverflowError, MemoryError, UnicodeDecodeError) as error:
             self._refuse(error)
 
     @property
