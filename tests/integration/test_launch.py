@@ -177,7 +177,7 @@ def test_a_run_that_a_signal_cut_short_says_what_is_missing(tmp_path: Path) -> N
     ours.send_signal(signal.SIGTERM)
     _, said = ours.communicate(timeout=30)
     assert ours.returncode == 5
-    assert b"SIGTERM asked to stop; no profile and no selection were made" in said
+    assert b"SIGTERM asked xpuprof to stop; no profile and no selection were made" in said
 
 
 @pytest.mark.parametrize("victim", ["program", "supervisor"])
@@ -262,7 +262,7 @@ def test_program_that_forks(tmp_path: Path) -> None:
         ' printf("parent saw %d\\n", WEXITSTATUS(s)); return 0; }',
         tmp_path / "fork",
     )
-    done = xpuprof("run", "--json", "-q", "-o", tmp_path / "run", "--", fork)
+    done = xpuprof("run", "--gpu", "none", "--json", "-q", "-o", tmp_path / "run", "--", fork)
     assert done.stdout.startswith(b"child\nparent saw 3\n")
     assert last_json(done)["status"] == "complete"
 
@@ -276,12 +276,24 @@ def test_a_signal_stops_all_executions(tmp_path: Path, command: str) -> None:
     line = [sys.executable, "-m", "xpuprof", command]
     if command == "validate":
         done = subprocess.run(
-            [*line[:3], "run", "--cpu", "none", "-q", "-o", tmp_path / "made", "--", "true"]
+            [
+                *line[:3],
+                "run",
+                "--cpu",
+                "none",
+                "--gpu",
+                "none",
+                "-q",
+                "-o",
+                tmp_path / "made",
+                "--",
+                "true",
+            ]
         )
         assert done.returncode == 0
         line += [tmp_path / "made" / "selection.json"]
     if command == "run":
-        line += ["--cpu", "none"]
+        line += ["--cpu", "none", "--gpu", "none"]
     line += ["--repeat", "4", "-o", tmp_path / "run", "--", *program]
     ours = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     while not counted.exists() or counted.read_text() != "\n\n":

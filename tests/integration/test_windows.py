@@ -301,8 +301,11 @@ def test_kernel_filter_leaves_boundaries(whole: Process, tmp_path: Path) -> None
     assert cpu_counts(part, "particles") == cpu_counts(whole, "particles")
     found = last_json(xpuprof("info", folder, "--json"))
     assert found["launches"] == {
-        "seen": len(wanted), "instrumented": int(wanted.sum()), "left_out": int((~wanted).sum()),
-    }  # fmt: skip
+        "seen": len(wanted),
+        "instrumented": int(wanted.sum()),
+        "left_out": int((~wanted).sum()),
+        "unfinished": 0,
+    }
     assert found["uninstrumented"] == {}
     assert found["settings"] == {"kernels": spec}
     assert xpuprof("select", folder).returncode == 0

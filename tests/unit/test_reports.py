@@ -251,8 +251,10 @@ def test_compare_states_no_interval_below_zero(tmp_path: Path) -> None:
     """GIVEN few samples of widely spread times THEN both ends of the interval are shown, the lower
     one is not negative, and no zero has a sign."""
     run = imported(tmp_path / "run", "Name,Duration", *("k,1" for _ in range(299)), "k,90000")
-    wide = Row("random", 0.1, 0.2, 2.0, 3.0, 9.66, -0.9, 18.4, 1.0, 0.1)
-    exact = Row("allegro", 0.0, 0.0, 1.0, 9.0, -1e-16, 1e-16, -1e-16, 1.0, 0.1)
+    errors = {"error_mean": 0.1, "error_max": 0.2, "time_speedup": 2.0, "samples": 3.0}
+    errors |= {"coverage": 1.0, "selection_s": 0.1}
+    wide = Row("random", interval_rel=9.66, low_rel=-0.9, high_rel=18.4, **errors)
+    exact = Row("allegro", interval_rel=-1e-16, low_rel=1e-16, high_rel=-1e-16, **errors)
     told = compare_text(Compared("run", "time", 300, [wide, exact]))
     assert "-90.00 % +1840.00 %" in told and " ±0.00 %" in told
     for seed in range(5):

@@ -29,7 +29,8 @@ def unseen_phases(
     """A sentence with the remedy, if clusters of device vectors alone represent slices with a large
     share of CPU phases; otherwise empty. `profiled`: the processes of the profile."""
     # Random draws do not rest on vectors: their interval counts every phase.
-    if selection.design.strata is not None or any(process.cpu is not None for process in profiled):
+    # Sums, since tables grow with the launches.
+    if selection.design.strata is not None or any(process.sums.threads for process in profiled):
         return []
     if len(selection.representatives) == selection.slices:
         return []  # every slice represents itself

@@ -124,15 +124,15 @@ def run(
         return Ran(done, first, last, None, _unfinished(done), tuple(notes.kept))
     if registry.find(method).option("expected_error") and len(done.times) >= ENOUGH_FOR_MEDIAN:
         options = {**options, "expected_error": EXPECTED_ERROR}
-    chosen = select_run(done, method, seed=seed, processes=processes, **options)
-    if allotment := chosen.scores.get("allotment"):
-        notes(_allotted(Allotment(**allotment)))
     try:
+        chosen = select_run(done, method, seed=seed, processes=processes, **options)
+        if allotment := chosen.scores.get("allotment"):
+            notes(_allotted(Allotment(**allotment)))
         result = evaluate(done, chosen)
     except InputError:
         if not done.reason:
             raise
-        # An execution that failed has other slices; its reason says more than their numbers.
+        # An execution that failed has other slices, or none; its reason says more than that.
         return Ran(done, first, last, None, _unfinished(done), tuple(notes.kept))
     chosen.write(ready.folder / "selection.json")
     if processes == "each":
