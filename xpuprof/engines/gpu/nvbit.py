@@ -17,7 +17,8 @@ from xpuprof.engines.native import native_file, unbuilt
 
 LIBRARY = "libxpuprof_nvbit.so"
 STATE = (
-    "linked with kit 1.7.7.1, host side tested on a stand-in; not yet run on a GPU (docs/nvbit.md)"
+    "compiled against kit 1.7.6, host side tested on a stand-in; not yet run on a GPU "
+    "(docs/nvbit.md)"
 )
 ADVICE_BUILD = (
     "unpack an NVBit release (1.7.5 or later) from github.com/NVlabs/NVBit/releases, install the "
