@@ -18,11 +18,12 @@ from tests.support.signature_data import process_of, select, signature_of
 from xpuprof.clustering import representatives
 from xpuprof.clustering.allocation_by_times import SliceTimes
 from xpuprof.clustering.bic import bic_score, choose_k
-from xpuprof.clustering.choice import choose
+from xpuprof.clustering.choice import choose, label
 from xpuprof.clustering.executors import LocalExecutor
+from xpuprof.clustering.kmeans import Points
 from xpuprof.clustering.nearest_to_centroid import RepresentativeSlices
 from xpuprof.clustering.options import Options
-from xpuprof.clustering.points import of_signatures
+from xpuprof.clustering.points import Extents, of_signatures
 from xpuprof.clustering.representatives import LabelledSlices
 from xpuprof.clustering.stability import adjusted_rand, over_bootstraps, over_seeds
 from xpuprof.errors import InputError, UsageError
@@ -439,3 +440,13 @@ def test_stability_of_clear_clusters() -> None:
     assert seeds.projected == pytest.approx([1.0] * 3)
     boot = over_bootstraps([signature_of(process, seed=1)], Options(), 1, None, repeats=3)
     assert min(boot.agreement) == 1.0
+
+
+def test_more_clusters_than_a_byte_counts() -> None:
+    """GIVEN 200 clusters and two slices set apart WHEN labelled THEN these have the labels after."""
+    x = 10.0 * np.arange(200, dtype=np.float32)[:, None]
+    points = Points(x, np.ones(200), np.arange(200, dtype=np.uint32))
+    apart = np.zeros(202, np.int8)
+    apart[[0, -1]] = 1, 2
+    found = label(points, Extents(np.ones(202), apart), x)
+    assert found.labels.tolist() == [200, *range(200), 201]

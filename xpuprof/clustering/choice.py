@@ -167,7 +167,7 @@ def label(points: Points, extents: Extents, centre: F32, resolution: float = 0.0
     norm2 = np.einsum("ij,ij->i", centre, centre)
     distance2 = np.maximum(distance2 - resolution**2 * norm2[own], 0.0).astype(np.float32)
     inner = extents.apart == 0
-    labels = (len(centre) - 1 + extents.apart).astype(np.int32)
+    labels = len(centre) - 1 + extents.apart.astype(np.int32)
     distance = np.zeros(len(labels), np.float32)
     labels[inner], distance[inner] = own[points.point], distance2[points.point]
     return LabelledSlices(labels, distance, extents.extent)

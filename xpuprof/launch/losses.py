@@ -67,10 +67,16 @@ def losses(folder: Path) -> Iterator[Losses]:
 
 
 def _wait_for_end(folder: Path) -> list[str]:
-    """Processes of the execution still alive after GRACE_S: `process 12 (name)`."""
-    deadline = time.monotonic() + GRACE_S
-    while (alive := _alive(folder)) and time.monotonic() < deadline:
+    """Processes of the execution still alive after GRACE_S: `process 12 (name)`.
+
+    In the middle of exec a process shows no environment, so it takes two looks to believe in none.
+    """
+    deadline, empty = time.monotonic() + GRACE_S, 0
+    alive = _alive(folder)
+    while time.monotonic() < deadline and empty < 2:
+        empty = 0 if alive else empty + 1
         time.sleep(0.01)
+        alive = _alive(folder)
     return alive
 
 
