@@ -443,7 +443,7 @@ def test_stability_of_clear_clusters() -> None:
 
 
 def test_more_clusters_than_a_byte_counts() -> None:
-    """GIVEN 200 clusters and two slices set apart WHEN labelled THEN these have the labels after."""
+    """GIVEN 200 clusters and two slices set apart WHEN labelled THEN these come after them."""
     x = 10.0 * np.arange(200, dtype=np.float32)[:, None]
     points = Points(x, np.ones(200), np.arange(200, dtype=np.uint32))
     apart = np.zeros(202, np.int8)
