@@ -156,9 +156,14 @@ def _complete(results: dict[int, tuple[Metrics, bool]], selection: Selection) ->
     rate that is 0/0 in the others) are dropped; a gap in a table is an error."""
     for place in range(len(selection.representatives)):
         if place not in results:
+            no_kernel = selection.representatives[place].end.kernel in NO_KERNELS
             raise InputError(
-                f"{region_name(place, selection)} has no result; give results for all "
-                f"{len(selection.representatives)} regions"
+                f"{region_name(place, selection)} has no result; "
+                + (
+                    "give it 0 of every metric if the simulator runs kernels only"
+                    if no_kernel
+                    else f"give results for all {len(selection.representatives)} regions"
+                )
             )
     common = set.intersection(*(set(m) for m, _ in results.values()))
     for place, (metrics, is_table) in sorted(results.items()):
