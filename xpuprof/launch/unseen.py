@@ -110,6 +110,7 @@ def _loop(found: Unseen, descriptor: int, stop: int) -> None:
     while stop not in (ready := select.select([descriptor, stop], [], [], pause)[0]):
         if ready:
             os.read(descriptor, 65536)
+            found.look()  # a process without our library may end soon
             pause = PAUSE_S
         elif pause:
             pause = min(2 * pause, LONGEST_PAUSE_S) if found.look() else None
