@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.compile import compile_text
 from tests.support.paths import ROOT
-from tests.support.run import last_json, xpuprof
+from tests.support.run import last_json, xpuprof, xpuprof_line
 
 ENDINGS = """
 #include <signal.h>
@@ -124,6 +124,12 @@ def test_a_pipe_that_stays_open_does_not_hang(endings: Path, tmp_path: Path) -> 
     assert done.returncode == 0
 
 
+def start(*options: object, program: str) -> subprocess.Popen[bytes]:
+    """xpuprof on a Python program; both outputs are pipes."""
+    line = xpuprof_line(*options, "--", sys.executable, "-c", program)
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT)
+
+
 def test_signal_reaches_the_program(tmp_path: Path) -> None:
     """GIVEN a program that handles SIGTERM WHEN xpuprof gets SIGTERM THEN the program's handler
     decides its end."""
@@ -133,25 +139,7 @@ def test_signal_reaches_the_program(tmp_path: Path) -> None:
         "print('ready', flush=True)\n"
         "time.sleep(60)\n"
     )
-    ours = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "xpuprof",
-            "time",
-            "-q",
-            "--repeat",
-            "1",
-            "-o",
-            tmp_path / "run",
-            "--",
-            sys.executable,
-            "-c",
-            program,
-        ],
-        stdout=subprocess.PIPE,
-        cwd=ROOT,
-    )
+    ours = start("time", "-q", "--repeat", "1", "-o", tmp_path / "run", program=program)
     assert ours.stdout is not None and ours.stdout.readline() == b"ready\n"
     ours.send_signal(signal.SIGTERM)
     assert ours.wait(timeout=30) == 7
@@ -166,13 +154,7 @@ def test_a_run_that_a_signal_cut_short_says_what_is_missing(tmp_path: Path) -> N
         "print('ready', flush=True)\n"
         "time.sleep(60)\n"
     )
-    command = ["run", "--cpu", "none", "-o", tmp_path / "run", "--", sys.executable, "-c", program]
-    ours = subprocess.Popen(
-        [sys.executable, "-m", "xpuprof", *command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=ROOT,
-    )
+    ours = start("run", "--cpu", "none", "-o", tmp_path / "run", program=program)
     assert ours.stdout is not None and ours.stdout.readline() == b"ready\n"
     ours.send_signal(signal.SIGTERM)
     _, said = ours.communicate(timeout=30)
@@ -184,25 +166,7 @@ def test_a_run_that_a_signal_cut_short_says_what_is_missing(tmp_path: Path) -> N
 def test_sigkill_leaves_a_run_that_opens_and_says_partial(tmp_path: Path, victim: str) -> None:
     """GIVEN SIGKILL at any moment WHEN the run is opened THEN it says partial and why."""
     program = "import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(60)\n"
-    ours = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "xpuprof",
-            "profile",
-            "-q",
-            "--cpu",
-            "none",
-            "-o",
-            tmp_path / "run",
-            "--",
-            sys.executable,
-            "-c",
-            program,
-        ],
-        stdout=subprocess.PIPE,
-        cwd=ROOT,
-    )
+    ours = start("profile", "-q", "--cpu", "none", "-o", tmp_path / "run", program=program)
     assert ours.stdout is not None
     pid = int(ours.stdout.readline())
     os.kill(ours.pid if victim == "supervisor" else pid, signal.SIGKILL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -43,18 +44,25 @@ def contents(folder: Path) -> dict[str, bytes | None]:
     }
 
 
+@pytest.fixture
 def refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
-) -> str:
-    """The sentence of a command that exits with 2."""
-    monkeypatch.setattr(sys, "argv", ["xpuprof", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    said = capsys.readouterr().err.strip()
-    assert ended.value.code == 2, said
-    assert said.startswith("xpuprof: error: ") and "\n" not in said
-    assert "[Errno" not in said and "Error:" not in said
-    return said
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[[str], str]:
+    """The sentence of a command that exits with 2 and changes no file."""
+
+    def refuse(line: str) -> str:
+        before = contents(here)
+        monkeypatch.setattr(sys, "argv", ["xpuprof", *line.split()])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr().err.strip()
+        assert ended.value.code == 2, said
+        assert said.startswith("xpuprof: error: ") and "\n" not in said
+        assert "[Errno" not in said and "Error:" not in said
+        assert contents(here) == before
+        return said
+
+    return refuse
 
 
 @pytest.mark.parametrize(
@@ -97,20 +105,14 @@ def refused(
     ],
 )
 def test_an_output_that_cannot_be_written(
-    here: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    line: str,
-    sentence: str,
+    refused: Callable[[str], str], line: str, sentence: str
 ) -> None:
     """One sentence names the path; no file changes."""
     if "parquet" in line:
         pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
     if "html" in line or "svg" in line:
         pytest.importorskip("matplotlib", reason="pictures need matplotlib")
-    before = contents(here)
-    assert sentence in refused(monkeypatch, capsys, *line.split())
-    assert contents(here) == before
+    assert sentence in refused(line)
 
 
 NVBIT = "export R -o out --format nvbit"
@@ -148,18 +150,12 @@ CHROME = "export R -o out.json --format chrome"
     ],
 )
 def test_what_a_command_cannot_use(
-    here: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    line: str,
-    sentence: str,
+    here: Path, refused: Callable[[str], str], line: str, sentence: str
 ) -> None:
     """One sentence with the remedy; nothing is created."""
     (here / "empty").touch()
     (here / "cut.json").write_bytes((here / "R/selection.json").read_bytes()[:300])
-    before = contents(here)
-    assert sentence in refused(monkeypatch, capsys, *line.split())
-    assert contents(here) == before
+    assert sentence in refused(line)
 
 
 def test_threads_are_numbered_from_0(here: Path) -> None:
@@ -231,17 +227,9 @@ def test_fewer_clusters_than_were_asked_for_are_said(here: Path) -> None:
         ("compare R --methods random,random", "method random is named twice; name each once"),
     ],
 )
-def test_a_mistyped_command_line(
-    here: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    line: str,
-    sentence: str,
-) -> None:
+def test_a_mistyped_command_line(refused: Callable[[str], str], line: str, sentence: str) -> None:
     """One dialect: what is wrong; the closest name or what is expected. Nothing is created."""
-    before = contents(here)
-    assert sentence in refused(monkeypatch, capsys, *line.split())
-    assert contents(here) == before
+    assert sentence in refused(line)
 
 
 def test_help_of_a_command_is_its_own(here: Path) -> None:
@@ -284,13 +272,10 @@ def test_report_without_timer_runs_shows_the_selection(tmp_path: Path) -> None:
     assert f"xpuprof validate {tmp_path}/P/selection.json" in shown.stderr
 
 
-def test_a_map_needs_a_unit_of_time(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_map_needs_a_unit_of_time(here: Path, refused: Callable[[str], str]) -> None:
     """GIVEN --map time=COLUMN without a unit, or with another word THEN units are named."""
     (here / "t.csv").write_text("Name,took\na,10\n")
-    line = ["import", "t.csv", "-o", "I", "--map", "kernel=Name", "--map"]
-    said = refused(monkeypatch, capsys, *line, "time=took")
-    assert "as in --map time=took:us" in said
-    said = refused(monkeypatch, capsys, *line, "time=took:furlong")
+    line = "import t.csv -o I --map kernel=Name --map"
+    assert "as in --map time=took:us" in refused(f"{line} time=took")
+    said = refused(f"{line} time=took:furlong")
     assert "'furlong' is not a unit of time; use one of: s, ms, us, ns" in said

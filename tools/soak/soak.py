@@ -23,11 +23,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.support.compile import compile_files, opencl_program
+from tests.support.paths import OPENCL_PROGRAMS
 from tests.support.run import xpuprof_line
 from xpuprof.trace.run import Run
 
 LAUNCHES = 2
-"""Of the small program; from the third step on, its values depend on the order of work-items."""
+"""Steps of the small program: its third launches a kernel that races, so its output would vary."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
 
@@ -124,7 +125,7 @@ def starts(place: Path, seconds: float) -> list[str]:
 
 def launches(place: Path, count: int) -> list[str]:
     """Many launches in one program."""
-    flags = ("-Wno-deprecated-declarations", "-lOpenCL")
+    flags = ("-Wno-deprecated-declarations", f"-I{OPENCL_PROGRAMS}", "-lOpenCL")
     source = Path(__file__).with_name("launches.c")
     program = [str(compile_files([source], place / "launches", *flags)), str(count)]
     said, _ = start(place / "run", program, environment(place)).communicate()

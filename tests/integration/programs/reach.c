@@ -2,10 +2,7 @@
 /* reach SMALL LARGE PHASES: phases of equal code with different memory. Every launch gathers
  * equally many numbers from hashed positions: in odd phases from a buffer of SMALL KiB, in even
  * ones of LARGE KiB (powers of two). Prints a sum. */
-#define CL_TARGET_OPENCL_VERSION 120
-#include <CL/cl.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "one_queue.h"
 
 enum { ITEMS = 1 << 14 };
 
@@ -19,31 +16,14 @@ static const char *source =
     "  sums[i] += sum;"
     "}";
 
-static void check(cl_int error) {
-  if (error == CL_SUCCESS) return;
-  fprintf(stderr, "OpenCL error %d\n", error);
-  exit(99);
-}
-
 int main(int argc, char **argv) {
   if (argc < 4) return 2;
   size_t size[2] = {(size_t)atoi(argv[1]) << 10, (size_t)atoi(argv[2]) << 10};
   int phases = atoi(argv[3]);
-  cl_platform_id platform;
-  cl_device_id device;
-  cl_int error;
-  check(clGetPlatformIDs(1, &platform, NULL));
-  check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL));
-  cl_context context = clCreateContext(NULL, 1, &device, NULL, NULL, &error);
-  check(error);
-  cl_command_queue queue = clCreateCommandQueue(context, device, 0, &error);
-  check(error);
-  cl_program program = clCreateProgramWithSource(context, 1, &source, NULL, &error);
-  check(error);
-  check(clBuildProgram(program, 1, &device, "", NULL, NULL));
-  cl_kernel kernel = clCreateKernel(program, "gather", &error);
-  check(error);
+  set_up(source);
+  cl_kernel kernel = kernel_of("gather");
 
+  cl_int error;
   cl_mem table[2], sums;
   cl_uint zero = 0, one = 1;
   for (int i = 0; i < 2; i++) {

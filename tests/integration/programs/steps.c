@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* steps N [EXIT]: N times kernel `grow`, every third time also kernel `fold`; EXIT is the exit
  * code. VARIANT makes another build of the same program, OTHER another program. */
-#define CL_TARGET_OPENCL_VERSION 120
-#include <CL/cl.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "one_queue.h"
 
 #ifdef OTHER
 #define GROW "other"
@@ -27,32 +24,13 @@ static const int variant = 0
 #endif
     ;
 
-static void check(cl_int error) {
-  if (error != CL_SUCCESS) {
-    fprintf(stderr, "OpenCL error %d\n", error);
-    exit(99);
-  }
-}
-
 int main(int argc, char **argv) {
   int steps = argc > 1 ? atoi(argv[1]) : 6;
-  cl_platform_id platform;
-  cl_device_id device;
-  cl_int error;
-  check(clGetPlatformIDs(1, &platform, NULL));
-  check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL));
-  cl_context context = clCreateContext(NULL, 1, &device, NULL, NULL, &error);
-  check(error);
-  cl_command_queue queue = clCreateCommandQueue(context, device, 0, &error);
-  check(error);
-  cl_program program = clCreateProgramWithSource(context, 1, &source, NULL, &error);
-  check(error);
-  check(clBuildProgram(program, 1, &device, "", NULL, NULL));
-  cl_kernel grow = clCreateKernel(program, GROW, &error);
-  check(error);
-  cl_kernel fold = clCreateKernel(program, FOLD, &error);
-  check(error);
+  set_up(source);
+  cl_kernel grow = kernel_of(GROW);
+  cl_kernel fold = kernel_of(FOLD);
   static float values[4096];
+  cl_int error;
   cl_mem buffer = clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof values,
                                  values, &error);
   check(error);
