@@ -41,7 +41,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Extents:
-    """Of each slice of a run: its share of the whole extent, and whether it is set apart
+    """Each slice's share of the whole extent, and whether it is set apart
     (`matrix.apart_of`)."""
 
     extent: F64

@@ -33,7 +33,7 @@ class Stability:
     projected: list[float]
 
     def as_json(self) -> dict[str, object]:
-        """As plain values."""
+        """Plain values for JSON."""
         return {"k": self.k, "agreement": self.agreement, "projected_rel": self.projected}
 
 

@@ -48,7 +48,7 @@ class Forwarder:
     stop: int | None = None
     """The first signal that asked us to stop, however the program handled it."""
     late = False
-    """It came too late for a program that neither handles nor ignores it."""
+    """Whether that signal came too late to end the program, which has ended by itself."""
 
     def __enter__(self) -> Forwarder:
         self._read, self._write = os.pipe()

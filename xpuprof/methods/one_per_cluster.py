@@ -89,7 +89,7 @@ def least_error(
 
 
 def multipliers(labels: I64, chosen: I64, work: F64 | None) -> F64:
-    """Of each cluster's representative: see `select`."""
+    """Multiplier of each representative (see `select`), one per cluster."""
     size = np.bincount(labels).astype(np.float64)
     if work is None:
         return size

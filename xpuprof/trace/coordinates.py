@@ -76,7 +76,7 @@ class Stretches:
         return cls(tuple((int(first), int(end)) for first, end in pairs))
 
     def as_json(self) -> list[list[int]]:
-        """As pairs of numbers."""
+        """Pairs of numbers for JSON."""
         return [list(pair) for pair in self.pairs]
 
     def process_row(self, row: WindowRow) -> ProcessRow:

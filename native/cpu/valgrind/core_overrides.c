@@ -107,7 +107,7 @@ Bool __wrap_vgPlain_should_we_trace_this_child(const HChar *path, const HChar **
   return trace;
 }
 
-/* Of VEX: one instruction becomes intermediate code. */
+/* Defined in VEX: turns one instruction into intermediate code. */
 typedef struct {
   UInt len;
   enum { Dis_StopHere = 0x10, Dis_Continue } whatNext;

@@ -21,7 +21,7 @@
 #include "system_call.h"
 #include "tool.h"
 
-/* Of Valgrind's core. */
+/* Declared in Valgrind's core. */
 typedef enum { WAITING = 3 } thread_status; /* VgTs_WaitSys */
 extern void VG_(release_BigLock)(ThreadId, thread_status, const HChar *);
 extern void VG_(acquire_BigLock)(ThreadId, const HChar *);

@@ -63,7 +63,7 @@ static uint32_t word(const std::string &bytes, size_t at) {
   return value;
 }
 
-/* Of each branch: its offset, a zero, the number of its targets, their offsets. */
+/* Each branch has its offset, a zero, the number of its targets, their offsets. */
 static void take_targets(const std::string &value,
                          std::map<uint32_t, std::vector<uint32_t>> *branches) {
   for (size_t at = 0; at + 12 <= value.size();) {

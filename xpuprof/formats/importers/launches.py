@@ -46,7 +46,7 @@ class LaunchWriter:
         self._process = 0
 
     def add(self, launches: Launches) -> None:
-        """Append a chunk. Calls count anew in each process."""
+        """Append a chunk. Call numbers restart with each process."""
         if launches.process != self._process:
             self._process, self._calls = launches.process, {}
         columns: dict[str, npt.NDArray[Any]] = {
