@@ -114,6 +114,17 @@ def with_kind_columns(slices: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns, index=slices.index)
 
 
+def first_difference(a: pd.DataFrame, b: pd.DataFrame) -> str:
+    """Where the kinds of two slice tables differ first; not empty, even if they do not."""
+    shorter = min(len(a), len(b))
+    left, right = (with_kind_columns(t).to_numpy(dtype=object)[:shorter] for t in (a, b))
+    differs = left != right
+    if not differs.any():
+        return f"{len(a)} and {len(b)} slices"
+    row, column = (int(n) for n in np.argwhere(differs)[0])
+    return f"slice {row}: {KIND_COLUMNS[column]} {left[row, column]} and {right[row, column]}"
+
+
 def _first_seen_codes(kinds: pd.DataFrame) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """(dense code of each row in order of first appearance, first row of each code)."""
     codes = kinds.groupby(list(KIND_COLUMNS), sort=False, observed=True).ngroup().to_numpy()

@@ -88,6 +88,22 @@ def align(a: pd.DataFrame, b: pd.DataFrame) -> Alignment:
     return Alignment(OtherRows(match), level, size_b)
 
 
+def align_processes(a: pd.DataFrame, b: pd.DataFrame) -> Alignment:
+    """Align two slice tables of jobs, each process with its counterpart (column `process`)."""
+    if "process" not in a or "process" not in b:
+        return align(a, b)
+    match = np.full(len(a), -1, dtype=np.int64)
+    level = np.full(len(a), -1, dtype=np.int8)
+    before, after = a["process"].to_numpy(), b["process"].to_numpy()
+    for process in np.unique(before):
+        rows, there = np.flatnonzero(before == process), np.flatnonzero(after == process)
+        if len(there):
+            own = align(a.iloc[rows], b.iloc[there])
+            match[rows] = np.where(own.match >= 0, there[own.match], -1)
+            level[rows] = own.level
+    return Alignment(OtherRows(match), level, len(b))
+
+
 def _operators(ranges: pd.Series[str]) -> npt.NDArray[np.int64]:
     """Codes of the operators; launches without one match nothing."""
     codes = pd.factorize(ranges)[0].astype(np.int64)

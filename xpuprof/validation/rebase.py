@@ -26,7 +26,7 @@ from xpuprof.trace.coordinates import (
     as_own,
 )
 from xpuprof.trace.sequence import sequence_slices, with_kind_columns
-from xpuprof.validation.align import LEVELS, Alignment, align
+from xpuprof.validation.align import LEVELS, Alignment, align_processes
 
 I32 = npt.NDArray[np.int32]
 
@@ -67,7 +67,9 @@ def transplant(selection: Selection, slices: pd.DataFrame, name: str) -> Transpl
             f"the selection names {selection.slices} slices but its launch sequence has "
             f"{len(original)}: make it again with `xpuprof select RUN`"
         )
-    alignment = _by_markers(selection, slices) if original is None else _align(original, slices)
+    alignment = (
+        _by_markers(selection, slices) if original is None else align_processes(original, slices)
+    )
     if not _anything_common(selection, alignment):
         arguments = " ".join(selection.identity.get("arguments", [])) or "another program"
         raise InputError(
@@ -98,22 +100,6 @@ def _anything_common(selection: Selection, alignment: Alignment) -> bool:
 
 def _none() -> OtherRows:
     return OtherRows(np.empty(0, dtype=np.int64))
-
-
-def _align(original: pd.DataFrame, slices: pd.DataFrame) -> Alignment:
-    """Align each process with its counterpart."""
-    if "process" not in original or "process" not in slices:
-        return align(original, slices)
-    match = np.full(len(original), -1, dtype=np.int64)
-    level = np.full(len(original), -1, dtype=np.int8)
-    before, after = original["process"].to_numpy(), slices["process"].to_numpy()
-    for process in np.unique(before):
-        rows, there = np.flatnonzero(before == process), np.flatnonzero(after == process)
-        if len(there):
-            own = align(original.iloc[rows], slices.iloc[there])
-            match[rows] = np.where(own.match >= 0, there[own.match], -1)
-            level[rows] = own.level
-    return Alignment(OtherRows(match), level, len(slices))
 
 
 def _by_markers(selection: Selection, slices: pd.DataFrame) -> Alignment:

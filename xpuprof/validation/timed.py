@@ -26,7 +26,7 @@ from xpuprof.trace.processes import (
     named,
 )
 from xpuprof.trace.run import Run
-from xpuprof.trace.sequence import KIND_COLUMNS, with_kind_columns
+from xpuprof.trace.sequence import first_difference, with_kind_columns
 from xpuprof.trace.tables import Execution
 
 F64 = npt.NDArray[np.float64]
@@ -87,10 +87,10 @@ def from_executions(name: str, executions: Sequence[Execution]) -> Timed:
     for execution, job in zip(executions[1:], jobs[1:], strict=True):
         other = with_kind_columns(job.slices)
         if len(other) != len(first) or not (other.to_numpy() == first.to_numpy()).all():
+            where = first_difference(jobs[0].slices, job.slices)
             raise InputError(
                 f"{name}: {execution.name} launched a different kernel sequence from "
-                f"{executions[0].name} ({_first_difference(first, other)}), so slice times cannot "
-                "be averaged; use --repeat 1"
+                f"{executions[0].name} ({where}), so slice times cannot be averaged; use --repeat 1"
             )
     times = np.stack([job.times() for job in jobs])
     window = jobs[0].processes[0].window
@@ -135,13 +135,3 @@ def arranged(timed: Timed, selection: Selection) -> Timed:
         replace(found[p], label=label) for (_, p), label in zip(order, labels, strict=True)
     )
     return replace(timed, slices=slices, times=timed.times[:, every], keys=keys)
-
-
-def _first_difference(a: pd.DataFrame, b: pd.DataFrame) -> str:
-    shorter = min(len(a), len(b))
-    left, right = a.to_numpy(dtype=object)[:shorter], b.to_numpy(dtype=object)[:shorter]
-    differs = left != right
-    if not differs.any():
-        return f"{len(a)} and {len(b)} slices"
-    row, column = (int(n) for n in np.argwhere(differs)[0])
-    return f"slice {row}: {KIND_COLUMNS[column]} {left[row, column]} and {right[row, column]}"

@@ -20,7 +20,10 @@ from xpuprof.selection.selection import Selection
 from xpuprof.trace.processes import Job, job_of
 from xpuprof.trace.run import Run
 from xpuprof.trace.tables import Execution
+from xpuprof.validation.native_times import Mismatch, different_sequences, times_on
 from xpuprof.validation.reliability import unreliable
+
+F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Result:
     exit_code: int
     job: Job
     selection: Selection
-    times: npt.NDArray[np.float64]
+    times: F64
     estimate: Estimate
     shares: tuple[Share, ...] = ()
     """Each process's part; empty for a single process."""
@@ -68,29 +71,32 @@ class Result:
 def evaluate(run: Run, selection: Selection) -> Result:
     """Projects the whole run's time from the representatives' times.
 
-    Raises InputError: no profile, no timer run, or a timer run with a different number of slices.
+    Slices are aligned if a timer run launched another sequence. Raises InputError: no profile, no
+    timer run, one that a signal ended, or one of another program; or the selection is another
+    profile's.
     """
     if run.profile is None:
         raise InputError(f"{run.path} holds no profile; make one with: xpuprof run -- ./app args")
     if not run.times:
         raise InputError(f"{run.path} holds no timer run; make one with: xpuprof run -- ./app args")
     job = job_of(run.profile)
-    like = job.keys if job.several else ()
-    stacked = np.empty((len(run.times), selection.slices))
-    for execution, row in zip(run.times, stacked, strict=True):
+    found_times: list[F64] = []
+    mismatches: list[Mismatch | None] = []
+    for execution in run.times:
         if killed := execution.record.signal:
             raise InputError(
                 f"{execution.name} was ended by signal {killed}, so it has no time to compare "
                 f"with; record the program again, or choose without it: xpuprof select {run.path}"
             )
-        times = job_of(execution, like).times()
-        if len(times) != selection.slices:
-            raise InputError(
-                f"{execution.name} has {len(times)} slices, the selection {selection.slices}: the "
-                "program launched a different number of kernels; fix its input and seeds, or align "
-                f"the two with: xpuprof validate {run.path}/selection.json -- ./app args"
-            )
-        row[:] = times
+        times, mismatch = times_on(job, execution)
+        found_times.append(times)
+        mismatches.append(mismatch)
+    if job.sums.slices != selection.slices:
+        raise InputError(
+            f"the profile in {run.path} has {job.sums.slices} slices, the selection "
+            f"{selection.slices}; choose again with: xpuprof select {run.path}"
+        )
+    stacked = np.stack(found_times)
     found = estimate(selection, stacked)
     return Result(
         folder=run.path,
@@ -104,5 +110,8 @@ def evaluate(run: Run, selection: Selection) -> Result:
         estimate=found,
         shares=shares_of(job.keys if job.several else (), selection, stacked),
         walls=[execution.record.wall_s or 0.0 for execution in run.times],
-        unreliable=unreliable(selection, job.processes, stacked, run.times, found),
+        unreliable=(
+            *different_sequences(mismatches),
+            *unreliable(selection, job.processes, stacked, run.times, found),
+        ),
     )

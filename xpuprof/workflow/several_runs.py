@@ -179,7 +179,7 @@ def _describe(path: str) -> _DescribedRun:
         )
         for number, (key, process) in enumerate(zip(job.keys, job.processes, strict=True))
     ]
-    times = run_times(run, len(job.slices))
+    times = run_times(run, job)
     own = None if times is None else job.layout.split(times, axis=1)
     return _DescribedRun(identity_of(job, run), processes, own)
 

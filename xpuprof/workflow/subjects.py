@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from xpuprof.trace.joined_times import Joined, join, profiled
 from xpuprof.trace.processes import Job, Key, job_of, keys_of_table
 from xpuprof.trace.run import Run
 from xpuprof.trace.sequence import launch_sequence
+from xpuprof.validation.native_times import times_on
 from xpuprof.workflow.unseen import never_opened, no_kernel
 
 F64 = npt.NDArray[np.float64]
@@ -90,7 +92,7 @@ def open_subject(
     require_slices(run, job)
     joined = join(profiled(run, job), timed) if timed else None
     if measured is None:
-        measured = joined.times if joined else run_times(run, len(job.slices))
+        measured = joined.times if joined else run_times(run, job)
     return Subject(
         run.path,
         from_processes(job.slices, job.processes, measured, str(run.path)),
@@ -173,19 +175,13 @@ def require_slices(run: Run, job: Job) -> None:
     )
 
 
-def run_times(run: Run, slices: int) -> F64 | None:
-    """float64[repeats, slices], seconds, of the timer runs with this number of slices, processes in
-    the profile's order; None without one."""
-    recorded = job_of(run.profile) if run.profile else None
-    like = recorded.keys if recorded and recorded.several else ()
+def run_times(run: Run, profiled: Job) -> F64 | None:
+    """float64[repeats, slices], seconds, of the profile's slices in the run's timer runs; None
+    without one."""
     rows = []
     for execution in run.times:
-        try:
-            times = job_of(execution, like).times()
-        except TraceError:
-            continue  # a timer run that was cut short has no times
-        if len(times) == slices:
-            rows.append(times)
+        with suppress(TraceError, InputError):  # cut short, or another program: it has no times
+            rows.append(times_on(profiled, execution)[0])
     return np.stack(rows) if rows else None
 
 

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Times of a profile's slices in native runs, also where those launched another sequence.
+
+Then the slices are aligned. A slice that only the native run has counts as part of the next one
+that both have; one that only the profile has took no time natively.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof.errors import InputError
+from xpuprof.trace.processes import Job, job_of
+from xpuprof.trace.sequence import first_difference
+from xpuprof.trace.tables import Execution
+from xpuprof.validation.align import Alignment, align_processes
+
+F64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """How a native run's launches differ from the profile's."""
+
+    first: str
+    """The first slice that differs, as in the profile and as in the native run."""
+    matched: int
+    slices: int
+    native: int
+    """Slices of the native run."""
+
+
+def times_on(profiled: Job, native: Execution) -> tuple[F64, Mismatch | None]:
+    """float64[slices of the profile], seconds, and how the launches differ, if they do.
+
+    Raises TraceError when the run was cut short, InputError when it has no slice of the profile.
+    """
+    job = job_of(native, profiled.keys if profiled.several else ())
+    times = job.times()
+    if _calls(job) == _calls(profiled):
+        return times, None
+    found = align_processes(profiled.slices, job.slices)
+    matched = int((found.match >= 0).sum())
+    if not matched:
+        raise InputError(
+            f"{native.name} launched none of the profile's kernels; record the program again"
+        )
+    first = first_difference(profiled.slices, job.slices)
+    return _moved(found, times), Mismatch(first, matched, len(found.match), found.slices_b)
+
+
+def different_sequences(found: Sequence[Mismatch | None]) -> list[str]:
+    """A sentence on the native runs' mismatches, one entry per run: whose they are, the first, and
+    the remedy."""
+    differing = [mismatch for mismatch in found if mismatch]
+    if not differing:
+        return []
+    least = min(differing, key=lambda mismatch: mismatch.matched)
+    if len(found) > 1 and len(set(differing)) == 1 and len(differing) == len(found):
+        whose = "the program launches other kernels under the profile than natively"
+        remedy = "let its launches not depend on time, on the device's speed or on its properties"
+    else:
+        whose = "the program launches other kernels in each run"
+        remedy = "fix its input, its seeds and its number of threads"
+    return [
+        f"{whose} ({least.first}), so only {least.matched:,} of the profile's {least.slices:,} "
+        f"slices were matched; {remedy}"
+    ]
+
+
+def _calls(job: Job) -> list[tuple[int, dict[str, int]]]:
+    """Slices and calls of each kernel, by process; known without decoding the launches."""
+    return [
+        (p.sums.slices, {name: own.calls for name, own in p.sums.kernels.items()})
+        for p in job.processes
+    ]
+
+
+def _moved(found: Alignment, times: F64) -> F64:
+    """Times of the other run's slices, added up on those that they belong to."""
+    both = np.flatnonzero(found.match >= 0)
+    there = found.match[both]
+    nearest = np.searchsorted(there, np.arange(found.slices_b)).clip(max=len(there) - 1)
+    moved = np.zeros(len(found.match))
+    np.add.at(moved, both[nearest], times)
+    return moved
