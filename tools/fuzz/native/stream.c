@@ -32,29 +32,26 @@ static void mend_checksums(uint8_t *data, size_t size) {
 #define MAKE(array, count) arrays.array = calloc(room.count, sizeof *arrays.array);
 #define FREE(array, count) free(arrays.array);
 
-static void fill(xp_stream_reader *reader, xp_counts room) {
+/* Decodes all chunks: into the whole tables, or with room for one chunk, but for the rows that
+ * others refer to, which are kept from row 0 on. */
+static void decode(xp_stream_reader *reader, const xp_counts *counts, int whole) {
   xp_arrays arrays;
   xp_error error;
-  TABLES(MAKE)
-  xp_stream_fill(reader, &arrays, &error);
-  TABLES(FREE)
-}
-
-/* Rows that others refer to are kept from row 0 on; the rest has room for one chunk. */
-static void chunk_by_chunk(xp_stream_reader *reader, const xp_counts *counts) {
-  xp_arrays arrays;
-  xp_error error;
-  xp_counts room, first, rows;
+  xp_counts room = *counts, first, rows;
+  memset(&first, 0, sizeof first);
   memset(&rows, 0, sizeof rows);
-  xp_stream_largest(reader, &room);
 #define KEEP(table) room.table = counts->table;
+#define FROM_ZERO(table) first.table = 0;
 #define KEPT(DO) DO(texts) DO(programs) DO(kernels) DO(images) DO(vectors)
-  KEPT(KEEP)
+  if (!whole) {
+    xp_stream_largest(reader, &room);
+    KEPT(KEEP)
+  }
   TABLES(MAKE)
   xp_stream_rewind(reader);
   do {
+    if (whole) continue;
     first = rows;
-#define FROM_ZERO(table) first.table = 0;
     KEPT(FROM_ZERO)
   } while (xp_stream_next(reader, &arrays, &first, &room, &rows, &error) > 0);
   TABLES(FREE)
@@ -73,8 +70,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   xp_stream_reader *reader = xp_stream_open(
       path, data[0] & CPU_STREAM ? XP_STREAM_CPU : XP_STREAM_EVENTS, &counts, &error);
   if (reader) {
-    fill(reader, counts);
-    chunk_by_chunk(reader, &counts);
+    decode(reader, &counts, 1);
+    decode(reader, &counts, 0);
   }
   xp_stream_close(reader);
   return 0;

@@ -17,6 +17,7 @@
   TABLE(run_length, run_pairs)      \
   TABLE(launch_grids, launch_grids) \
   TABLE(copies, copies)             \
+  TABLE(hosts, hosts)               \
   TABLE(resources, resources)       \
   TABLE(lanes, lanes)               \
   TABLE(device_ldvs, device_ldvs)   \
