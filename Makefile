@@ -3,7 +3,7 @@
 PYTHON := .venv/bin/python
 NATIVE_SOURCES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' '*.cl' '*.cu')
 
-.PHONY: demo test check lint sanitize setup clean
+.PHONY: demo test check lint docs sanitize setup clean
 
 demo: setup
 	tools/demo.sh
@@ -21,6 +21,11 @@ lint: setup
 	clang-format-15 --dry-run --Werror $(NATIVE_SOURCES)
 	$(PYTHON) -m mypy
 	.venv/bin/lint-imports --no-logo
+
+# The site, with every link inside it checked; links to other sites are listed in links.txt.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build -q
+	@echo "Read it: build/site/index.html"
 
 # The native readers and the clustering code under AddressSanitizer and UBSan: the same inputs each
 # time, so that it fails for a change and not by chance. `tools/fuzz/native.sh 3600` looks further.

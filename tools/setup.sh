@@ -62,7 +62,7 @@ inputs=$(find pyproject.toml CMakeLists.txt native examples -type f -not -name '
   LC_ALL=C sort | xargs sha256sum | sha256sum)
 if [ "$(cat "$stamp" 2>/dev/null)" != "$inputs" ]; then
   say "building xpuprof into .venv"
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,docs]'
   tools/build-examples.sh
   mkdir -p build
   printf '%s' "$inputs" >"$stamp"
