@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
 import re
 import shutil
@@ -17,6 +18,8 @@ from click.testing import CliRunner
 from tests.support import traces
 from tests.support.run import run_text
 from xpuprof.cli import cli
+from xpuprof.errors import UsageError
+from xpuprof.trace.run import create_run
 from xpuprof.workflow.opened import open as open_run
 
 CLOSING = "void evil<'</script><b>'>(int*)"
@@ -56,12 +59,17 @@ def page(run: Path) -> Path:
     return target
 
 
-def data_of(page: Path) -> dict[str, Any]:
-    """The data that the page's scripts read."""
+def runs_of(page: Path) -> list[dict[str, Any]]:
+    """The data that the page's scripts read, of each run."""
     found = re.search(r"<script>const DATA = (.*?);\n", page.read_text(encoding="utf-8"))
     assert found
-    data: dict[str, Any] = json.loads(found[1])
-    return data
+    runs: list[dict[str, Any]] = json.loads(found[1])["runs"]
+    return runs
+
+
+def data_of(page: Path) -> dict[str, Any]:
+    """The data of its first run."""
+    return runs_of(page)[0]
 
 
 def test_the_page_holds_the_run(run: Path, page: Path) -> None:
@@ -134,21 +142,89 @@ def test_tables_show_names_brief_or_full(run: Path) -> None:
     assert "ns::sum<float>(float*)" in invoke("report", run, "--json")
 
 
+def facts_of(run: dict[str, Any]) -> dict[str, str]:
+    """The numbers at the head of the page."""
+    return {name: text for name, text, _ in run["facts"]}
+
+
+def test_page_report_and_json_agree(tmp_path: Path) -> None:
+    """GIVEN a run that is partial, was disturbed and ended with an exit code WHEN shown THEN table,
+    JSON and page give the same notes and numbers, and program exit is no kernel."""
+    writer = create_run(tmp_path / "R", argv=["./app"])
+    traces.add_execution(writer, "profile", "profile", traces.events(), traces.cpu())
+    for i in range(3):
+        end = traces.RESULT["tsc_end"] + i * 50_000
+        traces.add_execution(writer, f"time-{i}", "time", traces.events(), None, tsc_end=end)
+    writer.finish("partial", "the disk was full")
+    invoke("select", tmp_path / "R", "--no-ends")
+    text = invoke("report", tmp_path / "R")
+    stated = json.loads(invoke("report", tmp_path / "R", "--json"))
+    invoke("report", tmp_path / "R", "-o", tmp_path / "r.html")
+    page, run = (tmp_path / "r.html").read_text(encoding="utf-8"), data_of(tmp_path / "r.html")
+    notes = stated["notes"]
+    assert any("the disk was full" in note for note in notes)
+    assert any("the native runs took" in note for note in notes)
+    for note in notes:
+        assert note in text and f"<li>{html.escape(note)}</li>" in page
+    facts = facts_of(run)
+    for name in ("measured", "projected"):
+        assert re.search(rf"^{name} +{facts[name]}  ", text, re.M)
+    assert f"sampling error  {facts['sampling error'].removesuffix(' UNRELIABLE')}" in text
+    assert ("UNRELIABLE" in text) == ("UNRELIABLE" in page) == bool(stated["unreliable"])
+    assert f"slice reduction {facts['slice reduction']}" in text
+    assert facts["kernels"] == str(sum(run["launched"])) == str(len(run["kernels"]) - 1)
+    settings = dict(map(tuple, run["settings"]))
+    assert settings["--ends"] == "off" and "None" not in settings.values()
+
+
+def test_several_runs_stand_beside_each_other(run: Path, tmp_path: Path) -> None:
+    """GIVEN two runs of one name WHEN a page shows both THEN each is there under its path;
+    without a page they are refused."""
+    copy = shutil.copytree(run, tmp_path / run.name)
+    invoke("select", copy, "--method", "random", "--force")
+    invoke("report", run, copy, "-o", tmp_path / "both.html")
+    first, second = runs_of(tmp_path / "both.html")
+    assert [first["name"], second["name"]] == [str(run), str(copy)]
+    assert facts_of(first)["method"] == "stem-root" and facts_of(second)["method"] == "random"
+    for words in ((), ("-o", tmp_path / "x.svg"), ("-o", tmp_path / "x.html", "--json")):
+        done = CliRunner().invoke(cli, [*map(str, ("report", run, copy, *words))])
+        assert isinstance(done.exception, UsageError), done.output
+        assert "add -o runs.html" in str(done.exception)
+
+
+def test_a_profile_alone_is_selected_and_shown(tmp_path: Path) -> None:
+    """GIVEN a selected profile without timer runs WHEN its page is written THEN clusters and
+    representatives are there, and no error is claimed."""
+    traces.write_run(tmp_path / "P", traces.events(), traces.cpu())
+    invoke("select", tmp_path / "P")
+    invoke("report", tmp_path / "P", "-o", tmp_path / "p.html")
+    run = data_of(tmp_path / "p.html")
+    assert run["clusters"] and run["representatives"] and "error" not in run["clusters"][0]
+    assert sum(row["slices"] for row in run["clusters"]) == run["slices"]["total"]
+    assert not {"sampling error", "projected"} & set(facts_of(run))
+
+
+REPORT = """
+const result = document.createElement("pre");
+result.id = "seen";
+result.textContent = JSON.stringify(seen);
+document.body.append(result);
+"""
 USER = """
-<script>
 const rows = (id) => [...document.querySelectorAll(`#${id} tbody tr`)];
 const cells = (row) => [...row.cells].map((cell) => cell.textContent);
 const head = (id, label) =>
   [...document.querySelectorAll(`#${id} th`)].find((th) => th.textContent === label);
-const seen = { kernels: rows("kernels").map(cells) };
+seen.kernels = rows("kernels").map(cells);
 head("kernels", "calls").click();
 head("kernels", "kernel").click();
 seen.byName = rows("kernels").map((row) => row.cells[0].textContent);
 head("kernels", "kernel").click();
 seen.byNameDown = rows("kernels").map((row) => row.cells[0].textContent);
-seen.slice = DATA.representatives[0].slice;
-const u = window.xpuprofPlot, at = DATA.slices.index.indexOf(seen.slice);
-const point = [u.valToPos(DATA.slices.start[at], "x"), u.valToPos(DATA.slices.value[at], "y")];
+const run = DATA.runs[0];
+seen.slice = run.representatives[0].slice;
+const u = window.xpuprofPlot, at = run.slices.index.indexOf(seen.slice);
+const point = [u.valToPos(run.slices.start[at], "x"), u.valToPos(run.slices.value[at], "y")];
 u.setCursor({ left: point[0], top: point[1] });
 seen.hover = document.getElementById("hover").innerText;
 seen.hidden = document.getElementById("hover").hidden;
@@ -159,35 +235,87 @@ document.getElementById("everything").click();
 seen.none = document.querySelectorAll("tr.chosen").length;
 document.getElementById("across").selectedIndex = 1;
 document.getElementById("across").onchange();
-seen.canvas = document.querySelectorAll("#plot canvas").length;
-const result = document.createElement("pre");
-result.id = "seen";
-result.textContent = JSON.stringify(seen);
-document.body.append(result);
-</script>
+seen.canvas = document.querySelectorAll(".plot canvas").length;
 """
+
+
+def tried(page: Path, user: str, folder: Path) -> dict[str, Any]:
+    """What `user`, a script, saw on the page in a browser; it puts it into `seen`."""
+    browser = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
+    if browser is None:
+        pytest.skip("Chromium is not installed: apt install chromium")
+    copy = folder / "tried.html"
+    script = f"<script>\nconst seen = {{}};\n{user}\n{REPORT}</script>"
+    text = page.read_text(encoding="utf-8").replace("</body>", f"{script}</body>")
+    copy.write_text(text, encoding="utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,1500"]
+    profile = f"--user-data-dir={folder / 'browser'}"
+    done = run_text([browser, *options, profile, "--dump-dom", copy.as_uri()])
+    found = re.search(r'<pre id="seen">(.*?)</pre>', done.stdout, re.S)
+    assert found, done.stderr
+    seen: dict[str, Any] = json.loads(html.unescape(found[1]))
+    return seen
 
 
 def test_sorting_hovering_and_choosing(page: Path, tmp_path: Path) -> None:
     """GIVEN the page in a browser WHEN a column is clicked, a point hovered over and a cluster
     chosen THEN the rows are sorted, the slice is described, its cluster is shown alone."""
-    browser = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
-    if browser is None:
-        pytest.skip("Chromium is not installed: apt install chromium")
-    tried = tmp_path / "tried.html"
-    text = page.read_text(encoding="utf-8")
-    tried.write_text(text.replace("</body>", f"{USER}</body>"), encoding="utf-8")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,1500"]
-    profile = f"--user-data-dir={tmp_path / 'browser'}"
-    done = run_text([browser, *options, profile, "--dump-dom", tried.as_uri()])
-    found = re.search(r'<pre id="seen">(.*?)</pre>', done.stdout, re.S)
-    assert found, done.stderr
-    seen = json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+    seen = tried(page, USER, tmp_path)
     assert [row[0] for row in seen["kernels"]] == ["gemm", "sum", "evil"]  # by time
     assert seen["kernels"][0][1] == "200"
     assert seen["byName"] == sorted(seen["byName"])
     assert seen["byNameDown"] == seen["byName"][::-1]
-    assert not seen["hidden"] and f"slice: {seen['slice']}\n" in seen["hover"]
+    assert not seen["hidden"] and f"slice\n{seen['slice']}\n" in seen["hover"]
     assert "representative, multiplier" in seen["hover"]
     assert seen["chosen"][1] == "gemm" and seen["everything"]
     assert seen["none"] == 0 and seen["canvas"] == 1
+
+
+BOTH = """
+const heads = [...document.querySelectorAll("#runs th")].map((th) => th.textContent);
+const at = heads.indexOf("method");
+const runs = [...document.querySelectorAll("#runs tbody tr")];
+seen.runs = runs.map((row) => row.cells[at].textContent);
+seen.plots = document.querySelectorAll("#plots canvas").length;
+seen.kernels = document.querySelectorAll("#kernels tbody tr").length;
+seen.tables = document.querySelectorAll("table.clusters").length;
+document.querySelector("table.clusters tbody tr").click();
+seen.pressed = document.querySelectorAll(".legend button[aria-pressed=true]").length;
+"""
+
+
+def test_two_runs_in_a_browser(run: Path, tmp_path: Path) -> None:
+    """GIVEN a page of two runs in a browser THEN both have a row, a plot and clusters, and a chosen
+    cluster is marked in its own run's legend alone."""
+    copy = shutil.copytree(run, tmp_path / "other")
+    invoke("select", copy, "--method", "random", "--force")
+    invoke("report", run, copy, "-o", tmp_path / "both.html")
+    seen = tried(tmp_path / "both.html", BOTH, tmp_path)
+    assert seen == {
+        "runs": ["stem-root", "random"], "plots": 2, "kernels": 3, "tables": 2, "pressed": 1
+    }  # fmt: skip
+
+
+METHODS = """
+const rows = [...document.querySelectorAll("#methods tbody tr")];
+seen.rows = rows.map((row) => row.cells[0].textContent);
+seen.labels = window.xpuprofLabels;
+seen.out = document.querySelectorAll("#left-out li").length;
+"""
+
+
+def test_methods_on_a_page_have_readable_names(run: Path, tmp_path: Path) -> None:
+    """GIVEN methods compared WHEN written as a page THEN the table has those that ran, the others
+    are listed, and no name in the plot covers another."""
+    page = tmp_path / "m.html"
+    said = json.loads(invoke("compare", run, "-q", "--repeats", "2", "-o", page, "--json"))
+    seen = tried(page, METHODS, tmp_path)
+    ran = {row["method"] for row in said["methods"] if "reason" not in row}
+    assert set(seen["rows"]) == ran and seen["out"] == len(said["methods"]) - len(ran) > 0
+    boxes = [label[1:] for label in seen["labels"]]
+    assert len(boxes) == len(ran) > 4
+    for i, (left, top, right, bottom) in enumerate(boxes):
+        for others in boxes[:i]:
+            assert (
+                right <= others[0] or others[2] <= left or bottom <= others[1] or others[3] <= top
+            )

@@ -48,15 +48,22 @@ from xpuprof.errors import UsageError
     help="Confidence of bounds and intervals.",
 )
 @options.seed
-@click.option("--plot", type=click.Path(path_type=Path), help="Plot error against time speedup.")
-@click.option("--force", is_flag=True, help="Replace an existing plot.")
+@click.option(
+    "-o",
+    "--output",
+    "--plot",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Also draw error against time speedup, as a page (.html) or a picture (.png, .svg, .pdf).",
+)
+@click.option("--force", is_flag=True, help="Replace an existing output file.")
 @options.workers
 @options.as_json
 @options.quiet
 def command(
     runs: tuple[Path, ...],
     methods: str | None,
-    plot: Path | None,
+    output: Path | None,
     force: bool,
     as_json: bool,
     quiet: bool,
@@ -73,17 +80,17 @@ def command(
     \b
     xpuprof compare RUN
     xpuprof compare RUN --methods NAME,NAME --repeats 100 --error-bound 0.02
-    xpuprof compare RUN --plot methods.svg
+    xpuprof compare RUN -o methods.html
     xpuprof compare RANK0 RANK1 ... --workers 8
     """
     # Loaded here, so that --help is quick.
     from xpuprof.formats.output import refuse_existing, replacing
     from xpuprof.report.picture import SUFFIXES
 
-    if plot:
-        if plot.suffix not in SUFFIXES:
-            raise UsageError(f"{plot} has no known suffix; use .png, .svg or .pdf")
-        refuse_existing(plot, force)
+    if output:
+        if output.suffix not in (".html", *SUFFIXES):
+            raise UsageError(f"{output} has no known suffix; use .html, .png, .svg or .pdf")
+        refuse_existing(output, force)
     # Tables and statistics are loaded only if the command line is valid.
     from xpuprof.report import compare as report
     from xpuprof.workflow.compare import compare
@@ -95,8 +102,12 @@ def command(
         options.print_json(report.as_json(found))
     else:
         click.echo(report.as_text(whole))
-    if plot:
-        with replacing(plot, force) as new:
-            report.draw(whole.run, whole.metric, whole.rows, new)
+    if output:
+        with replacing(output, force) as new:
+            if output.suffix == ".html":
+                report.write_page(found, new)
+            else:
+                report.draw(whole.run, whole.metric, whole.rows, new)
+        options.note(f"wrote {output}", quiet)
     if not as_json:
         options.note(f"next: xpuprof select {' '.join(map(str, runs))} --method NAME", quiet)

@@ -48,7 +48,7 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     # Loaded here, so that --help is quick.
     from xpuprof.cli.progress import show_progress
     from xpuprof.report import result as report
-    from xpuprof.report.warnings import warnings
+    from xpuprof.report.warnings import notes
     from xpuprof.workflow.run import run
 
     show_progress(quiet, how["repeat"])
@@ -63,7 +63,7 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
         options.print_json(report.as_json(result))
     else:
         show(report.as_text(result))
-    for sentence in [*done.doubts, *result.unreliable, *warnings(result.job)]:
+    for sentence in notes(result):
         options.note(sentence, quiet)
     validate = shlex.join(["xpuprof", "validate", str(folder / "selection.json"), "--", *argv])
     options.note(f"next, here or on another machine: {validate}", quiet or as_json)

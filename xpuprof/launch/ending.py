@@ -50,11 +50,11 @@ def end_like(ending: Ending) -> int:
     return ending.exit_code if ending.signal is None else end_by(ending.signal)
 
 
-def exit_doubts(ending: Ending) -> list[str]:
+def exit_doubts(exit_code: int) -> list[str]:
     """A sentence if the program reported a failure; none otherwise, or when it was killed."""
-    if ending.exit_code <= 0:
+    if exit_code <= 0:
         return []
-    return [f"the program ended with exit code {ending.exit_code}; is it the run you meant?"]
+    return [f"the program ended with exit code {exit_code}; is it the run you meant?"]
 
 
 def end_after(first: Ending, last: Ending) -> int:

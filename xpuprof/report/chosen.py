@@ -67,6 +67,7 @@ def as_json(chosen: Chosen) -> dict[str, object]:
             for r in selection.representatives
         ],
         "seconds": chosen.seconds,
+        "notes": list(chosen.doubts),
         **({} if chosen.projection is None else _projection_json(chosen.projection)),
         **({"stability": moved} if moved else {}),
     }

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xpuprof.errors import EngineError
-from xpuprof.report.text import percent, table
+from xpuprof.report.self_contained import Head, write
+from xpuprof.report.text import count, percent, seconds, table, times_less
 from xpuprof.workflow.compare import Compared, Comparison, Row
 
 LEGEND = (
@@ -59,7 +60,7 @@ def _row_json(row: Row) -> dict[str, object]:
     if row.reason:
         return {"method": row.method, "reason": row.reason}
     numbers = {key: getattr(row, key) for key in KEYS}
-    known = {key: x if x is None or math.isfinite(x) else None for key, x in numbers.items()}
+    known = {key: _finite(x) for key, x in numbers.items()}
     return {"method": row.method, **known, "basis": row.basis}
 
 
@@ -88,11 +89,11 @@ def as_text(compared: Compared) -> str:
             _percent(row.error_inner),
             _percent(row.error_unmeasured),
             _percent(row.measured_share),
-            f"{row.time_speedup:.1f}x",
-            f"{row.samples:.0f}",
+            "" if row.time_speedup is None else times_less(row.time_speedup),
+            "" if row.samples is None else f"{row.samples:,.0f}",
             _interval(row),
             "" if row.coverage is None else f"{100 * row.coverage:.0f} %",
-            f"{row.selection_s:.3f} s",
+            "" if row.selection_s is None else seconds(row.selection_s),
         )
         for row in ran
     ]
@@ -109,6 +110,51 @@ def as_text(compared: Compared) -> str:
     if left_out:
         lines += ["", "left out:", *(f"  {row.reason}" for row in left_out)]
     return "\n".join(lines)
+
+
+def write_page(comparison: Comparison, target: Path) -> None:
+    """Writes the page: error against speedup, and the table; of each run, and of all together."""
+    whole = comparison.together
+    runs = [whole, *(comparison.each if len(comparison.each) > 1 else [])]
+    subtitle = f"{whole.run}: {count(whole.slices)} slices, projected metric: {whole.metric}"
+    notes = [] if whole.timed else [_untimed(whole.metric)]
+    head = Head("Methods compared", subtitle, (), notes)
+    write(target, "methods", head, {"runs": [_page_data(run) for run in runs]})
+
+
+def _page_data(compared: Compared) -> dict[str, object]:
+    return {
+        "run": compared.run,
+        "metric": compared.metric,
+        "timed": compared.timed,
+        "methods": [_page_row(row) for row in compared.rows],
+    }
+
+
+def _page_row(row: Row) -> dict[str, object]:
+    numbers = {
+        "error": row.error_mean,
+        "worst": row.error_max,
+        "inner": row.error_inner,
+        "unmeasured": row.error_unmeasured,
+        "measured": row.measured_share,
+        "speedup": row.time_speedup,
+        "samples": row.samples,
+        "width": row.interval_rel,
+        "held": row.coverage,
+        "seconds": row.selection_s,
+    }
+    return {
+        "method": row.method,
+        "reason": row.reason,
+        "interval": _interval(row),
+        **{key: _finite(value) for key, value in numbers.items()},
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON has no infinity."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def draw(run: str, metric: str, rows: Sequence[Row], target: Path) -> None:

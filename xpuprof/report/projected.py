@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.projection import Accuracy, chosen_slices, slice_reduction
 from xpuprof.estimation.shares import Share, slowest
-from xpuprof.report.text import amount, count, of_runs, percent, seconds, table
+from xpuprof.report.text import amount, count, of_runs, percent, seconds, table, times_less
 from xpuprof.selection.selection import Selection
 
 SHOWN = 24
@@ -43,13 +43,19 @@ def measured_by(runs: int, shares: Sequence[Share], spread: str = "") -> str:
 
 def error_text(accuracy: Accuracy) -> str:
     """`1.20 % (2.00 % without start-up and exit; 1.50 % of the 80 % that was not measured)`."""
-    notes = []
+    more = error_details(accuracy)
+    return percent(accuracy.error) + (f"   ({more})" if more else "")
+
+
+def error_details(accuracy: Accuracy) -> str:
+    """The error of parts of the run; may be empty."""
+    parts = []
     if accuracy.inner is not None:
-        notes.append(f"{percent(accuracy.inner)} without start-up and exit")
+        parts.append(f"{percent(accuracy.inner)} without start-up and exit")
     if accuracy.unmeasured is not None:
         rest = percent(1.0 - accuracy.measured)
-        notes.append(f"{percent(accuracy.unmeasured)} of the {rest} that was not measured")
-    return percent(accuracy.error) + (f"   ({'; '.join(notes)})" if notes else "")
+        parts.append(f"{percent(accuracy.unmeasured)} of the {rest} that was not measured")
+    return "; ".join(parts)
 
 
 def accuracy_json(accuracy: Accuracy | None) -> dict[str, float | None]:
@@ -71,7 +77,7 @@ def saving_lines(
     lines = [f"slice reduction {count(selection.slices)} to {count(chosen)}"]
     if math.isfinite(speedup):
         whole, part = amount(measured, metric), amount(measured / speedup, metric)
-        lines.append(f"time speedup    {speedup:.1f}x   ({whole} to {part})")
+        lines.append(f"time speedup    {times_less(speedup)}   ({whole} to {part})")
     return lines
 
 

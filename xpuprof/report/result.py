@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from xpuprof.estimation.typical_times import typical_times
-from xpuprof.methods import registry
 from xpuprof.report.projected import (
     SHOWN,
     accuracy_json,
@@ -29,9 +28,9 @@ from xpuprof.report.text import (
     table,
 )
 from xpuprof.report.validation import regions_json
-from xpuprof.report.warnings import window_sentences
+from xpuprof.report.warnings import notes, unstated, window_sentences
 from xpuprof.trace.processes import Job
-from xpuprof.trace.summary import launches_json, no_launch
+from xpuprof.trace.summary import launches_json
 from xpuprof.trace.window import window_facts
 from xpuprof.workflow.evaluate import Result
 from xpuprof.workflow.profile import Profiled
@@ -67,8 +66,9 @@ def as_json(result: Result) -> dict[str, object]:
         "measured_s": result.measured,
         "runs_s": result.times.sum(axis=1).tolist(),
         **estimate_json(result.estimate),
-        **accuracy_json(None if _unstated(result) else result.accuracy),
+        **accuracy_json(None if unstated(result.selection, result.job) else result.accuracy),
         "unreliable": list(result.unreliable),
+        "notes": notes(result),
         **saving_json(selection, result.time_speedup),
         "wall_s": list(result.walls),
         **shares_json(result.shares),
@@ -195,33 +195,16 @@ def _more(hidden: int) -> list[str]:
     )
 
 
-def _unstated(result: Result) -> str:
-    """Why there is no sampling error to state; empty if there is one."""
-    job = result.job
-    if not job.sums.of_launches:
-        return f"none: {no_launch(result.execution, job.sums)}"
-    lost = job.sums.uninstrumented
-    blind = (
-        sum(lost.values()) == job.sums.launches and registry.find(result.selection.method).clusters
-    )
-    if not blind:
-        return ""
-    return (
-        f"none: no launch was instrumented ({next(iter(lost))}), so the slices "
-        "were chosen without device vectors; choose by measured times, with select --method "
-        f"{registry.by_measured_times()[0]}"
-    )
-
-
 def _summary(result: Result) -> list[str]:
     measured, runs, selection = result.measured, result.times.sum(axis=1), result.selection
     spread = f"{seconds(float(runs.min()))} to {seconds(float(runs.max()))}"
     by = measured_by(len(runs), result.shares, spread if len(runs) > 1 else "")
+    none = unstated(selection, result.job)
     mark = "   UNRELIABLE for the reasons given as notes" if result.unreliable else ""
     lines = [
         f"measured        {seconds(measured)}   {by}",
         projected_line(result.estimate),
-        f"sampling error  {_unstated(result) or error_text(result.accuracy) + mark}",
+        f"sampling error  {f'none: {none}' if none else error_text(result.accuracy) + mark}",
         *saving_lines(selection, result.time_speedup, measured),
     ]
     if len(selection.representatives) == selection.slices:

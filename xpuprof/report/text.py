@@ -51,6 +51,11 @@ def factor(value: float) -> str:
     return f"{value:,.2f}".rstrip("0").rstrip(".")
 
 
+def times_less(value: float) -> str:
+    """How many times less is measured: `2.3x`."""
+    return f"{value:,.1f}x"
+
+
 def amount(value: float, metric: str) -> str:
     """A time, or an amount of another metric: `1,200 cycles`."""
     return seconds(value) if metric.endswith("time") else f"{value:,.6g} {metric}"

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the user must know about the counts of a profile, one sentence each."""
+"""What the user must know about a profile and its projection, one sentence each."""
 
 from __future__ import annotations
 
+from xpuprof.methods import registry
 from xpuprof.report.text import count, number_of
+from xpuprof.selection.selection import Selection
 from xpuprof.trace.processes import Job
+from xpuprof.trace.summary import no_launch
 from xpuprof.trace.sums import DeviceAccesses
 from xpuprof.trace.tables import Process
 from xpuprof.trace.window import window_facts
+from xpuprof.workflow.evaluate import Result
 
 _OF_CODE = ("include_images", "exclude_images", "main_image_only", "routines", "threads")
 """Filters that choose which CPU code counts."""
@@ -17,6 +21,26 @@ _LACKS = {
     "beyond": "with accesses that cannot be recorded (pipes, some of images)",
     "forgot": "with lines forgotten, because there were too many",
 }
+
+
+def notes(result: Result) -> list[str]:
+    """Everything to know about a result."""
+    return [*result.doubts, *result.unreliable, *warnings(result.job)]
+
+
+def unstated(selection: Selection, job: Job) -> str:
+    """Why there is no sampling error to state; empty if there is one."""
+    if not job.sums.of_launches:
+        return no_launch(job.execution, job.sums)
+    lost = job.sums.uninstrumented
+    blind = sum(lost.values()) == job.sums.launches and registry.find(selection.method).clusters
+    if not blind:
+        return ""
+    return (
+        f"no launch was instrumented ({next(iter(lost))}), so the slices were chosen without "
+        "device vectors; choose by measured times, with select --method "
+        f"{registry.by_measured_times()[0]}"
+    )
 
 
 def window_sentences(job: Job) -> list[str]:

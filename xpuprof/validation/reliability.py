@@ -38,9 +38,15 @@ def unreliable(
         return ()
     return (
         *unseen_phases(profiled, timer_runs, selection),
-        *unlike_their_cluster(selection, times),
-        *usable(found),
+        *unreliable_projection(selection, times, found),
     )
+
+
+def unreliable_projection(selection: Selection, times: F64, found: Estimate) -> list[str]:
+    """The reasons that the times alone give."""
+    if len(selection.representatives) == selection.slices:
+        return []
+    return [*unlike_their_cluster(selection, times), *usable(found)]
 
 
 def unlike_their_cluster(selection: Selection, times: F64) -> list[str]:

@@ -15,6 +15,7 @@ from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.projection import Accuracy, accuracy, time_speedup
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.selection.selection import Selection
+from xpuprof.validation.reliability import unreliable_projection
 
 F64 = npt.NDArray[np.float64]
 
@@ -74,7 +75,11 @@ def with_times(
         time_speedup=time_speedup(selection, typical),
         accuracy=accuracy(selection, typical, estimate.value) if typical.any() else None,
     )
-    doubts = [*chosen.doubts, *_not_promised(target, error)]
+    doubts = [
+        *chosen.doubts,
+        *unreliable_projection(selection, times, estimate),
+        *_not_promised(target, error),
+    ]
     return replace(chosen, projection=projection, doubts=doubts)
 
 

@@ -16,12 +16,14 @@ from xpuprof.estimation.intervals import estimate
 from xpuprof.estimation.projection import Accuracy, accuracy, time_speedup
 from xpuprof.estimation.shares import Share, shares_of
 from xpuprof.estimation.typical_times import typical_times
+from xpuprof.launch.ending import exit_doubts
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.processes import Job, job_of
 from xpuprof.trace.run import Run
 from xpuprof.trace.tables import Execution
 from xpuprof.validation.native_times import Mismatch, different_sequences, times_on
 from xpuprof.validation.reliability import unreliable
+from xpuprof.workflow.noise import disturbed
 
 F64 = npt.NDArray[np.float64]
 
@@ -44,6 +46,8 @@ class Result:
     """Each process's part; empty for a single process."""
     walls: Sequence[float] = ()
     """Duration of each timer run in seconds."""
+    doubts: tuple[str, ...] = ()
+    """Reasons to doubt the run, one sentence each."""
     unreliable: tuple[str, ...] = ()
     """Why the sampling error does not say how good the selection is, one sentence each."""
 
@@ -110,8 +114,19 @@ def evaluate(run: Run, selection: Selection) -> Result:
         estimate=found,
         shares=shares_of(job.keys if job.several else (), selection, stacked),
         walls=[execution.record.wall_s or 0.0 for execution in run.times],
+        doubts=doubts(run, stacked),
         unreliable=(
             *different_sequences(mismatches),
             *unreliable(selection, job.processes, stacked, run.times, found),
         ),
     )
+
+
+def doubts(run: Run, times: npt.NDArray[np.float64] | None) -> tuple[str, ...]:
+    """Reasons to doubt a run and its timer runs, one sentence each. `times`: float64[repeats,
+    slices], seconds; None: not timed."""
+    partial = [f"the run is {run.status}: {run.reason}"] if run.reason else []
+    codes = [execution.record.exit_code or 0 for execution in run.executions[:1]]
+    ended = [sentence for code in codes for sentence in exit_doubts(code)]
+    noisy = [] if times is None else disturbed(times.sum(axis=1).tolist())
+    return (*partial, *ended, *noisy)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,10 +16,12 @@ from xpuprof.errors import InputError, TraceError
 from xpuprof.estimation.contributions import Contribution, contributions
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.intervals import estimate
-from xpuprof.estimation.projection import time_speedup
+from xpuprof.estimation.projection import Accuracy, accuracy, time_speedup
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.processes import Job, Key, job_of
+from xpuprof.validation.reliability import unreliable
+from xpuprof.workflow.evaluate import doubts
 from xpuprof.workflow.opened import Run, kernel_table
 
 F64 = npt.NDArray[np.float64]
@@ -32,6 +35,7 @@ class Projected:
 
     measured: float
     estimate: Estimate
+    accuracy: Accuracy
     time_speedup: float
     contributions: Sequence[Contribution]
 
@@ -54,6 +58,10 @@ class Overview:
     projected: Projected | None
     job: Job | None
     """None for imports."""
+    doubts: Sequence[str]
+    """Reasons to doubt the run, one sentence each."""
+    unreliable: Sequence[str]
+    """Why the sampling error does not say how good the selection is, one sentence each."""
 
 
 def overview(run: Run, selection: Selection | None = None) -> Overview:
@@ -72,6 +80,7 @@ def overview(run: Run, selection: Selection | None = None) -> Overview:
         table, times, metric = run.subject.profile.slices, run.slice_times, run.metric
         keys, job = run.subject.keys, run.subject.job
     values = None if times is None else typical_times(times)
+    doubted = doubts(run, None if run.imported else times)
     if selection is not None and selection.slices != len(table):
         raise InputError(
             f"the selection names {selection.slices} slices, {run.path} has {len(table)}; name the "
@@ -79,13 +88,11 @@ def overview(run: Run, selection: Selection | None = None) -> Overview:
         )
     slices = _slices(table, keys, values)
     projected = None
+    unsure: tuple[str, ...] = ()
     if selection is not None and times is not None and values is not None and values.sum():
-        projected = Projected(
-            measured=float(values.sum()),
-            estimate=estimate(selection, times),
-            time_speedup=time_speedup(selection, values),
-            contributions=contributions(selection, values),
-        )
+        projected = _projected(selection, times, values)
+        processes = job.processes if job else ()
+        unsure = unreliable(selection, processes, times, run.times, projected.estimate)
     return Overview(
         folder=run.path,
         argv=run.manifest["argv"],
@@ -98,21 +105,37 @@ def overview(run: Run, selection: Selection | None = None) -> Overview:
         selection=selection,
         projected=projected,
         job=job,
+        doubts=doubted,
+        unreliable=unsure,
+    )
+
+
+def _projected(selection: Selection, times: F64, values: F64) -> Projected:
+    found = estimate(selection, times)
+    return Projected(
+        measured=float(values.sum()),
+        estimate=found,
+        accuracy=accuracy(selection, values, found.value),
+        time_speedup=time_speedup(selection, values),
+        contributions=contributions(selection, values),
     )
 
 
 def _timed_only(run: Run) -> tuple[pd.DataFrame, F64, str, Job]:
     """Slices and times of a folder that `xpuprof time` wrote."""
+    found: list[tuple[Job, F64]] = []
     for execution in run.times:
-        try:
+        with suppress(TraceError):  # a timer run that was cut short has no times
             job = job_of(execution)
-            return job.slices, job.times()[None, :], "time", job
-        except TraceError:
-            continue  # a timer run that was cut short has no times
-    raise InputError(
-        f"{run.path} holds neither a profile nor a complete timer run; make one with: xpuprof run "
-        "-- ./app args"
-    )
+            if not found or len(job.slices) == len(found[0][1]):
+                found.append((job, job.times()))
+    if not found:
+        raise InputError(
+            f"{run.path} holds neither a profile nor a complete timer run; make one with: xpuprof "
+            "run -- ./app args"
+        )
+    job = found[0][0]
+    return job.slices, np.stack([times for _, times in found]), "time", job
 
 
 def _slices(table: pd.DataFrame, keys: Sequence[Key], values: F64 | None) -> pd.DataFrame:

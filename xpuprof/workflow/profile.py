@@ -64,7 +64,7 @@ def profile(
     run = finish(ready.writer, ready.folder)
     assert run.profile is not None
     job = job_of(run.profile)
-    doubts = exit_doubts(ending)
+    doubts = exit_doubts(ending.exit_code)
     if ready.program.gpu and not (filters.window or run.reason or job.sums.launches):
         images = [str(path) for process in job.processes for path in process.images["path"]]
         losses = run.profile.losses

@@ -14,7 +14,7 @@ from xpuprof.engines.filters import EVERYTHING, Filters
 from xpuprof.errors import InputError, UsageError
 from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN
 from xpuprof.launch import execute
-from xpuprof.launch.ending import Ending, exit_doubts
+from xpuprof.launch.ending import Ending
 from xpuprof.launch.finish import finish
 from xpuprof.methods import registry
 from xpuprof.selection.parts import write_parts
@@ -23,7 +23,6 @@ from xpuprof.trace.reader import process_folders
 from xpuprof.trace.run import Run
 from xpuprof.workflow.arguments import LARGEST_SEED, one_of, whole_number
 from xpuprof.workflow.evaluate import Result, evaluate
-from xpuprof.workflow.noise import disturbed
 from xpuprof.workflow.prepare import (
     Notes,
     Prepared,
@@ -57,8 +56,11 @@ class Ran:
     unfinished: str = ""
     """Why there is no result."""
     notes: tuple[str, ...] = ()
-    doubts: tuple[str, ...] = ()
-    """Reasons to doubt the result, one sentence each."""
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Reasons to doubt the result, one sentence each."""
+        return self.result.doubts if self.result else ()
 
     @property
     def selection(self) -> Selection | None:
@@ -137,10 +139,7 @@ def run(
     chosen.write(ready.folder / "selection.json")
     if processes == "each":
         write_parts(chosen, ready.folder)
-    doubts = [f"the run is {done.status}: {done.reason}"] if done.reason else []
-    doubts += exit_doubts(first)
-    doubts += disturbed(result.times.sum(axis=1).tolist())
-    return Ran(done, first, last, result, "", tuple(notes.kept), tuple(doubts))
+    return Ran(done, first, last, result, "", tuple(notes.kept))
 
 
 def _allotted(found: Allotment) -> str:
