@@ -20,8 +20,8 @@ from xpuprof.estimation.projection import Accuracy, accuracy, time_speedup
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.processes import Job, Key, job_of
-from xpuprof.validation.reliability import unreliable
-from xpuprof.workflow.evaluate import doubts
+from xpuprof.validation.reliability import unreliable_projection
+from xpuprof.workflow.evaluate import Result, doubts, evaluate
 from xpuprof.workflow.opened import Run, kernel_table
 
 F64 = npt.NDArray[np.float64]
@@ -73,14 +73,17 @@ def overview(run: Run, selection: Selection | None = None) -> Overview:
     selection = selection or run.selection
     times: F64 | None
     job: Job | None
-    if run.profile is None and not run.imported:
+    result = _result(run, selection)
+    if result:
+        job, times, metric = result.job, result.times, "time"
+        table, keys = job.slices, job.keys
+    elif run.profile is None and not run.imported:
         table, times, metric, job = _timed_only(run)
         keys, selection = job.keys, None  # a selection names slices of a profile
     else:
         table, times, metric = run.subject.profile.slices, run.slice_times, run.metric
         keys, job = run.subject.keys, run.subject.job
     values = None if times is None else typical_times(times)
-    doubted = doubts(run, None if run.imported else times)
     if selection is not None and selection.slices != len(table):
         raise InputError(
             f"the selection names {selection.slices} slices, {run.path} has {len(table)}; name the "
@@ -88,11 +91,10 @@ def overview(run: Run, selection: Selection | None = None) -> Overview:
         )
     slices = _slices(table, keys, values)
     projected = None
-    unsure: tuple[str, ...] = ()
+    unsure: Sequence[str] = ()
     if selection is not None and times is not None and values is not None and values.sum():
         projected = _projected(selection, times, values)
-        processes = job.processes if job else ()
-        unsure = unreliable(selection, processes, times, run.times, projected.estimate)
+        unsure = unreliable_projection(selection, times, projected.estimate)
     return Overview(
         folder=run.path,
         argv=run.manifest["argv"],
@@ -105,9 +107,19 @@ def overview(run: Run, selection: Selection | None = None) -> Overview:
         selection=selection,
         projected=projected,
         job=job,
-        doubts=doubted,
-        unreliable=unsure,
+        doubts=doubts(run, None if run.imported else times),
+        unreliable=result.unreliable if result else unsure,
     )
+
+
+def _result(run: Run, selection: Selection | None) -> Result | None:
+    """What `report` shows; None if there is no such result."""
+    if selection is None or run.profile is None or not run.times:
+        return None
+    try:
+        return evaluate(run, selection)
+    except InputError:  # the page shows what there is
+        return None
 
 
 def _projected(selection: Selection, times: F64, values: F64) -> Projected:
