@@ -214,7 +214,7 @@ def _engines() -> str:
     for side in (CpuEngine, GpuEngine):
         text += [f"## {side.side} engines", "| engine | what | filters |\n|---|---|---|"]
         for engine in engines(side):
-            honoured = " ".join(f"`{name}`" for name in sorted(engine.kind.honours))
+            honoured = " ".join(f"`{name}`{{ .flag }}" for name in sorted(engine.kind.honours))
             text[-1] += f"\n| `{engine.name}` | {_plain(engine.help)} | {honoured} |"
     return "\n\n".join(text)
 
