@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Selections across architectures, on public profiles of one program on two vendors' devices.
 
-    tools/bench/transfer_public.py ../shared/data/kineto
+    tools/bench/transfer_public.py FOLDER
 
 A selection made from each side's kernel times is moved to the other side by aligning the launch
 sequences. Prints one Markdown row per pair, direction and method: the share of matched
