@@ -4,7 +4,9 @@ fault and the remedy, and an exit code. Only `cli.main` prints them."""
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
+from os import PathLike
 
 
 class XpuprofError(Exception):
@@ -39,11 +41,30 @@ class MissingRegionError(XpuprofError):
     exit_code = 3
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """The sentence for a name that nothing has: the closest one, and all of them."""
+def closest(name: str, known: Iterable[str]) -> str:
+    """The known name that `name` was probably meant to be; empty if none is close. The dashes that
+    begin options do not count."""
     from difflib import get_close_matches  # loaded only for a mistake
 
+    bare = {every.lstrip("-"): every for every in known}
+    return next((bare[found] for found in get_close_matches(name.lstrip("-"), bare, 1)), "")
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """The sentence for a name that nothing has: the closest one, and all of them."""
     every = list(known)
-    close = get_close_matches(name, every, 1)
-    better = f"did you mean {close[0]}? " if close else ""
+    close = closest(name, every)
+    better = f"did you mean {close}? " if close else ""
     return f"no {what} {name!r}; {better}choose one of: {', '.join(every)}"
+
+
+def unwritable(path: str | PathLike[str], error: OSError) -> UsageError:
+    """The error for an output that cannot be written."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    remedy = "free space, or name another path" if full else "name another path"
+    return UsageError(f"cannot write {path}: {error.strerror or error}; {remedy}")
+
+
+def exists(path: str | PathLike[str]) -> UsageError:
+    """The error for an output that would replace a file."""
+    return UsageError(f"{path} exists; name another path, or replace it with --force")

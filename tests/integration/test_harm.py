@@ -190,7 +190,7 @@ def test_json_is_an_object_whatever_happens(recorded: Path, tmp_path: Path, comm
     assert done.returncode == -signal.SIGKILL and "SIGKILL" in last_json(done)["reason"]
     done = xpuprof(command, "--json", *options, "-o", tmp_path / "run", "--", "true")
     assert done.returncode == 2 and last_json(done)["exit_code"] == 2
-    assert "already exists" in last_json(done)["error"]
+    assert "exists; name another path" in last_json(done)["error"]
 
 
 @pytest.fixture

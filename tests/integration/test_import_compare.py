@@ -254,5 +254,5 @@ def test_an_import_whose_worker_is_killed_is_done_once(tmp_path: Path) -> None:
     assert Path(dead).exists()
     assert [each.slices for each in done] == [100, 101, 102]
     assert sorted(p.name for p in (tmp_path / "runs").iterdir()) == ["0", "1", "2"]
-    with pytest.raises(UsageError, match="already exists"):
+    with pytest.raises(UsageError, match="exists; name another path"):
         import_one(sources[0], outputs[0], None, (), False, "b2")

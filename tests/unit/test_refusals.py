@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from tests.support import traces
 from tests.support.runs_made_up import select_by_kernel
 from xpuprof.cli import cli, main
+from xpuprof.errors import InputError
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.run import create_run
 from xpuprof.validation.timed import open_timed
@@ -77,8 +78,8 @@ def refused(
         ("compare R --methods random --plot file/x.svg", "cannot write file/x.svg"),
         ("compare R --methods random --plot folder.svg --force", "folder.svg is a directory"),
         ("compare R --methods random --plot x.xyz", "x.xyz has no known suffix"),
-        ("import app.bb -o /proc/x", "/proc/x cannot be made"),
-        ("import app.bb -o file/x", "file/x cannot be made (Not a directory)"),
+        ("import app.bb -o /proc/x", "cannot write /proc/x: "),
+        ("import app.bb -o file/x", "cannot write file/x: Not a directory; name another path"),
         (
             "select R --force --method stem-root -k 5",
             "-k is for xpu-point, gpu-point and xpu-point-published; stem-root",
@@ -94,7 +95,7 @@ def refused(
             "select R --force --method gpu-point --cpu-weight 0.3",
             "--cpu-weight is for xpu-point and xpu-point-published; gpu-point takes",
         ),
-        ("select R -o file/x", "cannot make the folder file/x: Not a directory"),
+        ("select R -o file/x", "cannot write file/x: Not a directory"),
         ("export R --format sqlite -o file/x.db", "cannot write file/x.db: "),
         ("export R --format sqlite -o folder.db --force", "folder.db is a directory"),
         ("export R --format chrome -o file/x.json", "cannot write file/x.json: "),
@@ -220,7 +221,14 @@ def test_fewer_clusters_than_were_asked_for_are_said(here: Path) -> None:
         ("compare R --error-bound x", "--error-bound takes a number, not x"),
         ("select R --processes eac", "--processes takes one of job, each, not eac"),
         ("select R --seed -1", "--seed takes a whole number from 0 to 4294967295, not -1"),
-        ("info R R", "got unexpected extra argument (R); see xpuprof info --help"),
+        ("info R R", "unexpected argument R; usage: xpuprof info [OPTIONS] RUN"),
+        ("R", "no command 'R'; to see a run: xpuprof report R"),
+        ("./file arg", "no command './file'; to run a program: xpuprof run -- ./file arg"),
+        ("--json info R", "--json is an option of info; put it after the command: xpuprof info "),
+        ("info R --bogus", "no option --bogus; xpuprof info --help lists the options"),
+        ("profile --bogus -- ./app", "no option --bogus; xpuprof profile --help lists the options"),
+        ("validate R/selection.json ./app 3", "xpuprof validate R/selection.json -- ./app 3"),
+        ("validate R/selection.json --repaet 3", "no option --repaet; did you mean --repeat?"),
         ("select R R -o J", "R is named twice; name each once"),
         ("select R ./R -o J", "R is named twice; name each once"),
         ("compare R R", "R is named twice; name each once"),
@@ -248,7 +256,7 @@ def test_our_option_behind_the_program_is_pointed_out(
     """`run ./app --repeat 2` gives --repeat to the program; -- says that this is meant."""
     line = ["profile", "-o", str(tmp_path / "R"), *separator, "./absent", "--force", "--gpu=none"]
     result = CliRunner().invoke(cli, line)
-    note = "--force, --gpu=none after ./absent goes to the program"
+    note = "--force, --gpu=none is passed to ./absent; to give it to "
     assert (note in result.stderr) == said
 
 
@@ -269,7 +277,33 @@ def test_report_without_timer_runs_shows_the_selection(tmp_path: Path) -> None:
     shown = CliRunner().invoke(cli, ["report", str(tmp_path / "P")])
     assert shown.exit_code == 0, shown.output
     assert "representative" in shown.stdout and "sampling error" not in shown.stdout
-    assert f"xpuprof validate {tmp_path}/P/selection.json" in shown.stderr
+    assert f"xpuprof validate {tmp_path}/P/selection.json -- ./app" in shown.stderr
+
+
+def test_report_finds_the_times_of_the_selection(tmp_path: Path) -> None:
+    """GIVEN times in a folder of their own WHEN selected by THEN report knows the error; the next
+    command keeps the options that were given."""
+    for name, role in (("P", "profile"), ("T", "time")):
+        writer = create_run(tmp_path / name, argv=["./app"])
+        cpu = traces.cpu() if role == "profile" else None
+        traces.add_execution(writer, f"{role}-0", role, traces.events(), cpu)
+        writer.finish("complete", "")
+    p, t = str(tmp_path / "P"), str(tmp_path / "T")
+    assert CliRunner().invoke(cli, ["select", p, "--times", t]).exit_code == 0
+    shown = CliRunner().invoke(cli, ["report", p])
+    assert "sampling error" in shown.stdout and "unknown" not in shown.stderr
+    moved = ["--selection", str(tmp_path / "P/selection.json"), "--times", t]
+    shown = CliRunner().invoke(cli, ["report", p, *moved])
+    assert f"next: xpuprof report {p} {' '.join(moved)} -o P.html" in shown.stderr
+    page = CliRunner().invoke(cli, ["report", p, "-o", str(tmp_path / "p.html")])
+    assert page.exit_code == 0 and "sampling error" in (tmp_path / "p.html").read_text()
+
+
+def test_a_run_without_kernels_is_not_told_to_profile(tmp_path: Path) -> None:
+    writer = create_run(tmp_path / "R", argv=["./app"])
+    writer.finish("partial", "no kernel was seen: GPU engine opencl watches libOpenCL.so")
+    with pytest.raises(InputError, match="holds no result: no kernel was seen"):
+        CliRunner().invoke(cli, ["report", str(tmp_path / "R")], catch_exceptions=False)
 
 
 def test_a_map_needs_a_unit_of_time(here: Path, refused: Callable[[str], str]) -> None:

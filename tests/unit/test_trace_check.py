@@ -7,14 +7,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
 from tests.support import traces
 from xpuprof.cli import check, info
 from xpuprof.errors import TraceError
-from xpuprof.trace.check import INVARIANTS, Violation, check_run
+from xpuprof.trace.check import INVARIANTS, check_run
+from xpuprof.trace.findings import Violation
 from xpuprof.trace.run import create_run
+from xpuprof.workflow.imports import import_
 
 
 def violations(path: Path) -> list[Violation]:
@@ -243,7 +246,8 @@ def test_check_command(tmp_path: Path) -> None:
     bad = str(traces.write_run(tmp_path / "bad", EVENTS, bad_cpu))
 
     result = call(check.command, good)
-    assert (result.return_value, result.stderr) == (0, "")
+    assert result.return_value == 0
+    assert result.stderr == f"xpuprof: next: xpuprof select {good}\n"
     assert result.stdout.startswith(f"all {len(INVARIANTS)} invariants hold (checked: executions 1")
     result = call(check.command, good, "--json")
     assert result.return_value == 0
@@ -344,3 +348,23 @@ def test_info_of_a_run_without_executions(tmp_path: Path) -> None:
     found = json.loads(call(info.command, str(tmp_path / "run"), "--json").stdout)
     assert (found["slices"], found["kernels"]) == (0, [])
     assert call(info.command, str(tmp_path / "run")).return_value == 0
+
+
+def test_an_import_is_checked_by_rules_of_its_own(tmp_path: Path) -> None:
+    """GIVEN an import with a call and a time changed THEN both are reported."""
+    (tmp_path / "t.csv").write_text("kernel,time_us\na,1\nb,2\na,3\n")
+    import_(tmp_path / "t.csv", tmp_path / "run")
+    assert check_run(tmp_path / "run").whole
+    columns = json.loads((tmp_path / "run/imported/columns.json").read_text())["columns"]
+    for number, column in enumerate(columns):
+        if column["name"] in ("call", "gpu_time"):
+            file = tmp_path / f"run/imported/{number}.bin"
+            values = np.fromfile(file, column["dtype"])
+            values[2] = -1
+            values.tofile(file)
+    told = [str(violation) for violation in check_run(tmp_path / "run").violations]
+    assert told == [
+        "import-calls: imported/, slice 2: call -1 of a should be call 2",
+        "import-times: imported/, slice 2: gpu_time is -1.0",
+    ]
+    assert call(check.command, str(tmp_path / "run")).return_value == 1

@@ -107,7 +107,7 @@ def test_overwriting_needs_force(tmp_path: Path) -> None:
     path = traces.write_run(tmp_path / "run", traces.events(), traces.cpu())
     before = sorted(path.rglob("*"))
     with pytest.raises(
-        UsageError, match="already exists; name another output folder, or replace it"
+        UsageError, match="exists; name another path, or replace it"
     ):
         create_run(path, argv=["x"])
     assert sorted(path.rglob("*")) == before
@@ -144,7 +144,7 @@ def test_files_and_dead_links_are_named(tmp_path: Path) -> None:
         create_run(tmp_path / "file", argv=["x"], force=True)
     with pytest.raises(UsageError, match="link to nothing"):
         create_run(tmp_path / "dead", argv=["x"], force=True)
-    with pytest.raises(UsageError, match="cannot be made"):
+    with pytest.raises(UsageError, match="cannot write"):
         create_run(tmp_path / "file" / "run", argv=["x"])
 
 

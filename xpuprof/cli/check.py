@@ -36,7 +36,9 @@ def command(run: Path, as_json: bool, quiet: bool) -> int:
     """
     # Loaded here, so that --help is quick.
     from xpuprof.report import check
-    from xpuprof.trace.check import INVARIANTS, check_run
+    from xpuprof.trace.check import check_run
+    from xpuprof.trace.run import Run
+    from xpuprof.workflow.next_step import of_run
 
     report = check_run(run)
     if as_json:
@@ -44,9 +46,11 @@ def command(run: Path, as_json: bool, quiet: bool) -> int:
         return _exit_code(report)
     click.echo(check.as_text(report))
     for invariant in check.broken(report):
-        options.note(f"{invariant} requires: {INVARIANTS[invariant]}", quiet)
+        options.note(f"{invariant} requires: {report.invariants[invariant]}", quiet)
     if report.status != "complete":
         options.note(f"the run is {report.status}: {report.reason or 'no reason given'}", quiet)
+    if not report.violations:
+        options.next_step(of_run(Run.open(run)), quiet)
     return _exit_code(report)
 
 

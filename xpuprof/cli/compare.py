@@ -88,7 +88,7 @@ def command(
     from xpuprof.report.picture import SUFFIXES
 
     if output:
-        if output.suffix not in (".html", *SUFFIXES):
+        if output.suffix.lower() not in (".html", *SUFFIXES):
             raise UsageError(f"{output} has no known suffix; use .html, .png, .svg or .pdf")
         refuse_existing(output, force)
     # Tables and statistics are loaded only if the command line is valid.
@@ -104,10 +104,19 @@ def command(
         click.echo(report.as_text(whole))
     if output:
         with replacing(output, force) as new:
-            if output.suffix == ".html":
+            if output.suffix.lower() == ".html":
                 report.write_page(found, new)
             else:
                 report.draw(whole.run, whole.metric, whole.rows, new)
         options.note(f"wrote {output}", quiet)
     if not as_json:
-        options.note(f"next: xpuprof select {' '.join(map(str, runs))} --method NAME", quiet)
+        options.next_step(_next(runs), quiet)
+
+
+def _next(runs: tuple[Path, ...]) -> str:
+    from xpuprof.workflow.next_step import command as line
+
+    alone = len(runs) == 1
+    chosen = alone and (runs[0] / "selection.json").exists()
+    where = ["--force"] * chosen if alone else ["-o", "DIR"]
+    return f"{line('select', *runs, '--method', 'NAME', *where)} (NAME: one of the table)"

@@ -34,5 +34,5 @@ def command(include: bool, as_json: bool) -> int:
         options.print_json(doctor.as_json(found))
     else:
         click.echo(doctor.as_text(found))
-        options.note("next: xpuprof run -- ./app args", quiet=False)
+        options.next_step("xpuprof run -- ./app args", quiet=False)
     return 0

@@ -65,8 +65,5 @@ def command(source: Path, as_json: bool, quiet: bool, **how: Any) -> None:
         return
     more = [f"{len(files) - 4} more"] if len(files) > 4 else []
     options.note(f"wrote {', '.join(files[:4] + more)}", quiet)
-    if done.selection:
-        options.note(
-            f"next: simulate the regions, then: xpuprof estimate {done.selection} --results FILE",
-            quiet,
-        )
+    if done.then:
+        options.next_step(done.then, quiet)

@@ -5,10 +5,13 @@ only when the command runs, so start-up stays short."""
 from __future__ import annotations
 
 import importlib
+import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from xpuprof.cli import usage
 from xpuprof.errors import UsageError, unknown
 
 if TYPE_CHECKING:
@@ -48,11 +51,29 @@ class CommandGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            self._refuse_before_command(ctx, error.option_name, given)
+            raise
+
+    def _refuse_before_command(self, ctx: click.Context, option: str, args: list[str]) -> None:
+        """Raises UsageError if the option belongs to the command that follows it."""
+        name = next((word for word in args if word in COMMANDS), "")
+        command = self.get_command(ctx, name)
+        if command and option in usage.options(command):
+            raise UsageError(
+                f"{option} is an option of {name}; put it after the command: xpuprof {name} "
+                f"{option}"
+            )
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in COMMANDS and not ctx.resilient_parsing:
-            raise UsageError(unknown("command", args[0], COMMANDS))
+            raise UsageError(_no_command(args))
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -68,3 +89,13 @@ class CommandGroup(click.Group):
             if name.startswith(incomplete)
         ]
         return own + click.Command.shell_complete(self, ctx, incomplete)
+
+
+def _no_command(args: list[str]) -> str:
+    """The sentence for a first word that is no command: perhaps a program, or a run directory."""
+    path = Path(args[0])
+    if path.is_file():
+        return f"no command {args[0]!r}; to run a program: xpuprof run -- {shlex.join(args)}"
+    if path.is_dir():
+        return f"no command {args[0]!r}; to see a run: xpuprof report {shlex.join(args)}"
+    return unknown("command", args[0], COMMANDS)

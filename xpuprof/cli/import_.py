@@ -47,6 +47,7 @@ def command(
     # Loads pandas, which --help does not need.
     from xpuprof.report import imported as report
     from xpuprof.workflow.imports import Imported, Refused, import_, import_all
+    from xpuprof.workflow.next_step import command as line
 
     several = len(sources) > 1 or how["workers"] or how["scheduler"]
     if several:
@@ -60,7 +61,7 @@ def command(
         options.print_json(report.as_json(results))
     elif made:
         click.echo(report.as_text(made))
-        options.note(f"next: xpuprof compare {' '.join(each.run for each in made[:3])}", quiet)
+        options.next_step(line("select", made[0].run), quiet)
     if refused:
         if not as_json:
             click.echo("\n".join(f"{one.source}: {one.reason}" for one in refused), err=True)

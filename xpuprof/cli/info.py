@@ -26,6 +26,7 @@ def command(run: Path, as_json: bool, quiet: bool) -> int:
     from xpuprof.report import info
     from xpuprof.trace.run import Run
     from xpuprof.trace.summary import summarize
+    from xpuprof.workflow.next_step import of_run
 
     opened = Run.open(run)
     summary = summarize(opened)
@@ -35,5 +36,5 @@ def command(run: Path, as_json: bool, quiet: bool) -> int:
     click.echo(info.as_text(summary))
     if opened.status != "complete":
         options.note(f"the run is {opened.status}: {opened.reason}", quiet)
-    options.note(f"next: xpuprof check {run}", quiet)
+    options.next_step(of_run(opened), quiet)
     return 0

@@ -49,6 +49,14 @@ full_names = click.option(
 as_json = click.option(
     "--json", "as_json", is_flag=True, callback=_promise, help="Print one JSON object."
 )
+times = click.option(
+    "--times",
+    "timed",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="TIMERUN",
+    help="Folder of `xpuprof time`, if not RUN; one per rank.",
+)
 seed = click.option(
     "--seed",
     type=click.IntRange(0, 2**32 - 1),
@@ -87,6 +95,11 @@ def note(text: str, quiet: bool) -> None:
 def notes(quiet: bool) -> Callable[[str], None]:
     """Prints a workflow's notes."""
     return lambda text: note(text, quiet)
+
+
+def next_step(text: str, quiet: bool) -> None:
+    """Ends a command with what to do next (`workflow.next_step` has the lines)."""
+    note(f"next: {text}", quiet)
 
 
 def print_json(value: object) -> None:

@@ -36,6 +36,7 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     # Loaded here, so that --help is quick.
     from xpuprof.report import result as report
     from xpuprof.report.warnings import warnings, window_sentences
+    from xpuprof.workflow.next_step import of_run
     from xpuprof.workflow.profile import profile
 
     done = profile(argv, say=options.notes(quiet), **how)
@@ -47,7 +48,6 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
         options.note(sentence, quiet)
     run = done.run
     reason = f" ({run.reason})" if run.reason else ""
-    options.note(
-        f"{run.status} profile in {run.path}{reason}; next: xpuprof select {run.path}", quiet
-    )
+    options.note(f"{run.status} profile in {run.path}{reason}", quiet)
+    options.next_step(of_run(run), quiet)
     return end_after(done.ending, done.ending)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from xpuprof.cli import usage
 from xpuprof.cli.names import Name
 from xpuprof.cli.options import note
 from xpuprof.engines.filters import Filters
@@ -36,12 +37,12 @@ class ProgramCommand(click.Command):
     def _point_out(self, ctx: click.Context, argv: Sequence[str]) -> None:
         """Says so if the program gets an option that is ours as well; -- before it says that this
         is meant."""
-        own = {name for p in self.params if isinstance(p, click.Option) for name in p.opts}
+        own = usage.options(self)
         ours = [word for word in argv[1:] if word.partition("=")[0] in own]
         if ours:
             note(
-                f"{', '.join(ours)} after {argv[0]} goes to the program; if it is meant for "
-                f"{ctx.command_path}, put it before {argv[0]}",
+                f"{', '.join(ours)} is passed to {argv[0]}; to give it to {ctx.command_path}, put "
+                f"it before {argv[0]}",
                 quiet=False,
             )
 

@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from xpuprof.cli import options
 from xpuprof.errors import UsageError
+
+if TYPE_CHECKING:
+    from xpuprof.workflow.evaluate import Result
 
 
 @click.command(name="report")
@@ -19,6 +23,7 @@ from xpuprof.errors import UsageError
     metavar="FILE",
     help="Selection to show.  [default: RUN/selection.json]",
 )
+@options.times
 @click.option(
     "-o",
     "--output",
@@ -34,6 +39,7 @@ from xpuprof.errors import UsageError
 def command(
     runs: tuple[Path, ...],
     selection: Path | None,
+    timed: tuple[Path, ...],
     output: Path | None,
     force: bool,
     as_json: bool,
@@ -50,60 +56,86 @@ def command(
     xpuprof report RUN RUN2 -o both.html
     """
     # Loaded here, so that --help is quick.
-    from xpuprof.formats.output import replacing
     from xpuprof.report import chosen, result
-    from xpuprof.report.picture import SUFFIXES, draw
+    from xpuprof.report.picture import SUFFIXES
     from xpuprof.report.warnings import notes
+    from xpuprof.trace.run import Run
     from xpuprof.workflow.evaluate import Result
+    from xpuprof.workflow.next_step import command as line
+    from xpuprof.workflow.next_step import of_run
     from xpuprof.workflow.reopen import reopen
 
-    if output and output.suffix not in (".html", *SUFFIXES):
+    suffix = output.suffix.lower() if output else ""
+    if output and suffix not in (".html", *SUFFIXES):
         raise UsageError(f"{output} has no known suffix; use .html, .png, .svg or .pdf")
-    _refuse_several(runs, selection, output, as_json)
-    if output and output.suffix == ".html":
-        _write_page(runs, selection, output, force)
+    _refuse_several(runs, selection, timed, suffix == ".html" and not as_json)
+    run = runs[0]
+    export = line("export", selection or run, "--format", "NAME", "-o", "OUT")
+    given = [*(["--selection", selection] if selection else ())]
+    given += [word for folder in timed for word in ("--times", folder)]
+    if output and suffix == ".html":
+        chosen_from = _write_page(runs, selection, timed, output, force)
         options.note(f"wrote {output}", quiet)
         if not as_json:
+            options.next_step(export if chosen_from else of_run(Run.open(run)), quiet)
             return
-    run = runs[0]
-    found = reopen(run, selection)
-    if output and output.suffix != ".html":
+    found = reopen(run, selection, timed)
+    if output and suffix != ".html":
         if not isinstance(found, Result):
             raise UsageError(
-                f"{run} has no timer runs, which pictures show; write a page with: xpuprof report "
-                f"{run} -o {output.with_suffix('.html')}"
+                f"{run} has no timer runs of its own, which pictures show; write a page: "
+                + line("report", run, *given, "-o", output.with_suffix(".html"))
             )
-        with replacing(output, force) as new:
-            draw(found, new)
+        _draw(found, output, force)
         options.note(f"wrote {output}", quiet)
     if as_json:
         options.print_json(
             result.as_json(found) if isinstance(found, Result) else chosen.as_json(found)
         )
-    elif not output:
+    elif output:
+        options.next_step(export, quiet)
+    else:
         click.echo(result.as_text(found) if isinstance(found, Result) else chosen.as_text(found))
         for sentence in notes(found) if isinstance(found, Result) else found.doubts:
             options.note(sentence, quiet)
-        if isinstance(found, Result):
-            options.note(f"next: xpuprof report {run} -o run.html", quiet)
+        page = Path(f"{run.resolve().name}.html")
+        given += ["-o", page, *(["--force"] * page.exists())]
+        options.next_step(line("report", run, *given), quiet)
 
 
 def _refuse_several(
-    runs: tuple[Path, ...], selection: Path | None, output: Path | None, as_json: bool
+    runs: tuple[Path, ...], selection: Path | None, timed: tuple[Path, ...], page: bool
 ) -> None:
-    """Raises UsageError unless one run was named, or a page of several asked for."""
+    """Raises UsageError unless one run was named, or only a page of several asked for."""
     if len(runs) == 1:
         return
-    if output is None or output.suffix != ".html" or as_json:
+    if not page:
         raise UsageError(
             "several runs are shown beside each other on a page: add -o runs.html, without --json; "
             "or report them one by one"
         )
-    if selection:
-        raise UsageError("--selection is for one run; the page shows each run's own selection")
+    if selection or timed:
+        raise UsageError(
+            "--selection and --times are for one run; the page shows each run's own selection"
+        )
 
 
-def _write_page(runs: tuple[Path, ...], selection: Path | None, output: Path, force: bool) -> None:
+def _draw(found: Result, output: Path, force: bool) -> None:
+    from xpuprof.formats.output import replacing
+    from xpuprof.report.picture import draw
+
+    with replacing(output, force) as new:
+        draw(found, new)
+
+
+def _write_page(
+    runs: tuple[Path, ...],
+    selection: Path | None,
+    timed: tuple[Path, ...],
+    output: Path,
+    force: bool,
+) -> bool:
+    """Writes the page; returns whether every run on it has a selection."""
     from xpuprof.formats.output import replacing
     from xpuprof.report.page import write_page
     from xpuprof.selection.selection import Selection
@@ -111,6 +143,7 @@ def _write_page(runs: tuple[Path, ...], selection: Path | None, output: Path, fo
     from xpuprof.workflow.overview import overview
 
     chosen = Selection.read(selection) if selection else None
-    found = [overview(open_run(run), chosen) for run in runs]
+    found = [overview(open_run(run), chosen, timed) for run in runs]
     with replacing(output, force) as new:
         write_page(found, new)
+    return all(each.selection is not None for each in found)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,14 +50,7 @@ if TYPE_CHECKING:
     metavar="PATH",
     help="Store the hash of this input file or folder; validate compares it.",
 )
-@click.option(
-    "--times",
-    "timed",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="TIMERUN",
-    help="Folder of `xpuprof time`, if not RUN; one per rank.",
-)
+@options.times
 @click.option("--stability", is_flag=True, help="Report how other seeds and samples change it.")
 @options.full_names
 @options.as_json
@@ -92,7 +84,7 @@ def command(sources: tuple[Path, ...], as_json: bool, quiet: bool, **how: Any) -
     click.echo(report.as_text(result))
     for sentence in result.doubts:
         options.note(sentence, quiet)
-    options.note(f"next: xpuprof {_next(result, sources, how['output'])}", quiet)
+    options.next_step(_next(result, sources, how["output"]), quiet)
 
 
 def _from_file(
@@ -152,9 +144,10 @@ def _from_runs(
 
 
 def _next(result: Chosen, sources: tuple[Path, ...], output: Path | None) -> str:
-    folder = output or sources[0]
+    from xpuprof.workflow.next_step import command as line
+
+    file = (output or sources[0]) / "selection.json"
     if result.program:
-        return f"validate {folder}/selection.json -- {shlex.join(result.program)}"
-    if len(sources) == 1 and folder == sources[0]:
-        return f"compare {folder}"  # an import has no program to run here
-    return f"export {folder}/selection.json --format NAME -o OUT (formats: xpuprof help export)"
+        return line("validate", file, "--", *result.program)
+    export = line("export", file, "--format", "NAME", "-o", "OUT")
+    return f"{export} ({line('help', 'export')} lists formats)"

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +62,7 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     from xpuprof.report.result import time_json
     from xpuprof.report.text import number_of, of_runs, seconds
     from xpuprof.report.validation import regions_text
+    from xpuprof.workflow.next_step import of_run
     from xpuprof.workflow.time import time
 
     show_progress(quiet, how["repeat"])
@@ -76,8 +76,8 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
             options.note(sentence, quiet)
         options.note(
             f"{number_of(done.slices, 'slice')}, measured {seconds(done.measured)} "
-            f"({of_runs(len(done.seconds))}), in {done.run.path}; next: xpuprof profile -o P -- "
-            f"{shlex.join(argv)}, then: xpuprof select P --times {done.run.path}",
+            f"({of_runs(len(done.seconds))}), in {done.run.path}",
             quiet or as_json,
         )
+        options.next_step(of_run(done.run), quiet or as_json)
     return end_after(done.ending, done.last)

@@ -47,6 +47,7 @@ def command(
     # Loaded here, so that --help is quick.
     from xpuprof.report.validation import transfer_json, transfer_text
     from xpuprof.selection.selection import Selection
+    from xpuprof.workflow.next_step import command as line
     from xpuprof.workflow.transfer import transfer
 
     chosen = Selection.read(selection)
@@ -73,4 +74,4 @@ def command(
         )
     else:
         click.echo(transfer_text(rows, metric))
-        options.note(f"next: xpuprof export {selection} --format NAME -o OUT", quiet)
+        options.next_step(line("export", selection, "--format", "NAME", "-o", "OUT"), quiet)

@@ -3,7 +3,13 @@
 
 from __future__ import annotations
 
+import re
+
 import click
+
+from xpuprof.errors import closest
+
+_EXTRA = re.compile(r"Got unexpected extra arguments? \((.*)\)", re.DOTALL)
 
 
 def sentence(error: click.ClickException) -> str:
@@ -11,15 +17,18 @@ def sentence(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "xpuprof"
     if isinstance(error, click.NoSuchOption):
-        close = (error.possibilities or ())[:1]
-        remedy = f"did you mean {close[0]}?" if close else f"{path} --help lists the options"
+        close = closest(error.option_name, options(context.command) if context else ())
+        remedy = f"did you mean {close}?" if close else f"{path} --help lists the options"
         return f"no option {error.option_name}; {remedy}"
+    pieces = context.command.collect_usage_pieces(context) if context else []
+    usage = f"usage: {path} {' '.join(pieces)}"
     if isinstance(error, click.MissingParameter):
         name = error.param.human_readable_name if error.param else "an argument"
         if isinstance(error.param, click.Option):
             name = error.param.opts[-1]
-        pieces = context.command.collect_usage_pieces(context) if context else []
-        return f"{name} is missing; usage: {path} {' '.join(pieces)}"
+        return f"{name} is missing; {usage}"
+    if extra := _EXTRA.match(error.message):
+        return f"unexpected argument {extra[1]}; {usage}"
     if isinstance(error, click.BadParameter) and error.param is not None:
         wanted = _wanted(error.param.type)
         if wanted:
@@ -28,6 +37,11 @@ def sentence(error: click.ClickException) -> str:
             return f"{error.param.opts[0]} takes {wanted}, not {value}"
     message = error.format_message().rstrip(".")
     return f"{message[:1].lower()}{message[1:]}; see {path} --help"
+
+
+def options(command: click.Command) -> list[str]:
+    """The names of a command's options."""
+    return [name for p in command.params if isinstance(p, click.Option) for name in p.opts]
 
 
 def _wanted(kind: click.ParamType[object]) -> str:

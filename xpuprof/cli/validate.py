@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import click
 
 from xpuprof.cli import options, program_options
 from xpuprof.cli.lines import show
+from xpuprof.errors import UsageError
 from xpuprof.launch.ending import end_after
 from xpuprof.signals import signal_name
 
@@ -19,9 +22,22 @@ class _Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         cut = args.index("--") if "--" in args else len(args)
+        self._refuse_program(ctx, args[:cut])
         rest = super().parse_args(ctx, args[:cut])
         ctx.params["argv"] = tuple(args[cut + 1 :])
         return rest
+
+    def _refuse_program(self, ctx: click.Context, args: list[str]) -> None:
+        """Raises UsageError for a program without -- before it."""
+        parser = self.make_parser(ctx)
+        parser.ignore_unknown_options = True  # they may be the program's
+        with suppress(click.UsageError):  # reported later
+            given, rest, _ = parser.parse_args(list(args))
+            if rest and not rest[0].startswith("-"):
+                raise UsageError(
+                    "put -- before the program: xpuprof validate "
+                    f"{shlex.join([given['selection'], '--', *rest])}"
+                )
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [*super().collect_usage_pieces(ctx), "[-- PROGRAM [ARGS]...]"]
@@ -91,11 +107,14 @@ def command(
         show(validation_text(done.validation, repeat))
         for sentence in done.doubts:
             options.note(sentence, quiet)
-        options.note(f"next: xpuprof {_next(selection, output)}", quiet)
+        options.next_step(_next(selection, output), quiet)
     return end_after(done.ending, done.last)
 
 
 def _next(selection: Path, output: Path | None) -> str:
+    from xpuprof.workflow.next_step import command as line
+
     if output:
-        return f"transfer {selection} RUN_ON_A {output}"
-    return f"export {selection} --format NAME -o OUT (xpuprof help export lists formats)"
+        return line("transfer", selection, "RUN_ON_A", output)
+    export = line("export", selection, "--format", "NAME", "-o", "OUT")
+    return f"{export} ({line('help', 'export')} lists formats)"

@@ -101,7 +101,7 @@ class Exporter(Format):
 
     `per_process`: each of several processes gets its own files; `kernels_only` skips those whose
     regions have no kernel. `folder`: the output is a folder. `takes`: fields of ExportOptions
-    besides `force`.
+    besides `force`. `use`: what to do with the output, `{out}`, if it is not to be simulated.
     """
 
     write: Callable[[ExportSource, Path, ExportOptions], list[Path]]
@@ -110,6 +110,7 @@ class Exporter(Format):
     kernels_only: bool = False
     folder: bool = False
     takes: frozenset[str] = frozenset()
+    use: str = ""
 
 
 Metrics = dict[str, float]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from xpuprof.errors import UsageError
+from xpuprof.errors import UsageError, exists, unwritable
 
 
 def write_files(texts: Mapping[Path, str], force: bool) -> list[Path]:
@@ -39,8 +39,7 @@ def replacing(path: Path, force: bool) -> Iterator[Path]:
         yield new
         os.replace(new, path)
     except OSError as error:
-        why = error.strerror or error
-        raise UsageError(f"cannot write {path}: {why}; free space, or name another path") from error
+        raise unwritable(path, error) from error
     finally:
         with suppress(OSError):
             new.unlink(missing_ok=True)
@@ -58,9 +57,7 @@ def refuse_existing(path: Path, force: bool) -> None:
     if path.is_dir():
         raise UsageError(f"{path} is a directory: name a file")
     if path.exists() and not force:
-        raise UsageError(
-            f"{path} exists; name another file, or replace it with --force (force=True)"
-        )
+        raise exists(path)
 
 
 def made_folder(path: Path) -> Path:
@@ -68,7 +65,5 @@ def made_folder(path: Path) -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(
-            f"cannot make the folder {path}: {error.strerror}; name another one"
-        ) from error
+        raise unwritable(path, error) from error
     return path

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from xpuprof import inputs
-from xpuprof.errors import InputError, UsageError
+from xpuprof.errors import InputError, UsageError, exists, unwritable
 
 FORMAT = "xpuprof-selection"
 
@@ -48,15 +48,11 @@ def write_text(text: str, path: str | Path, force: bool) -> None:
     if target.is_dir():
         raise UsageError(f"{target} is a directory: name a file for the selection")
     if target.exists() and not force:
-        raise UsageError(
-            f"{target} exists; name another file, or replace it with --force (force=True)"
-        )
+        raise exists(target)
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     except OSError as error:
-        raise UsageError(
-            f"cannot write {target}: {error.strerror}; free space, or name another path"
-        ) from error
+        raise unwritable(target, error) from error
     try:
         with os.fdopen(handle, "wb") as file:
             # A name that is not UTF-8 arrives as lone surrogates; JSON has escapes for them.
@@ -64,9 +60,7 @@ def write_text(text: str, path: str | Path, force: bool) -> None:
         os.replace(temporary, target)  # for the owner only, as the manifest: both hold arguments
     except OSError as error:
         os.unlink(temporary)
-        raise UsageError(
-            f"cannot write {target}: {error.strerror}; free space, or name another path"
-        ) from error
+        raise unwritable(target, error) from error
 
 
 def read_text(path: str | Path) -> str:

@@ -168,6 +168,9 @@ class Selection:
         """The selection file's text, which depends only on the selection."""
         return document.text_of(_content(self))
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Selection) and self.text() == other.text()
+
     def __repr__(self) -> str:
         chosen = len(self.representatives)
         return f"<xpuprof.Selection by {self.method}: {chosen} of {self.slices} slices, k {self.k}>"

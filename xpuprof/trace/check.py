@@ -7,9 +7,8 @@ by chunk: memory stays below 16 bytes a launch, besides blocks, threads and warp
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof.trace.boundaries import slice_ticks
+from xpuprof.trace.findings import Findings, Numbers, Violation
 from xpuprof.trace.layout import CPU, LAUNCH_FLAGS
 from xpuprof.trace.pieces import pieces
 from xpuprof.trace.reader import ended, open_streams, process_folders, process_of
@@ -28,8 +28,6 @@ from xpuprof.trace.tables import Process
 U64 = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
 Rows = Mapping[str, npt.NDArray[Any]]
-Numbers = Sequence[int] | npt.NDArray[Any]
-
 INVARIANTS = {
     "crc": "every sealed chunk matches its checksum",
     "ids-dense": "ids of programs, kernels, blocks, threads, vectors and grids count up from 0",
@@ -59,70 +57,6 @@ INVARIANTS = {
     "work-groups are recorded",
     "block-mix": "a GPU block's instruction classes add up to its instructions",
 }
-EXAMPLES = 5
-"""Violations of one invariant in one process that are reported individually."""
-
-
-@dataclass(frozen=True)
-class Violation:
-    """A violated invariant and where it occurred."""
-
-    invariant: str
-    execution: str
-    process: str
-    message: str
-    slice: int | None = None
-    thread: int | None = None
-
-    def __str__(self) -> str:
-        where = [f"{self.execution}/{self.process}"]
-        where += [f"slice {self.slice}"] if self.slice is not None else []
-        where += [f"thread {self.thread}"] if self.thread is not None else []
-        return f"{self.invariant}: {', '.join(where)}: {self.message}"
-
-
-class Findings:
-    """Violations in one process: of each invariant the first few, and the number of all."""
-
-    def __init__(self, execution: str, process: str) -> None:
-        self._place = execution, process
-        self._kept: dict[str, list[Violation]] = {}
-        self._all: Counter[str] = Counter()
-
-    def __contains__(self, invariant: str) -> bool:
-        return invariant in self._kept
-
-    def one(self, invariant: str, message: str) -> None:
-        """Add a violation."""
-        self.add(invariant, np.ones(1, bool), message)
-
-    def add(
-        self,
-        invariant: str,
-        wrong: Mask,
-        message: str,
-        *values: Numbers,
-        slices: Numbers | None = None,
-        threads: Numbers | None = None,
-    ) -> None:
-        """Add a violation for each row marked in `wrong`; `message` with the row's values."""
-        rows = np.flatnonzero(wrong)
-        if not len(rows):
-            return
-        kept = self._kept.setdefault(invariant, [])
-        self._all[invariant] += len(rows)
-        for row in rows[: EXAMPLES - len(kept)].tolist():
-            text = message.format(*(column[row] for column in values)) if values else message
-            place = [None if column is None else int(column[row]) for column in (slices, threads)]
-            kept.append(Violation(invariant, *self._place, text, *place))
-
-    def violations(self) -> list[Violation]:
-        """The examples, the last of which states how many more there are."""
-        for invariant, kept in self._kept.items():
-            if more := self._all[invariant] - len(kept):
-                last = replace(kept[-1], message=f"{kept[-1].message} (and {more} more)")
-                self._kept[invariant] = [*kept[:-1], last]
-        return [violation for kept in self._kept.values() for violation in kept]
 
 
 @dataclass
@@ -133,6 +67,8 @@ class Report:
     status: str
     reason: str
     violations: list[Violation] = field(default_factory=list)
+    invariants: Mapping[str, str] = field(default_factory=lambda: INVARIANTS)
+    """Those that apply, each in a sentence."""
     checked: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(
             ("executions", "processes", "streams", "chunks", "launches", "slices", "vectors"), 0
@@ -142,7 +78,9 @@ class Report:
     @property
     def whole(self) -> bool:
         """Whether a whole run was checked: it is complete and holds something to check."""
-        return self.status == "complete" and bool(self.checked["streams"] or self.checked["slices"])
+        return self.status == "complete" and any(
+            self.checked.get(name) for name in ("streams", "slices")
+        )
 
 
 def check_run(path: Path) -> Report:
@@ -160,10 +98,13 @@ def check_run(path: Path) -> Report:
         for part in parts:
             _check_process(part, record, run.status == "complete", report)
         _check_execution(record, parts, run.status, report)
-    if (path / "imported").is_dir():
-        from xpuprof.trace.imported import ImportedSlices  # loads SciPy
+    if run.manifest.get("imported"):
+        from xpuprof.trace import check_imported as imports  # loads SciPy
 
-        report.checked["slices"] += len(ImportedSlices(path).table())
+        found = Findings("imported", "")
+        report.invariants = imports.INVARIANTS
+        report.checked = imports.check_imported(path, found)
+        report.violations += found.violations()
     return report
 
 

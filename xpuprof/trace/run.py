@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from xpuprof.errors import OutputError, TraceError, UsageError
+from xpuprof.errors import OutputError, TraceError, UsageError, exists, unwritable
 from xpuprof.pids import started
 from xpuprof.trace.clock import Reading, source, tsc_hz, tsc_invariant
 from xpuprof.trace.losses import losses_of
@@ -95,9 +95,7 @@ def create_run(
             _make_way(folder, force)
             writer.claim()
     except OSError as error:
-        raise UsageError(
-            f"{folder} cannot be made ({error.strerror}); name another output folder"
-        ) from None
+        raise unwritable(folder, error) from None
     return writer
 
 
@@ -266,10 +264,7 @@ def _make_way(folder: Path, force: bool) -> None:
             entry.unlink()
         return
     if not force:
-        raise UsageError(
-            f"{folder} already exists; name another output folder, or replace it with "
-            "--force (in Python: force=True)"
-        )
+        raise exists(folder)
     try:
         manifest = read_manifest(folder)
     except TraceError:

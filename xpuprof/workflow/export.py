@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from xpuprof.errors import UsageError
+from xpuprof.errors import UsageError, unwritable
 from xpuprof.formats.exporters.source import ExportSource
 from xpuprof.formats.format import Exporter, ExportOptions, Needs
 from xpuprof.formats.registry import all_exporters, named
+from xpuprof.workflow.next_step import command
 
 
 @dataclass(frozen=True)
@@ -18,8 +20,8 @@ class Exported:
 
     format: str
     files: tuple[Path, ...]
-    selection: Path | None = None
-    """The selection whose regions the files describe; None for a format of runs."""
+    then: str = ""
+    """What to do with them."""
 
 
 def export(
@@ -56,11 +58,18 @@ def export(
         for one, target in _targets(exporter, whole, Path(output), options):
             files += exporter.write(one, target, options)
     except OSError as error:
-        raise UsageError(
-            f"cannot write {output}: {error.strerror or error}; free space, or name another path"
-        ) from error
-    regions = exporter.needs is Needs.SELECTION
-    return Exported(exporter.name, tuple(files), whole.selection_file() if regions else None)
+        raise unwritable(output, error) from error
+    return Exported(exporter.name, tuple(files), _then(exporter, whole, Path(output)))
+
+
+def _then(exporter: Exporter, source: ExportSource, output: Path) -> str:
+    """How to use the output, and how to read the results of its regions."""
+    use = exporter.use.format(out=shlex.quote(str(output)))
+    if exporter.needs not in (Needs.SELECTION, Needs.VECTORS):
+        return use
+    results = output if use else "FILE"
+    estimate = command("estimate", source.selection_file(), "--results", results)
+    return f"{use or 'simulate the regions'}, then: {estimate}"
 
 
 def _targets(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xpuprof.clustering.executors import open_executor
-from xpuprof.errors import TraceError, UsageError, XpuprofError
+from xpuprof.errors import TraceError, UsageError, XpuprofError, unwritable
 from xpuprof.formats.format import Importer, Load
 from xpuprof.formats.registry import all_importers, named, recognised
 from xpuprof.inputs import Source
@@ -95,10 +95,7 @@ def import_one(
             _make(file, output, importer, load, force, token)
     except OSError as error:
         # Readers turn errors of the source into InputError, so this one comes from writing.
-        raise UsageError(
-            f"cannot write {output}: {error.strerror or error}; free space, or name another "
-            "output folder"
-        ) from error
+        raise unwritable(output, error) from error
     slices = ImportedSlices(output)
     known = "gpu_time" in slices.metrics
     return Imported(
@@ -121,9 +118,7 @@ def _make(
     try:
         work.mkdir(parents=True)
     except OSError as error:
-        raise UsageError(
-            f"{output} cannot be made ({error.strerror}); name another output folder"
-        ) from error
+        raise unwritable(output, error) from error
     try:
         with ImportWriter(work / "slices") as writer:
             try:

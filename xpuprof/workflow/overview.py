@@ -23,6 +23,7 @@ from xpuprof.trace.processes import Job, Key, job_of
 from xpuprof.validation.reliability import unreliable_projection
 from xpuprof.workflow.evaluate import Result, doubts, evaluate
 from xpuprof.workflow.opened import Run, kernel_table
+from xpuprof.workflow.reopen import timed_subject
 
 F64 = npt.NDArray[np.float64]
 
@@ -64,8 +65,9 @@ class Overview:
     """Why the sampling error does not say how good the selection is, one sentence each."""
 
 
-def overview(run: Run, selection: Selection | None = None) -> Overview:
-    """Gathers what a page shows. `selection`: default the run's own, if there is one.
+def overview(run: Run, selection: Selection | None = None, timed: Sequence[Path] = ()) -> Overview:
+    """Gathers what a page shows. `selection`: default the run's own, if there is one; `timed`:
+    folders of timer runs, as in `reopen`.
 
     Raises InputError if the run holds neither a profile nor a timer run, or if the selection is of
     another number of slices.
@@ -81,8 +83,9 @@ def overview(run: Run, selection: Selection | None = None) -> Overview:
         table, times, metric, job = _timed_only(run)
         keys, selection = job.keys, None  # a selection names slices of a profile
     else:
-        table, times, metric = run.subject.profile.slices, run.slice_times, run.metric
-        keys, job = run.subject.keys, run.subject.job
+        subject = timed_subject(run, selection, timed)
+        table, times, metric = subject.profile.slices, subject.times, subject.metric
+        keys, job = subject.keys, subject.job
     values = None if times is None else typical_times(times)
     if selection is not None and selection.slices != len(table):
         raise InputError(

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from xpuprof.errors import InputError
@@ -12,43 +12,52 @@ from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.run import Run
 from xpuprof.workflow.chosen import Chosen, with_times
 from xpuprof.workflow.evaluate import Result, evaluate
-from xpuprof.workflow.subjects import open_subject
+from xpuprof.workflow.next_step import command, of_run
+from xpuprof.workflow.select import doubts_of
+from xpuprof.workflow.subjects import Subject, open_subject
 
 
-def reopen(path: str | Path, selection: str | Path | None = None) -> Result | Chosen:
+def reopen(
+    path: str | Path, selection: str | Path | None = None, timed: Sequence[Path] = ()
+) -> Result | Chosen:
     """The result of a run directory; of an imported one, or one without timer runs, the selection.
-    `selection`: a file other than its selection.json.
+    `selection`: a file other than its selection.json; `timed`: folders of timer runs, by default
+    the run's own, or those that the selection was made with.
 
     Raises TraceError, or InputError if there is no selection or nothing to evaluate it by.
     """
     run = Run.open(path)
-    imported = ImportedSlices.present(run.path)
     file = run.path / "selection.json" if selection is None else Path(selection)
     if not file.exists():
-        raise InputError(f"{file} does not exist; {_first(run, imported, selection is not None)}")
+        raise InputError(_no_selection(run, file, selection is not None))
     chosen = Selection.read(file)
-    if run.times and not imported:
+    if run.times and not timed and not ImportedSlices.present(run.path):
         return evaluate(run, chosen)
-    subject = open_subject(run)
-    doubts = (
-        []
-        if imported
-        else [
+    subject = timed_subject(run, chosen, timed)
+    doubts = doubts_of(run, subject, chosen)
+    if subject.times is None and subject.job:
+        program = chosen.identity.get("arguments", [])
+        doubts.append(
             f"{run.path} holds no timer run, so the sampling error is unknown; measure it with: "
-            f"xpuprof validate {file}"
-        ]
-    )
+            f"{command('validate', file, '--', *program)}"
+        )
     return with_times(Chosen(str(run.path), chosen, doubts=doubts), subject.times, subject.metric)
 
 
-def _first(run: Run, imported: bool, named: bool) -> str:
-    """The step that is missing before there is a selection."""
-    if run.profile is None and not imported:
-        program = shlex.join(run.manifest["argv"]) or "./app args"
-        return (
-            f"{run.path} holds no profile to choose slices from: xpuprof profile -o P -- "
-            f"{program}, then xpuprof select P --times {run.path}"
-        )
+def timed_subject(run: Run, selection: Selection | None, timed: Sequence[Path] = ()) -> Subject:
+    """The run with the times of `timed`, its own, or those that `selection` was made with."""
+    recorded = [Path(folder) for folder in selection.identity.get("times", [])] if selection else []
+    if not timed and not run.times and all(folder.exists() for folder in recorded):
+        timed = recorded
+    return open_subject(run, timed)
+
+
+def _no_selection(run: Run, file: Path, named: bool) -> str:
+    """The sentence, with the step that comes before a selection."""
+    profiled = run.profile or ImportedSlices.present(run.path)
+    if not profiled and not run.times:
+        return f"{run.path} holds no result: {run.reason or 'nothing was recorded'}"
     if named:
-        return f"name another file, or omit --selection after: xpuprof select {run.path}"
-    return f"choose slices first with: xpuprof select {run.path}"
+        return f"{file} does not exist; name another file, or omit --selection"
+    lack = f"{file} does not exist" if profiled else f"{run.path} holds no profile to choose from"
+    return f"{lack}; first: {of_run(run)}"

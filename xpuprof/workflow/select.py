@@ -140,11 +140,12 @@ def select_and_write(request: Request, places: Places, *, with_stability: bool =
         subject = open_subject(run, places.timed)
         selection = select_subject(subject, request)
         if places.inputs:
-            identity = {**selection.identity, "inputs": hash_inputs(places.inputs)}
-            selection = replace(selection, identity=identity)
+            selection = _identified(selection, inputs=hash_inputs(places.inputs))
         seconds = time.perf_counter() - begin
         moved = stability(subject, request) if with_stability else ()
-        program, doubts = tuple(map(str, run.manifest["argv"])), _doubts(run, subject, selection)
+        program, doubts = tuple(map(str, run.manifest["argv"])), doubts_of(run, subject, selection)
+    if places.timed:
+        selection = _identified(selection, times=[str(path.absolute()) for path in places.timed])
     doubts += [*_other_k(request, selection), *_unmet_bound(selection)]
     result = with_times(
         Chosen(places.name, selection, seconds, None, moved, doubts, program),
@@ -159,6 +160,10 @@ def select_and_write(request: Request, places: Places, *, with_stability: bool =
     return result
 
 
+def _identified(selection: Selection, **facts: Any) -> Selection:
+    return replace(selection, identity={**selection.identity, **facts})
+
+
 def _require_one_run(request: Request, places: Places) -> None:
     if request.processes == "each":
         raise UsageError("--processes each takes one run; select from each run separately")
@@ -168,7 +173,8 @@ def _require_one_run(request: Request, places: Places) -> None:
         raise UsageError("--input is for the selection of one run directory")
 
 
-def _doubts(run: Run, subject: Subject, selection: Selection) -> list[str]:
+def doubts_of(run: Run, subject: Subject, selection: Selection) -> list[str]:
+    """Reasons to doubt a selection from this run, one sentence each."""
     timer_runs = subject.joined.runs if subject.joined else run.times
     profiled = run.profile.processes if run.profile else []
     return [

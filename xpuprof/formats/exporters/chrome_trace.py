@@ -252,5 +252,6 @@ FORMAT = Exporter(
     help="OUT, Chrome/Perfetto trace of the run",
     write=lambda source, out, options: write(source, out, options.force),
     needs=Needs.RUN,
+    use="open {out} in https://ui.perfetto.dev",
     aliases=("perfetto",),
 )

@@ -41,5 +41,6 @@ FORMAT = Exporter(
     per_process=True,
     kernels_only=True,
     folder=True,
+    use="sh {out}/run.sh",
     aliases=("rocprof",),
 )
