@@ -149,7 +149,7 @@ def test_exit_code_and_streams_of_the_command(tmp_path: Path) -> None:
 def test_a_failed_import_leaves_the_old_run_alone(tmp_path: Path) -> None:
     run = tmp_path / "run"
     call("import", csv(tmp_path / "t.csv"), "-o", run)
-    (tmp_path / "bad.csv").write_text("kernel,time\nk,oops\n")
+    (tmp_path / "bad.csv").write_text("kernel,time_s\nk,oops\n")
     done = call("import", tmp_path / "bad.csv", "-o", run, "--force")
     assert done[0] == 2
     assert last_json(call("info", run, "--json"))["slices"] == 300

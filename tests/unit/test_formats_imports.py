@@ -265,23 +265,29 @@ def test_table_with_a_map(tmp_path: Path) -> None:
     assert run.metrics == ["gpu_time", "misses"]
 
 
-def test_table_without_a_map_takes_common_names_and_their_unit(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "header",
+    ["kernel,duration_us,gridx", "Kernel,Duration (us),GrdX", "KernelName,DurUs,grid_x"],
+)
+def test_table_without_a_map_takes_common_names_and_their_unit(tmp_path: Path, header: str) -> None:
     source = tmp_path / "t.csv"
-    source.write_text("kernel,duration_us\na,5\n")
+    source.write_text(f"{header}\na,5,4\n")
     run = imported(tabular.load, source, tmp_path / "run")
     np.testing.assert_allclose(run.column("gpu_time"), [5e-6])
+    assert run.table()["gx"].tolist() == [4] and run.metrics == ["gpu_time"]
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("a,b\n1,2\n", "--map kernel="),
+        ("a,b\n1,2\n", "--map kernel=COLUMN; the columns are a, b"),
+        ("kernel,time\nk,1\n", "does not tell the unit of 'time'; .* --map time=time:us"),
         (
-            "kernel,time\nk,1\nk,2ms\n",
+            "kernel,time_s\nk,1\nk,2ms\n",
             "duration '2ms' is not a number, or negative; all durations need one unit",
         ),
-        ("kernel,time\nk,1,7\n", "3 fields in row 1 below a header of 2"),
-        ("kernel,time\n", "holds no kernel launch"),
+        ("kernel,time_s\nk,1,7\n", "3 fields in row 1 below a header of 2"),
+        ("kernel,time_s\n", "holds no kernel launch"),
     ],
 )
 def test_table_bad_sources(tmp_path: Path, text: str, sentence: str) -> None:

@@ -94,7 +94,7 @@ def test_a_damaged_gzip_file_is_refused(
 @pytest.mark.parametrize(
     ("form", "head", "body"),
     [
-        ("csv", b"kernel,time\n", b"a,1\n"),
+        ("csv", b"kernel,time_s\n", b"a,1\n"),
         ("kineto", b'{"traceEvents": [', b" "),
         ("nvprof", b"==1== NVPROF\n", b"==\n"),
         ("simpoint", b"T:1:1\n", b"#\n"),
@@ -127,7 +127,7 @@ def test_what_is_held_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(inputs, "FLOOR", 1 << 14)
     monkeypatch.setattr(inputs, "FACTOR", 1)
     names = "\n".join(f"k{i},1" for i in range(200))
-    (tmp_path / "a.csv").write_text("kernel,time\n" + names + "\n")
+    (tmp_path / "a.csv").write_text("kernel,time_s\n" + names + "\n")
     refused(tmp_path / "a.csv", "takes more than 0 MiB of memory", "csv")
     (tmp_path / "b.json").write_text(json.dumps([event("kernel", "k", 1, 1)] * 150))
     refused(tmp_path / "b.json", "takes more than", "kineto")
@@ -137,9 +137,9 @@ def test_what_is_held_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_a_line_without_end_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
-    path.write_text("kernel,time\n" + "a," * (inputs.LONGEST_LINE // 2 + 1))
+    path.write_text("kernel,time_s\n" + "a," * (inputs.LONGEST_LINE // 2 + 1))
     refused(path, "line 2 is longer than 4 M characters")
-    path.write_text('kernel,time\n"' + "a\n" * (inputs.LONGEST_LINE // 2 + 1))
+    path.write_text('kernel,time_s\n"' + "a\n" * (inputs.LONGEST_LINE // 2 + 1))
     refused(path, "not a CSV table: line [0-9]+ never ends|field larger than", "csv")
 
 
@@ -299,10 +299,10 @@ def test_half_a_surrogate_pair_in_a_name_is_replaced(tmp_path: Path) -> None:
         ("ncu", RAW.replace('"5.5"', '"-5.5"')),
         ("ncu", RAW.replace('"1,000.25"', '"n/a"')),
         ("ncu", RAW.replace("(10, 1, 1)", "(99999999999, 1, 1)")),
-        ("csv", "kernel,time,gridx\na,1,8589934592\n"),
-        ("csv", "kernel,time,device\na,1,1e30\n"),
-        ("csv", "kernel,time\na,-1\n"),
-        ("csv", f"kernel,time,stream\na,1,{'9' * 400}0\nb,1,{'9' * 40}\n"),
+        ("csv", "kernel,time_s,gridx\na,1,8589934592\n"),
+        ("csv", "kernel,time_s,device\na,1,1e30\n"),
+        ("csv", "kernel,time_s\na,-1\n"),
+        ("csv", f"kernel,time_s,stream\na,1,{'9' * 400}0\nb,1,{'9' * 40}\n"),
     ],
 )
 def test_launches_out_of_range(tmp_path: Path, form: str, text: str) -> None:
@@ -328,7 +328,7 @@ def test_a_table_may_have_more_columns_than_a_process_descriptors(tmp_path: Path
     names = [f"m{i}" for i in range(200)]
     row = ",".join(map(str, range(200)))
     table = tmp_path / "t.csv"
-    table.write_text(f"kernel,time,{','.join(names)}\na,1,{row}\nb,2,{row}\n")
+    table.write_text(f"kernel,time_s,{','.join(names)}\na,1,{row}\nb,2,{row}\n")
     line = xpuprof_line("import", table, "-o", tmp_path / "out")
     run(["sh", "-c", 'ulimit -n 64; exec "$@"', "sh", *line], check=True)
     slices = ImportedSlices(tmp_path / "out")
@@ -336,7 +336,7 @@ def test_a_table_may_have_more_columns_than_a_process_descriptors(tmp_path: Path
 
 
 def test_a_second_column_of_a_name_is_left_out(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("kernel,kernel,gpu_time,range,x\na,7,1,8,2\n")
+    (tmp_path / "t.csv").write_text("kernel,kernel,gpu_time_s,range,x\na,7,1,8,2\n")
     import_(tmp_path / "t.csv", tmp_path / "out")
     slices = ImportedSlices(tmp_path / "out")
     assert slices.metrics == ["gpu_time", "x"]
@@ -452,7 +452,7 @@ def test_a_full_disk_is_told_in_one_sentence(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    (tmp_path / "t.csv").write_text("kernel,time\na,1\n")
+    (tmp_path / "t.csv").write_text("kernel,time_s\na,1\n")
     monkeypatch.setattr(ImportWriter, "append", full)
     with pytest.raises(
         UsageError, match=r"cannot write .*out: No space left on device; free space"
@@ -477,7 +477,7 @@ def test_an_export_is_never_written_over_a_device(
 
 def test_a_limit_on_the_size_of_files_is_told_in_one_sentence(tmp_path: Path) -> None:
     """GIVEN `ulimit -f 1` WHEN a profile is imported THEN no traceback."""
-    (tmp_path / "t.csv").write_text("kernel,time\n" + "a,1\n" * 5000)
+    (tmp_path / "t.csv").write_text("kernel,time_s\n" + "a,1\n" * 5000)
     command = xpuprof_line("import", "t.csv", "-o", "out")
     done = run(["bash", "-c", 'ulimit -f 1; exec "$@"', "bash", *command], cwd=tmp_path)
     assert done.returncode == 2, done.stderr

@@ -106,9 +106,7 @@ def test_a_process_that_took_the_number_over_is_not_the_supervisor(tmp_path: Pat
 def test_overwriting_needs_force(tmp_path: Path) -> None:
     path = traces.write_run(tmp_path / "run", traces.events(), traces.cpu())
     before = sorted(path.rglob("*"))
-    with pytest.raises(
-        UsageError, match="exists; name another path, or replace it"
-    ):
+    with pytest.raises(UsageError, match="exists; name another path, or replace it"):
         create_run(path, argv=["x"])
     assert sorted(path.rglob("*")) == before
     create_run(path, argv=["new"], force=True)

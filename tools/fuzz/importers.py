@@ -231,7 +231,7 @@ def targets(folder: Path, recorded: Path) -> dict[str, Target]:
             (profiles.CPU.encode(), profiles.GPU.encode(), profiles.TIMER.encode()), _in_folder
         ),
         "csv": importing(
-            "csv", b"kernel;time_us;gridx;x\na;1.5;3;7\nb;2;1;8\n", b"name,dur\na,1\n"
+            "csv", b"kernel;time_us;gridx;x\na;1.5;3;7\nb;2;1;8\n", b"name,dur_us\na,1\n"
         ),
         "parquet": importing("csv", *_parquet(folder), suffix=".parquet", packed=False),
         "results": Target(

@@ -7,6 +7,7 @@ other numeric column is a metric under its own name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -25,30 +26,18 @@ FIELDS = ("kernel", "time", *GRID, *BLOCK, "device", "stream")
 """Fields that a column can be mapped to; grid in work-groups."""
 
 GUESSES: Mapping[str, tuple[str, ...]] = {
-    "kernel": ("kernel", "Kernel Name", "kernel_name", "name", "Name", "KernelName"),
-    "time": (
-        "time",
-        "duration",
-        "Duration",
-        "gpu_time",
-        "Kernel Dur (ns)",
-        "Duration (ns)",
-        "DurationNs",
-        "duration_ns",
-        "duration_us",
-        "time_ns",
-        "time_us",
-        "dur",
-    ),
-    "gridx": ("gridx", "grid_x", "GrdX", "gridX"),
-    "gridy": ("gridy", "grid_y", "GrdY", "gridY"),
-    "gridz": ("gridz", "grid_z", "GrdZ", "gridZ"),
-    "lx": ("lx", "block_x", "BlkX", "blockX"),
-    "ly": ("ly", "block_y", "BlkY", "blockY"),
-    "lz": ("lz", "block_z", "BlkZ", "blockZ"),
-    "device": ("device", "Device", "deviceId", "gpu"),
-    "stream": ("stream", "Stream", "Strm", "streamId"),
+    "kernel": ("kernel", "kernel name", "name"),
+    "time": ("time", "duration", "gpu time", "kernel dur", "dur"),
+    "gridx": ("gridx", "grid x", "grd x"),
+    "gridy": ("gridy", "grid y", "grd y"),
+    "gridz": ("gridz", "grid z", "grd z"),
+    "lx": ("lx", "block x", "blk x"),
+    "ly": ("ly", "block y", "blk y"),
+    "lz": ("lz", "block z", "blk z"),
+    "device": ("device", "device id", "gpu"),
+    "stream": ("stream", "stream id", "strm"),
 }
+"""The words of columns that need no --map, without a unit at their end; the first that is there."""
 PARQUET = b"PAR1"
 PARQUET_ROWS = 4096
 """Rows decoded at once."""
@@ -111,12 +100,33 @@ def _text(value: object) -> str:
     return "" if value is None else str(value)
 
 
+def _words(name: str) -> list[str]:
+    """`DurationNs`, `duration_ns` and `Duration (ns)` are duration and ns."""
+    return re.findall(r"[a-zµ0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())
+
+
+def _unit_of(name: str) -> str:
+    """The unit of time at the end of a column's name; may be empty."""
+    *before, last = _words(name) or [""]
+    return last if before and last in TIME_UNITS else ""
+
+
+def _guessed(field: str, header: Sequence[str]) -> str:
+    """The column that holds a field, by its name; empty if there is none."""
+    plain: dict[str, str] = {}
+    for name in header:
+        words = _words(name)
+        known = words[:-1] if field == "time" and _unit_of(name) else words
+        plain.setdefault(" ".join(known), name)
+    return next((plain[guess] for guess in GUESSES[field] if guess in plain), "")
+
+
 def _load(
     source: Source, table: Table, chosen: Mapping[str, tuple[str, str]], writer: ImportWriter
 ) -> None:
     place = dict.fromkeys(FIELDS, "")
     for field in FIELDS:
-        place[field] = next((guess for guess in GUESSES[field] if guess in table.header), "")
+        place[field] = _guessed(field, table.header)
         if field in chosen:
             place[field] = chosen[field][0]
             if place[field] not in table.header:
@@ -126,12 +136,12 @@ def _load(
                 )
     if not place["kernel"]:
         source.refuse(
-            "has no column that looks like a kernel's name; name it with --map kernel=COLUMN"
+            "has no column that looks like a kernel's name; name it with --map kernel=COLUMN; the "
+            f"columns are {', '.join(table.header)[:1000] or 'none'}"
         )
     unit = 1.0
     if place["time"]:
-        given = chosen.get("time", ("", ""))[1]
-        unit = _unit(source, place["time"], given, "time" in chosen)
+        unit = seconds(source, _unit(source, place["time"], chosen.get("time", ("", ""))[1]))
         writer.units["gpu_time"] = "s"
     places = Places(
         kernel=place["kernel"],
@@ -151,18 +161,12 @@ def _three(place: Mapping[str, str], fields: tuple[str, ...]) -> list[str]:
     return names if any(names) else []
 
 
-def _unit(source: Source, name: str, unit: str, mapped: bool) -> float:
-    """Seconds per unit of the duration column: given, or derived from its name ("dur (ns)",
-    "time_us")."""
-    if unit:
-        return seconds(source, unit)
-    words = name.replace("(", " ").replace(")", " ").replace("_", " ").lower().split()
-    if name == "DurationNs":
-        return 1e-9
-    known = [word for word in words if word in ("ns", "us", "ms", "s")]
-    if mapped and not known:
+def _unit(source: Source, name: str, given: str) -> str:
+    """The unit of the duration column: given, or told by its name."""
+    unit = given or _unit_of(name)
+    if not unit:
         source.refuse(f"does not tell the unit of {name!r}; name it, as in --map time={name}:us")
-    return seconds(source, known[-1]) if known else 1.0
+    return unit
 
 
 def _match(head: Head) -> Match:
