@@ -120,7 +120,7 @@ def test_the_interval_holds_the_recorded_length_as_often_as_it_says() -> None:
 
 def invoke(*arguments: str) -> dict[str, object]:
     done = CliRunner().invoke(cli, [*arguments, "--json"])
-    assert done.exit_code == 0, done.output
+    assert done.exit_code == 0, str(done.exception) + done.output
     answer: dict[str, object] = json.loads(done.stdout)
     return answer
 
@@ -138,6 +138,19 @@ def test_an_imported_recording_of_two_devices_is_replayed(tmp_path: Path) -> Non
     assert CliRunner().invoke(cli, ["select", run, "--method", "stem-root"]).exit_code == 0
     answer = invoke("estimate", f"{run}/selection.json", "--timeline", run)
     assert answer["recreated_s"] == pytest.approx(answer["recorded_s"], rel=0.01)
+    regions = len(json.loads(Path(run, "selection.json").read_text())["representatives"])
+    lengths = {}
+    for metric, value in (("time_us", 1), ("time_ns", 1000), ("cycles", 1)):
+        table = tmp_path / f"{metric}.csv"
+        rows = [f"{region},{value}" for region in range(1, regions + 1)]
+        table.write_text("\n".join([f"region,{metric}", *rows]) + "\n")
+        line = ["--timeline", run, "--results", str(table), "--metric", metric]
+        if metric == "cycles":
+            with pytest.raises(AssertionError, match="cycles is not a time"):
+                invoke("estimate", f"{run}/selection.json", *line)
+        else:
+            lengths[metric] = invoke("estimate", f"{run}/selection.json", *line)["projected_s"]
+    assert lengths["time_us"] == pytest.approx(lengths["time_ns"])
     low, high = answer["interval_s"]  # type: ignore[misc]
     assert low <= answer["recorded_s"] <= high
     assert any("events between streams" in str(text) for text in answer["lacks"])  # type: ignore[attr-defined]

@@ -17,10 +17,12 @@ from tests.support import traces
 from tests.support.runs_made_up import made_up_run, select_by_kernel
 from xpuprof.cli import cli
 from xpuprof.engines.cuda_driver import _fault
-from xpuprof.errors import InputError, UsageError
+from xpuprof.errors import InputError, TraceError, UsageError
+from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.methods.registry import names
 from xpuprof.report.compare import as_text as compare_text
+from xpuprof.report.projected import interval
 from xpuprof.report.text import number_of, times
 from xpuprof.report.validation import regions_text
 from xpuprof.report.warnings import warnings
@@ -287,6 +289,47 @@ def test_transfer_projects_the_metric_of_the_selection(tmp_path: Path) -> None:
     assert "projected metric: gpu_time" in call(*asked).stdout
     other = call(*asked, "--metric", "insts")
     assert "made by gpu_time, so the error in insts may be larger" in other.stderr
+
+
+def test_transfer_of_an_import_without_the_metric(tmp_path: Path) -> None:
+    """The sentence names the metrics that the import has, or what to import."""
+    timed = imported(tmp_path / "timed", "Name,Duration", "a,10", "b,20", "a,11")
+    counted = imported(tmp_path / "counted", "Name,insts", "a,10", "b,20", "a,11")
+    bare = imported(tmp_path / "bare", "Name,Comment", "a,x", "b,y", "a,z")
+    call("select", timed)
+    for other, remedy in ((counted, "with --metric: insts"), (bare, "import a profile with dur")):
+        with pytest.raises(TraceError, match=f"without gpu_time; .*{remedy}"):
+            call("transfer", timed / "selection.json", other)
+
+
+def test_a_target_error_of_an_import_does_not_ask_for_timer_runs(tmp_path: Path) -> None:
+    run = imported(tmp_path / "run", "Name,Duration", "a,10", "b,20", "a,11")
+    said = call("select", run, "--target-error", "0.02").stderr
+    assert "holds for the imported profile" in said and "timer run" not in said
+
+
+def test_intervals_too_wide_say_so() -> None:
+    estimate = Estimate(2.0, 0.0, 4.82, 0.95, "two runs")
+    assert interval(estimate) == "95 % interval 0 us to 4.82 s, too wide to be of use"
+    assert interval(replace(estimate, low=1.9, high=2.1)) == "95 % interval 1.90 s to 2.10 s"
+
+
+@pytest.mark.parametrize("option", ["--error-bound", "--confidence"])
+def test_compare_takes_fractions(tmp_path: Path, option: str) -> None:
+    """Also for methods that ignore them."""
+    run = imported(tmp_path / "run", "Name,Duration", "a,10", "b,20", "a,11")
+    with pytest.raises(UsageError, match=r"takes a fraction between 0 and 1 .*, not 5"):
+        call("compare", run, "--methods", "random", option, 5)
+
+
+def test_compare_tells_what_it_wrote_and_a_next_step_that_works(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
+    run = imported(tmp_path / "run", "Name,Duration", "a,10", "b,20", "a,11")
+    asked = ("compare", run, "--methods", "random", "--repeats", 1)
+    said = call(*asked, "--plot", tmp_path / "plot.PDF").stderr
+    assert f"wrote {tmp_path}/plot.PDF" in said and "--method NAME (NAME: " in said
+    call("select", run)
+    assert "--method NAME --force (NAME: " in call(*asked).stderr
 
 
 def test_compare_projects_what_all_runs_have(tmp_path: Path) -> None:

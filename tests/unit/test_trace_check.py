@@ -310,6 +310,7 @@ def test_info_command(tmp_path: Path) -> None:
     text = call(info.command, path).stdout
     assert "slices    4" in text
     assert "3, 3 instrumented" in text
+    assert "a launch" not in text  # three launches: mostly the size of an empty stream
 
 
 def test_info_tells_what_ran_uninstrumented(tmp_path: Path) -> None:

@@ -142,6 +142,19 @@ def test_another_grid_and_program_are_named() -> None:
     assert validation_json(result)["same"] is False
 
 
+def test_other_grids_alone_are_said_to_be_that() -> None:
+    """GIVEN the same kernels in the same order, one with another grid THEN the sequence is not said
+    to differ."""
+    selection = select_by_kernel(made_up_run(["a/64", "b/64", "a/64"]))
+    moved = validate(selection, made_up_run(["a/64", "b/128", "a/64"]))
+    assert moved.differences[0] == (
+        "the same kernels were launched in the same order; 1 of 4 slices have another grid or "
+        "work-group"
+    )
+    longer = made_up_run(["a/64", "b/128", "a/64", "a/64"])
+    assert "the launch sequence differs" in validate(selection, longer).differences[0]
+
+
 def test_another_program_is_refused() -> None:
     selection = select_by_kernel(made_up_run(A, TIMES))
     other = made_up_run(["x", "y"])

@@ -64,7 +64,7 @@ def command(
     xpuprof estimate app.selection --timeline RUN
 
     --timeline replays RUN's kernels in their recorded order, on their streams and devices, with the
-    representatives' recorded times or, with --results, the seconds in the given --metric.
+    representatives' recorded times or, with --results, those in the given --metric (time_us, ...).
 
     A region without a result is an error. Where the drawn slices are too few to show how times
     differ from the selection's machine, the interval says "this machine only".
@@ -81,7 +81,7 @@ def command(
     chosen = Selection.read(selection)
     if timeline is not None:
         if len(metric) > 1 or rate or sums:
-            raise click.UsageError("--timeline takes one --metric, the kernels' seconds")
+            raise click.UsageError("--timeline takes one --metric, the kernels' times")
         name = metric[0] if metric else ""
         replayed = replay_run(chosen, timeline, results, name, same_machine=same_machine)
         if as_json:

@@ -65,7 +65,8 @@ class Options:
             raise UsageError(f"early must be 0 or more, not {self.early:g}")
         if self.target_error is not None and not 0.0 < self.target_error < 1.0:
             raise UsageError(
-                f"the target error lies between 0 and 1 (0.05 is 5 %), not at {self.target_error:g}"
+                "the target error must lie between 0 and 1 (0.05 is 5 %), not "
+                f"{self.target_error:g}"
             )
         if self.budget is not None and not self.budget > 0.0:
             raise UsageError(f"the budget must be more than 0 seconds, not {self.budget:g}")

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+WIDE = 4.0
+"""An interval whose ends differ by more than this factor is not usable."""
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -19,3 +22,10 @@ class Estimate:
     high: float | None
     confidence: float | None
     basis: str
+
+    @property
+    def wide(self) -> bool:
+        """Whether there is an interval that is too wide to be of use."""
+        if self.low is None or self.high is None:
+            return False
+        return self.low <= 0.0 < self.high or self.high > WIDE * self.low

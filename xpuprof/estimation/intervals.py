@@ -52,7 +52,7 @@ draws that agree prove less, so it counts as AS_DRAWS more of them."""
 AS_DRAWS = 2.0
 HERE_ONLY = (
     "this machine only: {draws:.1f} effective draws, and another machine needs "
-    f"{LEAST_DRAWS:g}; draw more from each stratum (xpu-stem: --set least=2)"
+    f"{LEAST_DRAWS:g}; draw more from each stratum"
 )
 
 

@@ -146,7 +146,12 @@ def _recognised(source: Source, sure: bool = False) -> ResultReader | None:
                 if reader.mark and reader.mark in before + window:
                     return reader
             first = first or window.lstrip()[:FIRST].partition("\n")[0]
+            if "\0" in window:
+                break
             before = window[-max(map(len, marks)) :]
+    if not sure and (window or not first):
+        kind = "is not text" if window else "is empty"
+        source.refuse(f"{kind}; name the file that the simulator wrote, or let it write it again")
     best = max(readers, key=lambda reader: reader.match(first))
     return None if sure and best.match(first) is not Match.YES else best
 

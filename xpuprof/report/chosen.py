@@ -119,6 +119,7 @@ def as_text(chosen: Chosen) -> str:
         + ("" if chosen.seconds is None else f", {seconds(chosen.seconds)}"),
         "",
         *LEGEND,
+        "Weight is the share of the run that it stands for.",
         "",
         table(headers, rows, "rllrrrr" if labels else "rlrrrr"),
     ]

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 MOST_KERNELS = 30
 """Kernels of an import that are listed; real programs have hundreds."""
+ENOUGH_LAUNCHES = 100
+"""Launches from which bytes a launch say more than the size of an empty stream."""
 Rows = list[tuple[str, str]]
 
 
@@ -47,7 +49,9 @@ def _head(summary: Summary) -> list[str]:
     rows = _imported(summary, summary.imported) if summary.imported else _recorded(summary)
     if summary.job:
         rows += _engines(summary.job) + _memory(sums)
-    per_launch = f", {summary.bytes_per_launch:,.0f} a launch" if sums.seen else ""
+    per_launch = ""
+    if sums.seen >= ENOUGH_LAUNCHES:
+        per_launch = f", {summary.bytes_per_launch:,.0f} a launch"
     rows.append(("bytes", f"{count(summary.bytes.total)}{per_launch}"))
     rows += [
         ("", f"uninstrumented: {count(number)} ({reason})")
@@ -115,17 +119,17 @@ def _imported_kernels(imported: ImportedSlices) -> list[str]:
 
 def _engines(job: Job) -> Rows:
     sums, record = job.sums, job.execution.record
+    cpu = (
+        f"{record.cpu_engine}: {number_of(sums.cpu_instructions, 'instruction')} in "
+        f"{number_of(sums.threads, 'thread')}, {number_of(sums.cpu_blocks, 'block')}"
+    )
+    gpu = (
+        f"{record.gpu_engine}: {number_of(sums.gpu_instructions, 'instruction')} in "
+        f"{number_of(sums.warps, 'warp')}, {number_of(sums.warp_vectors, 'distinct warp vector')}"
+    )
     return [
-        (
-            "CPU",
-            f"{record.cpu_engine}: {count(sums.cpu_instructions)} instructions in "
-            f"{count(sums.threads)} threads, {count(sums.cpu_blocks)} blocks",
-        ),
-        (
-            "GPU",
-            f"{record.gpu_engine}: {count(sums.gpu_instructions)} instructions in "
-            f"{count(sums.warps)} warps, {count(sums.warp_vectors)} distinct warp vectors",
-        ),
+        ("CPU", "not watched" if record.cpu_engine == "none" else cpu),
+        ("GPU", "not watched" if record.gpu_engine == "none" else gpu),
     ]
 
 

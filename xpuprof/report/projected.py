@@ -27,7 +27,8 @@ def interval(estimate: Estimate, metric: str = "time") -> str:
     """The interval with its confidence, or why there is none."""
     if estimate.confidence is None:
         return f"no interval: {estimate.basis.removeprefix('no interval: ')}"
-    return f"{100 * estimate.confidence:g} % interval {bounds(estimate, metric)}"
+    wide = ", too wide to be of use" if estimate.wide else ""
+    return f"{100 * estimate.confidence:g} % interval {bounds(estimate, metric)}{wide}"
 
 
 def projected_line(estimate: Estimate, metric: str = "time") -> str:

@@ -75,11 +75,11 @@ class Summary:
         return window_facts(self.job.processes) if self.job else None
 
     @property
-    def bytes_per_launch(self) -> float:
-        """Bytes of the job's streams per launch."""
-        if self.job is None:
-            return 0.0
-        return self.stream_bytes(self.job.execution) / max(self.sums.seen, 1)
+    def bytes_per_launch(self) -> float | None:
+        """Bytes of the job's streams per launch; None without a recorded launch."""
+        if self.job is None or not self.sums.seen:
+            return None
+        return self.stream_bytes(self.job.execution) / self.sums.seen
 
     def stream_bytes(self, execution: Execution) -> int:
         """Bytes of an execution's streams."""

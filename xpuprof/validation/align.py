@@ -23,6 +23,7 @@ I64 = npt.NDArray[np.int64]
 
 LEVELS = ("kernel and grid", "kernel", "function", "operator")
 """What two matched slices have in common, closest match first."""
+SAME_KERNEL = LEVELS.index("kernel")
 
 _BITS = 1 << 31
 """A larger table of a x b bits (256 MiB) is split (Hirschberg) instead of stored."""

@@ -26,7 +26,7 @@ from xpuprof.trace.coordinates import (
     as_own,
 )
 from xpuprof.trace.sequence import sequence_slices, with_kind_columns
-from xpuprof.validation.align import LEVELS, Alignment, align_processes
+from xpuprof.validation.align import LEVELS, SAME_KERNEL, Alignment, align_processes
 
 I32 = npt.NDArray[np.int32]
 
@@ -129,6 +129,12 @@ def _sequence_differences(selection: Selection, alignment: Alignment, name: str)
     if alignment.same:
         return []
     matched = int((alignment.match >= 0).sum())
+    if matched == selection.slices == alignment.slices_b and alignment.level.max() <= SAME_KERNEL:
+        others = int((alignment.level == SAME_KERNEL).sum())
+        return [
+            f"the same kernels were launched in the same order; {others:,} of {matched:,} slices "
+            "have another grid or work-group"
+        ]
     parts = [
         f"{int((alignment.level == i).sum())} by {LEVELS[i]}"
         for i in range(len(LEVELS))

@@ -21,8 +21,6 @@ FAR = 3.0
 """A slice is unlike its cluster if it takes this many times the cluster's median."""
 LARGE = 0.05
 """Smallest share of the time at which slices unlike their clusters are reported."""
-WIDE = 4.0
-"""An interval whose ends differ by more than this factor is not usable."""
 
 
 def unreliable(
@@ -85,9 +83,7 @@ def unlike_their_cluster(selection: Selection, times: F64) -> list[str]:
 
 def usable(found: Estimate) -> list[str]:
     """Says that an interval is too wide to be of use; else nothing."""
-    if found.low is None or found.high is None:
-        return []
-    if found.low > 0.0 and found.high <= WIDE * found.low:
+    if not found.wide or found.low is None or found.high is None:
         return []
     factor = f"a factor of {found.high / found.low:.0f}" if found.low > 0.0 else "down to 0"
     return [

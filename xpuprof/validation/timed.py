@@ -62,8 +62,10 @@ def open_timed(path: str | Path, metric: str = "time") -> Timed:
     if ImportedSlices.present(folder):
         imported = ImportedSlices(folder)
         if metric not in imported.metrics:
+            others = f"name one that it has with --metric: {', '.join(imported.metrics)}"
             raise TraceError(
-                f"{folder} was imported without {metric}; it has {', '.join(imported.metrics)}"
+                f"{folder} was imported without {metric}; "
+                + (others if imported.metrics else "import a profile with durations")
             )
         times = np.asarray(imported.column(metric), dtype=np.float64)[None, :]
         table = imported.table()

@@ -22,6 +22,12 @@ def whole_number(name: str, value: object, low: int, high: int | None = None) ->
     raise UsageError(f"{name} takes a whole number from {low}{upper}, not {value!r}")
 
 
+def fraction(name: str, value: float) -> None:
+    """Raises UsageError unless `value` lies between 0 and 1."""
+    if not 0.0 < value < 1.0:
+        raise UsageError(f"{name} takes a fraction between 0 and 1 (0.05 is 5 %), not {value:g}")
+
+
 def one_of(name: str, value: object, choices: Sequence[str]) -> None:
     """Raises UsageError unless `value` is one of `choices`."""
     if value not in choices:

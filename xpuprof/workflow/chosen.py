@@ -78,15 +78,22 @@ def with_times(
     doubts = [
         *chosen.doubts,
         *unreliable_projection(selection, times, estimate),
-        *_not_promised(target, error),
+        *_not_promised(target, error, selection),
     ]
     return replace(chosen, projection=projection, doubts=doubts)
 
 
-def _not_promised(target: float | None, one_run_error: float | None) -> list[str]:
+def _not_promised(
+    target: float | None, one_run_error: float | None, selection: Selection
+) -> list[str]:
     """A sentence about what a target error cannot promise."""
     if target is None or (one_run_error is not None and one_run_error <= target):
         return []
+    if "metric" in selection.identity:
+        return [
+            f"the target error of {100 * target:.2f} % holds for the imported profile; import one "
+            "of another run to see whether it holds there (xpuprof transfer)"
+        ]
     if one_run_error is None:
         return [
             f"the target error of {100 * target:.2f} % holds in the only timer run; two or more "

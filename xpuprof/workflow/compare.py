@@ -21,7 +21,7 @@ from xpuprof.methods import registry
 from xpuprof.methods.profile import NeedsError, SliceProfile
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.run import Run
-from xpuprof.workflow.arguments import LARGEST_SEED, each_once, runs_once, whole_number
+from xpuprof.workflow.arguments import LARGEST_SEED, each_once, fraction, runs_once, whole_number
 from xpuprof.workflow.subjects import open_subject
 
 if TYPE_CHECKING:
@@ -125,6 +125,8 @@ def compare(
     """
     whole_number("repeats", repeats, 1)
     whole_number("seed", seed, 0, LARGEST_SEED)
+    fraction("error bound", error_bound)
+    fraction("confidence", confidence)
     several = [runs] if isinstance(runs, Run | str | Path) else list(runs)
     paths = [str(run.path if isinstance(run, Run) else run) for run in several]
     if workers or scheduler:  # their working folder may differ

@@ -75,7 +75,7 @@ def overview(run: Run, selection: Selection | None = None, timed: Sequence[Path]
     selection = selection or run.selection
     times: F64 | None
     job: Job | None
-    result = _result(run, selection)
+    result = None if timed else _result(run, selection)
     if result:
         job, times, metric = result.job, result.times, "time"
         table, keys = job.slices, job.keys

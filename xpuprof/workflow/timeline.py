@@ -13,6 +13,7 @@ import pandas as pd
 from xpuprof.errors import InputError
 from xpuprof.estimation.timeline import Order, Timeline, timeline
 from xpuprof.formats.results import read_results
+from xpuprof.formats.units import TIME_UNITS, unit_of, words_of
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.coordinates import EXIT_KERNEL
 from xpuprof.trace.imported import ImportedSlices
@@ -41,7 +42,8 @@ def replay_run(
     """Replay the kernels of `recording`, a run directory with the selection's slices.
 
     Without `results` the representatives take their recorded times; with them those of `metric`, in
-    seconds. Raises InputError when the recording has other slices, or lacks the kernels' times.
+    the unit that its name ends with, or seconds. Raises InputError when the recording has other
+    slices, or lacks the kernels' times, and when `metric` is not a time.
     """
     run = Run.open(recording)
     order, own = _imported(run.path) if ImportedSlices.present(run.path) else _recorded(run)
@@ -55,13 +57,26 @@ def replay_run(
     found = read_results(results, selection)
     if metric not in found[0]:
         raise InputError(
-            f"--timeline needs the metric of the results that holds the kernels' seconds (--metric "
+            f"--timeline needs the metric of the results that holds the kernels' times (--metric "
             f"NAME); they have {', '.join(found[0])}"
         )
+    unit = _seconds_per_unit(metric)
     values = np.full(selection.slices, np.nan)
     rows = [r.slice for r in selection.representatives]
-    values[rows] = [found[i][metric] for i in range(len(rows))]
+    values[rows] = [found[i][metric] * unit for i in range(len(rows))]
     return timeline(selection, order, values, elsewhere=not same_machine)
+
+
+def _seconds_per_unit(metric: str) -> float:
+    """From the name of a metric; without a unit it is in seconds. Raises InputError if it does not
+    name a time."""
+    unit = unit_of(metric)
+    if not (unit or {"time", "duration", "seconds", "s"} & set(words_of(metric))):
+        raise InputError(
+            f"{metric} is not a time, which --timeline adds to the gaps between kernels; give each "
+            "region a metric such as time_us (cycles divided by the clock rate)"
+        )
+    return TIME_UNITS[unit] if unit else 1.0
 
 
 def _imported(run: Path) -> tuple[Order, F64]:

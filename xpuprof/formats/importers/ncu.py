@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from xpuprof.formats.format import Head, Importer, Match
 from xpuprof.formats.importers.table import (
     CHUNK,
-    TIME_UNITS,
     Columns,
     Places,
     Table,
@@ -21,6 +20,7 @@ from xpuprof.formats.importers.table import (
     seconds,
     write,
 )
+from xpuprof.formats.units import TIME_UNITS
 from xpuprof.inputs import Source
 
 if TYPE_CHECKING:

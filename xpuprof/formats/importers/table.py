@@ -16,26 +16,12 @@ from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from xpuprof.formats.units import TIME_UNITS
 from xpuprof.inputs import LONGEST_LINE, Source, finite
 
 if TYPE_CHECKING:
     from xpuprof.formats.importers.launches import F64, I64
     from xpuprof.trace.imported import ImportWriter
-
-TIME_UNITS = {
-    "s": 1.0,
-    "sec": 1.0,
-    "second": 1.0,
-    "seconds": 1.0,
-    "ms": 1e-3,
-    "msecond": 1e-3,
-    "us": 1e-6,
-    "usecond": 1e-6,
-    "µs": 1e-6,
-    "ns": 1e-9,
-    "nsecond": 1e-9,
-}
-"""Factor to seconds."""
 
 CHUNK = 1 << 18
 """Values in a chunk."""

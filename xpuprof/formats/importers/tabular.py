@@ -7,14 +7,14 @@ other numeric column is a metric under its own name.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from xpuprof.errors import UsageError
 from xpuprof.formats.format import Head, Importer, Load, Match
-from xpuprof.formats.importers.table import TIME_UNITS, Places, Table, seconds, write
+from xpuprof.formats.importers.table import Places, Table, seconds, write
+from xpuprof.formats.units import TIME_UNITS, unit_of, words_of
 from xpuprof.inputs import LINE, Source
 
 if TYPE_CHECKING:
@@ -100,23 +100,12 @@ def _text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _words(name: str) -> list[str]:
-    """`DurationNs`, `duration_ns` and `Duration (ns)` are duration and ns."""
-    return re.findall(r"[a-zµ0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())
-
-
-def _unit_of(name: str) -> str:
-    """The unit of time at the end of a column's name; may be empty."""
-    *before, last = _words(name) or [""]
-    return last if before and last in TIME_UNITS else ""
-
-
 def _guessed(field: str, header: Sequence[str]) -> str:
     """The column that holds a field, by its name; empty if there is none."""
     plain: dict[str, str] = {}
     for name in header:
-        words = _words(name)
-        known = words[:-1] if field == "time" and _unit_of(name) else words
+        words = words_of(name)
+        known = words[:-1] if field == "time" and unit_of(name) else words
         plain.setdefault(" ".join(known), name)
     return next((plain[guess] for guess in GUESSES[field] if guess in plain), "")
 
@@ -163,7 +152,7 @@ def _three(place: Mapping[str, str], fields: tuple[str, ...]) -> list[str]:
 
 def _unit(source: Source, name: str, given: str) -> str:
     """The unit of the duration column: given, or told by its name."""
-    unit = given or _unit_of(name)
+    unit = given or unit_of(name)
     if not unit:
         source.refuse(f"does not tell the unit of {name!r}; name it, as in --map time={name}:us")
     return unit

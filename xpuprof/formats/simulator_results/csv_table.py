@@ -26,7 +26,7 @@ def _read(source: Source, selection: Selection) -> list[Found]:
         if not NAMES & set(table.header):
             source.refuse(
                 "names no regions: its first line must have a column region, slice, or kernel and "
-                "call"
+                f"call, not {', '.join(table.header)[:200]!r}"
             )
         if len(table.header) != len(set(table.header)):
             source.refuse("has a column twice in its first line; name each once")
