@@ -33,6 +33,12 @@ int xp_place_file(const xp_place *place, const char *name, char path[XP_PATH_MAX
   return error == -EEXIST ? 0 : error; /* the process's other stream may have created it */
 }
 
+int xp_place_full(const xp_place *place) {
+  char path[XP_PATH_MAX];
+  return place->directory && join(path, place->directory, "full") &&
+         xp_identity_of_path(path).mode != 0;
+}
+
 /* ---- failures -------------------------------------------------------------------------------- */
 
 typedef struct text {

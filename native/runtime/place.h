@@ -19,6 +19,9 @@ typedef struct xp_place {
 /* Makes this process's folder and writes the path of a file in it. 0, or a negative error number
  * of the kernel. */
 int xp_place_file(const xp_place *place, const char *name, char path[XP_PATH_MAX]);
+/* Whether the launcher has made the file `<directory>/full`: the traces have reached the size that
+ * the user allows. */
+int xp_place_full(const xp_place *place);
 /* Tells the launcher what this process could not record: the line `pid reason`, as the target of a
  * link `<directory>/failures/<pid>`, or, if that fails, sent to the launcher's socket. */
 void xp_place_failure(const xp_place *place, const char *reason);

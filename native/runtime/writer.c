@@ -147,10 +147,11 @@ int xp_writer_create(xp_writer *w, const xp_os *os, const char *path, uint16_t s
 int xp_writer_open(xp_writer *w, const xp_os *os, const xp_place *place, uint16_t stream) {
   char path[XP_PATH_MAX];
   w->is_open = 0;
+  if (xp_place_full(place)) return -EDQUOT;
   int error = xp_place_file(place, stream == XP_STREAM_CPU ? "cpu.xpt" : "events.xpt", path);
   if (!error) error = xp_writer_create(w, os, path, stream);
-  if (error) xp_place_failure(place, reason_of(error));
   w->place = place;
+  if (error) xp_place_failure(place, reason_of(error));
   return error;
 }
 
@@ -203,7 +204,13 @@ void xp_writer_put(xp_writer *w, uint8_t tag, const xp_body *body, uint64_t slic
     return;
   }
   uint64_t record = 1 + XP_VARINT_MAX + body->size;
-  if (w->chunk && w->room < record) xp_writer_seal(w);
+  if (w->chunk && w->room < record) {
+    xp_writer_seal(w);
+    if (w->place && xp_place_full(w->place)) {
+      xp_writer_close(w);
+      return;
+    }
+  }
   int error = w->chunk ? 0 : open_chunk(w, record);
   if (!error) error = xp_file_take(&w->file, (uint64_t)(w->end - w->file.window) + record);
   if (error) {

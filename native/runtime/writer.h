@@ -37,7 +37,8 @@ typedef struct xp_body {
 /* 0, or a negative error number of the kernel. */
 int xp_writer_create(xp_writer *writer, const xp_os *os, const char *path, uint16_t stream);
 /* This process's stream of an execution. `place` must stay valid: failures, this one included, are
- * reported there. */
+ * reported there. When the place is full the stream ends before its next chunk, without END; that
+ * is no failure, and the launcher says so. */
 int xp_writer_open(xp_writer *writer, const xp_os *os, const xp_place *place, uint16_t stream);
 /* Appends one record. `slice` widens the chunk's slice range; XP_NO_SLICE leaves it. */
 #define XP_NO_SLICE UINT64_MAX

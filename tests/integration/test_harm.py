@@ -21,10 +21,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import traces
+from tests.support import boundary_abi, traces
 from tests.support.compile import compile_files, compile_text, opencl_program
 from tests.support.paths import ROOT
 from tests.support.run import last_json, run, xpuprof, xpuprof_line, xpuprof_text
+from xpuprof.engines.native import native_file
+from xpuprof.launch.execute import RUNTIME
+from xpuprof.trace.check import check_run
+from xpuprof.trace.run import Run
 
 NOT_UTF8 = os.fsdecode(b"caf\xe9")
 NO_ENGINE = ("--cpu", "none", "--gpu", "none")
@@ -236,6 +240,23 @@ def test_a_file_limit_is_one_sentence(tmp_path: Path) -> None:
     done = run(["sh", "-c", 'ulimit -f 1; exec "$@"', "sh", *line])
     assert done.returncode == 2 and done.stderr.count(b"\n") == 1
     assert b"File too large" in done.stderr and not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("command", ["profile", "time"])
+def test_a_limit_on_the_traces_ends_the_recording(tmp_path: Path, command: str) -> None:
+    """GIVEN a program whose traces outgrow --max-size THEN it runs to its own end, the run is
+    partial with the reason, what was recorded is sound, and no further runs follow."""
+    stand_in = [sys.executable, boundary_abi.__file__, native_file(RUNTIME), 400_000]
+    options = ("--cpu", "none") if command == "profile" else ("--repeat", "3")
+    made = (command, "--gpu", "none", *options, "--max-size", "600k", "-o", tmp_path / "run")
+    done = xpuprof(*made, "--", *map(str, stand_in), "_exit", "none")
+    assert done.returncode == 0, done.stderr
+    kept = Run.open(tmp_path / "run")
+    assert kept.status == "partial" and "reached 0.6 MB" in kept.reason
+    assert b"--max-size" in done.stderr and len(kept.executions) == 1
+    (process,) = kept.executions[0].processes
+    assert 1000 < process.sums.launches < 400_000
+    assert check_run(kept.path).violations == []
 
 
 # ---- what could not be recorded ------------------------------------------------------------------

@@ -218,6 +218,34 @@ def test_a_full_disk_harms_nobody(tmp_path: Path) -> None:
     assert_is_the_program(process, len(process.slices))
 
 
+FULL = """
+import pathlib, sys
+from tests.support.boundary_abi import Runtime, launch_all
+runtime = Runtime(sys.argv[1])
+runtime.init()
+launch_all(runtime, 20000)
+pathlib.Path(sys.argv[2]).touch()
+launch_all(runtime, 20000)
+"""
+
+
+def test_a_full_place_ends_the_stream_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN a program under way WHEN the launcher says that the traces have their size THEN the
+    stream ends at a whole chunk, without END and without a failure, and a later process writes
+    none."""
+    monkeypatch.setenv("XPUPROF_DIR", str(tmp_path))
+    monkeypatch.setenv("XPUPROF_MODE", "profile")
+    python(FULL, LIBRARY, str(tmp_path / "full"))
+    (part,) = process_folders(tmp_path)
+    process = read_process(part, "profile", complete=False)
+    assert not process.complete and 20_000 <= len(process.slices) < 40_000
+    assert_is_the_program(process, 20_000)
+    assert subprocess.run(command(5, "return", "none")).returncode == 0
+    assert process_folders(tmp_path) == [part] and not (tmp_path / "failures").exists()
+
+
 RESIDENT = """
 import re, sys
 from tests.support.boundary_abi import Runtime, launch_all

@@ -18,6 +18,7 @@ from xpuprof.launch.ending import end_after
 @program_options.engines
 @program_options.filters
 @program_options.gpu_tool
+@program_options.max_size
 @options.as_json
 @options.quiet
 @program_options.program

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
@@ -61,6 +62,28 @@ redact = click.option(
     expose_value=False,
     callback=_redact,
     help="Do not store the program's arguments in the run directory and its selections.",
+)
+
+
+class _Size(click.ParamType[int]):
+    """Bytes, with a decimal prefix: 500M."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)([kmgt]?)b?", str(value).lower())
+        size = int(float(found[1]) * 1000.0 ** " kmgt".index(found[2] or " ")) if found else 0
+        if not size:
+            self.fail(f"{value!r} is not a size; write one like 500M or 2G", param, ctx)
+        return size
+
+
+max_size = click.option(
+    "--max-size",
+    type=_Size(),
+    metavar="SIZE",
+    help="End the recording of an execution when its traces reach SIZE (500M, 2G); the program "
+    "goes on, and the run is partial.",
 )
 timer = click.option(
     "--timer",

@@ -20,6 +20,7 @@ from xpuprof.launch.ending import end_after
 @program_options.engines
 @program_options.filters
 @program_options.gpu_tool
+@program_options.max_size
 @program_options.timer
 @program_options.repeat_or_auto
 @method_options.method

@@ -20,6 +20,7 @@ from xpuprof.launch.ending import end_after
 @program_options.gpu_engine
 @program_options.window
 @program_options.gpu_tool
+@program_options.max_size
 @program_options.timer
 @program_options.repeat
 @click.option(

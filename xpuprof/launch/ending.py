@@ -14,7 +14,8 @@ from typing import NoReturn
 class Ending:
     """How the program ended: `exit_code`, or -1 and the `signal` that killed it. Stamps are ticks
     just before the start and just after the wait. `stop` is the signal that asked us to stop
-    meanwhile, however the program handled it; `late`: it came too late for the program."""
+    meanwhile, however the program handled it; `late`: it came too late for the program. `full`: the
+    recording ended before the program, at the size that the user allows."""
 
     pid: int
     exit_code: int
@@ -24,11 +25,13 @@ class Ending:
     wall_s: float
     stop: int | None = None
     late: bool = False
+    full: bool = False
 
     @property
     def undisturbed(self) -> bool:
-        """The program ended on its own, and no signal asked us to stop meanwhile."""
-        return self.signal is None and self.stop is None
+        """The program ended on its own, was recorded to its end, and no signal asked us to stop
+        meanwhile."""
+        return self.signal is None and self.stop is None and not self.full
 
 
 _of_user: Ending | None = None

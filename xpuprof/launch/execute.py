@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from xpuprof.engines.base import CpuEngine, GpuEngine, Mode, Timer
@@ -16,6 +16,7 @@ from xpuprof.engines.native import native_file
 from xpuprof.errors import OutputError
 from xpuprof.launch.ending import Ending, remember
 from xpuprof.launch.losses import losses
+from xpuprof.launch.size_limit import size_limit
 from xpuprof.launch.streams import Input, streams
 from xpuprof.launch.supervise import run
 from xpuprof.launch.unseen import unseen
@@ -44,6 +45,8 @@ class Program:
     """Why better engines were passed over, one sentence each; kept in the manifest."""
     name: str = ""
     """argv[0] of the program, as the user named it; empty: its path."""
+    max_size: int | None = None
+    """Bytes of an execution's traces at which its recording ends; None: no limit."""
 
     def __post_init__(self) -> None:
         check_engines(self.cpu, self.gpu, self.filters)
@@ -124,11 +127,15 @@ def _execute(
             ours = stack.enter_context(streams(source, folder, user, again))
             given = argv if argv != program.argv else [program.name or argv[0], *argv[1:]]
             watched = stack.enter_context(unseen(program.gpu.footprint() if program.gpu else None))
+            limit = stack.enter_context(size_limit(folder, program.max_size))
             stack.enter_context(WATCH.get()(folder, role, user))
             ending = run(argv[0], given, environment, ours)
+            if limit:
+                ending = replace(ending, full=limit.reached)
+                lost = limit.sentences()
             if user:
                 remember(ending)
-            lost = [*signs.sentences(), *(watched.sentences(folder) if watched else ())]
+            lost += [*signs.sentences(), *(watched.sentences(folder) if watched else ())]
     except OSError as error:
         raise OutputError(
             f"{folder} cannot be recorded ({error.strerror}); free disk, descriptors or processes"

@@ -121,7 +121,7 @@ def _result(run: Run, selection: Selection | None) -> Result | None:
         return None
     try:
         return evaluate(run, selection)
-    except InputError:  # the page shows what there is
+    except (InputError, TraceError):  # the page shows what there is
         return None
 
 

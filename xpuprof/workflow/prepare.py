@@ -18,6 +18,7 @@ from xpuprof.launch.program import resolve
 from xpuprof.launch.ranks import own_rank
 from xpuprof.launch.streams import Input
 from xpuprof.trace.run import RunWriter, create_run
+from xpuprof.workflow.arguments import whole_number
 
 Say = Callable[[str], None]
 """Receives notes during the work, one sentence each."""
@@ -64,6 +65,7 @@ def prepare(
     gpu_tool: str | None = None,
     needs_gpu: bool = False,
     seed: int = 0,
+    max_size: int | None = None,
 ) -> Prepared:
     """The program under the named engines; `cpu` None: for native runs only.
 
@@ -80,8 +82,16 @@ def prepare(
             "no GPU engine is usable here, so no kernel would be seen; run xpuprof doctor"
         )
     tool = load_beside(gpu_tool, chosen.cpu, chosen.gpu) if gpu_tool else None
+    if max_size is not None:
+        whole_number("max_size", max_size, 1)
     program = Program(
-        resolved, chosen.cpu, chosen.gpu, filters, fallbacks=chosen.fallbacks, name=argv[0]
+        resolved,
+        chosen.cpu,
+        chosen.gpu,
+        filters,
+        fallbacks=chosen.fallbacks,
+        name=argv[0],
+        max_size=max_size,
     )
     record = filters.record()
     kept = {"settings": record} if record else {}

@@ -40,6 +40,7 @@ def profile(
     gpu: str = "auto",
     filters: Filters = EVERYTHING,
     gpu_tool: str | None = None,
+    max_size: int | None = None,
     say: Say = silently,
 ) -> Profiled:
     """Record the basic-block vectors of every slice, CPU and GPU.
@@ -47,7 +48,8 @@ def profile(
     The program gets our standard streams. `output`: the run directory, xpuprof-run-<program> by
     default; `force` replaces an existing one. `cpu` and `gpu`: an engine, `auto` or `none`.
     `gpu_tool`: the path of a third-party tool to load as well, prefixed by `pin:` for Pin to load
-    it. Raises UsageError or EngineError before the program starts.
+    it. `max_size`: bytes of traces at which recording ends; the program goes on. Raises UsageError
+    or EngineError before the program starts.
     """
     notes = Notes(say)
     ready = prepare(
@@ -58,6 +60,7 @@ def profile(
         gpu=gpu,
         filters=filters,
         gpu_tool=gpu_tool,
+        max_size=max_size,
         say=notes,
     )
     ending = execute.profile(ready.writer, ready.tooled, ready.source, user=True)

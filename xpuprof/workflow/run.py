@@ -77,6 +77,7 @@ def run(
     gpu: str = "auto",
     filters: Filters = EVERYTHING,
     gpu_tool: str | None = None,
+    max_size: int | None = None,
     timer: Timer = "async",
     repeat: int | Literal["auto"] = 5,
     method: str | None = None,
@@ -113,6 +114,7 @@ def run(
         gpu=gpu,
         filters=filters,
         gpu_tool=gpu_tool,
+        max_size=max_size,
         say=notes,
         seed=seed,
     )

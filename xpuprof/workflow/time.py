@@ -60,6 +60,7 @@ def time(
     gpu: str = "auto",
     filters: Filters = EVERYTHING,
     gpu_tool: str | None = None,
+    max_size: int | None = None,
     timer: Timer = "async",
     repeat: int = 5,
     regions: Selection | str | Path | None = None,
@@ -92,6 +93,7 @@ def time(
         gpu=gpu,
         filters=filters,
         gpu_tool=gpu_tool,
+        max_size=max_size,
         say=notes,
     )
     endings: list[Ending] = []
