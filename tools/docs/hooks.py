@@ -2,7 +2,8 @@
 """What mkdocs does not do by itself for our site (mkdocs.yml).
 
 Pages of the reference are generated from the commands and declarations. CONTRIBUTING.md and
-CHANGELOG.md become pages. Links that leave docs/ lead to the page or the file on the web. Names
+CHANGELOG.md become pages. A page that mkdocs.yml does not list goes to the end of Results or
+Mechanisms. Links that leave docs/ lead to the page or the file on the web. Names
 such as docs/filters.md in help texts and docstrings become links. Links to other sites are listed
 in build/site/links.txt; nothing fetches them.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 import inspect
 import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -53,7 +54,20 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages["reference/api.md"] = _api()
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
+    listed = set(_leaves(config.nav))
+    for file in files.documentation_pages():
+        if file.src_uri not in listed:
+            section = "Results" if file.src_uri.startswith("results/") else "Mechanisms"
+            next(entry[section] for entry in config.nav if section in entry).append(file.src_uri)
     return files
+
+
+def _leaves(nav: object) -> Iterator[str]:
+    if isinstance(nav, str):
+        yield nav
+    else:
+        for entry in nav.values() if isinstance(nav, dict) else nav:
+            yield from _leaves(entry)
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
