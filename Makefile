@@ -6,7 +6,7 @@ NATIVE_SOURCES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' '*.cl' '*.cu')
 .PHONY: demo test check lint docs sanitize setup clean
 
 demo: setup
-	tools/demo.sh
+	.venv/bin/xpuprof demo --force -o build/demo
 
 # A file's tests share fixtures, so a worker takes whole files.
 test: setup lint

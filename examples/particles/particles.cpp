@@ -3,6 +3,8 @@
 //
 //   particles [STEPS] [PARTICLES]
 //
+// The kernels are in particles.cl beside the program.
+//
 // Each step the device computes forces and moves the particles; every tenth step it sums the
 // energy. When a particle may have left its neighbour list's skin, the CPU rebuilds the lists. A
 // kick half-way makes the particles faster, so the lists are built more often: the CPU's share of
@@ -15,6 +17,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <random>
 #include <sstream>
@@ -38,8 +41,8 @@ void Check(cl_int status, const char *what) {
 }
 
 std::string ReadKernels() {
-  std::string folder = __FILE__;
-  std::ifstream file(folder.substr(0, folder.rfind('/') + 1) + "particles.cl");
+  std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe");
+  std::ifstream file(program.replace_filename("particles.cl"));
   std::stringstream text;
   text << file.rdbuf();
   return text.str();

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from tests.support import traces
-from tests.support.paths import ROOT
 from tests.support.probes import require_opencl
 from tests.support.run import run_text
 from tests.support.streams import StreamWriter
 from xpuprof.cli.progress import LONG, Progress
+from xpuprof.engines.native import native_file
 from xpuprof.trace.layout import EVENTS
 from xpuprof.trace.live import Live
 
-PARTICLES = ROOT / "build" / "examples" / "particles"
+PARTICLES = native_file("demo/particles")
 
 
 def test_launches_are_counted_while_a_stream_is_written(tmp_path: Path) -> None:

@@ -18,6 +18,6 @@ def test_a_tutorial_prints_what_it_shows(page: Path, tmp_path: Path) -> None:
     """GIVEN a tutorial WHEN its commands run in order THEN each prints what the page shows."""
     require_opencl()
     if not PROGRAM.exists():
-        pytest.skip(f"{PROGRAM} is not built: tools/build-examples.sh")
+        pytest.skip(f"{PROGRAM} is not built: it needs ocl-icd-opencl-dev")
     for step, real in perform(page, tmp_path):
         assert alike(step.shown, real), f"{page.name} shows\n{step.text}\nand it prints\n{real}"

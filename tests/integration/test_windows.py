@@ -21,6 +21,7 @@ from tests.support.run import last_json, run
 from tests.support.run import xpuprof as command
 from xpuprof.engines.cpu.dynamorio import DynamoRio
 from xpuprof.engines.cpu.valgrind import Valgrind
+from xpuprof.engines.native import native_file
 from xpuprof.trace.check import check_run
 from xpuprof.trace.run import Run
 from xpuprof.trace.slice_times import main_process
@@ -252,7 +253,7 @@ def test_python_marker(tmp_path: Path) -> None:
 # ---- windows of launches and kernel filters against a complete profile ---------------------------
 
 
-PARTICLES = ROOT / "build" / "examples" / "particles"
+PARTICLES = native_file("demo/particles")
 
 
 @pytest.fixture(scope="module")
@@ -260,7 +261,7 @@ def whole(cpu: None, tmp_path_factory: pytest.TempPathFactory) -> Process:
     """An unwindowed profile of the example."""
     require_opencl()
     if not PARTICLES.exists():
-        pytest.skip("examples are not built: tools/build-examples.sh")
+        pytest.skip("the example is not built: it needs ocl-icd-opencl-dev")
     return profiled(tmp_path_factory.mktemp("whole") / "run", "--", PARTICLES, "30", "500")
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -210,4 +211,49 @@ def test_spirv_is_valid(device: Any, tmp_path: Path) -> None:
     done = run_text(
         ["spirv-val", "--target-env", "opencl2.2", tmp_path / "out.spirv"],
     )
+    assert done.returncode == 0, done.stderr
+
+
+def compiled(tmp_path: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """One run of the compiler's command line, in a folder and process of its own."""
+    (tmp_path / "program.cl").write_text(text)
+    words = [program(), "--no-cache", "--compile", str(tmp_path / "program.cl")]
+    words += ["-o", str(tmp_path / "out"), *options]
+    return subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
+
+
+def test_a_program_that_names_its_file_is_the_same_in_every_run(tmp_path: Path) -> None:
+    """GIVEN __FILE__ THEN two compilations give the same bytes: blocks are identified by them."""
+    text = (
+        "__kernel void name(__global char *out) { constant char *file = __FILE__;"
+        "out[get_global_id(0)] = file[get_global_id(0)]; }"
+    )
+    assert compiled(tmp_path, text).returncode == 0
+    first = (tmp_path / "out").read_bytes()
+    assert compiled(tmp_path, text).returncode == 0
+    assert (tmp_path / "out").read_bytes() == first
+
+
+def test_the_compilers_first_error_is_the_reason(tmp_path: Path) -> None:
+    """GIVEN programs and options that clang refuses THEN its first error is told, in one line."""
+    prefix = "xpuprof-clinst: the kernels do not compile with clang 15: "
+    for text, options, error in (
+        ("__kernel void a() { b = 1; c = 2; }", "", "use of undeclared identifier 'b'"),
+        ('#include "gone.h"', "", "'gone.h' file not found"),
+        ("__kernel void a() {}", "-fno-such-option", "unknown argument: '-fno-such-option'"),
+        ("__kernel void a() {}", "-cl-std=CL9", "invalid value 'CL9' in '-cl-std=CL9'"),
+    ):
+        done = compiled(tmp_path, text, "--options", options)
+        assert (done.returncode, done.stderr) == (2, f"{prefix}{error}\n")
+
+
+def test_headers_beside_and_by_options(tmp_path: Path) -> None:
+    """GIVEN an include folder relative to the program's working directory THEN it is searched
+    there, and clang's own headers are found."""
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "five.h").write_text("#define FIVE 5\n")
+    text = "#include <five.h>\n#include <float.h>\n"
+    text += "__kernel void a(__global int *out) { *out = FIVE + FLT_DIG; }"
+    folder = f"cwd={tmp_path}"
+    done = compiled(tmp_path, text, "--options", "-Iown", "--device", folder)
     assert done.returncode == 0, done.stderr

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,9 +28,7 @@ def program() -> str:
     name = "xpuprof-clinst"
     built = os.environ.get("XPUPROF_CLINST_PROGRAM") or str(files("xpuprof") / "_native" / name)
     if not Path(built).exists():
-        pytest.skip(f"{name} is not built (needs llvm-15-dev and libllvmspirvlib-15-dev)")
-    if not shutil.which("clang-15"):
-        pytest.skip("clang-15 is not installed")
+        pytest.skip(f"{name} is not built (needs libclang-15-dev and libllvmspirvlib-15-dev)")
     return built
 
 

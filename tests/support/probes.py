@@ -41,7 +41,7 @@ def require_intel(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         _intel_runtime()
     except EngineError:
-        pytest.skip("Intel's runtime is not installed (extra intel-opencl)")
+        pytest.skip("Intel's runtime is not installed (extra cpu)")
     monkeypatch.setenv(RUNTIME_ENV, "intel")
 
 

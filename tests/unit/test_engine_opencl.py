@@ -30,6 +30,25 @@ def test_no_platform(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert "pocl-opencl-icd" in probe.advice
 
 
+def test_the_extra_serves_a_machine_without_a_driver(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """GIVEN the extra `cpu` THEN its runtime is chosen if and only if the machine names no driver,
+    and its folder, which holds a loader, comes last in the search path."""
+    library = tmp_path / "lib" / "libintelocl.so"
+    monkeypatch.delenv(opencl.RUNTIME_ENV, raising=False)
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/own")
+    monkeypatch.setattr(opencl, "_files", lambda package: [library])
+    monkeypatch.setattr(opencl, "_intel_runtime", lambda: library)
+    monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path / "none"))
+    (tmp_path / "none").mkdir()
+    chosen = opencl.runtime_environment(tmp_path)
+    assert chosen["LD_LIBRARY_PATH"] == f"/own:{library.parent}"
+    assert opencl.drivers(chosen) == [str(library)]
+    (tmp_path / "none" / "own.icd").write_text("libown.so\n")
+    assert opencl.runtime_environment(tmp_path) == {}
+
+
 def test_missing_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """GIVEN an installation without native parts THEN profile and time refuse, with the remedy."""
     monkeypatch.setattr(native, "native_file", lambda name: tmp_path / name)

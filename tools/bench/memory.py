@@ -23,6 +23,7 @@ import time
 from pathlib import Path
 from statistics import median
 
+from xpuprof.engines.native import native_file
 from xpuprof.trace.run import Run
 from xpuprof.workflow.evaluate import evaluate
 from xpuprof.workflow.select import select_run
@@ -36,7 +37,7 @@ def programs(folder: Path) -> list[str]:
     source, reach = ROOT / "tests/integration/programs/reach.c", folder / "reach"
     subprocess.run(["cc", "-O1", str(source), "-o", str(reach), "-lOpenCL"], check=True)
     heat = f"{sys.executable} {ROOT / 'examples/heat/heat.py'}"
-    return [f"{reach} 32 262144 12", str(ROOT / "build/examples/particles"), heat]
+    return [f"{reach} 32 262144 12", str(native_file("demo/particles")), heat]
 
 
 def wall(argv: list[str]) -> float:

@@ -39,6 +39,7 @@ import numpy as np
 from xpuprof.engines.base import CpuOptions, GpuOptions, Mode, Timer
 from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.engines.gpu.opencl import OpenCl, runtime_environment
+from xpuprof.engines.native import native_file
 from xpuprof.trace.clock import tsc_hz
 from xpuprof.trace.reader import process_folders, read_process
 
@@ -98,7 +99,7 @@ def defaults() -> list[str]:
     found = []
     if shutil.which("clpeak"):
         found.append("clpeak --kernel-latency")
-    particles = ROOT / "build" / "examples" / "particles"
+    particles = native_file("demo/particles")
     if particles.is_file():
         found.append(str(particles))
     found.append(f"{sys.executable} {ROOT / 'examples' / 'heat' / 'heat.py'}")

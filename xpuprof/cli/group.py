@@ -32,6 +32,7 @@ COMMANDS = {
     "export": "Write a selection for a simulator or another tool.",
     "import": "Convert another tool's profile into a run directory.",
     "report": "Show a finished run as a table, JSON, picture or page.",
+    "demo": "Run the whole method on an example.",
     "help": "Show the help of a command.",
 }
 """One line of help for each command, in the order of work."""

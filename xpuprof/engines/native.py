@@ -28,6 +28,12 @@ def unbuilt(*names: str) -> tuple[str, ...]:
     return tuple(f"{name} (not built)" for name in names if not native_file(name).is_file())
 
 
+def kit_version(kit: str, tool: Path) -> str:
+    """The version of the kit that the tool was built with; the binary contains `+kit-1.2.3`."""
+    found = re.search(rb"\+%b-([^\0]+)" % kit.lower().encode(), tool.read_bytes())
+    return found[1].decode() if found else ""
+
+
 def kit_probe(
     engine: str,
     kit: str,
@@ -39,11 +45,10 @@ def kit_probe(
 ) -> Probe:
     """The probe of an engine whose kit and tool were found.
 
-    The tool works only with the kit version that it was built with; its binary contains
-    `+kit-1.2.3`. `missing`: files that the kit lacks; `files`: those found.
+    The tool works only with the kit version that it was built with. `missing`: files that the kit
+    lacks; `files`: those found.
     """
-    found = re.search(rb"\+%b-([^\0]+)" % kit.lower().encode(), tool.read_bytes())
-    built_with = found[1].decode() if found else ""
+    built_with = kit_version(kit, tool)
     lacking = list(missing)
     if version != built_with:
         lacking.append(f"a tool built with {kit} {version} (ours: {built_with or 'unknown'})")

@@ -1,27 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """The CPU engine `valgrind`: runs the program under our own Valgrind tool, which counts every basic
-block of every thread exactly. Needs the package `valgrind` at build time and at run time."""
+block of every thread exactly. Needs Valgrind at build time only: the tool holds its core."""
 
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from xpuprof.engines.base import CpuEngine, CpuOptions, Engine, Probe
 from xpuprof.engines.filters import CODE, MEMORY, SCOPE, cpu_settings
-from xpuprof.engines.native import kit_probe, native_file, unbuilt
+from xpuprof.engines.native import kit_version, native_file, unbuilt
 from xpuprof.engines.rights import startable
 from xpuprof.errors import EngineError
 
 TOOL = "valgrind/xpuprof-amd64-linux"
-STOCK_FILES = ("default.supp", "vgpreload_core-amd64-linux.so")
+LAUNCHER = "valgrind/launcher"
+STOCK_FILES = ("valgrind/default.supp", "valgrind/vgpreload_core-amd64-linux.so")
 ADVICE = (
     "install valgrind (Debian, Ubuntu: `apt-get install valgrind`; "
-    "Fedora: `dnf install valgrind valgrind-devel`), then install xpuprof again so that its tool "
-    "is built"
+    "Fedora: `dnf install valgrind-devel valgrind-tools-devel`), then install xpuprof again so "
+    "that its tool is built"
 )
 
 # Most threads at one time; Valgrind's default is 500.
@@ -29,20 +28,6 @@ MAX_THREADS = 4000
 
 # Valgrind asserts that its log file's name has at most 900 bytes.
 LONGEST_FOLDER = 860
-
-
-def _launcher() -> str | None:
-    """Valgrind's own launcher. Debian's `valgrind` is a script around it that changes the
-    program's environment, and so how the C++ library allocates."""
-    return shutil.which("valgrind.bin") or shutil.which("valgrind")
-
-
-def _version(valgrind: str) -> str:
-    try:
-        done = subprocess.run([valgrind, "--version"], capture_output=True, text=True, timeout=20)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip().removeprefix("valgrind-")
 
 
 class Valgrind(CpuEngine):
@@ -57,35 +42,25 @@ class Valgrind(CpuEngine):
     honours = CODE | SCOPE | MEMORY
 
     def probe(self) -> Probe:
-        valgrind, tool = _launcher(), native_file(TOOL)
-        absent = [name for name in STOCK_FILES if not (tool.parent / name).is_file()]
-        if valgrind is None:
-            return Probe(self.name, False, ("the program `valgrind`",), ADVICE)
-        if missing := unbuilt(TOOL):
+        if missing := unbuilt(TOOL, LAUNCHER, *STOCK_FILES):
             return Probe(self.name, False, missing, ADVICE)
-        return kit_probe(
-            self.name,
-            "Valgrind",
-            _version(valgrind),
-            tool,
-            ADVICE,
-            missing=[f"Valgrind's file {name}" for name in absent],
-            files={"valgrind": valgrind, "tool": str(tool)},
-        )
+        tool = native_file(TOOL)
+        details = {"version": kit_version("Valgrind", tool), "tool": str(tool)}
+        return Probe(self.name, True, details=details)
 
     def wrap(
         self, argv: Sequence[str], options: CpuOptions, execution_dir: Path
     ) -> tuple[list[str], dict[str, str]]:
         from xpuprof.trace import clock  # loads the bridge; help and probes do without
 
-        probe = self.usable()
+        self.usable()
         folder = execution_dir.resolve()
         if len(os.fsencode(folder)) > LONGEST_FOLDER:
             raise EngineError(
                 "the run directory's path is too long for valgrind; name another output folder"
             )
         command = [
-            probe.details["valgrind"],
+            str(native_file(LAUNCHER)),
             "--tool=xpuprof",
             "--command-line-only=yes",  # a user's .valgrindrc is meant for other tools
             "--quiet",

@@ -25,11 +25,11 @@ LAYER = "libxpuprof_opencl.so"
 INSTRUMENTER = "xpuprof-clinst"
 LAYER_ADVICE = (
     "install what they are built from (Debian, Ubuntu: `apt-get install opencl-headers llvm-15-dev "
-    "libllvmspirvlib-15-dev clang-15`), then install xpuprof again"
+    "libclang-15-dev libclang-cpp15-dev libllvmspirvlib-15-dev`), then install xpuprof again"
 )
 PLATFORM_ADVICE = (
     "install an OpenCL runtime (Debian, Ubuntu: `apt-get install ocl-icd-libopencl1 "
-    "pocl-opencl-icd`)"
+    "pocl-opencl-icd`; or `pip install xpuprof[cpu]`)"
 )
 START_TIMEOUT_S = 10.0
 VENDORS = "/etc/OpenCL/vendors"
@@ -63,12 +63,24 @@ json.dump([
 
 
 RUNTIME_ENV = "XPUPROF_OPENCL_RUNTIME"
-"""`intel`: the program sees Intel's CPU runtime (extra `intel-opencl`) as its only platform; unset
-or `system`: the machine's platforms. Timed and profiled runs see the same."""
+"""`intel`: the program sees Intel's CPU runtime (extra `cpu`) as its only platform; `system`: the
+machine's platforms. Unset: the machine's, or Intel's if the machine has no driver and the extra is
+installed. Timed and profiled runs see the same."""
 
 
 INTEL_PACKAGES = ("intel-opencl-rt", "intel-cmplr-lib-rt")
 """The driver, and the libraries that it loads but does not require."""
+
+
+def _runtime() -> str:
+    """The runtime chosen: `system` or `intel`. Raises EngineError."""
+    chosen = os.environ.get(RUNTIME_ENV)
+    if chosen is None:
+        extra = all(map(_files, INTEL_PACKAGES))
+        return "intel" if extra and not drivers(os.environ) else "system"
+    if chosen not in ("system", "intel"):
+        raise EngineError(f"{RUNTIME_ENV} is {chosen!r}; choose system or intel")
+    return chosen
 
 
 def _intel_runtime() -> Path:
@@ -79,7 +91,7 @@ def _intel_runtime() -> Path:
             return Path(str(file.locate())).resolve()
     raise EngineError(
         f"{RUNTIME_ENV} asks for Intel's OpenCL runtime, which lacks the package "
-        f"{' and '.join(missing or INTEL_PACKAGES[:1])}; `pip install xpuprof[intel-opencl]`"
+        f"{' and '.join(missing or INTEL_PACKAGES[:1])}; `pip install xpuprof[cpu]`"
     )
 
 
@@ -92,12 +104,10 @@ def _files(package: str) -> list[metadata.PackagePath]:
 
 
 def runtime_environment(folder: Path) -> dict[str, str]:
-    """Environment that chooses the runtime; the path in the wheel's own .icd file is unusable."""
-    runtime = os.environ.get(RUNTIME_ENV, "system")
-    if runtime == "system":
+    """Environment that chooses the runtime; the path in the wheel's own .icd file is unusable. The
+    driver's folder also holds a loader, for machines without one."""
+    if _runtime() == "system":
         return {}
-    if runtime != "intel":
-        raise EngineError(f"{RUNTIME_ENV} is {runtime!r}; choose system or intel")
     driver = _intel_runtime()
     vendors = folder.resolve() / "opencl-vendors"
     vendors.mkdir(exist_ok=True)
@@ -153,8 +163,10 @@ def _platforms() -> list[tuple[str, str, list[str]]] | None:
 def _seen(platforms: list[tuple[str, str, list[str]]]) -> str:
     """What a program finds under the engine, and what it does not although it is installed."""
     seen = f"these {len(platforms)} platforms" if len(platforms) != 1 else "this platform"
-    if os.environ.get(RUNTIME_ENV, "system") == "intel":
+    if os.environ.get(RUNTIME_ENV) == "intel":
         return f"{seen} ({RUNTIME_ENV}=intel hides the machine's others)"
+    if _runtime() == "intel":
+        return f"{seen}, of the extra `cpu`, because the machine names no driver"
     with suppress(EngineError):
         _intel_runtime()
         seen += f"; not Intel's CPU runtime, which {RUNTIME_ENV}=intel gives them instead"

@@ -2,54 +2,34 @@
 #include "frontend.h"
 
 #include <LLVMSPIRVLib/LLVMSPIRVLib.h>
+#include <clang/Basic/Version.h>
+#include <clang/CodeGen/CodeGenAction.h>
+#include <clang/Frontend/CompilerInstance.h>
+#include <clang/Frontend/Utils.h>
 #include <llvm/Bitcode/BitcodeReader.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Linker/Linker.h>
 #include <llvm/Support/FileSystem.h>
 #include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Support/Path.h>
-#include <llvm/Support/Program.h>
+#include <llvm/Support/VirtualFileSystem.h>
 
-#include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <sstream>
 
 namespace clinst {
 namespace {
 
-// A temporary folder for one compilation, removed with its contents.
-class Scratch {
- public:
-  Scratch() {
-    if (llvm::sys::fs::createUniqueDirectory("xpuprof-clinst", path_)) {
-      throw Failure("no temporary folder can be made; set TMPDIR to a writable folder");
-    }
-  }
-  ~Scratch() { llvm::sys::fs::remove_directories(path_); }
-  std::string file(const std::string &name) const { return std::string(path_) + "/" + name; }
-  std::string path() const { return std::string(path_); }
+// The program and its headers as the compiler sees them. A fixed name: __FILE__ is the same in
+// every run.
+constexpr char kFolder[] = "/xpuprof-program/";
 
- private:
-  llvm::SmallString<128> path_;
-};
-
-std::string slurp(const std::string &path) {
-  auto buffer = llvm::MemoryBuffer::getFile(path);
-  return buffer ? (*buffer)->getBuffer().str() : std::string();
-}
-
-void spill(const std::string &path, const std::string &text) {
-  std::ofstream(path, std::ios::binary) << text;
-}
-
-std::string clang() {
-  if (const char *chosen = std::getenv("XPUPROF_CLANG")) return chosen;
-  std::string beside = CLINST_LLVM_TOOLS "/clang";
-  if (llvm::sys::fs::can_execute(beside)) return beside;
-  auto found = llvm::sys::findProgramByName("clang-15");
-  if (!found) throw Failure("clang-15 is not installed: apt-get install clang-15");
-  return *found;
+// The compiler's own headers, such as opencl-c-base.h, are installed beside this program.
+std::string resources() {
+  llvm::SmallString<128> path(llvm::sys::fs::getMainExecutable(nullptr, nullptr));
+  llvm::sys::path::remove_filename(path);
+  llvm::sys::path::append(path, "clang");
+  return std::string(path);
 }
 
 std::string device_value(const Request &request, const std::string &key,
@@ -79,42 +59,37 @@ void add_device(std::vector<std::string> &arguments, const Request &request, int
   }
 }
 
-void write_headers(const Scratch &scratch, const Part &part) {
+// What is in memory lies over the file system.
+llvm::IntrusiveRefCntPtr<llvm::vfs::FileSystem> files_of(const Part &part) {
+  llvm::IntrusiveRefCntPtr<llvm::vfs::InMemoryFileSystem> memory(new llvm::vfs::InMemoryFileSystem);
+  auto add = [&](const std::string &name, const std::string &text) {
+    memory->addFile(kFolder + name, 0, llvm::MemoryBuffer::getMemBufferCopy(text));
+  };
+  add("program.cl", part.payload);
   for (const auto &[name, text] : part.headers) {
     if (name.empty() || name[0] == '/' || name.find("..") != std::string::npos)
       throw Failure("the header name '" + name + "' leaves its folder");
-    std::string path = scratch.file("headers/" + name);
-    llvm::sys::fs::create_directories(llvm::sys::path::parent_path(path));
-    spill(path, text);
+    add("headers/" + name, text);
   }
-}
-
-// "a.o: x.cl \<newline> y.h" -> x.cl, y.h
-std::vector<std::string> dependencies(const std::string &rule) {
-  std::vector<std::string> files;
-  std::string word;
-  size_t at = rule.find(':');
-  for (at = at == std::string::npos ? rule.size() : at + 1; at <= rule.size(); at++) {
-    char c = at < rule.size() ? rule[at] : '\n';
-    if (c == '\\' && at + 1 < rule.size() && rule[at + 1] == ' ') {
-      word += rule[++at];
-    } else if (c == ' ' || c == '\n' || c == '\\') {
-      if (!word.empty()) files.push_back(word);
-      word.clear();
-    } else {
-      word += c;
-    }
-  }
+  llvm::IntrusiveRefCntPtr<llvm::vfs::OverlayFileSystem> files(
+      new llvm::vfs::OverlayFileSystem(llvm::vfs::createPhysicalFileSystem()));
+  files->pushOverlay(memory);
   return files;
 }
 
-std::string first_error(const std::string &log) {
-  std::istringstream lines(log);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.find("error: ") != std::string::npos) return line.substr(line.find("error: ") + 7);
+class FirstError : public clang::DiagnosticConsumer {
+ public:
+  void HandleDiagnostic(clang::DiagnosticsEngine::Level level,
+                        const clang::Diagnostic &diagnostic) override {
+    DiagnosticConsumer::HandleDiagnostic(level, diagnostic);
+    if (level >= clang::DiagnosticsEngine::Error && text_.empty())
+      diagnostic.FormatDiagnostic(text_);
   }
-  return "clang-15 failed without a message";
-}
+  std::string text() const { return text_.empty() ? "no message" : text_.str().str(); }
+
+ private:
+  llvm::SmallString<128> text_;
+};
 
 std::unique_ptr<llvm::Module> read_bitcode(llvm::LLVMContext &context, const std::string &bytes) {
   auto buffer = llvm::MemoryBuffer::getMemBuffer(bytes, "program", false);
@@ -127,17 +102,12 @@ std::unique_ptr<llvm::Module> read_bitcode(llvm::LLVMContext &context, const std
 
 std::unique_ptr<llvm::Module> compile_source(llvm::LLVMContext &context, const Request &request,
                                              const Part &part, std::vector<std::string> &included) {
-  Scratch scratch;
-  spill(scratch.file("program.cl"), part.payload);
-  write_headers(scratch, part);
-
-  const std::string program = clang();
   std::vector<std::string> arguments = {
-      program, "-target", "spir64", "-x", "cl", "-c", "-emit-llvm",
+      "clang", "-target", "spir64", "-x", "cl", "-c", "-emit-llvm",
       // -O2 keeps types for alias analysis and lifetimes; we choose the passes.
       "-O2", "-Xclang", "-disable-llvm-passes", "-Xclang", "-no-opaque-pointers",
       // As in the runtimes' front ends.
-      "-fno-builtin", "-fno-math-errno", "-w"};
+      "-fno-builtin", "-fno-math-errno", "-w", "-resource-dir", resources()};
   int version = language_version(request, part);
   arguments.push_back(version >= 300 ? "-cl-std=CL3.0" : "-cl-std=CL1.2");
   // Clang 15 supports no later language; the program's version checks must still hold.
@@ -155,26 +125,38 @@ std::unique_ptr<llvm::Module> compile_source(llvm::LLVMContext &context, const R
     if (option.rfind("-cl-intel-", 0) == 0 || option == "-cl-no-subgroup-ifp") continue;
     arguments.push_back(option);
   }
-  for (const char *path : {"headers", ""}) arguments.push_back("-I" + scratch.file(path));
-  arguments.insert(arguments.end(), {"-MMD", "-MF", scratch.file("deps"), "-o",
-                                     scratch.file("program.bc"), scratch.file("program.cl")});
+  const std::string folder_of_headers = std::string(kFolder) + "headers";
+  arguments.insert(arguments.end(),
+                   {"-I" + folder_of_headers, std::string(kFolder) + "program.cl"});
+  std::vector<const char *> words;
+  for (const std::string &argument : arguments) words.push_back(argument.c_str());
 
-  std::vector<llvm::StringRef> words(arguments.begin(), arguments.end());
-  const std::string log = scratch.file("log");
-  llvm::Optional<llvm::StringRef> streams[3] = {llvm::StringRef(""), llvm::StringRef(log),
-                                                llvm::StringRef(log)};
-  std::string error;
-  int status = llvm::sys::ExecuteAndWait(program, words, llvm::None, streams, 0, 0, &error);
-  if (status < 0) throw Failure(program + " cannot be run: " + error);
-  if (status != 0) {
-    throw Failure("the kernels do not compile with clang-15: " + first_error(slurp(log)));
-  }
-  for (const std::string &file : dependencies(slurp(scratch.file("deps")))) {
-    if (file.rfind(scratch.path(), 0) == 0) continue;
+  FirstError error;
+  auto failed = [&] {
+    return Failure("the kernels do not compile with clang " + std::to_string(CLANG_VERSION_MAJOR) +
+                   ": " + error.text());
+  };
+  clang::CreateInvocationOptions how;
+  how.VFS = files_of(part);
+  how.Diags = clang::CompilerInstance::createDiagnostics(new clang::DiagnosticOptions, &error,
+                                                         /*ShouldOwnClient=*/false);
+  std::shared_ptr<clang::CompilerInvocation> invocation = clang::createInvocation(words, how);
+  if (!invocation || error.getNumErrors()) throw failed();
+  clang::CompilerInstance compiler;
+  compiler.setInvocation(invocation);
+  compiler.createDiagnostics(&error, /*ShouldOwnClient=*/false);
+  compiler.setVerboseOutputStream(std::make_unique<llvm::raw_null_ostream>());
+  compiler.createFileManager(how.VFS);
+  auto dependencies = std::make_shared<clang::DependencyCollector>();
+  compiler.addDependencyCollector(dependencies);
+  clang::EmitLLVMOnlyAction action(&context);
+  if (!compiler.ExecuteAction(action)) throw failed();
+  for (const std::string &file : dependencies->getDependencies()) {
+    if (file.rfind(kFolder, 0) == 0) continue;
     bool relative = file[0] != '/' && !folder.empty();
     included.push_back(relative ? folder + "/" + file : file);
   }
-  return read_bitcode(context, slurp(scratch.file("program.bc")));
+  return action.takeModule();
 }
 
 std::unique_ptr<llvm::Module> read_spirv(llvm::LLVMContext &context, const Part &part) {

