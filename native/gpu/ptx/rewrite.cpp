@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rewrite.h"
+
+#include <stdio.h>
+
+#include <algorithm>
+
+#include "hash128.h"
+#include "plan.h"
+
+namespace ptx {
+namespace {
+
+/* A 64-bit counter is summed in three parts, so that no sum of 32 lanes overflows 32 bits. */
+enum : unsigned { PART_BITS = 27 };
+
+/* From here on a warp can sum a register of its lanes (redux.sync). */
+enum : unsigned { TARGET_WITH_SUMS = 80, VERSION_WITH_SUMS = 700 };
+
+std::string number(uint64_t value) { return std::to_string(value); }
+
+/* The code that counts in one function. */
+class Counting {
+ public:
+  Counting(const Module &module, const Function &function, const CountedFunction &counted,
+           Unit unit, const std::string &variable)
+      : function_(function),
+        counted_(counted),
+        unit_(unit),
+        sums_(module.target >= TARGET_WITH_SUMS && module.version >= VERSION_WITH_SUMS),
+        variable_(variable) {
+    for (uint32_t block : counted.probes)
+      places_.push_back(counted.blocks[block].depth ? Place{false, loops_++}
+                                                    : Place{true, once_++});
+  }
+  std::string registers() const;
+  std::string start() const;
+  std::string increment(size_t probe) const;
+  std::string flush(const std::string &guard) const;
+
+ private:
+  /* A block outside of loops needs one bit: a thread executes it at most once. */
+  struct Place {
+    bool once;
+    uint32_t index;
+  };
+  std::string counter(const Place &place) const {
+    return place.once ? "%xpuprof_o" + number(place.index / 32)
+                      : "%xpuprof_c" + number(place.index);
+  }
+  std::string row(const std::string &guard) const;
+  std::string entries(const std::string &guard) const;
+  std::string sum(const Place &place, const std::string &when) const;
+  std::string add_to(uint32_t column, const std::string &value) const;
+
+  const Function &function_;
+  const CountedFunction &counted_;
+  const Unit unit_;
+  const bool sums_;
+  const std::string variable_;
+  std::vector<Place> places_;
+  uint32_t loops_ = 0, once_ = 0;
+};
+
+std::string Counting::registers() const {
+  std::string text;
+  if (loops_) text += "\n.reg .b64 %xpuprof_c<" + number(loops_) + ">;";
+  if (once_) text += "\n.reg .b32 %xpuprof_o<" + number((once_ + 31) / 32) + ">;";
+  return text;
+}
+
+std::string Counting::start() const {
+  std::string text;
+  for (uint32_t c = 0; c < loops_; c++) text += "mov.u64 %xpuprof_c" + number(c) + ", 0;\n";
+  for (uint32_t o = 0; o < (once_ + 31) / 32; o++)
+    text += "mov.u32 %xpuprof_o" + number(o) + ", 0;\n";
+  return text;
+}
+
+std::string Counting::increment(size_t probe) const {
+  const Place &place = places_[probe];
+  std::string name = counter(place);
+  std::string add =
+      place.once ? "or.b32 " + name + ", " + name + ", " + number(1u << place.index % 32) + ";\n"
+                 : "add.u64 " + name + ", " + name + ", 1;\n";
+  if (unit_ == Unit::LANE) return add;
+  return "{\n.reg .pred %xpuprof_p;\n.reg .b32 %xpuprof_m, %xpuprof_t;\n"
+         "activemask.b32 %xpuprof_m;\nmov.u32 %xpuprof_t, %lanemask_lt;\n"
+         "and.b32 %xpuprof_t, %xpuprof_t, %xpuprof_m;\nsetp.eq.u32 %xpuprof_p, %xpuprof_t, 0;\n"
+         "@%xpuprof_p " +
+         add + "}\n";
+}
+
+/* %xpuprof_at becomes the address of the warp's row, %xpuprof_go whether to add to it. */
+std::string Counting::row(const std::string &guard) const {
+  std::string and_guard = guard.empty() ? "" : ".and",
+              with_guard = guard.empty() ? "" : ", " + guard;
+  std::string text = "ld.global.u64 %xpuprof_at, [" + variable_ +
+                     "];\n"
+                     "setp.ne" +
+                     and_guard + ".u64 %xpuprof_go, %xpuprof_at, 0" + with_guard + ";\n";
+  if (sums_)
+    text +=
+        "mov.u32 %xpuprof_t0, %lanemask_lt;\n"
+        "and.b32 %xpuprof_t0, %xpuprof_t0, %xpuprof_m;\n"
+        "setp.eq.and.u32 %xpuprof_go, %xpuprof_t0, 0, %xpuprof_go;\n";
+  /* The thread in the block, the block in the grid, and from both the warp. */
+  text +=
+      "mov.u32 %xpuprof_t0, %ntid.x;\nmov.u32 %xpuprof_t1, %ntid.y;\n"
+      "mov.u32 %xpuprof_t2, %tid.z;\nmov.u32 %xpuprof_t3, %tid.y;\n"
+      "mad.lo.u32 %xpuprof_t2, %xpuprof_t2, %xpuprof_t1, %xpuprof_t3;\n"
+      "mov.u32 %xpuprof_t3, %tid.x;\n"
+      "mad.lo.u32 %xpuprof_t2, %xpuprof_t2, %xpuprof_t0, %xpuprof_t3;\n"
+      "shr.u32 %xpuprof_t2, %xpuprof_t2, 5;\n"
+      "mul.lo.u32 %xpuprof_t0, %xpuprof_t0, %xpuprof_t1;\nmov.u32 %xpuprof_t1, %ntid.z;\n"
+      "mad.lo.u32 %xpuprof_t0, %xpuprof_t0, %xpuprof_t1, 31;\n"
+      "shr.u32 %xpuprof_t0, %xpuprof_t0, 5;\n"
+      "cvt.u64.u32 %xpuprof_w3, %xpuprof_t2;\n"
+      "mov.u32 %xpuprof_t1, %ctaid.z;\nmov.u32 %xpuprof_t2, %nctaid.y;\n"
+      "mov.u32 %xpuprof_t3, %ctaid.y;\ncvt.u64.u32 %xpuprof_w0, %xpuprof_t3;\n"
+      "mad.wide.u32 %xpuprof_w0, %xpuprof_t1, %xpuprof_t2, %xpuprof_w0;\n"
+      "mov.u32 %xpuprof_t1, %nctaid.x;\ncvt.u64.u32 %xpuprof_w1, %xpuprof_t1;\n"
+      "mov.u32 %xpuprof_t1, %ctaid.x;\ncvt.u64.u32 %xpuprof_w2, %xpuprof_t1;\n"
+      "mad.lo.u64 %xpuprof_w0, %xpuprof_w0, %xpuprof_w1, %xpuprof_w2;\n"
+      "cvt.u64.u32 %xpuprof_w1, %xpuprof_t0;\n"
+      "mad.lo.u64 %xpuprof_w0, %xpuprof_w0, %xpuprof_w1, %xpuprof_w3;\n"
+      "mov.u64 %xpuprof_w1, 0;\nmov.u64 %xpuprof_w2, 0;\n"
+      "@%xpuprof_go ld.global.v2.u64 {%xpuprof_w1, %xpuprof_w2}, [%xpuprof_at];\n"
+      "setp.lt.and.u64 %xpuprof_go, %xpuprof_w0, %xpuprof_w1, %xpuprof_go;\n"
+      "mad.lo.u64 %xpuprof_at, %xpuprof_w0, %xpuprof_w2, %xpuprof_at;\n";
+  return text;
+}
+
+std::string Counting::add_to(uint32_t column, const std::string &value) const {
+  uint64_t offset = sizeof(CounterHead) + 8 * (uint64_t{counted_.first_column} + column);
+  return "@%xpuprof_go red.global.add.u64 [%xpuprof_at+" + number(offset) + "], " + value + ";\n";
+}
+
+std::string Counting::entries(const std::string &) const {
+  if (!sums_) return "mov.u64 %xpuprof_w0, 1;\n" + add_to(0, "%xpuprof_w0");
+  return "popc.b32 %xpuprof_t0, %xpuprof_m;\ncvt.u64.u32 %xpuprof_w0, %xpuprof_t0;\n" +
+         add_to(0, "%xpuprof_w0");
+}
+
+/* %xpuprof_w0 becomes the sum of the lanes' counters, or the lane's own. */
+std::string Counting::sum(const Place &place, const std::string &when) const {
+  std::string name = counter(place);
+  auto of_lanes = [&](const char *part) {
+    return when + "redux.sync.add.u32 %xpuprof_" + part + ", %xpuprof_" + part + ", %xpuprof_m;\n";
+  };
+  if (place.once)
+    return "bfe.u32 %xpuprof_t0, " + name + ", " + number(place.index % 32) + ", 1;\n" +
+           (sums_ ? of_lanes("t0") : "") + "cvt.u64.u32 %xpuprof_w0, %xpuprof_t0;\n";
+  if (!sums_) return "mov.u64 %xpuprof_w0, " + name + ";\n";
+  std::string bits = number(PART_BITS), mask = number((1u << PART_BITS) - 1);
+  return "cvt.u32.u64 %xpuprof_t0, " + name + ";\nand.b32 %xpuprof_t0, %xpuprof_t0, " + mask +
+         ";\n" + of_lanes("t0") + "shr.u64 %xpuprof_w0, " + name + ", " + bits +
+         ";\ncvt.u32.u64 %xpuprof_t1, %xpuprof_w0;\nand.b32 %xpuprof_t1, %xpuprof_t1, " + mask +
+         ";\n" + of_lanes("t1") + "shr.u64 %xpuprof_w0, " + name + ", " + number(2 * PART_BITS) +
+         ";\ncvt.u32.u64 %xpuprof_t2, %xpuprof_w0;\n" + of_lanes("t2") +
+         "cvt.u64.u32 %xpuprof_w0, %xpuprof_t0;\nmad.wide.u32 %xpuprof_w0, %xpuprof_t1, " +
+         number(1u << PART_BITS) +
+         ", %xpuprof_w0;\ncvt.u64.u32 %xpuprof_w1, %xpuprof_t2;\n"
+         "shl.b64 %xpuprof_w1, %xpuprof_w1, " +
+         number(2 * PART_BITS) + ";\nadd.u64 %xpuprof_w0, %xpuprof_w0, %xpuprof_w1;\n";
+}
+
+/* Before a return. Its guard chooses the lanes that leave; those together are summed. */
+std::string Counting::flush(const std::string &guard) const {
+  std::string when = guard.empty() ? "" : "@" + guard + " ";
+  std::string text =
+      "{\n.reg .pred %xpuprof_go;\n.reg .b32 %xpuprof_m, %xpuprof_t<4>;\n"
+      ".reg .b64 %xpuprof_at, %xpuprof_w<4>;\n";
+  if (sums_) text += "mov.u32 %xpuprof_m, 0;\n" + when + "activemask.b32 %xpuprof_m;\n";
+  text += row(guard) + entries(guard);
+  for (uint32_t p = 0; p < places_.size(); p++)
+    text += sum(places_[p], when) + add_to(p + 1, "%xpuprof_w0");
+  return text + "}\n";
+}
+
+/* ---- the text ------------------------------------------------------------------------------- */
+
+struct Insertion {
+  size_t at;
+  std::string text;
+};
+
+void instrument(const Function &function, const CountedFunction &counted, const Counting &code,
+                std::vector<Insertion> *insertions) {
+  insertions->push_back({function.body, code.registers()});
+  insertions->push_back({function.first_statement, code.start()});
+  for (size_t p = 0; p < counted.probes.size(); p++)
+    insertions->push_back(
+        {function.code[counted.blocks[counted.probes[p]].first].begin, code.increment(p)});
+  for (const Instruction &instruction : function.code)
+    if (is_return(instruction))
+      insertions->push_back({instruction.begin, code.flush(instruction.guard)});
+}
+
+std::string with(const std::string &text, std::vector<Insertion> insertions) {
+  std::stable_sort(insertions.begin(), insertions.end(),
+                   [](const Insertion &a, const Insertion &b) { return a.at < b.at; });
+  std::string result;
+  size_t from = 0;
+  for (const Insertion &insertion : insertions) {
+    result.append(text, from, insertion.at - from);
+    result += insertion.text;
+    from = insertion.at;
+  }
+  return result.append(text, from, std::string::npos);
+}
+
+std::string variable_of(const std::string &text) {
+  uint8_t hash[16];
+  xpu_hash128(text.data(), text.size(), hash);
+  std::string name = "xpuprof_counters_";
+  char digits[3];
+  for (uint8_t byte : hash) {
+    snprintf(digits, sizeof digits, "%02x", byte);
+    name += digits;
+  }
+  return name;
+}
+
+std::string identity_of(const Module &module, const Program &program, size_t f) {
+  auto text_of = [&](size_t of) {
+    const Function &function = module.functions[of];
+    return module.text.substr(function.begin, function.end - function.begin);
+  };
+  std::string text = text_of(f);
+  for (uint32_t called : program.functions[f].called) text += text_of(called);
+  return text;
+}
+
+}  // namespace
+
+Program rewrite(const std::string &text, Unit unit) {
+  Module module = parse(text);
+  if (module.address_size != 64) throw SyntaxError("its addresses do not have 64 bits");
+  Program program = {"", variable_of(text), plan(module, unit)};
+  std::vector<Insertion> insertions = {
+      {module.after_header, "\n.visible .global .align 8 .u64 " + program.variable + ";\n"}};
+  for (size_t f = 0; f < program.functions.size(); f++) {
+    CountedFunction &counted = program.functions[f];
+    counted.identity = identity_of(module, program, f);
+    if (!counted.columns) continue;
+    const Function &function = module.functions[f];
+    instrument(function, counted, Counting(module, function, counted, unit, program.variable),
+               &insertions);
+  }
+  program.text = with(text, insertions);
+  return program;
+}
+
+}  // namespace ptx

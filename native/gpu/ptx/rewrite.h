@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Adds block counters to PTX.
+ *
+ * The text is only added to, and what is added neither branches nor carries a label: the control
+ * flow stays the program's. A thread counts blocks in registers of its own. Where it leaves its
+ * function, the leader of the lanes that leave together adds their sums to its warp's row of
+ * counters. The rows' address comes from a variable of the module that the host sets. */
+#ifndef XPUPROF_PTX_REWRITE_H
+#define XPUPROF_PTX_REWRITE_H
+
+#include <stdint.h>
+
+#include <string>
+#include <vector>
+
+#include "blocks.h"
+#include "instrumenter/flow.h"
+
+namespace ptx {
+
+enum class Unit {
+  LANE, /* a block counts once for each thread that executes it; few blocks need a counter */
+  WARP, /* a block counts once for each group of lanes that executes it together */
+};
+
+/* What the variable points to: this head, then a row of 64-bit counters per logical warp. */
+struct CounterHead {
+  uint64_t rows;
+  uint64_t row_bytes;
+};
+
+struct CountedFunction {
+  std::string name;
+  bool entry;
+  std::string identity; /* its text, and that of the functions that it may reach */
+  std::string reason;   /* why it cannot be counted; empty: it is */
+  std::vector<Block> blocks;
+  /* Its counters in a row: threads that have left it, then one per probe. None when its blocks'
+   * counts follow from the launch. */
+  uint32_t first_column, columns;
+  std::vector<uint32_t> probes;                      /* blocks that have a counter */
+  std::vector<std::vector<clinst::Term>> derivation; /* of each block; probe -1: threads */
+  std::vector<uint32_t> called;                      /* functions that it may reach, in order */
+};
+
+struct Program {
+  std::string text;
+  std::string variable; /* its name follows from the original text */
+  std::vector<CountedFunction> functions;
+};
+
+/* Throws SyntaxError. */
+Program rewrite(const std::string &text, Unit unit);
+
+/* Counters in a row of the kernel's launches. */
+uint32_t row_columns(const CountedFunction &kernel);
+
+/* Blocks of the kernel, then of the functions that it may reach. */
+std::vector<xpu_block> blocks_of(const Program &program, const CountedFunction &kernel);
+
+/* Their counts, from the row of a warp with `threads` threads. False when a thread left the kernel
+ * unseen: there are no counts then. */
+bool counts_of(const Program &program, const CountedFunction &kernel, const uint64_t *row,
+               uint32_t threads, std::vector<uint64_t> *counts);
+
+}  // namespace ptx
+
+#endif

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+/* check FILE KERNEL UNIT GX,GY,GZ BX,BY,BZ SHARED ARGUMENT...
+ *
+ * Executes a kernel as it is and as the rewriter made it, and compares: what both leave in memory,
+ * and for every warp and block the counters with what the emulator saw each of the block's
+ * instructions do. Arguments: u32:N, u64:N, f32:X, buffer:BYTES:SEED (32-bit words below 1000), and
+ * counts:LIST (32-bit words). Prints one line; fails with the first difference. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <sstream>
+#include <stdexcept>
+
+#include "emulator.h"
+#include "rewrite.h"
+
+using Bytes = std::vector<uint8_t>;
+
+struct Arguments {
+  std::vector<Bytes> buffers;
+  std::vector<uint64_t> values; /* of scalars; of buffers once placed */
+  std::vector<int> buffer_of;   /* per argument; -1: a scalar */
+};
+
+static Bytes random_words(size_t bytes, unsigned seed) {
+  std::mt19937 random(seed);
+  Bytes made(bytes);
+  for (size_t at = 0; at + 4 <= bytes; at += 4) {
+    uint32_t word = random() % 1000;
+    memcpy(&made[at], &word, 4);
+  }
+  return made;
+}
+
+static Bytes listed_words(const std::string &text) {
+  Bytes made;
+  std::stringstream list(text);
+  for (std::string item; std::getline(list, item, ',');) {
+    uint32_t word = static_cast<uint32_t>(strtoul(item.c_str(), nullptr, 0));
+    made.insert(made.end(), reinterpret_cast<uint8_t *>(&word),
+                reinterpret_cast<uint8_t *>(&word) + 4);
+  }
+  return made;
+}
+
+static Arguments arguments_of(char **words, int n) {
+  Arguments made;
+  for (int i = 0; i < n; i++) {
+    std::string word = words[i], kind = word.substr(0, word.find(':')),
+                rest = word.substr(word.find(':') + 1);
+    uint64_t bits = strtoull(rest.c_str(), nullptr, 0);
+    int buffer = -1;
+    if (kind == "f32") {
+      float number = strtof(rest.c_str(), nullptr);
+      bits = 0;
+      memcpy(&bits, &number, sizeof number);
+    } else if (kind == "buffer" || kind == "counts") {
+      buffer = static_cast<int>(made.buffers.size());
+      unsigned seed = static_cast<unsigned>(strtoul(rest.c_str() + rest.find(':') + 1, nullptr, 0));
+      made.buffers.push_back(kind == "buffer" ? random_words(bits, seed) : listed_words(rest));
+    }
+    made.values.push_back(bits);
+    made.buffer_of.push_back(buffer);
+  }
+  return made;
+}
+
+/* The buffers and the module's variables after the launch. */
+static std::vector<Bytes> run(const emulator::Module &module, const std::string &kernel,
+                              const emulator::Shape &shape, Arguments arguments,
+                              std::vector<emulator::Warp> *warps) {
+  std::vector<void *> pointers;
+  for (size_t i = 0; i < arguments.values.size(); i++) {
+    int buffer = arguments.buffer_of[i];
+    if (buffer >= 0)
+      arguments.values[i] =
+          reinterpret_cast<uint64_t>(arguments.buffers[static_cast<size_t>(buffer)].data());
+    pointers.push_back(&arguments.values[i]);
+  }
+  module.launch(kernel, shape, pointers.data(), warps);
+  return arguments.buffers;
+}
+
+static void fail(const std::string &what) { throw std::runtime_error(what); }
+
+/* Instruction `i` of `function` as warp `w` reached it. */
+static uint64_t seen(const emulator::Warp &warp, const ptx::CountedFunction &function, uint32_t i,
+                     ptx::Unit unit) {
+  auto found = warp.find(function.name);
+  if (found == warp.end()) return 0;
+  return (unit == ptx::Unit::LANE ? found->second.lanes : found->second.groups).at(i);
+}
+
+/* The lanes of a warp reach every instruction of a block as often as its first; groups, too, unless
+ * a called function does not bring them together again. */
+static void compare(const emulator::Warp &warp, const ptx::CountedFunction &function,
+                    const uint64_t *counts, ptx::Unit unit, size_t w) {
+  for (const ptx::Block &block : function.blocks) {
+    for (uint32_t i = block.first; i < block.end; i++) {
+      uint64_t expected = seen(warp, function, i, unit);
+      if (*counts != expected)
+        fail("warp " + std::to_string(w) + ", " + function.name + ", instruction " +
+             std::to_string(i) + ": counted " + std::to_string(*counts) + ", executed " +
+             std::to_string(expected));
+    }
+    counts++;
+  }
+}
+
+static uint32_t threads_of(const emulator::Shape &shape, size_t warp) {
+  uint32_t threads = shape.block[0] * shape.block[1] * shape.block[2],
+           a_block = (threads + 31) / 32;
+  uint32_t first = static_cast<uint32_t>(warp % a_block) * 32;
+  return std::min(32u, threads - first);
+}
+
+static int check(int argc, char **argv) {
+  if (argc < 7) fail("usage: check FILE KERNEL lane|warp GX,GY,GZ BX,BY,BZ SHARED ARGUMENT...");
+  std::ifstream file(argv[1]);
+  const std::string text(std::istreambuf_iterator<char>(file), {}), kernel = argv[2];
+  ptx::Unit unit = strcmp(argv[3], "warp") == 0 ? ptx::Unit::WARP : ptx::Unit::LANE;
+  emulator::Shape shape = {};
+  sscanf(argv[4], "%u,%u,%u", &shape.grid[0], &shape.grid[1], &shape.grid[2]);
+  sscanf(argv[5], "%u,%u,%u", &shape.block[0], &shape.block[1], &shape.block[2]);
+  shape.shared_bytes = static_cast<uint32_t>(atoi(argv[6]));
+  const Arguments arguments = arguments_of(argv + 7, argc - 7);
+
+  std::vector<emulator::Warp> warps;
+  emulator::Module original(text);
+  const std::vector<Bytes> expected = run(original, kernel, shape, arguments, &warps);
+
+  ptx::Program program = ptx::rewrite(text, unit);
+  const ptx::CountedFunction *counted = nullptr;
+  for (const ptx::CountedFunction &function : program.functions)
+    if (function.entry && function.name == kernel) counted = &function;
+  if (!counted) fail("the rewriter did not find the kernel");
+  if (!counted->reason.empty()) fail("not instrumented: " + counted->reason);
+  emulator::Module rewritten(program.text);
+  const size_t columns = ptx::row_columns(*counted);
+  std::vector<uint64_t> counters(2 + warps.size() * columns);
+  counters[0] = warps.size();
+  counters[1] = 8 * columns;
+  *static_cast<uint64_t **>(rewritten.variable(program.variable)) = counters.data();
+  if (run(rewritten, kernel, shape, arguments, nullptr) != expected)
+    fail("the rewritten kernel leaves other results");
+
+  uint64_t total = 0;
+  std::vector<uint64_t> counts;
+  for (size_t w = 0; w < warps.size(); w++) {
+    if (!ptx::counts_of(program, *counted, &counters[2 + w * columns], threads_of(shape, w),
+                        &counts))
+      fail("warp " + std::to_string(w) + ": a thread left unseen");
+    const uint64_t *at = counts.data();
+    compare(warps[w], *counted, at, unit, w);
+    at += counted->blocks.size();
+    for (uint32_t f : counted->called) {
+      compare(warps[w], program.functions[f], at, unit, w);
+      at += program.functions[f].blocks.size();
+    }
+    for (uint64_t count : counts) total += count;
+  }
+  printf("warps %zu blocks %zu columns %zu executed %llu\n", warps.size(), counts.size(), columns,
+         static_cast<unsigned long long>(total));
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  try {
+    return check(argc, argv);
+  } catch (const std::exception &error) {
+    fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
