@@ -70,14 +70,18 @@ def alike(shown: str, real: str) -> bool:
     return set(shown_notes) <= set(real_notes) and _match(_items(shown), _items(real))
 
 
-def rewrite(page: Path, folder: Path) -> None:
-    """Replace the output that the page shows by the real one; where it is cut, only if the words
-    have changed."""
+def rewrite(page: Path, folder: Path) -> list[Step]:
+    """Replace the output that the page shows by the real one. Returns those that the page cuts and
+    whose words have changed, with the real output: they have to be cut again."""
     text = page.read_text(encoding="utf-8")
+    left = []
     for step, real in perform(page, folder):
-        if CUT not in step.shown.splitlines() or not alike(step.shown, real):
+        if CUT not in step.shown.splitlines():
             text = text.replace(step.text, replace(step, shown=real).text)
+        elif not alike(step.shown, real):
+            left.append(replace(step, shown=real))
     page.write_text(text, encoding="utf-8")
+    return left
 
 
 def _steps(body: str) -> Iterator[Step]:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the tutorials' commands and write their output into the pages. Output that a page cuts
-(`...`) stays as long as its words are true.
+(`...`) stays; where its words have changed, the real output is printed.
 
     python tools/docs/tutorials.py [PAGE.md]...
 """
@@ -17,4 +17,5 @@ from tests.support.tutorials import pages, rewrite
 
 for page in map(Path, sys.argv[1:]) if sys.argv[1:] else pages():
     with tempfile.TemporaryDirectory() as folder:
-        rewrite(page, Path(folder))
+        for step in rewrite(page, Path(folder)):
+            print(f"{page}: cut this output again\n{step.text}")
