@@ -8,6 +8,9 @@ import errno
 from collections.abc import Iterable
 from os import PathLike
 
+NO_RESULT = 3
+"""Exit code of a command that did what it was asked to, but has nothing to show for it."""
+
 
 class XpuprofError(Exception):
     """One sentence for the user; `exit_code` is the command's."""
@@ -38,7 +41,7 @@ class InputError(XpuprofError):
 class MissingRegionError(XpuprofError):
     """A region of a selection never occurred in the run."""
 
-    exit_code = 3
+    exit_code = NO_RESULT
 
 
 def closest(name: str, known: Iterable[str]) -> str:

@@ -229,6 +229,25 @@ def test_run_and_validate_are_about_the_window(marked: Path, tmp_path: Path) -> 
     assert checked["same"], checked["differences"]
 
 
+@pytest.mark.parametrize("succeeds", [True, False])
+@pytest.mark.parametrize("command", ["run", "profile", "time"])
+def test_a_window_that_never_opens(
+    marked: Path, tmp_path: Path, command: str, succeeds: bool
+) -> None:
+    """GIVEN a window beyond the last launch THEN the run is partial for that reason, which even -q
+    shows, no step is suggested, and the exit code is 3 unless the program's says more."""
+    options = {"run": ("--cpu", "none"), "profile": ("--cpu", "none"), "time": ("--repeat", "1")}
+    script = f'"{marked}" {STEPS}; test $? = {EXIT_CODE} {"" if succeeds else "&& exit 7"}'
+    given = (*options[command], "-o", tmp_path / "run", "--window", "900-")
+    done = xpuprof(command, "-q", *given, "--", "sh", "-c", script)
+    assert done.returncode == (3 if succeeds else 7)
+    (said,) = done.stderr.splitlines()
+    assert b"the window 900- never opened (the program launched 6 kernels)" in said
+    assert b"next" not in said
+    run = Run.open(tmp_path / "run")
+    assert run.status == "partial" and "900- never opened" in run.reason
+
+
 def test_python_marker(tmp_path: Path) -> None:
     """GIVEN a Python program with the context manager THEN its window is counted, without a GPU
     engine; without xpuprof it is a no-op that loads nothing."""

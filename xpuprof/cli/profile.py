@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from xpuprof.cli import options, program_options
+from xpuprof.errors import NO_RESULT
 from xpuprof.launch.ending import end_after
 
 
@@ -41,14 +42,15 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     from xpuprof.workflow.profile import profile
 
     done = profile(argv, say=options.notes(quiet), **how)
+    run, empty = done.run, not done.job.sums.slices
     for sentence in window_sentences(done.job):
-        options.note(sentence, quiet)
+        options.note(sentence, quiet or empty)
     if as_json:
         options.print_json(report.profile_json(done))
     for sentence in [*done.doubts, *warnings(done.job)]:
         options.note(sentence, quiet)
-    run = done.run
     reason = f" ({run.reason})" if run.reason else ""
-    options.note(f"{run.status} profile in {run.path}{reason}", quiet)
-    options.next_step(of_run(run), quiet)
-    return end_after(done.ending, done.ending)
+    options.note(f"{run.status} profile in {run.path}{reason}", quiet and not empty)
+    if not empty:
+        options.next_step(of_run(run), quiet)
+    return end_after(done.ending, done.ending) or NO_RESULT * empty

@@ -10,6 +10,7 @@ import click
 
 from xpuprof.cli import method_options, options, program_options
 from xpuprof.cli.lines import show
+from xpuprof.errors import NO_RESULT
 from xpuprof.launch.ending import end_after
 
 
@@ -44,7 +45,8 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     xpuprof run -- mpirun -n 2 ./app               every rank, and the whole job
 
     The run directory keeps everything; RUN/selection.json stands alone and works on other machines.
-    With --json the last line, after the program's own output, is one JSON object.
+    With --json the last line, after the program's own output, is one JSON object. The exit code is
+    the program's; 3 if that is 0 but there is no result.
     """
     # Loaded here, so that --help is quick.
     from xpuprof.cli.progress import show_progress
@@ -58,8 +60,8 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     if result is None:
         if as_json:
             options.print_json(report.unfinished_json(done))
-        options.note(f"no result in {folder}: {done.unfinished}", quiet)
-        return end_after(done.ending, done.last)
+        options.note(f"no result in {folder}: {done.unfinished}", quiet=False)
+        return end_after(done.ending, done.last) or NO_RESULT
     if as_json:
         options.print_json(report.as_json(result))
     else:

@@ -10,6 +10,7 @@ import click
 
 from xpuprof.cli import options, program_options
 from xpuprof.cli.lines import show
+from xpuprof.errors import NO_RESULT
 from xpuprof.launch.ending import end_after
 
 
@@ -70,7 +71,10 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     done = time(argv, say=options.notes(quiet), **how)
     if as_json:
         options.print_json(time_json(done))
-    if done.last.undisturbed:
+    empty = done.last.undisturbed and not done.seconds
+    if empty:
+        options.note(f"no slice was timed in {done.run.path}: {done.run.reason}", quiet=False)
+    elif done.last.undisturbed:
         if not as_json and done.regions is not None:
             show(regions_text(done.regions))
         for sentence in done.doubts:
@@ -81,4 +85,4 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
             quiet or as_json,
         )
         options.next_step(of_run(done.run), quiet or as_json)
-    return end_after(done.ending, done.last)
+    return end_after(done.ending, done.last) or NO_RESULT * empty

@@ -10,6 +10,7 @@ from xpuprof.signals import signal_name
 from xpuprof.trace.reader import process_folders
 from xpuprof.trace.run import Run, RunWriter
 from xpuprof.trace.tables import Execution, Process
+from xpuprof.trace.window import never_opened
 
 
 def finish(writer: RunWriter, folder: Path, stop: int | None = None, reason: str = "") -> Run:
@@ -17,8 +18,8 @@ def finish(writer: RunWriter, folder: Path, stop: int | None = None, reason: str
     `reason`: why it is partial, if the caller knows.
 
     A run is partial when a signal ended an execution, an execution ended differently from the
-    first, a process left a stream unclosed, an engine or tool failed, or the signal `stop` asked us
-    to end before all executions were done.
+    first, a process left a stream unclosed, an engine or tool failed, the window never opened, or
+    the signal `stop` asked us to end before all executions were done.
     """
     try:
         run = Run.open(folder)
@@ -30,7 +31,7 @@ def finish(writer: RunWriter, folder: Path, stop: int | None = None, reason: str
             reason = reason or _other_ending(run, executions[0], execution)
             for process in execution.processes:
                 reason = reason or _failure(execution, process)
-            reason = reason or _unclosed(execution)
+            reason = reason or _unclosed(execution) or never_opened(execution.processes)
         if stop is not None:
             reason = reason or f"{signal_name(stop)} asked xpuprof to stop"
     except TraceError as error:

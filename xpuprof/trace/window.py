@@ -70,6 +70,18 @@ def _openings(events: Stream, launches: int) -> tuple[I64, I64]:
     )
 
 
+def never_opened(processes: Sequence[Process]) -> str:
+    """The sentence for a window that no process reached; empty if one did, or without a window."""
+    specs = [process.window.spec for process in processes if process.window is not None]
+    if not specs or any(process.window and len(process.window.openings) for process in processes):
+        return ""
+    launched = sum(process.sums.of_launches for process in processes)
+    return (
+        f"the window {specs[0]} never opened (the program launched {launched:,} kernels); record "
+        "it again with a window that the program reaches"
+    )
+
+
 def clip(tables: Tables, window: Window) -> Tables:
     """The tables with only the window's slices."""
     rows = window.rows

@@ -21,6 +21,7 @@ from xpuprof.selection.parts import write_parts
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.reader import process_folders
 from xpuprof.trace.run import Run
+from xpuprof.trace.window import never_opened
 from xpuprof.workflow.arguments import LARGEST_SEED, one_of, whole_number
 from xpuprof.workflow.evaluate import Result, evaluate
 from xpuprof.workflow.prepare import (
@@ -33,7 +34,7 @@ from xpuprof.workflow.prepare import (
     silently,
 )
 from xpuprof.workflow.select import Processes, select_run
-from xpuprof.workflow.unseen import never_opened, no_kernel
+from xpuprof.workflow.unseen import no_kernel
 
 MOST_REPEATS, KNOWN_SPREAD = 5, 0.01
 """`repeat="auto"` ends at this many timer runs, or when enough of them are this close together."""
@@ -180,9 +181,9 @@ def _unseen(ready: Prepared) -> str:
     filters = ready.program.filters
     if filters.processes and not process_folders(ready.folder / first.name):
         return f"no process of the program matches --process {', '.join(filters.processes)}"
-    if launched := sum(process.sums.of_launches for process in first.processes):
-        return never_opened(filters.window, launched)
-    return no_kernel(first.record, first.losses, ready.program.argv[0])
+    return never_opened(first.processes) or no_kernel(
+        first.record, first.losses, ready.program.argv[0]
+    )
 
 
 def _execute(

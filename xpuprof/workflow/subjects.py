@@ -24,8 +24,9 @@ from xpuprof.trace.joined_times import Joined, join, profiled
 from xpuprof.trace.processes import Job, Key, job_of, keys_of_table
 from xpuprof.trace.run import Run
 from xpuprof.trace.sequence import launch_sequence
+from xpuprof.trace.window import never_opened
 from xpuprof.validation.native_times import times_on
-from xpuprof.workflow.unseen import never_opened, no_kernel
+from xpuprof.workflow.unseen import no_kernel
 
 F64 = npt.NDArray[np.float64]
 
@@ -166,9 +167,8 @@ def require_slices(run: Run, job: Job) -> None:
         raise InputError(
             f"{run.path}: {no_kernel(record, job.execution.losses, str(program), images)}"
         )
-    window = job.processes[0].window
-    if window is not None:
-        raise InputError(f"{run.path}: {never_opened(window.spec, job.sums.of_launches)}")
+    if unopened := never_opened(job.processes):
+        raise InputError(f"{run.path}: {unopened}")
     raise InputError(
         f"{run.path} holds no finished slice ({run.reason or 'nothing was recorded'}); record "
         "it again with: xpuprof profile -- ./app args"

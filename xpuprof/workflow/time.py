@@ -20,6 +20,7 @@ from xpuprof.launch.finish import finish
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.processes import job_of
 from xpuprof.trace.run import Run
+from xpuprof.trace.window import never_opened
 from xpuprof.validation.regions import RegionTime, named_regions, parse_spec, selected_regions
 from xpuprof.validation.timed import from_executions
 from xpuprof.workflow.arguments import one_of, whole_number
@@ -39,7 +40,8 @@ class TimedRuns:
     """How the last execution ended."""
     slices: int = 0
     seconds: tuple[float, ...] = ()
-    """Time of the whole program in each run; empty if the runs were cut short."""
+    """Time of the whole program in each run; empty if the runs were cut short or the window never
+    opened."""
     regions: tuple[RegionTime, ...] | None = None
     """Times of the requested regions."""
     notes: tuple[str, ...] = ()
@@ -106,9 +108,10 @@ def time(
                 )
             )
     run = finish(ready.writer, ready.folder, endings[-1].stop if repeat > 1 else None)
-    if run.reason:
+    unopened = endings[-1].undisturbed and never_opened(run.times[0].processes)
+    if run.reason and not unopened:
         notes(f"the run is {run.status}: {run.reason}")
-    if not endings[-1].undisturbed:
+    if unopened or not endings[-1].undisturbed:
         return TimedRuns(run, endings[0], endings[-1], notes=tuple(notes.kept))
     jobs = [job_of(execution) for execution in run.times]
     totals = tuple(float(job.times().sum()) for job in jobs)

@@ -14,14 +14,6 @@ RUNTIMES = ("libOpenCL.so", "libcuda.so", "libcudart.so", "libamdhip64.so", "lib
 """Libraries through which programs launch kernels."""
 
 
-def never_opened(window: str, launched: int) -> str:
-    """The sentence for a window that the program did not reach."""
-    return (
-        f"the window {window} never opened (the program launched {launched:,} kernels); record it "
-        "again with a window that the program reaches"
-    )
-
-
 def no_kernel(
     record: ExecutionRecord, losses: Sequence[str], program: str, images: Iterable[str] = ()
 ) -> str:
