@@ -6,7 +6,8 @@
     tools/soak/soak.py launches [--count 10000000]  launches in one program, with its memory
 
 Each run has to open with all its launches; one that was stopped has to be partial, with its reason.
-No folder and no process may stay behind. The exit code is 1 when something was lost.
+No folder and no process may stay behind. The exit code is 1 when something was lost; the runs are
+then kept to be looked at.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -107,7 +109,10 @@ def starts(place: Path, seconds: float) -> list[str]:
         if chosen:
             time.sleep(draw.random() * took)
             process.send_signal(chosen)
-        process.communicate()
+        said, _ = process.communicate()
+        (place / f"{folder.name}.out").write_bytes(said)
+        if b"Traceback" in said:
+            wrong.append(f"{folder.name} printed a traceback")
         if process.returncode:
             stopped += 1
             if (folder / "manifest.json").exists() and Run.open(folder).status != "partial":
@@ -144,10 +149,13 @@ def main() -> int:
     kinds.add_parser("launches").add_argument("--count", type=int, default=10_000_000)
     asked = vars(parser.parse_args())
     kind = {"sides": sides, "starts": starts, "launches": launches}[asked.pop("kind")]
-    with tempfile.TemporaryDirectory(prefix="soak-") as place:
-        began = time.monotonic()
-        wrong = kind(Path(place), **asked)
-        print(f"{time.monotonic() - began:.0f} s, {len(wrong)} faults", *wrong, sep="\n")
+    place, began = Path(tempfile.mkdtemp(prefix="soak-")), time.monotonic()
+    wrong = kind(place, **asked)
+    print(f"{time.monotonic() - began:.0f} s, {len(wrong)} faults", *wrong, sep="\n")
+    if wrong:
+        print(f"kept in {place}")
+    else:
+        shutil.rmtree(place)
     return 1 if wrong else 0
 
 
