@@ -17,6 +17,7 @@ import numpy.typing as npt
 from xpuprof._bridge import lib
 
 from tests.support import traces
+from tests.support.run import python
 from tests.support.streams import text, varint, varints
 from xpuprof.selection.selection import Marker, Representative, Selection
 from xpuprof.trace.coordinates import JobRow
@@ -74,7 +75,7 @@ def _one(record: traces.Record) -> bytes:
     return bytes([tag]) + varint(len(body)) + body
 
 
-def _events(path: Path, launches: int, grids: bool) -> None:
+def _events(path: Path, launches: int, grids: bool, device: bool) -> None:
     out = _Chunks(path, EVENTS)
     head = [traces.program(0)]
     for k in range(KERNELS):
@@ -102,6 +103,8 @@ def _events(path: Path, launches: int, grids: bool) -> None:
                 "n host:<u8 start:<u8 end:<u8",
                 n=name,
                 host=2 * number + traces.START + 1,
+                start=device * (2 * number + traces.START),
+                end=device * (2 * number + traces.START + 1),
             )
             + (_grids(size, name, kernel) if grids else b"")
         )
@@ -154,18 +157,22 @@ def _cpu(path: Path, slices: int) -> None:
     out.close(slices, 6 * slices)
 
 
-def write_long_run(path: Path, launches: int, roles: Sequence[str] = ("profile",)) -> Path:
+def write_long_run(
+    path: Path, launches: int, roles: Sequence[str] = ("profile",), *, cpu: bool = True
+) -> Path:
     """A run directory with an execution for each role. Every launch of a profile has its own grid
-    and CPU vector; in the others it has neither."""
+    and, with `cpu`, its own CPU vector; in the others it has neither. Without `cpu` the device
+    stamped every launch."""
     writer = create_run(path, argv=["./app"])
     for number, role in enumerate(roles):
         name = role if role == "profile" else f"{role}-{number}"
-        engine = "made-up" if role == "profile" else "none"
+        with_cpu = cpu and role == "profile"
+        engine = "made-up" if with_cpu else "none"
         record = {"name": name, "role": role, "cpu_engine": engine, "gpu_engine": "made-up"}
         part = writer.begin_execution(record) / "h-77"
         part.mkdir()
-        _events(part / FILES[EVENTS], launches, grids=role == "profile")
-        if role == "profile":
+        _events(part / FILES[EVENTS], launches, role == "profile", device=not cpu)
+        if with_cpu:
             _cpu(part / FILES[CPU], launches + 1)
         end = traces.START + 2 * launches + 10
         writer.end_execution(name, {**traces.RESULT, "tsc_start": traces.START - 1, "tsc_end": end})
@@ -182,3 +189,20 @@ def write_long_selection(path: Path, launches: int) -> Path:
     ]
     Selection("made-up", {}, 1, tuple(chosen), labels).write(path)
     return path
+
+
+COMMAND = "from xpuprof.__main__ import main; main()"
+_PEAK = """
+import atexit, sys
+def tell():
+    with open("/proc/self/status") as status:  # ru_maxrss is inherited from the parent process
+        sys.stdout.write("\\n" + next(line.split()[1] for line in status if "VmHWM" in line))
+atexit.register(tell)
+sys.argv[0] = "xpuprof"
+"""
+
+
+def peak_memory(code: str, *arguments: object) -> tuple[list[str], int]:
+    """The words that a piece of Python prints, and the memory in bytes that it took at most."""
+    *words, peak = python(_PEAK + code, *arguments, timeout=7200.0).split()
+    return words, 1024 * int(peak)

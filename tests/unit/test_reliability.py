@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.runs_made_up import made_up_run, select_by_kernel
 from xpuprof.estimation.estimate import Estimate
+from xpuprof.estimation.measured import by_cluster
+from xpuprof.estimation.typical_times import typical_times
 from xpuprof.validation.reliability import unlike_their_cluster, usable
 
 SELECTION = select_by_kernel(made_up_run(["k/64"] * 20))
@@ -21,10 +23,16 @@ def times(**slow: float) -> np.ndarray:
     return each * np.linspace(0.9, 1.1, 5)[:, None]
 
 
+def unlike(runs: np.ndarray) -> list[str]:
+    """What is said of these runs."""
+    known = by_cluster(SELECTION, typical_times(runs))
+    return unlike_their_cluster(SELECTION, known, len(runs))
+
+
 def test_slices_much_longer_than_others_with_their_vectors() -> None:
     """GIVEN a cluster with two slices that take 30 times as long THEN they are named, with their
     share of the time."""
-    (sentence,) = unlike_their_cluster(SELECTION, times(s7=30, s9=30))
+    (sentence,) = unlike(times(s7=30, s9=30))
     assert sentence.startswith("73% of the time is in slices that take much longer than others")
     assert "2 of the 20 slices of cluster" in sentence and "ends with k" in sentence
 
@@ -32,12 +40,12 @@ def test_slices_much_longer_than_others_with_their_vectors() -> None:
 @pytest.mark.parametrize("slow", [{}, {"s7": 2.5}, {"s7": 1.9, "s9": 0.01}])
 def test_an_ordinary_spread_is_not_reported(slow: dict[str, float]) -> None:
     """GIVEN slices of similar times, or short ones, THEN nothing is said."""
-    assert unlike_their_cluster(SELECTION, times(**slow)) == []
+    assert unlike(times(**slow)) == []
 
 
 def test_too_few_runs_to_tell_from_noise() -> None:
     """GIVEN one run with a long slice THEN nothing is said: it may be the machine's."""
-    assert unlike_their_cluster(SELECTION, times(s7=30)[:1]) == []
+    assert unlike(times(s7=30)[:1]) == []
 
 
 def test_intervals_that_are_not_usable() -> None:

@@ -331,3 +331,13 @@ def test_any_selection_survives(labels: list[int], numbers: list[float], name: s
     assert back == selection
     assert back.labels.tolist() == labels
     assert list(back.parameters[name]) == numbers
+
+
+@pytest.mark.parametrize("label", [-2, 1 << 24, 2**31 - 1])
+def test_labels_out_of_range_are_refused(label: int) -> None:
+    """GIVEN a label that would take gigabytes, or is negative, THEN the file is refused."""
+    chosen = example()
+    labels = chosen.labels.copy()
+    labels[2] = label
+    with pytest.raises(InputError, match="labels out of range"):
+        Selection.parse(replace(chosen, labels=labels).text(), "made up")

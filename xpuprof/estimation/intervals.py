@@ -25,12 +25,13 @@ import numpy.typing as npt
 from xpuprof.errors import InputError
 from xpuprof.estimation.allocation import ASSUMED_SPREAD
 from xpuprof.estimation.estimate import Estimate
+from xpuprof.estimation.measured import ByCluster, Measured, by_cluster
 from xpuprof.estimation.projection import project
 from xpuprof.estimation.quantiles import CONFIDENCE, freedom_of_sum, student, z_score
 from xpuprof.estimation.redrawing import DRAWS, errors_of_total, ranked_errors
 from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN, typical_times
 from xpuprof.selection.design import Design
-from xpuprof.selection.selection import Selection
+from xpuprof.selection.selection import Selection, label_counts
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -92,9 +93,10 @@ def estimate(
     design = selection.design
     if design.no_interval:
         return Estimate(value, None, None, None, design.no_interval)
-    all_known = bool(np.isfinite(mean[selection.labels >= 0]).all())
+    known = by_cluster(selection, mean)
+    all_known = bool(np.isfinite(known.covered).all())
     if all_known:
-        half, basis = _known_spread(selection, mean, confidence)
+        half, basis = _known_spread(selection, known, confidence)
     else:
         samples = _samples(selection, measured)
         spread = _sampled_spread(selection, samples, measured, confidence, elsewhere)
@@ -109,6 +111,18 @@ def estimate(
     # Planned sigmas are scaled by the estimate, so the error is relative to the truth.
     relative = design.strata is not None and not all_known and not other_runs
     return _bounded(value, half, floor, confidence, basis, relative=relative)
+
+
+def estimate_measured(
+    selection: Selection, measured: Measured, known: ByCluster, confidence: float = CONFIDENCE
+) -> Estimate:
+    """`estimate` for the typical values of a run whose every slice was measured."""
+    value, design = project(selection, measured.of), selection.design
+    if design.no_interval:
+        return Estimate(value, None, None, None, design.no_interval)
+    half, basis = _known_spread(selection, known, confidence)
+    floor = _floor(np.array([measured.of[r.slice] for r in selection.representatives]))
+    return _bounded(value, half, floor, confidence, basis)
 
 
 def estimate_part(
@@ -130,7 +144,13 @@ def estimate_part(
     value = _projected_part(selection, mean, inside) / covered
     if selection.design.no_interval:
         return Estimate(value, None, None, None, selection.design.no_interval)
-    half = half_width(_errors(selection, mean, rows, 1.0 / covered), confidence)
+    own, scale = mean[rows], 1.0 / covered
+    # With only part of the run timed, slices left out do not enter the comparison.
+    truth = own if np.isfinite(own).all() else scale * own[inside >= 0]
+    errors = _errors(
+        selection, by_cluster(selection, mean), label_counts(inside)[1:], float(truth.sum()), scale
+    )
+    half = half_width(errors, confidence)
     here = [r.slice for r in selection.representatives if rows.start <= r.slice < rows.stop]
     return _bounded(value, half, _floor(mean[here]), confidence, REDRAWN)
 
@@ -171,7 +191,7 @@ def one_run_error(selection: Selection, times: F64, confidence: float = CONFIDEN
     runs = len(errors)
     quantile = student(confidence, runs - 1) * math.sqrt(1.0 + 1.0 / runs)
     seen = abs(float(errors.mean())) + quantile * float(errors.std(ddof=1))
-    halves = [_known_spread(selection, run, confidence)[0] for run in times]
+    halves = [_known_spread(selection, by_cluster(selection, run), confidence)[0] for run in times]
     return max(seen, float(np.mean(halves / totals)))
 
 
@@ -191,10 +211,10 @@ def cluster_means(selection: Selection, values: F64, elsewhere: bool) -> tuple[F
     drawn = np.repeat(mean[:, np.newaxis], MEANS, axis=1)
     if selection.design.no_interval:
         return mean, selection.design.no_interval
-    if np.isfinite(values[selection.labels >= 0]).all():
-        members = _members(selection.labels)
+    known = ByCluster.of_pieces(selection.labels, [(slice(0, len(values)), values)])
+    if np.isfinite(known.covered).all():
         for cluster, draws in _draws(selection).items():
-            own = values[members[cluster]]
+            own = known.of(cluster)
             errors = errors_of_total(selection.design, own, draws, rng)[:MEANS]
             drawn[cluster] = own.mean() + errors / len(own)
         return mean, drawn
@@ -257,50 +277,43 @@ def _multipliers(selection: Selection) -> F64:
 # ---- every slice's time is known ---------------------------------------------------------------
 
 
-def _known_spread(selection: Selection, mean: F64, confidence: float) -> tuple[float, str]:
+def _known_spread(selection: Selection, known: ByCluster, confidence: float) -> tuple[float, str]:
     """Half-width when every slice of the covered clusters was timed. If the uncovered slices were
     timed too, it includes their difference from the others."""
-    covered = selection.labels >= 0
-    scale = float(_multipliers(selection).sum()) / np.count_nonzero(covered)
-    half = half_width(_errors(selection, mean, slice(None), scale), confidence)
-    if covered.all():
+    covered, left_out = selection.sizes.sum(), known.left_out
+    scale, timed = float(_multipliers(selection).sum()) / covered, np.isfinite(left_out).all()
+    # With only part of the run timed, slices left out do not enter the comparison.
+    truth = known.values.sum() if timed else scale * known.covered.sum()
+    errors = _errors(selection, known, selection.sizes, float(truth), scale)
+    half = half_width(errors, confidence)
+    if covered == selection.slices:
         return half, REDRAWN
     return half, REDRAWN + (
         ", and the measured times of the slices left out"
-        if np.isfinite(mean).all()
+        if timed
         else f"; holds for the {selection.covered:.1%} of slices that are covered"
     )
 
 
-def _errors(selection: Selection, mean: F64, rows: slice, scale: float) -> F64:
-    """Errors of the projected total of the slices `rows`, float64[DRAWS]: a slice costs the mean of
-    its cluster's representatives; `scale` accounts for uncovered slices."""
+def _errors(selection: Selection, known: ByCluster, part: I64, truth: float, scale: float) -> F64:
+    """Errors of the projected total of a part of the run, float64[DRAWS]: a slice costs the mean of
+    its cluster's representatives. `part`: its slices in each cluster; `truth`: its total; `scale`
+    accounts for uncovered slices."""
     rng = np.random.default_rng(selection.seed)
-    inside, own = selection.labels[rows], mean[rows]
-    covered = inside >= 0
-    members = _members(selection.labels)
-    part = np.bincount(inside[covered], minlength=len(members))
     errors, expected = np.zeros(DRAWS), 0.0
     if selection.design.how == "ranked":
         # Ranks are drawn from the whole run; a part of it takes its share of that.
-        drawn = ranked_errors(mean, sum(_draws(selection).values()), len(members), rng)
-        share = len(own) / len(mean)
-        return drawn * share + (float(mean.sum()) * share - float(own.sum()))
+        ranks, values = len(selection.sizes), known.values
+        drawn = ranked_errors(values, sum(_draws(selection).values()), ranks, rng)
+        share = float(part.sum()) / len(values)
+        return drawn * share + (float(values.sum()) * share - truth)
     for cluster, draws in _draws(selection).items():
-        values = mean[members[cluster]]
-        share = scale * float(part[cluster]) / len(values)
+        values = known.of(cluster)
+        share = scale * float(part[cluster]) / len(values) if cluster < len(part) else 0.0
         if share:
             errors += share * errors_of_total(selection.design, values, draws, rng)
             expected += share * float(values.sum())
-    # With only part of the run timed, slices left out do not enter the comparison.
-    truth = own if np.isfinite(own).all() else scale * own[covered]
-    return errors + (expected - float(truth.sum()))
-
-
-def _members(labels: I32) -> list[I64]:
-    """Slices of each label, in run order."""
-    order = np.argsort(labels, kind="stable")
-    return np.split(order, np.searchsorted(labels[order], np.arange(int(labels.max()) + 1)))[1:]
+    return errors + (expected - truth)
 
 
 def _draws(selection: Selection) -> dict[int, int]:
@@ -361,7 +374,7 @@ def _samples(selection: Selection, measured: F64) -> _Samples:
     owner = np.array([r.cluster for r in selection.representatives])
     often = np.array([r.draws for r in selection.representatives], dtype=np.float64)
     cluster, index = np.unique(owner, return_inverse=True)
-    size = np.bincount(selection.labels[selection.labels >= 0])[cluster].astype(np.float64)
+    size = selection.sizes[cluster].astype(np.float64)
     draws = np.bincount(index, often).astype(np.float64)
     mean = np.bincount(index, often * measured) / draws
     square = np.bincount(index, often * (measured - mean[index]) ** 2)

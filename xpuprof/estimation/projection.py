@@ -3,18 +3,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from xpuprof.errors import InputError
+from xpuprof.estimation.measured import Measured
 from xpuprof.selection.selection import Selection
 
 F64 = npt.NDArray[np.float64]
 
 
-def project(selection: Selection, values: npt.NDArray[np.float64]) -> float:
+def project(selection: Selection, values: F64 | Mapping[int, float]) -> float:
     """P_proj = sum P_i x multiplier_i over the representatives.
 
     `values[i]` is the metric of slice i (extensive, any unit); only representatives' are read.
@@ -45,33 +47,32 @@ class Accuracy:
     unmeasured: float | None
 
 
-def accuracy(selection: Selection, values: F64, projected: float) -> Accuracy:
-    """`values`: float64[slices], the metric's typical values, of which `projected` is the estimate.
-    InputError when they add up to 0."""
-    total, own = float(values.sum()), float(values[chosen_slices(selection)].sum())
+def accuracy(selection: Selection, measured: Measured, projected: float) -> Accuracy:
+    """`measured`: the metric's typical values, of which `projected` is the estimate. InputError
+    when they add up to 0."""
+    total, own = measured.total, _chosen_sum(selection, measured)
     error = sampling_error(projected, total)
     left = total - own
     unmeasured = error * total / left if left > 1e-9 * total else None
-    return Accuracy(error, _inner_error(selection, values), own / total, unmeasured)
+    return Accuracy(error, _inner_error(selection, measured), own / total, unmeasured)
 
 
-def _inner_error(selection: Selection, values: F64) -> float | None:
-    ends, clusters = {0, selection.slices - 1}, np.bincount(selection.labels + 1)
+def _inner_error(selection: Selection, measured: Measured) -> float | None:
+    ends = {0, selection.slices - 1}
     alone = [
         r.slice in ends
         for r in selection.representatives
-        if r.multiplier == 1.0 and clusters[r.cluster + 1] == 1
+        if r.multiplier == 1.0 and selection.sizes[r.cluster] == 1
     ]
-    inner = float(values[1:-1].sum())
     several = len(selection.identity.get("processes", ())) > 1
-    if several or sum(alone) != len(ends) or not inner:
+    if several or sum(alone) != len(ends) or not measured.inner:
         return None
     projected = sum(
-        float(values[r.slice]) * r.multiplier
+        measured.of[r.slice] * r.multiplier
         for r in selection.representatives
         if r.slice not in ends
     )
-    return sampling_error(projected, inner)
+    return sampling_error(projected, measured.inner)
 
 
 def slice_reduction(selection: Selection) -> float:
@@ -79,11 +80,15 @@ def slice_reduction(selection: Selection) -> float:
     return selection.slices / len(chosen_slices(selection))
 
 
-def time_speedup(selection: Selection, times: F64) -> float:
+def time_speedup(selection: Selection, measured: Measured) -> float:
     """Measured time of the run over that of the representatives, each counted once however often it
-    was drawn. `times`: float64[slices]."""
-    own = float(times[chosen_slices(selection)].sum())
-    return float(times.sum()) / own if own else float("inf")
+    was drawn."""
+    own = _chosen_sum(selection, measured)
+    return measured.total / own if own else float("inf")
+
+
+def _chosen_sum(selection: Selection, measured: Measured) -> float:
+    return sum(measured.of[row] for row in chosen_slices(selection).tolist())
 
 
 def chosen_slices(selection: Selection) -> npt.NDArray[np.int64]:

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
 from xpuprof.selection.design import Design
+from xpuprof.trace.pieces import pieces
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -55,21 +57,35 @@ def random_errors(
     Draws without replacement are simulated as draws with replacement, shrunk to their variance by
     the finite-population factor.
     """
-    counts = np.ones(len(values), dtype=np.int64) if counts is None else counts
-    number = int(counts.sum())
-    mean = float(np.dot(values, counts) / number)
-    spread = values - mean
-    variance = float(np.dot(spread * spread, counts) / number)
+    number = len(values) if counts is None else int(counts.sum())
+    mean, variance = _moments(values, counts, number)
     if variance == 0.0 or (draws >= number and not replacement):
         return np.zeros(DRAWS)
     shrink = 1.0 if replacement else math.sqrt((number - draws) / (number - 1))
     if draws >= MANY:
         error: F64 = rng.normal(0.0, math.sqrt(variance / draws), DRAWS)
     else:
-        share = np.cumsum(counts) / number
-        picked = np.searchsorted(share, rng.random((DRAWS, draws)), side="right")
-        error = values[np.minimum(picked, len(share) - 1)].mean(axis=1) - mean
+        picked = rng.random((DRAWS, draws))
+        if counts is None:
+            rows = (picked * number).astype(np.int64)
+        else:
+            rows = np.searchsorted(np.cumsum(counts) / number, picked, side="right")
+        error = values[np.minimum(rows, len(values) - 1)].mean(axis=1) - mean
     return number * shrink * error
+
+
+def _moments(values: F64, counts: I64 | None, number: int) -> tuple[float, float]:
+    """Mean and variance, without arrays as long as `values`."""
+
+    def mean(of: Callable[[F64], F64]) -> float:
+        parts = (
+            of(values[piece]).sum() if counts is None else np.dot(of(values[piece]), counts[piece])
+            for piece in pieces(len(values))
+        )
+        return float(sum(parts) / number)
+
+    middle = mean(lambda own: own)
+    return middle, mean(lambda own: (own - middle) ** 2)
 
 
 def _part_by_part(values: F64, draws: int, rng: np.random.Generator) -> F64:

@@ -17,7 +17,6 @@ import numpy.typing as npt
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.intervals import estimate_part
 from xpuprof.estimation.projection import sampling_error
-from xpuprof.estimation.typical_times import typical_times
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.processes import Key
 
@@ -39,16 +38,15 @@ class Share:
 def shares_of(
     keys: Sequence[Key], selection: Selection, times: npt.NDArray[np.float64]
 ) -> tuple[Share, ...]:
-    """Each process's share; empty for one process. `keys` in slice order; `times`: float64[repeats,
-    slices], seconds."""
+    """Each process's share; empty for one process. `keys` in slice order; `times`: float64[slices],
+    typical ones in seconds."""
     if len(keys) < 2:
         return ()
-    mean = typical_times(times)
     ends = np.cumsum([key.slices for key in keys])
     return tuple(
         Share(
             key,
-            measured=float(mean[end - key.slices : end].sum()),
+            measured=float(times[end - key.slices : end].sum()),
             estimate=estimate_part(selection, times, slice(end - key.slices, end)),
         )
         for key, end in zip(keys, ends.tolist(), strict=True)

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -13,7 +16,36 @@ F64 = npt.NDArray[np.float64]
 ENOUGH_FOR_MEDIAN = 3
 
 
-def typical_times(times: F64) -> F64:
+@dataclass(frozen=True, eq=False)
+class Repeats:
+    """Times of the same slices in several runs: `length` slices, the `totals` of the runs, and how
+    to `read` float64[runs, piece]."""
+
+    length: int
+    totals: F64
+    read: Callable[[slice], F64]
+
+    @classmethod
+    def of(cls, times: F64) -> Repeats:
+        """From float64[repeats, slices] (or one repeat)."""
+        rows = np.atleast_2d(np.asarray(times, dtype=np.float64))
+        return cls(rows.shape[1], rows.sum(axis=1), lambda piece: rows[:, piece])
+
+    def typical(self) -> Iterator[tuple[slice, F64]]:
+        """The typical times piece by piece, to be multiplied by `scale`."""
+        for piece in pieces(self.length):
+            own = self.read(piece)
+            few = len(own) < ENOUGH_FOR_MEDIAN
+            yield piece, own.mean(axis=0) if few else np.median(own, axis=0)
+
+    def scale(self, total: float) -> float:
+        """What makes typical times with this total add up to the median run's."""
+        wanted = float(np.median(self.totals))
+        usable = len(self.totals) >= ENOUGH_FOR_MEDIAN and np.isfinite(wanted) and total > 0.0
+        return wanted / total if usable else 1.0
+
+
+def typical_times(times: F64 | Repeats) -> F64:
     """Typical time of each slice: float64[slices] from float64[repeats, slices] (or one repeat).
 
     With three or more repeats, the median per slice. Occasional disturbances of milliseconds
@@ -23,14 +55,9 @@ def typical_times(times: F64) -> F64:
     separate disturbances from the program, so they give the mean. Medians are not scaled if a slice
     was not measured (NaN).
     """
-    rows = np.atleast_2d(np.asarray(times, dtype=np.float64))
-    if len(rows) < ENOUGH_FOR_MEDIAN:
-        mean: F64 = rows.mean(axis=0)
-        return mean
-    typical = np.empty(rows.shape[1])
-    for piece in pieces(len(typical)):  # np.median copies what it gets
-        typical[piece] = np.median(rows[:, piece], axis=0)
-    total, kept = float(np.median(rows.sum(axis=1))), float(typical.sum())
-    if np.isfinite(total) and kept > 0.0:
-        typical *= total / kept
+    repeats = times if isinstance(times, Repeats) else Repeats.of(times)
+    typical = np.empty(repeats.length)
+    for piece, own in repeats.typical():
+        typical[piece] = own
+    typical *= repeats.scale(float(typical.sum()))
     return typical

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from xpuprof.estimation.typical_times import typical_times
 from xpuprof.report.projected import (
     SHOWN,
     accuracy_json,
@@ -64,7 +63,7 @@ def as_json(result: Result) -> dict[str, object]:
         ],
         "allotment": selection.scores.get("allotment"),
         "measured_s": result.measured,
-        "runs_s": result.times.sum(axis=1).tolist(),
+        "runs_s": list(result.totals),
         **estimate_json(result.estimate),
         **accuracy_json(None if unstated(result.selection, result.job) else result.accuracy),
         "unreliable": list(result.unreliable),
@@ -138,21 +137,19 @@ def _launches_json(job: Job) -> dict[str, object]:
 
 def as_text(result: Result) -> str:
     """The table for people."""
-    selection, mean = result.selection, typical_times(result.times)
-    shown = sorted(selection.representatives, key=lambda r: -float(mean[r.slice]) * r.multiplier)[
-        :SHOWN
-    ]
+    selection, times = result.selection, result.typical.of
+    shown = sorted(selection.representatives, key=lambda r: -times[r.slice] * r.multiplier)[:SHOWN]
     rows = []
     for r in sorted(shown, key=lambda r: r.slice):
         name, call = marker(r.end.kernel, r.end.call)
-        own = float(mean[r.slice])
+        own = times[r.slice]
         rows.append(
             [
                 count(r.slice),
                 *([result.job.keys[r.process].label] if result.shares else []),
                 name,
                 call,
-                count(int((selection.labels == r.cluster).sum())),
+                count(int(selection.sizes[r.cluster])),
                 factor(r.multiplier),
                 seconds(own),
                 seconds(own * r.multiplier),
@@ -196,8 +193,8 @@ def _more(hidden: int) -> list[str]:
 
 
 def _summary(result: Result) -> list[str]:
-    measured, runs, selection = result.measured, result.times.sum(axis=1), result.selection
-    spread = f"{seconds(float(runs.min()))} to {seconds(float(runs.max()))}"
+    measured, runs, selection = result.measured, result.totals, result.selection
+    spread = f"{seconds(min(runs))} to {seconds(max(runs))}"
     by = measured_by(len(runs), result.shares, spread if len(runs) > 1 else "")
     none = unstated(selection, result.job)
     mark = "   UNRELIABLE for the reasons given as notes" if result.unreliable else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -20,10 +21,12 @@ from xpuprof.errors import InputError
 from xpuprof.selection import document
 from xpuprof.selection.design import NEAREST, Design, Strata
 from xpuprof.trace.coordinates import JobLayout, JobRow, LaunchIndex, Stretches, launch_ending
+from xpuprof.trace.pieces import pieces
 from xpuprof.trace.run_lengths import decode_runs, encode_runs
 
 LABEL = 4
 """Bytes of a slice's label in memory."""
+MOST_CLUSTERS = 1 << 24
 _SHOWN = 50
 """Representatives shown in a notebook."""
 
@@ -87,6 +90,11 @@ class Selection:
     def slices(self) -> int:
         """Number of slices of the run."""
         return len(self.labels)
+
+    @cached_property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """int64[clusters]: slices of each cluster."""
+        return label_counts(self.labels)[1:]
 
     @property
     def window(self) -> str:
@@ -184,6 +192,14 @@ class Selection:
         names = ("slice", "ends with kernel", "call", "cluster", "multiplier")
         head = "".join(f"<th>{name}</th>" for name in names)
         return f"<p>{html.escape(repr(self))}</p><table><tr>{head}</tr>{rows}</table>"
+
+
+def label_counts(labels: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
+    """int64[clusters + 1]: slices that are not covered, then those of each cluster."""
+    counts = np.zeros(int(labels.max(initial=-1)) + 2, np.int64)
+    for piece in pieces(len(labels)):  # np.bincount converts its argument
+        counts += np.bincount(labels[piece] + 1, minlength=len(counts))
+    return counts
 
 
 def _content(selection: Selection) -> dict[str, object]:
@@ -328,7 +344,9 @@ def _inconsistency(selection: Selection) -> str:
         return "no representatives"
     if not 0.0 < selection.covered <= 1.0 + 1e-9:
         return f"covered share {selection.covered}"
-    clusters = set(np.unique(selection.labels[selection.labels >= 0]).tolist())
+    if not -1 <= selection.labels.min(initial=0) <= selection.labels.max(initial=0) < MOST_CLUSTERS:
+        return "labels out of range"
+    clusters = set(np.flatnonzero(selection.sizes).tolist())
     strata = selection.design.strata
     if strata is not None and max(clusters, default=0) >= len(strata):
         return f"cluster {max(clusters)} of {len(strata)} strata"

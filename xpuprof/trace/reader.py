@@ -26,6 +26,7 @@ from xpuprof.trace.tables import (
     Blocks,
     CpuVectors,
     DeviceDistances,
+    DeviceWork,
     Execution,
     GpuVectors,
     Process,
@@ -160,6 +161,31 @@ class _Streams:
                     known = known[rank[known["launch"].astype(np.int64)] <= of]
                     at = known["launch"].astype(np.int64)
                     ticks[at], rank[at] = known[column].astype(np.int64), of
+
+    def device_work(self, ticks: npt.NDArray[np.float64]) -> DeviceWork:
+        ticks[:], done, latest = np.nan, 0, np.zeros(1, np.uint64)
+        if not (self.part / FILES[EVENTS]).exists():
+            return DeviceWork(np.empty(0, np.int8), 0, np.empty(0, np.int64))
+        with StreamReader(self.part / FILES[EVENTS], EVENTS) as events:
+            names = np.array(events.stream.texts(events.stream["kernels"]["name"]), str)
+            distinct, of_id = np.unique(names, return_inverse=True)
+            # Signed, with room for one more.
+            kernel = np.zeros(len(ticks), np.min_scalar_type(-len(distinct) - 2))
+            calls = (rows["hosts"] for rows in events.chunks("hosts"))
+            stamps = [own["tsc_start"][own["kind"] == HOST["BUILD"]] for own in calls]
+            built = np.concatenate([np.empty(0, np.uint64), *stamps])
+            owner = np.zeros(len(built), np.int64)
+            for rows in events.chunks("launches", "completes"):
+                own = rows["launches"][: len(ticks) - done]
+                kernel[done : done + len(own)] = of_id[own["kernel"].astype(np.int64)]
+                done += len(own)
+                starts = np.maximum.accumulate(np.append(latest, own["tsc_run"]))
+                owner += np.searchsorted(starts[1:], built, side="right")
+                latest = starts[-1:]
+                ends = rows["completes"][rows["completes"]["dev_end"] != 0]
+                ends = ends[ends["launch"] < len(ticks)]
+                ticks[ends["launch"].astype(np.int64)] = ends["dev_end"] - ends["dev_start"]
+        return DeviceWork(kernel, len(distinct), np.unique(owner))
 
     def last_stamp(self) -> int:
         if not (self.part / FILES[EVENTS]).exists():

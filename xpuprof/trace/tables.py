@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -171,6 +171,16 @@ class Tables:
     """Stack distances of the device's global memory accesses, if requested."""
 
 
+@dataclass(frozen=True, eq=False)
+class DeviceWork:
+    """Kernels of a whole process. `kernel`: number of each launch's kernel name, below `names`;
+    `builds`: slices in which a device program was built, ascending."""
+
+    kernel: npt.NDArray[np.signedinteger[Any]]
+    names: int
+    builds: npt.NDArray[np.int64]
+
+
 class Recording(Protocol):
     """Where a process's tables and stamps come from."""
 
@@ -178,6 +188,11 @@ class Recording(Protocol):
 
     def fill_completions(self, ticks: npt.NDArray[np.int64]) -> None:
         """The completion of each launch of the whole process (boundaries.py); 0 unknown."""
+        ...
+
+    def device_work(self, ticks: npt.NDArray[np.float64]) -> DeviceWork:
+        """Also fills in how long each launch of the whole process ran on the device; NaN:
+        unknown."""
         ...
 
     def last_stamp(self) -> int:

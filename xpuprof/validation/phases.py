@@ -4,17 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from xpuprof.errors import TraceError
+from xpuprof.estimation.measured import ByCluster
 from xpuprof.methods.registry import by_measured_times
 from xpuprof.selection.selection import Selection
-from xpuprof.signature.matrix import builds_of
+from xpuprof.trace.pieces import pieces
 from xpuprof.trace.processes import job_of
 from xpuprof.trace.slice_times import slice_times
-from xpuprof.trace.tables import Execution, Process
+from xpuprof.trace.spilled import Spilled
+from xpuprof.trace.tables import DeviceWork, Execution, Process
 
 F64 = npt.NDArray[np.float64]
 
@@ -51,28 +54,58 @@ def phase_share(timer_runs: Sequence[Execution]) -> float:
     device stamps."""
     shares = []
     for execution in timer_runs:
-        job, hz = job_of(execution), execution.record.tsc_hz
+        job = job_of(execution)
         try:
-            times = [slice_times(execution, p, own=job.several) for p in job.processes]
+            parts = [_parts(execution, process, job.several) for process in job.processes]
         except TraceError:
             continue  # a truncated run has no times
-        parts = [_parts(p, own, hz) for p, own in zip(job.processes, times, strict=True)]
-        whole = sum(float(inner.sum()) for inner, _ in parts)
+        whole = sum(inner for inner, _ in parts)
         if whole:
-            shares.append(sum(float(phases.sum()) for _, phases in parts) / whole)
+            shares.append(sum(phases for _, phases in parts) / whole)
     return float(np.median(shares)) if shares else 0.0
 
 
-def _parts(process: Process, times: F64, hz: float) -> tuple[F64, F64]:
-    """Seconds of the inner slices, and of the phases in them."""
-    launches, kernels = process.launches, process.slices["kernel"].to_numpy()
-    inner = np.arange(1, min(len(launches), len(times)))
-    rows = inner[~builds_of(process)[inner]]  # slices with a build stand apart
-    on_device = (launches["dev_end"] - launches["dev_start"]).to_numpy(np.float64)[rows] / hz
-    known = launches["dev_end"].to_numpy()[rows] > 0
-    gap = np.where(known, np.maximum(times[rows] - on_device, 0.0), 0.0)
-    phases = np.zeros(len(rows))
-    for kernel in np.unique(kernels[rows]):
-        own = kernels[rows] == kernel
-        phases[own] = np.maximum(gap[own] - np.median(gap[own]), 0.0)
-    return times[inner], phases
+def _parts(execution: Execution, process: Process, several: bool) -> tuple[float, float]:
+    """Seconds of the inner slices, and of the phases in them; only one array of 8 bytes a slice is
+    in memory at a time."""
+    with Spilled() as device, Spilled() as gaps:
+        ticks = np.empty(process.sums.of_launches)
+        work = process.recording.device_work(ticks)
+        device.add(ticks)
+        del ticks
+        times = slice_times(execution, process, own=several)
+        kernel, inner = _gaps(process, work, device, times, execution.record.tsc_hz)
+        gaps.add(times[: len(kernel)])
+        del times
+        rows = ((piece, gaps.read(piece)[0]) for piece in pieces(len(kernel)))
+        grouped = ByCluster.of_pieces(kernel, rows)
+    phases = 0.0
+    for number in range(work.names + 1):
+        own = grouped.of(number) if number + 2 < len(grouped.bounds) else np.empty(0)
+        usual = float(np.median(own, overwrite_input=True)) if len(own) else 0.0
+        phases += sum(
+            float(np.maximum(own[piece] - usual, 0.0).sum()) for piece in pieces(len(own))
+        )
+    return inner, phases
+
+
+def _gaps(
+    process: Process, work: DeviceWork, device: Spilled, times: F64, hz: float
+) -> tuple[npt.NDArray[np.signedinteger[Any]], float]:
+    """Replaces the slices' times by the parts outside their kernels, 0 where unknown. Returns each
+    slice's kernel, -1 for those apart from others, and the seconds of the inner slices."""
+    kernel, window, done, inner = work.kernel, process.window, 0, 0.0
+    kernel[work.builds[work.builds < len(kernel)]] = -1
+    for piece in pieces(len(kernel)):
+        own, on_device = kernel[piece], device.read(piece)[0]
+        if window is not None:
+            own[~window.ends[piece] & (own >= 0)] = work.names
+            own, on_device = own[window.wanted[piece]], on_device[window.wanted[piece]]
+        here = slice(done, done + len(own))
+        kernel[here], done = own, here.stop
+        inner += float(times[here].sum())
+        if not here.start and done:  # the first slice is apart
+            kernel[0] = -1
+            inner -= float(times[0])
+        times[here] = np.nan_to_num(np.maximum(times[here] - on_device / hz, 0.0))
+    return kernel[:done], inner

@@ -3,19 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 
 import numpy as np
-import numpy.typing as npt
 
 from xpuprof.estimation.estimate import Estimate
-from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN, typical_times
+from xpuprof.estimation.measured import ByCluster
+from xpuprof.estimation.quantiles import median
+from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN
 from xpuprof.methods.registry import by_measured_times
 from xpuprof.selection.selection import Selection
-from xpuprof.trace.tables import Execution, Process
-from xpuprof.validation.phases import unseen_phases
-
-F64 = npt.NDArray[np.float64]
+from xpuprof.trace.pieces import pieces
 
 FAR = 3.0
 """A slice is unlike its cluster if it takes this many times the cluster's median."""
@@ -23,55 +21,41 @@ LARGE = 0.05
 """Smallest share of the time at which slices unlike their clusters are reported."""
 
 
-def unreliable(
-    selection: Selection,
-    profiled: Sequence[Process],
-    times: F64,
-    timer_runs: Sequence[Execution],
-    found: Estimate,
-) -> tuple[str, ...]:
-    """A sentence for each reason, with the remedy. `profiled`: the profile; `times`:
-    float64[runs, slices]."""
-    if len(selection.representatives) == selection.slices:
-        return ()
-    return (
-        *unseen_phases(profiled, timer_runs, selection),
-        *unreliable_projection(selection, times, found),
-    )
-
-
-def unreliable_projection(selection: Selection, times: F64, found: Estimate) -> list[str]:
-    """The reasons that the times alone give."""
+def unreliable_projection(
+    selection: Selection, times: ByCluster, runs: int, found: Estimate
+) -> list[str]:
+    """A sentence for each reason, with the remedy. `times`: typical ones of so many `runs`."""
     if len(selection.representatives) == selection.slices:
         return []
-    return [*unlike_their_cluster(selection, times), *usable(found)]
+    return [*unlike_their_cluster(selection, times, runs), *usable(found)]
 
 
-def unlike_their_cluster(selection: Selection, times: F64) -> list[str]:
+def unlike_their_cluster(selection: Selection, times: ByCluster, runs: int) -> list[str]:
     """Says which cluster's slices differ in time by more than equal vectors can explain, if that
     concerns much of the time; needs enough runs to tell it from noise."""
-    if len(times) < ENOUGH_FOR_MEDIAN or selection.design.how == "random":
+    if runs < ENOUGH_FOR_MEDIAN or selection.design.strata is not None:
         return []
-    typical = typical_times(times)
     excess, heaviest = 0.0, (0.0, "")
-    for cluster in np.unique(selection.labels[selection.labels >= 0]).tolist():
+    for cluster in np.flatnonzero(selection.sizes).tolist():
         chosen = [r for r in selection.representatives if r.cluster == cluster]
-        own = typical[selection.labels == cluster]
-        far = own[own > FAR * np.median(own)]
-        if not len(far) or len(chosen) == len(own):
+        own = times.of(cluster)
+        middle, longest = median(own), float(own.max())
+        if longest <= FAR * middle or len(chosen) == len(own):
             continue
-        beyond = float((far - np.median(own)).sum())
+        number, beyond, factor = 0, 0.0, longest / middle if middle else math.inf
+        for piece in pieces(len(own)):
+            far = own[piece][own[piece] > FAR * middle]
+            number, beyond = number + len(far), beyond + float((far - middle).sum())
         excess += beyond
         heaviest = max(
             heaviest,
             (
                 beyond,
-                f"{len(far):,} of the {len(own):,} slices of cluster {cluster} (a slice of it ends "
-                f"with {chosen[0].end.kernel}) take {far.max() / np.median(own):.0f} times its "
-                "median or less",
+                f"{number:,} of the {len(own):,} slices of cluster {cluster} (a slice of it ends "
+                f"with {chosen[0].end.kernel}) take {factor:.0f} times its median or less",
             ),
         )
-    share = excess / float(typical.sum())
+    share = excess / float(times.values.sum())
     if share < LARGE:
         return []
     return [

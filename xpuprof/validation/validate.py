@@ -15,6 +15,7 @@ import pandas as pd
 from xpuprof.errors import InputError, MissingRegionError
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.intervals import estimate
+from xpuprof.estimation.measured import Measured
 from xpuprof.estimation.projection import Accuracy, accuracy
 from xpuprof.estimation.shares import Share, shares_of
 from xpuprof.selection.identity import hash_inputs
@@ -109,8 +110,8 @@ def validate(
         differences=(*differences, *moved.differences),
         unknown_time=float(mean[moved.unknown].sum()) / measured,
         unknown_effect=abs(inside / moved.selection.covered - 1.0) if whole else 0.0,
-        accuracy=accuracy(moved.selection, mean, projected.value),
-        shares=shares_of(timed.keys, moved.selection, timed.times),
+        accuracy=accuracy(moved.selection, Measured.at(moved.selection, mean), projected.value),
+        shares=shares_of(timed.keys, moved.selection, mean),
         labels=_labels(timed),
     )
 

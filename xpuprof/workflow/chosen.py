@@ -12,6 +12,7 @@ import numpy.typing as npt
 from xpuprof.clustering.stability import Stability
 from xpuprof.estimation import intervals
 from xpuprof.estimation.estimate import Estimate
+from xpuprof.estimation.measured import Measured, by_cluster
 from xpuprof.estimation.projection import Accuracy, accuracy, time_speedup
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.selection.selection import Selection
@@ -63,21 +64,22 @@ def with_times(
         return chosen
     selection, several = chosen.selection, len(times) > 1
     typical = typical_times(times)
+    measured = Measured.at(selection, typical)
     error = intervals.one_run_error(selection, times) if several and target else None
     estimate = intervals.estimate(selection, times)
     with_next = several and estimate.confidence is not None
     projection = Projection(
         metric=metric,
-        measured=float(typical.sum()),
+        measured=measured.total,
         estimate=estimate,
         next_run=intervals.estimate(selection, times, other_runs=True) if with_next else None,
         one_run_error=error,
-        time_speedup=time_speedup(selection, typical),
-        accuracy=accuracy(selection, typical, estimate.value) if typical.any() else None,
+        time_speedup=time_speedup(selection, measured),
+        accuracy=accuracy(selection, measured, estimate.value) if measured.total else None,
     )
     doubts = [
         *chosen.doubts,
-        *unreliable_projection(selection, times, estimate),
+        *unreliable_projection(selection, by_cluster(selection, typical), len(times), estimate),
         *_not_promised(target, error, selection),
     ]
     return replace(chosen, projection=projection, doubts=doubts)

@@ -16,6 +16,7 @@ from xpuprof.clustering.executors import Executor, open_executor
 from xpuprof.errors import InputError
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.intervals import estimate
+from xpuprof.estimation.measured import Measured
 from xpuprof.estimation.projection import accuracy, chosen_slices, time_speedup
 from xpuprof.methods import registry
 from xpuprof.methods.profile import NeedsError, SliceProfile
@@ -231,7 +232,10 @@ def _row(profile: SliceProfile, method: str, values: F64, settings: Settings) ->
         return Row(method, reason=str(error))
     truth = float(values.sum())
     cost = profile.times if profile.times is not None else values
-    found = [accuracy(trial.selection, values, trial.estimate.value) for trial in trials]
+    found = [
+        accuracy(trial.selection, Measured.at(trial.selection, values), trial.estimate.value)
+        for trial in trials
+    ]
     errors = [one.error for one in found]
     ends = [both for trial in trials if (both := trial.ends())]
     return Row(
@@ -241,7 +245,9 @@ def _row(profile: SliceProfile, method: str, values: F64, settings: Settings) ->
         error_inner=_mean([one.inner for one in found]),
         error_unmeasured=_mean([one.unmeasured for one in found]),
         measured_share=_mean([one.measured for one in found]),
-        time_speedup=_harmonic([time_speedup(trial.selection, cost) for trial in trials]),
+        time_speedup=_harmonic(
+            [time_speedup(t.selection, Measured.at(t.selection, cost)) for t in trials]
+        ),
         samples=_mean([len(chosen_slices(trial.selection)) for trial in trials]),
         interval_rel=_mean([(high - low) / 2.0 for low, high in ends]),
         low_rel=_mean([low for low, _ in ends]),

@@ -12,17 +12,20 @@ import numpy.typing as npt
 
 from xpuprof.errors import InputError
 from xpuprof.estimation.estimate import Estimate
-from xpuprof.estimation.intervals import estimate
+from xpuprof.estimation.intervals import estimate_measured
+from xpuprof.estimation.measured import Measured, gathered
 from xpuprof.estimation.projection import Accuracy, accuracy, time_speedup
 from xpuprof.estimation.shares import Share, shares_of
-from xpuprof.estimation.typical_times import typical_times
+from xpuprof.estimation.typical_times import Repeats, typical_times
 from xpuprof.launch.ending import exit_doubts
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.processes import Job, job_of
 from xpuprof.trace.run import Run
+from xpuprof.trace.spilled import Spilled
 from xpuprof.trace.tables import Execution
 from xpuprof.validation.native_times import Mismatch, different_sequences, times_on
-from xpuprof.validation.reliability import unreliable
+from xpuprof.validation.phases import unseen_phases
+from xpuprof.validation.reliability import unreliable_projection
 from xpuprof.workflow.noise import disturbed
 
 F64 = npt.NDArray[np.float64]
@@ -30,8 +33,8 @@ F64 = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Result:
-    """A profiled, timed and selected run. `times` is float64[repeats, slices], seconds, with the
-    slices of all processes, so that times add up over processes."""
+    """A profiled, timed and selected run, with the slices of all processes, so that times add up
+    over processes."""
 
     folder: Path
     argv: tuple[str, ...]
@@ -39,13 +42,15 @@ class Result:
     reason: str
     exit_code: int
     job: Job
+    timer_runs: tuple[Execution, ...]
     selection: Selection
-    times: F64
+    typical: Measured
+    """Typical times over the timer runs, seconds."""
+    totals: tuple[float, ...]
+    """Time of the whole program in each timer run, seconds."""
     estimate: Estimate
     shares: tuple[Share, ...] = ()
     """Each process's part; empty for a single process."""
-    walls: Sequence[float] = ()
-    """Duration of each timer run in seconds."""
     doubts: tuple[str, ...] = ()
     """Reasons to doubt the run, one sentence each."""
     unreliable: tuple[str, ...] = ()
@@ -57,19 +62,29 @@ class Result:
         return self.job.execution
 
     @property
+    def times(self) -> F64:
+        """float64[repeats, slices], seconds, read from the run directory."""
+        return np.stack([times_on(self.job, execution)[0] for execution in self.timer_runs])
+
+    @property
+    def walls(self) -> Sequence[float]:
+        """Duration of each timer run in seconds."""
+        return [execution.record.wall_s or 0.0 for execution in self.timer_runs]
+
+    @property
     def measured(self) -> float:
         """Native time of the whole program, seconds: that of the median run (for two, the mean)."""
-        return float(typical_times(self.times).sum())
+        return self.typical.total
 
     @property
     def accuracy(self) -> Accuracy:
         """How well the selection projects the typical times."""
-        return accuracy(self.selection, typical_times(self.times), self.estimate.value)
+        return accuracy(self.selection, self.typical, self.estimate.value)
 
     @property
     def time_speedup(self) -> float:
         """Native time of the whole program over that of the representatives."""
-        return time_speedup(self.selection, typical_times(self.times))
+        return time_speedup(self.selection, self.typical)
 
 
 def evaluate(run: Run, selection: Selection) -> Result:
@@ -84,24 +99,31 @@ def evaluate(run: Run, selection: Selection) -> Result:
     if not run.times:
         raise InputError(f"{run.path} holds no timer run; make one with: xpuprof run -- ./app args")
     job = job_of(run.profile)
-    found_times: list[F64] = []
-    mismatches: list[Mismatch | None] = []
-    for execution in run.times:
-        if killed := execution.record.signal:
-            raise InputError(
-                f"{execution.name} was ended by signal {killed}, so it has no time to compare "
-                f"with; record the program again, or choose without it: xpuprof select {run.path}"
-            )
-        times, mismatch = times_on(job, execution)
-        found_times.append(times)
-        mismatches.append(mismatch)
     if job.sums.slices != selection.slices:
         raise InputError(
             f"the profile in {run.path} has {job.sums.slices} slices, the selection "
             f"{selection.slices}; choose again with: xpuprof select {run.path}"
         )
-    stacked = np.stack(found_times)
-    found = estimate(selection, stacked)
+    unseen = unseen_phases(job.processes, run.times, selection)
+    mismatches: list[Mismatch | None] = []
+    with Spilled() as kept:
+        for execution in run.times:
+            if killed := execution.record.signal:
+                raise InputError(
+                    f"{execution.name} was ended by signal {killed}, so it has no time to compare "
+                    "with; record the program again, or choose without it: "
+                    f"xpuprof select {run.path}"
+                )
+            times, mismatch = times_on(job, execution)
+            kept.add(times)
+            del times
+            mismatches.append(mismatch)
+        repeats = Repeats(kept.length, kept.sums, kept.read)
+        typical, known = gathered(selection, repeats)
+        shares: tuple[Share, ...] = ()
+        if job.several:
+            shares = shares_of(job.keys, selection, typical_times(repeats))
+    totals, found = tuple(repeats.totals.tolist()), estimate_measured(selection, typical, known)
     return Result(
         folder=run.path,
         argv=tuple(run.manifest["argv"]),
@@ -109,24 +131,25 @@ def evaluate(run: Run, selection: Selection) -> Result:
         reason=run.reason,
         exit_code=run.profile.record.exit_code or 0,
         job=job,
+        timer_runs=tuple(run.times),
         selection=selection,
-        times=stacked,
+        typical=typical,
+        totals=totals,
         estimate=found,
-        shares=shares_of(job.keys if job.several else (), selection, stacked),
-        walls=[execution.record.wall_s or 0.0 for execution in run.times],
-        doubts=doubts(run, stacked),
+        shares=shares,
+        doubts=doubts(run, totals),
         unreliable=(
             *different_sequences(mismatches),
-            *unreliable(selection, job.processes, stacked, run.times, found),
+            *unseen,
+            *unreliable_projection(selection, known, len(run.times), found),
         ),
     )
 
 
-def doubts(run: Run, times: npt.NDArray[np.float64] | None) -> tuple[str, ...]:
-    """Reasons to doubt a run and its timer runs, one sentence each. `times`: float64[repeats,
-    slices], seconds; None: not timed."""
+def doubts(run: Run, totals: Sequence[float]) -> tuple[str, ...]:
+    """Reasons to doubt a run and its timer runs, one sentence each. `totals`: the time of each
+    timer run, seconds."""
     partial = [f"the run is {run.status}: {run.reason}"] if run.reason else []
     codes = [execution.record.exit_code or 0 for execution in run.executions[:1]]
     ended = [sentence for code in codes for sentence in exit_doubts(code)]
-    noisy = [] if times is None else disturbed(times.sum(axis=1).tolist())
-    return (*partial, *ended, *noisy)
+    return (*partial, *ended, *disturbed(totals))

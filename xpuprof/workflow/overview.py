@@ -16,6 +16,7 @@ from xpuprof.errors import InputError, TraceError
 from xpuprof.estimation.contributions import Contribution, contributions
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.intervals import estimate
+from xpuprof.estimation.measured import Measured, by_cluster
 from xpuprof.estimation.projection import Accuracy, accuracy, time_speedup
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.selection.selection import Selection
@@ -93,11 +94,13 @@ def overview(run: Run, selection: Selection | None = None, timed: Sequence[Path]
             f"selection of this run, or make one with: xpuprof select {run.path}"
         )
     slices = _slices(table, keys, values)
+    totals = [] if times is None else times.sum(axis=1).tolist()
     projected = None
     unsure: Sequence[str] = ()
     if selection is not None and times is not None and values is not None and values.sum():
         projected = _projected(selection, times, values)
-        unsure = unreliable_projection(selection, times, projected.estimate)
+        known = by_cluster(selection, values)
+        unsure = unreliable_projection(selection, known, len(times), projected.estimate)
     return Overview(
         folder=run.path,
         argv=run.manifest["argv"],
@@ -106,11 +109,11 @@ def overview(run: Run, selection: Selection | None = None, timed: Sequence[Path]
         slices=slices,
         kernels=kernel_table(slices, "value"),
         metric="" if times is None else metric,
-        totals=[] if times is None else times.sum(axis=1).tolist(),
+        totals=totals,
         selection=selection,
         projected=projected,
         job=job,
-        doubts=doubts(run, None if run.imported else times),
+        doubts=doubts(run, [] if run.imported else totals),
         unreliable=result.unreliable if result else unsure,
     )
 
@@ -126,12 +129,12 @@ def _result(run: Run, selection: Selection | None) -> Result | None:
 
 
 def _projected(selection: Selection, times: F64, values: F64) -> Projected:
-    found = estimate(selection, times)
+    found, measured = estimate(selection, times), Measured.at(selection, values)
     return Projected(
-        measured=float(values.sum()),
+        measured=measured.total,
         estimate=found,
-        accuracy=accuracy(selection, values, found.value),
-        time_speedup=time_speedup(selection, values),
+        accuracy=accuracy(selection, measured, found.value),
+        time_speedup=time_speedup(selection, measured),
         contributions=contributions(selection, values),
     )
 

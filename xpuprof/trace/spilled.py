@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays as long as a run in a temporary file, so that memory does not grow with their number."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+import numpy as np
+import numpy.typing as npt
+
+F64 = npt.NDArray[np.float64]
+
+
+class Spilled:
+    """Rows of equal length, read back piece by piece: a context. Raises OSError when the temporary
+    file, which has no name, cannot be written."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(prefix="xpuprof-")  # noqa: SIM115 (closed on exit)
+        self._sums: list[float] = []
+        self.length = 0
+        """Of each row."""
+
+    def add(self, row: F64) -> None:
+        """Appends a row."""
+        try:
+            self._file.write(row.data)
+            self._file.flush()
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, tempfile.gettempdir()) from None
+        self._sums.append(float(row.sum()))
+        self.length = len(row)
+
+    @property
+    def sums(self) -> F64:
+        """The sum of each row."""
+        return np.array(self._sums)
+
+    def read(self, piece: slice) -> F64:
+        """float64[rows, piece]."""
+        rows = np.empty((len(self._sums), piece.stop - piece.start))
+        for number, row in enumerate(rows):
+            at = row.itemsize * (number * self.length + piece.start)
+            row[:] = np.frombuffer(os.pread(self._file.fileno(), row.nbytes, at))
+        return rows
+
+    def __enter__(self) -> Spilled:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
