@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import re
+import struct
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -15,11 +18,14 @@ from tests.support import traces
 from tests.support.probes import require_opencl
 from tests.support.run import run_text
 from tests.support.streams import StreamWriter
-from xpuprof.cli.progress import LONG, Progress
+from xpuprof.cli.progress import LONG, Progress, Stages, _Drawing
 from xpuprof.engines.native import native_file
+from xpuprof.stages import VIEWER, counted, stage
 from xpuprof.trace.layout import EVENTS
 from xpuprof.trace.live import Live
 
+WIDTH = 100
+"""Columns of the terminal."""
 PARTICLES = native_file("demo/particles")
 
 
@@ -66,9 +72,43 @@ def test_the_line_counts_timer_runs() -> None:
     assert line == "timer run 3 of 5: 0 launches, 4 s, 0.0 MB, about 26 s left"
 
 
+def test_the_line_counts_stages_within_stages() -> None:
+    """GIVEN stages within stages WHEN the second of four is half done THEN the line counts both and
+    estimates the time left; single and empty stages say nothing, and a closed one is gone."""
+    shown = Stages()
+    shown._drawing = _NotDrawn()
+    VIEWER.set(shown)
+    lines = []
+    with stage("compare"), stage("launches", lambda: 0):
+        for run in counted("run", range(4)):
+            for _ in counted("seed", range(2)):
+                for _ in counted("process", ["only"]):
+                    lines.append(shown.line(30.0))
+            if run == 1:
+                break
+    VIEWER.set(None)
+    assert lines == [
+        "compare, run 1 of 4, seed 1 of 2, 30 s",
+        "compare, run 1 of 4, seed 2 of 2, 30 s, about 3 min 30 s left",
+        "compare, run 2 of 4, seed 1 of 2, 30 s, about 1 min 30 s left",
+        "compare, run 2 of 4, seed 2 of 2, 30 s, about 50 s left",
+    ]
+    assert shown._open == [] and shown._drawing is None
+    assert list(counted("run", [1, 2])) == [1, 2]  # nobody looks
+
+
+class _NotDrawn(_Drawing):
+    """No thread and no terminal."""
+
+    def __init__(self) -> None: ...
+
+    def end(self) -> None: ...
+
+
 def terminal(command: list[str]) -> str:
     """What a command writes to a terminal on stderr."""
     leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, WIDTH, 0, 0))
     pid = os.fork()
     if pid == 0:
         os.dup2(follower, 2)
@@ -100,3 +140,20 @@ def test_only_a_terminal_gets_the_line(tmp_path: Path) -> None:
     assert said.count("\r\x1b[K") > said.count("timer run")
     assert "\x1b" not in terminal([*run, "-q", *program])
     assert "\x1b" not in run_text([*run, *program], check=True).stderr
+
+
+def test_our_own_long_work_shows_a_line(tmp_path: Path) -> None:
+    """GIVEN a comparison of some seconds WHEN stderr is a terminal THEN it shows how far it is, in
+    lines no longer than the terminal, and erases the last; with -q there is none."""
+    table = tmp_path / "t.csv"
+    rows = (f"{'gemm' if i % 3 else 'sum'},{1 + i % 7}e-4" for i in range(5_000))
+    table.write_text("\n".join(["kernel,time", *rows]) + "\n")
+    words = [sys.executable, "-m", "xpuprof"]
+    import_ = [*words, "import", str(table), "-o", str(tmp_path / "R"), "--map", "time=time:s"]
+    run_text(import_, check=True)
+    compare = [*words, "compare", str(tmp_path / "R"), "--methods", "random", "--repeats", "300"]
+    said = terminal(compare)
+    lines = re.findall(r"\r\x1b\[K(xpuprof: compare, seed \d+ of 300, [^\r]+)", said)
+    assert lines and max(map(len, lines)) < WIDTH
+    assert re.search(r"\r\x1b\[K(?!xpuprof: compare)", said)
+    assert "\x1b" not in terminal([*compare, "-q"])

@@ -35,12 +35,14 @@ def command(run: Path, as_json: bool, quiet: bool) -> int:
     violated, but the run is partial, or there was nothing to check.
     """
     # Loaded here, so that --help is quick.
+    from xpuprof.cli.progress import working
     from xpuprof.report import check
     from xpuprof.trace.check import check_run
     from xpuprof.trace.run import Run
     from xpuprof.workflow.next_step import of_run
 
-    report = check_run(run)
+    with working("check", quiet):
+        report = check_run(run)
     if as_json:
         options.print_json(check.as_json(run, report))
         return _exit_code(report)

@@ -92,11 +92,13 @@ def command(
             raise UsageError(f"{output} has no known suffix; use .html, .png, .svg or .pdf")
         refuse_existing(output, force)
     # Tables and statistics are loaded only if the command line is valid.
+    from xpuprof.cli.progress import working
     from xpuprof.report import compare as report
     from xpuprof.workflow.compare import compare
 
     names = None if methods is None else [name.strip() for name in methods.split(",")]
-    found = compare(runs, methods=names, **how)
+    with working("compare", quiet):
+        found = compare(runs, methods=names, **how)
     whole = found.together
     if as_json:
         options.print_json(report.as_json(found))

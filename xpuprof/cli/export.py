@@ -56,9 +56,12 @@ def command(source: Path, as_json: bool, quiet: bool, **how: Any) -> None:
 
     Each of several processes gets its own files: OUT/rank0, or app-rank0.json for app.json.
     """
-    from xpuprof.workflow.export import export  # loads pandas, which --help does not need
+    # Loads pandas, which --help does not need.
+    from xpuprof.cli.progress import working
+    from xpuprof.workflow.export import export
 
-    done = export(source, **how)
+    with working("export", quiet):
+        done = export(source, **how)
     files = [str(path) for path in done.files]
     if as_json:
         options.print_json({"format": done.format, "files": files})

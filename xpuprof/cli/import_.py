@@ -45,16 +45,18 @@ def command(
     xpuprof compare RUN
     """
     # Loads pandas, which --help does not need.
+    from xpuprof.cli.progress import working
     from xpuprof.report import imported as report
     from xpuprof.workflow.imports import Imported, Refused, import_, import_all
     from xpuprof.workflow.next_step import command as line
 
     several = len(sources) > 1 or how["workers"] or how["scheduler"]
-    if several:
-        results = import_all(sources, output, **how)
-    else:
-        del how["workers"], how["scheduler"]
-        results = [import_(sources[0], output, **how)]
+    with working("import", quiet):
+        if several:
+            results = import_all(sources, output, **how)
+        else:
+            del how["workers"], how["scheduler"]
+            results = [import_(sources[0], output, **how)]
     made = [each for each in results if isinstance(each, Imported)]
     refused = [each for each in results if isinstance(each, Refused)]
     if as_json:

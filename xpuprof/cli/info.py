@@ -23,13 +23,15 @@ def command(run: Path, as_json: bool, quiet: bool) -> int:
     xpuprof info RUN --json
     """
     # Loaded here, so that --help is quick.
+    from xpuprof.cli.progress import working
     from xpuprof.report import info
     from xpuprof.trace.run import Run
     from xpuprof.trace.summary import summarize
     from xpuprof.workflow.next_step import of_run
 
     opened = Run.open(run)
-    summary = summarize(opened)
+    with working("info", quiet):
+        summary = summarize(opened)
     if as_json:
         options.print_json(summary.as_json())
         return 0

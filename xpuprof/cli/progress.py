@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A live line on the terminal while the program runs for us, its output in a file."""
+"""A live line on the terminal: while the program runs for us, its output in a file, and while we
+work for long."""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 
@@ -15,6 +17,7 @@ import click
 
 from xpuprof.cli.options import note
 from xpuprof.launch.watch import WATCH
+from xpuprof.stages import VIEWER, Stage, stage
 from xpuprof.trace.live import Live
 
 PERIOD = 0.5
@@ -22,13 +25,94 @@ PERIOD = 0.5
 LONG = 3600.0
 """Seconds of a profile that are worth a hint."""
 ENOUGH = 5.0
-"""Seconds of a profile before the hint is given."""
+"""Seconds of a profile before the hint is given, and of other work before time left is told."""
+PATIENCE = 1.0
+"""Seconds of our own work that need no line."""
 
 
 def show_progress(quiet: bool, repeats: int) -> None:
-    """Shows the live line for the executions of this command, if stderr is a terminal."""
+    """Shows the live line for the executions of this command and the work after them, if stderr is
+    a terminal."""
     if not quiet and sys.stderr.isatty():
         WATCH.set(Progress(repeats).watch)
+        VIEWER.set(Stages())
+
+
+@contextmanager
+def working(command: str, quiet: bool) -> Iterator[None]:
+    """Shows the live line of a command that runs no program, if stderr is a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    VIEWER.set(Stages())
+    with stage(command):
+        yield
+
+
+class Stages:
+    """Shows the stages of our own work."""
+
+    def __init__(self) -> None:
+        self._open: list[Stage] = []
+        self._drawing: _Drawing | None = None
+
+    def begin(self, stage: Stage) -> None:
+        """A stage within those that are open."""
+        self._open.append(stage)
+        if self._drawing is None:
+            self._drawing = _Drawing(self.line, PATIENCE)
+
+    def end(self, stage: Stage) -> None:
+        """The stage is over."""
+        self._open.remove(stage)
+        if not self._open and self._drawing:
+            self._drawing.end()
+            self._drawing = None
+
+    def line(self, elapsed: float) -> str:
+        """The live line: the open stages, how far they are, time, and time left."""
+        parts, finished, weight = [], 0.0, 1.0
+        for one in list(self._open):
+            done = one.done() if one.done else 0
+            if one.done is None:
+                parts.append(one.what)
+            elif not one.of:
+                parts += [f"{done:,} {one.what}"] if done else []
+            elif one.of > 1:
+                parts.append(f"{one.what} {min(done + 1, one.of):,} of {one.of:,}")
+            if one.of:
+                finished += weight * done / one.of
+                weight /= one.of
+        parts.append(_duration(elapsed))
+        if finished and elapsed > ENOUGH:
+            parts.append(f"about {_duration(elapsed / finished - elapsed)} left")
+        return ", ".join(parts)
+
+
+class _Drawing:
+    """Draws a line again and again from a thread of its own, until it is told to end."""
+
+    def __init__(self, line: Callable[[float], str], patience: float = 0.0) -> None:
+        self._line, self._patience = line, patience
+        self._began, self._over = monotonic(), threading.Event()
+        self._thread = threading.Thread(target=self._draw, daemon=True)
+        _start_deaf(self._thread)
+
+    def end(self) -> None:
+        """Erases the line."""
+        self._over.set()
+        self._thread.join()
+        with suppress(OSError):
+            click.echo("\r\x1b[K", err=True, nl=False)
+
+    def _draw(self) -> None:
+        while not self._over.wait(PERIOD):
+            elapsed = monotonic() - self._began
+            text = self._line(elapsed) if elapsed > self._patience else ""
+            with suppress(OSError):
+                if text:
+                    line = f"xpuprof: {text}"[: os.get_terminal_size(2).columns - 1 or None]
+                    click.echo(f"\r\x1b[K{line}", err=True, nl=False)
 
 
 class Progress:
@@ -45,28 +129,21 @@ class Progress:
     def watch(self, folder: Path, role: str, user: bool) -> Iterator[None]:
         """While an execution is recorded in `folder`; `user`: it has the terminal."""
         self._start = None
-        live, began, over = Live(folder), monotonic(), threading.Event()
-        thread = threading.Thread(target=self._draw, args=(live, role, began, over), daemon=True)
-        if not user:
-            _start_deaf(thread)
+        live, began = Live(folder), monotonic()
+
+        def line(elapsed: float) -> str:
+            # No stream yet: the launcher may be about to fork, which no lock of ours should see.
+            return self.line(live.launches(), size, role, elapsed) if (size := live.bytes()) else ""
+
+        drawing = None if user else _Drawing(line)
         try:
             yield
         finally:
-            over.set()
-            if not user:
-                thread.join()
-                click.echo("\r\x1b[K", err=True, nl=False)
+            if drawing:
+                drawing.end()
             self._launches = max(self._launches, live.launches())
             if role == "time":
                 self._durations.append(monotonic() - began)
-
-    def _draw(self, live: Live, role: str, began: float, over: threading.Event) -> None:
-        while not over.wait(PERIOD):
-            # No stream yet: the launcher may be about to fork, which no lock of ours should see.
-            if not live.bytes():
-                continue
-            line = self.line(live.launches(), live.bytes(), role, monotonic() - began)
-            click.echo(f"\r\x1b[Kxpuprof: {line}", err=True, nl=False)
 
     def line(self, launches: int, size: int, role: str, elapsed: float) -> str:
         """The live line: stage, launches so far, rate, elapsed time, size, time left."""

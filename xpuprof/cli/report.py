@@ -56,6 +56,7 @@ def command(
     xpuprof report RUN RUN2 -o both.html
     """
     # Loaded here, so that --help is quick.
+    from xpuprof.cli.progress import working
     from xpuprof.report import chosen, result
     from xpuprof.report.picture import SUFFIXES
     from xpuprof.report.warnings import notes
@@ -74,12 +75,14 @@ def command(
     given = [*(["--selection", selection] if selection else ())]
     given += [word for folder in timed for word in ("--times", folder)]
     if output and suffix == ".html":
-        chosen_from = _write_page(runs, selection, timed, output, force)
+        with working("report", quiet):
+            chosen_from = _write_page(runs, selection, timed, output, force)
         options.note(f"wrote {output}", quiet)
         if not as_json:
             options.next_step(export if chosen_from else of_run(Run.open(run)), quiet)
             return
-    found = reopen(run, selection, timed)
+    with working("report", quiet):
+        found = reopen(run, selection, timed)
     if output and suffix != ".html":
         if not isinstance(found, Result):
             raise UsageError(
@@ -139,11 +142,12 @@ def _write_page(
     from xpuprof.formats.output import replacing
     from xpuprof.report.page import write_page
     from xpuprof.selection.selection import Selection
+    from xpuprof.stages import counted
     from xpuprof.workflow.opened import open as open_run
     from xpuprof.workflow.overview import overview
 
     chosen = Selection.read(selection) if selection else None
-    found = [overview(open_run(run), chosen, timed) for run in runs]
+    found = [overview(open_run(run), chosen, timed) for run in counted("run", runs)]
     with replacing(output, force) as new:
         write_page(found, new)
     return all(each.selection is not None for each in found)

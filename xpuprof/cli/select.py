@@ -71,13 +71,15 @@ def command(sources: tuple[Path, ...], as_json: bool, quiet: bool, **how: Any) -
     For a SimPoint frequency vector file it also writes .simpoints, .weights and .labels to -o.
     """
     # Selections and reports need numpy; help texts do not.
+    from xpuprof.cli.progress import working
     from xpuprof.formats.frequency import is_frequency_file
     from xpuprof.report import chosen as report
 
-    if len(sources) == 1 and is_frequency_file(sources[0]):
-        result = _from_file(sources[0], **how)
-    else:
-        result = _from_runs(sources, **how)
+    with working("select", quiet):
+        if len(sources) == 1 and is_frequency_file(sources[0]):
+            result = _from_file(sources[0], **how)
+        else:
+            result = _from_runs(sources, **how)
     if as_json:
         options.print_json(report.as_json(result))
         return

@@ -45,6 +45,7 @@ def command(
     if not runs:
         raise click.UsageError("name at least one run directory with timer runs")
     # Loaded here, so that --help is quick.
+    from xpuprof.cli.progress import working
     from xpuprof.report.validation import transfer_json, transfer_text
     from xpuprof.selection.selection import Selection
     from xpuprof.workflow.next_step import command as line
@@ -52,7 +53,8 @@ def command(
 
     chosen = Selection.read(selection)
     metric = metric or chosen.metric
-    rows = transfer(chosen, runs, metric=metric, allow_missing=allow_missing)
+    with working("transfer", quiet):
+        rows = transfer(chosen, runs, metric=metric, allow_missing=allow_missing)
     if len(runs) == 1:
         options.note(
             f"{runs[0]} is the only run, so there is no ratio to compare; add the runs of other "

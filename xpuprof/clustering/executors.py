@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
 from xpuprof.errors import EngineError, UsageError
+from xpuprof.stages import counted, stage
 
 T = TypeVar("T")
 
@@ -39,8 +40,11 @@ class Handle(Generic[T]):
 class Executor(Protocol):
     """Runs tasks and holds their results."""
 
-    def map(self, function: Callable[..., T], *columns: Sequence[object]) -> list[Handle[T]]:
-        """Handles of `function(*row)` for each row of the columns, whose cells may be handles."""
+    def map(
+        self, function: Callable[..., T], *columns: Sequence[object], what: str = ""
+    ) -> list[Handle[T]]:
+        """Handles of `function(*row)` for each row of the columns, whose cells may be handles.
+        `what`: a row, to be counted for the user."""
         ...
 
     def share(self, value: T) -> Handle[T]:
@@ -72,10 +76,15 @@ def reduce_tree(
 class LocalExecutor:
     """Runs one task after the other in this process."""
 
-    def map(self, function: Callable[..., T], *columns: Sequence[object]) -> list[Handle[T]]:
+    def map(
+        self, function: Callable[..., T], *columns: Sequence[object], what: str = ""
+    ) -> list[Handle[T]]:
         """Computes at once."""
-        rows = zip(*columns, strict=True)
-        return [Handle(function(*(_kept(cell) for cell in row))) for row in rows]
+        rows = list(zip(*columns, strict=True))
+        return [
+            Handle(function(*(_kept(cell) for cell in row)))
+            for row in (counted(what, rows) if what else rows)
+        ]
 
     def share(self, value: T) -> Handle[T]:
         """The value, without a copy."""
@@ -123,10 +132,15 @@ class DaskExecutor:
         except (OSError, ValueError) as error:
             raise UsageError(f"cannot reach the Dask scheduler {scheduler}: {error}") from error
 
-    def map(self, function: Callable[..., T], *columns: Sequence[object]) -> list[Handle[T]]:
-        """Submits tasks; their results stay on the workers."""
+    def map(
+        self, function: Callable[..., T], *columns: Sequence[object], what: str = ""
+    ) -> list[Handle[T]]:
+        """Submits tasks; their results stay on the workers. With `what`, waits for them."""
         cells = [[_kept(cell) for cell in column] for column in columns]
         futures = self._client.map(function, *cells, pure=False, retries=RETRIES)
+        if what:
+            with stage(what, lambda: sum(future.done() for future in futures), len(futures)):
+                self._distributed.wait(futures)
         return [Handle(future) for future in futures]
 
     def share(self, value: T) -> Handle[T]:

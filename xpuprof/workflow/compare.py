@@ -21,6 +21,7 @@ from xpuprof.estimation.projection import accuracy, chosen_slices, time_speedup
 from xpuprof.methods import registry
 from xpuprof.methods.profile import NeedsError, SliceProfile
 from xpuprof.selection.selection import Selection
+from xpuprof.stages import counted
 from xpuprof.trace.run import Run
 from xpuprof.workflow.arguments import LARGEST_SEED, each_once, fraction, runs_once, whole_number
 from xpuprof.workflow.subjects import open_subject
@@ -149,7 +150,7 @@ def _compared(
     if settings.metric is None and count > 1:
         found = list(executor.results(executor.map(_metrics_of, paths)))
         settings = replace(settings, metric=_common_metric(paths, found))
-    handles = executor.map(_compare_run, paths, [methods] * count, [settings] * count)
+    handles = executor.map(_compare_run, paths, [methods] * count, [settings] * count, what="run")
     each = list(executor.results(handles))
     return Comparison(each, _together(each))
 
@@ -190,7 +191,7 @@ def compare_methods(profile: SliceProfile, methods: Sequence[str], settings: Set
     values = profile.checked(metric)
     if not float(values.sum()) > 0.0:
         raise InputError(f"{profile.name}: {metric} adds up to zero, so no error can be stated")
-    rows = [_row(profile, method, values, settings) for method in methods]
+    rows = [_row(profile, method, values, settings) for method in counted("method", methods)]
     timed = timed or metric in TIME_LIKE
     return Compared(profile.name, metric, len(profile), rows, timed=timed)
 
@@ -227,7 +228,8 @@ class _Trial:
 
 def _row(profile: SliceProfile, method: str, values: F64, settings: Settings) -> Row:
     try:
-        trials = [_trial(profile, method, values, settings, i) for i in range(settings.repeats)]
+        seeds = counted("seed", range(settings.repeats))
+        trials = [_trial(profile, method, values, settings, i) for i in seeds]
     except NeedsError as error:
         return Row(method, reason=str(error))
     truth = float(values.sum())

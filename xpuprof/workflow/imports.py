@@ -15,6 +15,7 @@ from xpuprof.errors import TraceError, UsageError, XpuprofError, unwritable
 from xpuprof.formats.format import Importer, Load
 from xpuprof.formats.registry import all_importers, named, recognised
 from xpuprof.inputs import Source
+from xpuprof.stages import stage
 from xpuprof.trace.imported import FOLDER, ImportedSlices, ImportWriter
 from xpuprof.trace.run import create_run, read_manifest
 
@@ -78,6 +79,7 @@ def import_all(
             [source.absolute() for source in sources],
             [folder.absolute() / name for name in names],
             *([value] * count for value in fixed),
+            what="source",
         )
         return list(executor.results(handles))
 
@@ -122,7 +124,8 @@ def _make(
     try:
         with ImportWriter(work / "slices") as writer:
             try:
-                load(source, writer)
+                with stage("launches", lambda: writer.rows):
+                    load(source, writer)
             except (MemoryError, RecursionError):
                 source.refuse("needs more memory than there is; import it on a larger machine")
             if not writer.rows:

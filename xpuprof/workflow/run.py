@@ -19,6 +19,7 @@ from xpuprof.launch.finish import finish
 from xpuprof.methods import registry
 from xpuprof.selection.parts import write_parts
 from xpuprof.selection.selection import Selection
+from xpuprof.stages import stage
 from xpuprof.trace.reader import process_folders
 from xpuprof.trace.run import Run
 from xpuprof.trace.window import never_opened
@@ -130,10 +131,12 @@ def run(
     if registry.find(method).option("expected_error") and len(done.times) >= ENOUGH_FOR_MEDIAN:
         options = {**options, "expected_error": EXPECTED_ERROR}
     try:
-        chosen = select_run(done, method, seed=seed, processes=processes, **options)
+        with stage("choosing representatives"):
+            chosen = select_run(done, method, seed=seed, processes=processes, **options)
         if allotment := chosen.scores.get("allotment"):
             notes(_allotted(Allotment(**allotment)))
-        result = evaluate(done, chosen)
+        with stage("projecting the time"):
+            result = evaluate(done, chosen)
     except InputError:
         if not done.reason:
             raise

@@ -125,7 +125,7 @@ def open_runs(paths: Sequence[str], executor: Executor, timed: Sequence[Path] = 
 
     Raises InputError if runs were profiled with different filters or windows, or one was imported.
     """
-    found = list(executor.results(executor.map(_describe, paths)))
+    found = list(executor.results(executor.map(_describe, paths, what="run")))
     _require_alike(paths, found)
     every = _in_order(found)
     keys = tuple(process.key for process in every)

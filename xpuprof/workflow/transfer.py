@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xpuprof.selection.selection import Selection
+from xpuprof.stages import counted
 from xpuprof.validation.timed import open_timed
 from xpuprof.validation.transfer import Row, hold_against
 
@@ -22,5 +23,5 @@ def transfer(
     machine of origin. `metric`: for imports [the selection's metric]. Errors as in `open_timed` and
     `validate`."""
     metric = metric or selection.metric
-    timed = [open_timed(run, metric) for run in runs]
+    timed = [open_timed(run, metric) for run in counted("run", runs)]
     return hold_against(selection, timed, allow_missing=allow_missing)
