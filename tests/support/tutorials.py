@@ -19,9 +19,10 @@ from pathlib import Path
 
 from tests.support.paths import ROOT
 from tests.support.run import TIMEOUT
+from xpuprof.engines.native import native_file
 
 TUTORIALS = ROOT / "docs" / "tutorials"
-PROGRAM = ROOT / "build" / "examples" / "particles"
+PROGRAM = native_file("demo/particles")
 CUT, NOTE = "...", "xpuprof: "
 
 _BLOCK = re.compile(r"^```(?P<head>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
