@@ -107,6 +107,10 @@ for package in llvm-15-dev libstdc++-12-dev libc6-dev valgrind; do
   cp "/usr/share/doc/$package/copyright" "$native/licences/$package"
 done
 cp "$translator/LICENSE.TXT" "$native/licences/SPIRV-LLVM-Translator"
+manual=$(echo "$work"/tree/*)
+manual=$manual/${manual##*/}.data/data/share/man/man1
+mkdir -p "$manual"
+.venv/bin/python tools/docs/help_texts.py >"$manual/xpuprof.1"
 wheel pack -d "$work/plain" "$work"/tree/* >/dev/null
 auditwheel repair --exclude 'libOpenCL.so.1' --only-plat -w dist "$work"/plain/*.whl
 python -m build -q --sdist -o dist .

@@ -68,6 +68,8 @@ def test_the_site_builds_and_needs_no_network(tmp_path: Path) -> None:
     html = {str(page.relative_to(tmp_path)): page.read_text() for page in tmp_path.rglob("*.html")}
     assert [link for text in html.values() for link in FROM_ELSEWHERE.findall(text)] == []
     assert "https://github.com/xpuprof/xpuprof\n" in (tmp_path / "links.txt").read_text()
+    manual = (tmp_path / "xpuprof.1").read_text()
+    assert all(f"\n.SS xpuprof {name} " in manual for name in COMMANDS)
     for page, documented in (
         ("commands", COMMANDS),
         ("methods", registry.names()),

@@ -13,24 +13,25 @@ from __future__ import annotations
 import inspect
 import posixpath
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import click
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import xpuprof
-from xpuprof.cli import cli
-from xpuprof.cli.group import COMMANDS
 from xpuprof.engines.base import CpuEngine, GpuEngine
 from xpuprof.engines.registry import engines
 from xpuprof.formats import registry as formats
 from xpuprof.formats.format import Exporter, Format
 from xpuprof.methods import registry as methods
 from xpuprof.methods.declaration import CLUSTERING, Method, Option
+
+sys.path.insert(0, str(Path(__file__).parent))
+import help_texts
 
 ROOT = Path(__file__).parents[2]
 SOURCE = "https://github.com/xpuprof/xpuprof/blob/main/"
@@ -114,34 +115,23 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """List links to other sites."""
+    """List links to other sites, and write the manual page."""
+    manual = Path(config.site_dir) / "xpuprof.1"
+    manual.write_text(help_texts.manual_page(), encoding="utf-8")
     listed = "".join(f"{link}\n" for link in sorted(_elsewhere))
     (Path(config.site_dir) / "links.txt").write_text(listed, encoding="utf-8")
 
 
 def _commands() -> str:
-    root = click.Context(cli, info_name="xpuprof", **cli.context_settings)
-    text = ["# Commands", _prose(cli.help or "")]
-    for name in COMMANDS:
-        command = cli.get_command(root, name)
-        assert command is not None
-        own = click.Context(command, info_name=name, parent=root, **command.context_settings)
-        usage = " ".join(command.collect_usage_pieces(own))
-        text += [f"## {name}", f"    xpuprof {name} {usage}", _prose(command.help or "")]
-        records = (parameter.get_help_record(own) for parameter in command.params)
-        text += _definitions(record for record in records if record)
+    text = ["# Commands", _prose(help_texts.overview())]
+    for command in help_texts.commands():
+        text += [f"## {command.name}", f"    {command.usage}", _prose(command.paragraphs)]
+        text += _definitions(command.options)
     return "\n\n".join(text)
 
 
-def _prose(help_text: str) -> str:
-    """A help text as Markdown: paragraphs marked `\\b` are examples."""
-    paragraphs = inspect.cleandoc(help_text).split("\n\n")
-    return "\n\n".join(
-        "```\n" + paragraph.removeprefix("\b\n") + "\n```"
-        if paragraph.startswith("\b\n")
-        else paragraph
-        for paragraph in paragraphs
-    )
+def _prose(paragraphs: Iterable[help_texts.Paragraph]) -> str:
+    return "\n\n".join(f"```\n{one.text}\n```" if one.verbatim else one.text for one in paragraphs)
 
 
 def _definitions(terms: Iterable[tuple[str, str]]) -> list[str]:
@@ -236,7 +226,7 @@ def _engines() -> str:
 def _api() -> str:
     text = [
         "# Python",
-        _prose(xpuprof.__doc__.split(">>>")[0]),
+        xpuprof.__doc__.split(">>>")[0].strip(),
         '```python\nimport xpuprof\n\nrun = xpuprof.open("RUN")\nrun.kernels\n'
         'selection = run.select("stem-root", epsilon=0.02)\nrun.estimate(selection)\n```',
     ]
