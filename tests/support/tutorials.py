@@ -30,7 +30,8 @@ _TITLE = re.compile(r'title="([^"]+)"')
 _NUMBER = re.compile(
     r"(?<![\w.])[-+]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?( ?(ns|us|ms|s|min|x|%|[KMG]?B)(?!\w))?"
 )
-_UNRELIABLE = re.compile(r" *UNRELIABLE for the reasons given as notes$")
+_DOUBT = re.compile(r" *UNRELIABLE$|, too wide to be of use$|^unreliable .*\n", re.MULTILINE)
+"""What a noisy machine adds."""
 
 Item = str | frozenset[str]
 """A line, or the different rows of a table."""
@@ -108,7 +109,7 @@ def _output(command: str, folder: Path) -> str:
 
 
 def _masked(text: str) -> list[str]:
-    lines = (_UNRELIABLE.sub("", line) for line in text.rstrip().splitlines())
+    lines = _DOUBT.sub("", text.rstrip() + "\n").splitlines()
     return [" ".join(_NUMBER.sub("#", line).split()) for line in lines]
 
 

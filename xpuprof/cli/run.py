@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
 import click
@@ -52,6 +51,7 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     from xpuprof.cli.progress import show_progress
     from xpuprof.report import result as report
     from xpuprof.report.warnings import notes
+    from xpuprof.workflow.next_step import command as line
     from xpuprof.workflow.run import run
 
     show_progress(quiet, how["repeat"])
@@ -68,6 +68,8 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
         show(report.as_text(result))
     for sentence in notes(result):
         options.note(sentence, quiet)
-    validate = shlex.join(["xpuprof", "validate", str(folder / "selection.json"), "--", *argv])
-    options.note(f"next, here or on another machine: {validate}", quiet or as_json)
+    options.next_step(
+        f"{line('validate', folder / 'selection.json', '--', *argv)} (here or on another machine)",
+        quiet or as_json,
+    )
     return end_after(done.ending, done.last)

@@ -67,7 +67,7 @@ def as_json(result: Result) -> dict[str, object]:
         **estimate_json(result.estimate),
         **accuracy_json(None if unstated(result.selection, result.job) else result.accuracy),
         "unreliable": list(result.unreliable),
-        "notes": notes(result),
+        "notes": [*notes(result), *result.unreliable],
         **saving_json(selection, result.time_speedup),
         "wall_s": list(result.walls),
         **shares_json(result.shares),
@@ -172,7 +172,7 @@ def as_text(result: Result) -> str:
         number_of(selection.slices, "slice")
         + (f" of {len(result.shares)} processes" if result.shares else "")
         + f", {number_of(selection.k, 'cluster')}, method {selection.method}; "
-        f"CPU by {record.cpu_engine}, GPU by {record.gpu_engine}, "
+        f"{_engine('CPU', record.cpu_engine)}, {_engine('GPU', record.gpu_engine)}, "
         f"{count(sums.instrumented)} of {count(sums.seen)} launches instrumented",
         "",
         *LEGEND,
@@ -186,6 +186,10 @@ def as_text(result: Result) -> str:
     return "\n".join(lines)
 
 
+def _engine(side: str, name: str) -> str:
+    return f"no {side} engine" if name == "none" else f"{side} engine {name}"
+
+
 def _more(hidden: int) -> list[str]:
     return (
         [f"... and {count(hidden)} lighter representatives; --json has them all"] if hidden else []
@@ -197,13 +201,14 @@ def _summary(result: Result) -> list[str]:
     spread = f"{seconds(min(runs))} to {seconds(max(runs))}"
     by = measured_by(len(runs), result.shares, spread if len(runs) > 1 else "")
     none = unstated(selection, result.job)
-    mark = "   UNRELIABLE for the reasons given as notes" if result.unreliable else ""
+    mark = "   UNRELIABLE" if result.unreliable else ""
     lines = [
         f"measured        {seconds(measured)}   {by}",
         projected_line(result.estimate),
         f"sampling error  {f'none: {none}' if none else error_text(result.accuracy) + mark}",
         *saving_lines(selection, result.time_speedup, measured),
     ]
-    if len(selection.representatives) == selection.slices:
+    lines += [f"unreliable      {reason}" for reason in result.unreliable]
+    if len(selection.representatives) == selection.slices and not none:
         lines.append("Every slice is its own representative, so the error is 0 by construction.")
     return [*lines, *result.execution.record.fallbacks]

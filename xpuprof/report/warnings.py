@@ -24,8 +24,8 @@ _LACKS = {
 
 
 def notes(result: Result) -> list[str]:
-    """Everything to know about a result."""
-    return [*result.doubts, *result.unreliable, *warnings(result.job)]
+    """What to know about a result, besides why it is unreliable."""
+    return [*result.doubts, *warnings(result.job)]
 
 
 def unstated(selection: Selection, job: Job) -> str:

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The text of `run` and `report`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from tests.support import traces
+from xpuprof.cli import cli
+from xpuprof.report.result import as_text
+from xpuprof.trace.run import create_run
+from xpuprof.workflow.evaluate import Result
+from xpuprof.workflow.reopen import reopen
+
+
+def result(path: Path, events: list[traces.Record], **engines: str) -> Result:
+    writer = create_run(path, argv=["./app"])
+    traces.add_execution(writer, "profile", "profile", events, None, **engines)
+    traces.add_execution(writer, "time-0", "time", events, None)
+    writer.finish("complete", "")
+    line = ["select", str(path), "--method", "first-n", "--set", "n=1"]
+    done = CliRunner().invoke(cli, line)
+    assert done.exit_code == 0, done.output
+    found = reopen(path)
+    assert isinstance(found, Result)
+    return found
+
+
+def test_an_unreliable_error_says_why_where_it_stands(tmp_path: Path) -> None:
+    """The reasons are part of the result, so -q, which silences notes, leaves them."""
+    found = replace(result(tmp_path / "R", traces.events()), unreliable=("a reason", "another"))
+    lines = as_text(found).splitlines()
+    assert any(line.startswith("sampling error ") and "UNRELIABLE" in line for line in lines)
+    assert [line.split(None, 1)[1] for line in lines if line.startswith("unreliable")] == [
+        "a reason",
+        "another",
+    ]
+
+
+def test_a_program_that_nothing_watched(tmp_path: Path) -> None:
+    """GIVEN neither engine THEN the head says so, and no error is called 0 by construction."""
+    found = result(tmp_path / "R", traces.events(0), cpu_engine="none", gpu_engine="none")
+    text = as_text(found)
+    assert "no CPU engine, no GPU engine" in text and "sampling error  none: No GPU eng" in text
+    assert "0 by construction" not in text
