@@ -5,7 +5,7 @@ fault and the remedy, and an exit code. Only `cli.main` prints them."""
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from os import PathLike
 
 NO_RESULT = 3
@@ -42,6 +42,12 @@ class MissingRegionError(XpuprofError):
     """A region of a selection never occurred in the run."""
 
     exit_code = NO_RESULT
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """`a, b, c and 70 more`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def closest(name: str, known: Iterable[str]) -> str:

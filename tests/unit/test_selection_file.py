@@ -341,3 +341,8 @@ def test_labels_out_of_range_are_refused(label: int) -> None:
     labels[2] = label
     with pytest.raises(InputError, match="labels out of range"):
         Selection.parse(replace(chosen, labels=labels).text(), "made up")
+
+
+def test_a_run_directory_stands_for_its_selection(tmp_path: Path) -> None:
+    example().write(tmp_path / "selection.json")
+    assert Selection.read(tmp_path) == example()

@@ -96,7 +96,7 @@ def command(
     from xpuprof.report import compare as report
     from xpuprof.workflow.compare import compare
 
-    names = None if methods is None else [name.strip() for name in methods.split(",")]
+    names = None if methods is None else [name.strip() for name in methods.rstrip(",").split(",")]
     with working("compare", quiet):
         found = compare(runs, methods=names, **how)
     whole = found.together

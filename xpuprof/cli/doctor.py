@@ -14,7 +14,8 @@ from xpuprof.engines.native import include as include_folder
     "--include", is_flag=True, help="Print only the folder of xpuprof/marker.h, for cc -I."
 )
 @options.as_json
-def command(include: bool, as_json: bool) -> int:
+@options.quiet
+def command(include: bool, as_json: bool, quiet: bool) -> int:
     """List the engines that this machine can use, what is missing, and how to get it.
 
     \b
@@ -28,11 +29,14 @@ def command(include: bool, as_json: bool) -> int:
     # Loaded here, so that --help is quick; the same in every command.
     from xpuprof.report import doctor
     from xpuprof.workflow.doctor import diagnose
+    from xpuprof.workflow.next_step import command as line
 
-    found = diagnose(say=lambda text: options.note(text, quiet=False))
+    found = diagnose(say=options.notes(quiet))
     if as_json:
         options.print_json(doctor.as_json(found))
     else:
         click.echo(doctor.as_text(found))
-        options.next_step("xpuprof run -- ./app args", quiet=False)
+        ready = any(probe.available and e.kind.side == "GPU" for e, probe in found.engines)
+        step = line("run", "--", "./app", "args") if ready else line("help", "import")
+        options.next_step(step, quiet)
     return 0

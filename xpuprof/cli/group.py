@@ -94,7 +94,7 @@ class CommandGroup(click.Group):
 
 def _no_command(args: list[str]) -> str:
     """The sentence for a first word that is no command: perhaps a program, or a run directory."""
-    path = Path(args[0])
+    path = Path(args[0] or "nothing")
     if path.is_file():
         return f"no command {args[0]!r}; to run a program: xpuprof run -- {shlex.join(args)}"
     if path.is_dir():

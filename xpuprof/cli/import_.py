@@ -42,7 +42,8 @@ def command(
     \b
     xpuprof import report.sqlite -o RUN
     xpuprof import rank*/report.sqlite -o FOLDER --workers 8     one run directory per source
-    xpuprof compare RUN
+    xpuprof import times.csv -o RUN --map kernel=op --map time=took:us
+    xpuprof select RUN
     """
     # Loads pandas, which --help does not need.
     from xpuprof.cli.progress import working

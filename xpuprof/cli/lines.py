@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import stat
-from functools import cache
 
 import click
 
@@ -14,12 +13,23 @@ from xpuprof.launch.ending import remembered
 
 def show(text: str, *, err: bool = False) -> None:
     """Prints a text on stdout, or on stderr."""
-    click.echo((_line_end(1 + err) if remembered() else "") + text, err=err)
+    first = remembered() and _first(1 + err)
+    click.echo((_line_end(1 + err) if first else "") + text, err=err)
 
 
-@cache
+def _first(descriptor: int) -> bool:
+    """Whether nothing of ours was printed there since the program ended."""
+    ours = {1, 2} if os.path.sameopenfile(1, 2) else {descriptor}
+    first = descriptor not in _begun
+    _begun.update(ours)
+    return first
+
+
+_begun: set[int] = set()
+
+
 def _line_end(descriptor: int) -> str:
-    """What ends the program's last line on its stdout or stderr; called before our first text."""
+    """What ends the program's last line on its stdout or stderr."""
     if os.isatty(descriptor):
         width = os.get_terminal_size(descriptor).columns
         # Blanks wrap to the next line, unless the cursor is at the start of a line.

@@ -27,8 +27,8 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     """Record the basic-block vectors of every slice, CPU and GPU, in one instrumented execution.
 
     The program keeps its output, exit code and signals. Engine valgrind hides AVX2 and FMA, so
-    libraries take different code paths (PoCL compiles different kernels), and the last digits of
-    floating-point results may differ from a native run's.
+    libraries take different code paths, and the last digits of floating-point results computed on
+    the CPU may differ from a native run's.
 
     \b
     xpuprof profile -o RUN -- ./app args

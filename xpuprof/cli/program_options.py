@@ -103,6 +103,8 @@ repeat = click.option(
 
 
 class _OrAuto(click.IntRange):
+    OTHER = ", or auto"
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         return value if value == "auto" else super().convert(value, param, ctx)
 

@@ -23,9 +23,9 @@ def sentence(error: click.ClickException) -> str:
     pieces = context.command.collect_usage_pieces(context) if context else []
     usage = f"usage: {path} {' '.join(pieces)}"
     if isinstance(error, click.MissingParameter):
-        name = error.param.human_readable_name if error.param else "an argument"
         if isinstance(error.param, click.Option):
-            name = error.param.opts[-1]
+            return f"{error.param.opts[-1]} is missing; {path} --help describes it"
+        name = error.param.human_readable_name if error.param else "an argument"
         return f"{name} is missing; {usage}"
     if extra := _EXTRA.match(error.message):
         return f"unexpected argument {extra[1]}; {usage}"
@@ -49,5 +49,5 @@ def _wanted(kind: click.ParamType[object]) -> str:
         return f"one of {', '.join(map(str, kind.choices))}"
     if isinstance(kind, click.IntRange):
         upper = "" if kind.max is None else f" to {kind.max}"
-        return f"a whole number from {kind.min}{upper}"
+        return f"a whole number from {kind.min}{upper}{getattr(kind, 'OTHER', '')}"
     return {click.INT: "a whole number", click.FLOAT: "a number"}.get(kind, "")

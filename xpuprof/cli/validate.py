@@ -81,8 +81,8 @@ def command(
     with the measured one. A region that never occurs is an error (exit code 3).
 
     \b
-    xpuprof validate RUN/selection.json            the recorded command, in this folder
-    xpuprof validate xpuprof-run-app/selection.json -- ./app args
+    xpuprof validate RUN                           the recorded command, in this folder
+    xpuprof validate RUN/selection.json -- ./app args
     xpuprof validate app.selection --repeat 5 -o B -- ./app args
 
     Without -o the timer runs are not kept. Otherwise the exit code is the program's.

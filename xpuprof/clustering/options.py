@@ -51,31 +51,33 @@ class Options:
         return self.target_error is not None or self.budget is not None
 
     def __post_init__(self) -> None:
-        for name, least in (("maxk", 1), ("k", 1), ("per_cluster", 1), ("restarts", 1)):
+        for name in ("maxk", "k", "per_cluster", "restarts"):
             value = getattr(self, name)
-            if value is not None and value < least:
-                raise UsageError(f"{name} must be at least {least}, not {value}")
+            if value is not None and value < 1:
+                flag = "-k" if name == "k" else f"--{name.replace('_', '-')}"
+                raise UsageError(f"{flag} must be at least 1, not {value}")
         if not 0.0 <= self.bic_threshold <= 1.0:
-            raise UsageError(f"bic_threshold must lie between 0 and 1, not {self.bic_threshold:g}")
+            raise UsageError(
+                f"--bic-threshold must lie between 0 and 1, not {self.bic_threshold:g}"
+            )
         if not 0.0 <= self.resolution < 1.0:
             raise UsageError(f"resolution must lie between 0 and 1, not {self.resolution:g}")
         if not 0.0 < self.coverage <= 1.0:
-            raise UsageError(f"coverage must be above 0 and at most 1, not {self.coverage:g}")
+            raise UsageError(f"--coverage must be above 0 and at most 1, not {self.coverage:g}")
         if self.early is not None and not self.early >= 0.0:
-            raise UsageError(f"early must be 0 or more, not {self.early:g}")
+            raise UsageError(f"--early must be 0 or more, not {self.early:g}")
         if self.target_error is not None and not 0.0 < self.target_error < 1.0:
             raise UsageError(
-                "the target error must lie between 0 and 1 (0.05 is 5 %), not "
-                f"{self.target_error:g}"
+                f"--target-error must lie between 0 and 1 (0.05 is 5 %), not {self.target_error:g}"
             )
         if self.budget is not None and not self.budget > 0.0:
-            raise UsageError(f"the budget must be more than 0 seconds, not {self.budget:g}")
+            raise UsageError(f"--budget must be more than 0 seconds, not {self.budget:g}")
         if self.expected_error is not None and not 0.0 < self.expected_error < 1.0:
             raise UsageError(
                 f"the expected error must lie between 0 and 1, not {self.expected_error:g}"
             )
         if self.per_cluster is not None and (self.by_times or self.expected_error):
-            raise UsageError("a fixed number per cluster excludes a target error or budget")
+            raise UsageError("--per-cluster fixes what --target-error and --budget choose: omit it")
         if self.expected_error and self.by_times:
             raise UsageError("give either an expected error, or a target error and a budget")
 

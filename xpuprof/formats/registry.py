@@ -50,6 +50,10 @@ def recognised(source: Source) -> Importer:
     path = source.path
     if not path.exists():
         source.refuse("does not exist; check its name and folder")
+    from xpuprof.trace.run import MANIFEST  # completion, which lists formats, does not need it
+
+    if (path / MANIFEST).exists():
+        source.refuse("is a run directory already; show it with: xpuprof info")
     head = Head(path, b"" if path.is_dir() else source.head(HEAD))
     if not path.is_dir() and not head.data:
         source.refuse("is empty; copy it or export it again")

@@ -64,12 +64,11 @@ def write_text(text: str, path: str | Path, force: bool) -> None:
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a selection file. Raises InputError when it cannot be read."""
+    """The text of a selection file, or of the one in a run directory. Raises InputError when it
+    cannot be read."""
     source = Path(path)
     if source.is_dir():
-        inside = source / "selection.json"
-        remedy = f"name {inside}" if inside.is_file() else "make one with `xpuprof select RUN`"
-        raise InputError(f"{source} is a folder, not a selection file; {remedy}")
+        source /= "selection.json"
     if not source.exists():
         raise InputError(f"{source} does not exist; make a selection with `xpuprof select RUN`")
     remedy = "a selection file: make one with `xpuprof select RUN`"

@@ -13,6 +13,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import shutil
 import tempfile
 import time
@@ -310,7 +311,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             "that xpuprof run or profile made"
         ) from None
     except NotADirectoryError:
-        raise TraceError(f"{folder} is a file; name the run's folder") from None
+        raise TraceError(
+            f"{folder} is a file, not a run directory; to use another tool's profile: xpuprof "
+            f"import {shlex.quote(str(folder))} -o RUN"
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise TraceError(f"{folder}/{MANIFEST} cannot be read: {error}") from None
     try:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from xpuprof.errors import InputError, TraceError
+from xpuprof.errors import InputError, TraceError, listed
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.imported import ImportedSlices
@@ -62,7 +62,7 @@ def open_timed(path: str | Path, metric: str = "time") -> Timed:
     if ImportedSlices.present(folder):
         imported = ImportedSlices(folder)
         if metric not in imported.metrics:
-            others = f"name one that it has with --metric: {', '.join(imported.metrics)}"
+            others = f"name one that it has with --metric: {listed(imported.metrics)}"
             raise TraceError(
                 f"{folder} was imported without {metric}; "
                 + (others if imported.metrics else "import a profile with durations")

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof.clustering.executors import Executor, open_executor
-from xpuprof.errors import InputError
+from xpuprof.errors import InputError, listed
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.intervals import estimate
 from xpuprof.estimation.measured import Measured
@@ -169,7 +169,7 @@ def _common_metric(runs: Sequence[str], metrics: Sequence[Sequence[str]]) -> str
         if all(name in others for others in metrics):
             return name
     has = "; ".join(
-        f"{run} has {', '.join(own) or 'none'}" for run, own in zip(runs, metrics, strict=True)
+        f"{run} has {listed(own) or 'none'}" for run, own in zip(runs, metrics, strict=True)
     )
     raise InputError(
         f"the runs have no metric in common to project ({has}): time or import them alike, or "

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -68,7 +69,9 @@ def validate(
     notes = Notes(say)
     if not argv:
         argv = _recorded(chosen)
-        notes(f"no program was given, so this runs the recorded command: {shlex.join(argv)}")
+        recorded_in = chosen.identity.get("directory") or os.getcwd()
+        where = f" (recorded in {recorded_in})" if recorded_in != os.getcwd() else ""
+        notes(f"no program was given, so this runs the recorded command{where}: {shlex.join(argv)}")
     with scratch() as place:
         ready = prepare(
             argv,

@@ -51,6 +51,10 @@ class ExportSource:
     @property
     def process(self) -> Process:
         """The profiled process that the selection describes."""
+        if self.run.manifest.get("imported"):
+            raise InputError(
+                f"{self.path} was imported; this format needs the code that a recorded run executed"
+            )
         if self.run.profile is None:
             raise InputError(f"{self.path} holds no profile; make one with `xpuprof profile`")
         job = job_of(self.run.profile)
