@@ -203,6 +203,8 @@ def test_nsys_views_without_end_are_refused(tmp_path: Path, table: str) -> None:
     [
         (b"demangledName INTEGER", b"demangled\xffame INTEGER", "not a readable|no column"),
         (b"CREATE TABLE ANALYSIS_DETAILS", b"CREATE TABLE ANALYSIS_DE\xffAILS", "not a readable"),
+        # SQLite's own message then quotes bytes that are not UTF-8.
+        (b"CREATE TABLE ANALYSIS_DETAILS", b"CREATE T\xffBLE ANALYSIS_DETAILS", "not a readable"),
     ],
 )
 def test_nsys_names_that_are_not_text(
@@ -315,6 +317,12 @@ def test_launches_out_of_range(tmp_path: Path, form: str, text: str) -> None:
     [
         ("ncu", '"ID","Kernel Name"\n"1"\n', "1 fields in row 1 below a header of 2"),
         ("ncu", '"Kernel Name","Metric Name"\n"k","x"\n', "no column 'ID'"),
+        (
+            "ncu",
+            '"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n'
+            '"0","k","Registers","","4"\n"1","k","Duration","ms","1.5"\n"1","k","Registers","","4"\n',
+            "neither gpu__time_duration.sum nor",
+        ),
         ("nvprof", '"Start","Duration","Name"\nms\n', "1 fields in row 1 below a header of 3"),
         ("csv", "kernel" + ",x" * 20_000 + "\n", "has 20001 columns in line 1"),
     ],

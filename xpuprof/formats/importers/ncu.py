@@ -144,7 +144,7 @@ def _write(
     first = next(chunks, None)
     if first is None:
         source.refuse(f"holds no kernel launch; {ADVICE}")
-    measured = next((name for name in (*DURATIONS, *CYCLES) if name in units), None)
+    measured = next((name for name in (*DURATIONS, *CYCLES) if name in first), None)
     if measured is None:
         source.refuse(f"has neither {DURATIONS[0]} nor {CYCLES[0]}; add one of them to --metrics")
     measure, unit = ("gpu_time", "s") if measured in DURATIONS else ("cycles", "cycle")
