@@ -12,22 +12,17 @@ Everything is imported on first use: `import xpuprof` itself costs next to nothi
 use `xpuprof.window` freely.
 """
 
-from __future__ import annotations
-
-import importlib
-from typing import TYPE_CHECKING
-
-from xpuprof.marker import window
-from xpuprof.version import __version__
-
+TYPE_CHECKING = False  # without typing: nothing is imported before __main__ handles Ctrl-C
 if TYPE_CHECKING:
     from xpuprof.engines.filters import Filters
     from xpuprof.engines.native import include
     from xpuprof.errors import XpuprofError
     from xpuprof.estimation.estimate import Estimate
+    from xpuprof.marker import window
     from xpuprof.methods.pkp import PrincipalKernelProjection
     from xpuprof.selection.design import Design
     from xpuprof.selection.selection import Marker, Representative, Selection
+    from xpuprof.version import __version__
     from xpuprof.workflow.compare import compare
     from xpuprof.workflow.export import export
     from xpuprof.workflow.imports import import_
@@ -70,6 +65,7 @@ _HOMES = {
     "Run": "workflow.opened",
     "Selection": "selection.selection",
     "XpuprofError": "errors",
+    "__version__": "version",
     "compare": "workflow.compare",
     "export": "workflow.export",
     "import_": "workflow.imports",
@@ -79,12 +75,15 @@ _HOMES = {
     "run": "workflow.run",
     "time": "workflow.time",
     "validate": "workflow.validate",
+    "window": "marker",
 }
 
 
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'xpuprof' has no attribute {name!r}")
+    import importlib
+
     found: object = getattr(importlib.import_module(f"xpuprof.{_HOMES[name]}"), name)
     globals()[name] = found
     return found

@@ -30,7 +30,6 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Entry point. An error is one sentence; once the user's program has run, we end as it did."""
-    ends.prepare()
     with ends.guarded():
         if "_XPUPROF_COMPLETE" in os.environ:
             cli.main()

@@ -26,7 +26,7 @@ _stopped: int | None = None
 _json = False
 
 
-def prepare() -> None:
+def _prepare() -> None:
     """Prepares this process for a command: streams may be closed or unable to show every letter,
     and an interrupt may come at any time."""
     for descriptor in range(3):  # else one of our files would become the program's stream
@@ -38,6 +38,7 @@ def prepare() -> None:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None and hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="xpuprof")
+    sys.unraisablehook = _unraisable
     for number in _STOPS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _stop)
@@ -59,6 +60,15 @@ def _stop(number: int, frame: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
+def _unraisable(lost: sys.UnraisableHookArgs) -> None:
+    """Raises an interrupt again that came in a finalizer or a callback, which only print it."""
+    if not _stopped or not isinstance(lost.exc_value, KeyboardInterrupt):
+        sys.__unraisablehook__(lost)
+        return
+    signal.signal(signal.SIGALRM, lambda *_: _stop(_stopped or signal.SIGINT, None))
+    signal.setitimer(signal.ITIMER_REAL, 0.001)
+
+
 def promise_json() -> None:
     """The command prints one JSON object on stdout, also when it fails."""
     global _json
@@ -67,8 +77,10 @@ def promise_json() -> None:
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Turns every error into a sentence and the matching exit code or signal."""
+    """Prepares this process for a command, and turns every error into a sentence and the matching
+    exit code or signal."""
     try:
+        _prepare()
         yield
     except SystemExit:
         raise
@@ -89,6 +101,9 @@ def leave(status: int) -> NoReturn:
     swallowed by code that only logs it."""
     if _stopped:
         end_by(_stopped)
+    for number in _STOPS:  # nothing is left to clean up
+        if signal.getsignal(number) is _stop:
+            signal.signal(number, signal.SIG_DFL)
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:
