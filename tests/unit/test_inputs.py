@@ -21,7 +21,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.paths import ROOT
-from tests.support.profiles import ACCELSIM, EVENTS, NVPROF, PID, RAW, event, nsight, reference
+from tests.support.profiles import (
+    ACCELSIM,
+    EVENTS,
+    NVPROF,
+    PID,
+    RAW,
+    event,
+    nsight,
+    reference,
+    rocpd,
+)
 from tests.support.run import run, xpuprof, xpuprof_line
 from tests.support.runs_made_up import made_up_run, select_by_kernel
 from xpuprof import inputs
@@ -227,6 +237,18 @@ def test_nsys_a_schema_of_bytes_is_refused(tmp_path: Path) -> None:
     )
     with suppress(InputError):
         loads(path, "nsys")
+
+
+def test_rocpd_a_bad_row_that_no_search_finds(tmp_path: Path) -> None:
+    """GIVEN a launch without an end, whose row number is out of order THEN it is refused all the
+    same."""
+    path = rocpd(tmp_path / "r.db", separate=False)
+    change(path, 'UPDATE rocpd_kernel_dispatch_00ab SET "end" = NULL WHERE id = 2')
+    data = path.read_bytes()
+    cell = b"\x16\x02\x0d\x00"  # bytes of the row, its number, bytes of its types
+    assert data.count(cell) == 1
+    path.write_bytes(data.replace(cell, b"\x16\x00\x0d\x00"))
+    refused(path, "row 0 of rocpd_kernel_dispatch_00ab is out of place; make it again", "rocpd")
 
 
 def test_nsys_joins_that_multiply_are_stopped(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from xpuprof.inputs import LONGEST_LINE, Source
 
@@ -98,7 +98,7 @@ class Database:
         for row in self.rows(query):
             self._refuse_row(table, stated, row[0])
 
-    def _refuse_row(self, table: str, columns: Sequence[Column], rowid: int) -> None:
+    def _refuse_row(self, table: str, columns: Sequence[Column], rowid: int) -> NoReturn:
         for column in columns:
             query = f'SELECT {column.condition} FROM "{table}" WHERE rowid = {rowid}'
             if not next(self.rows(query), (1,))[0]:
@@ -106,6 +106,8 @@ class Database:
                     f"is damaged: {column.name} in row {rowid} of {table} is not a valid "
                     f"{column.kind}; {self._advice}"
                 )
+        # The rows of a damaged tree are not where a search expects them.
+        self.source.refuse(f"is damaged: row {rowid} of {table} is out of place; {self._advice}")
 
     def names(self, query: str) -> dict[int, str]:
         """{number: text} from a query for both; null becomes ""."""
