@@ -14,6 +14,7 @@ import pytest
 
 import xpuprof
 from tests.support.cuda_parts import cuda_include
+from tests.support.grids import vectors
 from tests.support.paths import BUILT as NATIVE
 from tests.support.paths import ROOT
 from tests.support.run import output, run_text
@@ -74,28 +75,6 @@ def run(program: Path, out: Path, in_flight: int, **environment: str) -> Ran:
         expected.append((name, np.array(counts, np.uint64).reshape(int(warps), -1)))
     (events,) = out.glob("*/events.xpt")
     return Ran(expected, lanes, read_stream(events, EVENTS), done.stderr)
-
-
-def vectors(stream: Stream, launch: int) -> np.ndarray | None:
-    """Counts of a launch, warps x blocks of its kernel; None when it has none."""
-    found = stream["launch_grids"][stream["launch_grids"]["launch"] == launch]
-    if not len(found):
-        return None
-    grid = stream["grids"][found["grid"][0]]
-    kernel = stream["kernels"][grid["kernel"]]
-    rows = []
-    first, n = int(grid["first_run"]), int(grid["n_runs"])
-    for vector, length in zip(
-        stream["run_vector"][first : first + n],
-        stream["run_length"][first : first + n],
-        strict=True,
-    ):
-        row = np.zeros(int(kernel["n_blocks"]), np.uint64)
-        at = stream["vectors"][vector]
-        pairs = slice(int(at["first_pair"]), int(at["first_pair"] + at["n_pairs"]))
-        row[stream["vector_block"][pairs] - kernel["first_block"]] = stream["vector_count"][pairs]
-        rows += [row] * int(length)
-    return np.array(rows)
 
 
 def assert_exact(ran: Ran) -> None:

@@ -40,7 +40,7 @@ def counted(program: Path, *arguments: object) -> dict[str, int]:
     """Fails with the first count or result that differs."""
     done = run_text([program, *arguments])
     assert done.returncode == 0, done.stderr
-    words = done.stdout.split()
+    words = done.stdout.splitlines()[0].split()
     return {words[i]: int(words[i + 1]) for i in range(0, len(words), 2)}
 
 

@@ -45,7 +45,7 @@ def other(tmp_path: Path) -> dict[str, str]:
 def test_every_file_declares_its_engine() -> None:
     """GIVEN this installation THEN each engine's file is found, in the order of `auto`."""
     assert [e.name for e in engines(CpuEngine)] == ["dynamorio", "pin", "valgrind"]
-    assert [e.name for e in engines(GpuEngine)] == ["nvbit", "cuda", "opencl", "gtpin"]
+    assert [e.name for e in engines(GpuEngine)] == ["nvbit", "cuda", "ptx", "opencl", "gtpin"]
     declared: list[Engine[CpuEngine] | Engine[GpuEngine]] = [*engines(CpuEngine)]
     declared += engines(GpuEngine)
     assert all(e.help and e.kind().probe().engine == e.name for e in declared)

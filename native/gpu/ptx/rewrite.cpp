@@ -222,13 +222,29 @@ std::string variable_of(const std::string &text) {
   return name;
 }
 
-std::string identity_of(const Module &module, const Program &program, size_t f) {
-  auto text_of = [&](size_t of) {
-    const Function &function = module.functions[of];
-    return module.text.substr(function.begin, function.end - function.begin);
+/* Independent of white space, comments, line numbers, and of the number that labels contain. */
+std::string identity_of(const Function &function) {
+  auto readable = [&](const std::string &operand) {
+    auto label = function.labels.find(operand);
+    return label == function.labels.end() ? operand : '#' + number(label->second);
   };
-  std::string text = text_of(f);
-  for (uint32_t called : program.functions[f].called) text += text_of(called);
+  std::string text = function.name;
+  for (const Instruction &instruction : function.code) {
+    text += '\n' + instruction.guard + ' ' + instruction.opcode;
+    for (const std::string &operand : instruction.operands) {
+      auto list = function.target_lists.find(operand);
+      if (list == function.target_lists.end())
+        text += ' ' + readable(operand);
+      else
+        for (const std::string &target : list->second) text += ' ' + readable(target);
+    }
+  }
+  return text;
+}
+
+std::string identity_of(const Module &module, const Program &program, size_t f) {
+  std::string text = identity_of(module.functions[f]);
+  for (uint32_t called : program.functions[f].called) text += identity_of(module.functions[called]);
   return text;
 }
 

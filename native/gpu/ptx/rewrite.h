@@ -32,7 +32,7 @@ struct CounterHead {
 struct CountedFunction {
   std::string name;
   bool entry;
-  std::string identity; /* its text, and that of the functions that it may reach */
+  std::string identity; /* its instructions, and those of the functions that it may reach */
   std::string reason;   /* why it cannot be counted; empty: it is */
   std::vector<Block> blocks;
   /* Its counters in a row: threads that have left it, then one per probe. None when its blocks'

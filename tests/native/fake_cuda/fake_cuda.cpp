@@ -39,48 +39,9 @@
 #include <string>
 #include <vector>
 
+#include "objects.h"
+
 #define EXPORT extern "C" __attribute__((visibility("default")))
-
-/* ---- objects behind the handles ------------------------------------------------------------- */
-
-struct CUctx_st {
-  uint32_t id;
-  int device;
-};
-struct CUmod_st {
-  CUcontext context;
-  uint32_t id;
-  const char *cubin;
-  size_t size;
-};
-struct CUfunc_st {
-  std::string name;
-  CUmodule module;
-  int block[3];
-};
-struct CUgraphNode_st {
-  uint64_t id;
-  CUgraphNodeType type;
-  CUDA_KERNEL_NODE_PARAMS_v2 kernel;
-  CUgraph child;
-  std::vector<CUgraphNode> after;
-  CUgraphNode original;
-  bool enabled;
-};
-struct CUgraph_st {
-  std::vector<CUgraphNode> nodes;
-};
-struct CUgraphExec_st {
-  CUgraph own;
-  std::map<CUgraphNode, CUgraphNode> copy_of;
-};
-struct CUstream_st {
-  CUcontext context;
-  uint32_t id;
-  CUgraph capture;
-  CUgraphNode last_captured;
-  uint64_t free_at;
-};
 
 static std::recursive_mutex world;
 static CUctx_st contexts[2] = {{1, 0}, {2, 1}};
@@ -331,9 +292,11 @@ static CUgraphNode add_kernel_node(CUgraph graph, const CUDA_KERNEL_NODE_PARAMS_
 /* Runs it, or adds it to the graph that the stream captures. */
 static CUresult launch(CUfunction f, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t bx,
                        uint32_t by, uint32_t bz, uint32_t shared, CUstream handle, bool per_thread,
-                       uint32_t correlation) {
+                       uint32_t correlation, void **parameters = nullptr) {
   CUstream stream = resolve(current, handle, per_thread);
-  uint32_t grid[3] = {gx, gy, gz};
+  uint32_t grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
+  if (f->kernel_of) f = f->kernel_of;
+  if (!stream->capture && gx && ptx_run) ptx_run(f, grid, block, shared, parameters);
   if (!stream->capture) return run_kernel(f, grid, stream, correlation, 0);
   CUDA_KERNEL_NODE_PARAMS_v2 params = {f,  gx,     gy,      gz,      bx,      by,
                                        bz, shared, nullptr, nullptr, nullptr, nullptr};
@@ -432,7 +395,10 @@ static size_t image_size(const void *image) {
 }
 
 EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image) {
-  *module = new CUmod_st{current, next_id++, static_cast<const char *>(image), image_size(image)};
+  *module = new CUmod_st{current, next_id++, static_cast<const char *>(image), image_size(image),
+                         nullptr};
+  if (ptx_load && memcmp(image, ELFMAG, SELFMAG) != 0)
+    (*module)->ptx = ptx_load(static_cast<const char *>(image));
   CUpti_ModuleResourceData data = {(*module)->id, (*module)->size, (*module)->cubin};
   resource_event(CUPTI_CBID_RESOURCE_MODULE_LOADED, current, &data);
   return CUDA_SUCCESS;
@@ -443,7 +409,7 @@ EXPORT CUresult cuModuleUnload(CUmodule module) {
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
-  *function = new CUfunc_st{name, module, {1, 1, 1}};
+  *function = new CUfunc_st{name, module, {1, 1, 1}, nullptr};
   return CUDA_SUCCESS;
 }
 /* A handle may go to another function after its module was unloaded. */
@@ -545,7 +511,7 @@ EXPORT CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
     return DRIVER_API(call, f->name.c_str(),                                                      \
                       {f, gx, gy, gz, bx, by, bz, shared, stream, params, extra}),                \
            [&](uint32_t correlation) {                                                            \
-             return launch(f, gx, gy, gz, bx, by, bz, shared, stream, per_thread, correlation);   \
+             return launch(f, gx, gy, gz, bx, by, bz, shared, stream, per_thread, correlation, params);   \
            });                                                                                      \
   }
 KERNEL_CALL(cuLaunchKernel, false)
@@ -558,7 +524,7 @@ KERNEL_CALL(cuLaunchKernel_ptsz, true)
     return DRIVER_API(call, f->name.c_str(),                                                       \
                       {f, gx, gy, gz, bx, by, bz, shared, stream, params}),                        \
            [&](uint32_t correlation) {                                                             \
-             return launch(f, gx, gy, gz, bx, by, bz, shared, stream, per_thread, correlation);    \
+             return launch(f, gx, gy, gz, bx, by, bz, shared, stream, per_thread, correlation, params);    \
            });                                                                                       \
   }
 COOPERATIVE_CALL(cuLaunchCooperativeKernel, false)
@@ -568,7 +534,7 @@ COOPERATIVE_CALL(cuLaunchCooperativeKernel_ptsz, true)
   EXPORT CUresult call(const CUlaunchConfig *c, CUfunction f, void **params, void **extra) {       \
     return DRIVER_API(call, f->name.c_str(), {c, f, params, extra}), [&](uint32_t correlation) { \
       return launch(f, c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX, c->blockDimY,       \
-                    c->blockDimZ, c->sharedMemBytes, c->hStream, per_thread, correlation);      \
+                    c->blockDimZ, c->sharedMemBytes, c->hStream, per_thread, correlation, params);      \
     });                                                                                            \
   }
 EX_CALL(cuLaunchKernelEx, false)

@@ -4,7 +4,8 @@
  * Executes a kernel as it is and as the rewriter made it, and compares: what both leave in memory,
  * and for every warp and block the counters with what the emulator saw each of the block's
  * instructions do. Arguments: u32:N, u64:N, f32:X, buffer:BYTES:SEED (32-bit words below 1000), and
- * counts:LIST (32-bit words). Prints one line; fails with the first difference. */
+ * counts:LIST (32-bit words). Prints one line of totals, then the counts of each warp; fails with
+ * the first difference. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,6 +150,7 @@ static int check(int argc, char **argv) {
     fail("the rewritten kernel leaves other results");
 
   uint64_t total = 0;
+  std::string lines;
   std::vector<uint64_t> counts;
   for (size_t w = 0; w < warps.size(); w++) {
     if (!ptx::counts_of(program, *counted, &counters[2 + w * columns], threads_of(shape, w),
@@ -161,10 +163,15 @@ static int check(int argc, char **argv) {
       compare(warps[w], program.functions[f], at, unit, w);
       at += program.functions[f].blocks.size();
     }
-    for (uint64_t count : counts) total += count;
+    for (uint64_t count : counts) {
+      total += count;
+      lines += std::to_string(count) + ' ';
+    }
+    lines.back() = '\n';
   }
   printf("warps %zu blocks %zu columns %zu executed %llu\n", warps.size(), counts.size(), columns,
          static_cast<unsigned long long>(total));
+  fputs(lines.c_str(), stdout);
   return 0;
 }
 

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels that graphs launch, by the timer's book-keeping (native/gpu/cuda/graphs.h). */
+#ifndef XPUPROF_PTX_GRAPHS_H
+#define XPUPROF_PTX_GRAPHS_H
+
+#include <cuda.h>
+#include <stdint.h>
+
+#include <vector>
+
+namespace ptx {
+
+struct GraphLaunch {
+  CUfunction function;
+  unsigned grid[3], block[3];
+};
+
+/* The caller holds a lock. */
+void graph_instantiated(CUgraphExec exec, CUgraph graph);
+void graph_destroyed(CUgraphExec exec);
+void graph_updated(CUgraphExec exec, CUgraph graph);
+void graph_node_set(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params);
+void graph_node_enabled(CUgraphExec exec, CUgraphNode node, bool enabled);
+/* In the order in which they run. */
+std::vector<GraphLaunch> graph_launches(CUgraphExec exec);
+
+}  // namespace ptx
+
+#endif

@@ -1,0 +1,562 @@
+// SPDX-License-Identifier: Apache-2.0
+/* libxpuprof_ptx.so: stands in front of the CUDA driver (libcuda.so.1) in the library search path.
+ * It defines the driver functions that load code and launch kernels, and depends on the real driver
+ * for all others. The program must run as if we were not there: whatever fails here, its own code
+ * is loaded and launched. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <atomic>
+#include <fstream>
+#include <iterator>
+#include <mutex>
+
+#include "counters.h"
+#include "driver.h"
+#include "graphs.h"
+#include "programs.h"
+#include "xpuprof/boundary.h"
+#include "xpuprof/kernel_spec.hpp"
+
+#define XPU_ENV_COUNTER_MEMORY "XPUPROF_COUNTER_MEMORY" /* MiB of device memory for counters */
+#define XPU_ENV_COUNT_UNIT "XPUPROF_COUNT_UNIT"         /* lane (default) | warp */
+
+#define HOOK extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+using ptx::driver;
+using ptx::Flight;
+
+struct Engine {
+  explicit Engine(ptx::Unit unit, uint64_t memory) : programs(unit), counters(memory) {}
+  ptx::Programs programs;
+  ptx::Counters counters;
+  KernelFilter filter;
+  std::map<CUstream, uint32_t> queues;
+};
+
+/* Held from a launch's preparation to its record: the module's variable and the launch belong
+ * together. */
+std::recursive_mutex lock;
+Engine *engine; /* never freed: calls come until the end */
+std::atomic<bool> recording{false};
+thread_local bool ours;
+
+/* Inside one of our hooks: the device runtime's work, as CPU engines see it; and our own calls are
+ * harmless to a stream capture in another thread. */
+class Inside {
+ public:
+  Inside() {
+    ours = true;
+    xpu_api_enter();
+    driver.cuThreadExchangeStreamCaptureMode(&mode_);
+  }
+  ~Inside() {
+    driver.cuThreadExchangeStreamCaptureMode(&mode_);
+    xpu_api_leave();
+    ours = false;
+  }
+
+ private:
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+void finish() {
+  std::lock_guard<std::recursive_mutex> hold(lock);
+  if (!recording.exchange(false)) return;
+  Inside inside;
+  engine->counters.finish();
+  xpu_meta("launches_not_read", std::to_string(engine->counters.lost()).c_str());
+  xpu_gpu_fini();
+}
+
+void start() {
+  const char *dir = getenv(XPU_ENV_DIR), *unit = getenv(XPU_ENV_COUNT_UNIT),
+             *memory = getenv(XPU_ENV_COUNTER_MEMORY), *kernels = getenv(XPU_ENV_KERNELS);
+  const char *missing = "";
+  std::string why;
+  bool found = ptx::load_driver(&missing);
+  if (!dir || !*dir) return;
+  bool warps = unit && strcmp(unit, "warp") == 0;
+  int version = 0;
+  if (found) driver.cuDriverGetVersion(&version);
+  xpu_gpu_init("ptx", ("driver " + std::to_string(version)).c_str(), warps ? "warp" : "lane", 32);
+  if (!found) {
+    xpu_meta("gpu_engine_failed",
+             (std::string("the driver has no ") + missing + "; install 12.3 or later").c_str());
+    return;
+  }
+  engine = new Engine(warps ? ptx::Unit::WARP : ptx::Unit::LANE,
+                      memory ? strtoull(memory, nullptr, 10) << 20 : 0);
+  if (kernels && !engine->filter.parse(kernels, &why)) xpu_meta("gpu_engine_failed", why.c_str());
+  recording = true;
+  xpu_register_harvest(finish);
+  atexit(finish);
+}
+
+bool is_recording() {
+  static std::once_flag once;
+  std::call_once(once, start);
+  return recording && !ours;
+}
+
+/* ---- loading -------------------------------------------------------------------------------- */
+
+/* `real` loads an image into a handle. */
+template <typename Handle, typename Real>
+CUresult load(const void *image, Handle *handle, Real real) {
+  if (!is_recording() || !image) return real(image);
+  std::lock_guard<std::recursive_mutex> hold(lock);
+  Inside inside;
+  std::string why, text = engine->programs.rewritten(image, &why);
+  if (!text.empty()) {
+    if (real(text.c_str()) == CUDA_SUCCESS) return CUDA_SUCCESS;
+    why = "the driver rejected its PTX with counters";
+  }
+  CUresult result = real(image);
+  if (result == CUDA_SUCCESS) engine->programs.loaded_as_it_is(*handle, why);
+  return result;
+}
+
+/* A file of PTX or machine code, as memory. */
+std::string content_of(const char *path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+void unload(CUmodule module) {
+  Inside inside;
+  for (CUdeviceptr variable : engine->programs.variables_in(module))
+    engine->counters.forget(variable);
+}
+
+/* ---- launches ------------------------------------------------------------------------------- */
+
+struct Shape {
+  unsigned grid[3], block[3];
+};
+
+uint32_t dimensions(const Shape &shape) {
+  for (int d = 2; d > 0; d--)
+    if (shape.grid[d] > 1 || shape.block[d] > 1) return static_cast<uint32_t>(d) + 1;
+  return 1;
+}
+
+/* Counts the call. */
+std::string why_not(const ptx::Kernel &kernel) {
+  bool chosen = engine->filter.chooses_next(kernel.name);
+  engine->filter.launched(kernel.name);
+  if (!xpu_window_is_open()) return XPU_REASON_OUTSIDE;
+  if (!kernel.reason.empty()) return kernel.reason;
+  return chosen ? "" : XPU_REASON_LEFT_OUT;
+}
+
+Flight flight_of(CUcontext context, CUfunction function, const Shape &shape, CUstream stream) {
+  Flight flight = {};
+  flight.context = context;
+  flight.stream = stream;
+  flight.kernel = engine->programs.kernel(context, function);
+  flight.threads = shape.block[0] * shape.block[1] * shape.block[2];
+  flight.warps =
+      uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2] * ((flight.threads + 31) / 32);
+  flight.reason = why_not(flight.kernel);
+  xpu_launch &launch = flight.shape;
+  CUdevice device = 0;
+  driver.cuCtxGetDevice(&device);
+  launch.kernel = flight.kernel.id;
+  launch.dimensions = dimensions(shape);
+  for (int d = 0; d < 3; d++) {
+    launch.local[d] = shape.block[d];
+    launch.global[d] = uint64_t{shape.grid[d]} * shape.block[d];
+  }
+  launch.queue =
+      engine->queues.emplace(stream, static_cast<uint32_t>(engine->queues.size())).first->second;
+  launch.device = static_cast<uint32_t>(device);
+  return flight;
+}
+
+bool is_captured(CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return driver.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+template <typename Real>
+CUresult launch(CUfunction function, const Shape &shape, CUstream stream, Real real) {
+  CUcontext context = nullptr;
+  if (!is_recording() || is_captured(stream)) return real();
+  CUresult result;
+  {
+    std::lock_guard<std::recursive_mutex> hold(lock);
+    Inside inside;
+    driver.cuCtxGetCurrent(&context);
+    Flight flight = flight_of(context, function, shape, stream);
+    engine->counters.prepare(&flight);
+    flight.shape.tsc_run = xpu_tsc();
+    result = real();
+    if (result == CUDA_SUCCESS) {
+      flight.shape.reason = flight.reason.empty() ? nullptr : flight.reason.c_str();
+      flight.launch = xpu_kernel_run(&flight.shape);
+      engine->counters.went(&flight);
+    } else { /* a rejected launch is not counted */
+      engine->filter.take_back(flight.kernel.name);
+      engine->counters.did_not_go(&flight);
+    }
+  }
+  xpu_window_settle();
+  return result;
+}
+
+/* A graph's kernels share their modules' variables, so they cannot be told apart: they are recorded
+ * without counts. */
+void record_graph(CUcontext context, CUgraphExec exec, CUstream stream, uint64_t tsc_run) {
+  for (const ptx::GraphLaunch &node : ptx::graph_launches(exec)) {
+    Shape shape = {{node.grid[0], node.grid[1], node.grid[2]},
+                   {node.block[0], node.block[1], node.block[2]}};
+    Flight flight = flight_of(context, node.function, shape, stream);
+    if (flight.reason.empty()) flight.reason = "a graph launches it";
+    flight.shape.tsc_run = tsc_run;
+    flight.shape.reason = flight.reason.c_str();
+    xpu_kernel_run(&flight.shape);
+  }
+}
+
+template <typename Real>
+CUresult launch_graph(CUgraphExec exec, CUstream stream, Real real) {
+  CUcontext context = nullptr;
+  if (!is_recording() || is_captured(stream)) return real();
+  CUresult result;
+  {
+    std::lock_guard<std::recursive_mutex> hold(lock);
+    Inside inside;
+    driver.cuCtxGetCurrent(&context);
+    engine->counters.stop_counting(context, stream);
+    uint64_t tsc_run = xpu_tsc();
+    result = real();
+    if (result == CUDA_SUCCESS) record_graph(context, exec, stream, tsc_run);
+  }
+  xpu_window_settle();
+  return result;
+}
+
+/* Calls that make or change an executable graph. */
+template <typename Real, typename Note>
+CUresult change_graph(Real real, Note note) {
+  if (!is_recording()) return real();
+  std::lock_guard<std::recursive_mutex> hold(lock);
+  Inside inside;
+  CUresult result = real();
+  if (result == CUDA_SUCCESS) note();
+  return result;
+}
+
+void turn_profiler(bool on) {
+  static std::atomic<bool> started{false};
+  if (!is_recording() || started.exchange(on) == on) return;
+  if (on)
+    xpu_window_begin(XPU_MARKER_CUDA_PROFILER);
+  else
+    xpu_window_end(XPU_MARKER_CUDA_PROFILER);
+}
+
+template <typename Function>
+Function real_function(Function, const char *name) {
+  return reinterpret_cast<Function>(ptx::driver_function(name));
+}
+
+/* An older driver may lack a function that we define. */
+#define NEEDS(name) \
+  is_recording();   \
+  if (!driver.name) return CUDA_ERROR_NOT_FOUND
+
+/* The function of that name behind ours, found once. */
+#define REAL(name)                                      \
+  static const auto real = real_function(&name, #name); \
+  if (!real) return CUDA_ERROR_NOT_FOUND
+
+}  // namespace
+
+/* ---- the driver's functions ----------------------------------------------------------------- */
+
+#undef cuGetProcAddress
+
+HOOK CUresult cuInit(unsigned flags) {
+  NEEDS(cuInit);
+  return driver.cuInit(flags);
+}
+
+HOOK CUresult cuModuleLoadData(CUmodule *module, const void *image) {
+  NEEDS(cuModuleLoadData);
+  return load(image, module,
+              [&](const void *code) { return driver.cuModuleLoadData(module, code); });
+}
+
+HOOK CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned n,
+                                 CUjit_option *options, void **values) {
+  NEEDS(cuModuleLoadDataEx);
+  return load(image, module, [&](const void *code) {
+    return driver.cuModuleLoadDataEx(module, code, n, options, values);
+  });
+}
+
+/* PTX takes the place of the fat binary. */
+HOOK CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image) {
+  NEEDS(cuModuleLoadFatBinary);
+  return load(image, module, [&](const void *code) {
+    return code == image ? driver.cuModuleLoadFatBinary(module, code)
+                         : driver.cuModuleLoadData(module, code);
+  });
+}
+
+HOOK CUresult cuModuleLoad(CUmodule *module, const char *path) {
+  NEEDS(cuModuleLoad);
+  std::string content = content_of(path);
+  if (content.empty()) return driver.cuModuleLoad(module, path);
+  return load(content.c_str(), module, [&](const void *code) {
+    return code == content.c_str() ? driver.cuModuleLoad(module, path)
+                                   : driver.cuModuleLoadData(module, code);
+  });
+}
+
+HOOK CUresult cuModuleUnload(CUmodule module) {
+  NEEDS(cuModuleUnload);
+  if (!is_recording()) return driver.cuModuleUnload(module);
+  std::lock_guard<std::recursive_mutex> hold(lock);
+  unload(module);
+  engine->programs.unloaded(module);
+  return driver.cuModuleUnload(module);
+}
+
+HOOK CUresult cuLibraryLoadData(CUlibrary *library, const void *image, CUjit_option *options,
+                                void **values, unsigned n, CUlibraryOption *library_options,
+                                void **library_values, unsigned n_library) {
+  NEEDS(cuLibraryLoadData);
+  return load(image, library, [&](const void *code) {
+    return driver.cuLibraryLoadData(library, code, options, values, n, library_options,
+                                    library_values, n_library);
+  });
+}
+
+HOOK CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUjit_option *options,
+                                    void **values, unsigned n, CUlibraryOption *library_options,
+                                    void **library_values, unsigned n_library) {
+  NEEDS(cuLibraryLoadFromFile);
+  std::string content = content_of(path);
+  if (content.empty())
+    return driver.cuLibraryLoadFromFile(library, path, options, values, n, library_options,
+                                        library_values, n_library);
+  return load(content.c_str(), library, [&](const void *code) {
+    return code == content.c_str()
+               ? driver.cuLibraryLoadFromFile(library, path, options, values, n, library_options,
+                                              library_values, n_library)
+               : driver.cuLibraryLoadData(library, code, options, values, n, library_options,
+                                          library_values, n_library);
+  });
+}
+
+HOOK CUresult cuLibraryUnload(CUlibrary library) {
+  NEEDS(cuLibraryUnload);
+  CUmodule module;
+  if (!is_recording()) return driver.cuLibraryUnload(library);
+  std::lock_guard<std::recursive_mutex> hold(lock);
+  if (driver.cuLibraryGetModule(&module, library) == CUDA_SUCCESS) unload(module);
+  engine->programs.unloaded(library);
+  return driver.cuLibraryUnload(library);
+}
+
+/* The context's memory goes with it. */
+HOOK CUresult cuCtxDestroy_v2(CUcontext context) {
+  REAL(cuCtxDestroy_v2);
+  if (is_recording()) {
+    std::lock_guard<std::recursive_mutex> hold(lock);
+    Inside inside;
+    engine->counters.forget(context);
+  }
+  return real(context);
+}
+
+HOOK CUresult cuProfilerStart() {
+  NEEDS(cuProfilerStart);
+  turn_profiler(true);
+  return driver.cuProfilerStart();
+}
+
+HOOK CUresult cuProfilerStop() {
+  NEEDS(cuProfilerStop);
+  turn_profiler(false);
+  return driver.cuProfilerStop();
+}
+
+/* The variant of a call for programs whose default stream is the thread's own. */
+static CUstream per_thread(CUstream stream) { return stream ? stream : CU_STREAM_PER_THREAD; }
+
+#define LAUNCH_HOOK(name, stream_of)                                                               \
+  HOOK CUresult name(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,             \
+                     unsigned by, unsigned bz, unsigned shared, CUstream stream, void **params,    \
+                     void **extra) {                                                               \
+    REAL(name);                                                                                    \
+    return launch(f, {{gx, gy, gz}, {bx, by, bz}}, stream_of(stream),                              \
+                  [&] { return real(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra); }); \
+  }
+
+#define COOPERATIVE_HOOK(name, stream_of)                                                         \
+  HOOK CUresult name(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,            \
+                     unsigned by, unsigned bz, unsigned shared, CUstream stream, void **params) { \
+    REAL(name);                                                                                   \
+    return launch(f, {{gx, gy, gz}, {bx, by, bz}}, stream_of(stream),                             \
+                  [&] { return real(f, gx, gy, gz, bx, by, bz, shared, stream, params); });       \
+  }
+
+#define EX_HOOK(name, stream_of)                                                               \
+  HOOK CUresult name(const CUlaunchConfig *c, CUfunction f, void **params, void **extra) {     \
+    REAL(name);                                                                                \
+    Shape shape = {{c->gridDimX, c->gridDimY, c->gridDimZ},                                    \
+                   {c->blockDimX, c->blockDimY, c->blockDimZ}};                                \
+    return launch(f, shape, stream_of(c->hStream), [&] { return real(c, f, params, extra); }); \
+  }
+
+#define GRAPH_HOOK(name, stream_of)                                                   \
+  HOOK CUresult name(CUgraphExec exec, CUstream stream) {                             \
+    REAL(name);                                                                       \
+    return launch_graph(exec, stream_of(stream), [&] { return real(exec, stream); }); \
+  }
+
+extern "C" {
+decltype(cuLaunchKernel) cuLaunchKernel_ptsz;
+decltype(cuLaunchCooperativeKernel) cuLaunchCooperativeKernel_ptsz;
+decltype(cuLaunchKernelEx) cuLaunchKernelEx_ptsz;
+decltype(cuGraphLaunch) cuGraphLaunch_ptsz;
+}
+
+LAUNCH_HOOK(cuLaunchKernel, )
+LAUNCH_HOOK(cuLaunchKernel_ptsz, per_thread)
+COOPERATIVE_HOOK(cuLaunchCooperativeKernel, )
+COOPERATIVE_HOOK(cuLaunchCooperativeKernel_ptsz, per_thread)
+EX_HOOK(cuLaunchKernelEx, )
+EX_HOOK(cuLaunchKernelEx_ptsz, per_thread)
+GRAPH_HOOK(cuGraphLaunch, )
+GRAPH_HOOK(cuGraphLaunch_ptsz, per_thread)
+
+HOOK CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph,
+                                          unsigned long long flags) {
+  REAL(cuGraphInstantiateWithFlags);
+  return change_graph([&] { return real(exec, graph, flags); },
+                      [&] { ptx::graph_instantiated(*exec, graph); });
+}
+
+#define INSTANTIATE_HOOK(name)                                                                  \
+  HOOK CUresult name(CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params) { \
+    REAL(name);                                                                                 \
+    return change_graph([&] { return real(exec, graph, params); },                              \
+                        [&] { ptx::graph_instantiated(*exec, graph); });                        \
+  }
+
+extern "C" decltype(cuGraphInstantiateWithParams) cuGraphInstantiateWithParams_ptsz;
+INSTANTIATE_HOOK(cuGraphInstantiateWithParams)
+INSTANTIATE_HOOK(cuGraphInstantiateWithParams_ptsz)
+
+HOOK CUresult cuGraphExecDestroy(CUgraphExec exec) {
+  REAL(cuGraphExecDestroy);
+  return change_graph([&] { return real(exec); }, [&] { ptx::graph_destroyed(exec); });
+}
+
+HOOK CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph,
+                                   CUgraphExecUpdateResultInfo *info) {
+  REAL(cuGraphExecUpdate_v2);
+  return change_graph([&] { return real(exec, graph, info); },
+                      [&] { ptx::graph_updated(exec, graph); });
+}
+
+HOOK CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
+                                                const CUDA_KERNEL_NODE_PARAMS *params) {
+  REAL(cuGraphExecKernelNodeSetParams_v2);
+  return change_graph([&] { return real(exec, node, params); },
+                      [&] { ptx::graph_node_set(exec, node, params); });
+}
+
+HOOK CUresult cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned enabled) {
+  REAL(cuGraphNodeSetEnabled);
+  return change_graph([&] { return real(exec, node, enabled); },
+                      [&] { ptx::graph_node_enabled(exec, node, enabled != 0); });
+}
+
+/* ---- functions asked for by name ------------------------------------------------------------- */
+
+/* Most programs find the driver's functions by these calls. */
+HOOK CUresult cuGetProcAddress_v2(const char *, void **, int, cuuint64_t,
+                                  CUdriverProcAddressQueryResult *);
+HOOK CUresult cuGetProcAddress(const char *, void **, int, cuuint64_t);
+
+static void *hook_of(const std::string &name, int version, bool thread_streams) {
+#define ENTRY(name)                          \
+  {                                          \
+#name, reinterpret_cast < void *>(&name) \
+  }
+  static const std::map<std::string, void *> hooks = {
+      ENTRY(cuGetProcAddress),
+      ENTRY(cuInit),
+      ENTRY(cuModuleLoad),
+      ENTRY(cuModuleLoadData),
+      ENTRY(cuModuleLoadDataEx),
+      ENTRY(cuModuleLoadFatBinary),
+      ENTRY(cuModuleUnload),
+      ENTRY(cuLibraryLoadData),
+      ENTRY(cuLibraryLoadFromFile),
+      ENTRY(cuLibraryUnload),
+      {"cuCtxDestroy", reinterpret_cast<void *>(&cuCtxDestroy_v2)},
+      ENTRY(cuProfilerStart),
+      ENTRY(cuProfilerStop),
+      ENTRY(cuLaunchKernel),
+      ENTRY(cuLaunchKernel_ptsz),
+      ENTRY(cuLaunchCooperativeKernel),
+      ENTRY(cuLaunchCooperativeKernel_ptsz),
+      ENTRY(cuLaunchKernelEx),
+      ENTRY(cuLaunchKernelEx_ptsz),
+      ENTRY(cuGraphLaunch),
+      ENTRY(cuGraphLaunch_ptsz),
+      ENTRY(cuGraphInstantiateWithFlags),
+      ENTRY(cuGraphInstantiateWithParams),
+      ENTRY(cuGraphInstantiateWithParams_ptsz),
+      ENTRY(cuGraphExecDestroy),
+      ENTRY(cuGraphNodeSetEnabled),
+  };
+  static const std::map<std::string, void *> since_12 = {
+      {"cuGetProcAddress", reinterpret_cast<void *>(&cuGetProcAddress_v2)},
+      {"cuGraphInstantiate", reinterpret_cast<void *>(&cuGraphInstantiateWithFlags)},
+      {"cuGraphExecUpdate", reinterpret_cast<void *>(&cuGraphExecUpdate_v2)},
+      {"cuGraphExecKernelNodeSetParams",
+       reinterpret_cast<void *>(&cuGraphExecKernelNodeSetParams_v2)},
+  };
+#undef ENTRY
+  auto newer = since_12.find(name);
+  if (version >= 12000 && newer != since_12.end()) return newer->second;
+  auto found = hooks.find(thread_streams ? name + "_ptsz" : name);
+  if (found == hooks.end()) found = hooks.find(name);
+  return found == hooks.end() ? nullptr : found->second;
+}
+
+static void replace(CUresult result, const char *name, void **function, int version,
+                    cuuint64_t flags) {
+  if (result != CUDA_SUCCESS || !name || !function || !*function) return;
+  bool thread_streams = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+  if (void *hook = hook_of(name, version, thread_streams)) *function = hook;
+}
+
+HOOK CUresult cuGetProcAddress_v2(const char *name, void **function, int version, cuuint64_t flags,
+                                  CUdriverProcAddressQueryResult *status) {
+  REAL(cuGetProcAddress_v2);
+  CUresult result = real(name, function, version, flags, status);
+  replace(result, name, function, version, flags);
+  return result;
+}
+
+HOOK CUresult cuGetProcAddress(const char *name, void **function, int version, cuuint64_t flags) {
+  REAL(cuGetProcAddress);
+  CUresult result = real(name, function, version, flags);
+  replace(result, name, function, version, flags);
+  return result;
+}

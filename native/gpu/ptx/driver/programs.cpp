@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "programs.h"
+
+#include <cxxabi.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hash128.h"
+#include "image.h"
+#include "xpuprof/trace_format.h"
+
+namespace ptx {
+namespace {
+
+std::string readable(const std::string &mangled) {
+  int status = 0;
+  char *text = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
+  std::string result = status == 0 && text ? text : mangled;
+  free(text);
+  return result;
+}
+
+/* Of the current device; of the first one before there is a context. */
+unsigned capability() {
+  CUdevice device = 0;
+  int major = 0, minor = 0;
+  if (driver.cuCtxGetDevice(&device) != CUDA_SUCCESS) device = 0;
+  driver.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+  driver.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+  return static_cast<unsigned>(10 * major + minor);
+}
+
+CUfunction resolved(CUfunction handle) {
+  CUmodule module;
+  CUfunction function;
+  if (driver.cuFuncGetModule(&module, handle) == CUDA_SUCCESS) return handle;
+  return driver.cuKernelGetFunction(&function, reinterpret_cast<CUkernel>(handle)) == CUDA_SUCCESS
+             ? function
+             : handle;
+}
+
+}  // namespace
+
+std::string Programs::rewritten(const void *image, std::string *why) {
+  std::string text = text_in(image, capability(), why);
+  if (text.empty()) return "";
+  auto known = programs_.find(text);
+  if (known != programs_.end()) return known->second->text;
+  try {
+    auto made = std::make_shared<const Program>(rewrite(text, unit_));
+    programs_[text] = made;
+    for (const CountedFunction &function : made->functions)
+      if (function.entry) sources_.emplace(function.name, Source{made, &function});
+    return made->text;
+  } catch (const SyntaxError &error) {
+    *why = std::string("its PTX cannot be rewritten: ") + error.what();
+    return "";
+  }
+}
+
+std::string Programs::why_not(CUmodule module) {
+  auto known = modules_.find(module);
+  if (known != modules_.end()) return known->second;
+  for (const auto &[library, why] : libraries_) {
+    CUmodule its_module;
+    if (driver.cuLibraryGetModule(&its_module, library) == CUDA_SUCCESS && its_module == module)
+      return why;
+  }
+  return "its module was loaded by a call that the engine does not know";
+}
+
+/* Kernels are the same when their own text and that of the functions below them is. */
+uint32_t Programs::built(const Kernel &kernel, const std::string &mangled) {
+  uint8_t hash[16];
+  const std::string &identity = kernel.function ? kernel.function->identity : mangled;
+  xpu_hash128(identity.data(), identity.size(), hash);
+  std::string key(reinterpret_cast<char *>(hash), sizeof hash);
+  key += mangled;
+  auto known = ids_.find(key);
+  if (known != ids_.end()) return known->second;
+  uint32_t program = kernel.function ? xpu_program_built(hash, XP_PROGRAM_IL, "PTX")
+                                     : xpu_program_built(hash, XP_PROGRAM_BINARY, "no PTX");
+  std::vector<xpu_block> blocks;
+  if (kernel.function) blocks = blocks_of(*kernel.program, *kernel.function);
+  const char *reason = kernel.reason.empty() ? nullptr : kernel.reason.c_str();
+  return ids_[key] = xpu_kernel_built(program, kernel.name.c_str(),
+                                      static_cast<uint32_t>(blocks.size()), blocks.data(), reason);
+}
+
+/* The variable is in the module if, and only if, the driver compiled our text for it. */
+Kernel Programs::find(CUfunction function) {
+  const char *mangled = "";
+  CUmodule module = nullptr;
+  driver.cuFuncGetName(&mangled, function);
+  driver.cuFuncGetModule(&module, function);
+  Kernel kernel = {0, readable(mangled), "", nullptr, nullptr, 0};
+  auto [first, last] = sources_.equal_range(mangled);
+  for (auto source = first; source != last && !kernel.function; ++source) {
+    const Program &program = *source->second.program;
+    size_t bytes = 0;
+    if (driver.cuModuleGetGlobal_v2(&kernel.variable, &bytes, module, program.variable.c_str()) !=
+        CUDA_SUCCESS)
+      continue;
+    kernel.program = source->second.program;
+    kernel.function = source->second.function;
+    kernel.reason = kernel.function->reason;
+  }
+  if (!kernel.function) {
+    kernel.variable = 0;
+    kernel.reason = why_not(module);
+  }
+  kernel.id = built(kernel, mangled);
+  return kernel;
+}
+
+const Kernel &Programs::kernel(CUcontext context, CUfunction handle) {
+  auto known = kernels_.find({context, handle});
+  if (known == kernels_.end())
+    known = kernels_.emplace(std::make_pair(context, handle), find(resolved(handle))).first;
+  return known->second;
+}
+
+std::vector<CUdeviceptr> Programs::variables_in(CUmodule module) const {
+  std::vector<CUdeviceptr> found;
+  CUdeviceptr at = 0;
+  size_t bytes = 0;
+  for (const auto &[text, program] : programs_)
+    if (driver.cuModuleGetGlobal_v2(&at, &bytes, module, program->variable.c_str()) == CUDA_SUCCESS)
+      found.push_back(at);
+  return found;
+}
+
+void Programs::unloaded(CUmodule module) {
+  modules_.erase(module);
+  kernels_.clear();
+}
+
+void Programs::unloaded(CUlibrary library) {
+  libraries_.erase(library);
+  kernels_.clear();
+}
+
+}  // namespace ptx

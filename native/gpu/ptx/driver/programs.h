@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The PTX that was rewritten, and which kernel of it a launch runs. */
+#ifndef XPUPROF_PTX_PROGRAMS_H
+#define XPUPROF_PTX_PROGRAMS_H
+
+#include <stdint.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "driver.h"
+#include "rewrite.h"
+
+namespace ptx {
+
+struct Kernel {
+  uint32_t id; /* from xpu_kernel_built */
+  std::string name;
+  std::string reason; /* why it is not counted; empty: it is */
+  std::shared_ptr<const Program> program;
+  const CountedFunction *function; /* NULL: its PTX was not rewritten */
+  CUdeviceptr variable;            /* of its module; 0: none */
+};
+
+class Programs {
+ public:
+  explicit Programs(Unit unit) : unit_(unit) {}
+  /* The text that the driver is to compile instead of the image. Empty, with the reason, when the
+   * image cannot be rewritten. */
+  std::string rewritten(const void *image, std::string *why);
+  void loaded_as_it_is(CUmodule module, const std::string &why) { modules_[module] = why; }
+  void loaded_as_it_is(CUlibrary library, const std::string &why) { libraries_[library] = why; }
+  /* `handle` may be a CUkernel, which launches take in place of a function. */
+  const Kernel &kernel(CUcontext context, CUfunction handle);
+  /* Handles may name other kernels from here on. */
+  void unloaded(CUmodule module);
+  void unloaded(CUlibrary library);
+  /* Of our text in the module: its variable. */
+  std::vector<CUdeviceptr> variables_in(CUmodule module) const;
+
+ private:
+  struct Source {
+    std::shared_ptr<const Program> program;
+    const CountedFunction *function;
+  };
+  Kernel find(CUfunction function);
+  Kernel without_text(const std::string &name, CUmodule module);
+  std::string why_not(CUmodule module);
+  uint32_t built(const Kernel &kernel, const std::string &mangled);
+
+  const Unit unit_;
+  std::map<std::string, std::shared_ptr<const Program>> programs_; /* by original text */
+  std::multimap<std::string, Source> sources_;                     /* by kernel name */
+  std::map<std::string, uint32_t> ids_;                            /* hash and name -> kernel */
+  std::map<std::pair<CUcontext, CUfunction>, Kernel> kernels_;
+  std::unordered_map<CUmodule, std::string> modules_;
+  std::unordered_map<CUlibrary, std::string> libraries_;
+};
+
+}  // namespace ptx
+
+#endif

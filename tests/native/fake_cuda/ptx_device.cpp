@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Added to fake_cuda.cpp, it makes the stand-in driver execute kernels of modules loaded as PTX, by
+ * the emulator, and gives it the calls that the PTX engine needs. A kernel is over when its launch
+ * call returns. Only PTX text can be loaded: a fat binary is the engine's to open. */
+#include <cudaProfiler.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emulator.h"
+#include "objects.h"
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+using emulator::Module;
+
+extern "C" void *ptx_load(const char *text) {
+  try {
+    return new Module(text);
+  } catch (const std::exception &) {
+    return nullptr; /* machine code, as far as this driver knows */
+  }
+}
+
+extern "C" void ptx_run(CUfunction function, const unsigned grid[3], const unsigned block[3],
+                        unsigned shared, void **parameters) {
+  auto module = static_cast<Module *>(function->module->ptx);
+  if (!module) return;
+  module->launch(function->name,
+                 {{grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared}, parameters,
+                 nullptr);
+}
+
+/* ---- modules -------------------------------------------------------------------------------- */
+
+EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned, CUjit_option *,
+                                   void **) {
+  return cuModuleLoadData(module, image);
+}
+EXPORT CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image) {
+  *module = new CUmod_st{nullptr, 0, static_cast<const char *>(image), 0, nullptr};
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuModuleLoad(CUmodule *, const char *) { return CUDA_ERROR_FILE_NOT_FOUND; }
+EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *at, size_t *bytes, CUmodule module,
+                                     const char *name) {
+  void *found = module->ptx ? static_cast<Module *>(module->ptx)->variable(name, bytes) : nullptr;
+  *at = reinterpret_cast<CUdeviceptr>(found);
+  return found ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+EXPORT CUresult cuFuncGetModule(CUmodule *module, CUfunction function) {
+  if (function->kernel_of) return CUDA_ERROR_INVALID_HANDLE;
+  *module = function->module;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *image, CUjit_option *, void **,
+                                  unsigned, CUlibraryOption *, void **, unsigned) {
+  return cuModuleLoadData(reinterpret_cast<CUmodule *>(library), image);
+}
+EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *, const char *, CUjit_option *, void **, unsigned,
+                                      CUlibraryOption *, void **, unsigned) {
+  return CUDA_ERROR_FILE_NOT_FOUND;
+}
+EXPORT CUresult cuLibraryUnload(CUlibrary) { return CUDA_SUCCESS; }
+EXPORT CUresult cuLibraryGetModule(CUmodule *module, CUlibrary library) {
+  *module = reinterpret_cast<CUmodule>(library);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name) {
+  CUfunction function;
+  cuModuleGetFunction(&function, reinterpret_cast<CUmodule>(library), name);
+  *kernel = reinterpret_cast<CUkernel>(new CUfunc_st{name, function->module, {1, 1, 1}, function});
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel) {
+  *function = reinterpret_cast<CUfunction>(kernel)->kernel_of;
+  return *function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+#undef cuGetProcAddress
+EXPORT CUresult cuGetProcAddress_v2(const char *name, void **function, int, cuuint64_t flags,
+                                    CUdriverProcAddressQueryResult *) {
+  const std::string plain = name;
+  *function = nullptr;
+  if (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
+    *function = dlsym(RTLD_DEFAULT, (plain + "_ptsz").c_str());
+  for (const char *suffix : {"_v2", ""})
+    if (!*function) *function = dlsym(RTLD_DEFAULT, (plain + suffix).c_str());
+  return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+/* ---- contexts, streams, events -------------------------------------------------------------- */
+
+static CUcontext current_context() {
+  CUcontext context = nullptr;
+  cuStreamGetCtx(nullptr, &context);
+  return context;
+}
+EXPORT CUresult cuCtxGetCurrent(CUcontext *context) {
+  *context = current_context();
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuCtxGetDevice(CUdevice *device) {
+  *device = current_context()->device;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute which, CUdevice) {
+  *value = which == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9 : 0;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *) { return CUDA_SUCCESS; }
+EXPORT CUresult cuStreamWaitEvent(CUstream, CUevent, unsigned) { return CUDA_SUCCESS; }
+EXPORT CUresult cuEventCreate(CUevent *event, unsigned) {
+  *event = reinterpret_cast<CUevent>(malloc(1));
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuEventDestroy_v2(CUevent event) {
+  free(event);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuEventRecord(CUevent, CUstream) { return CUDA_SUCCESS; }
+EXPORT CUresult cuEventQuery(CUevent) { return CUDA_SUCCESS; }
+EXPORT CUresult cuProfilerStart() { return CUDA_SUCCESS; }
+EXPORT CUresult cuProfilerStop() { return CUDA_SUCCESS; }
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *all) {
+  *free_bytes = *all = size_t{1} << 30;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char value, size_t n, CUstream) {
+  memset(reinterpret_cast<void *>(at), value, n);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemsetD32Async(CUdeviceptr at, unsigned value, size_t n, CUstream) {
+  for (size_t i = 0; i < n; i++) reinterpret_cast<unsigned *>(at)[i] = value;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream) {
+  memcpy(reinterpret_cast<void *>(to), from, bytes);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream) {
+  memcpy(to, reinterpret_cast<void *>(from), bytes);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuCtxDestroy_v2(CUcontext) { return CUDA_SUCCESS; }
