@@ -1,11 +1,34 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The pictures in README.md, from the demo's run (`make demo`): needs Chromium and matplotlib.
+# The pictures of the documentation, from the demo's run (`make demo`): needs Chromium.
+#   tools/screenshot.sh [RUN]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
-page=$(mktemp -d)/demo.html
-trap 'rm -rf "$(dirname "$page")"' EXIT
-xpuprof report build/demo -q -o "$page"
-chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1200,1130 \
-  --user-data-dir="$(dirname "$page")/browser" --screenshot=docs/page.png "file://$page" 2>/dev/null
+run=${1:-build/demo}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+picture() { # NAME WIDTH,HEIGHT
+  chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size="$2" \
+    --user-data-dir="$work/browser" --screenshot="docs/$1.png" "file://$work/$1.html" 2>/dev/null
+}
+
+root=$PWD
+cd "$(dirname "$run")"
+run=$(basename "$run")
+xpuprof report "$run" -q -o "$work/page.html"
+xpuprof compare "$run" -q -o "$work/methods.html" >/dev/null
+xpuprof report "$run" >"$work/terminal.txt" 2>&1
+cd "$root"
+python - "$run" "$work/terminal.txt" >"$work/terminal.html" <<'END'
+import html, pathlib, sys
+run, shown = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+print(f"""<body style="margin:0;background:#14171b;color:#e6e8eb;padding:18px 22px">
+<pre style="font:14px/1.4 ui-monospace,monospace;margin:0"><b style="color:#56b4e9">$</b> <b>xpuprof report
+ {html.escape(run.name)}</b>
+{html.escape(shown.read_text())}</pre>""".replace("report\n ", "report "))
+END
+picture page 1200,1290
+picture methods 1400,760
+picture terminal 980,820

@@ -120,6 +120,17 @@ def test_timer_runs_alone_have_a_page(tmp_path: Path) -> None:
     assert data["unit"] == "s" and sum(data["slices"]["value"]) > 0
 
 
+def test_a_notebook_shows_any_run(run: Path, tmp_path: Path) -> None:
+    """GIVEN an import, a profile and a timer run alone THEN a notebook shows kernels, with program
+    exit by name, or the reason why there are none."""
+    shown = open_run(run)._repr_html_()
+    assert "<th>gemm</th>" in shown and "evil<" not in shown
+    traces.write_run(tmp_path / "P", traces.events(), traces.cpu())
+    assert "<th>program exit</th>" in open_run(tmp_path / "P")._repr_html_()
+    traces.write_run(tmp_path / "T", traces.events(), None, role="time")
+    assert "holds no profile" in open_run(tmp_path / "T")._repr_html_()
+
+
 def test_long_runs_are_thinned(monkeypatch: pytest.MonkeyPatch, run: Path, tmp_path: Path) -> None:
     """GIVEN more slices than are drawn WHEN written THEN every n-th and all representatives are
     drawn, and the tables cover all."""

@@ -64,6 +64,8 @@ def write(target: Path, kind: str, head: Head, data: Mapping[str, object]) -> No
 
 def _fact(fact: Fact) -> str:
     mark = f' <b class="mark">{html.escape(fact.mark)}</b>' if fact.mark else ""
-    note = f"<small>{html.escape(fact.note)}</small>" if fact.note else ""
+    # A number stays on one line with its unit.
+    together = re.sub(r"(\d) (%|s|ms|us)(?!\w)", "\\1\N{NO-BREAK SPACE}\\2", fact.note)
+    note = f"<small>{html.escape(together)}</small>" if fact.note else ""
     text = f"<dd>{html.escape(fact.text)}{mark}{note}</dd>"
     return f"<div><dt>{html.escape(fact.name)}</dt>{text}</div>"

@@ -12,18 +12,22 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from xpuprof.errors import InputError
+from xpuprof.errors import InputError, XpuprofError
 from xpuprof.estimation import intervals
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.methods import registry
 from xpuprof.selection.selection import Selection
 from xpuprof.trace import run as trace
+from xpuprof.trace.coordinates import NO_KERNELS
 from xpuprof.trace.imported import ImportedSlices
 from xpuprof.workflow.select import Request, select_subject
 from xpuprof.workflow.subjects import Subject, open_subject
 
 F64 = npt.NDArray[np.float64]
+
+_SHOWN = 20
+"""Kernels that a notebook shows."""
 
 
 class Run(trace.Run):
@@ -113,7 +117,13 @@ class Run(trace.Run):
         return f"<xpuprof.Run {self.path}: {self.status}{why}, {kind}>"
 
     def _repr_html_(self) -> str:
-        return f"<p>{html.escape(repr(self))}</p>{self.kernels.to_html(max_rows=20)}"
+        said = f"<p>{html.escape(repr(self))}</p>"
+        try:
+            kernels = self.kernels.rename(index=NO_KERNELS)
+        except XpuprofError as error:  # timer runs alone, or nothing finished
+            return f"{said}<p>{html.escape(str(error))}</p>"
+        styles = {"share": "{:.2%}".format, self.metric: "{:,.6g}".format}
+        return said + kernels.to_html(max_rows=_SHOWN, formatters=styles)
 
 
 def kernel_table(slices: pd.DataFrame, metric: str) -> pd.DataFrame:

@@ -14,15 +14,16 @@
 
   function draw(u) {
     const { ctx, bbox } = u, ratio = devicePixelRatio, r = 5 * ratio, ink = xp.style("--ink"), mark = xp.style("--mark");
-    const points = shown().map((m) => ({ m, x: u.valToPos(m.speedup, "x", true), y: u.valToPos(heightOf(m), "y", true), best: isBest(m) }));
+    const points = shown().map((m) => ({
+      m, x: u.valToPos(m.speedup, "x", true), y: u.valToPos(heightOf(m), "y", true), top: u.valToPos(worstOf(m), "y", true), best: isBest(m),
+    }));
     ctx.save();
     ctx.beginPath();
     ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
     ctx.clip();
     ctx.lineWidth = 1.5 * ratio;
-    for (const { m, x, y, best } of points) {
+    for (const { x, y, top, best } of points) {
       ctx.strokeStyle = best ? mark : xp.REST;
-      const top = u.valToPos(worstOf(m), "y", true);
       ctx.beginPath();
       ctx.moveTo(x, y); ctx.lineTo(x, top); ctx.moveTo(x - r / 2, top); ctx.lineTo(x + r / 2, top);
       ctx.stroke();
@@ -51,11 +52,11 @@
     window.xpuprofLabels = places.map(({ box, point }) => [point.m.method, ...box]);
   }
 
-  // A place for each name where it covers neither a point nor another name: beside its point, or as
-  // near as there is room.
+  // A place for each name where it covers no point, bar or other name: beside its point, or as near as
+  // there is room.
   function labels(ctx, points, bbox, r) {
     const ratio = devicePixelRatio, height = 14 * ratio, gap = ROOM * ratio + r;
-    const taken = points.map(({ x, y }) => [x - r, y - r, x + r, y + r]);
+    const taken = points.flatMap(({ x, y, top }) => [[x - r, y - r, x + r, y + r], [x - r / 2, top, x + r / 2, y]]);
     const free = (box) => box[0] >= bbox.left && box[2] <= bbox.left + bbox.width && box[1] >= bbox.top
       && box[3] <= bbox.top + bbox.height && !taken.some((o) => box[0] < o[2] && o[0] < box[2] && box[1] < o[3] && o[1] < box[3]);
     const placed = [];
