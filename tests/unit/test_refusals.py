@@ -221,6 +221,7 @@ def test_fewer_clusters_than_were_asked_for_are_said(here: Path) -> None:
         ("select R --seed -1", "--seed takes a whole number from 0 to 4294967295, not -1"),
         ("select app.bb app.bb -o J", "app.bb is named twice"),
         ("info file", "file is a file, not a run directory; to use another tool's profile: xpupr"),
+        ("info R/selection.json", "is a file, not a run directory; name its folder, R"),
         ("import R -o x", "R is a run directory already; show it with: xpuprof info"),
         ("run -- no-such", "no-such is not on PATH; give its path, as in: -- ./no-such"),
         ("profile", "no program was given; put it after --, as in: -- ./app args"),
@@ -308,8 +309,17 @@ def test_report_finds_the_times_of_the_selection(tmp_path: Path) -> None:
 def test_a_run_without_kernels_is_not_told_to_profile(tmp_path: Path) -> None:
     writer = create_run(tmp_path / "R", argv=["./app"])
     writer.finish("partial", "no kernel was seen: GPU engine opencl watches libOpenCL.so")
-    with pytest.raises(InputError, match="holds no result: no kernel was seen"):
-        CliRunner().invoke(cli, ["report", str(tmp_path / "R")], catch_exceptions=False)
+    for command in ("report", "select", "compare"):
+        with pytest.raises(InputError, match=r"holds no (result|profile): no kernel was seen"):
+            CliRunner().invoke(cli, [command, str(tmp_path / "R")], catch_exceptions=False)
+    assert "next: xpuprof doctor" in CliRunner().invoke(cli, ["info", str(tmp_path / "R")]).stderr
+
+
+def test_a_profile_without_kernels_is_not_told_to_select(tmp_path: Path) -> None:
+    run = str(traces.write_run(tmp_path / "P", traces.events(0), None, gpu_engine="opencl"))
+    assert "next: xpuprof doctor" in CliRunner().invoke(cli, ["info", run]).stderr
+    with pytest.raises(InputError, match="no kernel was seen"):
+        CliRunner().invoke(cli, ["report", run], catch_exceptions=False)
 
 
 def test_a_map_needs_a_unit_of_time(here: Path, refused: Callable[[str], str]) -> None:

@@ -142,4 +142,4 @@ def _sentence(error: BaseException) -> str:
     why = error.strerror or str(error)
     if error.filename is None:
         return f"the output cannot be written: {why}"
-    return f"{os.fsdecode(error.filename)}: {why}"
+    return f"{os.fsdecode(error.filename)}: {why}; check its path and permissions"

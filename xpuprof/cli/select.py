@@ -140,7 +140,10 @@ def _from_runs(
     request = Request(method, own, seed, processes)
     result = select_and_write(request, Places(sources, **places), with_stability=stability)
     if reason:
-        doubt = f"{reason}, so {method} chose; --method NAME takes another"
+        doubt = (
+            f"{reason}, so {method} chose; --method NAME takes another, and xpuprof compare shows "
+            "what each gives"
+        )
         result = replace(result, doubts=[doubt, *result.doubts])
     return result
 

@@ -311,12 +311,16 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             "that xpuprof run or profile made"
         ) from None
     except NotADirectoryError:
+        remedy = f"to use another tool's profile: xpuprof import {shlex.quote(str(folder))} -o RUN"
+        if (folder.parent / MANIFEST).exists():
+            remedy = f"name its folder, {folder.parent}"
+        raise TraceError(f"{folder} is a file, not a run directory; {remedy}") from None
+    except OSError as error:
         raise TraceError(
-            f"{folder} is a file, not a run directory; to use another tool's profile: xpuprof "
-            f"import {shlex.quote(str(folder))} -o RUN"
+            f"{folder}/{MANIFEST} cannot be read: {error.strerror}; check its permissions"
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise TraceError(f"{folder}/{MANIFEST} cannot be read: {error}") from None
+    except UnicodeDecodeError:
+        raise TraceError(f"{folder}/{MANIFEST} is not text; copy the run directory again") from None
     try:
         manifest = json.loads(text)
     except (ValueError, RecursionError) as error:

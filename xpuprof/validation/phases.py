@@ -43,7 +43,7 @@ def unseen_phases(
     return [
         f"{100 * share:.0f} % of the time is CPU work between kernels, which device vectors do "
         "not show: profile with a CPU engine (--cpu auto), or choose by measured times (select "
-        f"--method {' or '.join(by_measured_times())})"
+        f"--method with one of {', '.join(by_measured_times())})"
     ]
 
 

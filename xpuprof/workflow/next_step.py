@@ -6,8 +6,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from xpuprof.trace.processes import job_of
 from xpuprof.trace.run import Run
+from xpuprof.trace.tables import Execution
 
 
 def command(*words: object) -> str:
@@ -17,11 +17,20 @@ def command(*words: object) -> str:
 
 def of_run(run: Run) -> str:
     """Choose slices, show those that were chosen, or record what is missing."""
-    recorded = run.profile
-    if recorded is None and not run.manifest.get("imported"):
-        return _record(run)
-    if recorded and not job_of(recorded).sums.of_launches and recorded.record.gpu_engine != "none":
+    if run.manifest.get("imported"):
+        return _chosen(run)
+    recorded = run.profile or next(iter(run.times), None)
+    if recorded is None or (not _launches(recorded) and recorded.record.gpu_engine != "none"):
         return command("doctor")
+    return _record(run) if run.profile is None else _chosen(run)
+
+
+def _launches(execution: Execution) -> int:
+    """Launches of all its processes."""
+    return sum(process.sums.of_launches for process in execution.processes)
+
+
+def _chosen(run: Run) -> str:
     if (run.path / "selection.json").exists():
         return command("report", run.path)
     return command("select", run.path)
@@ -29,8 +38,6 @@ def of_run(run: Run) -> str:
 
 def _record(run: Run) -> str:
     program: Sequence[str] = run.manifest["argv"] or ["./app", "args"]
-    if not run.times:
-        return command("doctor")
     return (
         f"{command('profile', '-o', 'P', '--', *program)}, then: "
         f"{command('select', 'P', '--times', run.path)}"

@@ -14,7 +14,7 @@ from xpuprof.workflow.chosen import Chosen, with_times
 from xpuprof.workflow.evaluate import Result, evaluate
 from xpuprof.workflow.next_step import command, of_run
 from xpuprof.workflow.select import doubts_of
-from xpuprof.workflow.subjects import Subject, open_subject
+from xpuprof.workflow.subjects import Subject, open_subject, profiled_job, require_slices
 
 
 def reopen(
@@ -53,10 +53,13 @@ def timed_subject(run: Run, selection: Selection | None, timed: Sequence[Path] =
 
 
 def _no_selection(run: Run, file: Path, named: bool) -> str:
-    """The sentence, with the step that comes before a selection."""
+    """The sentence, with the step that comes before a selection. Raises InputError for a profile
+    that none can be chosen from."""
     profiled = run.profile or ImportedSlices.present(run.path)
     if not profiled and not run.times:
         return f"{run.path} holds no result: {run.reason or 'nothing was recorded'}"
+    if run.profile:
+        require_slices(run, profiled_job(run))
     if named:
         return f"{file} does not exist; name another file, or omit --selection"
     lack = f"{file} does not exist" if profiled else f"{run.path} holds no profile to choose from"

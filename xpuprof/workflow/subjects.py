@@ -26,6 +26,7 @@ from xpuprof.trace.run import Run
 from xpuprof.trace.sequence import launch_sequence
 from xpuprof.trace.window import never_opened
 from xpuprof.validation.native_times import times_on
+from xpuprof.workflow.next_step import of_run
 from xpuprof.workflow.unseen import no_kernel
 
 F64 = npt.NDArray[np.float64]
@@ -151,9 +152,8 @@ def imported_profile(path: Path) -> SliceProfile:
 def profiled_job(run: Run) -> Job:
     """The processes of the run's profile. Raises InputError if there is none."""
     if run.profile is None:
-        raise InputError(
-            f"{run.path} holds no profile; record one with: xpuprof profile -- ./app args"
-        )
+        why = f": {run.reason}" if run.reason else f"; first: {of_run(run)}"
+        raise InputError(f"{run.path} holds no profile{why}")
     return job_of(run.profile)
 
 
