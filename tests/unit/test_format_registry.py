@@ -70,7 +70,7 @@ def test_formats_of_another_package_are_used(tmp_path: Path, ours: dict[str, str
     (tmp_path / "app.ours").write_text("OURS\na\nb\na\n")
     run = tmp_path / "run"
     done = xpuprof("import", tmp_path / "app.ours", "-o", run, environment=ours)
-    assert (done.returncode, done.stderr.count(b"xpuprof compare")) == (0, 1), done.stderr
+    assert (done.returncode, done.stderr.count(b"xpuprof select")) == (0, 1), done.stderr
     assert b"3 slices from ourtrace" in done.stdout
     chosen = tmp_path / "chosen" / "selection.json"
     select = ("select", run, "--method", "first-n", "-o", chosen.parent)
@@ -122,7 +122,7 @@ def test_a_file_of_two_formats_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
         for name in ("one", "two")
     ]
     declared = Declarations("no.such.group", Importer, lambda: twins, lambda format: format.names)
-    monkeypatch.setattr("xpuprof.formats.registry._declared", declared)
+    monkeypatch.setattr("xpuprof.formats.registry._declared", {Importer: declared})
     (tmp_path / "x").write_text("x")
     with pytest.raises(InputError, match="may be one or two; name one of them with --format"):
         recognised(Source(tmp_path / "x"))

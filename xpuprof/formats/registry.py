@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import TypeVar
 
 from xpuprof.declarations import Declarations
@@ -38,8 +40,9 @@ def named(formats: Mapping[str, F], name: str) -> F:
     """The format with a name or alias. Raises UsageError when there is none."""
     found = next((f for f in formats.values() if name in f.names), None)
     if found is None:
-        if fault := _declared.faults.get(name):
-            raise UsageError(fault)
+        for declared in _declared.values():
+            if fault := declared.faults.get(name):
+                raise UsageError(fault)
         raise UsageError(unknown("format", name, formats))
     return found
 
@@ -77,18 +80,29 @@ def recognised(source: Source) -> Importer:
 
 
 def _of_kind(kind: type[F]) -> dict[str, F]:
-    return {f.name: f for f in _declared.all if isinstance(f, kind)}
+    return {f.name: f for f in _declared[kind].all if isinstance(f, kind)}
 
 
-def _own() -> Iterator[Format]:
-    """Modules in our folders with a declaration; other modules may import pandas."""
-    for package in (importers, exporters, simulator_results):
-        for path in sorted(Path(package.__path__[0]).glob("*.py")):
-            if MARK in path.read_text(encoding="utf-8"):
-                module = importlib.import_module(f"{package.__name__}.{path.stem}")
-                yield module.FORMAT
+def _own(package: ModuleType) -> Iterator[Format]:
+    """Modules in our folder with a declaration; other modules may import pandas."""
+    for path in sorted(Path(package.__path__[0]).glob("*.py")):
+        if MARK in path.read_text(encoding="utf-8"):
+            module = importlib.import_module(f"{package.__name__}.{path.stem}")
+            yield module.FORMAT
 
 
-_declared: Declarations[Format] = Declarations(
-    "xpuprof.formats", Format, _own, lambda f: [(type(f), name) for name in f.names]
-)
+_FOLDERS: Mapping[type[Format], ModuleType] = {
+    Importer: importers,
+    Exporter: exporters,
+    ResultReader: simulator_results,
+}
+_declared: Mapping[type[Format], Declarations[Format]] = {
+    kind: Declarations(
+        "xpuprof.formats",
+        Format,
+        partial(_own, package),
+        lambda f: [(type(f), name) for name in f.names],
+    )
+    for kind, package in _FOLDERS.items()
+}
+"""A folder is imported when its kind is asked for: completion waits for it."""

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +20,9 @@ if TYPE_CHECKING:
 
 def write(run: Run, selection: Selection | None, file: Path, force: bool = False) -> list[Path]:
     """Write `file` atomically. Raises UsageError when it exists and `force` is false."""
-    # Imported late: `--help` lists formats without pandas.
+    # Imported late: `--help` lists formats without pandas and SQLite.
+    import sqlite3
+
     from xpuprof.formats.exporters.every_table import every_table
 
     try:

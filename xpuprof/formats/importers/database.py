@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -49,6 +48,8 @@ class Database:
         self._work = max(LEAST_WORK, WORK * source.size) // STEP
 
     def __enter__(self) -> Database:
+        import sqlite3  # completion lists formats without it
+
         uri = f"{self.source.path.resolve().as_uri()}?mode=ro&immutable=1"
         try:
             self._connection = sqlite3.connect(uri, uri=True)
@@ -119,6 +120,8 @@ class Database:
 
     def rows(self, query: str, arguments: Sequence[object] = ()) -> Iterator[Any]:
         """Yield the rows of a query."""
+        import sqlite3
+
         try:
             # `yield from` would close the cursor, which fails if the database was closed before.
             for row in self._connection.execute(query, arguments):  # noqa: UP028
