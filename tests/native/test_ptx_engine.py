@@ -80,12 +80,12 @@ class Recorded:
         return self.stream.texts(self.stream["launches"]["reason"])
 
 
-def record(folder: Path, out: Path, **more: str) -> Recorded:
-    """Runs every kind of loading and launching under the engine."""
+def record(folder: Path, out: Path, scenario: str = "every", **more: str) -> Recorded:
+    """Runs a scenario of the program under the engine."""
     environment = {"LD_LIBRARY_PATH": str(folder / "front"), "XPUPROF_DIR": str(out)}
     environment |= {"XPUPROF_MODE": "profile", **more}
     out.mkdir()
-    done = run_text(command(folder, "every"), environment=os.environ | environment)
+    done = run_text(command(folder, scenario), environment=os.environ | environment)
     assert done.returncode == 0, done.stderr
     (events,) = out.glob("*/events.xpt")
     return Recorded(done, read_stream(events, EVENTS))
@@ -144,6 +144,17 @@ def test_filters_and_windows_are_honoured(
             assert found is not None and np.array_equal(found, expected(folder, launch, "lane"))
         else:
             assert found is None and run.reasons[number] in (reason, *UNCOUNTED)
+
+
+def test_a_reset_takes_our_memory_with_it(folder: Path, tmp_path: Path) -> None:
+    """GIVEN launches before and after a reset of the primary context WHEN recorded THEN all have
+    exact vectors, and memory that the driver may have given to others is not touched."""
+    run = record(folder, tmp_path / "t", "reset")
+    assert run.reasons == [""] * 4
+    for number, launch in enumerate(run.launches):
+        found = vectors(run.stream, number)
+        assert found is not None and np.array_equal(found, expected(folder, launch, "lane"))
+    assert run.done.stderr == "changed 0\n"
 
 
 def test_the_program_computes_the_same(folder: Path, tmp_path: Path) -> None:

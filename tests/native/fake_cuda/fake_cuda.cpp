@@ -349,7 +349,8 @@ EXPORT CUresult cuCtxSetCurrent(CUcontext context) {
   current = context;
   return CUDA_SUCCESS;
 }
-static thread_local std::vector<CUcontext> pushed;
+/* Never destroyed: tools push contexts in handlers of the program's exit. */
+static thread_local std::vector<CUcontext> &pushed = *new std::vector<CUcontext>;
 EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context) {
   pushed.push_back(current);
   current = context;
@@ -465,6 +466,7 @@ EXPORT CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
 }
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t bytes) {
   *at = reinterpret_cast<CUdeviceptr>(malloc(bytes));
+  if (ptx_allocated) ptx_allocated(*at, bytes);
   return CUDA_SUCCESS;
 }
 

@@ -57,5 +57,6 @@ extern "C" __attribute__((weak)) void *ptx_load(const char *text);
 extern "C" __attribute__((weak)) void ptx_run(CUfunction function, const unsigned grid[3],
                                               const unsigned block[3], unsigned shared,
                                               void **parameters);
+extern "C" __attribute__((weak)) void ptx_allocated(CUdeviceptr at, size_t bytes);
 
 #endif

@@ -144,4 +144,27 @@ EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, C
   memcpy(to, reinterpret_cast<void *>(from), bytes);
   return CUDA_SUCCESS;
 }
+
+/* Memory of the primary context is overwritten when it goes, as if it were another's. */
+using Areas = std::vector<std::pair<CUdeviceptr, size_t>>;
+static Areas allocated, gone;
+static bool is_active = true;
+extern "C" void ptx_allocated(CUdeviceptr at, size_t bytes) { allocated.push_back({at, bytes}); }
 EXPORT CUresult cuCtxDestroy_v2(CUcontext) { return CUDA_SUCCESS; }
+EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice) {
+  gone.swap(allocated);
+  for (auto [at, bytes] : gone) memset(reinterpret_cast<void *>(at), 0xa5, bytes);
+  is_active = false;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice, unsigned *, int *active) {
+  *active = is_active;
+  return CUDA_SUCCESS;
+}
+/* How much of the memory that went was changed afterwards. */
+EXPORT size_t fake_changed_since_reset() {
+  size_t changed = 0;
+  for (auto [at, bytes] : gone)
+    for (size_t i = 0; i < bytes; i++) changed += reinterpret_cast<unsigned char *>(at)[i] != 0xa5;
+  return changed;
+}

@@ -17,6 +17,7 @@
 #include <vector>
 
 extern "C" decltype(cuLaunchKernel) cuLaunchKernel_ptsz;
+extern "C" size_t fake_changed_since_reset();
 
 static void must(CUresult result) {
   if (result == CUDA_SUCCESS) return;
@@ -112,6 +113,25 @@ static void every(const std::string &ptx, const std::string &fat, const std::str
   printf("loops -\n");
 }
 
+/* A reset takes handles and memory with it; the last word is how many bytes of the memory that went
+ * were changed afterwards. */
+static void reset(const std::string &ptx) {
+  CUmodule text;
+  CUcontext context;
+  for (int round = 0; round < 2; round++) {
+    must(cuDevicePrimaryCtxRetain(&context, 0));
+    must(cuCtxSetCurrent(context));
+    must(cuModuleLoadData(&text, ptx.c_str()));
+    Arguments a, b;
+    must(cuLaunchKernel(function(text, "loops"), 4, 1, 1, 100, 1, 1, 0, nullptr, a.list, nullptr));
+    expect("loops", 4, 100, true);
+    must(cuLaunchKernel(function(text, "calls"), 3, 1, 1, 40, 1, 1, 0, nullptr, b.list, nullptr));
+    expect("calls", 3, 40);
+    if (round == 0) must(cuDevicePrimaryCtxReset(0));
+  }
+  fprintf(stderr, "changed %zu\n", fake_changed_since_reset());
+}
+
 /* Its results, for runs with and without the engine. */
 static void results(const std::string &ptx) {
   CUmodule text;
@@ -133,5 +153,6 @@ int main(int argc, char **argv) {
   must(cuCtxSetCurrent(context));
   if (strcmp(argv[4], "every") == 0) every(ptx, fat, cubin);
   if (strcmp(argv[4], "results") == 0) results(ptx);
+  if (strcmp(argv[4], "reset") == 0) reset(ptx);
   return 0;
 }

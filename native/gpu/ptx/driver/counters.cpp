@@ -48,6 +48,7 @@ Counters::Device *Counters::device_of(CUcontext context) {
   Device made = {};
   size_t free_bytes = 0, all = 0;
   if (!ok(driver.cuStreamCreate(&made.reading, CU_STREAM_NON_BLOCKING))) return nullptr;
+  driver.cuCtxGetDevice(&made.number);
   driver.cuMemGetInfo_v2(&free_bytes, &all);
   made.limit = limit_ ? limit_ : free_bytes / 2;
   return &devices_.emplace(context, made).first->second;
@@ -210,8 +211,14 @@ void Counters::finish() {
   }
 }
 
+void Counters::forget(CUdevice device) {
+  std::vector<CUcontext> gone;
+  for (const auto &[context, its] : devices_)
+    if (its.number == device) gone.push_back(context);
+  for (CUcontext context : gone) forget(context);
+}
+
 void Counters::forget(CUcontext context) {
-  finish();
   devices_.erase(context);
   for (auto it = variables_.begin(); it != variables_.end();)
     it = it->second.context == context ? variables_.erase(it) : std::next(it);

@@ -49,12 +49,15 @@ class Counters {
   void harvest();
   /* Waits for all launches and reads them; gives up after a minute without one. */
   void finish();
+  /* The memory of these contexts is gone; call `finish` before. */
   void forget(CUcontext context);
+  void forget(CUdevice device);
   void forget(CUdeviceptr variable) { variables_.erase(variable); } /* its module is unloaded */
   uint64_t lost() const { return lost_ + flights_.size(); }
 
  private:
   struct Device {
+    CUdevice number;
     CUstream reading;
     uint64_t limit, in_use;
     std::vector<Buffer> idle;

@@ -16,6 +16,7 @@ namespace ptx {
   X(cuCtxPopCurrent_v2)         \
   X(cuCtxPushCurrent_v2)        \
   X(cuDeviceGetAttribute)       \
+  X(cuDevicePrimaryCtxGetState) \
   X(cuDriverGetVersion)         \
   X(cuEventCreate)              \
   X(cuEventDestroy_v2)          \

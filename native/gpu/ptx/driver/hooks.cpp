@@ -80,7 +80,7 @@ void start() {
   const char *missing = "";
   std::string why;
   bool found = ptx::load_driver(&missing);
-  if (!dir || !*dir) return;
+  if (!dir || !*dir || !xpu_process_counts()) return;
   bool warps = unit && strcmp(unit, "warp") == 0;
   int version = 0;
   if (found) driver.cuDriverGetVersion(&version);
@@ -112,9 +112,9 @@ CUresult load(const void *image, Handle *handle, Real real) {
   if (!is_recording() || !image) return real(image);
   std::lock_guard<std::recursive_mutex> hold(lock);
   Inside inside;
-  std::string why, text = engine->programs.rewritten(image, &why);
-  if (!text.empty()) {
-    if (real(text.c_str()) == CUDA_SUCCESS) return CUDA_SUCCESS;
+  std::string why;
+  if (const char *text = engine->programs.rewritten(image, &why)) {
+    if (real(text) == CUDA_SUCCESS) return CUDA_SUCCESS;
     why = "the driver rejected its PTX with counters";
   }
   CUresult result = real(image);
@@ -368,15 +368,43 @@ HOOK CUresult cuLibraryUnload(CUlibrary library) {
   return driver.cuLibraryUnload(library);
 }
 
-/* The context's memory goes with it. */
+/* A context's memory goes with it, and the driver may give its addresses and handles to others. */
 HOOK CUresult cuCtxDestroy_v2(CUcontext context) {
   REAL(cuCtxDestroy_v2);
-  if (is_recording()) {
-    std::lock_guard<std::recursive_mutex> hold(lock);
-    Inside inside;
-    engine->counters.forget(context);
-  }
+  if (!is_recording()) return real(context);
+  std::lock_guard<std::recursive_mutex> hold(lock);
+  Inside inside;
+  engine->counters.finish();
+  engine->counters.forget(context);
+  engine->programs.forget_handles();
   return real(context);
+}
+
+/* The primary context may go: at once, or with its last user. */
+template <typename Real>
+static CUresult give_up(CUdevice device, Real real) {
+  unsigned flags = 0;
+  int active = 0;
+  if (!is_recording()) return real(device);
+  std::lock_guard<std::recursive_mutex> hold(lock);
+  Inside inside;
+  engine->counters.finish();
+  CUresult result = real(device);
+  if (driver.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active)
+    return result;
+  engine->counters.forget(device);
+  engine->programs.forget_handles();
+  return result;
+}
+
+HOOK CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
+  REAL(cuDevicePrimaryCtxReset_v2);
+  return give_up(device, real);
+}
+
+HOOK CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+  REAL(cuDevicePrimaryCtxRelease_v2);
+  return give_up(device, real);
 }
 
 HOOK CUresult cuProfilerStart() {
@@ -508,6 +536,8 @@ static void *hook_of(const std::string &name, int version, bool thread_streams) 
       ENTRY(cuLibraryLoadFromFile),
       ENTRY(cuLibraryUnload),
       {"cuCtxDestroy", reinterpret_cast<void *>(&cuCtxDestroy_v2)},
+      {"cuDevicePrimaryCtxReset", reinterpret_cast<void *>(&cuDevicePrimaryCtxReset_v2)},
+      {"cuDevicePrimaryCtxRelease", reinterpret_cast<void *>(&cuDevicePrimaryCtxRelease_v2)},
       ENTRY(cuProfilerStart),
       ENTRY(cuProfilerStop),
       ENTRY(cuLaunchKernel),

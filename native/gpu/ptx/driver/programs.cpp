@@ -41,20 +41,20 @@ CUfunction resolved(CUfunction handle) {
 
 }  // namespace
 
-std::string Programs::rewritten(const void *image, std::string *why) {
+const char *Programs::rewritten(const void *image, std::string *why) {
   std::string text = text_in(image, capability(), why);
-  if (text.empty()) return "";
+  if (text.empty()) return nullptr;
   auto known = programs_.find(text);
-  if (known != programs_.end()) return known->second->text;
+  if (known != programs_.end()) return known->second->text.c_str();
   try {
     auto made = std::make_shared<const Program>(rewrite(text, unit_));
     programs_[text] = made;
     for (const CountedFunction &function : made->functions)
       if (function.entry) sources_.emplace(function.name, Source{made, &function});
-    return made->text;
+    return made->text.c_str();
   } catch (const SyntaxError &error) {
     *why = std::string("its PTX cannot be rewritten: ") + error.what();
-    return "";
+    return nullptr;
   }
 }
 
@@ -132,12 +132,12 @@ std::vector<CUdeviceptr> Programs::variables_in(CUmodule module) const {
 
 void Programs::unloaded(CUmodule module) {
   modules_.erase(module);
-  kernels_.clear();
+  forget_handles();
 }
 
 void Programs::unloaded(CUlibrary library) {
   libraries_.erase(library);
-  kernels_.clear();
+  forget_handles();
 }
 
 }  // namespace ptx

@@ -28,9 +28,10 @@ struct Kernel {
 class Programs {
  public:
   explicit Programs(Unit unit) : unit_(unit) {}
-  /* The text that the driver is to compile instead of the image. Empty, with the reason, when the
-   * image cannot be rewritten. */
-  std::string rewritten(const void *image, std::string *why);
+  /* The text that the driver is to compile instead of the image; it stays, because the driver may
+   * read it later (CU_LIBRARY_BINARY_IS_PRESERVED). NULL, with the reason, when the image cannot be
+   * rewritten. */
+  const char *rewritten(const void *image, std::string *why);
   void loaded_as_it_is(CUmodule module, const std::string &why) { modules_[module] = why; }
   void loaded_as_it_is(CUlibrary library, const std::string &why) { libraries_[library] = why; }
   /* `handle` may be a CUkernel, which launches take in place of a function. */
@@ -38,6 +39,7 @@ class Programs {
   /* Handles may name other kernels from here on. */
   void unloaded(CUmodule module);
   void unloaded(CUlibrary library);
+  void forget_handles() { kernels_.clear(); }
   /* Of our text in the module: its variable. */
   std::vector<CUdeviceptr> variables_in(CUmodule module) const;
 
