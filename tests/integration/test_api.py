@@ -159,5 +159,5 @@ def test_a_profile_that_fails_is_the_reason(folder: Path, tmp_path: Path) -> Non
     script = f"echo >> {seen}; [ $(wc -l < {seen}) = 2 ] && exit 3; exec {app} 6"
     command = ["run", "--cpu", "none", "--repeat", "1", "-o", tmp_path / "r f", "--"]
     done = xpuprof_command(*command, "sh", "-c", script)
-    assert done.returncode == 0 and b"exit code 3 in profile" in done.stderr, done.stderr
+    assert done.returncode == 3 and b"exit code 3 in profile" in done.stderr, done.stderr
     assert not (tmp_path / "r f" / "selection.json").exists()

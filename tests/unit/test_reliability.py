@@ -33,7 +33,7 @@ def test_slices_much_longer_than_others_with_their_vectors() -> None:
     """GIVEN a cluster with two slices that take 30 times as long THEN they are named, with their
     share of the time."""
     (sentence,) = unlike(times(s7=30, s9=30))
-    assert sentence.startswith("73% of the time is in slices that take much longer than others")
+    assert sentence.startswith("73 % of the time is in slices that take much longer than others")
     assert "2 of the 20 slices of cluster" in sentence and "ends with k" in sentence
 
 

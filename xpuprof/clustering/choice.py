@@ -318,7 +318,8 @@ def _holds(choice: Choice, times: F64, goal: Goal) -> bool:
 def _why_not(made: list[Plan], goal: Goal) -> str:
     least = min(plan.cost for plan in made)
     if goal.budget is None:
-        return f"no choice of slices came within {goal.target:.2%} of the measured time"
+        assert goal.target is not None  # one of them is given
+        return f"no choice of slices came within {100 * goal.target:.2f} % of the measured time"
     return (
         f"a budget of {goal.budget:g} s is too little: one representative of each cluster takes "
         f"about {least:.3g} s; give more, or leave start and exit among the others with --no-ends"

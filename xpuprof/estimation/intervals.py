@@ -291,7 +291,7 @@ def _known_spread(selection: Selection, known: ByCluster, confidence: float) -> 
     return half, REDRAWN + (
         ", and the measured times of the slices left out"
         if timed
-        else f"; holds for the {selection.covered:.1%} of slices that are covered"
+        else f"; holds for the {100 * selection.covered:.1f} % of slices that are covered"
     )
 
 

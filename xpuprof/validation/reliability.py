@@ -59,8 +59,8 @@ def unlike_their_cluster(selection: Selection, times: ByCluster, runs: int) -> l
     if share < LARGE:
         return []
     return [
-        f"{share:.0%} of the time is in slices that take much longer than others with equal "
-        f"vectors: {heaviest[1]}; choose by measured times (select --method with one of "
+        f"{100 * share:.0f} % of the time is in slices that take much longer than others with "
+        f"equal vectors: {heaviest[1]}; choose by measured times (select --method with one of "
         f"{', '.join(by_measured_times())})"
     ]
 

@@ -122,8 +122,9 @@ class Run(trace.Run):
             kernels = self.kernels.rename(index=NO_KERNELS)
         except XpuprofError as error:  # timer runs alone, or nothing finished
             return f"{said}<p>{html.escape(str(error))}</p>"
-        styles = {"share": "{:.2%}".format, self.metric: "{:,.6g}".format}
-        return said + kernels.to_html(max_rows=_SHOWN, formatters=styles)
+        if "share" in kernels:
+            kernels["share"] = [f"{100 * share:.2f} %" for share in kernels["share"]]
+        return said + kernels.to_html(max_rows=_SHOWN)
 
 
 def kernel_table(slices: pd.DataFrame, metric: str) -> pd.DataFrame:

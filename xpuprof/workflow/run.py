@@ -150,10 +150,10 @@ def run(
 
 def _allotted(found: Allotment) -> str:
     return (
-        f"representatives allotted by measured times: {found.number}, {found.time:.1%} of the "
-        f"time, expected error {found.expected_error:.1%}; by the profile alone: "
-        f"{found.number_by_profile}, {found.time_by_profile:.1%} of the time, expected error "
-        f"{found.expected_error_by_profile:.1%}"
+        f"representatives allotted by measured times: {found.number}, {100 * found.time:.1f} % of "
+        f"the time, expected error {100 * found.expected_error:.1f} %; by the profile alone: "
+        f"{found.number_by_profile}, {100 * found.time_by_profile:.1f} % of the time, expected "
+        f"error {100 * found.expected_error_by_profile:.1f} %"
     )
 
 

@@ -145,12 +145,14 @@
   // Room at both ends, so that no diamond is cut.
   const padded = (_, low, high) => [low - 0.01 * (high - low || 1), high + 0.01 * (high - low || 1)];
 
+  const heightRange = (logarithmic) => (_, low, high) => (logarithmic ? [low / 1.5, high * 1.5] : [Math.min(0, low), 1.05 * high || 1]);
+
   // Runs beside each other share the scale of their heights.
   function commonRange(name, logarithmic) {
     let low = Infinity, high = -Infinity;
     for (const { slices } of runs)
       for (const v of slices[name] || []) if (!logarithmic || v > 0) { low = Math.min(low, v); high = Math.max(high, v); }
-    return logarithmic ? [10 ** Math.floor(Math.log10(low)), 10 ** Math.ceil(Math.log10(high))] : [Math.min(0, low), 1.03 * high];
+    return heightRange(logarithmic)(null, low, high);
   }
 
   function plot(run) {
@@ -171,7 +173,7 @@
       width: run.box.clientWidth, height: HEIGHT,
       legend: { show: false },
       cursor: { drag: { x: true, y: true, uni: 30 }, points: { show: false } },
-      scales: { x: { time: false, range: padded }, y: { distr: logarithmic ? 3 : 1, ...(common ? { range: () => common } : {}) } },
+      scales: { x: { time: false, range: padded }, y: { distr: logarithmic ? 3 : 1, range: common ? () => common : heightRange(logarithmic) } },
       axes: [
         xp.axis({ label: timeUnit ? `${acrossLabel}, ${timeUnit}` : acrossLabel, values: (_, ticks) => ticks.map((t) => factor(t * scale)) }),
         logarithmic ? xp.logarithmicAxis(heights) : xp.axis(heights),
