@@ -12,12 +12,13 @@
 // the energy with what the kick left, and fails if they differ.
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
+#include <limits.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <random>
 #include <sstream>
@@ -41,8 +42,10 @@ void Check(cl_int status, const char *what) {
 }
 
 std::string ReadKernels() {
-  std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe");
-  std::ifstream file(program.replace_filename("particles.cl"));
+  char program[PATH_MAX];
+  ssize_t length = readlink("/proc/self/exe", program, sizeof program);
+  std::string folder(program, length > 0 ? length : 0);
+  std::ifstream file(folder.substr(0, folder.rfind('/') + 1) + "particles.cl");
   std::stringstream text;
   text << file.rdbuf();
   return text.str();

@@ -13,10 +13,12 @@
 
 /* The same arithmetic in wider registers: contraction is off (CMakeLists.txt), so every clone
  * rounds identically. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define XPS_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
+#if !defined(__x86_64__) || !defined(__GNUC__) || defined(__clang__)
 #define XPS_CLONES
+#elif __GNUC__ < 12 /* which cannot dispatch by level */
+#define XPS_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define XPS_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #endif
 
 /* Finaliser of splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators). */

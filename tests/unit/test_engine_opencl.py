@@ -40,12 +40,16 @@ def test_the_extra_serves_a_machine_without_a_driver(
     monkeypatch.setenv("LD_LIBRARY_PATH", "/own")
     monkeypatch.setattr(opencl, "_files", lambda package: [library])
     monkeypatch.setattr(opencl, "_intel_runtime", lambda: library)
-    monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path / "none"))
-    (tmp_path / "none").mkdir()
+    monkeypatch.delenv("OCL_ICD_VENDORS", raising=False)
+    monkeypatch.setattr(opencl, "VENDORS", str(tmp_path / "vendors"))
     chosen = opencl.runtime_environment(tmp_path)
     assert chosen["LD_LIBRARY_PATH"] == f"/own:{library.parent}"
     assert opencl.drivers(chosen) == [str(library)]
-    (tmp_path / "none" / "own.icd").write_text("libown.so\n")
+    (tmp_path / "vendors").mkdir()
+    (tmp_path / "vendors" / "own.icd").write_text("libown.so\n")
+    assert opencl.runtime_environment(tmp_path) == {}
+    (tmp_path / "vendors" / "own.icd").unlink()
+    monkeypatch.setenv("OCL_ICD_VENDORS", "libown.so")
     assert opencl.runtime_environment(tmp_path) == {}
 
 

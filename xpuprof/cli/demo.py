@@ -36,7 +36,7 @@ def command(context: click.Context, output: Path | None, force: bool, quiet: boo
             f"this installation lacks {', '.join(missing)}; install an OpenCL loader to link with "
             "(Debian, Ubuntu: `apt-get install ocl-icd-opencl-dev`), then install xpuprof again"
         )
-    words = [*(["--force"] if force else []), *(["-q"] if quiet else [])]
+    words = ["--gpu", "opencl", *(["--force"] if force else []), *(["-q"] if quiet else [])]
     words += ["-o", str(output)] if output else []
     with run.make_context("run", [*words, "--", program], parent=context) as own:
         return run.invoke(own)

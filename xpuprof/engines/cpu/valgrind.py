@@ -93,6 +93,6 @@ def _without_x86(components: str) -> str:
 ENGINE = Engine(
     Valgrind,
     preference=30,
-    help="exact, slower; installs from the distribution",
+    help="exact, slower; needs nothing else",
     suggested=True,
 )

@@ -118,8 +118,9 @@ def runtime_environment(folder: Path) -> dict[str, str]:
 
 def drivers(environment: Mapping[str, str]) -> list[str]:
     """The drivers that a loader finds in this environment, as their .icd files name them."""
-    place = Path(environment.get("OCL_ICD_VENDORS") or VENDORS)
-    named = sorted(place.glob("*.icd")) if place.is_dir() else [place]
+    given = environment.get("OCL_ICD_VENDORS")
+    place = Path(given or VENDORS)
+    named = [place] if given and not place.is_dir() else sorted(place.glob("*.icd"))
     found = [*filter(None, environment.get("OCL_ICD_FILENAMES", "").split(":"))]
     for file in named:
         if file.suffix == ".icd":
