@@ -5,15 +5,17 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Build tools; the OpenCL device and its kernel compiler; the CPU engine.
+# Build tools; the OpenCL device; what the instrumenter is linked with; the CPU engine.
 packages=(
   build-essential cmake ninja-build python3-dev python3-venv
   ocl-icd-libopencl1 ocl-icd-opencl-dev opencl-headers pocl-opencl-icd
-  clang-15 llvm-15-dev libclang-15-dev libclang-cpp15-dev libllvmspirvlib-15-dev llvm-spirv-15 zlib1g-dev
+  llvm-15-dev libclang-15-dev libclang-cpp15-dev libllvmspirvlib-15-dev zlib1g-dev
   valgrind
 )
+fedora="gcc-c++ cmake ninja-build python3-devel ocl-icd-devel opencl-headers pocl valgrind-devel"
+fedora+=" valgrind-tools-devel zlib-devel, and LLVM, clang and the SPIRV-LLVM translator of version 15"
 # Programs for the tests and the style check.
-packages+=(clang-format-15 clpeak spirv-tools)
+packages+=(clang-15 clang-format-15 llvm-spirv-15 clpeak spirv-tools)
 
 say() { printf 'xpuprof set-up: %s\n' "$*" >&2; }
 
@@ -23,7 +25,7 @@ give_up() {
 }
 
 # Other systems than Debian are checked for programs instead of packages.
-programs=(cc c++ cmake ninja clang-15 llvm-config-15 valgrind)
+programs=(cc c++ cmake ninja llvm-config-15 valgrind)
 
 missing=()
 if command -v dpkg-query >/dev/null; then
@@ -39,7 +41,7 @@ fi
 
 if [ ${#missing[@]} -gt 0 ]; then
   command -v apt-get >/dev/null ||
-    give_up "this system has no apt-get, and the packages below have Debian 12's names."
+    give_up "this system has no apt-get; the packages below have Debian's names (Fedora: $fedora)."
   as_root=()
   if [ "$(id -u)" -ne 0 ]; then
     sudo -n true 2>/dev/null || give_up "installing Debian packages needs root, or sudo without a password."
@@ -49,7 +51,8 @@ if [ ${#missing[@]} -gt 0 ]; then
   "${as_root[@]}" apt-get update -qq >/dev/null ||
     give_up "apt-get update failed (no network, or no package source)."
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-    "${missing[@]}" >/dev/null || give_up "apt-get could not install every package."
+    "${missing[@]}" >/dev/null || give_up "apt-get could not install every package;\
+ Debian 12 has them all. The wheel that tools/build-wheel.sh makes needs none of them."
 fi
 
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||

@@ -20,8 +20,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <random>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -46,9 +46,7 @@ std::string ReadKernels() {
   ssize_t length = readlink("/proc/self/exe", program, sizeof program);
   std::string folder(program, length > 0 ? length : 0);
   std::ifstream file(folder.substr(0, folder.rfind('/') + 1) + "particles.cl");
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
+  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 float Wrap(float d, float box) { return d - box * std::rint(d / box); }

@@ -45,7 +45,15 @@ static counters *nobody;
 static ULong retired_total; /* instructions of threads that ended */
 static ULong base_total;    /* instructions before a fork, not this process's */
 
-static counters *reserve(void) { return VG_(am_shadow_alloc)(VG_PGROUNDUP(sizeof(counters))); }
+static counters *reserve(void) {
+  const SizeT size = VG_PGROUNDUP(sizeof(counters));
+#ifdef VALGRIND_SHADOW_ALLOC_MAY_FAIL
+  const SysRes made = VG_(am_shadow_alloc)(size);
+  return sr_isError(made) ? NULL : (counters *)sr_Res(made);
+#else
+  return VG_(am_shadow_alloc)(size);
+#endif
+}
 
 void threads_init(void) {
   threads = VG_(calloc)("xpuprof.threads", VG_N_THREADS, sizeof *threads);
