@@ -54,7 +54,7 @@ if [ ! -f "$sysroot/complete" ]; then
   unpack_packages "$sysroot" bullseye gcc-10 g++-10 cpp-10 libgcc-10-dev libstdc++-10-dev libc6 \
     libc6-dev linux-libc-dev libcrypt-dev libcrypt1 libgcc-s1 libstdc++6 libisl23 libmpc3 \
     libmpfr6 libgmp10 ocl-icd-opencl-dev ocl-icd-libopencl1
-  cp -rL /usr/include/CL "$sysroot/usr/include/"
+  cp -rL /usr/include/CL /usr/include/valgrind "$sysroot/usr/include/"
   touch "$sysroot/complete"
 fi
 
