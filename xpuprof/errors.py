@@ -74,6 +74,11 @@ def unwritable(path: str | PathLike[str], error: OSError) -> UsageError:
     return UsageError(f"cannot write {path}: {error.strerror or error}; {remedy}")
 
 
-def exists(path: str | PathLike[str]) -> UsageError:
-    """The error for an output that would replace a file."""
-    return UsageError(f"{path} exists; name another path, or replace it with --force")
+class ExistsError(UsageError):
+    """An output would replace something. In Python the remedy is an argument, on the command line
+    an option."""
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        fault = f"{path} exists; name another path, or replace it with "
+        super().__init__(f"{fault}force=True")
+        self.on_command_line = f"{fault}--force"

@@ -18,7 +18,7 @@ import click
 
 from xpuprof.cli import usage
 from xpuprof.cli.lines import show
-from xpuprof.errors import XpuprofError
+from xpuprof.errors import ExistsError, XpuprofError
 from xpuprof.launch.ending import end_by, end_like, remembered
 
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -137,6 +137,8 @@ def _explain(error: BaseException) -> int:
 def _sentence(error: BaseException) -> str:
     if isinstance(error, click.ClickException):
         return usage.sentence(error)
+    if isinstance(error, ExistsError):
+        return error.on_command_line
     if not isinstance(error, OSError):
         return str(error)
     why = error.strerror or str(error)

@@ -101,7 +101,8 @@ class Exporter(Format):
 
     `per_process`: each of several processes gets its own files; `kernels_only` skips those whose
     regions have no kernel. `folder`: the output is a folder. `takes`: fields of ExportOptions
-    besides `force`. `use`: what to do with the output, `{out}`, if it is not to be simulated.
+    besides `force`. `use`: what to do with the output `{out}` (and the
+    `{program}`, unless recorded), if it is not to be simulated.
     """
 
     write: Callable[[ExportSource, Path, ExportOptions], list[Path]]

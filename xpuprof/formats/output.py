@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from xpuprof.errors import UsageError, exists, unwritable
+from xpuprof.errors import ExistsError, UsageError, unwritable
 
 
 def write_files(texts: Mapping[Path, str], force: bool) -> list[Path]:
@@ -57,7 +57,7 @@ def refuse_existing(path: Path, force: bool) -> None:
     if path.is_dir():
         raise UsageError(f"{path} is a directory: name a file")
     if path.exists() and not force:
-        raise exists(path)
+        raise ExistsError(path)
 
 
 def made_folder(path: Path) -> Path:

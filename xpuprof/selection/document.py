@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from xpuprof import inputs
-from xpuprof.errors import InputError, UsageError, exists, unwritable
+from xpuprof.errors import ExistsError, InputError, UsageError, unwritable
 
 FORMAT = "xpuprof-selection"
 
@@ -48,7 +48,7 @@ def write_text(text: str, path: str | Path, force: bool) -> None:
     if target.is_dir():
         raise UsageError(f"{target} is a directory: name a file for the selection")
     if target.exists() and not force:
-        raise exists(target)
+        raise ExistsError(target)
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     except OSError as error:

@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from xpuprof.errors import OutputError, TraceError, UsageError, exists, unwritable
+from xpuprof.errors import ExistsError, OutputError, TraceError, UsageError, unwritable
 from xpuprof.pids import started
 from xpuprof.trace.clock import Reading, source, tsc_hz, tsc_invariant
 from xpuprof.trace.losses import losses_of
@@ -265,7 +265,7 @@ def _make_way(folder: Path, force: bool) -> None:
             entry.unlink()
         return
     if not force:
-        raise exists(folder)
+        raise ExistsError(folder)
     try:
         manifest = read_manifest(folder)
     except TraceError:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,17 +55,26 @@ def export(
     if exporter.needs is not Needs.SELECTION:
         whole.run  # refuses a selection alone before anything is written  # noqa: B018
     files: list[Path] = []
+    targets = _targets(exporter, whole, Path(output), options)
     try:
-        for one, target in _targets(exporter, whole, Path(output), options):
+        for one, target in targets:
             files += exporter.write(one, target, options)
     except OSError as error:
         raise unwritable(output, error) from error
-    return Exported(exporter.name, tuple(files), _then(exporter, whole, Path(output)))
+    outputs = [target for _, target in targets]
+    return Exported(exporter.name, tuple(files), _then(exporter, whole, Path(output), outputs))
 
 
-def _then(exporter: Exporter, source: ExportSource, output: Path) -> str:
-    """How to use the output, and how to read the results of its regions."""
-    use = exporter.use.format(out=shlex.quote(str(output)))
+def _then(exporter: Exporter, source: ExportSource, output: Path, outputs: Sequence[Path]) -> str:
+    """How to use the outputs, of one or several processes, and how to read the results."""
+    known = exporter.needs is Needs.SELECTION and source.selection.identity.get("arguments")
+    each = {
+        "program": "" if known else " ./app args",
+        "out": shlex.quote(str(outputs[0])),
+    }
+    use = exporter.use.format(**each)
+    if use and len(outputs) > 1:
+        use += " (and in the folder of each other process)"
     if exporter.needs not in (Needs.SELECTION, Needs.VECTORS):
         return use
     results = output if use else "FILE"

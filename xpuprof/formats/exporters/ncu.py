@@ -38,6 +38,6 @@ FORMAT = Exporter(
     per_process=True,
     kernels_only=True,
     folder=True,
-    use="sh {out}/run.sh",
+    use="sh {out}/run.sh{program}",
     aliases=("nsight-compute",),
 )

@@ -35,6 +35,6 @@ FORMAT = Exporter(
     per_process=True,
     kernels_only=True,
     folder=True,
-    use="sh {out}/run.sh",
+    use="sh {out}/run.sh{program}",
     aliases=("rocprofiler-compute", "omniperf"),
 )

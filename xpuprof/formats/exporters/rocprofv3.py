@@ -41,6 +41,6 @@ FORMAT = Exporter(
     per_process=True,
     kernels_only=True,
     folder=True,
-    use="sh {out}/run.sh",
+    use="sh {out}/run.sh{program}",
     aliases=("rocprof",),
 )
