@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.cpu_programs import build, execution, failures, profile
 from tests.support.probes import needs_valgrind
-from tests.support.run import run_text
+from tests.support.run import run_text, xpuprof_text
 from xpuprof.engines.cpu.valgrind import Valgrind
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -25,6 +25,17 @@ def test_fma_is_hidden_and_said_so(tmp_path: Path) -> None:
     done = profile(Valgrind(), [build("cpu_cases"), "isa"], tmp_path / "p")
     assert done.process.stdout == "fma 0 avx2 0 avx 1\n"
     assert "fma" in done.only.stream.meta()["hidden_isa"].split()
+
+
+def test_a_profile_says_what_may_differ(tmp_path: Path) -> None:
+    """GIVEN a CPU engine that computes floating point differently THEN a profile says so before the
+    program starts; without that engine nothing is said."""
+    options = ("profile", "--gpu", "none", "-o", tmp_path / "run", "--force")
+    caveat = "floating-point results of host code may differ from a native run's"
+    done = xpuprof_text(*options, "--cpu", "valgrind", "--", "sh", "-c", "echo started >&2")
+    before, started, _ = done.stderr.partition("started\n")
+    assert started and caveat in before
+    assert caveat not in xpuprof_text(*options, "--cpu", "none", "--", "true").stderr
 
 
 def test_folder_with_percent_sign(tmp_path: Path) -> None:
