@@ -24,6 +24,7 @@ import pytest
 
 from tests.support import boundary_abi, traces
 from tests.support.compile import compile_files, compile_text, opencl_program
+from tests.support.long_runs import write_long_run, write_long_selection
 from tests.support.paths import ROOT
 from tests.support.run import last_json, run, xpuprof, xpuprof_line, xpuprof_text
 from xpuprof.cli import ends
@@ -236,6 +237,16 @@ def test_a_disk_that_fills_up_keeps_exit_code_and_reason(small_disk: Path) -> No
     assert done.returncode == -signal.SIGKILL and done.stdout == b"end\n"
     kept = manifest(small_disk / "r")
     assert kept["status"] == "partial" and "SIGKILL" in str(kept["reason"])
+
+
+def test_a_temporary_file_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    """GIVEN a report whose times do not fit on the disk THEN the folder for them is named."""
+    folder = write_long_run(tmp_path / "run", 2000, ["profile", "time"])
+    write_long_selection(folder / "selection.json", 2000)
+    line = ["sh", "-c", 'ulimit -f 1; exec "$@"', "sh", *xpuprof_line("report", folder)]
+    done = run(line, environment=os.environ | {"TMPDIR": str(tmp_path)})
+    told = f"xpuprof: error: {tmp_path}: File too large\n".encode()
+    assert (done.returncode, done.stdout, done.stderr) == (2, b"", told)
 
 
 def test_a_file_limit_is_one_sentence(tmp_path: Path) -> None:
