@@ -4,9 +4,9 @@
 #
 #   NVBIT_ROOT=/path/to/nvbit tools/device/nvidia_checks.sh [OUT] [SECTION ...]
 #
-# Sections (all by default): build exact coverage overhead cpu particles many torch tables
+# Sections (all by default): build exact ptx coverage overhead cpu particles many torch tables
 # These calls take under ten minutes each:
-#   build exact coverage | overhead cpu many | particles | torch, one TORCH_MODELS at a time | tables
+#   build exact ptx coverage | overhead cpu many | particles | torch, one TORCH_MODELS at a time | tables
 # TORCH_MODELS, TORCH_DTYPES, TORCH_RUNS narrow `torch` (defaults: bert resnet50 gpt; fp32 bf16;
 # eager compile graphs train). LIMIT: seconds that one check may take (300).
 # PYTHON names an interpreter that has xpuprof's requirements (default: .venv/bin/python, or
@@ -16,7 +16,7 @@ set -u
 ROOT=$(cd "$(dirname "$0")/../.." && pwd)
 OUT=$(mkdir -p "${1:-$ROOT/build/nvidia}" && cd "${1:-$ROOT/build/nvidia}" && pwd)
 shift || true
-SECTIONS=${*:-build exact coverage overhead cpu particles many torch tables}
+SECTIONS=${*:-build exact ptx coverage overhead cpu particles many torch tables}
 PYTHON=${PYTHON:-$([ -x "$ROOT/.venv/bin/python" ] && echo "$ROOT/.venv/bin/python" || echo python3)}
 ARCH=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -1 | tr -d .)
 ARCH=${ARCH:-90}
@@ -89,6 +89,18 @@ section_exact() {
   check exact-counts "$PYTHON" "$ROOT/tools/device/nvidia_exact.py" "$OUT/run-exact" \
     "$OUT/exact.native" "$OUT/run-exact-lane"
   tail -1 "$OUT/exact-counts.txt"
+}
+
+# In the unit in which the program counts for itself.
+section_ptx() {
+  "$OUT/exact" >"$OUT/exact.native" || note "exact does not run"
+  check ptx-profile env XPUPROF_COUNT_UNIT=warp "$PYTHON" -m xpuprof profile --force -q --cpu none \
+    --gpu ptx -o "$OUT/run-ptx" -- "$OUT/exact"
+  check ptx-invariants xpu check "$OUT/run-ptx"
+  check ptx-counts "$PYTHON" "$ROOT/tools/device/nvidia_exact.py" "$OUT/run-ptx" "$OUT/exact.native"
+  tail -1 "$OUT/ptx-counts.txt"
+  check ptx-particles xpu profile --force -q --cpu none --gpu ptx -o "$OUT/run-ptx-particles" -- \
+    "$OUT/particles" 60 4000
 }
 
 section_coverage() {

@@ -3,9 +3,9 @@
  *
  * Executes a kernel as it is and as the rewriter made it, and compares: what both leave in memory,
  * and for every warp and block the counters with what the emulator saw each of the block's
- * instructions do. Arguments: u32:N, u64:N, f32:X, buffer:BYTES:SEED (32-bit words below 1000), and
- * counts:LIST (32-bit words). Prints one line of totals, then the counts of each warp; fails with
- * the first difference. */
+ * instructions do; then once more with large counters. Arguments: u32:N, u64:N, f32:X,
+ * buffer:BYTES:SEED (32-bit words below 1000), and counts:LIST (32-bit words). Prints one line of
+ * totals, then the counts of each warp; fails with the first difference. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,6 +119,42 @@ static uint32_t threads_of(const emulator::Shape &shape, size_t warp) {
   return std::min(32u, threads - first);
 }
 
+/* Rows of counters of a run of the rewritten text. */
+static std::vector<uint64_t> counters_of(const std::string &text, const std::string &variable,
+                                         const std::string &kernel, const emulator::Shape &shape,
+                                         const Arguments &arguments, size_t warps, size_t columns,
+                                         std::vector<Bytes> *results) {
+  emulator::Module module(text);
+  std::vector<uint64_t> counters(2 + warps * columns);
+  counters[0] = warps;
+  counters[1] = 8 * columns;
+  *static_cast<uint64_t **>(module.variable(variable)) = counters.data();
+  *results = run(module, kernel, shape, arguments, nullptr);
+  return counters;
+}
+
+/* Counters of loops that start at a large number: their sums over lanes are exact in all 64 bits.
+ */
+static const uint64_t START = 0xfedcba9876543210u;
+
+static std::string started_high(std::string text) {
+  const std::string from = "mov.u64 %xpuprof_c", zero = ", 0;";
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + 1))
+    text.replace(text.find(zero, at), zero.size(), ", " + std::to_string(START) + ";");
+  return text;
+}
+
+static void compare_sums(const ptx::CountedFunction &function, const uint64_t *row,
+                         const uint64_t *high) {
+  row += function.first_column;
+  high += function.first_column;
+  for (size_t p = 0; p < function.probes.size(); p++) {
+    uint64_t start = function.blocks[function.probes[p]].depth ? START : 0;
+    if (high[1 + p] != row[1 + p] + start * row[0])
+      fail("a large counter of " + function.name + " is not summed exactly");
+  }
+}
+
 static int check(int argc, char **argv) {
   if (argc < 7) fail("usage: check FILE KERNEL lane|warp GX,GY,GZ BX,BY,BZ SHARED ARGUMENT...");
   std::ifstream file(argv[1]);
@@ -140,14 +176,15 @@ static int check(int argc, char **argv) {
     if (function.entry && function.name == kernel) counted = &function;
   if (!counted) fail("the rewriter did not find the kernel");
   if (!counted->reason.empty()) fail("not instrumented: " + counted->reason);
-  emulator::Module rewritten(program.text);
   const size_t columns = ptx::row_columns(*counted);
-  std::vector<uint64_t> counters(2 + warps.size() * columns);
-  counters[0] = warps.size();
-  counters[1] = 8 * columns;
-  *static_cast<uint64_t **>(rewritten.variable(program.variable)) = counters.data();
-  if (run(rewritten, kernel, shape, arguments, nullptr) != expected)
-    fail("the rewritten kernel leaves other results");
+  std::vector<Bytes> results;
+  auto rows = [&](const std::string &code) {
+    return counters_of(code, program.variable, kernel, shape, arguments, warps.size(), columns,
+                       &results);
+  };
+  const std::vector<uint64_t> counters = rows(program.text);
+  if (results != expected) fail("the rewritten kernel leaves other results");
+  const std::vector<uint64_t> high = rows(started_high(program.text));
 
   uint64_t total = 0;
   std::string lines;
@@ -157,10 +194,13 @@ static int check(int argc, char **argv) {
                         &counts))
       fail("warp " + std::to_string(w) + ": a thread left unseen");
     const uint64_t *at = counts.data();
+    const uint64_t *row = &counters[2 + w * columns], *high_row = &high[2 + w * columns];
     compare(warps[w], *counted, at, unit, w);
+    compare_sums(*counted, row, high_row);
     at += counted->blocks.size();
     for (uint32_t f : counted->called) {
       compare(warps[w], program.functions[f], at, unit, w);
+      compare_sums(program.functions[f], row, high_row);
       at += program.functions[f].blocks.size();
     }
     for (uint64_t count : counts) {
