@@ -3,7 +3,7 @@
 PYTHON := .venv/bin/python
 NATIVE_SOURCES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' '*.cl' '*.cu')
 
-.PHONY: demo test check lint docs sanitize setup clean
+.PHONY: demo test check lint docs sanitize evidence setup clean
 
 demo: setup
 	.venv/bin/xpuprof demo --force -o build/demo
@@ -31,6 +31,10 @@ docs: setup
 # time, so that it fails for a change and not by chance. `tools/fuzz/native.sh 3600` looks further.
 sanitize: setup
 	FUZZ_RUNS=20000 tools/fuzz/native.sh 60
+
+# Public programs through every engine and method, on an idle machine; goes on where it stopped.
+evidence: setup
+	$(PYTHON) tools/evidence/evidence.py --page docs/results/evidence.md
 
 setup:
 	tools/setup.sh

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One program through every command, as a user would type them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tools.evidence.programs import Program
+
+ROOT = Path(__file__).parents[2]
+REPEATS, SEEDS = 3, (1, 2, 3, 4, 5)
+LIMIT_S = 1200
+"""No command of the suite takes longer."""
+ENGINES = {"gpu": ("--cpu", "none"), "cpu": ("--gpu", "none"), "both": ()}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One process, with its children. `memory_mb`: the largest of them."""
+
+    code: int
+    wall_s: float
+    cpu_s: float
+    memory_mb: float
+    output: str
+    said: str
+
+
+def measure(program: Program, place: Path, python: Path) -> dict[str, Any]:
+    """The record of a program: facts by name, and under `failed` what could not be had."""
+    suite = Suite(program, place, python)
+    if program.prepare:
+        suite.start(suite.filled(program.prepare))
+    native = [suite.native() for _ in range(1 + REPEATS)][1:]  # the first one fills caches
+    record: dict[str, Any] = {
+        "program": program.name,
+        "kind": program.kind,
+        "native_s": median(run.wall_s for run in native),
+        "native_cpu_s": median(run.cpu_s for run in native),
+        "native_mb": max(run.memory_mb for run in native),
+        "passes": all(suite.passes(run) for run in native),
+        "failed": {},
+    }
+    steps = {
+        "run": lambda: suite.run(native[-1]),
+        "seeds": suite.seeds,
+        "methods": suite.methods,
+        "engines": lambda: suite.engines(record),
+        "again": suite.again,
+    }
+    for name, step in steps.items():
+        try:
+            record |= step()
+        except Failed as failure:
+            record["failed"][name] = str(failure)
+    return record
+
+
+class Failed(Exception):
+    """A command that gave no result; its message says why."""
+
+
+class Suite:
+    """The commands for one program, in a folder of its own."""
+
+    def __init__(self, program: Program, place: Path, python: Path) -> None:
+        self._program = program
+        self._place = place
+        self._python = python
+        self._folder = place / "run"
+        place.mkdir(parents=True, exist_ok=True)
+
+    def filled(self, line: Sequence[str]) -> list[str]:
+        """The words of a command, with the folders that it names."""
+        names = {
+            "python": self._python,
+            "drivers": Path(__file__).with_name("drivers"),
+            "root": ROOT,
+        }
+        return [re.sub(r"\{(\w+)\}", lambda m: str(names[m[1]]), word) for word in line]
+
+    def start(self, line: Sequence[str]) -> Outcome:
+        """Runs a command to its end in the program's folder."""
+        environment = os.environ | dict(self._program.environment)
+        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as said:
+            begin = time.perf_counter()
+            process = subprocess.Popen(
+                list(line),
+                cwd=self._place,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=said,
+            )
+            killer = threading.Timer(LIMIT_S, process.kill)
+            killer.start()
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            killer.cancel()
+            wall = time.perf_counter() - begin
+            output.seek(0)
+            said.seek(0)
+            return Outcome(
+                process.returncode,
+                wall,
+                usage.ru_utime + usage.ru_stime,
+                usage.ru_maxrss / 1024,
+                output.read().decode(errors="replace"),
+                said.read().decode(errors="replace"),
+            )
+
+    def native(self) -> Outcome:
+        """The program alone."""
+        return self.start(self.filled(self._program.command))
+
+    def passes(self, done: Outcome) -> bool:
+        """Whether the program's own check of its result holds."""
+        text = done.output + done.said
+        return done.code == 0 and re.search(self._program.passes, text) is not None
+
+    def _xpuprof(self, *words: object, program: bool = False) -> Outcome:
+        line = [sys.executable, "-m", "xpuprof", *map(str, words)]
+        return self.start([*line, "--", *self.filled(self._program.command)] if program else line)
+
+    def _json(self, *words: object) -> dict[str, Any]:
+        return _last_object(self._xpuprof(*words))
+
+    def run(self, native: Outcome) -> dict[str, Any]:
+        """`xpuprof run` with its defaults, and what `info` and `check` say of it."""
+        done = self._xpuprof("run", "--json", "--force", "-o", self._folder, program=True)
+        found = _last_object(done)
+        if "representatives" not in found:
+            raise Failed(str(found["reason"]))
+        info = self._json("info", "--json", self._folder)
+        launches = info["launches"]
+        own = [e["wall_s"] for e in info["executions"] if e["role"] == "time"]
+        return {
+            "code": done.code == native.code,
+            "same_output": self._figureless(_before_last_line(done.output))
+            == self._figureless(native.output),
+            "run_s": done.wall_s,
+            "launches": launches["seen"],
+            "instrumented": launches["instrumented"],
+            "uninstrumented": info.get("uninstrumented", {}),
+            "slices": found["slices"],
+            "representatives": len(found["representatives"]),
+            "error": found["sampling_error"],
+            "inner_error": found["inner_error"],
+            "unmeasured_error": found["unmeasured_error"],
+            "unreliable": found["unreliable"],
+            "interval_s": found["interval_s"],
+            "measured_s": found["measured_s"],
+            "held": _held(found),
+            "time_speedup": found["time_speedup"],
+            "timer": median(own) / native.wall_s,
+            "bytes": info["bytes"]["total"],
+            "checked": self._xpuprof("check", self._folder).code,
+        }
+
+    def seeds(self) -> dict[str, Any]:
+        """Errors over seeds, from the same profile and times."""
+        rows = []
+        for seed in SEEDS:
+            out = self._place / f"seed-{seed}"
+            rows.append(self._json("select", self._folder, "--json", "--seed", seed, "-o", out))
+        return {
+            "seed_errors": [row["sampling_error"] for row in rows],
+            "seed_inner_errors": [row["inner_error"] for row in rows],
+            "seed_held": [_held(row) for row in rows],
+        }
+
+    def methods(self) -> dict[str, Any]:
+        """Every method on this run."""
+        rows = self._json("compare", "--json", self._folder)["methods"]
+        kept = ("method", "error_mean", "error_max", "time_speedup", "coverage")
+        return {"methods": [{name: row[name] for name in kept} for row in rows]}
+
+    def engines(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """Slowdown and memory of a profile by each engine, and by both."""
+        found = {}
+        for name, words in ENGINES.items():
+            folder = self._place / f"profile-{name}"
+            done = self._xpuprof("profile", "-q", "--force", *words, "-o", folder, program=True)
+            if done.code != 0:
+                raise Failed(f"{name}: exit code {done.code}: {_last_line(done.said)}")
+            info = self._json("info", "--json", folder)
+            wall = next(e["wall_s"] for e in info["executions"] if e["role"] == "profile")
+            found[name] = {
+                "slowdown": wall / record["native_s"],
+                "cpu_slowdown": done.cpu_s / record["native_cpu_s"],
+                "memory_mb": done.memory_mb,
+                "passes": self.passes(done),
+            }
+        return {"engines": found}
+
+    def again(self) -> dict[str, Any]:
+        """Whether a second profile, by both engines, gives the same slices and clusters."""
+        chosen = [
+            self._json("select", "--json", self._place / name, "-o", self._place / f"of-{name}")
+            for name in ("run", "profile-both")
+        ]
+        marks = [
+            {(r["kernel"], r["call"], r["process"]) for r in one["representatives"]}
+            for one in chosen
+        ]
+        return {
+            "again_k": [one["k"] for one in chosen],
+            "again_common": len(marks[0] & marks[1]) / max(len(marks[0] | marks[1]), 1),
+        }
+
+    def _figureless(self, text: str) -> str:
+        return re.sub(self._program.figures, "", text) if self._program.figures else text
+
+
+def _last_object(done: Outcome) -> dict[str, Any]:
+    """The JSON object on the last line. Raises Failed."""
+    line = _last_line(done.output)
+    try:
+        found: dict[str, Any] = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise Failed(f"exit code {done.code}: {_last_line(done.said)}") from error
+    return found
+
+
+def _last_line(text: str) -> str:
+    return next(iter(text.strip().splitlines()[::-1]), "")
+
+
+def _before_last_line(text: str) -> str:
+    """The program's own output: the object has a line of its own."""
+    return text[: text.rstrip("\n").rfind("\n") + 1]
+
+
+def _held(found: Mapping[str, Any]) -> bool | None:
+    """Whether the interval holds the measured time; None without an interval."""
+    low, high = found["interval_s"] or (None, None)
+    if low is None or high is None:
+        return None
+    return bool(low <= found["measured_s"] <= high)

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs of the suite: how each is installed, run and checked. Sizes are chosen so that a
+native run takes 2 to 30 s on two cores of an idle machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Kind = Literal["application", "kernels"]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that nobody here wrote, or one of the examples.
+
+    In `command` and `prepare`, {python} is the suite's interpreter, {drivers} the folder of our
+    drivers, {root} the checkout. They are run in the program's own folder; `prepare` once, before
+    the first run. `passes`: a regular expression in the output of a run whose result is right.
+    `figures`: parts of the output that differ from run to run, as times do.
+    """
+
+    name: str
+    kind: Kind
+    command: tuple[str, ...]
+    passes: str
+    apt: tuple[str, ...] = ()
+    pip: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    prepare: tuple[str, ...] = ()
+    figures: str = ""
+    small: bool = False
+    """Whether the tests run it."""
+
+
+def _python(name: str, *pip: str, kind: Kind = "application", **fields: object) -> Program:
+    """A driver of ours that calls a package from PyPI and asserts its result."""
+    return Program(
+        name,
+        kind,
+        ("{python}", "-W", "ignore", f"{{drivers}}/{name}.py"),
+        passes="right",
+        pip=pip,
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def _ffmpeg(name: str, graph: str, *encoder: str, **fields: object) -> Program:
+    """A filter of ffmpeg on its own test picture; the check is that frames were written."""
+    threads = ("-threads", "1", "-filter_threads", "1")
+    device = ("-init_hw_device", "opencl=d", "-filter_hw_device", "d")
+    source = "testsrc2=size=640x360:rate=25:duration=4"
+    return Program(
+        name,
+        "application",
+        (
+            *("ffmpeg", "-v", "error", "-y", *threads, *device, "-f", "lavfi", "-i", source),
+            *("-vf", graph, *encoder, "-f", "framemd5", "-"),
+        ),
+        passes=r", +98, +1,",
+        apt=("ffmpeg",),
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def _clblast(name: str, tuner: str, *options: str) -> Program:
+    """A tuner of CLBlast: many kernels generated from parameters, each result compared."""
+    return Program(
+        name,
+        "kernels",
+        (f"clblast_tuner_{tuner}", "-platform", "0", "-runs", "3", *options),
+        passes="results match",
+        apt=("clblast-utils",),
+        figures=r"[\d.]+ ms|[\d.]+ +\||(?i:.*best.*)|.*Got average result.*",
+    )
+
+
+def _ufo(name: str, pictures: str, pipeline: str, small: bool = False) -> Program:
+    """A pipeline of ufo-launch over made-up pictures. It prints only how long it took."""
+    return Program(
+        name,
+        "application",
+        ("ufo-launch", *f"dummy-data init=2 {pictures} ! {pipeline} ! null".split()),
+        passes="Finished",
+        apt=("libufo-bin", "ufo-filters"),
+        environment={"UFO_DEVICE_TYPE": "cpu"},
+        figures=r"Finished in [\d.]+s|\r.*",
+        small=small,
+    )
+
+
+_YUV = "hwdownload,format=yuv420p"
+
+PROGRAMS = (
+    Program(
+        "particles",
+        "kernels",
+        ("{root}/build/examples/particles",),
+        passes="energy",
+        figures="",
+        small=True,
+    ),
+    Program(
+        "heat",
+        "application",
+        ("{python}", "{root}/examples/heat/heat.py"),
+        passes="",
+        pip=("numpy", "pyopencl"),
+        small=True,
+    ),
+    Program(
+        "clpeak",
+        "kernels",
+        ("clpeak", "--kernel-latency"),
+        passes="Kernel launch latency",
+        apt=("clpeak",),
+        figures=r"[\d.]+ us",
+        small=True,
+    ),
+    _ffmpeg(
+        "ffmpeg-unsharp",
+        f"format=yuv420p,hwupload,unsharp_opencl=lx=9:ly=9,{_YUV}",
+        *("-c:v", "libx264", "-x264-params", "threads=1"),
+        small=True,
+    ),
+    _ffmpeg("ffmpeg-nlmeans", f"format=yuv420p,hwupload,nlmeans_opencl=p=3:r=5,{_YUV}"),
+    _ffmpeg("ffmpeg-convolution", f"format=yuv420p,hwupload,convolution_opencl,{_YUV}"),
+    _clblast("clblast-copy", "copy_fast"),
+    _clblast("clblast-transpose", "transpose_fast"),
+    _clblast("clblast-dot", "xdot", "-fraction", "4"),
+    _ufo("ufo-blur", "width=512 height=512 number=100", "blur size=9 sigma=3", small=True),
+    _ufo("ufo-means", "width=256 height=256 number=30", "non-local-means search-radius=4"),
+    Program(
+        "hashcat",
+        "application",
+        (
+            *("hashcat", "-m", "0", "-a", "3", "-D", "1", "--potfile-disable", "--force"),
+            *("--quiet", "--session", "suite", "e2fc714c4727ee9395f324cd2e7f331f", "?l?l?l?l"),
+        ),
+        passes="e2fc714c4727ee9395f324cd2e7f331f:abcd",
+        apt=("hashcat",),
+    ),
+    _python("openmm_atoms", "openmm", "numpy"),
+    _python("tinygrad_train", "tinygrad", "numpy", environment={"DEV": "CL"}),
+    _python("lightgbm_train", "lightgbm", "numpy"),
+    _python(
+        "opencv_umat",
+        "opencv-python-headless",
+        "numpy",
+        environment={"OPENCV_OPENCL_DEVICE": ":CPU:"},
+    ),
+    _python("clesperanto_cells", "pyclesperanto", "numpy", "scipy"),
+    _python("silx_sift", "silx", "pyopencl", "mako", "scipy"),
+    _python("pyopencl_scan", "pyopencl", "mako", "numpy", kind="kernels"),
+    _python("pmcxcl_cube", "pmcxcl", "numpy"),
+)
+
+
+def by_name(name: str) -> Program:
+    """Raises KeyError."""
+    return {program.name: program for program in PROGRAMS}[name]
