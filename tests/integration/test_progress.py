@@ -12,12 +12,14 @@ import sys
 import termios
 from pathlib import Path
 
+import click
 import pytest
 
 from tests.support import traces
 from tests.support.probes import require_opencl
 from tests.support.run import run_text
 from tests.support.streams import StreamWriter
+from xpuprof.cli.lines import coloured
 from xpuprof.cli.progress import LONG, Progress, Stages, _Drawing
 from xpuprof.engines.native import native_file
 from xpuprof.stages import VIEWER, counted, stage
@@ -140,6 +142,18 @@ def test_only_a_terminal_gets_the_line(tmp_path: Path) -> None:
     assert said.count("\r\x1b[K") > said.count("timer run")
     assert "\x1b" not in terminal([*run, "-q", *program])
     assert "\x1b" not in run_text([*run, *program], check=True).stderr
+
+
+def test_a_report_is_coloured_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a report WHEN shown THEN its figures are bold and the warning red, and the words stay;
+    NO_COLOR leaves it plain."""
+    text = "a   b\n--  --\nmeasured        1.57 s   median\nsampling error  9 %   UNRELIABLE\n"
+    shown = coloured(text)
+    assert click.unstyle(shown) == text
+    assert f"measured        {click.style('1.57 s', bold=True)}   median" in shown
+    assert click.style("UNRELIABLE", fg="red", bold=True) in shown
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert coloured(text) == text
 
 
 def test_our_own_long_work_shows_a_line(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 
 import click
@@ -15,6 +16,23 @@ def show(text: str, *, err: bool = False) -> None:
     """Prints a text on stdout, or on stderr."""
     first = remembered() and _first(1 + err)
     click.echo((_line_end(1 + err) if first else "") + text, err=err)
+
+
+_FACT = re.compile(
+    r"^(measured|projected|sampling error|slice reduction|time speedup)( +)(.+?)(?=   |$)", re.M
+)
+_RULE = re.compile(r"^-+(?:  -+)+$", re.M)
+_UNRELIABLE = re.compile(r"\bUNRELIABLE\b|^unreliable\b", re.M)
+
+
+def coloured(text: str) -> str:
+    """A report with its figures in bold and what to heed in red; click removes the colours where
+    the output is no terminal."""
+    if os.environ.get("NO_COLOR"):
+        return text
+    text = _RULE.sub(lambda rule: click.style(rule[0], dim=True), text)
+    text = _FACT.sub(lambda fact: fact[1] + fact[2] + click.style(fact[3], bold=True), text)
+    return _UNRELIABLE.sub(lambda mark: click.style(mark[0], fg="red", bold=True), text)
 
 
 def _first(descriptor: int) -> bool:

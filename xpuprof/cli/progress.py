@@ -93,15 +93,17 @@ class _Drawing:
     """Draws a line again and again from a thread of its own, until it is told to end."""
 
     def __init__(self, line: Callable[[float], str], patience: float = 0.0) -> None:
-        self._line, self._patience = line, patience
+        self._line, self._patience, self._drawn = line, patience, False
         self._began, self._over = monotonic(), threading.Event()
         self._thread = threading.Thread(target=self._draw, daemon=True)
         _start_deaf(self._thread)
 
     def end(self) -> None:
-        """Erases the line."""
+        """Erases the line, if there was one."""
         self._over.set()
         self._thread.join()
+        if not self._drawn:
+            return
         with suppress(OSError):
             click.echo("\r\x1b[K", err=True, nl=False)
 
@@ -109,10 +111,12 @@ class _Drawing:
         while not self._over.wait(PERIOD):
             elapsed = monotonic() - self._began
             text = self._line(elapsed) if elapsed > self._patience else ""
+            if not text:
+                continue
+            self._drawn = True
             with suppress(OSError):
-                if text:
-                    line = f"xpuprof: {text}"[: os.get_terminal_size(2).columns - 1 or None]
-                    click.echo(f"\r\x1b[K{line}", err=True, nl=False)
+                line = f"xpuprof: {text}"[: os.get_terminal_size(2).columns - 1 or None]
+                click.echo(f"\r\x1b[K{line}", err=True, nl=False)
 
 
 class Progress:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from xpuprof.cli import options
+from xpuprof.cli.lines import coloured
 from xpuprof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ def command(
     elif output:
         options.next_step(export, quiet)
     else:
-        click.echo(result.as_text(found) if isinstance(found, Result) else chosen.as_text(found))
+        text = result.as_text(found) if isinstance(found, Result) else chosen.as_text(found)
+        click.echo(coloured(text))
         for sentence in notes(found) if isinstance(found, Result) else found.doubts:
             options.note(sentence, quiet)
         page = Path(f"{run.resolve().name}.html")

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from xpuprof.cli import method_options, options, program_options
-from xpuprof.cli.lines import show
+from xpuprof.cli.lines import coloured, show
 from xpuprof.errors import NO_RESULT
 from xpuprof.launch.ending import end_after
 
@@ -65,7 +65,7 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     if as_json:
         options.print_json(report.as_json(result))
     else:
-        show(report.as_text(result))
+        show(coloured(report.as_text(result)))
     for sentence in notes(result):
         options.note(sentence, quiet)
     options.next_step(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xpuprof.cli import method_options, options
+from xpuprof.cli.lines import coloured
 from xpuprof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def command(sources: tuple[Path, ...], as_json: bool, quiet: bool, **how: Any) -
     if as_json:
         options.print_json(report.as_json(result))
         return
-    click.echo(report.as_text(result))
+    click.echo(coloured(report.as_text(result)))
     for sentence in result.doubts:
         options.note(sentence, quiet)
     options.next_step(_next(result, sources, how["output"]), quiet)
