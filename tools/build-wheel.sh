@@ -19,6 +19,9 @@ translator=${1:-$work/translator}
 jobs=${JOBS:-$(nproc)}
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 
+# ccache's direct mode does not notice a header that was missing before.
+export CCACHE_NODIRECT=1
+
 say() { printf 'build-wheel: %s\n' "$*" >&2; }
 
 for file in /usr/lib/llvm-15/lib/libclangCodeGen.a /usr/include/spirv/unified1/spirv.hpp \
@@ -99,6 +102,10 @@ CC="$compiler-gcc-10" CXX="$compiler-g++-10" CFLAGS=$flags CXXFLAGS=$flags \
   pip wheel -q --no-deps -C build-dir="$work/libraries" -w "$work/plain" .
 wheel unpack -d "$work/tree" "$work"/plain/*.whl >/dev/null
 native=$(echo "$work"/tree/*/xpuprof/_native)
+objdump -d "$native/libxpuprof_rt.so" | grep -q 'xchg *%rbx,%rbx' || {
+  say "the runtime was built without its requests to Valgrind"
+  exit 1
+}
 cmake --install "$work/instrumenter" --component instrumenter --prefix "$native/../.." >/dev/null
 find "$native/.." -name '*.so' -exec strip --strip-unneeded {} +
 strip "$native/demo/particles" "$native/valgrind/launcher" "$native/xpuprof-cuda-probe"
