@@ -102,10 +102,11 @@ CC="$compiler-gcc-10" CXX="$compiler-g++-10" CFLAGS=$flags CXXFLAGS=$flags \
   pip wheel -q --no-deps -C build-dir="$work/libraries" -w "$work/plain" .
 wheel unpack -d "$work/tree" "$work"/plain/*.whl >/dev/null
 native=$(echo "$work"/tree/*/xpuprof/_native)
-objdump -d "$native/libxpuprof_rt.so" | grep -q 'xchg *%rbx,%rbx' || {
+requests=$(objdump -d "$native/libxpuprof_rt.so" | grep -c 'xchg *%rbx,%rbx') || {
   say "the runtime was built without its requests to Valgrind"
   exit 1
 }
+say "the runtime makes $requests requests"
 cmake --install "$work/instrumenter" --component instrumenter --prefix "$native/../.." >/dev/null
 find "$native/.." -name '*.so' -exec strip --strip-unneeded {} +
 strip "$native/demo/particles" "$native/valgrind/launcher" "$native/xpuprof-cuda-probe"
