@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the wheel for any x86-64 Linux with glibc 2.27 or later, and the sdist, into dist/.
+# Builds the wheel for any x86-64 Linux with glibc 2.31 or later, and the sdist, into dist/.
 #
 #     tools/build-wheel.sh [SPIRV_TRANSLATOR]
 #
@@ -120,6 +120,8 @@ manual=$manual/${manual##*/}.data/data/share/man/man1
 mkdir -p "$manual"
 .venv/bin/python tools/docs/help_texts.py >"$manual/xpuprof.1"
 wheel pack -d "$work/plain" "$work"/tree/* >/dev/null
-auditwheel repair --exclude 'libOpenCL.so.1' --only-plat -w dist "$work"/plain/*.whl
+# The layer of ptx finds its two libraries in a folder that the launcher makes.
+auditwheel repair --exclude libOpenCL.so.1 --exclude libxpuprof_driver.so \
+  --exclude libxpuprof_rt.so --only-plat -w dist "$work"/plain/*.whl
 python -m build -q --sdist -o dist .
 ls -l dist >&2
