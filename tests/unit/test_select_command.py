@@ -115,7 +115,7 @@ def test_refuses_to_overwrite(vectors: Any, tmp_path: Path) -> None:
     """Existing output is replaced only with --force."""
     out = tmp_path / "OUT"
     select(vectors, "-o", out)
-    with pytest.raises(UsageError, match="--force"):
+    with pytest.raises(UsageError, match="exists; name another path, or replace it"):
         select(vectors, "-o", out)
     select(vectors, "-o", out, "--force")
 
