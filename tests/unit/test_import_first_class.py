@@ -127,3 +127,16 @@ def test_tables_hold_the_slices_with_their_metrics(timeline: Path, tmp_path: Pat
     with sqlite3.connect(tmp_path / "x") as database:
         rows = database.execute("SELECT kernel, call, round(gpu_time * 1e9) FROM slices").fetchall()
     assert rows[:2] == [("mul", 1, 21), ("add", 1, 22)] and len(rows) == 10
+
+
+def test_an_export_says_what_to_do_with_it(timeline: Path, tmp_path: Path) -> None:
+    """GIVEN an import, which knows no program to run THEN the script's line asks for it; a trace is
+    opened; regions are simulated."""
+    xpuprof.open(timeline).select().write(timeline / "selection.json")
+    asked = f"xpuprof estimate {timeline}/selection.json --results"
+    done = xpuprof.export(timeline, "ncu", tmp_path / "n")
+    assert done.then == f"sh {tmp_path}/n/run.sh ./app args, then: {asked} {tmp_path}/n"
+    done = xpuprof.export(timeline, "chrome", tmp_path / "c.json")
+    assert done.then == f"open {tmp_path}/c.json in https://ui.perfetto.dev"
+    done = xpuprof.export(timeline, "accelsim", tmp_path / "a")
+    assert done.then == f"simulate the regions, then: {asked} FILE"

@@ -9,6 +9,9 @@ import click
 
 from xpuprof.cli import options
 
+ENOUGH = 0.05
+"""Half-width of an interval, over the estimate, from which more regions are suggested."""
+
 
 @click.command(name="estimate")
 @click.argument("selection", type=click.Path(path_type=Path))
@@ -105,8 +108,9 @@ def command(
         )
     else:
         click.echo(report.as_text(metrics))
-        options.note(
-            "next, if an interval is too wide: xpuprof select RUN --target-error 0.02 --force, and "
-            "simulate its regions",
-            quiet,
-        )
+        if any(whole.estimate.half_width > ENOUGH for whole in metrics):
+            options.next_step(
+                "for narrower intervals, xpuprof select RUN --target-error 0.02 --force, and "
+                "simulate its regions",
+                quiet,
+            )

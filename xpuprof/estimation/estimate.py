@@ -24,6 +24,13 @@ class Estimate:
     basis: str
 
     @property
+    def half_width(self) -> float:
+        """Of the interval, over the estimate; 0 without an interval."""
+        if self.low is None or self.high is None or not self.value:
+            return 0.0
+        return (self.high - self.low) / 2.0 / abs(self.value)
+
+    @property
     def wide(self) -> bool:
         """Whether there is an interval that is too wide to be of use."""
         if self.low is None or self.high is None:
