@@ -195,7 +195,7 @@ def test_a_program_without_kernels_has_no_list(tmp_path: Path) -> None:
 
 def test_nothing_is_replaced_unasked(selection: Selection, tmp_path: Path) -> None:
     (tmp_path / "weights.csv").write_text("mine")
-    with pytest.raises(UsageError, match="--force"):
+    with pytest.raises(UsageError, match="force=True"):
         accelsim.write(selection, tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["weights.csv"]
     assert (tmp_path / "weights.csv").read_text() == "mine"

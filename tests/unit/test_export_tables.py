@@ -133,7 +133,7 @@ def test_parquet(run: Path, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     export(run, "--format", "parquet", "-o", tmp_path / "t")
     check_tables({p.stem: pd.read_parquet(p) for p in (tmp_path / "t").iterdir()})
-    with pytest.raises(UsageError, match="--force"):
+    with pytest.raises(UsageError, match="force=True"):
         export(run, "--format", "parquet", "-o", tmp_path / "t")
     export(run, "--format", "parquet", "-o", tmp_path / "t", "--force")
 

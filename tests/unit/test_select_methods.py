@@ -292,7 +292,7 @@ def test_an_expected_error_puts_representatives_where_the_time_is() -> None:
     by_times, by_profile = np.mean(errors, axis=0)
     assert by_times < 0.011 < 0.015 < by_profile
     np.testing.assert_allclose(np.mean(told, axis=0), [by_times, by_profile], rtol=0.3)
-    with pytest.raises(UsageError, match="excludes"):
+    with pytest.raises(UsageError, match="--per-cluster fixes"):
         select("xpu-point", process, seed=1, times=times, expected_error=0.01, per_cluster=1)
 
 
@@ -323,12 +323,12 @@ def test_times_decide_how_many_not_which() -> None:
     [
         ({"maxk": 0}, "maxk"),
         ({"coverage": 0.0}, "coverage"),
-        ({"target_error": 2.0}, "target error"),
+        ({"target_error": 2.0}, "--target-error must"),
         ({"target_error": 0.02}, "xpuprof run"),
         ({"k": 2}, "-k 3 or more"),
         ({"k": 4, "maxk": 20}, "one of them"),
         ({"budget": 1.0}, "xpuprof run"),
-        ({"per_cluster": 2, "target_error": 0.1}, "fixed number"),
+        ({"per_cluster": 2, "target_error": 0.1}, "--per-cluster fixes"),
         ({"nonsense": 1}, "nonsense"),
     ],
 )

@@ -285,7 +285,7 @@ def test_values_json_cannot_hold_are_refused_and_nothing_is_written(tmp_path: Pa
 def test_no_overwriting_without_force(tmp_path: Path) -> None:
     target = tmp_path / "s"
     target.write_text("mine")
-    with pytest.raises(UsageError, match="--force"):
+    with pytest.raises(UsageError, match="force=True"):
         example().write(target)
     assert target.read_text() == "mine"
     example().write(target, force=True)

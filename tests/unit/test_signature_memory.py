@@ -92,7 +92,7 @@ def test_files(tmp_path: Path) -> None:
     assert back.slices == len(KINDS) + 1
     assert np.flatnonzero(back.metrics["ldv_3"]).tolist() == [0, 3]
     assert back.metrics["ldv_21"].sum() == 100 * (len(KINDS) - 2)
-    with pytest.raises(UsageError, match="--force"):
+    with pytest.raises(UsageError, match="force=True"):
         ldv.write(process, tmp_path / "a.b")
     with pytest.raises(InputError, match="--memory"):
         ldv.write(process_of(KINDS), tmp_path / "c")

@@ -41,7 +41,7 @@ def test_phases_are_what_exceeds_the_usual_gap(tmp_path: Path) -> None:
     assert phase_share([execution]) == pytest.approx(2 * 900 / (17 * 105 + 2 * 1005))
     (sentence,) = unseen_phases(execution.processes, [execution], chosen(Design()))
     assert sentence.startswith("47 % of the time is CPU work between kernels")
-    assert sentence.endswith(f"--method {' or '.join(by_measured_times())})")
+    assert sentence.endswith(f"--method with one of {', '.join(by_measured_times())})")
     assert unseen_phases(execution.processes, [execution], chosen(DRAWN)) == []
 
 
