@@ -34,7 +34,7 @@ sanitize: setup
 
 # Public programs through every engine and method, on an idle machine; goes on where it stopped.
 evidence: setup
-	$(PYTHON) tools/evidence/evidence.py --page docs/results/evidence.md
+	$(PYTHON) tools/evidence/evidence.py --page build/evidence/evidence.md
 
 setup:
 	tools/setup.sh
