@@ -50,6 +50,11 @@ def listed(names: Sequence[str], most: int = 8) -> str:
     return f"{', '.join(names[:most])}{more}"
 
 
+def series(names: Sequence[str], last: str) -> str:
+    """`a, b and c`, with `and` or another word."""
+    return f" {last} ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
 def closest(name: str, known: Iterable[str]) -> str:
     """The known name that `name` was probably meant to be; empty if none is close. The dashes that
     begin options do not count."""

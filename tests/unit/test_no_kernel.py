@@ -31,7 +31,7 @@ def test_the_library_that_nobody_watches_is_named(tmp_path: Path) -> None:
     seen = record(tmp_path)
     program = tmp_path / "app"
     program.write_bytes(b"\x7fELF libcuda.so.1\0")
-    assert "GPU engine nvbit or cuda or ptx would see it" in no_kernel(seen, (), str(program))
+    assert "GPU engine nvbit, cuda or ptx would see it" in no_kernel(seen, (), str(program))
     program.write_bytes(b"\x7fELF libOpenCL.so.1\0")
     assert "the program launched none there" in no_kernel(seen, (), str(program))
     images = ["/opt/rocm/lib/libamdhip64.so.6"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xpuprof.declarations import Declarations
-from xpuprof.errors import UsageError, unknown
+from xpuprof.errors import UsageError, series, unknown
 from xpuprof.methods import declaration
 from xpuprof.methods.declaration import Method, Need, Option
 
@@ -166,8 +166,5 @@ def _refusal(method: Method, name: str) -> str:
     takes = [option.flags[0] for option in method.options if option.flags]
     takes += ["--target-error"] if method.bound and "--target-error" not in takes else []
     takes += ["--set"] if method.options else []
-    return f"{flag} is for {_list(takers)}; {method.name} takes {_list([*takes, '--seed'])}"
-
-
-def _list(names: list[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    taken = series([*takes, "--seed"], "and")
+    return f"{flag} is for {series(takers, 'and')}; {method.name} takes {taken}"

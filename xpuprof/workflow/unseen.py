@@ -8,6 +8,7 @@ from pathlib import Path
 
 from xpuprof.engines.base import GpuEngine
 from xpuprof.engines.registry import engines
+from xpuprof.errors import series
 from xpuprof.trace.records import ExecutionRecord
 
 RUNTIMES = ("libOpenCL.so", "libcuda.so", "libcudart.so", "libamdhip64.so", "libze_loader.so")
@@ -35,7 +36,7 @@ def _unwatched(engine: str, used: Iterable[str]) -> str:
     for library in used:
         if library in own:
             continue
-        able = " or ".join(name for name, theirs in watches.items() if library in theirs)
+        able = series([name for name, theirs in watches.items() if library in theirs], "or")
         remedy = (
             f"GPU engine {able} would see it; xpuprof doctor says what that needs"
             if able
