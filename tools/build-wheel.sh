@@ -33,13 +33,18 @@ for file in /usr/lib/llvm-15/lib/libclangCodeGen.a /usr/include/spirv/unified1/s
   }
 done
 
+# The mirror that this machine's apt uses.
+debian_mirror() {
+  apt-get indextargets --format '$(REPO_URI)' 'Label: Debian' | head -1
+}
+
 # Packages of another Debian release, unpacked into a folder.
 unpack_packages() {
   local folder=$1 release=$2 lists=$work/apt
   shift 2
   mkdir -p "$lists/lists/partial" "$lists/archives/partial" "$lists/packages" "$folder"
   echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
-    "${DEBIAN_MIRROR:-http://deb.debian.org/debian} $release main" >"$lists/sources.list"
+    "${DEBIAN_MIRROR:-$(debian_mirror)} $release main" >"$lists/sources.list"
   local apt=(apt-get -qq -o Dir::State::Lists="$lists/lists" -o Dir::Cache="$lists"
     -o Dir::Etc::SourceList="$lists/sources.list" -o Dir::Etc::SourceParts=-)
   "${apt[@]}" update
