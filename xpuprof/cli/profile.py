@@ -38,11 +38,13 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     # Loaded here, so that --help is quick.
     from xpuprof.report import result as report
     from xpuprof.report.warnings import warnings, window_sentences
+    from xpuprof.trace.window import never_opened
     from xpuprof.workflow.next_step import of_run
     from xpuprof.workflow.profile import profile
 
     done = profile(argv, say=options.notes(quiet), **how)
     run, empty = done.run, not done.job.sums.slices
+    unopened = bool(never_opened(done.job.processes))
     for sentence in window_sentences(done.job):
         options.note(sentence, quiet or empty)
     if as_json:
@@ -50,7 +52,10 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     for sentence in [*done.doubts, *warnings(done.job)]:
         options.note(sentence, quiet)
     reason = f" ({run.reason})" if run.reason else ""
-    options.note(f"{run.status} profile in {run.path}{reason}", quiet and not empty)
+    options.note(
+        f"{run.status} profile in {run.path}{reason}",
+        quiet and not unopened,
+    )
     if not empty:
         options.next_step(of_run(run), quiet)
-    return end_after(done.ending, done.ending) or NO_RESULT * empty
+    return end_after(done.ending, done.ending) or NO_RESULT * unopened
