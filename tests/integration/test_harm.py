@@ -245,8 +245,8 @@ def test_a_temporary_file_that_cannot_be_written_is_one_sentence(tmp_path: Path)
     write_long_selection(folder / "selection.json", 2000)
     line = ["sh", "-c", 'ulimit -f 1; exec "$@"', "sh", *xpuprof_line("report", folder)]
     done = run(line, environment=os.environ | {"TMPDIR": str(tmp_path)})
-    told = f"xpuprof: error: {tmp_path}: File too large\n".encode()
-    assert (done.returncode, done.stdout, done.stderr) == (2, b"", told)
+    told = f"xpuprof: error: {tmp_path}: File too large; raise the limit on files (ulimit -f)\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, b"", told.encode())
 
 
 def test_a_file_limit_is_one_sentence(tmp_path: Path) -> None:
@@ -367,7 +367,7 @@ def test_only_one_of_several_runs_gets_the_folder(tmp_path: Path, force: list[st
 def test_an_early_interrupt_is_silent(tmp_path: Path, start: float, number: int) -> None:
     """GIVEN a signal at any moment of start-up THEN the command ends by it, and nothing of ours is
     in a traceback: only Python's own start-up, before it reads our first line, may print one."""
-    line = xpuprof_line("time", "--repeat", "1", "-o", tmp_path / "run", "--", "sleep", "30")
+    line = xpuprof_line("time", "-q", "--repeat", "1", "-o", tmp_path / "run", "--", "sleep", "30")
     for moment in range(10):
         ours = subprocess.Popen(line, stderr=subprocess.PIPE, start_new_session=True)
         try:

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from tests.support.paths import ROOT
 from tests.support.run import xpuprof
 from xpuprof.cli import cli
+from xpuprof.cli.ends import sentence
 from xpuprof.clustering.executors import DaskExecutor
 from xpuprof.errors import UsageError, XpuprofError
 from xpuprof.workflow.imports import import_one
@@ -42,7 +43,7 @@ def call(*arguments: str | Path) -> tuple[int, str, str]:
     work. Our errors appear as `main` prints them; anything else fails the test."""
     result = CliRunner().invoke(cli, [str(argument) for argument in arguments])
     if isinstance(result.exception, XpuprofError):
-        return result.exception.exit_code, result.stdout, str(result.exception)
+        return result.exception.exit_code, result.stdout, sentence(result.exception)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result.exit_code, result.stdout, result.stderr

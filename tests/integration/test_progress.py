@@ -165,9 +165,9 @@ def test_our_own_long_work_shows_a_line(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "xpuprof"]
     import_ = [*words, "import", str(table), "-o", str(tmp_path / "R"), "--map", "time=time:s"]
     run_text(import_, check=True)
-    compare = [*words, "compare", str(tmp_path / "R"), "--methods", "random", "--repeats", "300"]
+    compare = [*words, "compare", str(tmp_path / "R"), "--methods", "random", "--repeats", "3000"]
     said = terminal(compare)
-    lines = re.findall(r"\r\x1b\[K(xpuprof: compare, seed \d+ of 300, [^\r]+)", said)
+    lines = re.findall(r"\r\x1b\[K(xpuprof: compare, seed [\d,]+ of 3,000, [^\r]+)", said)
     assert lines and max(map(len, lines)) < WIDTH
     assert re.search(r"\r\x1b\[K(?!xpuprof: compare)", said)
     assert "\x1b" not in terminal([*compare, "-q"])

@@ -5,6 +5,7 @@ or a machine can cause."""
 from __future__ import annotations
 
 import codecs
+import errno
 import json
 import os
 import signal
@@ -22,6 +23,11 @@ from xpuprof.errors import ExistsError, XpuprofError
 from xpuprof.launch.ending import end_by, end_like, remembered
 
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_REMEDIES = {
+    errno.ENOSPC: "free space there",
+    errno.EDQUOT: "free space there",
+    errno.EFBIG: "raise the limit on files (ulimit -f)",
+}
 _stopped: int | None = None
 _json = False
 
@@ -124,17 +130,18 @@ def _explain(error: BaseException) -> int:
         if isinstance(error, click.exceptions.NoArgsIsHelpError):
             error.show()
         elif isinstance(error, click.ClickException | XpuprofError | OSError):
-            click.echo(f"xpuprof: error: {_sentence(error)}", err=True)
+            click.echo(f"xpuprof: error: {sentence(error)}", err=True)
         else:
             traceback.print_exception(error)
     status = getattr(error, "exit_code", 2 if isinstance(error, OSError) else 1)
     if _json:
         with suppress(OSError, ValueError):
-            show(json.dumps({"error": _sentence(error), "exit_code": status}))
+            show(json.dumps({"error": sentence(error), "exit_code": status}))
     return end_like(ending) if ending and failed else int(status)
 
 
-def _sentence(error: BaseException) -> str:
+def sentence(error: BaseException) -> str:
+    """What the command line says of an error."""
     if isinstance(error, click.ClickException):
         return usage.sentence(error)
     if isinstance(error, ExistsError):
@@ -144,4 +151,5 @@ def _sentence(error: BaseException) -> str:
     why = error.strerror or str(error)
     if error.filename is None:
         return f"the output cannot be written: {why}"
-    return f"{os.fsdecode(error.filename)}: {why}; check its path and permissions"
+    remedy = _REMEDIES.get(error.errno or 0, "check its path and permissions")
+    return f"{os.fsdecode(error.filename)}: {why}; {remedy}"
