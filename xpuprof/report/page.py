@@ -50,7 +50,9 @@ def _names(runs: Sequence[Overview]) -> list[str]:
 
 
 def _title(run: Overview) -> str:
-    return shlex.join(run.argv) or run.folder.name
+    if not run.argv:
+        return run.folder.name
+    return shlex.join([Path(run.argv[0]).name, *run.argv[1:]])
 
 
 def _head(run: Overview) -> Head:
