@@ -58,7 +58,7 @@ def test_times_in_a_file_give_what_times_in_memory_give(
 
 @pytest.mark.parametrize("size", [1, 2, 3, 100, 101])
 def test_a_median_without_a_copy(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is numpy's, also among equal values, zeros and 300 orders of magnitude."""
+    """The median equals numpy's, with ties, zeros and values 300 orders of magnitude apart."""
     monkeypatch.setattr(quantiles, "FEW", 0)
     monkeypatch.setattr(pieces, "_PIECE", 7)
     rng = np.random.default_rng(size)

@@ -25,7 +25,7 @@ class Estimate:
 
     @property
     def half_width(self) -> float:
-        """Of the interval, over the estimate; 0 without an interval."""
+        """Half-width of the interval, relative to the estimate; 0 without an interval."""
         if self.low is None or self.high is None or not self.value:
             return 0.0
         return (self.high - self.low) / 2.0 / abs(self.value)

@@ -20,7 +20,7 @@ class Spilled:
         self._file = tempfile.TemporaryFile(prefix="xpuprof-")  # noqa: SIM115 (closed on exit)
         self._sums: list[float] = []
         self.length = 0
-        """Of each row."""
+        """Values per row."""
 
     def add(self, row: F64) -> None:
         """Appends a row."""

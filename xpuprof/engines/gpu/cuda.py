@@ -75,4 +75,12 @@ class Cuda(GpuEngine):
         }
 
 
+def probe_with_timer(name: str, details: dict[str, str]) -> Probe:
+    """The probe of an engine that is built, and whose timer runs are this engine's."""
+    timer = Cuda().probe()
+    if not timer.available:
+        return Probe(name, False, timer.missing, timer.advice, details)
+    return device_probe(name, details, ADVICE_DRIVER)
+
+
 ENGINE = Engine(Cuda, preference=20, help="NVIDIA: launches and times by CUPTI; counts no blocks")

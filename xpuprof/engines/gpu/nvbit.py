@@ -10,9 +10,9 @@ import sysconfig
 from pathlib import Path
 
 from xpuprof.engines.base import Engine, GpuEngine, GpuOptions, Mode, Probe, Timer
-from xpuprof.engines.cuda_driver import CUDA_TOOL, device_probe
+from xpuprof.engines.cuda_driver import CUDA_TOOL
 from xpuprof.engines.filters import AFTER_WINDOW, KERNELS, SCOPE
-from xpuprof.engines.gpu.cuda import ADVICE_DRIVER, Cuda
+from xpuprof.engines.gpu.cuda import Cuda, probe_with_timer
 from xpuprof.engines.native import native_file, unbuilt
 
 LIBRARY = "libxpuprof_nvbit.so"
@@ -58,10 +58,7 @@ class Nvbit(GpuEngine):
         if missing := tuple(name for name, path in programs.items() if path is None):
             return Probe(self.name, False, missing, ADVICE_TOOLS, details)
         details |= {name: str(path) for name, path in programs.items()}
-        timer = Cuda().probe()
-        if not timer.available:
-            return Probe(self.name, False, timer.missing, timer.advice, details)
-        return device_probe(self.name, details, ADVICE_DRIVER)
+        return probe_with_timer(self.name, details)
 
     def environment(
         self, mode: Mode, timer: Timer, execution_dir: Path, options: GpuOptions

@@ -9,9 +9,9 @@ import os
 from pathlib import Path
 
 from xpuprof.engines.base import Engine, GpuEngine, GpuOptions, Mode, Probe, Timer
-from xpuprof.engines.cuda_driver import CUDA_TOOL, device_probe, driver
+from xpuprof.engines.cuda_driver import CUDA_TOOL, driver
 from xpuprof.engines.filters import AFTER_WINDOW, KERNELS, SCOPE
-from xpuprof.engines.gpu.cuda import ADVICE_DRIVER, Cuda
+from xpuprof.engines.gpu.cuda import Cuda, probe_with_timer
 from xpuprof.engines.native import native_file, unbuilt
 
 LIBRARY = "libxpuprof_ptx.so"
@@ -39,10 +39,7 @@ class Ptx(GpuEngine):
         if missing := unbuilt(LIBRARY):
             return Probe(self.name, False, missing, ADVICE_BUILD)
         details = {"library": str(native_file(LIBRARY)), "state": STATE}
-        timer = Cuda().probe()
-        if not timer.available:
-            return Probe(self.name, False, timer.missing, timer.advice, details)
-        return device_probe(self.name, details, ADVICE_DRIVER)
+        return probe_with_timer(self.name, details)
 
     def environment(
         self, mode: Mode, timer: Timer, execution_dir: Path, options: GpuOptions
