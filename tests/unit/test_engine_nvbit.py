@@ -25,7 +25,7 @@ def kit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path / "site"))
     monkeypatch.setattr(Cuda, "probe", lambda self: Probe("cuda", True))
     monkeypatch.setattr(
-        nvbit, "device_probe", lambda name, details, _: Probe(name, True, (), "", details)
+        nvbit, "probe_with_timer", lambda name, details: Probe(name, True, (), "", details)
     )
     return programs
 
