@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from os import PathLike
 
 NO_RESULT = 3
-"""Exit code of a command that did what it was asked to, but has nothing to show for it."""
+"""Exit code of a command that did what it was asked to, but has no whole result to show for it."""
 
 
 class XpuprofError(Exception):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from xpuprof.trace.sequence import launch_sequence, sequence_slices
 from xpuprof.validation import align as module
-from xpuprof.validation.align import align, bare_function, common_subsequence
+from xpuprof.validation.align import align, common_subsequence
 
 CODES = st.lists(st.integers(0, 4), max_size=40)
 
@@ -100,20 +100,6 @@ def test_another_library_is_matched_by_the_operator_that_called_it() -> None:
 def test_program_hash_does_not_part_equal_launches() -> None:
     a = table("a", "b").assign(program=["11", "22"])
     assert align(a, table("a", "b")).same
-
-
-@pytest.mark.parametrize(
-    ("name", "bare"),
-    [
-        ("f", "f"),
-        ("void ns::f<a::b<int>, 2>(float*, int)", "f"),
-        ("Memcpy HtoD", "HtoD"),
-        ("(anonymous namespace)::k(int)", "k"),
-        ("<unknown>", "<unknown>"),
-    ],
-)
-def test_bare_function(name: str, bare: str) -> None:
-    assert bare_function(name) == bare
 
 
 def test_sequence_survives_the_selection_file() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from xpuprof.report.kernel_names import brief
+from xpuprof.trace.kernel_names import brief
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,9 @@ from xpuprof.report.kernel_names import brief
         ),
         ("broken<int", "broken<int"),
         ("", ""),
+        ("<unknown>", "<unknown>"),
+        ("Memcpy HtoD (Pageable -> Device)", "HtoD"),
+        ("void ns::f<a::b<int>, 2>(float*, int)", "f"),
     ],
 )
 def test_what_tells_a_kernel_apart_is_kept(name: str, expected: str) -> None:

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from xpuprof.cli import options
+from xpuprof.errors import NO_RESULT
 
 if TYPE_CHECKING:
     from xpuprof.trace.check import Report
-
-PARTIAL = 3
-"""Exit code when no invariant is violated, but not all of a run could be checked."""
 
 
 @click.command(name="check")
@@ -59,4 +57,4 @@ def command(run: Path, as_json: bool, quiet: bool) -> int:
 def _exit_code(report: Report) -> int:
     if report.violations:
         return 1
-    return 0 if report.whole else PARTIAL
+    return 0 if report.whole else NO_RESULT

@@ -18,13 +18,13 @@ from xpuprof.engines.filters import Filters
 from xpuprof.errors import UsageError
 from xpuprof.estimation.projection import chosen_slices, slice_reduction
 from xpuprof.methods import registry
-from xpuprof.report.kernel_names import brief
 from xpuprof.report.projected import error_details, interval
 from xpuprof.report.self_contained import Fact, Head, write
 from xpuprof.report.text import amount, count, number_of, of_runs, percent, times_less
 from xpuprof.report.warnings import unstated, warnings, window_sentences
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.coordinates import NO_KERNELS
+from xpuprof.trace.kernel_names import brief
 from xpuprof.workflow.overview import INSTRUCTIONS, Overview
 
 MOST_POINTS = 200_000

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from xpuprof.trace.coordinates import JobRows, OtherRows
+from xpuprof.trace.kernel_names import brief
 from xpuprof.trace.sequence import KIND_COLUMNS, with_kind_columns
 
 I64 = npt.NDArray[np.int64]
@@ -70,7 +71,7 @@ def align(a: pd.DataFrame, b: pd.DataFrame) -> Alignment:
     # Exclude the program's hash: a driver may receive IL on one machine and source on another.
     by_grid = [name for name in KIND_COLUMNS if name not in ("program", "range")]
     names = kinds["kernel"]
-    functions = names.map({name: bare_function(name) for name in names.unique()})
+    functions = names.map({name: brief(name) for name in names.unique()})
     keys = (
         kinds.groupby(by_grid, sort=False).ngroup().to_numpy(),
         pd.factorize(names)[0],
@@ -111,21 +112,6 @@ def _operators(ranges: pd.Series[str]) -> npt.NDArray[np.int64]:
     none = (ranges == "").to_numpy()
     codes[none] = -1 - np.flatnonzero(none)
     return codes
-
-
-def bare_function(name: str) -> str:
-    """The function's own name: `void ns::f<int>(float*)` and `f` are both `f`."""
-    depth = 0
-    kept = []
-    for character in name:
-        if character in "<(":
-            depth += 1
-        elif character in ">)":
-            depth = max(depth - 1, 0)
-        elif depth == 0:
-            kept.append(character)
-    words = "".join(kept).split()
-    return words[-1].split("::")[-1] if words and words[-1] != "::" else name
 
 
 def common_subsequence(a: npt.NDArray[np.integer], b: npt.NDArray[np.integer]) -> I64:

@@ -25,13 +25,13 @@ from xpuprof.trace.coordinates import (
     OtherRows,
     as_own,
 )
+from xpuprof.trace.kernel_names import brief
 from xpuprof.trace.sequence import sequence_slices, with_kind_columns
 from xpuprof.validation.align import (
     LEVELS,
     SAME_KERNEL,
     Alignment,
     align_processes,
-    bare_function,
 )
 
 LONG = 60
@@ -166,11 +166,11 @@ def _marker_differences(
         if row < 0:
             continue
         here = kinds.iloc[row]
-        marker = f"{_brief(r.end.kernel)}, call {r.end.call}"
+        marker = f"{_name(r.end.kernel)}, call {r.end.call}"
         grid = (int(here["gx"]), int(here["gy"]), int(here["gz"]))
         block = (int(here["lx"]), int(here["ly"]), int(here["lz"]))
         if str(here["kernel"]) != r.end.kernel or int(calls[row]) != r.end.call:
-            found.append(f"{marker} is {_brief(str(here['kernel']))}, call {int(calls[row])} here")
+            found.append(f"{marker} is {_name(str(here['kernel']))}, call {int(calls[row])} here")
         if any(r.end.grid) and any(grid) and grid != r.end.grid:
             found.append(f"{marker} has grid {_size(grid)} here, not {_size(r.end.grid)}")
         if any(r.end.block) and any(block) and block != r.end.block:
@@ -292,9 +292,9 @@ def describe(r: Representative) -> str:
         return "the stretch from the last kernel to program exit"
     if r.end.kernel == WINDOW_END_KERNEL:
         return f"the stretch to the window's end, closing {r.end.call}"
-    return f"kernel {_brief(r.end.kernel)}, call {r.end.call}"
+    return f"kernel {_name(r.end.kernel)}, call {r.end.call}"
 
 
-def _brief(kernel: str) -> str:
+def _name(kernel: str) -> str:
     """Its function alone, if the name is long."""
-    return kernel if len(kernel) <= LONG else bare_function(kernel)
+    return kernel if len(kernel) <= LONG else brief(kernel)
