@@ -154,7 +154,14 @@ PROGRAMS = (
     _python("clesperanto_cells", "pyclesperanto", "numpy", "scipy"),
     _python("silx_sift", "silx", "pyopencl", "mako", "scipy"),
     _python("pyopencl_scan", "pyopencl", "mako", "numpy", kind="kernels"),
-    _python("pmcxcl_cube", "pmcxcl", "numpy"),
+    _python(
+        "scattering_curves",
+        *("sasmodels", "pyopencl", "numpy"),
+        environment={"SAS_OPENCL": "0:0"},
+        apt=("gcc",),
+    ),
+    _python("azimuthal_rings", "pyFAI", "pyopencl", "mako", "numpy"),
+    _python("tissue_photons", "pytissueoptics", "pyopencl", "numpy"),
 )
 
 
