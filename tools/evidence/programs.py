@@ -73,7 +73,7 @@ def _clblast(name: str, tuner: str, *options: str) -> Program:
         (f"clblast_tuner_{tuner}", "-platform", "0", "-runs", "3", *options),
         passes="results match",
         apt=("clblast-utils",),
-        figures=r"[\d.]+ ms|[\d.]+ +\||(?i:.*best.*)|.*Got average result.*",
+        figures=r"[\d.]+ ms|[\d.]+ +\||(?i:.*best.*)|.*Got average result.*| +",
     )
 
 
