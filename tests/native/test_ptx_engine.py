@@ -146,6 +146,35 @@ def test_filters_and_windows_are_honoured(
             assert found is None and run.reasons[number] in (reason, *UNCOUNTED)
 
 
+def test_graphs_are_recorded_however_they_are_made_and_changed(
+    folder: Path, tmp_path: Path
+) -> None:
+    """GIVEN graphs made and changed by each call of each CUDA version, in one stream, and counted
+    launches of the same module in another WHEN recorded THEN each launch of a graph has its kernel,
+    its grid and the reason, and the counted ones are exact although graphs may still run."""
+    run = record(folder, tmp_path / "t", "graphs")
+    names = run.stream.texts(run.stream["kernels"]["name"])
+    rows = run.stream["launches"]
+    assert [names[k] for k in rows["kernel"]] == [words[0] for words in run.launches]
+    for number, words in enumerate(run.launches):
+        found = vectors(run.stream, number)
+        if words[1] == "-":
+            assert found is None and run.reasons[number] == UNCOUNTED[0]
+            assert rows[number]["global"][0] == 32 * int(words[2])
+        else:
+            assert found is not None and np.array_equal(found, expected(folder, words, "lane"))
+    assert run.stream.meta()["launches_not_read"] == "0"
+
+
+def test_linked_ptx_is_counted(folder: Path, tmp_path: Path) -> None:
+    """GIVEN PTX that goes through cuLinkAddData WHEN recorded THEN its launches have exact
+    vectors."""
+    run = record(folder, tmp_path / "t", "link")
+    assert run.reasons == [""]
+    found = vectors(run.stream, 0)
+    assert found is not None and np.array_equal(found, expected(folder, run.launches[0], "lane"))
+
+
 def test_a_reset_takes_our_memory_with_it(folder: Path, tmp_path: Path) -> None:
     """GIVEN launches before and after a reset of the primary context WHEN recorded THEN all have
     exact vectors, and memory that the driver may have given to others is not touched."""

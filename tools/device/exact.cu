@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that count themselves, warp by warp, how often their loop body is entered: the expected
-// result of the NVBit tool. Prints one JSON object per line: kernel, and a count for each warp.
+// Kernels that count themselves, warp by warp, how often a block is entered: what the tools must
+// find in the same run. For each launch a JSON object is written, one a line: kernel, and a count
+// for each warp.
+//   exact FILE CASE...     (basic brx pointers shared clusters wgmma streams graph)
 //
 // The leader of the entering lanes adds one, so diverged lanes of a warp count each time they are
-// issued.
+// issued. How lanes diverge is the hardware's choice: counts of another run may differ.
+#include <cooperative_groups.h>
 #include <cuda_runtime.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define HAS_WGMMA 1
+#endif
 
 #define CHECK(call)                                                               \
   do {                                                                            \
@@ -86,34 +94,239 @@ __global__ void Barriers(unsigned long long *mine) {
   }
 }
 
-template <typename Kernel, typename... More>
-void Run(const char *name, Kernel kernel, dim3 grid, dim3 block, More... more) {
-  unsigned warps = grid.x * grid.y * grid.z * ((block.x * block.y * block.z + 31) / 32);
-  unsigned long long *mine;
-  CHECK(cudaMalloc(&mine, warps * sizeof *mine));
-  CHECK(cudaMemset(mine, 0, warps * sizeof *mine));
-  kernel<<<grid, block>>>(mine, more...);
-  CHECK(cudaDeviceSynchronize());
-  std::vector<unsigned long long> counts(warps);
-  CHECK(cudaMemcpy(counts.data(), mine, warps * sizeof *mine, cudaMemcpyDeviceToHost));
-  std::printf("{\"kernel\": \"%s\", \"counts\": [", name);
-  for (unsigned w = 0; w < warps; w++) std::printf("%s%llu", w ? ", " : "", counts[w]);
-  std::printf("]}\n");
-  CHECK(cudaFree(mine));
+/* The same function under another kernel. */
+__global__ void AlsoCalls(unsigned long long *mine) { Called(mine, 1 + Warp() % 2); }
+
+/* A branch table: each side has a body of its own. */
+__global__ void Table(unsigned long long *mine, volatile int *sink) {
+#pragma unroll 1
+  for (unsigned i = 0; i < 24; i++) {
+    switch ((i * 7 + Warp() + Lane() / 11) % 12) {
+      case 0:
+        *sink = i;
+        break;
+      case 1:
+        sink[i % 2] = sink[0] + 3;
+        break;
+      case 2:
+        *sink = i * i;
+        __threadfence();
+        break;
+      case 3:
+        Count(mine);
+        break;
+      case 4:
+        *sink = sink[1] ^ i;
+        break;
+      case 5:
+        *sink = __popc(i);
+        break;
+      case 6:
+        sink[1] = sink[0] << i;
+        break;
+      case 7:
+        *sink = __clz(i);
+        break;
+      case 8:
+        sink[1] = i % 5;
+        break;
+      case 9:
+        *sink = sink[0] * sink[1];
+        break;
+      case 10:
+        sink[1] = __brev(i);
+        break;
+      default:
+        *sink = 7;
+        break;
+    }
+  }
 }
 
-int main() {
-  int *sink;
-  CHECK(cudaMalloc(&sink, sizeof *sink));
-  dim3 shapes[][2] = {
-      {dim3(8), dim3(128)}, {dim3(3, 2, 2), dim3(5, 3, 2)}, {dim3(5, 3), dim3(33, 3)}};
+using Step = void (*)(unsigned long long *, unsigned);
+__device__ __noinline__ void Twice(unsigned long long *mine, unsigned n) {
+#pragma unroll 1
+  for (unsigned i = 0; i < 2 * n; i++) Count(mine);
+}
+__device__ Step steps[2] = {Called, Twice};
+
+__global__ void Pointers(unsigned long long *mine) { steps[Warp() % 2](mine, 1 + Warp() % 3); }
+
+/* Blocks of a cluster wait for one another; below sm_90 each block is alone. */
+__global__ void Clusters(unsigned long long *mine) {
+#pragma unroll 1
+  for (unsigned i = 0; i < 2 + Warp() % 3; i++) Count(mine);
+#if __CUDA_ARCH__ >= 900
+  cooperative_groups::this_cluster().sync();
+#endif
+}
+
+/* The matrix unit of Hopper, by whole warp groups. */
+__global__ void Wgmma(unsigned long long *mine, volatile int *sink) {
+#ifdef HAS_WGMMA
+  __shared__ alignas(128) unsigned char tiles[4096];
+  float d[4] = {};
+  unsigned long long at = (__cvta_generic_to_shared(tiles) & 0x3ffff) >> 4;
+  for (unsigned i = threadIdx.x; i < sizeof tiles; i += blockDim.x) tiles[i] = 0;
+  __syncthreads();
+#pragma unroll 1
+  for (unsigned i = 0; i < 3 + blockIdx.x % 2; i++) {
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, %4, %4, 1, 1, 1, 0, 0;"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "l"(at));
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    Count(mine);
+  }
+  *sink = static_cast<int>(d[0] + d[1] + d[2] + d[3]);
+#endif
+}
+
+static FILE *results;
+
+/* The counts of one launch to come, and where they are written afterwards. */
+struct Counts {
+  Counts(const char *kernel, dim3 grid, dim3 block) : name(kernel) {
+    warps = grid.x * grid.y * grid.z * ((block.x * block.y * block.z + 31) / 32);
+    CHECK(cudaMalloc(&mine, warps * sizeof *mine));
+    Clear();
+  }
+  void Clear() {
+    CHECK(cudaMemset(mine, 0, warps * sizeof *mine));
+    CHECK(cudaDeviceSynchronize());
+  }
+  void Write() const {
+    std::vector<unsigned long long> counts(warps);
+    CHECK(cudaMemcpy(counts.data(), mine, warps * sizeof *mine, cudaMemcpyDeviceToHost));
+    std::fprintf(results, "{\"kernel\": \"%s\", \"counts\": [", name);
+    for (unsigned w = 0; w < warps; w++) std::fprintf(results, "%s%llu", w ? ", " : "", counts[w]);
+    std::fprintf(results, "]}\n");
+  }
+  const char *name;
+  unsigned warps;
+  unsigned long long *mine;
+};
+
+template <typename Kernel, typename... More>
+void Run(const char *name, Kernel kernel, dim3 grid, dim3 block, More... more) {
+  Counts counts(name, grid, block);
+  kernel<<<grid, block>>>(counts.mine, more...);
+  CHECK(cudaDeviceSynchronize());
+  counts.Write();
+  CHECK(cudaFree(counts.mine));
+}
+
+static volatile int *sink;
+static const dim3 shapes[][2] = {
+    {dim3(8), dim3(128)}, {dim3(3, 2, 2), dim3(5, 3, 2)}, {dim3(5, 3), dim3(33, 3)}};
+
+static void Basic() {
   for (auto &shape : shapes) {
     Run("ByWarp", ByWarp, shape[0], shape[1]);
     Run("ByLane", ByLane, shape[0], shape[1]);
     Run("EarlyReturn", EarlyReturn, shape[0], shape[1]);
-    Run("TwoSides", TwoSides, shape[0], shape[1], static_cast<volatile int *>(sink));
+    Run("TwoSides", TwoSides, shape[0], shape[1], sink);
     Run("Calls", Calls, shape[0], shape[1]);
     Run("Barriers", Barriers, shape[0], shape[1]);
   }
-  return 0;
+}
+
+static void Brx() {
+  for (auto &shape : shapes) Run("Table", Table, shape[0], shape[1], sink);
+}
+
+static void FunctionPointers() {
+  for (auto &shape : shapes) Run("Pointers", Pointers, shape[0], shape[1]);
+}
+
+static void SharedFunctions() {
+  for (auto &shape : shapes) {
+    Run("Calls", Calls, shape[0], shape[1]);
+    Run("AlsoCalls", AlsoCalls, shape[0], shape[1]);
+    Run("Calls", Calls, shape[0], shape[1]);
+  }
+}
+
+static bool IsHopper(bool or_later) {
+  cudaDeviceProp device;
+  CHECK(cudaGetDeviceProperties(&device, 0));
+  return or_later ? device.major >= 9 : device.major == 9;
+}
+
+static void InClusters() {
+  if (!IsHopper(true)) return;
+  dim3 grid(8), block(96);
+  Counts counts("Clusters", grid, block);
+  cudaLaunchAttribute cluster = {};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = 2;
+  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  CHECK(cudaLaunchKernelEx(&config, Clusters, counts.mine));
+  CHECK(cudaDeviceSynchronize());
+  counts.Write();
+}
+
+static void MatrixUnit() {
+  if (IsHopper(false)) Run("Wgmma", Wgmma, dim3(6), dim3(128), sink);
+}
+
+/* 200 launches in four streams; the host waits once. */
+static void Streams() {
+  cudaStream_t streams[4];
+  std::vector<Counts> all;
+  for (cudaStream_t &stream : streams) CHECK(cudaStreamCreate(&stream));
+  for (unsigned i = 0; i < 200; i++) all.emplace_back("ByWarp", dim3(1 + i % 7), dim3(64));
+  for (unsigned i = 0; i < 200; i++) ByWarp<<<1 + i % 7, 64, 0, streams[i * 7 % 4]>>>(all[i].mine);
+  CHECK(cudaDeviceSynchronize());
+  for (const Counts &counts : all) counts.Write();
+}
+
+/* A captured graph in which a kernel stands twice, launched three times. */
+static void Graph() {
+  cudaStream_t stream;
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  std::vector<Counts> nodes;
+  for (unsigned i = 0; i < 3; i++) nodes.emplace_back(i == 1 ? "Calls" : "ByWarp", 2 + i, 64);
+  CHECK(cudaStreamCreate(&stream));
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  ByWarp<<<2, 64, 0, stream>>>(nodes[0].mine);
+  Calls<<<3, 64, 0, stream>>>(nodes[1].mine);
+  ByWarp<<<4, 64, 0, stream>>>(nodes[2].mine);
+  CHECK(cudaStreamEndCapture(stream, &graph));
+  CHECK(cudaGraphInstantiate(&exec, graph, 0));
+  for (int i = 0; i < 3; i++) {
+    for (Counts &node : nodes) node.Clear();
+    CHECK(cudaGraphLaunch(exec, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    for (const Counts &node : nodes) node.Write();
+  }
+}
+
+int main(int argc, char **argv) {
+  const struct {
+    const char *name;
+    void (*run)();
+  } cases[] = {{"basic", Basic},
+               {"brx", Brx},
+               {"pointers", FunctionPointers},
+               {"shared", SharedFunctions},
+               {"clusters", InClusters},
+               {"wgmma", MatrixUnit},
+               {"streams", Streams},
+               {"graph", Graph}};
+  results = argc > 1 ? std::fopen(argv[1], "w") : nullptr;
+  if (!results) return std::fprintf(stderr, "usage: exact FILE CASE...\n"), 2;
+  CHECK(cudaMalloc(const_cast<int **>(&sink), 2 * sizeof *sink));
+  for (int i = 2; i < argc; i++)
+    for (auto &one : cases)
+      if (std::strcmp(argv[i], one.name) == 0) one.run();
+  return std::fclose(results);
 }

@@ -106,6 +106,23 @@ void Graphs::updated(CUgraphExec exec, CUgraph graph) {
   kernels = fresh;
 }
 
+/* The child keeps its nodes, which are those of the graph that was instantiated. */
+void Graphs::set_child(CUgraphExec exec, CUgraphNode node, CUgraph child) {
+  CUgraph embedded;
+  std::vector<GraphKernel> before, fresh;
+  if (driver.cuGraphChildGraphNodeGetGraph(node, &embedded) != CUDA_SUCCESS) return;
+  collect(embedded, &before);
+  collect(child, &fresh);
+  for (GraphKernel &kernel : execs_[exec])
+    for (size_t i = 0; i < before.size() && i < fresh.size(); i++) {
+      if (kernel.node != before[i].node) continue;
+      fresh[i].node = kernel.node;
+      fresh[i].enabled = kernel.enabled;
+      kernel = fresh[i];
+      break;
+    }
+}
+
 void Graphs::set_enabled(CUgraphExec exec, CUgraphNode node, bool enabled) {
   if (GraphKernel *kernel = find(exec, node)) kernel->enabled = enabled;
 }

@@ -30,9 +30,11 @@ class Graphs {
   void instantiated(CUgraphExec exec, CUgraph graph);
   void destroyed(CUgraphExec exec) { execs_.erase(exec); }
   void cloned(CUgraphNode copy, CUgraphNode original);
-  /* cuGraphExecKernelNodeSetParams, cuGraphExecUpdate, cuGraphNodeSetEnabled. */
+  /* cuGraphExecKernelNodeSetParams, cuGraphExecUpdate, cuGraphExecChildGraphNodeSetParams,
+   * cuGraphNodeSetEnabled. */
   void set_params(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 &params);
   void updated(CUgraphExec exec, CUgraph graph);
+  void set_child(CUgraphExec exec, CUgraphNode node, CUgraph child);
   void set_enabled(CUgraphExec exec, CUgraphNode node, bool enabled);
   /* In topological order; empty for an unknown exec. */
   std::vector<GraphKernel> kernels(CUgraphExec exec) const;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "dispatch.h"
+#include "node_params.h"
 #include "recorder.h"
 #include "xpuprof/boundary.h"
 #include "xpuprof/trace_format.h"
@@ -196,6 +197,7 @@ const uint32_t INSTANTIATES[] = {
     XPU_CBID(cuGraphInstantiateWithParams_ptsz),
 };
 const uint32_t GRAPH_CHANGES[] = {
+    XPU_CBID(cuGraphExecChildGraphNodeSetParams),
     XPU_CBID(cuGraphExecDestroy),
     XPU_CBID(cuGraphExecKernelNodeSetParams),
     XPU_CBID(cuGraphExecKernelNodeSetParams_v2),
@@ -212,21 +214,20 @@ bool any_of(const uint32_t (&list)[n], CUpti_CallbackId cbid) {
   return false;
 }
 
-CUDA_KERNEL_NODE_PARAMS_v2 newer(const CUDA_KERNEL_NODE_PARAMS_v1 &old) {
-  CUDA_KERNEL_NODE_PARAMS_v2 params = {};
-  memcpy(&params, &old, sizeof old); /* v2 adds fields at the end */
-  return params;
-}
-
 void graph_changed(CUpti_CallbackId cbid, const void *params) {
   Graphs &graphs = recorder->graphs;
   switch (cbid) {
     case XPU_CBID(cuGraphExecDestroy):
       graphs.destroyed(static_cast<const cuGraphExecDestroy_params *>(params)->hGraphExec);
       return;
+    case XPU_CBID(cuGraphExecChildGraphNodeSetParams): {
+      auto p = static_cast<const cuGraphExecChildGraphNodeSetParams_params *>(params);
+      graphs.set_child(p->hGraphExec, p->hNode, p->childGraph);
+      return;
+    }
     case XPU_CBID(cuGraphExecKernelNodeSetParams): {
       auto p = static_cast<const cuGraphExecKernelNodeSetParams_params *>(params);
-      graphs.set_params(p->hGraphExec, p->hNode, newer(*p->nodeParams));
+      graphs.set_params(p->hGraphExec, p->hNode, kernel_node_params(*p->nodeParams));
       return;
     }
     case XPU_CBID(cuGraphExecKernelNodeSetParams_v2): {
@@ -236,11 +237,10 @@ void graph_changed(CUpti_CallbackId cbid, const void *params) {
     }
     case XPU_CBID(cuGraphExecNodeSetParams): {
       auto p = static_cast<const cuGraphExecNodeSetParams_params *>(params);
-      if (p->nodeParams->type != CU_GRAPH_NODE_TYPE_KERNEL) return;
-      CUDA_KERNEL_NODE_PARAMS_v2 kernel;
-      static_assert(sizeof kernel == sizeof p->nodeParams->kernel, "v3 has v2's fields");
-      memcpy(&kernel, &p->nodeParams->kernel, sizeof kernel);
-      graphs.set_params(p->hGraphExec, p->hNode, kernel);
+      if (p->nodeParams->type == CU_GRAPH_NODE_TYPE_KERNEL)
+        graphs.set_params(p->hGraphExec, p->hNode, kernel_node_params(p->nodeParams->kernel));
+      else if (p->nodeParams->type == CU_GRAPH_NODE_TYPE_GRAPH)
+        graphs.set_child(p->hGraphExec, p->hNode, p->nodeParams->graph.graph);
       return;
     }
     case XPU_CBID(cuGraphExecUpdate):

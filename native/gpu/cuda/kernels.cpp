@@ -1,23 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels.h"
 
-#include <cxxabi.h>
-#include <stdlib.h>
-
 #include <iterator>
 #include <vector>
 
 #include "cubin.h"
+#include "demangle.h"
 #include "hash128.h"
 #include "xpuprof/trace_format.h"
-
-std::string demangled(const char *name) {
-  int status = 0;
-  char *readable = abi::__cxa_demangle(name, nullptr, nullptr, &status);
-  std::string result = status == 0 && readable ? readable : name;
-  free(readable);
-  return result;
-}
 
 void Kernels::module_loaded(const void *file, size_t size) {
   if (!file || !size) return;

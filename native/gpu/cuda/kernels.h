@@ -50,7 +50,4 @@ class Kernels {
   bool all_unloaded_ = false;                /* a module whose names are not known is among them */
 };
 
-/* Demangled C++ names; other names stay unchanged. */
-std::string demangled(const char *name);
-
 #endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "functions.h"
 
-#include <cxxabi.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 #include <iterator>
 
 #include "counters.h"
+#include "demangle.h"
 #include "hash128.h"
 #include "xpuprof/boundary.h"
 #include "xpuprof/trace_format.h"
@@ -16,14 +16,6 @@
 static CUmodule module_of(CUfunction function) {
   CUmodule module = nullptr;
   return cuFuncGetModule(&module, function) == CUDA_SUCCESS ? module : nullptr;
-}
-
-static std::string readable(const char *mangled) {
-  int status = 0;
-  char *text = abi::__cxa_demangle(mangled, nullptr, nullptr, &status);
-  std::string result = status == 0 && text ? text : mangled;
-  free(text);
-  return result;
 }
 
 /* The cubin of the function, as NVBit dumps it. */
@@ -99,7 +91,7 @@ Kernel Functions::make(CUcontext context, CUfunction function) {
   Kernel kernel = {};
   kernel.module = module_of(function);
   const char *mangled = nvbit_get_func_name(context, function, true);
-  kernel.name = readable(mangled);
+  kernel.name = demangled(mangled);
   std::string file = cubin_of(context, function);
   Cubin cubin(file.data(), file.size());
   Cut own = cut(context, function, cubin);

@@ -242,6 +242,8 @@ static CUstream resolve(CUcontext context, CUstream stream, bool per_thread) {
   return stream;
 }
 
+extern "C" CUstream fake_stream(CUstream handle) { return resolve(current, handle, false); }
+
 EXPORT CUptiResult cuptiGetStreamIdEx(CUcontext context, CUstream stream, uint8_t per_thread,
                                       uint32_t *id) {
   *id = resolve(context, stream, per_thread)->id;
@@ -294,12 +296,12 @@ static CUresult launch(CUfunction f, uint32_t gx, uint32_t gy, uint32_t gz, uint
                        uint32_t by, uint32_t bz, uint32_t shared, CUstream handle, bool per_thread,
                        uint32_t correlation, void **parameters = nullptr) {
   CUstream stream = resolve(current, handle, per_thread);
-  uint32_t grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
+  uint32_t grid[3] = {gx, gy, gz};
   if (f->kernel_of) f = f->kernel_of;
-  if (!stream->capture && gx && ptx_run) ptx_run(f, grid, block, shared, parameters);
+  CUDA_KERNEL_NODE_PARAMS_v2 params = {f,  gx,     gy,         gz,      bx,      by,
+                                       bz, shared, parameters, nullptr, nullptr, nullptr};
+  if (!stream->capture && gx && ptx_run) ptx_run(stream, &params);
   if (!stream->capture) return run_kernel(f, grid, stream, correlation, 0);
-  CUDA_KERNEL_NODE_PARAMS_v2 params = {f,  gx,     gy,      gz,      bx,      by,
-                                       bz, shared, nullptr, nullptr, nullptr, nullptr};
   std::vector<CUgraphNode> after;
   if (stream->last_captured) after.push_back(stream->last_captured);
   stream->last_captured = add_kernel_node(stream->capture, params, after);
@@ -398,8 +400,7 @@ static size_t image_size(const void *image) {
 EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image) {
   *module = new CUmod_st{current, next_id++, static_cast<const char *>(image), image_size(image),
                          nullptr};
-  if (ptx_load && memcmp(image, ELFMAG, SELFMAG) != 0)
-    (*module)->ptx = ptx_load(static_cast<const char *>(image));
+  if (ptx_load) (*module)->ptx = ptx_load(static_cast<const char *>(image));
   CUpti_ModuleResourceData data = {(*module)->id, (*module)->size, (*module)->cubin};
   resource_event(CUPTI_CBID_RESOURCE_MODULE_LOADED, current, &data);
   return CUDA_SUCCESS;
@@ -440,6 +441,7 @@ EXPORT CUresult cuStreamSynchronize(CUstream handle) {
   CUstream stream = resolve(current, handle, false);
   if (stream->capture) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   synchronised++;
+  if (ptx_catch_up) ptx_catch_up(stream);
   while (has_fault("hang") && RUNNING_ON_VALGRIND) pause();
   while (now_ns() < stream->free_at) {
   }
@@ -671,11 +673,33 @@ static CUgraph clone(CUgraph graph, CUgraphExec exec) {
   return copy;
 }
 
-EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph,
-                                            unsigned long long flags) {
-  return DRIVER_API(cuGraphInstantiateWithFlags, nullptr, {exec, graph, flags}), [&](uint32_t) {
-    *exec = new CUgraphExec_st;
-    (*exec)->own = clone(graph, *exec);
+#undef cuGraphInstantiate
+#undef cuGraphExecKernelNodeSetParams
+#undef cuGraphExecUpdate
+#define INSTANTIATE_CALL(call, parameters, ...)                         \
+  EXPORT CUresult call parameters {                                     \
+    return DRIVER_API(call, nullptr, {__VA_ARGS__}), [&](uint32_t) {  \
+      *exec = new CUgraphExec_st;                                     \
+      (*exec)->own = clone(graph, *exec);                             \
+      return CUDA_SUCCESS;                                            \
+    });                                                                 \
+  }
+INSTANTIATE_CALL(cuGraphInstantiate,
+                 (CUgraphExec * exec, CUgraph graph, CUgraphNode *wrong, char *log, size_t bytes),
+                 exec, graph, wrong, log, bytes)
+INSTANTIATE_CALL(cuGraphInstantiate_v2,
+                 (CUgraphExec * exec, CUgraph graph, CUgraphNode *wrong, char *log, size_t bytes),
+                 exec, graph, wrong, log, bytes)
+INSTANTIATE_CALL(cuGraphInstantiateWithFlags,
+                 (CUgraphExec * exec, CUgraph graph, unsigned long long flags), exec, graph, flags)
+INSTANTIATE_CALL(cuGraphInstantiateWithParams,
+                 (CUgraphExec * exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params), exec,
+                 graph, params)
+
+EXPORT CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                               const CUDA_KERNEL_NODE_PARAMS_v1 *params) {
+  return DRIVER_API(cuGraphExecKernelNodeSetParams, nullptr, {exec, node, params}), [&](uint32_t) {
+    memcpy(&exec->copy_of[node]->kernel, params, sizeof *params);
     return CUDA_SUCCESS;
   });
 }
@@ -687,17 +711,41 @@ EXPORT CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode 
     return CUDA_SUCCESS;
          });
 }
-EXPORT CUresult cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned enabled) {
-  return DRIVER_API(cuGraphNodeSetEnabled, nullptr, {exec, node, enabled}), [&](uint32_t) {
-    exec->copy_of[node]->enabled = enabled;
+EXPORT CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                         CUgraphNodeParams *params) {
+  return DRIVER_API(cuGraphExecNodeSetParams, nullptr, {exec, node, params}), [&](uint32_t) {
+    memcpy(&exec->copy_of[node]->kernel, &params->kernel, sizeof(CUDA_KERNEL_NODE_PARAMS_v2));
+    return CUDA_SUCCESS;
+  });
+}
+static void update(CUgraph own, CUgraph fresh) {
+  for (size_t i = 0; i < fresh->nodes.size(); i++) own->nodes[i]->kernel = fresh->nodes[i]->kernel;
+}
+EXPORT CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                                   CUgraph child) {
+  return DRIVER_API(cuGraphExecChildGraphNodeSetParams, nullptr, {exec, node, child}),
+         [&](uint32_t) {
+    update(exec->copy_of[node]->child, child);
+    return CUDA_SUCCESS;
+         });
+}
+EXPORT CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *wrong,
+                                  CUgraphExecUpdateResult *how) {
+  return DRIVER_API(cuGraphExecUpdate, nullptr, {exec, graph, wrong, how}), [&](uint32_t) {
+    update(exec->own, graph);
     return CUDA_SUCCESS;
   });
 }
 EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph,
                                      CUgraphExecUpdateResultInfo *info) {
   return DRIVER_API(cuGraphExecUpdate_v2, nullptr, {exec, graph, info}), [&](uint32_t) {
-    for (size_t i = 0; i < graph->nodes.size(); i++)
-      exec->own->nodes[i]->kernel = graph->nodes[i]->kernel;
+    update(exec->own, graph);
+    return CUDA_SUCCESS;
+  });
+}
+EXPORT CUresult cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned enabled) {
+  return DRIVER_API(cuGraphNodeSetEnabled, nullptr, {exec, node, enabled}), [&](uint32_t) {
+    exec->copy_of[node]->enabled = enabled;
     return CUDA_SUCCESS;
   });
 }
@@ -722,8 +770,9 @@ static void run_graph(CUgraph graph, CUstream stream, uint32_t correlation) {
     if (node->type == CU_GRAPH_NODE_TYPE_GRAPH) run_graph(node->child, stream, correlation);
     if (node->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
       run_kernel(nullptr, one, stream, correlation, next_id++);
-    if (node->type == CU_GRAPH_NODE_TYPE_KERNEL && node->enabled)
-      run_kernel(node->kernel.func, grid, stream, correlation, node->id);
+    if (node->type != CU_GRAPH_NODE_TYPE_KERNEL || !node->enabled) continue;
+    if (ptx_run_later) ptx_run_later(stream, &node->kernel);
+    run_kernel(node->kernel.func, grid, stream, correlation, node->id);
   }
 }
 

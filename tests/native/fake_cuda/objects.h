@@ -53,10 +53,16 @@ struct CUstream_st {
 };
 
 /* Defined by ptx_device.cpp, which executes PTX; absent where tests need launches only. */
-extern "C" __attribute__((weak)) void *ptx_load(const char *text);
-extern "C" __attribute__((weak)) void ptx_run(CUfunction function, const unsigned grid[3],
-                                              const unsigned block[3], unsigned shared,
-                                              void **parameters);
+extern "C" __attribute__((weak)) void *ptx_load(const char *image);
+extern "C" __attribute__((weak)) void ptx_run(CUstream stream,
+                                              const CUDA_KERNEL_NODE_PARAMS_v2 *kernel);
+/* A graph's kernel: when its stream goes on, or something waits for it. */
+extern "C" __attribute__((weak)) void ptx_run_later(CUstream stream,
+                                                    const CUDA_KERNEL_NODE_PARAMS_v2 *kernel);
+extern "C" __attribute__((weak)) void ptx_catch_up(CUstream stream);
 extern "C" __attribute__((weak)) void ptx_allocated(CUdeviceptr at, size_t bytes);
+
+/* What a handle stands for, in the current context. */
+extern "C" CUstream fake_stream(CUstream handle);
 
 #endif

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Added to fake_cuda.cpp, it makes the stand-in driver execute kernels of modules loaded as PTX, by
- * the emulator, and gives it the calls that the PTX engine needs. A kernel is over when its launch
- * call returns. Only PTX text can be loaded: a fat binary is the engine's to open. */
+ * the emulator, and gives it the calls that the PTX engine needs. A launched kernel is over when
+ * its call returns; a graph's kernels run when their stream goes on, or when something waits for
+ * them. PTX can be loaded as text, or linked; a fat binary is the engine's to open. */
 #include <cudaProfiler.h>
 #include <dlfcn.h>
+#include <elf.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <algorithm>
+#include <map>
 
 #include "emulator.h"
 #include "objects.h"
@@ -14,22 +19,65 @@
 
 using emulator::Module;
 
-extern "C" void *ptx_load(const char *text) {
+struct CUlinkState_st {
+  std::string text;
+  Elf64_Ehdr image; /* what is linked looks like machine code */
+};
+static std::map<const void *, std::string> linked;
+
+extern "C" void *ptx_load(const char *image) {
+  auto known = linked.find(image);
+  if (known == linked.end() && memcmp(image, ELFMAG, SELFMAG) == 0) return nullptr;
   try {
-    return new Module(text);
+    return new Module(known == linked.end() ? image : known->second);
   } catch (const std::exception &) {
     return nullptr; /* machine code, as far as this driver knows */
   }
 }
 
-extern "C" void ptx_run(CUfunction function, const unsigned grid[3], const unsigned block[3],
-                        unsigned shared, void **parameters) {
-  auto module = static_cast<Module *>(function->module->ptx);
-  if (!module) return;
-  module->launch(function->name,
-                 {{grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared}, parameters,
-                 nullptr);
+/* ---- kernels of graphs ---------------------------------------------------------------------- */
+
+struct Waiting {
+  size_t number;
+  CUstream stream;
+  CUDA_KERNEL_NODE_PARAMS_v2 kernel;
+};
+struct CUevent_st {
+  size_t number; /* of the last kernel that it stands behind */
+  CUstream stream;
+};
+static std::vector<Waiting> waiting;
+static size_t last_number;
+
+static void run_now(const CUDA_KERNEL_NODE_PARAMS_v2 &kernel) {
+  CUfunction f = kernel.func ? kernel.func : reinterpret_cast<CUfunction>(kernel.kern);
+  if (f->kernel_of) f = f->kernel_of;
+  if (auto module = static_cast<Module *>(f->module->ptx))
+    module->launch(f->name,
+                   {{kernel.gridDimX, kernel.gridDimY, kernel.gridDimZ},
+                    {kernel.blockDimX, kernel.blockDimY, kernel.blockDimZ},
+                    kernel.sharedMemBytes},
+                   kernel.kernelParams, nullptr);
 }
+
+static void catch_up(CUstream stream, size_t number) {
+  auto due = [&](const Waiting &one) { return one.stream == stream && one.number <= number; };
+  for (const Waiting &one : waiting)
+    if (due(one)) run_now(one.kernel);
+  waiting.erase(std::remove_if(waiting.begin(), waiting.end(), due), waiting.end());
+}
+static void catch_up(CUstream stream) { catch_up(fake_stream(stream), last_number); }
+
+extern "C" void ptx_run_later(CUstream stream, const CUDA_KERNEL_NODE_PARAMS_v2 *kernel) {
+  waiting.push_back({++last_number, stream, *kernel});
+}
+
+extern "C" void ptx_run(CUstream stream, const CUDA_KERNEL_NODE_PARAMS_v2 *kernel) {
+  catch_up(stream);
+  run_now(*kernel);
+}
+
+extern "C" void ptx_catch_up(CUstream stream) { catch_up(stream); }
 
 /* ---- modules -------------------------------------------------------------------------------- */
 
@@ -88,6 +136,27 @@ EXPORT CUresult cuGetProcAddress_v2(const char *name, void **function, int, cuui
   return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
+/* ---- linking -------------------------------------------------------------------------------- */
+
+#undef cuLinkCreate
+#undef cuLinkAddData
+EXPORT CUresult cuLinkCreate_v2(unsigned, CUjit_option *, void **, CUlinkState *state) {
+  *state = new CUlinkState_st{};
+  memcpy((*state)->image.e_ident, ELFMAG, SELFMAG);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t,
+                                 const char *, unsigned, CUjit_option *, void **) {
+  if (type != CU_JIT_INPUT_PTX) return CUDA_ERROR_INVALID_VALUE;
+  state->text = static_cast<const char *>(data);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuLinkComplete(CUlinkState state, void **image, size_t *bytes) {
+  linked[ *image = &state->image] = state->text;
+  *bytes = sizeof state->image;
+  return CUDA_SUCCESS;
+}
+
 /* ---- contexts, streams, events -------------------------------------------------------------- */
 
 static CUcontext current_context() {
@@ -108,17 +177,27 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute which, CUdev
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *) { return CUDA_SUCCESS; }
-EXPORT CUresult cuStreamWaitEvent(CUstream, CUevent, unsigned) { return CUDA_SUCCESS; }
+EXPORT CUresult cuStreamWaitEvent(CUstream, CUevent event, unsigned) {
+  catch_up(event->stream, event->number);
+  return CUDA_SUCCESS;
+}
 EXPORT CUresult cuEventCreate(CUevent *event, unsigned) {
-  *event = reinterpret_cast<CUevent>(malloc(1));
+  *event = new CUevent_st{0, nullptr};
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuEventDestroy_v2(CUevent event) {
-  free(event);
+  delete event;
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuEventRecord(CUevent, CUstream) { return CUDA_SUCCESS; }
-EXPORT CUresult cuEventQuery(CUevent) { return CUDA_SUCCESS; }
+EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
+  *event = {last_number, fake_stream(stream)};
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuEventQuery(CUevent event) {
+  for (const Waiting &one : waiting)
+    if (one.stream == event->stream && one.number <= event->number) return CUDA_ERROR_NOT_READY;
+  return CUDA_SUCCESS;
+}
 EXPORT CUresult cuProfilerStart() { return CUDA_SUCCESS; }
 EXPORT CUresult cuProfilerStop() { return CUDA_SUCCESS; }
 
@@ -128,19 +207,24 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *all) {
   *free_bytes = *all = size_t{1} << 30;
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char value, size_t n, CUstream) {
+EXPORT CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char value, size_t n, CUstream stream) {
+  catch_up(stream);
   memset(reinterpret_cast<void *>(at), value, n);
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuMemsetD32Async(CUdeviceptr at, unsigned value, size_t n, CUstream) {
+EXPORT CUresult cuMemsetD32Async(CUdeviceptr at, unsigned value, size_t n, CUstream stream) {
+  catch_up(stream);
   for (size_t i = 0; i < n; i++) reinterpret_cast<unsigned *>(at)[i] = value;
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream) {
+EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes,
+                                     CUstream stream) {
+  catch_up(stream);
   memcpy(reinterpret_cast<void *>(to), from, bytes);
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream) {
+EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  catch_up(stream);
   memcpy(to, reinterpret_cast<void *>(from), bytes);
   return CUDA_SUCCESS;
 }

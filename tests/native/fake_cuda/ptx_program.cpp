@@ -113,6 +113,104 @@ static void every(const std::string &ptx, const std::string &fat, const std::str
   printf("loops -\n");
 }
 
+static CUDA_KERNEL_NODE_PARAMS_v1 node_of(CUfunction f, unsigned grid, unsigned block,
+                                          Arguments *arguments) {
+  return {f, grid, 1, 1, block, 1, 1, 0, arguments->list, nullptr};
+}
+
+/* Every way to make and to change an executable graph, by the call that each CUDA version gives for
+ * the name; between graphs, counted launches of the same module in another stream. The grid tells
+ * the launches apart. */
+static void graphs(const std::string &ptx) {
+  CUmodule text;
+  CUstream stream, other;
+  Arguments a, b;
+  must(cuStreamCreate(&stream, 0));
+  must(cuStreamCreate(&other, 0));
+  must(cuModuleLoadData(&text, ptx.c_str()));
+  CUfunction loops = function(text, "loops"), calls = function(text, "calls");
+  auto counted = [&] {
+    must(cuLaunchKernel(loops, 4, 1, 1, 100, 1, 1, 0, other, a.list, nullptr));
+    expect("loops", 4, 100, true);
+  };
+  auto launch = [&](CUgraphExec exec, const char *kernel, unsigned grid) {
+    must(cuGraphLaunch(exec, stream));
+    printf("%s - %u\n", kernel, grid);
+    counted();
+  };
+  auto driver = [](const char *name, int version) {
+    void *found = nullptr;
+    must(cuGetProcAddress(name, &found, version, 0, nullptr));
+    return found;
+  };
+  using Logged = CUresult (*)(CUgraphExec *, CUgraph, CUgraphNode *, char *, size_t);
+
+  CUgraph graph, fresh, child;
+  CUgraphNode node, nested;
+  CUgraphExec exec;
+  CUDA_KERNEL_NODE_PARAMS_v2 kernel = {};
+  auto params = [&](CUfunction f, unsigned grid) -> const CUDA_KERNEL_NODE_PARAMS_v2 * {
+    auto first = node_of(f, grid, 32, &b);
+    memcpy(&kernel, &first, sizeof first);
+    return &kernel;
+  };
+  counted();
+  must(cuGraphCreate(&graph, 0));
+  must(cuGraphAddKernelNode(&node, graph, nullptr, 0, params(loops, 2)));
+  must(reinterpret_cast<Logged>(driver("cuGraphInstantiate", 10000))(&exec, graph, nullptr, nullptr,
+                                                                     0));
+  launch(exec, "loops", 2);
+  must(reinterpret_cast<Logged>(driver("cuGraphInstantiate", 11040))(&exec, graph, nullptr, nullptr,
+                                                                     0));
+  launch(exec, "loops", 2);
+  CUDA_GRAPH_INSTANTIATE_PARAMS how = {};
+  must(cuGraphInstantiateWithParams(&exec, graph, &how));
+  launch(exec, "loops", 2);
+
+  CUDA_KERNEL_NODE_PARAMS_v1 old = node_of(calls, 3, 32, &b);
+  using SetOld = CUresult (*)(CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS_v1 *);
+  must(reinterpret_cast<SetOld>(driver("cuGraphExecKernelNodeSetParams", 11040))(exec, node, &old));
+  launch(exec, "calls", 3);
+  must(cuGraphExecKernelNodeSetParams(exec, node, params(loops, 4)));
+  launch(exec, "loops", 4);
+  CUgraphNodeParams any = {};
+  any.type = CU_GRAPH_NODE_TYPE_KERNEL;
+  memcpy(&any.kernel, params(calls, 5), sizeof kernel);
+  must(cuGraphExecNodeSetParams(exec, node, &any));
+  launch(exec, "calls", 5);
+
+  must(cuGraphCreate(&fresh, 0));
+  must(cuGraphAddKernelNode(&node, fresh, nullptr, 0, params(loops, 6)));
+  using UpdateOld = CUresult (*)(CUgraphExec, CUgraph, CUgraphNode *, CUgraphExecUpdateResult *);
+  must(reinterpret_cast<UpdateOld>(driver("cuGraphExecUpdate", 11040))(exec, fresh, nullptr,
+                                                                       nullptr));
+  launch(exec, "loops", 6);
+  must(cuGraphCreate(&graph, 0));
+  must(cuGraphAddChildGraphNode(&nested, graph, nullptr, 0, fresh));
+  must(cuGraphInstantiate(&exec, graph, 0));
+  launch(exec, "loops", 6);
+  must(cuGraphCreate(&child, 0));
+  must(cuGraphAddKernelNode(&node, child, nullptr, 0, params(calls, 7)));
+  must(cuGraphExecChildGraphNodeSetParams(exec, nested, child));
+  launch(exec, "calls", 7);
+}
+
+/* PTX that the driver links. */
+static void link(const std::string &ptx) {
+  CUlinkState state;
+  CUmodule text;
+  Arguments a;
+  void *image;
+  size_t bytes;
+  must(cuLinkCreate(0, nullptr, nullptr, &state));
+  must(cuLinkAddData(state, CU_JIT_INPUT_PTX, const_cast<char *>(ptx.data()), ptx.size() + 1, "k",
+                     0, nullptr, nullptr));
+  must(cuLinkComplete(state, &image, &bytes));
+  must(cuModuleLoadData(&text, image));
+  must(cuLaunchKernel(function(text, "loops"), 4, 1, 1, 100, 1, 1, 0, nullptr, a.list, nullptr));
+  expect("loops", 4, 100, true);
+}
+
 /* A reset takes handles and memory with it; the last word is how many bytes of the memory that went
  * were changed afterwards. */
 static void reset(const std::string &ptx) {
@@ -154,5 +252,7 @@ int main(int argc, char **argv) {
   if (strcmp(argv[4], "every") == 0) every(ptx, fat, cubin);
   if (strcmp(argv[4], "results") == 0) results(ptx);
   if (strcmp(argv[4], "reset") == 0) reset(ptx);
+  if (strcmp(argv[4], "graphs") == 0) graphs(ptx);
+  if (strcmp(argv[4], "link") == 0) link(ptx);
   return 0;
 }

@@ -83,20 +83,30 @@ bool Counters::take(Flight *flight) {
          ok(driver.cuMemcpyHtoDAsync_v2(flight->buffer.memory, &head, sizeof head, flight->stream));
 }
 
-/* Kernels that still read the old value end first. */
+/* Kernels that still read the old value end first; a value that another stream set is there first.
+ */
 void Counters::point(CUdeviceptr at, Variable *variable, CUstream stream, uint64_t value) {
-  if (variable->value == value) return;
+  if (variable->value == value) {
+    if (variable->set && variable->setter != stream_key(stream))
+      driver.cuStreamWaitEvent(stream, variable->set, 0);
+    return;
+  }
   for (const auto &[other, event] : variable->last)
     if (other != stream_key(stream)) driver.cuStreamWaitEvent(stream, event, 0);
   driver.cuMemsetD32Async(at, static_cast<uint32_t>(value), 1, stream);
   driver.cuMemsetD32Async(at + 4, static_cast<uint32_t>(value >> 32), 1, stream);
+  record(&variable->set, stream);
+  variable->setter = stream_key(stream);
   variable->value = value;
 }
 
+void Counters::record(CUevent *event, CUstream stream) {
+  if (!*event) driver.cuEventCreate(event, CU_EVENT_DISABLE_TIMING);
+  driver.cuEventRecord(*event, stream);
+}
+
 void Counters::mark(Variable *variable, CUstream stream) {
-  CUevent &event = variable->last[stream_key(stream)];
-  if (!event) driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
-  driver.cuEventRecord(event, stream);
+  record(&variable->last[stream_key(stream)], stream);
 }
 
 void Counters::prepare(Flight *flight) {
@@ -104,18 +114,19 @@ void Counters::prepare(Flight *flight) {
   if (flight->reason.empty() && is_measured(flight->kernel) && !take(flight) &&
       flight->reason.empty())
     flight->reason = "its counters could not be made";
-  if (!flight->kernel.variable) return;
-  Variable &variable = variables_[flight->kernel.variable];
-  variable.context = flight->context;
   bool counted = flight->reason.empty() && flight->buffer.memory;
-  point(flight->kernel.variable, &variable, flight->stream, counted ? flight->buffer.memory : 0);
+  for (CUdeviceptr at : flight->kernel.variables) {
+    Variable &variable = variables_[at];
+    variable.context = flight->context;
+    bool its_own = at == flight->kernel.variables.front();
+    point(at, &variable, flight->stream, counted && its_own ? flight->buffer.memory : 0);
+  }
 }
 
 void Counters::went(Flight *flight) {
-  if (flight->kernel.variable) mark(&variables_[flight->kernel.variable], flight->stream);
+  for (CUdeviceptr at : flight->kernel.variables) mark(&variables_[at], flight->stream);
   if (!flight->reason.empty()) return did_not_go(flight);
-  driver.cuEventCreate(&flight->done, CU_EVENT_DISABLE_TIMING);
-  driver.cuEventRecord(flight->done, flight->stream);
+  record(&flight->done, flight->stream);
   flights_.push_back(*flight);
 }
 
@@ -124,11 +135,13 @@ void Counters::did_not_go(Flight *flight) {
 }
 
 void Counters::stop_counting(CUcontext context, CUstream stream) {
-  for (auto &[at, variable] : variables_) {
-    if (variable.context != context) continue;
-    point(at, &variable, stream, 0);
-    mark(&variable, stream);
-  }
+  for (auto &[at, variable] : variables_)
+    if (variable.context == context) point(at, &variable, stream, 0);
+}
+
+void Counters::uncounted_went(CUcontext context, CUstream stream) {
+  for (auto &[at, variable] : variables_)
+    if (variable.context == context) mark(&variable, stream);
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */

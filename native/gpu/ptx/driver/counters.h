@@ -43,8 +43,10 @@ class Counters {
   void prepare(Flight *flight);
   void went(Flight *flight);
   void did_not_go(Flight *flight);
-  /* What is launched from here on in the stream, by whatever call, is not counted. */
+  /* Around a call that launches any kernels in the stream: they are not counted, and variables
+   * keep their value until they have ended. */
   void stop_counting(CUcontext context, CUstream stream);
+  void uncounted_went(CUcontext context, CUstream stream);
   /* Reads what has completed. */
   void harvest();
   /* Waits for all launches and reads them; gives up after a minute without one. */
@@ -67,12 +69,15 @@ class Counters {
   struct Variable {
     CUcontext context;
     uint64_t value;
+    CUstream setter; /* the stream in which the value was set, and after what */
+    CUevent set;
     std::map<CUstream, CUevent> last;
   };
   Device *device_of(CUcontext context);
   bool take(Flight *flight);
   void point(CUdeviceptr at, Variable *variable, CUstream stream, uint64_t value);
   void mark(Variable *variable, CUstream stream);
+  static void record(CUevent *event, CUstream stream);
   bool read(Flight *flight);
   bool rows_of(const Flight &flight, uint64_t first, std::vector<uint64_t> *rows, uint64_t n);
   void landed(Flight *flight);

@@ -38,8 +38,12 @@ void graph_updated(CUgraphExec exec, CUgraph graph) {
   if (graphs()) graphs()->updated(exec, graph);
 }
 
-void graph_node_set(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params) {
-  if (graphs()) graphs()->set_params(exec, node, *params);
+void graph_node_set(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 &params) {
+  if (graphs()) graphs()->set_params(exec, node, params);
+}
+
+void graph_child_set(CUgraphExec exec, CUgraphNode node, CUgraph child) {
+  if (graphs()) graphs()->set_child(exec, node, child);
 }
 
 void graph_node_enabled(CUgraphExec exec, CUgraphNode node, bool enabled) {

@@ -19,7 +19,8 @@ struct GraphLaunch {
 void graph_instantiated(CUgraphExec exec, CUgraph graph);
 void graph_destroyed(CUgraphExec exec);
 void graph_updated(CUgraphExec exec, CUgraph graph);
-void graph_node_set(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params);
+void graph_node_set(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 &params);
+void graph_child_set(CUgraphExec exec, CUgraphNode node, CUgraph child);
 void graph_node_enabled(CUgraphExec exec, CUgraphNode node, bool enabled);
 /* In the order in which they run. */
 std::vector<GraphLaunch> graph_launches(CUgraphExec exec);

@@ -9,12 +9,14 @@
 
 #include <atomic>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <mutex>
 
 #include "counters.h"
 #include "driver.h"
 #include "graphs.h"
+#include "node_params.h"
 #include "programs.h"
 #include "xpuprof/boundary.h"
 #include "xpuprof/kernel_spec.hpp"
@@ -185,19 +187,29 @@ bool is_captured(CUstream stream) {
          status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-template <typename Real>
-CUresult launch(CUfunction function, const Shape &shape, CUstream stream, Real real) {
-  CUcontext context = nullptr;
+/* The frame of a launch call; `launch` takes the context. */
+template <typename Real, typename Launch>
+CUresult launching(CUstream stream, Real real, Launch launch) {
   if (!is_recording() || is_captured(stream)) return real();
   CUresult result;
   {
     std::lock_guard<std::recursive_mutex> hold(lock);
     Inside inside;
+    CUcontext context = nullptr;
     driver.cuCtxGetCurrent(&context);
+    result = launch(context);
+  }
+  xpu_window_settle();
+  return result;
+}
+
+template <typename Real>
+CUresult launch(CUfunction function, const Shape &shape, CUstream stream, Real real) {
+  return launching(stream, real, [&](CUcontext context) {
     Flight flight = flight_of(context, function, shape, stream);
     engine->counters.prepare(&flight);
     flight.shape.tsc_run = xpu_tsc();
-    result = real();
+    CUresult result = real();
     if (result == CUDA_SUCCESS) {
       flight.shape.reason = flight.reason.empty() ? nullptr : flight.reason.c_str();
       flight.launch = xpu_kernel_run(&flight.shape);
@@ -206,9 +218,8 @@ CUresult launch(CUfunction function, const Shape &shape, CUstream stream, Real r
       engine->filter.take_back(flight.kernel.name);
       engine->counters.did_not_go(&flight);
     }
-  }
-  xpu_window_settle();
-  return result;
+    return result;
+  });
 }
 
 /* A graph's kernels share their modules' variables, so they cannot be told apart: they are recorded
@@ -227,20 +238,14 @@ void record_graph(CUcontext context, CUgraphExec exec, CUstream stream, uint64_t
 
 template <typename Real>
 CUresult launch_graph(CUgraphExec exec, CUstream stream, Real real) {
-  CUcontext context = nullptr;
-  if (!is_recording() || is_captured(stream)) return real();
-  CUresult result;
-  {
-    std::lock_guard<std::recursive_mutex> hold(lock);
-    Inside inside;
-    driver.cuCtxGetCurrent(&context);
+  return launching(stream, real, [&](CUcontext context) {
     engine->counters.stop_counting(context, stream);
     uint64_t tsc_run = xpu_tsc();
-    result = real();
+    CUresult result = real();
+    engine->counters.uncounted_went(context, stream);
     if (result == CUDA_SUCCESS) record_graph(context, exec, stream, tsc_run);
-  }
-  xpu_window_settle();
-  return result;
+    return result;
+  });
 }
 
 /* Calls that make or change an executable graph. */
@@ -368,6 +373,45 @@ HOOK CUresult cuLibraryUnload(CUlibrary library) {
   return driver.cuLibraryUnload(library);
 }
 
+/* The texts may be linked to one another; the driver copies them. */
+static CUresult link_text(const std::string &text, const std::function<CUresult(const char *)> &add,
+                          const std::function<CUresult()> &real) {
+  if (!is_recording()) return real();
+  std::lock_guard<std::recursive_mutex> hold(lock);
+  Inside inside;
+  const char *counted = engine->programs.rewritten_part(text.c_str());
+  return counted && add(counted) == CUDA_SUCCESS ? CUDA_SUCCESS : real();
+}
+
+HOOK CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size,
+                               const char *name, unsigned n, CUjit_option *options, void **values) {
+  REAL(cuLinkAddData_v2);
+  auto add = [&](const char *text, size_t bytes) {
+    return real(state, type, const_cast<char *>(text), bytes, name, n, options, values);
+  };
+  if (type != CU_JIT_INPUT_PTX || !data) return add(static_cast<char *>(data), size);
+  std::string text(static_cast<char *>(data), size);
+  return link_text(
+      text.c_str(), [&](const char *counted) { return add(counted, strlen(counted) + 1); },
+      [&] { return add(static_cast<char *>(data), size); });
+}
+
+HOOK CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, unsigned n,
+                               CUjit_option *options, void **values) {
+  REAL(cuLinkAddFile_v2);
+  static const auto add = real_function(&cuLinkAddData_v2, "cuLinkAddData_v2");
+  auto file = [&] { return real(state, type, path, n, options, values); };
+  std::string text = type == CU_JIT_INPUT_PTX && add ? content_of(path) : "";
+  if (text.empty()) return file();
+  return link_text(
+      text,
+      [&](const char *counted) {
+        return add(state, type, const_cast<char *>(counted), strlen(counted) + 1, path, n, options,
+                   values);
+      },
+      file);
+}
+
 /* A context's memory goes with it, and the driver may give its addresses and handles to others. */
 HOOK CUresult cuCtxDestroy_v2(CUcontext context) {
   REAL(cuCtxDestroy_v2);
@@ -469,27 +513,48 @@ EX_HOOK(cuLaunchKernelEx_ptsz, per_thread)
 GRAPH_HOOK(cuGraphLaunch, )
 GRAPH_HOOK(cuGraphLaunch_ptsz, per_thread)
 
-HOOK CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph,
-                                          unsigned long long flags) {
-  REAL(cuGraphInstantiateWithFlags);
-  return change_graph([&] { return real(exec, graph, flags); },
-                      [&] { ptx::graph_instantiated(*exec, graph); });
-}
+/* cuda.h calls only the newest of these by their own names. */
+#undef cuGraphInstantiate
+#undef cuGraphExecUpdate
+#undef cuGraphExecKernelNodeSetParams
+HOOK CUresult cuGraphInstantiate(CUgraphExec *, CUgraph, CUgraphNode *, char *, size_t);
+HOOK CUresult cuGraphInstantiate_v2(CUgraphExec *, CUgraph, CUgraphNode *, char *, size_t);
+HOOK CUresult cuGraphExecUpdate(CUgraphExec, CUgraph, CUgraphNode *, CUgraphExecUpdateResult *);
+HOOK CUresult cuGraphExecKernelNodeSetParams(CUgraphExec, CUgraphNode,
+                                             const CUDA_KERNEL_NODE_PARAMS_v1 *);
+extern "C" decltype(cuGraphInstantiateWithParams) cuGraphInstantiateWithParams_ptsz;
 
-#define INSTANTIATE_HOOK(name)                                                                  \
-  HOOK CUresult name(CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params) { \
-    REAL(name);                                                                                 \
-    return change_graph([&] { return real(exec, graph, params); },                              \
-                        [&] { ptx::graph_instantiated(*exec, graph); });                        \
+/* They begin with exec and graph. */
+#define INSTANTIATE_HOOK(name, declaration, ...)                         \
+  HOOK CUresult name declaration {                                       \
+    REAL(name);                                                          \
+    return change_graph([&] { return real(exec, graph, __VA_ARGS__); },  \
+                        [&] { ptx::graph_instantiated(*exec, graph); }); \
   }
 
-extern "C" decltype(cuGraphInstantiateWithParams) cuGraphInstantiateWithParams_ptsz;
-INSTANTIATE_HOOK(cuGraphInstantiateWithParams)
-INSTANTIATE_HOOK(cuGraphInstantiateWithParams_ptsz)
+INSTANTIATE_HOOK(cuGraphInstantiate,
+                 (CUgraphExec * exec, CUgraph graph, CUgraphNode *wrong, char *log, size_t bytes),
+                 wrong, log, bytes)
+INSTANTIATE_HOOK(cuGraphInstantiate_v2,
+                 (CUgraphExec * exec, CUgraph graph, CUgraphNode *wrong, char *log, size_t bytes),
+                 wrong, log, bytes)
+INSTANTIATE_HOOK(cuGraphInstantiateWithFlags,
+                 (CUgraphExec * exec, CUgraph graph, unsigned long long flags), flags)
+INSTANTIATE_HOOK(cuGraphInstantiateWithParams,
+                 (CUgraphExec * exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params), params)
+INSTANTIATE_HOOK(cuGraphInstantiateWithParams_ptsz,
+                 (CUgraphExec * exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params), params)
 
 HOOK CUresult cuGraphExecDestroy(CUgraphExec exec) {
   REAL(cuGraphExecDestroy);
   return change_graph([&] { return real(exec); }, [&] { ptx::graph_destroyed(exec); });
+}
+
+HOOK CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *wrong,
+                                CUgraphExecUpdateResult *how) {
+  REAL(cuGraphExecUpdate);
+  return change_graph([&] { return real(exec, graph, wrong, how); },
+                      [&] { ptx::graph_updated(exec, graph); });
 }
 
 HOOK CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph,
@@ -499,11 +564,37 @@ HOOK CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph,
                       [&] { ptx::graph_updated(exec, graph); });
 }
 
+HOOK CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                             const CUDA_KERNEL_NODE_PARAMS_v1 *params) {
+  REAL(cuGraphExecKernelNodeSetParams);
+  return change_graph([&] { return real(exec, node, params); },
+                      [&] { ptx::graph_node_set(exec, node, kernel_node_params(*params)); });
+}
+
 HOOK CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
-                                                const CUDA_KERNEL_NODE_PARAMS *params) {
+                                                const CUDA_KERNEL_NODE_PARAMS_v2 *params) {
   REAL(cuGraphExecKernelNodeSetParams_v2);
   return change_graph([&] { return real(exec, node, params); },
-                      [&] { ptx::graph_node_set(exec, node, params); });
+                      [&] { ptx::graph_node_set(exec, node, *params); });
+}
+
+HOOK CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                       CUgraphNodeParams *params) {
+  REAL(cuGraphExecNodeSetParams);
+  return change_graph([&] { return real(exec, node, params); },
+                      [&] {
+                        if (params->type == CU_GRAPH_NODE_TYPE_KERNEL)
+                          ptx::graph_node_set(exec, node, kernel_node_params(params->kernel));
+                        else if (params->type == CU_GRAPH_NODE_TYPE_GRAPH)
+                          ptx::graph_child_set(exec, node, params->graph.graph);
+                      });
+}
+
+HOOK CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                                 CUgraph child) {
+  REAL(cuGraphExecChildGraphNodeSetParams);
+  return change_graph([&] { return real(exec, node, child); },
+                      [&] { ptx::graph_child_set(exec, node, child); });
 }
 
 HOOK CUresult cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned enabled) {
@@ -519,13 +610,19 @@ HOOK CUresult cuGetProcAddress_v2(const char *, void **, int, cuuint64_t,
                                   CUdriverProcAddressQueryResult *);
 HOOK CUresult cuGetProcAddress(const char *, void **, int, cuuint64_t);
 
+struct Hook {
+  const char *name;
+  int since; /* the CUDA version from which on the name means this function */
+  void *function;
+};
+
 static void *hook_of(const std::string &name, int version, bool thread_streams) {
-#define ENTRY(name)                          \
-  {                                          \
-#name, reinterpret_cast < void *>(&name) \
-  }
-  static const std::map<std::string, void *> hooks = {
+#define AS(name, since, function) \
+  { name, since, reinterpret_cast<void *>(&function) }
+#define ENTRY(name) AS(#name, 0, name)
+  static const Hook hooks[] = {
       ENTRY(cuGetProcAddress),
+      AS("cuGetProcAddress", 12000, cuGetProcAddress_v2),
       ENTRY(cuInit),
       ENTRY(cuModuleLoad),
       ENTRY(cuModuleLoadData),
@@ -535,9 +632,11 @@ static void *hook_of(const std::string &name, int version, bool thread_streams) 
       ENTRY(cuLibraryLoadData),
       ENTRY(cuLibraryLoadFromFile),
       ENTRY(cuLibraryUnload),
-      {"cuCtxDestroy", reinterpret_cast<void *>(&cuCtxDestroy_v2)},
-      {"cuDevicePrimaryCtxReset", reinterpret_cast<void *>(&cuDevicePrimaryCtxReset_v2)},
-      {"cuDevicePrimaryCtxRelease", reinterpret_cast<void *>(&cuDevicePrimaryCtxRelease_v2)},
+      AS("cuLinkAddData", 0, cuLinkAddData_v2),
+      AS("cuLinkAddFile", 0, cuLinkAddFile_v2),
+      AS("cuCtxDestroy", 0, cuCtxDestroy_v2),
+      AS("cuDevicePrimaryCtxReset", 0, cuDevicePrimaryCtxReset_v2),
+      AS("cuDevicePrimaryCtxRelease", 0, cuDevicePrimaryCtxRelease_v2),
       ENTRY(cuProfilerStart),
       ENTRY(cuProfilerStop),
       ENTRY(cuLaunchKernel),
@@ -548,25 +647,31 @@ static void *hook_of(const std::string &name, int version, bool thread_streams) 
       ENTRY(cuLaunchKernelEx_ptsz),
       ENTRY(cuGraphLaunch),
       ENTRY(cuGraphLaunch_ptsz),
+      ENTRY(cuGraphInstantiate),
+      AS("cuGraphInstantiate", 11000, cuGraphInstantiate_v2),
+      AS("cuGraphInstantiate", 12000, cuGraphInstantiateWithFlags),
       ENTRY(cuGraphInstantiateWithFlags),
       ENTRY(cuGraphInstantiateWithParams),
       ENTRY(cuGraphInstantiateWithParams_ptsz),
+      ENTRY(cuGraphExecChildGraphNodeSetParams),
       ENTRY(cuGraphExecDestroy),
+      ENTRY(cuGraphExecUpdate),
+      AS("cuGraphExecUpdate", 12000, cuGraphExecUpdate_v2),
+      ENTRY(cuGraphExecKernelNodeSetParams),
+      AS("cuGraphExecKernelNodeSetParams", 12000, cuGraphExecKernelNodeSetParams_v2),
+      ENTRY(cuGraphExecNodeSetParams),
       ENTRY(cuGraphNodeSetEnabled),
   };
-  static const std::map<std::string, void *> since_12 = {
-      {"cuGetProcAddress", reinterpret_cast<void *>(&cuGetProcAddress_v2)},
-      {"cuGraphInstantiate", reinterpret_cast<void *>(&cuGraphInstantiateWithFlags)},
-      {"cuGraphExecUpdate", reinterpret_cast<void *>(&cuGraphExecUpdate_v2)},
-      {"cuGraphExecKernelNodeSetParams",
-       reinterpret_cast<void *>(&cuGraphExecKernelNodeSetParams_v2)},
-  };
 #undef ENTRY
-  auto newer = since_12.find(name);
-  if (version >= 12000 && newer != since_12.end()) return newer->second;
-  auto found = hooks.find(thread_streams ? name + "_ptsz" : name);
-  if (found == hooks.end()) found = hooks.find(name);
-  return found == hooks.end() ? nullptr : found->second;
+#undef AS
+  auto newest = [&](const std::string &wanted) {
+    void *found = nullptr;
+    for (const Hook &hook : hooks)
+      if (wanted == hook.name && version >= hook.since) found = hook.function;
+    return found;
+  };
+  void *found = thread_streams ? newest(name + "_ptsz") : nullptr;
+  return found ? found : newest(name);
 }
 
 static void replace(CUresult result, const char *name, void **function, int version,

@@ -1,24 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "programs.h"
 
-#include <cxxabi.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "demangle.h"
 #include "hash128.h"
 #include "image.h"
 #include "xpuprof/trace_format.h"
 
 namespace ptx {
 namespace {
-
-std::string readable(const std::string &mangled) {
-  int status = 0;
-  char *text = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
-  std::string result = status == 0 && text ? text : mangled;
-  free(text);
-  return result;
-}
 
 /* Of the current device; of the first one before there is a context. */
 unsigned capability() {
@@ -58,6 +47,13 @@ const char *Programs::rewritten(const void *image, std::string *why) {
   }
 }
 
+const char *Programs::rewritten_part(const void *image) {
+  std::string why;
+  const char *text = rewritten(image, &why);
+  if (text) linked_.insert(programs_.at(static_cast<const char *>(image))->variable);
+  return text;
+}
+
 std::string Programs::why_not(CUmodule module) {
   auto known = modules_.find(module);
   if (known != modules_.end()) return known->second;
@@ -93,22 +89,24 @@ Kernel Programs::find(CUfunction function) {
   CUmodule module = nullptr;
   driver.cuFuncGetName(&mangled, function);
   driver.cuFuncGetModule(&module, function);
-  Kernel kernel = {0, readable(mangled), "", nullptr, nullptr, 0};
+  Kernel kernel = {0, demangled(mangled), "", nullptr, nullptr, {}};
+  CUdeviceptr at = 0;
+  size_t bytes = 0;
   auto [first, last] = sources_.equal_range(mangled);
   for (auto source = first; source != last && !kernel.function; ++source) {
     const Program &program = *source->second.program;
-    size_t bytes = 0;
-    if (driver.cuModuleGetGlobal_v2(&kernel.variable, &bytes, module, program.variable.c_str()) !=
-        CUDA_SUCCESS)
+    if (driver.cuModuleGetGlobal_v2(&at, &bytes, module, program.variable.c_str()) != CUDA_SUCCESS)
       continue;
     kernel.program = source->second.program;
     kernel.function = source->second.function;
     kernel.reason = kernel.function->reason;
+    kernel.variables = {at};
   }
-  if (!kernel.function) {
-    kernel.variable = 0;
-    kernel.reason = why_not(module);
-  }
+  if (!kernel.function) kernel.reason = why_not(module);
+  for (const std::string &name : linked_)
+    if (driver.cuModuleGetGlobal_v2(&at, &bytes, module, name.c_str()) == CUDA_SUCCESS &&
+        (kernel.variables.empty() || at != kernel.variables.front()))
+      kernel.variables.push_back(at);
   kernel.id = built(kernel, mangled);
   return kernel;
 }

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -22,7 +23,9 @@ struct Kernel {
   std::string reason; /* why it is not counted; empty: it is */
   std::shared_ptr<const Program> program;
   const CountedFunction *function; /* NULL: its PTX was not rewritten */
-  CUdeviceptr variable;            /* of its module; 0: none */
+  /* Of its module: first its own text's, then those of other texts that were linked to it, whose
+   * functions it may call. */
+  std::vector<CUdeviceptr> variables;
 };
 
 class Programs {
@@ -32,6 +35,8 @@ class Programs {
    * read it later (CU_LIBRARY_BINARY_IS_PRESERVED). NULL, with the reason, when the image cannot be
    * rewritten. */
   const char *rewritten(const void *image, std::string *why);
+  /* The same for a text that may be linked to others. */
+  const char *rewritten_part(const void *image);
   void loaded_as_it_is(CUmodule module, const std::string &why) { modules_[module] = why; }
   void loaded_as_it_is(CUlibrary library, const std::string &why) { libraries_[library] = why; }
   /* `handle` may be a CUkernel, which launches take in place of a function. */
@@ -49,12 +54,12 @@ class Programs {
     const CountedFunction *function;
   };
   Kernel find(CUfunction function);
-  Kernel without_text(const std::string &name, CUmodule module);
   std::string why_not(CUmodule module);
   uint32_t built(const Kernel &kernel, const std::string &mangled);
 
   const Unit unit_;
   std::map<std::string, std::shared_ptr<const Program>> programs_; /* by original text */
+  std::set<std::string> linked_;                                   /* variables of such texts */
   std::multimap<std::string, Source> sources_;                     /* by kernel name */
   std::map<std::string, uint32_t> ids_;                            /* hash and name -> kernel */
   std::map<std::pair<CUcontext, CUfunction>, Kernel> kernels_;
