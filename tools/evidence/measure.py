@@ -44,15 +44,20 @@ def measure(program: Program, place: Path, python: Path) -> dict[str, Any]:
     if program.prepare:
         suite.start(suite.filled(program.prepare))
     native = [suite.native() for _ in range(1 + REPEATS)][1:]  # the first one fills caches
+    bad = [run for run in native if not suite.passes(run)]
     record: dict[str, Any] = {
         "program": program.name,
         "kind": program.kind,
         "native_s": median(run.wall_s for run in native),
         "native_cpu_s": median(run.cpu_s for run in native),
         "native_mb": max(run.memory_mb for run in native),
-        "passes": all(suite.passes(run) for run in native),
+        "passes": not bad,
         "failed": {},
     }
+    if bad:
+        said = _last_line(bad[0].said)
+        record["failed"]["native"] = f"not right without us: exit code {bad[0].code}: {said}"
+        return record
     steps = {
         "run": lambda: suite.run(native[-1]),
         "seeds": suite.seeds,
@@ -225,12 +230,14 @@ class Suite:
 
 
 def _last_object(done: Outcome) -> dict[str, Any]:
-    """The JSON object on the last line. Raises Failed."""
+    """The JSON object on the last line. Raises Failed without one, or if it tells an error."""
     line = _last_line(done.output)
     try:
         found: dict[str, Any] = json.loads(line)
     except json.JSONDecodeError as error:
         raise Failed(f"exit code {done.code}: {_last_line(done.said)}") from error
+    if "error" in found:
+        raise Failed(str(found["error"]))
     return found
 
 

@@ -131,7 +131,11 @@ PROGRAMS = (
     _clblast("clblast-transpose", "transpose_fast"),
     _clblast("clblast-dot", "xdot", "-fraction", "4"),
     _ufo("ufo-blur", "width=512 height=512 number=100", "blur size=9 sigma=3", small=True),
-    _ufo("ufo-means", "width=256 height=256 number=30", "non-local-means search-radius=4"),
+    _ufo(
+        "ufo-filter",
+        "width=1024 height=256 number=100",
+        "fft dimensions=1 ! filter ! ifft dimensions=1",
+    ),
     Program(
         "hashcat",
         "application",
