@@ -310,6 +310,16 @@ def test_ranked_sets_are_unbiased_and_their_intervals_hold() -> None:
     assert inside_all / TRIALS >= AT_LEAST
 
 
+def test_ranked_sets_of_a_short_run_measure_every_slice_once() -> None:
+    """GIVEN fewer slices than the method measures THEN the projection is exact."""
+    times = np.random.default_rng(3).lognormal(0, 1, 21)
+    selection = ranked_set.select(profile_of(times), seed=1, n=30)
+    assert [r.multiplier for r in selection.representatives] == [1.0] * 21
+    assert project(selection, times) == pytest.approx(times.sum())
+    whole = estimate(selection, times)
+    assert whole.low == pytest.approx(times.sum()) and whole.high == pytest.approx(times.sum())
+
+
 @pytest.mark.slow
 def test_random_interval_covers_a_normal_population() -> None:
     times = np.random.default_rng(1).normal(10, 1, 2000)

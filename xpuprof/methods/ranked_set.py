@@ -11,10 +11,13 @@ regions; the set's size is ours, and repeated subsampling is left out.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from xpuprof.errors import InputError
 from xpuprof.estimation.redrawing import ranked_draws
+from xpuprof.methods import random_
 from xpuprof.methods.declaration import CONFIDENCE, Method, Need, Option
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.design import Design, Strata
@@ -32,11 +35,16 @@ def select(
     confidence: float = 0.95,
 ) -> Selection:
     """Select about `n` slices in whole cycles over the ranks, at least two. Slice i's cluster is
-    the part of the sorted times that its own rank stands for. Raises NeedsError without times."""
+    the part of the sorted times that its own rank stands for. With `n` slices or fewer in the run,
+    each is measured once, where sets would draw some twice and others never. Raises NeedsError
+    without times."""
     times = profile.require_times("ranked-set")
     if ranks < 1 or n < 1:
         raise InputError(f"n and ranks are numbers of slices and at least 1, not {n} and {ranks}")
     count = len(times)
+    if n >= count:
+        every = random_.select(profile, seed=seed, n=count, confidence=confidence)
+        return replace(every, method="ranked-set", parameters={**every.parameters, "ranks": ranks})
     ranks = min(ranks, count)
     cycles = max(n // ranks, 2)
     rng = np.random.default_rng(seed)
