@@ -27,7 +27,12 @@ from xpuprof.clustering.points import Extents, of_signatures
 from xpuprof.clustering.representatives import LabelledSlices
 from xpuprof.clustering.stability import adjusted_rand, over_bootstraps, over_seeds
 from xpuprof.errors import InputError, UsageError
-from xpuprof.estimation.allocation import affordable, needed, split_off_extremes
+from xpuprof.estimation.allocation import (
+    affordable,
+    divide_unlike,
+    needed,
+    split_off_extremes,
+)
 from xpuprof.estimation.projection import project
 from xpuprof.signature.matrix import Signature
 from xpuprof.trace.tables import Process
@@ -206,6 +211,16 @@ def test_a_budget_is_kept_where_it_can_be() -> None:
     assert m @ cost <= 30.0
     assert m[0] > m[1] >= 1
     assert affordable(size, spread, cost, 0.1).tolist() == [1, 1]
+
+
+def test_slices_unlike_their_cluster_are_divided_from_it_where_they_hold_much_time() -> None:
+    """GIVEN a cluster whose vectors hide two kinds of slow slices, and one with a single slow slice
+    of little time THEN the first falls into three, the second stays whole."""
+    times = np.array([0.001] * 30 + [0.1] * 15 + [1.0] * 5 + [0.001] * 49 + [0.01])
+    labels = np.repeat([0, 1], 50).astype(np.int32)
+    divided = divide_unlike(labels, times)
+    assert divided.tolist() == [0] * 30 + [2] * 15 + [3] * 5 + [1] * 50
+    assert labels.max() == 1
 
 
 def test_a_cold_slice_stands_for_itself() -> None:

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from xpuprof.estimation.allocation import (
     AUTO_ERROR,
     affordable,
+    divide_unlike,
     moments,
     needed,
     split_off_extremes,
@@ -110,11 +111,12 @@ class Plan:
 def plans(
     labelled: Iterable[tuple[int, I32]], timed: TimedSlices, apart: bool, goal: Goal
 ) -> list[Plan]:
-    """A plan for each (k, labels), the best first. `apart`: times are reliable enough that slices
-    with extreme times represent only themselves."""
+    """A plan for each (k, labels), the best first. `apart`: times are reliable enough to divide
+    clusters of unlike slices, and that slices with extreme times represent only themselves."""
     made = []
     for k, labels in labelled:
         if apart:
+            labels = divide_unlike(labels, timed.times)
             labels = split_off_extremes(labels, timed.times, goal.target or AUTO_ERROR)
         made.append(_plan(k, _in_order_of_appearance(labels), timed, goal))
     if goal.target is None:

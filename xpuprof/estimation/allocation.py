@@ -25,6 +25,10 @@ ASSUMED_SPREAD = 0.10
 what slices with similar vectors show on a quiet machine."""
 AUTO_ERROR = 0.05
 """Error at 95 % that `auto` aims for without a target."""
+FAR = 3.0
+"""A slice is unlike its cluster if it takes this many times the cluster's median."""
+MUCH = 0.01
+"""Share of the run's time in slices unlike their cluster from which the cluster is divided."""
 
 
 def assumed_spread(slices: int) -> float:
@@ -100,6 +104,28 @@ def affordable(size: I64, spread: F64, cost: F64, budget: float) -> I64:
         else:
             high = middle
     return best
+
+
+def divide_unlike(labels: I32, times: F64) -> I32:
+    """Give the slices that are unlike their cluster one of their own where they hold MUCH of the
+    time, and so on among these.
+
+    Vectors cannot show what such slices do: they build programs, wait, or page. However many
+    representatives a mixture gets, those nearest to its centroid may all be of one kind. `labels`:
+    dense from 0; `times`: typical times, from enough repeats.
+    """
+    labels, number = labels.copy(), int(labels.max()) + 1
+    total, open_ = float(times.sum()), list(range(number))
+    while open_:
+        members = np.flatnonzero(labels == open_.pop())
+        own = times[members]
+        middle = float(np.median(own))
+        far = own > FAR * middle
+        if float((own[far] - middle).sum()) >= MUCH * total:
+            labels[members[far]] = number
+            open_.append(number)
+            number += 1
+    return labels
 
 
 def split_off_extremes(labels: I32, times: F64, target: float) -> I32:

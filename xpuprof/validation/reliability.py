@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from xpuprof.estimation.allocation import FAR
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.measured import ByCluster
 from xpuprof.estimation.quantiles import median
@@ -15,8 +16,6 @@ from xpuprof.methods.registry import by_measured_times
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.pieces import pieces
 
-FAR = 3.0
-"""A slice is unlike its cluster if it takes this many times the cluster's median."""
 LARGE = 0.05
 """Smallest share of the time at which slices unlike their clusters are reported."""
 
