@@ -138,7 +138,7 @@ def test_accelsim_log(selection: Selection, tmp_path: Path) -> None:
     assert whole["gpgpu_n_mem_read_global"] == pytest.approx(3 * 70 + 2 * 30)
     assert whole["L2_cache_stats_breakdown[GLOBAL_ACC_R][HIT]"] == pytest.approx(3 * 30 + 2 * 60)
     assert whole["gpu_ipc"] == pytest.approx(13000 / 4000)
-    with pytest.raises(InputError, match=r"kernel 3 \(a\), which is not a region"):
+    with pytest.raises(InputError, match=r"region 1 \(a, call 1\) has no result"):
         results_of(ACCELSIM.format(first=3, name="a"), selection, tmp_path)
     unnumbered = "\n".join(
         line for line in ACCELSIM.splitlines() if not line.startswith("Header")

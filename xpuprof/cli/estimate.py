@@ -107,7 +107,7 @@ def command(
             }
         )
     else:
-        click.echo(report.as_text(metrics))
+        click.echo(report.as_text(metrics, zeros=bool(metric)))
         if any(whole.estimate.half_width > ENOUGH for whole in metrics):
             options.next_step(
                 "for narrower intervals, xpuprof select RUN --target-error 0.02 --force, and "

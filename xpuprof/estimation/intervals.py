@@ -52,8 +52,8 @@ variation: the most that was seen on half of the public programs (docs/results/t
 draws that agree prove less, so it counts as AS_DRAWS more of them."""
 AS_DRAWS = 2.0
 HERE_ONLY = (
-    "this machine only: {draws:.1f} effective draws, and another machine needs "
-    f"{LEAST_DRAWS:g}; draw more from each stratum"
+    "this machine only, and its times: {draws:.1f} effective draws; another machine or metric "
+    f"needs {LEAST_DRAWS:g}; draw more from each stratum"
 )
 
 

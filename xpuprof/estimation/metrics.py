@@ -57,8 +57,8 @@ def whole_run(
     `rates`: rates, each with its weighting metric (None: chosen by name). `sums`: metrics that are
     extensive whatever their names. Other metrics are classified by name. `only`: the requested
     metrics; the others may still be weights. `elsewhere`: the results are of another machine than
-    the selection's times. Raises UsageError for a missing metric, InputError for a rate without a
-    weight and for a weight that is negative or all 0.
+    the selection's times; what is no time spreads as if they were. Raises UsageError for a missing
+    metric, InputError for a rate without a weight and for a weight that is negative or all 0.
     """
     names = list(results[0])
     given = dict(rates or {})
@@ -82,7 +82,8 @@ def whole_run(
                 f"cannot be negative; correct the results, or name a rate with --rate {name}"
             )
         else:
-            answer.append(Whole(name, "sum", extensive(selection, columns[name], elsewhere)))
+            unlike = elsewhere or _last(name) not in _TIME
+            answer.append(Whole(name, "sum", extensive(selection, columns[name], unlike)))
     return answer
 
 
@@ -140,5 +141,9 @@ def _ratio(name: str, columns: Mapping[str, F64], weight: str | None) -> tuple[F
 
 def _first(columns: Mapping[str, F64], names: Sequence[str]) -> str | None:
     """The first metric with one of the names, alone or after the last dot."""
-    by_name = {column.lower().rsplit(".", 1)[-1]: column for column in reversed(list(columns))}
+    by_name = {_last(column): column for column in reversed(list(columns))}
     return next((by_name[name] for name in names if name in by_name), None)
+
+
+def _last(name: str) -> str:
+    return name.lower().rsplit(".", 1)[-1]

@@ -20,7 +20,7 @@ from xpuprof.trace.coordinates import NO_KERNELS
 
 WINDOW = 1 << 20
 FIRST = 1 << 12
-WEIGHTS = "weights.csv"
+NO_RESULTS = ("weights.csv", "selection.json")
 TABLES = (".csv", ".json")
 MOST_FILES = 10_000
 """Files of a folder that are looked at."""
@@ -78,8 +78,8 @@ def _inside(
     files = (path for path in folder.path.rglob("*") if path.is_file())
     for path in sorted(islice(files, MOST_FILES)):
         source = Source(path)
-        # The weights that `export` wrote there are a table, too, but no results.
-        if path.name.endswith(WEIGHTS):
+        # The weights that `export` wrote there and the selection are tables, but no results.
+        if path.name.endswith(NO_RESULTS):
             continue
         reader = _recognised(source, sure=True)
         # Many files begin like a table or like JSON; those of results are called so.

@@ -33,27 +33,32 @@ TABLE_2: dict[str, tuple[str, ...]] = {
         "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
         "gld_transactions",
         "global_load_transactions",
+        "gpgpu_n_mem_read_global",
     ),
     "coalesced global stores": (
         "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
         "gst_transactions",
         "global_store_transactions",
+        "gpgpu_n_mem_write_global",
     ),
     "coalesced local loads": (
         "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum",
         "local_load_transactions",
+        "gpgpu_n_mem_read_local",
     ),
     "thread global loads": (
         "smsp__inst_executed_op_global_ld.sum",
         "inst_executed_global_loads",
         "gld_request",
         "global_loads",
+        "gpgpu_n_load_insn",
     ),
     "thread global stores": (
         "smsp__inst_executed_op_global_st.sum",
         "inst_executed_global_stores",
         "gst_request",
         "global_stores",
+        "gpgpu_n_store_insn",
     ),
     "thread local loads": (
         "smsp__inst_executed_op_local_ld.sum",
@@ -66,6 +71,7 @@ TABLE_2: dict[str, tuple[str, ...]] = {
         "inst_executed_shared_loads",
         "shared_load",
         "shared_loads",
+        "gpgpu_n_shmem_insn",
     ),
     "thread shared stores": (
         "smsp__inst_executed_op_shared_st.sum",
@@ -79,7 +85,12 @@ TABLE_2: dict[str, tuple[str, ...]] = {
         "atom_count",
         "atomics",
     ),
-    "#instructions": ("smsp__inst_executed.sum", "inst_executed", "gpu_instructions"),
+    "#instructions": (
+        "smsp__inst_executed.sum",
+        "inst_executed",
+        "gpu_instructions",
+        "gpu_sim_insn",
+    ),
     "divergence efficiency": (
         "smsp__thread_inst_executed_per_inst_executed.ratio",
         "warp_execution_efficiency",
@@ -87,7 +98,8 @@ TABLE_2: dict[str, tuple[str, ...]] = {
     ),
     "#thread blocks": ("launch__grid_size", "thread_blocks"),
 }
-"""The 12 metrics: Nsight Compute's name first, then nvprof's and a recorded run's."""
+"""The 12 metrics: Nsight Compute's name first, then those of nvprof, a recorded run and
+GPGPU-Sim (which counts shared loads and stores together)."""
 
 NEEDED = "#instructions"
 LEAST = 4

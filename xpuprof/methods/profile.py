@@ -181,7 +181,7 @@ class SliceProfile:
     def require_instructions(self, method: str) -> F64:
         """Device instructions per slice, float64[slices]; NeedsError when unknown."""
         self.require_every_launch(method)
-        for metric in ("gpu_instructions", "inst_executed", "instructions"):
+        for metric in ("gpu_instructions", "inst_executed", "instructions", "gpu_sim_insn"):
             if metric in self.metrics:
                 return self.checked(metric)
         if "gpu_instructions" in self.slices:

@@ -24,15 +24,19 @@ def as_json(metrics: Sequence[Whole]) -> list[dict[str, object]]:
     ]
 
 
-def as_text(metrics: Sequence[Whole]) -> str:
-    """One line per metric, and why some have no interval."""
+def as_text(metrics: Sequence[Whole], zeros: bool = True) -> str:
+    """One line per metric, and why some have no interval; without `zeros`, those of 0 are only
+    counted."""
     rows = []
-    for whole in metrics:
+    shown = [whole for whole in metrics if zeros or whole.estimate.value]
+    for whole in shown:
         e = whole.estimate
         known = e.low is not None and e.high is not None
         interval = f"{e.low:,.6g} to {e.high:,.6g}" if known else "none"
         rows.append([whole.name, f"{e.value:,.6g}", interval, whole.kind])
     lines = [table(["metric", "whole run", "interval", "how"], rows, "lrll")]
+    if hidden := len(metrics) - len(shown):
+        lines.append(f"{hidden} more are 0")
     confidence = next((w.estimate.confidence for w in metrics if w.estimate.confidence), None)
     if confidence:
         lines.append(f"intervals at {percent(confidence)}")

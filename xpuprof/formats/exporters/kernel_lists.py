@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,17 +79,20 @@ def exactly(name: str) -> str:
 
 
 def write_script(
-    selection: Selection, folder: Path, lines: Iterable[str], force: bool
+    selection: Selection,
+    folder: Path,
+    lines: Iterable[str],
+    force: bool,
+    more: Mapping[str, str] | None = None,
 ) -> list[Path]:
-    """Write a profiler's commands as run.sh, and weights.csv, into `folder`. The script's arguments
-    are the program, by default the recorded one."""
+    """Write a profiler's or simulator's commands as run.sh, weights.csv and `more` files into
+    `folder`. The script's arguments are the program, by default the recorded one."""
     program = shlex.join(map(str, selection.identity.get("arguments", [])))
     missing = 'echo "usage: sh $0 ./app args" >&2; exit 2'
     default = f"set -- {program}" if program else f"{{ {missing}; }}"
     text = "\n".join(["#!/bin/sh", "set -e", f"[ $# -gt 0 ] || {default}", *lines]) + "\n"
-    return write_files(
-        {folder / "run.sh": text, folder / "weights.csv": weights_csv(selection)}, force
-    )
+    files = {"run.sh": text, "weights.csv": weights_csv(selection), **(more or {})}
+    return write_files({folder / name: text for name, text in files.items()}, force)
 
 
 def regions_of(selection: Selection) -> dict[int, int]:

@@ -19,11 +19,16 @@ ADVICE = "name the simulator's standard output"
 
 
 def load(source: Source, writer: ImportWriter) -> None:
-    """Import a log. Raises InputError when it has no finished kernel."""
-    kernels = parse(source)
+    """Import a log. Raises InputError when it has no finished kernel or not every one."""
+    kernels = parse(source, every=True)
     if not kernels or any(CYCLES not in kernel.metrics for kernel in kernels):
         source.refuse(f"has no kernel with {CYCLES}, so it is not a whole log; {ADVICE}")
-    names = [n for n in kernels[0].metrics if all(n in kernel.metrics for kernel in kernels)]
+    names = [
+        name
+        for name in kernels[0].metrics
+        if all(name in kernel.metrics for kernel in kernels)
+        and any(kernel.metrics[name] for kernel in kernels)
+    ]
     columns: dict[str, list[Any]] = {
         "name": [kernel.name for kernel in kernels],
         "grid": [kernel.grid for kernel in kernels],

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from xpuprof.formats.format import Found, ResultReader
@@ -30,17 +31,18 @@ def _read_regions(source: Source, selection: Selection) -> list[Found]:
         )
     if all(kernel.launch is not None for kernel in kernels):
         by_launch = {
-            int(selection.launch_ending(selection.representatives[i])): i for i in with_kernel
+            int(selection.launch_ending(selection.representatives[i])) + 1: i for i in with_kernel
         }
-        places = []
-        for kernel in kernels:
-            assert kernel.launch is not None
-            if kernel.launch - 1 not in by_launch:
+        # Others are warm-up, or all launches were simulated.
+        kernels = [kernel for kernel in kernels if kernel.launch in by_launch]
+        places = [by_launch[kernel.launch] for kernel in kernels if kernel.launch]
+        for kernel, place in zip(kernels, places, strict=True):
+            expected = selection.representatives[place].end.kernel
+            if _identifier(expected) not in kernel.name:
                 source.refuse(
-                    f"has kernel {kernel.launch} ({kernel.name[:80]}), which is not a region of "
-                    "the selection; name the log of its regions"
+                    f"has {kernel.name[:80]} as kernel {kernel.launch}, where the selection has "
+                    f"{expected[:80]}; name the log of the same program with the same arguments"
                 )
-            places.append(by_launch[kernel.launch - 1])
     elif len(kernels) == len(with_kernel):
         places = with_kernel
     else:
@@ -49,6 +51,11 @@ def _read_regions(source: Source, selection: Selection) -> list[Found]:
             "the list that `xpuprof export --format accelsim` writes"
         )
     return [(place, kernel.metrics) for place, kernel in zip(places, kernels, strict=True)]
+
+
+def _identifier(kernel: str) -> str:
+    """The function's own name, which its mangled name contains: `f` of `void a::f<int>(b)`."""
+    return re.split(r"::|\W", re.split(r"[<(]", kernel)[0])[-1]
 
 
 FORMAT = ResultReader(
