@@ -30,6 +30,8 @@ KEPT = (
 """What the page shows of a method."""
 LIMIT_S = 1200
 """No command of the suite takes longer."""
+LONG_S = 3.0
+"""Programs of this native time are not run under the CPU engine alone, which translates kernels."""
 ENGINES = {"gpu": ("--cpu", "none"), "cpu": ("--gpu", "none"), "both": ()}
 
 
@@ -206,6 +208,8 @@ class Suite:
         """Slowdown and memory of a profile by each engine, and by both."""
         found = {}
         for name, words in ENGINES.items():
+            if name == "cpu" and record["native_s"] >= LONG_S:
+                continue
             folder = self._place / f"profile-{name}"
             done = self._xpuprof("profile", "-q", "--force", *words, "-o", folder, program=True)
             if done.code != 0:

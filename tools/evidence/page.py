@@ -27,7 +27,8 @@ def page(records: Sequence[Record]) -> str:
         "time that no representative measures; the interval against the measured time.\n",
         _table(whole, ERRORS),
         "## Cost\n",
-        "Ratios of wall time to a native run; memory is the largest process.\n",
+        "Ratios of wall time to a native run; memory is the largest process. The CPU engine alone "
+        "translates kernels, too; it was left out for programs of 3 s and more.\n",
         _table(whole, COST),
         "## Methods\n",
         "Every method on the same recorded runs, 20 seeds, every parameter at its default; means "
@@ -82,7 +83,8 @@ def _fact(name: str, shown: Callable[[Any], str]) -> Callable[[Record], str]:
 
 def _engine(name: str, field: str, form: str) -> Callable[[Record], str]:
     def cell(record: Record) -> str:
-        return format(record["engines"][name][field], form) if "engines" in record else "-"
+        found = record.get("engines", {}).get(name)
+        return format(found[field], form) if found else "-"
 
     return cell
 

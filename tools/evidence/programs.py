@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of the suite: how each is installed, run and checked. Sizes are chosen so that a
-native run takes 2 to 30 s on two cores of an idle machine."""
+"""The programs of the suite: how each is installed, run and checked. A native run
+takes 2 to 30 s on two cores of an idle machine, that of the small ones about a second."""
 
 from __future__ import annotations
 
@@ -46,9 +46,8 @@ def _python(name: str, *pip: str, kind: Kind = "application", **fields: object) 
     )
 
 
-def _ffmpeg(name: str, graph: str, *encoder: str, small: bool = False) -> Program:
+def _ffmpeg(name: str, graph: str, *encoder: str, seconds: int = 4, small: bool = False) -> Program:
     """A filter of ffmpeg on its own test picture; the check is that it wrote the last frames."""
-    seconds = 1 if small else 4
     threads = ("-threads", "1", "-filter_threads", "1")
     device = ("-init_hw_device", "opencl=d", "-filter_hw_device", "d")
     source = f"testsrc2=size=640x360:rate=25:duration={seconds}"
@@ -123,17 +122,18 @@ PROGRAMS = (
         "ffmpeg-unsharp",
         f"format=yuv420p,hwupload,unsharp_opencl=lx=9:ly=9,{_YUV}",
         *("-c:v", "libx264", "-x264-params", "threads=1"),
+        seconds=1,
         small=True,
     ),
     _ffmpeg("ffmpeg-nlmeans", f"format=yuv420p,hwupload,nlmeans_opencl=p=3:r=5,{_YUV}"),
-    _ffmpeg("ffmpeg-convolution", f"format=yuv420p,hwupload,convolution_opencl,{_YUV}"),
+    _ffmpeg("ffmpeg-convolution", f"format=yuv420p,hwupload,convolution_opencl,{_YUV}", seconds=20),
     _clblast("clblast-copy", "copy_fast"),
     _clblast("clblast-transpose", "transpose_fast"),
-    _clblast("clblast-dot", "xdot", "-fraction", "4"),
+    _clblast("clblast-dot", "xdot", "-fraction", "1"),
     _ufo("ufo-blur", "width=512 height=512 number=100", "blur size=9 sigma=3", small=True),
     _ufo(
         "ufo-filter",
-        "width=1024 height=256 number=100",
+        "width=1024 height=256 number=1000",
         "fft dimensions=1 ! filter ! ifft dimensions=1",
     ),
     Program(

@@ -5,7 +5,7 @@ import numpy as np
 import pyclesperanto as cle
 from scipy import ndimage
 
-ROUNDS = 8
+ROUNDS = 20
 
 cle.select_device()
 stack = np.random.default_rng(1).random((64, 128, 128), dtype=np.float32)

@@ -18,7 +18,7 @@ def work(image: cv2.UMat | np.ndarray) -> cv2.UMat | np.ndarray:
 
 assert cv2.ocl.useOpenCL(), "set OPENCV_OPENCL_DEVICE=:CPU:"
 cv2.setNumThreads(1)
-picture = np.random.default_rng(1).integers(0, 256, (720, 1280, 3), dtype=np.uint8)
+picture = np.random.default_rng(1).integers(0, 256, (1440, 2560, 3), dtype=np.uint8)
 on_device = work(cv2.UMat(picture)).get()
 cv2.ocl.setUseOpenCL(False)
 difference = np.abs(on_device.astype(int) - work(picture)).max()

@@ -5,7 +5,7 @@ import numpy as np
 import openmm
 from openmm import unit
 
-SIDE, STEPS, SPACING = 12, 300, 0.4
+SIDE, STEPS, SPACING = 12, 2000, 0.4
 
 system = openmm.System()
 force = openmm.NonbondedForce()
