@@ -70,8 +70,7 @@ def test_every_launch_call_is_recorded_and_matched(
     assert run.done.returncode == 0, run.done.stderr
     assert run.launches == run.expected
     assert run.stream is not None and run.stream.ended
-    if "FAKE_CUDA_EAGER" not in order:  # the clock has one pair when the first records arrive
-        assert_durations(run)
+    assert_durations(run)
     meta = run.stream.meta()
     assert meta["engine"] == "cuda"
     assert meta["kernels_without_launch"] == meta["launches_without_completion"] == "0"
@@ -82,6 +81,69 @@ def test_async_mode_adds_no_synchronisation(folder: Path, tmp_path: Path) -> Non
     for scenario in ("every", "graphs"):
         run = record(folder, tmp_path / scenario, scenario)
         assert "synchronised 0" in run.done.stderr
+
+
+@pytest.mark.parametrize("more", [{}, {"FAKE_CUDA_OLD": "1"}], ids=["our-clock", "cuptis"])
+def test_times_are_those_of_the_runs_clock(
+    folder: Path, tmp_path: Path, more: dict[str, str]
+) -> None:
+    """GIVEN a CUPTI that takes our clock, or does not WHEN timed THEN kernels lie between their
+    call and the end of the program, each with its own length."""
+    run = record(folder, tmp_path / "t", "every", **more)
+    assert_durations(run)
+    assert run.stream is not None
+    starts = run.stream["launches"]["tsc_run"].astype(np.int64)
+    ends = int(run.stream.meta()["tsc_exit"])
+    error = int(run.stream.meta()["device_clock_early_ticks"])
+    for launch, (start, end) in completions(run).items():
+        assert starts[launch] - error <= start < end <= ends + error
+
+
+def test_a_step_of_the_systems_clock_moves_no_kernel(folder: Path, tmp_path: Path) -> None:
+    """GIVEN CUPTI's own clock, which steps by a second during the run WHEN timed THEN kernels start
+    where they would without it."""
+    run = record(folder, tmp_path / "t", "every", FAKE_CUDA_STEP="1")
+    assert_durations(run)
+    assert run.stream is not None
+    meta = run.stream.meta()
+    length = int(meta["tsc_exit"]) - int(meta["tsc_load"])
+    assert int(meta["device_clock_early_ticks"]) < length / 10
+
+
+def test_a_capture_survives_sync_mode(folder: Path, tmp_path: Path) -> None:
+    """GIVEN a launch in another stream during a capture WHEN timed with sync THEN the capture goes
+    on, and all launches are as without us."""
+    run = record(folder, tmp_path / "t", "graphs", timer="sync")
+    assert run.done.returncode == 0, run.done.stderr
+    assert run.launches == run.expected
+
+
+def test_what_the_driver_does_in_our_own_calls_is_not_the_programs(
+    folder: Path, tmp_path: Path
+) -> None:
+    """GIVEN a module that the driver loads, and starts by a kernel of its own, in the midst of one
+    of our calls WHEN timed THEN the program's launches are recorded, and no others."""
+    run = record(folder, tmp_path / "t", "every", FAKE_CUDA_LAZY="1")
+    assert run.launches == run.expected
+
+
+def test_kernels_without_time_stamps_are_counted(folder: Path, tmp_path: Path) -> None:
+    """GIVEN records without stamps, as CUPTI gives when its memory for them is used up WHEN timed
+    THEN these launches have no times, and their number is recorded."""
+    run = record(folder, tmp_path / "t", "dense", "300", FAKE_CUDA_TIMELESS="1")
+    without = [launch for launch, times in completions(run).items() if times == (0, 0)]
+    assert run.stream is not None
+    assert len(without) == int(run.stream.meta()["kernels_without_times"]) == 100
+
+
+def test_a_forked_child_ends_by_itself(folder: Path, tmp_path: Path) -> None:
+    """GIVEN a worker process that is forked after the driver started WHEN it ends THEN it calls
+    nothing of CUPTI's, whose threads it has not, and leaves no record; its parent's is whole."""
+    run = record(folder, tmp_path / "t", "forks")
+    assert run.done.returncode == 0, run.done.stderr
+    assert run.launches == run.expected
+    assert run.stream is not None and run.stream.ended
+    assert len(list((tmp_path / "t").glob("*/events.xpt"))) == 1
 
 
 def test_sync_mode_waits_for_every_launch(folder: Path, tmp_path: Path) -> None:
@@ -122,8 +184,8 @@ def test_threads_streams_and_devices(folder: Path, tmp_path: Path) -> None:
 
 
 def test_dense_launches_start_after_their_call(folder: Path, tmp_path: Path) -> None:
-    """GIVEN 20,000 launches in a row WHEN timed THEN none is lost, starts never precede the call
-    by more than the stated error of the clocks, and boundaries ascend in a stream."""
+    """GIVEN 20,000 launches in a row WHEN timed THEN none is lost, the largest lead of a start over
+    its call is stated, and boundaries ascend in a stream."""
     run = record(folder, tmp_path / "t", "dense", "20000")
     assert run.stream is not None
     rows = run.stream["launches"]
@@ -136,7 +198,6 @@ def test_dense_launches_start_after_their_call(folder: Path, tmp_path: Path) -> 
     early = (rows["tsc_run"].astype(np.int64) - starts).max()
     assert max(early, 0) == int(meta["device_clock_early_ticks"])
     assert float(meta["clock_error_ns"]) > 0
-    assert early <= 10 * float(meta["clock_error_ns"])  # ticks; no TSC runs at 10 GHz
 
 
 def test_kernels_that_the_device_launches_are_noted(folder: Path, tmp_path: Path) -> None:

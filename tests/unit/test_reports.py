@@ -401,6 +401,20 @@ def test_filters_that_chose_nothing_are_named(tmp_path: Path) -> None:
     assert any("passes its filters (routines f, g)" in text for text in found)
 
 
+def test_kernels_that_the_timer_could_not_place_are_reported(tmp_path: Path) -> None:
+    """GIVEN kernels without a launch, and kernels without times THEN both numbers are given."""
+    records = [traces.program(0), traces.kernel(0, 0, "k", [])]
+    records.append(traces.launch(0, 0, traces.START + 1000))
+    records += [
+        traces.meta("kernels_without_launch", "3"),
+        traces.meta("kernels_without_times", "1"),
+    ]
+    traces.write_run(tmp_path / "run", [*records, traces.end(1, 0)], None)
+    found = warnings(profiled_job(Run.open(tmp_path / "run")))
+    assert any(text.startswith("3 kernels ran without a launch that was seen") for text in found)
+    assert any(text.startswith("CUPTI gave no times for 1 kernel,") for text in found)
+
+
 # ---- killed runs, broken runs, other jobs --------------------------------------------------------
 
 

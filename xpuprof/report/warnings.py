@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from xpuprof.methods import registry
 from xpuprof.report.text import count, number_of
 from xpuprof.selection.selection import Selection
@@ -83,6 +85,12 @@ def _window_sentence(process: Process, several: bool) -> str:
     )
 
 
+def _sum(metas: Sequence[Mapping[str, str]], key: str) -> int:
+    """The sum of a count over the processes."""
+    texts = [meta.get(key, "0") for meta in metas]
+    return sum(int(text) for text in texts if text.isdecimal())
+
+
 def warnings(job: Job) -> list[str]:
     """What the user must know about the counts, one sentence each."""
     found = [
@@ -107,6 +115,16 @@ def warnings(job: Job) -> list[str]:
     if unknown := {meta.get("launch_calls_not_understood", "") for meta in metas} - {""}:
         found.append(
             f"launches by functions newer than xpuprof were not seen: {', '.join(sorted(unknown))}"
+        )
+    if unseen := _sum(metas, "kernels_without_launch"):
+        found.append(
+            f"{number_of(unseen, 'kernel')} ran without a launch that was seen: the device "
+            "launched them, or graphs that were made before recording began"
+        )
+    if timeless := _sum(metas, "kernels_without_times"):
+        found.append(
+            f"CUPTI gave no times for {number_of(timeless, 'kernel')}, as when its device memory "
+            "is used up after millions of them; record a --window"
         )
     filters = job.execution.record.filters
     chosen = job.sums.left_out

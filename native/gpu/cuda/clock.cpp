@@ -1,49 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "clock.h"
 
-#include <algorithm>
-#include <cmath>
+#include <time.h>
 
-ClockMap::Pair ClockMap::read_pair(uint64_t (*tsc)(), uint64_t (*nanoseconds)()) {
+#include <algorithm>
+
+#include "dispatch.h"
+#include "xpuprof/boundary.h"
+
+/* Ticks in 2^32 nanoseconds; about right is enough, because both directions use it. */
+static unsigned __int128 rate = 0;
+
+static uint64_t raw_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC_RAW, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+static void measure_rate() {
+  uint64_t tsc = xpu_tsc(), start = raw_ns(), ns;
+  do ns = raw_ns();
+  while (ns - start < 1000000);
+  rate = (static_cast<unsigned __int128>(xpu_tsc() - tsc) << 32) / (ns - start);
+}
+
+static uint64_t CUPTIAPI our_ns() {
+  return static_cast<uint64_t>((static_cast<unsigned __int128>(xpu_tsc()) << 32) / rate);
+}
+
+void CuptiClock::start() {
+  measure_rate();
+  is_ours_ = cupti.cuptiActivityRegisterTimestampCallback &&
+             cupti.cuptiActivityRegisterTimestampCallback(our_ns) == CUPTI_SUCCESS;
+  if (!is_ours_) first_ = read_pair();
+}
+
+/* The narrowest of several tries. */
+CuptiClock::Pair CuptiClock::read_pair() {
   Pair best = {0, 0, UINT64_MAX};
   for (int i = 0; i < 5; i++) {
-    uint64_t before = tsc(), ns = nanoseconds(), after = tsc();
-    uint64_t half = (after - before + 1) / 2;
+    uint64_t ns = 0, before = xpu_tsc();
+    cupti.cuptiGetTimestamp(&ns);
+    uint64_t half = (xpu_tsc() - before + 1) / 2;
     if (half < best.half_width) best = {before + half, ns, half};
   }
   return best;
 }
 
-void ClockMap::add_pair(const Pair &pair) {
-  if (!pairs_.empty() && pair.nanoseconds <= pairs_.back().nanoseconds) return;
-  pairs_.push_back(pair);
-  widest_half_ = std::max(widest_half_, pair.half_width);
+void CuptiClock::read() {
+  if (is_ours_) return;
+  Pair pair = read_pair();
+  widest_half_ = std::max({widest_half_, first_.half_width, pair.half_width});
+  if (pair.nanoseconds > first_.nanoseconds) last_ = pair;
 }
 
-uint64_t ClockMap::on_line(const Pair &a, const Pair &b, uint64_t nanoseconds) {
-  __int128 run = static_cast<__int128>(nanoseconds) - a.nanoseconds;
-  __int128 rise = static_cast<__int128>(b.tsc) - a.tsc;
-  return static_cast<uint64_t>(a.tsc +
-                               run * rise / static_cast<__int128>(b.nanoseconds - a.nanoseconds));
+uint64_t CuptiClock::ticks(uint64_t nanoseconds) const {
+  if (nanoseconds == 0) return 0;
+  if (is_ours_) return static_cast<uint64_t>(nanoseconds * rate >> 32);
+  if (!last_.nanoseconds) return 0;
+  auto run = static_cast<__int128>(nanoseconds) - first_.nanoseconds;
+  auto rise = static_cast<__int128>(last_.tsc) - first_.tsc;
+  return static_cast<uint64_t>(first_.tsc + run * rise / (last_.nanoseconds - first_.nanoseconds));
 }
 
-uint64_t ClockMap::ticks(uint64_t nanoseconds) const {
-  if (nanoseconds == 0 || pairs_.size() < 2) return 0;
-  auto after =
-      std::lower_bound(pairs_.begin() + 1, pairs_.end() - 1, nanoseconds,
-                       [](const Pair &pair, uint64_t stamp) { return pair.nanoseconds < stamp; });
-  return on_line(*(after - 1), *after, nanoseconds);
-}
-
-double ClockMap::error_ns() const {
-  if (pairs_.size() < 2) return 0;
-  double ns_per_tick = static_cast<double>(pairs_.back().nanoseconds - pairs_.front().nanoseconds) /
-                       static_cast<double>(pairs_.back().tsc - pairs_.front().tsc);
-  double residual = 0;
-  for (size_t i = 1; i + 1 < pairs_.size(); i++) {
-    uint64_t line = on_line(pairs_[i - 1], pairs_[i + 1], pairs_[i].nanoseconds);
-    residual = std::max(residual,
-                        std::fabs(static_cast<double>(static_cast<int64_t>(line - pairs_[i].tsc))));
-  }
-  return (static_cast<double>(widest_half_) + residual) * ns_per_tick;
+double CuptiClock::error_ns() const {
+  if (is_ours_) return 1;
+  return static_cast<double>((static_cast<unsigned __int128>(widest_half_) << 32) / rate);
 }

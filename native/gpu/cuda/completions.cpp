@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "completions.h"
 
-void Completions::expect(uint32_t correlation, uint64_t key, uint64_t launch, uint64_t tsc_run) {
+void Completions::expect(uint32_t correlation, const Expected *launches, size_t n) {
   Call &call = calls_[correlation];
-  if (call.empty()) {
-    call.first = {key, launch, tsc_run};
-    call.has_first = true;
-  } else {
-    call.more.push_back({key, launch, tsc_run});
+  if (n > 1) call.more.reserve(call.more.size() + n);
+  for (const Expected *launch = launches; launch < launches + n; launch++) {
+    if (call.empty()) {
+      call.first = *launch;
+      call.has_first = true;
+    } else {
+      call.more.emplace(launch->key, *launch);
+    }
   }
 }
 
@@ -17,13 +20,11 @@ bool Completions::take(Call *call, uint64_t key, Expected *found) {
     call->has_first = false;
     return true;
   }
-  for (size_t i = 0; i < call->more.size(); i++) {
-    if (call->more[i].key != key) continue;
-    *found = call->more[i];
-    call->more.erase(call->more.begin() + static_cast<std::ptrdiff_t>(i));
-    return true;
-  }
-  return false;
+  auto known = call->more.find(key);
+  if (known == call->more.end()) return false;
+  *found = known->second;
+  call->more.erase(known);
+  return true;
 }
 
 void Completions::call_begins(uint32_t correlation, uint32_t outermost, uint32_t innermost) {

@@ -22,9 +22,12 @@ class Completions {
   /* A driver call begins; its completions may arrive from now on. They carry its own id or that of
    * an enclosing runtime API call (outermost and innermost; 0: none). */
   void call_begins(uint32_t correlation, uint32_t outermost, uint32_t innermost);
-  /* Launch `launch` belongs to API call `correlation`; `key` is the graph node, or the device
-   * when one call launches on several. */
-  void expect(uint32_t correlation, uint64_t key, uint64_t launch, uint64_t tsc_run);
+  /* `key` is the graph node, or the device when one call launches on several. */
+  struct Expected {
+    uint64_t key, launch, tsc_run;
+  };
+  /* The launches of API call `correlation`. */
+  void expect(uint32_t correlation, const Expected *launches, size_t n);
   /* The call is over. Returns the completions that came early. */
   std::vector<Completion> call_ends(uint32_t correlation);
   enum Match { MATCHED, EARLY, UNMATCHED };
@@ -34,12 +37,9 @@ class Completions {
   uint64_t open() const; /* launches whose completion was not seen */
 
  private:
-  struct Expected {
-    uint64_t key, launch, tsc_run;
-  };
   struct Call {
     Expected first; /* most calls launch one kernel: nothing is allocated */
-    std::vector<Expected> more;
+    std::unordered_multimap<uint64_t, Expected> more; /* by key */
     std::vector<Completion> early;
     uint32_t outer[2] = {0, 0};
     bool has_first = false, over = false;

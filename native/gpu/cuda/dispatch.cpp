@@ -17,6 +17,12 @@ static void *open_cupti() {
   return nullptr;
 }
 
+template <typename Function>
+static bool look_up(void *library, const char *name, Function *function) {
+  *function = reinterpret_cast<Function>(dlsym(library, name));
+  return *function != nullptr;
+}
+
 int load_cupti(const char **why) {
   void *library = open_cupti();
   if (!library) {
@@ -31,15 +37,10 @@ int load_cupti(const char **why) {
   }
   XPU_CUPTI_FUNCTIONS(XPU_LOOK_UP)
 #undef XPU_LOOK_UP
-  cupti.cuptiActivityFlushPeriod = reinterpret_cast<decltype(&::cuptiActivityFlushPeriod)>(
-      dlsym(library, "cuptiActivityFlushPeriod"));
+  look_up(library, "cuptiActivityFlushPeriod", &cupti.cuptiActivityFlushPeriod);
+  look_up(library, "cuptiActivityRegisterTimestampCallback",
+          &cupti.cuptiActivityRegisterTimestampCallback);
   return 1;
-}
-
-template <typename Function>
-static bool look_up(void *library, const char *name, Function *function) {
-  *function = reinterpret_cast<Function>(dlsym(library, name));
-  return *function != nullptr;
 }
 
 int load_driver(const char **why) {
@@ -67,6 +68,7 @@ int load_driver(const char **why) {
   XPU_NEEDED(cuStreamGetCtx)
   XPU_NEEDED(cuStreamIsCapturing)
   XPU_NEEDED(cuStreamSynchronize)
+  XPU_NEEDED(cuThreadExchangeStreamCaptureMode)
 #undef XPU_NEEDED
   look_up(library, "cuFuncGetName", &driver.cuFuncGetName);
   look_up(library, "cuKernelGetFunction", &driver.cuKernelGetFunction);

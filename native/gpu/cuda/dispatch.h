@@ -34,6 +34,8 @@ struct Cupti {
   XPU_CUPTI_FUNCTIONS(XPU_DECLARE)
 #undef XPU_DECLARE
   decltype(&::cuptiActivityFlushPeriod) cuptiActivityFlushPeriod; /* from CUDA 11.1 on; may be 0 */
+  decltype(&::cuptiActivityRegisterTimestampCallback)
+      cuptiActivityRegisterTimestampCallback; /* from CUDA 11.6 on; may be 0 */
 };
 
 /* Signatures as the driver exports them under these exact names (cuda.h renames some). */
@@ -53,6 +55,7 @@ struct Driver {
   CUresult (*cuStreamGetCtx)(CUstream, CUcontext *);
   CUresult (*cuStreamIsCapturing)(CUstream, CUstreamCaptureStatus *);
   CUresult (*cuStreamSynchronize)(CUstream);
+  CUresult (*cuThreadExchangeStreamCaptureMode)(CUstreamCaptureMode *);
 };
 
 extern Cupti cupti;

@@ -11,6 +11,7 @@
  * excludes the driver's own work. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <string>
@@ -51,9 +52,22 @@ thread_local bool ours;            /* our own driver calls are not the program's
 thread_local RuntimeCalls runtime; /* the runtime API calls around us */
 thread_local int depth;            /* of bracketed calls */
 
-struct Ours {
-  Ours() { ours = true; }
-  ~Ours() { ours = false; }
+/* Nests: in the midst of a call of ours, CUPTI may tell us of a module or a node. During a capture,
+ * by whatever thread, our calls must not count as the program's. */
+class Ours {
+ public:
+  Ours() : before_(ours), relaxed_(captures.load(std::memory_order_relaxed) > 0) {
+    ours = true;
+    if (relaxed_) driver.cuThreadExchangeStreamCaptureMode(&mode_);
+  }
+  ~Ours() {
+    if (relaxed_) driver.cuThreadExchangeStreamCaptureMode(&mode_);
+    ours = before_;
+  }
+
+ private:
+  const bool before_, relaxed_;
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
 
 /* ---- launch calls --------------------------------------------------------------------------- */
@@ -418,7 +432,7 @@ void take(const CUpti_Activity *record) {
 
 void CUPTIAPI buffer_filled(CUcontext context, uint32_t stream, uint8_t *buffer, size_t,
                             size_t valid) {
-  recorder->take_clock_pair();
+  recorder->read_clock();
   CUpti_Activity *record = nullptr;
   while (cupti.cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS) take(record);
   size_t dropped = 0;
@@ -431,12 +445,15 @@ enum : CUpti_CallbackId { MOST_CALLBACKS = 4096 };
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
+/* A forked child has neither CUPTI's threads nor the driver's: nothing of theirs may be called. */
+pid_t process;
+
 void finish() {
   static std::atomic<bool> finished{false};
-  if (finished.exchange(true)) return;
+  if (getpid() != process || finished.exchange(true)) return;
   Ours guard;
   cupti.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
-  recorder->take_clock_pair();
+  recorder->read_clock();
   recorder->finish();
   xpu_gpu_fini();
 }
@@ -534,6 +551,7 @@ bool start(const char **why) {
 extern "C" XPU_API int InitializeInjection(void) {
   const char *dir = getenv(XPU_ENV_DIR), *why = "";
   if (!dir || !*dir || recorder) return 1;
+  process = getpid();
   Ours guard;
   xpu_api_enter(); /* CUPTI's threads are not the program's */
   if (start(&why)) {

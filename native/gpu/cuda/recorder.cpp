@@ -8,20 +8,13 @@
 /* Matches completions of a call that launches on several devices; graph nodes are small numbers. */
 static uint64_t device_key(uint32_t device) { return UINT64_C(1) << 63 | device; }
 
-static uint64_t cupti_now() {
-  uint64_t ns = 0;
-  cupti.cuptiGetTimestamp(&ns);
-  return ns;
-}
-
 Recorder::Recorder(bool sync, const char *reason) : kernels(reason), sync_(sync), reason_(reason) {
-  take_clock_pair();
+  clock_.start();
 }
 
-void Recorder::take_clock_pair() {
-  ClockMap::Pair pair = ClockMap::read_pair(xpu_tsc, cupti_now);
+void Recorder::read_clock() {
   std::lock_guard<std::mutex> hold(completions_lock_);
-  clock_.add_pair(pair);
+  clock_.read();
 }
 
 uint32_t Recorder::device_of(CUcontext context) {
@@ -77,23 +70,24 @@ void Recorder::call_over(uint32_t correlation) {
   for (const Completion &early : completions_.call_ends(correlation)) complete(early);
 }
 
-void Recorder::expect(const ApiCall &call, uint64_t key, uint64_t launch) {
+void Recorder::expect(const ApiCall &call, const std::vector<Completions::Expected> &launches) {
   if (sync_) return;
   std::lock_guard<std::mutex> hold(completions_lock_);
-  completions_.expect(call.correlation, key, launch, call.tsc_run);
+  completions_.expect(call.correlation, launches.data(), launches.size());
+  for (const Completion &early : completions_.call_ends(call.correlation)) complete(early);
 }
 
 void Recorder::launched(const ApiCall &call, const Shape &shape) {
   std::unique_lock<std::mutex> hold(lock);
   uint64_t number = run(call, shape, device_of(call.context));
   hold.unlock();
-  expect(call, 0, number);
-  call_over(call.correlation);
-  if (sync_) wait(call, {number});
+  expect(call, {{0, number, call.tsc_run}});
+  if (sync_) wait(call, {{0, number, call.tsc_run}});
 }
 
 void Recorder::launched_on_devices(const ApiCall &call, const CUDA_LAUNCH_PARAMS *list,
                                    unsigned n) {
+  std::vector<Completions::Expected> launches;
   for (unsigned i = 0; i < n; i++) {
     ApiCall part = call;
     part.stream = list[i].hStream;
@@ -105,44 +99,42 @@ void Recorder::launched_on_devices(const ApiCall &call, const CUDA_LAUNCH_PARAMS
                    list[i].sharedMemBytes};
     std::unique_lock<std::mutex> hold(lock);
     uint32_t device = device_of(part.context);
-    uint64_t number = run(part, shape, device);
+    launches.push_back({device_key(device), run(part, shape, device), call.tsc_run});
     hold.unlock();
-    expect(call, device_key(device), number);
-    if (sync_) wait(part, {number});
+    if (sync_) wait(part, {launches.back()});
   }
-  call_over(call.correlation);
+  expect(call, launches);
 }
 
 void Recorder::graph_launched(const ApiCall &call, CUgraphExec exec) {
   std::unique_lock<std::mutex> hold(lock);
-  std::vector<uint64_t> numbers;
+  std::vector<Completions::Expected> launches;
   uint32_t device = device_of(call.context);
+  ApiCall part = call;
+  part.name = nullptr;
   for (const GraphKernel &kernel : graphs.kernels(exec)) {
     if (!kernel.enabled) continue;
     Shape shape = {kernel.function,
                    {kernel.grid[0], kernel.grid[1], kernel.grid[2]},
                    {kernel.block[0], kernel.block[1], kernel.block[2]},
                    kernel.shared};
-    ApiCall part = call;
-    part.name = nullptr;
-    numbers.push_back(run(part, shape, device));
-    expect(call, kernel.node, numbers.back());
+    launches.push_back({kernel.node, run(part, shape, device), call.tsc_run});
   }
   hold.unlock();
-  call_over(call.correlation);
-  if (sync_) wait(call, numbers);
+  expect(call, launches);
+  if (sync_) wait(call, launches);
 }
 
 /* Timer mode `sync`: the launch completes before the program continues. */
-void Recorder::wait(const ApiCall &call, const std::vector<uint64_t> &launches) {
+void Recorder::wait(const ApiCall &call, const std::vector<Completions::Expected> &launches) {
   CUstream stream = call.stream              ? call.stream
                     : call.per_thread_stream ? CU_STREAM_PER_THREAD
                                              : CU_STREAM_LEGACY;
   if (driver.cuStreamSynchronize(stream) != CUDA_SUCCESS) return;
   xpu_completion completion = {};
   completion.tsc_host = xpu_tsc();
-  for (uint64_t launch : launches) {
-    completion.launch = launch;
+  for (const Completions::Expected &launch : launches) {
+    completion.launch = launch.launch;
     xpu_kernel_complete(&completion);
   }
 }
@@ -179,8 +171,12 @@ void Recorder::complete(const Completion &completion) {
   }
   xpu_completion record = {};
   record.launch = launch;
-  record.tsc_start = clock_.ticks(completion.start);
-  record.tsc_end = clock_.ticks(completion.end);
+  if (completion.start && completion.start <= completion.end) {
+    record.tsc_start = clock_.ticks(completion.start);
+    record.tsc_end = clock_.ticks(completion.end);
+  } else { /* CUPTI has none when its device memory for stamps is used up */
+    timeless_++;
+  }
   if (record.tsc_start && record.tsc_start < tsc_run && tsc_run - record.tsc_start > early_ticks_)
     early_ticks_ = tsc_run - record.tsc_start;
   xpu_kernel_complete(&record);
@@ -212,5 +208,6 @@ void Recorder::finish() {
   meta("programs_that_launch", "%.0f", static_cast<double>(kernels.launching()));
   meta("kernels_without_launch", "%.0f", static_cast<double>(unmatched_));
   meta("launches_without_completion", "%.0f", static_cast<double>(completions_.open()));
+  meta("kernels_without_times", "%.0f", static_cast<double>(timeless_));
   meta("activity_records_dropped", "%.0f", static_cast<double>(dropped_));
 }

@@ -39,7 +39,7 @@ class Recorder {
   void kernel_done(const Completion &completion);
   void copied(uint32_t direction, uint64_t bytes, uint64_t start, uint64_t end, uint32_t stream);
   void dropped(uint64_t records);
-  void take_clock_pair();
+  void read_clock();
   void wait_for_all(); /* launched so far */
   void finish();
 
@@ -51,8 +51,8 @@ class Recorder {
 
  private:
   uint64_t run(const ApiCall &call, const Shape &shape, uint32_t device);
-  void wait(const ApiCall &call, const std::vector<uint64_t> &launches);
-  void expect(const ApiCall &call, uint64_t key, uint64_t launch);
+  void wait(const ApiCall &call, const std::vector<Completions::Expected> &launches);
+  void expect(const ApiCall &call, const std::vector<Completions::Expected> &launches);
   void complete(const Completion &completion);
   uint32_t device_of(CUcontext context);
   uint32_t stream_id(const ApiCall &call);
@@ -61,9 +61,9 @@ class Recorder {
   const char *const reason_;
   std::unordered_map<CUcontext, uint32_t> devices_;
   std::mutex completions_lock_; /* guards the following; no CUDA call is made under it */
-  ClockMap clock_;
+  CuptiClock clock_;
   Completions completions_;
-  uint64_t unmatched_ = 0, dropped_ = 0, early_ticks_ = 0;
+  uint64_t unmatched_ = 0, dropped_ = 0, early_ticks_ = 0, timeless_ = 0;
 };
 
 #endif

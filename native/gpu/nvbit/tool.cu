@@ -8,6 +8,7 @@
 /* nvbit_tool.h comes first and once: it contains the tool's hooks */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -337,7 +338,11 @@ void call_returns(nvbit_api_cuda_t cbid, const void *params, bool failed, uint64
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
+/* A forked child has neither the reader's thread nor the driver's. */
+pid_t process;
+
 void finish() {
+  if (getpid() != process) return;
   std::lock_guard<std::recursive_mutex> hold(lock);
   if (finished) return;
   finished = true;
@@ -362,6 +367,7 @@ void nvbit_at_init() {
   const char *unit = getenv(XPU_ENV_COUNT_UNIT), *kernels = getenv(XPU_ENV_KERNELS),
              *nvdisasm = getenv(XPU_ENV_NVDISASM);
   std::string why;
+  process = getpid();
   lanes = unit && strcmp(unit, "lane") == 0;
   /* Never freed: callbacks come until the end. */
   memory = new CounterMemory(memory_limit(), lanes);

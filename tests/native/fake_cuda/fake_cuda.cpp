@@ -8,13 +8,19 @@
  * without a launch call. It cannot show whether NVIDIA's libraries keep these contracts;
  * tools/device/nvidia_checks.sh does that.
  *
- * FAKE_CUDA_SHUFFLE=SEED   activity records are delivered in random order FAKE_CUDA_EAGER=1 each
- * record is delivered before its launch call returns FAKE_CUDA_LATE=1         no record of a kernel
- * is delivered before the kernel is over FAKE_CUDA_NEWER=1        CUPTI names a launch call that
- * did not exist when we were written FAKE_CUDA_FAULT=illegal  a context is made with an instruction
- * that Valgrind 3.19 does not know FAKE_CUDA_FAULT=hang     under Valgrind the driver never sees
- * its device finish FAKE_CUDA_FAULT=busy     no context can be made
- * */
+ * FAKE_CUDA_SHUFFLE=SEED   activity records are delivered in random order
+ * FAKE_CUDA_EAGER=1        each record is delivered before its launch call returns
+ * FAKE_CUDA_LATE=1         no record of a kernel is delivered before the kernel is over
+ * FAKE_CUDA_NEWER=1        CUPTI names a launch call that did not exist when we were written
+ * FAKE_CUDA_OLD=1          CUPTI takes no clock from a tool
+ * FAKE_CUDA_STEP=1         CUPTI's own clock steps by a second before records are delivered
+ * FAKE_CUDA_LAZY=1         a module is loaded, and a kernel of the driver's own launched, when a
+ *                          function's attributes are first asked for
+ * FAKE_CUDA_TIMELESS=1     every third kernel has no time stamps
+ * FAKE_CUDA_FAULT=illegal  a context is made with an instruction that Valgrind 3.19 does not know
+ * FAKE_CUDA_FAULT=hang     under Valgrind the driver never sees its device finish
+ * FAKE_CUDA_FAULT=busy     no context can be made
+ */
 #include <cuda.h>
 #include <cupti.h>
 #include <dlfcn.h>
@@ -54,15 +60,31 @@ static std::atomic<uint32_t> next_id{100};
 static std::atomic<uint32_t> next_correlation{1};
 static thread_local uint32_t runtime_correlation = 0; /* records carry it if set */
 
-static uint64_t now_ns() {
+static uint64_t now_ns() { /* the device's clock */
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec) +
-         7000000000000u; /* CUPTI's clock is not one of the system's */
+  return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
 }
 
 /* ---- CUPTI ---------------------------------------------------------------------------------- */
 
+static CUpti_TimestampCallbackFunc tool_clock;
+static uint64_t own_clock = 7000000000000u; /* CUPTI's, beyond the device's */
+static uint64_t cupti_ns() { return tool_clock ? tool_clock() : now_ns() + own_clock; }
+
+/* What is to be added to the device's stamps: of several readings of both clocks the narrowest. */
+static uint64_t to_cupti() {
+  uint64_t best = 0, narrowest = UINT64_MAX;
+  for (int i = 0; i < 5; i++) {
+    uint64_t before = now_ns(), stamp = cupti_ns(), after = now_ns();
+    if (after - before >= narrowest) continue;
+    narrowest = after - before;
+    best = stamp - (before + (after - before) / 2);
+  }
+  return best;
+}
+
+static pid_t process = getpid();
 static CUpti_CallbackFunc subscriber_callback;
 static void *subscriber_data;
 static std::set<std::pair<int, uint32_t>> enabled_callbacks;
@@ -131,6 +153,19 @@ static void deliver() {
     records.assign(late, batch.end());
     batch.erase(late, batch.end());
   }
+  if (getenv("FAKE_CUDA_STEP")) own_clock = 7001000000000u;
+  uint64_t later = to_cupti();
+  for (Record &r : batch) {
+    if (r.kernel.kind == CUPTI_ACTIVITY_KIND_MEMCPY) {
+      r.copy.start += later, r.copy.end += later;
+    } else if (r.kernel.kind == CUPTI_ACTIVITY_KIND_MEMSET) {
+      r.fill.start += later, r.fill.end += later;
+    } else if (getenv("FAKE_CUDA_TIMELESS") && r.kernel.correlationId % 3 == 0) {
+      r.kernel.start = r.kernel.end = 0;
+    } else {
+      r.kernel.start += later, r.kernel.end += later;
+    }
+  }
   if (const char *seed = getenv("FAKE_CUDA_SHUFFLE"))
     std::shuffle(batch.begin(), batch.end(), std::mt19937(static_cast<unsigned>(atoi(seed))));
   size_t at = 0;
@@ -194,6 +229,7 @@ EXPORT CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) {
 EXPORT CUptiResult cuptiActivityDisable(CUpti_ActivityKind) { return CUPTI_SUCCESS; }
 EXPORT CUptiResult cuptiActivityFlushPeriod(uint32_t) { return CUPTI_SUCCESS; }
 EXPORT CUptiResult cuptiActivityFlushAll(uint32_t) {
+  if (getpid() != process) abort(); /* CUPTI's threads are the parent's */
   deliver();
   return CUPTI_SUCCESS;
 }
@@ -215,7 +251,12 @@ EXPORT CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext, uint32_t, size_t
   return CUPTI_SUCCESS;
 }
 EXPORT CUptiResult cuptiGetTimestamp(uint64_t *stamp) {
-  *stamp = now_ns();
+  *stamp = cupti_ns();
+  return CUPTI_SUCCESS;
+}
+EXPORT CUptiResult cuptiActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc clock) {
+  if (getenv("FAKE_CUDA_OLD")) return CUPTI_ERROR_NOT_SUPPORTED;
+  tool_clock = clock;
   return CUPTI_SUCCESS;
 }
 EXPORT CUptiResult cuptiGetVersion(uint32_t *version) {
@@ -420,7 +461,17 @@ EXPORT CUresult cuFuncGetName(const char **name, CUfunction function) {
   *name = function->name.c_str();
   return CUDA_SUCCESS;
 }
+static void load_lazily(CUmodule module) {
+  static bool done;
+  if (done || !getenv("FAKE_CUDA_LAZY")) return;
+  done = true;
+  CUpti_ModuleResourceData data = {module->id, module->size, module->cubin};
+  resource_event(CUPTI_CBID_RESOURCE_MODULE_LOADED, current, &data);
+  static CUfunc_st starts_module = {"starts_module", module, {1, 1, 1}, nullptr};
+  cuLaunchKernel(&starts_module, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr);
+}
 EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute which, CUfunction function) {
+  load_lazily(function->module);
   *value = which == CU_FUNC_ATTRIBUTE_NUM_REGS ? 16 + static_cast<int>(function->name.size())
            : which == CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES ? 512
            : which == CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES  ? 8
@@ -435,11 +486,23 @@ EXPORT CUresult cuStreamGetCtx(CUstream stream, CUcontext *context) {
   *context = resolve(current, stream, false)->context;
   return CUDA_SUCCESS;
 }
+static thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
+  std::swap(*mode, thread_mode);
+  return CUDA_SUCCESS;
+}
+/* Streams captured by whatever thread: calls that may be unsafe end their captures. */
+static std::set<CUstream> captured, spoilt;
+static void unsafe_call() {
+  if (thread_mode != CU_STREAM_CAPTURE_MODE_RELAXED)
+    spoilt.insert(captured.begin(), captured.end());
+}
 static std::atomic<int> synchronised{0};
 EXPORT int fake_synchronised() { return synchronised; }
 EXPORT CUresult cuStreamSynchronize(CUstream handle) {
   CUstream stream = resolve(current, handle, false);
   if (stream->capture) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  unsafe_call();
   synchronised++;
   if (ptx_catch_up) ptx_catch_up(stream);
   while (has_fault("hang") && RUNNING_ON_VALGRIND) pause();
@@ -456,6 +519,7 @@ EXPORT CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mod
   return DRIVER_API(cuStreamBeginCapture_v2, nullptr, {stream, mode}), [&](uint32_t) {
     stream->capture = new CUgraph_st;
     stream->last_captured = nullptr;
+    captured.insert(stream);
     return CUDA_SUCCESS;
   });
 }
@@ -463,7 +527,8 @@ EXPORT CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
   return DRIVER_API(cuStreamEndCapture, nullptr, {stream, graph}), [&](uint32_t) {
     *graph = stream->capture;
     stream->capture = nullptr;
-    return CUDA_SUCCESS;
+    captured.erase(stream);
+    return spoilt.count(stream) ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
   });
 }
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t bytes) {

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -162,6 +163,14 @@ static void graphs() {
   expect(plain, 8, 1, 1, 96, 1, 1, 0);
 
   must(cuGraphCreate(&fresh, 0));
+  params = node_params(plain, 9, 64);
+  must(cuGraphAddKernelNode(&inner, fresh, nullptr, 0, &params));
+  must(cuGraphExecChildGraphNodeSetParams(exec2, nested, fresh));
+  must(cuGraphLaunch(exec2, stream));
+  expect(plain, 9, 1, 1, 64, 1, 1, 0);
+  expect(plain, 8, 1, 1, 96, 1, 1, 0);
+
+  must(cuGraphCreate(&fresh, 0));
   params = node_params(scale_double, 21, 32);
   CUgraphNode a, b;
   must(cuGraphAddKernelNode(&a, fresh, nullptr, 0, &params));
@@ -250,6 +259,20 @@ static void profiler() {
   fprintf(stderr, "came to its end\n");
 }
 
+/* A child that never uses the device ends by itself; its parent goes on. */
+static void forks() {
+  launch(plain, 2, 32);
+  expect(plain, 2, 1, 1, 32, 1, 1, 0);
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) exit(0);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (status) exit(7);
+  launch(plain, 3, 32);
+  expect(plain, 3, 1, 1, 32, 1, 1, 0);
+}
+
 /* A handle that refers to another kernel after its module was unloaded. */
 static void reuse() {
   launch(plain, 2, 32);
@@ -287,6 +310,7 @@ int main(int argc, char **argv) {
   if (scenario == "threads") threads(n);
   if (scenario == "dense") dense(n);
   if (scenario == "reuse") reuse();
+  if (scenario == "forks") forks();
   if (scenario == "profiler") profiler();
   if (scenario == "exit42") {
     launch(plain, 2, 32);

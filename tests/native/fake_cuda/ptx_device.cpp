@@ -176,7 +176,6 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute which, CUdev
   *value = which == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9 : 0;
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *) { return CUDA_SUCCESS; }
 EXPORT CUresult cuStreamWaitEvent(CUstream, CUevent event, unsigned) {
   catch_up(event->stream, event->number);
   return CUDA_SUCCESS;

@@ -26,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -367,6 +368,9 @@ int main(int argc, char **argv) {
     launch(i % 2 ? branchy : caller, 41 - i, 33 + i);
     if (i % 10 == 0) launch(plain, 3, 64, CUDA_ERROR_INVALID_VALUE);
   }
+  pid_t child = fork(); /* a worker that never uses the device */
+  if (child == 0) exit(0);
+  waitpid(child, nullptr, 0);
   launch(caller, 5, 64, CUDA_SUCCESS, reinterpret_cast<CUstream>(99)); /* captured */
   for (CUfunction f : {plain, branchy, plain}) add_node(f, 5, 64);
   for (int i = 0; i < 3; i++) launch_graph({caller, plain, branchy, plain});

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <fstream>
@@ -67,7 +68,10 @@ class Inside {
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
+pid_t process; /* a forked child cannot use the driver */
+
 void finish() {
+  if (getpid() != process) return;
   std::lock_guard<std::recursive_mutex> hold(lock);
   if (!recording.exchange(false)) return;
   Inside inside;
@@ -95,6 +99,7 @@ void start() {
   engine = new Engine(warps ? ptx::Unit::WARP : ptx::Unit::LANE,
                       memory ? strtoull(memory, nullptr, 10) << 20 : 0);
   if (kernels && !engine->filter.parse(kernels, &why)) xpu_meta("gpu_engine_failed", why.c_str());
+  process = getpid();
   recording = true;
   xpu_register_harvest(finish);
   atexit(finish);
@@ -289,9 +294,19 @@ Function real_function(Function, const char *name) {
 
 #undef cuGetProcAddress
 
+/* The driver starts in these two: its work is not the program's. */
 HOOK CUresult cuInit(unsigned flags) {
   NEEDS(cuInit);
+  if (!is_recording()) return driver.cuInit(flags);
+  Inside inside;
   return driver.cuInit(flags);
+}
+
+HOOK CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
+  REAL(cuDevicePrimaryCtxRetain);
+  if (!is_recording()) return real(context, device);
+  Inside inside;
+  return real(context, device);
 }
 
 HOOK CUresult cuModuleLoadData(CUmodule *module, const void *image) {
@@ -635,6 +650,7 @@ static void *hook_of(const std::string &name, int version, bool thread_streams) 
       AS("cuLinkAddData", 0, cuLinkAddData_v2),
       AS("cuLinkAddFile", 0, cuLinkAddFile_v2),
       AS("cuCtxDestroy", 0, cuCtxDestroy_v2),
+      ENTRY(cuDevicePrimaryCtxRetain),
       AS("cuDevicePrimaryCtxReset", 0, cuDevicePrimaryCtxReset_v2),
       AS("cuDevicePrimaryCtxRelease", 0, cuDevicePrimaryCtxRelease_v2),
       ENTRY(cuProfilerStart),
