@@ -23,6 +23,7 @@
 #include "stream.h"
 #include "threads.h"
 #include "xpuprof/boundary.h"
+#include "xpuprof/uncounted.h"
 
 namespace {
 
@@ -58,15 +59,15 @@ bool gpu_tool_loaded, raw_clock;
 
 /* ---- blocks --------------------------------------------------------------------------------- */
 
-bool matches(KNOB<std::string> &patterns, const std::string &path) {
+bool matches(const char *pattern, const std::string &path) {
   size_t slash = path.rfind('/');
   std::string file = slash == std::string::npos ? path : path.substr(slash + 1);
-  for (UINT32 i = 0; i < patterns.NumberOfValues(); i++) {
-    const char *pattern = patterns.Value(i).c_str();
-    if (*pattern &&
-        (fnmatch(pattern, path.c_str(), 0) == 0 || fnmatch(pattern, file.c_str(), 0) == 0))
-      return true;
-  }
+  return fnmatch(pattern, path.c_str(), 0) == 0 || fnmatch(pattern, file.c_str(), 0) == 0;
+}
+
+bool matches(KNOB<std::string> &patterns, const std::string &path) {
+  for (UINT32 i = 0; i < patterns.NumberOfValues(); i++)
+    if (!patterns.Value(i).empty() && matches(patterns.Value(i).c_str(), path)) return true;
   return false;
 }
 
@@ -76,7 +77,8 @@ bool has_pattern(KNOB<std::string> &patterns) {
 
 bool is_counted(IMG image) {
   std::string path = IMG_Name(image);
-  if (path.find("libxpuprof_") != std::string::npos) return false;
+  for (const char *uncounted : {XP_UNCOUNTED_IMAGES})
+    if (matches(uncounted, path)) return false;
   if (!knob_gpu_tool.Value().empty() && path == knob_gpu_tool.Value()) return false;
   if (knob_main_only.Value() && !IMG_IsMainExecutable(image)) return false;
   if (matches(knob_exclude, path)) return false;
