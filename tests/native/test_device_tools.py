@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,8 @@ import pytest
 
 from tests.native.test_nvbit_host import program, record_run  # noqa: F401 (a fixture)
 from tests.support.cuda_parts import build
-from tests.support.run import output, run_text, xpuprof
+from tests.support.paths import BUILT
+from tests.support.run import run_text, xpuprof
 from xpuprof.engines.gpu.cuda import Cuda
 
 pytestmark = [pytest.mark.cuda, pytest.mark.slow]
@@ -28,9 +30,56 @@ def tool(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     return run_text([sys.executable, TOOLS / name, *arguments])
 
 
-def test_the_script_is_sound_bash() -> None:
-    """GIVEN the script WHEN bash reads it without running THEN it has no syntax error."""
-    output(["bash", "-n", TOOLS / "nvidia_checks.sh"])
+def executable(path: Path, text: str) -> None:
+    """A script of bash."""
+    path.write_text(f"#!/bin/bash\n{text}\n")
+    path.chmod(0o755)
+
+
+@pytest.mark.timeout(900)
+def test_the_script_runs_without_attendance(tmp_path: Path) -> None:
+    """GIVEN the stand-in driver, a compiler that makes programs for it, and no NVBit kit WHEN the
+    script runs twice THEN it builds once, absent engines are no failures, a check that fails is
+    counted and the others go on, and everything is in one file, versions in its tables."""
+    driver, work, results = tmp_path / "driver", tmp_path / "work", tmp_path / "results.tar.gz"
+    for folder in (driver, tmp_path / "bin"):
+        folder.mkdir()
+    build(driver)
+    launches = f"{driver}/program {driver}/k.cubin dense 30"
+    executable(tmp_path / "exact", "exit 3")
+    executable(tmp_path / "launches", f"{launches} && echo 0.5")
+    executable(tmp_path / "particles", launches)
+    compiler = (
+        """while [ $# -gt 0 ]; do [ "$1" = -o ] && to=$2; from=$1; shift; done
+    [[ $from = *.cu ]] || { echo first; echo nvcc of the test; echo last; exit; }
+    """
+        + f'name=$(basename $from .cu); cp "{tmp_path}/$name" $to'
+    )
+    executable(tmp_path / "bin" / "nvcc", compiler)
+    environment = os.environ | {
+        "LD_LIBRARY_PATH": str(driver),
+        "PACKAGE": str(BUILT.parent.parent),
+        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+        "PYTHON": sys.executable,
+        "WORK": str(work),
+        "XDG_CACHE_HOME": str(tmp_path),
+        "XPUPROF_CUPTI": str(driver / "libcuda.so.1"),
+    }
+    environment.pop("NVBIT_ROOT", None)
+    script: list[object] = ["bash", TOOLS / "nvidia_checks.sh", results]
+    first = run_text([*script, "graph", "many"], environment=environment, timeout=600)
+    assert first.returncode == 1, first.stdout
+    assert "== graph-ptx: failed (2)" in first.stdout  # the stand-in lacks what ptx needs
+    assert "== many-cuda: passed" in first.stdout
+    assert "== nvbit: absent, skipped" in first.stderr
+    again = run_text([*script, "torch"], environment=environment, timeout=600)
+    assert "== build: already done" in again.stdout
+    with tarfile.open(results) as packed:
+        tables = packed.extractfile("results/tables.md")
+        assert tables is not None
+        text = tables.read().decode()
+    assert "- versions: nvcc of the test" in text
+    assert "- log: == many-cuda: passed" in text
 
 
 def test_exactness_is_judged(program: Path, tmp_path: Path) -> None:  # noqa: F811
@@ -41,14 +90,14 @@ def test_exactness_is_judged(program: Path, tmp_path: Path) -> None:  # noqa: F8
     lines = [{"kernel": name, "counts": counts[:, 0].tolist()} for name, counts in ran.expected]
     expected = tmp_path / "expected"
     expected.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    good = tool("nvidia_exact.py", run, expected, lane_run)
+    good = tool("nvidia_exact.py", run, expected, "--lanes", lane_run)
     assert good.returncode == 0, good.stdout
     assert f"{len(lines)} of {len(lines)} launches exact" in good.stdout
-    assert tool("nvidia_exact.py", run, expected, run).returncode == 1  # lanes from the wrong run
+    assert tool("nvidia_exact.py", run, expected, "--lanes", run).returncode == 1  # the wrong run
     counts = np.array(lines[5]["counts"])
     lines[5]["counts"] = [*counts[:-1].tolist(), int(counts[-1]) + 1000]
     expected.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    bad = tool("nvidia_exact.py", run, expected, lane_run)
+    bad = tool("nvidia_exact.py", run, expected, "--lanes", lane_run)
     assert bad.returncode == 1 and bad.stdout.count("WRONG") == 1
 
 
@@ -73,14 +122,17 @@ def test_coverage_is_judged(tmp_path: Path) -> None:
 def test_tables_are_made(tmp_path: Path) -> None:
     """GIVEN the sections' output WHEN made into tables THEN they hold the figures, without sections
     that did not run."""
-    (tmp_path / "overhead.txt").write_text("head\n100000 0 0.2 0.25 0.9 3.2\n")
+    ways = "launches microseconds native timer_async timer_sync nvbit"
+    (tmp_path / "overhead.txt").write_text(f"{ways}\n100000 0 0.2 0.25 0.9 3.2\n")
+    (tmp_path / "versions.txt").write_text("a GPU, 580.1\nrelease 13.0\n")
     method = {"method": "sieve", "samples": 5.0, "error_mean": 0.0123, "time_speedup": 63.4}
     found = {"slices": 317, "methods": [{**method, "interval_rel": None}]}
     (tmp_path / "compare-particles.txt").write_text(json.dumps(found) + "\n")
     row = {"cpu": "valgrind", "gpu": "cuda", "fault": "the probe stopped"}
-    (tmp_path / "doctor-json.txt").write_text(json.dumps({"carry_the_cuda_driver": [row]}))
+    (tmp_path / "doctor.json").write_text(json.dumps({"carry_the_cuda_driver": [row]}))
     text = tool("nvidia_tables.py", tmp_path).stdout
     assert "| particles | 317 | sieve | 5 | 1.23 % | - | 63.4x |" in text
     assert "| 100000 of 0 us | 0.2000 s | 1.250x, +0.50 us | 4.500x, +7.00 us | 16.000x," in text
     assert "| valgrind | cuda | the probe stopped |" in text
+    assert "- versions: a GPU, 580.1\n- versions: release 13.0\n" in text
     assert "Exactness" not in text

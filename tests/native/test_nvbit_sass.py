@@ -25,6 +25,8 @@ from tests.support.run import output, run_text
 pytestmark = pytest.mark.cuda
 
 SOURCES = Path(__file__).parent / "nvbit"
+KERNELS = SOURCES / "kernels.cu"
+EXACT = ROOT / "tools" / "device" / "exact.cu"
 INT, FP, LOADG, STOREG, LOADL, STOREL, PRIVATE, ATOMIC, BARRIER, BRANCH, SPECIAL, OTHER = range(12)
 ENDS = {"BRA", "BRX", "JMP", "JMX", "CALL", "RET", "EXIT", "BSYNC", "WARPSYNC", "BREAK", "BPT"}
 ARCHS = ["80", "90", "100"]
@@ -91,11 +93,12 @@ def listing(cubin: Path) -> dict[str, set[int]]:
 
 
 @functools.cache
-def functions(folder: Path, arch: str) -> dict[str, Code]:
-    """Every function of kernels.cu for an architecture, disassembled as NVBit does it."""
-    cubin = folder / f"k{arch}.cubin"
+def functions(folder: Path, arch: str, source: Path = KERNELS) -> dict[str, Code]:
+    """Every function of a source for an architecture, disassembled as NVBit does it."""
+    cubin = folder / f"{source.stem}{arch}.cubin"
     if not cubin.exists():
-        nvcc(f"-arch=sm_{arch}", "-cubin", str(SOURCES / "kernels.cu"), "-o", str(cubin))
+        every = "90a" if arch == "90" else arch
+        nvcc(f"-arch=sm_{every}", "-std=c++17", "-cubin", str(source), "-o", str(cubin))
     labels = listing(cubin)
     result = {}
     for name, machine_code in sections(cubin.read_bytes()).items():
@@ -132,14 +135,15 @@ def opcode(text: str) -> str:
 
 
 @pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("source", [KERNELS, EXACT], ids=["kernels", "exact"])
 def test_blocks_start_at_every_label_and_after_every_change_of_lanes(
-    folder: Path, arch: str
+    folder: Path, source: Path, arch: str
 ) -> None:
     """GIVEN functions of all kinds WHEN cut THEN blocks start at 0, at nvdisasm's labels, after
     instructions that end a block, and nowhere else; they cover every instruction once."""
     seen = set()
-    for name, code in functions(folder, arch).items():
-        found = blocks(folder, code, folder / f"k{arch}.cubin", name)
+    for name, code in functions(folder, arch, source).items():
+        found = blocks(folder, code, folder / f"{source.stem}{arch}.cubin", name)
         seen |= {opcode(t) for t in code.texts}
         starts = [b[0] for b in found]
         assert starts[0] == 0
@@ -149,7 +153,8 @@ def test_blocks_start_at_every_label_and_after_every_change_of_lanes(
         at_label = {code.offsets.index(o) for o in code.labels if o in code.offsets}
         expected = {i for i in {0} | behind | at_label if i < len(code.texts)}
         assert set(starts) == expected, (name, arch)
-    assert {"BRA", "EXIT", "BSSY", "BSYNC", "CALL", "RET"} <= seen
+    assert {"BRA", "BRX", "EXIT", "BSSY", "BSYNC", "CALL", "RET"} <= seen
+    assert "HGMMA" in seen or (source, arch) != (EXACT, "90")
 
 
 def test_a_jump_table_without_its_targets_is_cut_at_every_instruction(folder: Path) -> None:
@@ -158,7 +163,7 @@ def test_a_jump_table_without_its_targets_is_cut_at_every_instruction(folder: Pa
     code = functions(folder, "90")["switches"]
     assert any(opcode(t) == "BRX" for t in code.texts)
     assert len(blocks(folder, code)) == len(code.texts)
-    assert len(blocks(folder, code, folder / "k90.cubin", "switches")) < len(code.texts) / 3
+    assert len(blocks(folder, code, folder / "kernels90.cubin", "switches")) < len(code.texts) / 3
 
 
 def test_a_branch_to_no_instruction_is_a_fault(folder: Path) -> None:

@@ -98,49 +98,47 @@ __global__ void Barriers(unsigned long long *mine) {
 __global__ void AlsoCalls(unsigned long long *mine) { Called(mine, 1 + Warp() % 2); }
 
 /* A branch table: each side has a body of its own. */
-__global__ void Table(unsigned long long *mine, volatile int *sink) {
+__global__ void Table(unsigned long long *mine, int *x, int which) {
+  int v = x[threadIdx.x % 16];
+  switch (which) {
+    case 0:
+      v = v * 3 + 1;
+      x[1] = v;
+      break;
+    case 1:
+      v = __popc(v);
+      x[2] = v;
+      break;
+    case 2:
+      atomicAdd(&x[3], v);
+      break;
+    case 3:
 #pragma unroll 1
-  for (unsigned i = 0; i < 24; i++) {
-    switch ((i * 7 + Warp() + Lane() / 11) % 12) {
-      case 0:
-        *sink = i;
-        break;
-      case 1:
-        sink[i % 2] = sink[0] + 3;
-        break;
-      case 2:
-        *sink = i * i;
-        __threadfence();
-        break;
-      case 3:
-        Count(mine);
-        break;
-      case 4:
-        *sink = sink[1] ^ i;
-        break;
-      case 5:
-        *sink = __popc(i);
-        break;
-      case 6:
-        sink[1] = sink[0] << i;
-        break;
-      case 7:
-        *sink = __clz(i);
-        break;
-      case 8:
-        sink[1] = i % 5;
-        break;
-      case 9:
-        *sink = sink[0] * sink[1];
-        break;
-      case 10:
-        sink[1] = __brev(i);
-        break;
-      default:
-        *sink = 7;
-        break;
-    }
+      for (unsigned i = 0; i < Warp() % 5 + 1; i++) Count(mine);
+      break;
+    case 4:
+      x[6] = v / 7;
+      break;
+    case 5:
+      x[7] = v % 11;
+      break;
+    case 6:
+      v = max(v, x[8]);
+      x[9] = v;
+      break;
+    case 7:
+#pragma unroll 1
+      for (unsigned i = 0; i <= Lane() / 9; i++) Count(mine);
+      x[10] = __brev(v);
+      break;
+    case 8:
+      x[11] = v << 3;
+      x[12] = v >> 2;
+      break;
+    default:
+      x[13] = 0;
   }
+  x[threadIdx.x % 16] = v;
 }
 
 using Step = void (*)(unsigned long long *, unsigned);
@@ -234,7 +232,9 @@ static void Basic() {
 }
 
 static void Brx() {
-  for (auto &shape : shapes) Run("Table", Table, shape[0], shape[1], sink);
+  for (auto &shape : shapes)
+    for (int which : {3, 7})
+      Run("Table", Table, shape[0], shape[1], const_cast<int *>(sink), which);
 }
 
 static void FunctionPointers() {
@@ -324,7 +324,7 @@ int main(int argc, char **argv) {
                {"graph", Graph}};
   results = argc > 1 ? std::fopen(argv[1], "w") : nullptr;
   if (!results) return std::fprintf(stderr, "usage: exact FILE CASE...\n"), 2;
-  CHECK(cudaMalloc(const_cast<int **>(&sink), 2 * sizeof *sink));
+  CHECK(cudaMalloc(const_cast<int **>(&sink), 16 * sizeof *sink));
   for (int i = 2; i < argc; i++)
     for (auto &one : cases)
       if (std::strcmp(argv[i], one.name) == 0) one.run();

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the launches of two recordings of one program: engine `nvbit` against engine `cuda`.
+"""Compares the launches of two recordings of one program: a profile against engine `cuda`'s timer.
 
-    python nvidia_coverage.py RUN_NVBIT RUN_CUDA
+    python nvidia_coverage.py RUN_PROFILE RUN_TIMER
 
 Prints how many launches each saw, how many of them carry the same kernel name and the same program
 hash in the same place, and how far CUPTI's stamps precede the calls. Ends with 1 when the numbers
@@ -17,17 +17,18 @@ import xpuprof
 
 def main() -> int:
     """Prints the comparison."""
-    nvbit, cuda = xpuprof.open(sys.argv[1]), xpuprof.open(sys.argv[2])
-    assert nvbit.profile is not None
-    a, b = nvbit.profile.processes[0], cuda.times[0].processes[0]
+    profiled, timed = xpuprof.open(sys.argv[1]), xpuprof.open(sys.argv[2])
+    assert profiled.profile is not None
+    a, b = profiled.profile.processes[0], timed.times[0].processes[0]
     n = min(len(a.launches), len(b.launches))
     same = {
         column: int((a.launches[column].to_numpy()[:n] == b.launches[column].to_numpy()[:n]).sum())
         for column in ("kernel", "program")
     }
     print(
-        f"nvbit {len(a.launches)} launches, {int(a.launches['instrumented'].sum())} instrumented; "
-        f"cuda {len(b.launches)} launches"
+        f"profile {len(a.launches)} launches, "
+        f"{int(a.launches['instrumented'].sum())} instrumented; "
+        f"timer {len(b.launches)} launches"
     )
     print(
         f"same kernel in the same place: {same['kernel']} of {n}; same program hash: "

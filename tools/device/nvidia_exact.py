@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares what `exact` counted for itself with the per-warp vectors in a run directory.
 
-    python nvidia_exact.py RUN EXPECTED [RUN_LANE]    (EXPECTED: the lines that `exact` printed)
+    python nvidia_exact.py RUN COUNTS [--lanes RUN_LANE] [--some]
 
-A launch is exact when one of its blocks was executed by every warp exactly as often as the kernel
-counted. With RUN_LANE, recorded with XPUPROF_COUNT_UNIT=lane, the lane instructions that RUN states
-of each launch must be those that RUN_LANE counted block by block. Ends with 1 when a launch is not
-exact, or has no vectors.
+COUNTS is the file that `exact` wrote in that very run. A launch is exact when one of its blocks was
+executed by every warp exactly as often as the kernel counted. With RUN_LANE, recorded with
+XPUPROF_COUNT_UNIT=lane, the lane instructions that RUN states of each launch must be those that
+RUN_LANE counted block by block. Ends with 1 when a launch is wrong, or has no vectors; with --some,
+launches without vectors are listed with their reasons.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -52,31 +54,40 @@ def wrong_lanes(stated: list[int], lane_run: str) -> int:
 
 def main() -> int:
     """Prints one line per launch."""
-    run = xpuprof.open(sys.argv[1])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("run")
+    parser.add_argument("counts", type=Path)
+    parser.add_argument("--lanes")
+    parser.add_argument("--some", action="store_true")
+    options = parser.parse_args()
+    run = xpuprof.open(options.run)
     assert run.profile is not None
     process = run.profile.processes[0]
-    lines = [json.loads(line) for line in Path(sys.argv[2]).read_text().splitlines()]
-    wrong = 0
+    lines = [json.loads(line) for line in options.counts.read_text().splitlines()]
     if len(process.launches) != len(lines):
         print(f"launches: {len(process.launches)} recorded, {len(lines)} made")
         return 1
+    wrong = uncounted = 0
     for launch, expected in enumerate(lines):
         counts = None if process.gpu is None else per_warp(process.gpu, launch)
         want = np.array(expected["counts"], np.uint64)
-        name = process.launches["kernel"].iloc[launch]
-        if counts is None or len(counts) != len(want):
-            good = False
+        row = process.launches.iloc[launch]
+        if counts is None:
+            uncounted += 1
+            found = f"uncounted: {row['reason']}"
         else:
-            good = bool((counts == want[:, None]).all(axis=0).any())
-        wrong += not good
+            good = len(counts) == len(want) and bool((counts == want[:, None]).all(axis=0).any())
+            wrong += not good
+            found = "exact" if good else "WRONG"
         print(
-            f"{launch:3d} {expected['kernel']:12s} {name:40.40s} {len(want):5d} warps "
-            f"{'exact' if good else 'WRONG'}"
+            f"{launch:3d} {expected['kernel']:12s} {row['kernel']:40.40s} {len(want):5d} warps "
+            f"{found}"
         )
-    if len(sys.argv) > 3:
-        wrong += wrong_lanes(process.launches["lane_instructions"].tolist(), sys.argv[3])
-    print(f"{len(lines) - wrong} of {len(lines)} launches exact")
-    return int(wrong > 0)
+    stated = process.launches["lane_instructions"].tolist()
+    lanes = wrong_lanes(stated, options.lanes) if options.lanes else 0
+    exact = len(lines) - wrong - uncounted
+    print(f"{exact} of {len(lines)} launches exact, {wrong} wrong, {uncounted} uncounted")
+    return int(wrong > 0 or lanes > 0 or (uncounted > 0 and not options.some))
 
 
 if __name__ == "__main__":

@@ -55,17 +55,20 @@ def errors(out: Path) -> str:
 def overhead(out: Path) -> str:
     """Ratios of the launch loop's time, and microseconds added per launch."""
     path = out / "overhead.txt"
+    if not path.is_file():
+        return ""
+    head, *lines = path.read_text().splitlines()
     rows = []
-    for line in path.read_text().splitlines()[1:] if path.is_file() else []:
+    for line in lines:
         launches, length, native, *others = (float(word) for word in line.split())
         ratios = [f"{t / native:.3f}x, {(t - native) / launches * 1e6:+.2f} us" for t in others]
         rows.append([f"{launches:.0f} of {length:.0f} us", f"{native:.4f} s", *ratios])
-    return table(["launches", "native", "timer async", "timer sync", "nvbit"], rows)
+    return table(["launches", *head.split()[2:]], rows)
 
 
 def carried(out: Path) -> str:
     """Which engines support the driver."""
-    path = out / "doctor-json.txt"
+    path = out / "doctor.json"
     if not path.is_file():
         return ""
     found: dict[str, Any] = json.loads(path.read_text().splitlines()[-1])
@@ -76,12 +79,12 @@ def carried(out: Path) -> str:
     return table(["CPU engine", "GPU engine", "CUDA driver"], rows)
 
 
-def lines_of(out: Path, pattern: str) -> str:
-    """The last line of each file, as a list."""
+def lines_of(out: Path, pattern: str, last: bool = True) -> str:
+    """The last line of each file, or all lines, as a list."""
     found = []
     for path in sorted(out.glob(pattern)):
         lines = path.read_text().strip().splitlines()
-        found += [f"- {path.stem}: {lines[-1]}"] if lines else []
+        found += [f"- {path.stem}: {line}" for line in (lines[-1:] if last else lines)]
     return "\n".join(found) + "\n" if found else ""
 
 
@@ -89,13 +92,15 @@ def main() -> int:
     """Prints the sections with results."""
     out = Path(sys.argv[1])
     sections = {
-        "Versions": lines_of(out, "versions.txt"),
-        "Exactness": lines_of(out, "exact-counts.txt"),
-        "Launch coverage": lines_of(out, "coverage*.txt"),
+        "Versions": lines_of(out, "versions.txt", last=False),
+        "Exactness": lines_of(out, "*-counts.txt"),
+        "Launch coverage": lines_of(out, "coverage-*-launches.txt", last=False)
+        + lines_of(out, "ncu-*-launches.txt"),
         "Overhead": overhead(out),
         "CPU engines under the CUDA driver": carried(out),
         "Sampling error": errors(out),
         "100,000 launches": lines_of(out, "many-*.time"),
+        "Checks": lines_of(out, "log.txt", last=False),
     }
     for title, text in sections.items():
         if text:
