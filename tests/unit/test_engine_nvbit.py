@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What engine nvbit asks of the machine and gives to the program, without a GPU."""
+"""What engines nvbit and ptx ask of the machine and give to the program, without a GPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from xpuprof.engines.base import GpuOptions, Probe
-from xpuprof.engines.gpu import nvbit
+from xpuprof.engines.gpu import cuda, nvbit, ptx
 from xpuprof.engines.gpu.cuda import Cuda
 
 
@@ -65,3 +65,20 @@ def test_cuobjdump_from_pypi_is_put_behind_the_path(kit: Path, tmp_path: Path) -
     site = tmp_path / "site" / "nvidia" / "cu13" / "bin"
     install(site, "nvdisasm", "cuobjdump")
     assert environment(tmp_path)["PATH"] == f"{os.environ['PATH']}:{site}"
+
+
+@pytest.mark.parametrize(
+    ("engine", "page"), [(ptx.Ptx(), "docs/ptx.md"), (cuda.Cuda(), "docs/cuda.md")]
+)
+def test_without_a_driver_an_engine_names_its_own_page(
+    engine: ptx.Ptx | cuda.Cuda, page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN everything but a driver WHEN an engine is probed THEN its advice ends with the page
+    that says how far this engine was tested."""
+    for module in (cuda, ptx):
+        monkeypatch.setattr(module, "unbuilt", lambda name: ())
+    monkeypatch.setattr(cuda, "cupti_library", lambda: Path("libcupti.so.13"))
+    monkeypatch.setattr("xpuprof.engines.cuda_driver.driver", lambda: None)
+    probe = engine.probe()
+    assert probe.missing == ("NVIDIA's driver (libcuda.so.1)",)
+    assert probe.advice.endswith(f"({page})")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sysconfig
+from collections.abc import Mapping
 from pathlib import Path
 
 from xpuprof.engines.base import Engine, GpuEngine, GpuOptions, Mode, Probe, Timer
@@ -23,10 +24,7 @@ ADVICE_BUILD = (
     "then install xpuprof again so that its timer is built"
 )
 ADVICE_CUPTI = "run `pip install xpuprof[cuda]`, or install a CUDA toolkit"
-ADVICE_DRIVER = (
-    "install NVIDIA's driver and check with `nvidia-smi` that it sees a GPU. State of our tool: "
-    f"{STATE}"
-)
+ADVICE_DRIVER = "install NVIDIA's driver and check with `nvidia-smi` that it sees a GPU"
 
 
 def cupti_library() -> Path | None:
@@ -54,15 +52,8 @@ class Cuda(GpuEngine):
     rivals = CUDA_TOOL
 
     def probe(self) -> Probe:
-        library = native_file(LIBRARY)
-        if missing := unbuilt(LIBRARY):
-            return Probe(self.name, False, missing, ADVICE_BUILD)
-        details = {"library": str(library), "state": STATE}
-        cupti = cupti_library()
-        if cupti is None:
-            return Probe(self.name, False, ("CUPTI (libcupti.so)",), ADVICE_CUPTI, details)
-        details["cupti"] = str(cupti)
-        return device_probe(self.name, details, ADVICE_DRIVER)
+        parts = _parts()
+        return _on_device(self.name, parts.details) if parts.available else parts
 
     def environment(
         self, mode: Mode, timer: Timer, execution_dir: Path, options: GpuOptions
@@ -75,12 +66,29 @@ class Cuda(GpuEngine):
         }
 
 
-def probe_with_timer(name: str, details: dict[str, str]) -> Probe:
+def _parts() -> Probe:
+    """The timer as far as it needs no device."""
+    if missing := unbuilt(LIBRARY):
+        return Probe(Cuda.name, False, missing, ADVICE_BUILD)
+    details = {"library": str(native_file(LIBRARY)), "state": STATE}
+    cupti = cupti_library()
+    if cupti is None:
+        return Probe(Cuda.name, False, ("CUPTI (libcupti.so)",), ADVICE_CUPTI, details)
+    return Probe(Cuda.name, True, details=details | {"cupti": str(cupti)})
+
+
+def _on_device(name: str, details: Mapping[str, str]) -> Probe:
+    return device_probe(
+        name, details, f"{ADVICE_DRIVER}. State of engine {name}: {details['state']}"
+    )
+
+
+def probe_with_timer(name: str, details: Mapping[str, str]) -> Probe:
     """The probe of an engine that is built, and whose timer runs are this engine's."""
-    timer = Cuda().probe()
+    timer = _parts()
     if not timer.available:
-        return Probe(name, False, timer.missing, timer.advice, details)
-    return device_probe(name, details, ADVICE_DRIVER)
+        return Probe(name, False, timer.missing, timer.advice, dict(details))
+    return _on_device(name, details)
 
 
 ENGINE = Engine(Cuda, preference=20, help="NVIDIA: launches and times by CUPTI; counts no blocks")
