@@ -19,6 +19,7 @@ work=$PWD/build/wheel
 sysroot=$work/sysroot
 translator=${1:-$work/translator}
 jobs=${JOBS:-$(nproc)}
+sections="-ffunction-sections -fdata-sections"
 
 # ccache's direct mode does not notice a header that was missing before.
 export CCACHE_NODIRECT=1
@@ -85,10 +86,13 @@ if [ ! -f "$work/translator-build/lib/SPIRV/libLLVMSPIRVLib.a" ]; then
   say "building the SPIRV-LLVM translator"
   cmake -G Ninja -S "$translator" -B "$work/translator-build" -DCMAKE_BUILD_TYPE=Release \
     -DLLVM_DIR=/usr/lib/llvm-15/lib/cmake/llvm -DLLVM_EXTERNAL_SPIRV_HEADERS_SOURCE_DIR=/usr \
-    -DCMAKE_CXX_FLAGS="-ffunction-sections -fdata-sections -ffile-prefix-map=$translator=." \
+    -DCMAKE_CXX_FLAGS="$sections -ffile-prefix-map=$translator=." \
     -DBUILD_SHARED_LIBS=OFF -DCCACHE_ALLOWED=OFF >"$work/translator.log"
   ninja -C "$work/translator-build" -j "$jobs" LLVMSPIRVLib >>"$work/translator.log"
 fi
+
+mkdir -p "$work/include"
+ln -sfn "$translator/include" "$work/include/LLVMSPIRVLib"
 
 [ -x "$work/venv/bin/auditwheel" ] || {
   rm -rf "$work/venv"
@@ -102,7 +106,7 @@ say "building the instrumenter"
 cmake -G Ninja -S . -B "$work/instrumenter" -DXPUPROF_STATIC_INSTRUMENTER=ON \
   -DLLVM_SPIRV_LIBRARY="$work/translator-build/lib/SPIRV/libLLVMSPIRVLib.a" \
   -DPython_EXECUTABLE="$work/venv/bin/python" \
-  -DCMAKE_CXX_FLAGS="-ffunction-sections -fdata-sections -ffile-prefix-map=$PWD=." \
+  -DCMAKE_CXX_FLAGS="-isystem $work/include $sections -ffile-prefix-map=$PWD=." \
   >"$work/instrumenter.log"
 ninja -C "$work/instrumenter" -j "$jobs" xpuprof-clinst >>"$work/instrumenter.log"
 
