@@ -1,4 +1,4 @@
-# Two commands: `make demo` and `make test`. Both set up what they need on a fresh Debian 12.
+# Two commands: `make demo` and `make test`. Both set up what they need on a fresh Debian 12 or 13.
 # `make check` is for the time between two edits: style, types, layers and the unit tests.
 PYTHON := .venv/bin/python
 NATIVE_SOURCES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' '*.cl' '*.cu')
@@ -18,7 +18,7 @@ check: setup lint
 lint: setup
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
-	clang-format-15 --dry-run --Werror $(NATIVE_SOURCES)
+	.venv/bin/clang-format --dry-run --Werror $(NATIVE_SOURCES)
 	$(PYTHON) -m mypy
 	.venv/bin/lint-imports --no-logo
 

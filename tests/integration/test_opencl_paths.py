@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pytest
 
 from tests.integration.test_opencl_layer import ON_DEVICE, TRIPS, same, sub_group_of, warps_model
+from tests.support.clinst import CLANG, LLVM_SPIRV
 from tests.support.compile import opencl_program
 from tests.support.layered import Ran, layered, natively, warp_atomics
 from tests.support.probes import require_intel
@@ -50,14 +51,14 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     """SPIR-V with a specialisation constant, and LLVM bitcode, by the case that loads them."""
     folder = tmp_path_factory.mktemp("modules")
     (folder / "k.cl").write_text(MODULE)
-    clang = ["clang-15", "-target", "spir64-unknown-unknown", "-x", "cl", "-cl-std=CL1.2", "-O1"]
+    clang = [CLANG, "-target", "spir64-unknown-unknown", "-x", "cl", "-cl-std=CL1.2", "-O1"]
     clang += ["-Xclang", "-finclude-default-header", "-emit-llvm", "-c", folder / "k.cl"]
     made = {}
     for case, times in (("il", "__spirv_SpecConstant(7,2)"), ("module", "1")):
         made[case] = folder / f"{case}.bc"
         output([*clang, f"-DTIMES={times}", "-o", made[case]])
     spirv = folder / "il.spv"
-    output(["llvm-spirv-15", made["il"], "-o", spirv])
+    output([LLVM_SPIRV, made["il"], "-o", spirv])
     return made | {"il": spirv}
 
 

@@ -17,7 +17,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.clinst import INTEL, POCL, Device, Kernel, instrument, warps_of_group
+from tests.support.clinst import (
+    CLANG,
+    INTEL,
+    LLVM,
+    LLVM_SPIRV,
+    POCL,
+    Device,
+    Kernel,
+    instrument,
+    warps_of_group,
+)
 from tests.support.run import output
 
 KERNELS = Path(__file__).parent / "kernels" / "control_flow.cl"
@@ -397,19 +407,21 @@ def instrumented(
         return made, device.build_module(made.module), 2
     if request.param != "source":
         source = folder / "program.bc"
-        front = ["clang-15", "-target", "spir64", "-x", "cl", "-cl-std=CL1.2", "-c", "-emit-llvm"]
-        how = ["-O2", "-Xclang", "-disable-llvm-passes", "-Xclang", "-no-opaque-pointers"]
+        front = [CLANG, "-target", "spir64", "-x", "cl", "-cl-std=CL1.2", "-c", "-emit-llvm"]
+        how = ["-O2", "-Xclang", "-disable-llvm-passes"]
+        if LLVM < 17:
+            how += ["-Xclang", "-no-opaque-pointers"]
         output([*front, *how, KERNELS, "-o", source])
     if request.param.endswith("spirv"):
         spirv = folder / "program.spv"
-        output(["llvm-spirv-15", source, "-o", spirv])
+        output([LLVM_SPIRV, source, "-o", spirv])
         source = spirv
     to = "spirv" if request.param == "through spirv" else "bitcode"
     made = instrument(source, folder, to=to)
     module = made.module
     if to == "spirv":
         back = folder / "back.bc"
-        output(["llvm-spirv-15", "-r", folder / "out.spirv", "-o", back])
+        output([LLVM_SPIRV, "-r", folder / "out.spirv", "-o", back])
         module = back.read_bytes()
     # The runtime compiles for every local size: all from source, two from the other forms.
     launches = 4 if request.param == "source" else 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,12 +24,17 @@ CANARY = 0xA5A5A5A5A5A5A5A5
 SPIR_OPTIONS = ["-x", "spir", "-spir-std=1.2"]
 
 
+LLVM = next((n for n in range(15, 20) if shutil.which(f"llvm-spirv-{n}")), 15)
+"""Version of clang and of the SPIR-V translator that is installed as a program."""
+CLANG, LLVM_SPIRV = f"clang-{LLVM}", f"llvm-spirv-{LLVM}"
+
+
 def program() -> str:
     """The instrumenter, or skip."""
     name = "xpuprof-clinst"
     built = os.environ.get("XPUPROF_CLINST_PROGRAM") or str(files("xpuprof") / "_native" / name)
     if not Path(built).exists():
-        pytest.skip(f"{name} is not built (needs libclang-15-dev and libllvmspirvlib-15-dev)")
+        pytest.skip(f"{name} is not built (needs LLVM, clang and the SPIR-V translator)")
     return built
 
 

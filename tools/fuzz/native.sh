@@ -8,7 +8,7 @@
 # build/fuzz/corpus, which grows from run to run and starts with corpus.py's seeds: small real
 # inputs and earlier findings. 0 seconds: the corpus is read once. FUZZ_RUNS=N ends after N inputs
 # of a fixed seed. Inputs that crash, hang or take more than 1 GiB are kept in build/fuzz/findings,
-# and the exit code is 1. libFuzzer comes with Debian's clang-15.
+# and the exit code is 1. libFuzzer comes with Debian's clang.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:-10}
@@ -29,6 +29,8 @@ flags=(-g -O1 -fno-omit-frame-pointer -fsanitize=fuzzer,address,undefined -fno-s
   -Wall -Wextra -Wno-psabi -Inative/include -Inative/bridge -Inative/runtime -Inative/clustering
   -Inative/gpu/opencl -Inative/gpu/opencl/layer -Inative/gpu/opencl/instrumenter)
 
+clang=$(compgen -c clang-1 | grep -x 'clang-1[5-9]' | sort | head -1)
+
 # One object per source, rebuilt when the source or a header changed.
 build() {
   local target=$1 main object objects=()
@@ -38,11 +40,11 @@ build() {
     objects+=("$object")
     [ "$object" -nt "$source" ] && [ "$object" -nt "$newest_header" ] && continue
     case $source in
-      *.c) ${CMAKE_C_COMPILER_LAUNCHER:-} clang-15 -std=gnu11 "${flags[@]}" -c "$source" -o "$object" ;;
-      *) ${CMAKE_CXX_COMPILER_LAUNCHER:-} clang++-15 -std=c++17 "${flags[@]}" -c "$source" -o "$object" ;;
+      *.c) ${CMAKE_C_COMPILER_LAUNCHER:-} "$clang" -std=gnu11 "${flags[@]}" -c "$source" -o "$object" ;;
+      *) ${CMAKE_CXX_COMPILER_LAUNCHER:-} "${clang/clang/clang++}" -std=c++17 "${flags[@]}" -c "$source" -o "$object" ;;
     esac
   done
-  clang++-15 -fsanitize=fuzzer,address,undefined -pthread "${objects[@]}" -o build/fuzz/"$target"
+  "${clang/clang/clang++}" -fsanitize=fuzzer,address,undefined -pthread "${objects[@]}" -o build/fuzz/"$target"
 }
 
 mkdir -p build/fuzz/objects build/fuzz/findings

@@ -86,7 +86,7 @@ static Bool may_execute(const HChar *path) {
 
 static Bool may_execute_tool(void) {
   HChar tool[VG_(strlen)(VG_(libdir)) + 32];
-  VG_(sprintf)(tool, "%s/xpuprof-amd64-linux", VG_(libdir));
+  VG_(snprintf)(tool, sizeof tool, "%s/xpuprof-amd64-linux", VG_(libdir));
   return may_execute(VG_(name_of_launcher)) && may_execute(tool);
 }
 

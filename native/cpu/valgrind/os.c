@@ -66,8 +66,9 @@ const xp_os *const engine_os = &valgrind_os;
 void log_drop_empty(void) {
   struct vg_stat file;
   if (!options.directory) return;
-  HChar *path = VG_(malloc)("xpuprof.path", VG_(strlen)(options.directory) + 64);
-  VG_(sprintf)(path, "%s/valgrind-%d.log", options.directory, VG_(getpid)());
+  SizeT room = VG_(strlen)(options.directory) + 64;
+  HChar *path = VG_(malloc)("xpuprof.path", room);
+  VG_(snprintf)(path, room, "%s/valgrind-%d.log", options.directory, VG_(getpid)());
   if (!sr_isError(VG_(stat)(path, &file)) && file.size == 0) VG_(unlink)(path);
   VG_(free)(path);
 }

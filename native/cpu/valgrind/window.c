@@ -22,7 +22,7 @@ static const HChar *resolved(const HChar *path) {
   HChar link[32];
   Int fd = VG_(fd_open)(path, VKI_O_RDONLY, 0);
   if (fd < 0) return path;
-  VG_(sprintf)(link, "/proc/self/fd/%d", fd);
+  VG_(snprintf)(link, sizeof link, "/proc/self/fd/%d", fd);
   SSizeT length = VG_(readlink)(link, real, sizeof real - 1);
   VG_(close)(fd);
   if (length <= 0) return path;

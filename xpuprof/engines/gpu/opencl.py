@@ -25,7 +25,8 @@ LAYER = "libxpuprof_opencl.so"
 INSTRUMENTER = "xpuprof-clinst"
 LAYER_ADVICE = (
     "install what they are built from (Debian, Ubuntu: `apt-get install opencl-headers llvm-15-dev "
-    "libclang-15-dev libclang-cpp15-dev libllvmspirvlib-15-dev`), then install xpuprof again"
+    "libclang-15-dev libclang-cpp15-dev libllvmspirvlib-15-dev`, on Debian 13 of version 18), then "
+    "install xpuprof again"
 )
 PLATFORM_ADVICE = (
     "install an OpenCL runtime (Debian, Ubuntu: `apt-get install ocl-icd-libopencl1 "

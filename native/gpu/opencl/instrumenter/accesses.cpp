@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "accesses.h"
 
+#include <llvm/ADT/StringExtras.h>
 #include <llvm/IR/DataLayout.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/IntrinsicInst.h>
@@ -9,6 +10,7 @@
 #include <map>
 
 #include "mix.h"
+#include "pointees.h"
 #include "protocol/access_area.h"
 #include "signature.h"
 
@@ -16,13 +18,6 @@ namespace clinst {
 namespace {
 
 using llvm::Value;
-
-bool is_image(const llvm::Argument &argument) {
-  auto *type = llvm::dyn_cast<llvm::PointerType>(argument.getType());
-  auto *structure =
-      type ? llvm::dyn_cast<llvm::StructType>(type->getNonOpaquePointerElementType()) : nullptr;
-  return structure && structure->isOpaque() && structure->getName().startswith("opencl.image");
-}
 
 class Recorder {
  public:
@@ -183,7 +178,7 @@ class Recorder {
   // The function that appends one entry, one per module, created on first use. A separate function
   // adds no control flow to the kernel.
   llvm::FunctionCallee recorder() {
-    auto *pointer = word()->getPointerTo(kGlobal);
+    auto *pointer = llvm::PointerType::get(word(), kGlobal);
     auto *type = llvm::FunctionType::get(b_.getVoidTy(), {pointer, word(), word(), word()}, false);
     const char *name = "xpuprof_record_access";
     if (llvm::Function *made = module_.getFunction(name)) return made;
@@ -240,7 +235,7 @@ class Recorder {
     Value *level = load(area, b_.CreateAdd(load(area, number(CLINST_ACCESS_LEVELS_AT)), slot));
     Value *counter = b_.CreateBitCast(
         b_.CreateGEP(word(), area, b_.CreateAdd(number(CLINST_ACCESS_TAKEN), level)),
-        b_.getInt32Ty()->getPointerTo(kGlobal));
+        llvm::PointerType::get(b_.getInt32Ty(), kGlobal));
     Value *all = b_.CreateTrunc(load(area, number(CLINST_ACCESS_CHUNKS)), b_.getInt32Ty());
     Value *taken = b_.CreateLoad(b_.getInt32Ty(), counter, /*isVolatile=*/true);
     // At the end it stops increasing, so that it never wraps.
@@ -293,7 +288,7 @@ class Recorder {
 
   // Each work-item copies every `items`-th element in turn.
   llvm::FunctionCallee copy_recorder() {
-    auto *pointer = word()->getPointerTo(kGlobal);
+    auto *pointer = llvm::PointerType::get(word(), kGlobal);
     std::vector<llvm::Type *> types(9, word());
     types[0] = pointer;
     auto *type = llvm::FunctionType::get(b_.getVoidTy(), types, false);
@@ -349,13 +344,13 @@ class Recorder {
 
   Value *add(Value *area, unsigned at, Value *value) {
     Value *counter = b_.CreateBitCast(b_.CreateGEP(word(), area, number(at)),
-                                      b_.getInt32Ty()->getPointerTo(kGlobal));
+                                      llvm::PointerType::get(b_.getInt32Ty(), kGlobal));
     return call(atomic_add(), {counter, value});
   }
   llvm::FunctionCallee atomic_add() {
     auto *type = b_.getInt32Ty();
-    return module_.getOrInsertFunction("_Z10atomic_addPU3AS1Vjj", type, type->getPointerTo(kGlobal),
-                                       type);
+    return module_.getOrInsertFunction("_Z10atomic_addPU3AS1Vjj", type,
+                                       llvm::PointerType::get(type, kGlobal), type);
   }
 
   llvm::Function &function_;
@@ -371,10 +366,7 @@ std::vector<uint32_t> pointer_arguments(llvm::Function &function, uint32_t own) 
   std::vector<uint32_t> result;
   for (uint32_t i = 0; i < own; i++) {
     llvm::Argument *argument = function.getArg(i);
-    auto *type = llvm::dyn_cast<llvm::PointerType>(argument->getType());
-    if (!type || !is_recorded(argument)) continue;
-    if (is_image(*argument) || !is_handle(type->getNonOpaquePointerElementType()))
-      result.push_back(i);
+    if (is_image(*argument) || (is_buffer(*argument) && is_recorded(argument))) result.push_back(i);
   }
   return result;
 }

@@ -47,8 +47,6 @@ struct Accesses {
 enum Space { kGlobal = 1, kConstant = 2, kGeneric = 4 };  // address spaces of SPIR
 unsigned space_of(const llvm::Value *pointer);
 bool is_recorded(const llvm::Value *pointer);
-// The pointee types of images, samplers and events.
-bool is_handle(const llvm::Type *type);
 
 // The accesses of the kernel's own code; call before counters are inserted.
 Accesses find_accesses(llvm::Function &kernel);

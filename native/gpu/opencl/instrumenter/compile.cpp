@@ -95,7 +95,9 @@ void require_sub_group_size(llvm::Function &kernel, unsigned size) {
 
 Response compile(const Request &request) {
   llvm::LLVMContext context;
-  context.setOpaquePointers(false);  // the translator of LLVM 15 needs typed pointers
+#if LLVM_VERSION_MAJOR < 17
+  context.setOpaquePointers(false);  // the translator needs typed pointers
+#endif
   Program program = load_program(context, request);
   Response result;
   result.included = std::move(program.included);

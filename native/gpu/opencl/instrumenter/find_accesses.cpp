@@ -5,7 +5,9 @@
 
 #include "accesses.h"
 #include "mix.h"
+#include "pointees.h"
 #include "protocol/access_area.h"
+#include "text.h"
 
 namespace clinst {
 namespace {
@@ -24,7 +26,7 @@ class Finder {
   Accesses result;
 
  private:
-  uint64_t bytes(llvm::Type *type) { return layout_.getTypeStoreSize(type).getFixedSize(); }
+  uint64_t bytes(llvm::Type *type) { return layout_.getTypeStoreSize(type).getFixedValue(); }
 
   void add(llvm::Instruction *at, unsigned pointer, uint64_t width) {
     if (!is_recorded(at->getOperand(pointer))) return;
@@ -65,18 +67,18 @@ class Finder {
     llvm::Function *callee = call->getCalledFunction();
     if (!callee || callee->isIntrinsic()) return;
     llvm::StringRef name = builtin_name(callee->getName());
-    if (name.startswith("vload")) {
+    if (starts_with(name, "vload")) {
       vector(call, name.drop_front(5), 0);
-    } else if (name.startswith("vstore")) {
+    } else if (starts_with(name, "vstore")) {
       vector(call, name.drop_front(6), 1);
     } else if (name == "async_work_group_copy" || name == "async_work_group_strided_copy") {
       group_copy(call, name.contains("strided"));
-    } else if (name.startswith("read_image") || name.startswith("write_image")) {
-      image(call, name.startswith("read"));
-    } else if (name.startswith("async_work_group") || name.contains("_pipe")) {
+    } else if (starts_with(name, "read_image") || starts_with(name, "write_image")) {
+      image(call, starts_with(name, "read"));
+    } else if (starts_with(name, "async_work_group") || name.contains("_pipe")) {
       result.beyond++;
     } else if (name != "prefetch" && name != "wait_group_events" && name != "printf" &&
-               !name.startswith("__to_") && !name.startswith("to_") && name != "get_fence") {
+               !starts_with(name, "__to_") && !starts_with(name, "to_") && name != "get_fence") {
       pointers(call);
     }
   }
@@ -87,20 +89,20 @@ class Finder {
     Value *pointer = call->getArgOperand(index + 1);
     if (!is_recorded(pointer)) return;
     bool aligned = kind.consume_front("a");
-    kind.consume_front("_half");
+    bool half = kind.consume_front("_half");
     unsigned n = 1;
     if (!kind.consumeInteger(10, n) && n == 0) n = 1;
-    unsigned element = bytes(pointer->getType()->getNonOpaquePointerElementType());
+    llvm::Type *number = index ? call->getArgOperand(0)->getType() : call->getType();
+    unsigned element = half ? 2 : bytes(number->getScalarType());
     unsigned places = aligned && n == 3 ? 4 : n;
     result.found.push_back({call, index + 1, n * element, places * element, index});
   }
 
   void group_copy(llvm::CallInst *call, bool strided) {
     unsigned pointer = is_recorded(call->getArgOperand(0)) ? 0 : 1;
-    auto *type = call->getArgOperand(pointer)->getType()->getNonOpaquePointerElementType();
-    unsigned element =
-        layout_.getTypeAllocSize(type).getFixedSize();  // three take the room of four
-    result.copies.push_back({call, pointer, element, strided});
+    Pointee from = pointee_of(call->getCalledFunction()->getName(), pointer);
+    unsigned places = from.elements == 3 ? 4 : from.elements;
+    result.copies.push_back({call, pointer, from.bytes * places, strided});
   }
 
   // Unsupported: levels of detail, samples, and floating-point coordinates with a sampler argument,
@@ -127,7 +129,7 @@ class Finder {
     if (!sampler) return false;
     auto *made = llvm::dyn_cast<llvm::CallInst>(call->getArgOperand(1));
     if (!made || name.contains("array") || !made->getCalledFunction() ||
-        !made->getCalledFunction()->getName().startswith("__translate_sampler"))
+        !starts_with(made->getCalledFunction()->getName(), "__translate_sampler"))
       return false;
     auto *kind = llvm::dyn_cast<llvm::ConstantInt>(made->getArgOperand(0));
     access->normalized = kind && kind->getZExtValue() & 1;
@@ -137,10 +139,9 @@ class Finder {
   // Atomic functions, and those that return a second result through a pointer (fract, sincos, ...).
   void pointers(llvm::CallInst *call) {
     for (unsigned i = 0; i < call->arg_size(); i++) {
-      auto *type = llvm::dyn_cast<llvm::PointerType>(call->getArgOperand(i)->getType());
-      if (!type) continue;
-      llvm::Type *element = type->getNonOpaquePointerElementType();
-      if (element->isSized() && !is_handle(element)) add(call, i, bytes(element));
+      if (!call->getArgOperand(i)->getType()->isPointerTy()) continue;
+      Pointee to = pointee_of(call->getCalledFunction()->getName(), i);
+      add(call, i, to.bytes * to.elements);
     }
   }
 
@@ -156,11 +157,6 @@ unsigned space_of(const llvm::Value *pointer) {
 bool is_recorded(const llvm::Value *pointer) {
   unsigned space = space_of(pointer);
   return space == kGlobal || space == kConstant || space == kGeneric;
-}
-
-bool is_handle(const llvm::Type *type) {
-  auto *structure = llvm::dyn_cast<llvm::StructType>(type);
-  return structure && structure->isOpaque();
 }
 
 Accesses find_accesses(llvm::Function &kernel) { return Finder(kernel).result; }

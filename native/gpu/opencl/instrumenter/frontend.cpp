@@ -103,11 +103,28 @@ std::unique_ptr<llvm::Module> read_bitcode(llvm::LLVMContext &context, const std
 std::unique_ptr<llvm::Module> compile_source(llvm::LLVMContext &context, const Request &request,
                                              const Part &part, std::vector<std::string> &included) {
   std::vector<std::string> arguments = {
-      "clang", "-target", "spir64", "-x", "cl", "-c", "-emit-llvm",
-      // -O2 keeps types for alias analysis and lifetimes; we choose the passes.
-      "-O2", "-Xclang", "-disable-llvm-passes", "-Xclang", "-no-opaque-pointers",
-      // As in the runtimes' front ends.
-      "-fno-builtin", "-fno-math-errno", "-w", "-resource-dir", resources()};
+    "clang",
+    "-target",
+    "spir64",
+    "-x",
+    "cl",
+    "-c",
+    "-emit-llvm",
+    // -O2 keeps types for alias analysis and lifetimes; we choose the passes.
+    "-O2",
+    "-Xclang",
+    "-disable-llvm-passes",
+#if LLVM_VERSION_MAJOR < 17
+    "-Xclang",
+    "-no-opaque-pointers",
+#endif
+    // As in the runtimes' front ends.
+    "-fno-builtin",
+    "-fno-math-errno",
+    "-w",
+    "-resource-dir",
+    resources()
+  };
   int version = language_version(request, part);
   arguments.push_back(version >= 300 ? "-cl-std=CL3.0" : "-cl-std=CL1.2");
   // Clang 15 supports no later language; the program's version checks must still hold.

@@ -12,6 +12,7 @@
 #include "crash.h"
 #include "protocol/messages.hpp"
 #include "server.h"
+#include "text.h"
 
 namespace cl = llvm::cl;
 
@@ -45,8 +46,8 @@ int fail(const std::string &message) {
 }
 
 uint32_t form_of(llvm::StringRef bytes) {
-  if (bytes.startswith("\x03\x02\x23\x07")) return CLINST_SPIRV;
-  return bytes.startswith("BC\xC0\xDE") ? CLINST_BITCODE : CLINST_SOURCE;
+  if (clinst::starts_with(bytes, "\x03\x02\x23\x07")) return CLINST_SPIRV;
+  return clinst::starts_with(bytes, "BC\xC0\xDE") ? CLINST_BITCODE : CLINST_SOURCE;
 }
 
 llvm::json::Value as_json(const clinst::Kernel &kernel) {

@@ -4,6 +4,8 @@
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/IntrinsicInst.h>
 
+#include "text.h"
+
 namespace clinst {
 namespace {
 
@@ -31,10 +33,10 @@ xp_mix call_class(const llvm::CallBase &call) {
     return call.getType()->isFPOrFPVectorTy() ? XP_MIX_FP : XP_MIX_INT;
   }
   llvm::StringRef name = builtin_name(callee->getName());
-  if (name.startswith("atom")) return XP_MIX_ATOMIC;
-  if (name == "barrier" || name.endswith("group_barrier")) return XP_MIX_BARRIER;
-  if (name.startswith("vload")) return memory_class(call.getArgOperand(1), false);
-  if (name.startswith("vstore")) return memory_class(call.getArgOperand(2), true);
+  if (starts_with(name, "atom")) return XP_MIX_ATOMIC;
+  if (name == "barrier" || ends_with(name, "group_barrier")) return XP_MIX_BARRIER;
+  if (starts_with(name, "vload")) return memory_class(call.getArgOperand(1), false);
+  if (starts_with(name, "vstore")) return memory_class(call.getArgOperand(2), true);
   return XP_MIX_SPECIAL;
 }
 

@@ -7,6 +7,7 @@
 
 #include "mix.h"
 #include "protocol/messages.hpp"
+#include "text.h"
 
 namespace clinst {
 namespace {
@@ -51,10 +52,10 @@ void replace_by_barrier(llvm::Function &function, bool has_flags) {
 // source; it computes the same to the last bit. Empty: the function keeps its name.
 std::string name_for_bitcode(llvm::StringRef name, llvm::StringRef mangled) {
   if (name == "half_recip" || name == "half_divide") return "native_" + name.substr(5).str();
-  if (name.startswith("half_")) return name.substr(5).str();
+  if (starts_with(name, "half_")) return name.substr(5).str();
   // Those of 64 bits are there.
-  const bool of_32_bits = mangled.endswith("i") || mangled.endswith("j");
-  return name.startswith("atom_") && of_32_bits ? "atomic_" + name.substr(5).str() : "";
+  const bool of_32_bits = ends_with(mangled, "i") || ends_with(mangled, "j");
+  return starts_with(name, "atom_") && of_32_bits ? "atomic_" + name.substr(5).str() : "";
 }
 
 void rename(llvm::Function &function, llvm::StringRef from, const std::string &to) {
@@ -71,7 +72,7 @@ void rename(llvm::Function &function, llvm::StringRef from, const std::string &t
 
 bool missing(llvm::StringRef name, llvm::StringRef mangled) {
   if (name == "shuffle" || name == "shuffle2") return mangled.contains("Dv3_");
-  if (name.startswith("get_image_")) return mangled.contains("image1d_buffer");
+  if (starts_with(name, "get_image_")) return mangled.contains("image1d_buffer");
   return name == "write_imagei" &&
          (mangled.contains("image2d_array") || mangled.contains("image3d"));
 }
@@ -103,7 +104,7 @@ void adapt_to_pocl(llvm::Module &module, llvm::FunctionAnalysisManager &analyses
       replace_by_barrier(*function, false);
     } else if (name == "work_group_barrier") {
       replace_by_barrier(*function, true);
-    } else if (name.endswith("mem_fence")) {
+    } else if (ends_with(name, "mem_fence")) {
       replace_by_fence(*function);
     } else if (missing(name, function->getName())) {
       throw Failure("PoCL cannot run the built-in function '" + name.str() +

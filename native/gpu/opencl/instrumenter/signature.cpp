@@ -56,16 +56,21 @@ llvm::Function *add_arguments(llvm::Function &kernel, bool with_scratch) {
   auto *word = llvm::Type::getInt64Ty(context);
   llvm::SmallVector<llvm::Type *, 8> types(kernel.getFunctionType()->param_begin(),
                                            kernel.getFunctionType()->param_end());
-  types.push_back(word->getPointerTo(kGlobal));
+  types.push_back(llvm::PointerType::get(word, kGlobal));
   types.push_back(word);
-  types.push_back(with_scratch ? static_cast<llvm::Type *>(word->getPointerTo(kLocal)) : word);
+  types.push_back(with_scratch ? static_cast<llvm::Type *>(llvm::PointerType::get(word, kLocal))
+                               : word);
   auto *type = llvm::FunctionType::get(kernel.getReturnType(), types, false);
   auto *function = llvm::Function::Create(type, kernel.getLinkage(), kernel.getAddressSpace());
   kernel.getParent()->getFunctionList().insert(kernel.getIterator(), function);
   function->copyAttributesFrom(&kernel);
   function->copyMetadata(&kernel, 0);
   function->takeName(&kernel);
+#if LLVM_VERSION_MAJOR > 15
+  function->splice(function->begin(), &kernel);
+#else
   function->getBasicBlockList().splice(function->begin(), kernel.getBasicBlockList());
+#endif
   auto *argument = function->arg_begin();
   for (llvm::Argument &old : kernel.args()) {
     argument->takeName(&old);

@@ -13,6 +13,8 @@
 
 #include <vector>
 
+#include "text.h"
+
 namespace clinst {
 namespace {
 
@@ -46,7 +48,8 @@ bool trip_count_known(const llvm::Loop &loop, llvm::Function &function,
 namespace {
 
 bool is_counter(const llvm::Instruction &instruction) {
-  return instruction.getType()->isIntegerTy(64) && instruction.getName().startswith(kCounterName) &&
+  return instruction.getType()->isIntegerTy(64) &&
+         starts_with(instruction.getName(), kCounterName) &&
          (llvm::isa<llvm::PHINode>(instruction) || llvm::isa<llvm::BinaryOperator>(instruction));
 }
 

@@ -132,6 +132,9 @@ class Emitter : public llvm::SCEVVisitor<Emitter, Value *> {
   Value *visitPtrToIntExpr(const llvm::SCEVPtrToIntExpr *) { return nullptr; }
   Value *visitAddRecExpr(const llvm::SCEVAddRecExpr *) { return nullptr; }
   Value *visitSequentialUMinExpr(const llvm::SCEVSequentialUMinExpr *) { return nullptr; }
+#if LLVM_VERSION_MAJOR >= 18
+  Value *visitVScale(const llvm::SCEVVScale *) { return nullptr; }
+#endif
   Value *visitCouldNotCompute(const llvm::SCEVCouldNotCompute *) { return nullptr; }
 
  private:
