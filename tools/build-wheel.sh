@@ -120,7 +120,7 @@ CC="$compiler-gcc-10" CXX="$compiler-g++-10" CFLAGS=$flags CXXFLAGS=$flags \
     -DXPUPROF_DYNAMORIO=OFF -DCMAKE_DISABLE_FIND_PACKAGE_LLVM=ON
     -DOPENCL_INCLUDE=$sysroot/usr/include
     -DOPENCL_LIBRARY=$sysroot/usr/lib/x86_64-linux-gnu/libOpenCL.so" \
-  pip wheel -q --no-deps -C build-dir="$work/libraries" -w "$work/plain" .
+  pip wheel -q --no-deps --config-settings=build-dir="$work/libraries" -w "$work/plain" .
 wheel unpack -d "$work/tree" "$work"/plain/*.whl >/dev/null
 native=$(echo "$work"/tree/*/xpuprof/_native)
 requests=$(objdump -d "$native/libxpuprof_rt.so" | grep -c 'xchg *%rbx,%rbx') || {

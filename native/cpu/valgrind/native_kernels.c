@@ -23,6 +23,8 @@
 
 /* Declared in Valgrind's core. */
 typedef enum { WAITING = 3 } thread_status; /* VgTs_WaitSys */
+extern void VG_(set_SP)(ThreadId, Addr);
+extern void VG_(set_IP)(ThreadId, Addr);
 extern void VG_(release_BigLock)(ThreadId, thread_status, const HChar *);
 extern void VG_(acquire_BigLock)(ThreadId, const HChar *);
 extern Int VG_(gettid)(void);

@@ -9,6 +9,7 @@
 #include "pub_tool_clientstate.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcfile.h"
+#include "pub_tool_libcprint.h"
 #include "pub_tool_transtab.h"
 #include "pub_tool_vki.h"
 #include "pub_tool_xarray.h"

@@ -140,7 +140,7 @@ static cl_command_queue CL_API_CALL create_queue(cl_context context, cl_device_i
   });
 }
 
-cl_command_queue create_queue_with(cl_api_clCreateCommandQueueWithProperties native,
+cl_command_queue create_queue_with(decltype(&clCreateCommandQueueWithProperties) native,
                                    cl_context context, cl_device_id device,
                                    const cl_queue_properties *properties, cl_int *error) {
   Api api;

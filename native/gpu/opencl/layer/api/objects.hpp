@@ -162,7 +162,7 @@ std::shared_ptr<Queue> queue_of(cl_command_queue handle);
 void context_created(cl_context handle);
 
 // Also reached through an extension's own function.
-cl_command_queue create_queue_with(cl_api_clCreateCommandQueueWithProperties native,
+cl_command_queue create_queue_with(decltype(&clCreateCommandQueueWithProperties) native,
                                    cl_context context, cl_device_id device,
                                    const cl_queue_properties *properties, cl_int *error);
 

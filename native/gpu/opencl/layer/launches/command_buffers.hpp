@@ -15,8 +15,7 @@ cl_command_buffer_khr create_command_buffer(clCreateCommandBufferKHR_fn native, 
 cl_int retain_command_buffer(clRetainCommandBufferKHR_fn native, cl_command_buffer_khr buffer);
 cl_int release_command_buffer(clReleaseCommandBufferKHR_fn native, cl_command_buffer_khr buffer);
 cl_int command_kernel(clCommandNDRangeKernelKHR_fn native, cl_command_buffer_khr buffer,
-                      cl_command_queue queue,
-                      const cl_ndrange_kernel_command_properties_khr *properties, cl_kernel handle,
+                      cl_command_queue queue, const cl_properties *properties, cl_kernel handle,
                       cl_uint dimensions, const size_t *offset, const size_t *global,
                       const size_t *local, cl_uint n, const cl_sync_point_khr *wait,
                       cl_sync_point_khr *point, cl_mutable_command_khr *changeable);

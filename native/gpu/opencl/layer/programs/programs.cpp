@@ -242,7 +242,7 @@ cl_int CL_API_CALL release_program(cl_program program) {
 
 }  // namespace
 
-cl_program create_program_with_il(cl_api_clCreateProgramWithIL native, cl_context context,
+cl_program create_program_with_il(decltype(&clCreateProgramWithIL) native, cl_context context,
                                   const void *il, size_t length, cl_int *error) {
   Api api;
   cl_program handle = native(context, il, length, error);

@@ -15,7 +15,7 @@ namespace layer {
 std::shared_ptr<Build> build_of(cl_program program);
 
 // clCreateProgramWithIL, also reached through the extension's own function.
-cl_program create_program_with_il(cl_api_clCreateProgramWithIL native, cl_context context,
+cl_program create_program_with_il(decltype(&clCreateProgramWithIL) native, cl_context context,
                                   const void *il, size_t length, cl_int *error);
 
 }  // namespace layer
