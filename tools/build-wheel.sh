@@ -71,6 +71,8 @@ if [ ! -f "$sysroot/complete" ]; then
     libc6-dev linux-libc-dev libcrypt-dev libcrypt1 libgcc-s1 libstdc++6 libisl23 libmpc3 \
     libmpfr6 libgmp10 ocl-icd-opencl-dev ocl-icd-libopencl1
   cp -rL /usr/include/CL /usr/include/valgrind "$sysroot/usr/include/"
+  # Debian's pyconfig.h includes that of the architecture.
+  cp -r /usr/include/x86_64-linux-gnu/python3* "$sysroot/usr/include/x86_64-linux-gnu/"
   touch "$sysroot/complete"
 fi
 
