@@ -132,7 +132,8 @@ requests=$(objdump -d "$native/libxpuprof_rt.so" | grep -c 'xchg *%rbx,%rbx') ||
 say "the runtime makes $requests requests"
 cmake --install "$work/instrumenter" --component instrumenter --prefix "$native/../.." >/dev/null
 find "$native/.." -name '*.so' -exec strip --strip-unneeded {} +
-strip "$native/demo/particles" "$native/valgrind/launcher" "$native/xpuprof-cuda-probe"
+strip "$native/demo/particles" "$native/valgrind/launcher" "$native/xpuprof-cuda-probe" \
+  "$native/xpuprof-clbuild"
 mkdir "$native/licences"
 for package in llvm-15-dev libstdc++-12-dev libc6-dev valgrind; do
   cp "/usr/share/doc/$package/copyright" "$native/licences/$package"

@@ -16,6 +16,7 @@ from tests.support.probes import needs_valgrind
 from tests.support.run import run
 from xpuprof.engines.base import CpuOptions
 from xpuprof.engines.cpu.valgrind import Valgrind
+from xpuprof.engines.native import native_file
 
 pytestmark = [pytest.mark.opencl, needs_valgrind, pytest.mark.valgrind]
 
@@ -66,3 +67,33 @@ def test_kernel_cache_of_native_run_is_used(program: Path, tmp_path: Path) -> No
     assert filled
     assert profiled(program, "results", tmp_path / "profile", extra).returncode == 0
     assert sorted(cache.rglob("*.so")) == filled
+
+
+def test_counted_kernels_are_compiled_natively(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN caches in which only the native run's kernels lie THEN a helper, not the translated
+    program, compiles those that count, to the same files as without the CPU engine."""
+    command = [str(native_file("demo/particles")), "3", "256"]
+    compiled, counted, made = {}, {}, []
+    for way, translated in (("plain", {}), ("helped", {"XPUPROF_TRANSLATED": "valgrind"})):
+        cache = tmp_path / way
+        cache.mkdir()
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / f"{way}-ours"))
+        extra = {"POCL_CACHE_DIR": str(cache), **translated}
+        expected = natively(command, extra).done
+        own = set(cache.rglob("*.so"))
+        if translated:
+            line, more = Valgrind().wrap(command, CpuOptions(), tmp_path)
+            extra |= more
+        else:
+            line = command
+        with environment("profile", "async", tmp_path / f"{way}-run") as env:
+            done = run(line, environment=env | extra)
+        assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout)
+        made = sorted(set(cache.rglob("*.so")) - own)
+        compiled[way] = [file.relative_to(cache) for file in made]
+        kept = (tmp_path / f"{way}-ours").glob("xpuprof/clinst/*")
+        counted[way] = b"".join(entry.read_bytes() for entry in kept)
+    assert compiled["helped"] == compiled["plain"] != []
+    assert all(bytes(file) in counted["helped"] for file in made)

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.clinst import program
+from tests.support.clinst import POCL, SPIR_OPTIONS, find_device, program
 
 MAGIC = 0x31495058
 SOURCE, SPIRV, BITCODE = range(3)
@@ -263,6 +263,47 @@ def test_many_callers_at_once(server: Any) -> None:
     with ThreadPoolExecutor(12) as pool:
         answers = list(pool.map(lambda message: ask(path, message), messages))
     assert len(set(answers)) == 3 and not any(Response(a).reason for a in answers)
+
+
+ENDLESS = (
+    b"kernel void k(global int *p, local int *l) { while (l[0] == *(volatile global int *)p); }"
+)
+
+
+def test_a_kernel_is_compiled_natively_and_never_runs(server: Any, tmp_path: Path) -> None:
+    """GIVEN a launch of a kernel that would not end THEN PoCL compiles the kernel into its cache,
+    once, and again only if the cache has lost it."""
+    path, _, _ = server
+    _, device = find_device(POCL)
+    launch = {
+        b"kernel": b"k",
+        b"device": device.name.encode(),
+        b"driver": device.driver_version.encode(),
+        b"arguments": b"v8 l64 v8 v8 l64",
+        b"offset": b"",
+        b"global": b"4 2",
+        b"local": b"2 2",
+        b"env:POCL_CACHE_DIR": bytes(tmp_path / "pocl"),
+    }
+    (tmp_path / "pocl").mkdir()
+    module = Response(ask(path, request(ENDLESS, b""))).module
+    options = " ".join(SPIR_OPTIONS).encode()
+    message = request(module, options, form=BITCODE, flags=4, device=launch)
+    assert not Response(ask(path, message)).reason
+    (compiled,) = (tmp_path / "pocl").rglob("*.so")
+    first = compiled.stat()
+    ask(path, message)
+    assert compiled.stat() == first
+    compiled.unlink()
+    ask(path, message)
+    assert compiled.exists()
+
+
+def test_a_kernel_that_cannot_be_compiled_natively_is_tried_once(server: Any) -> None:
+    path, _, cache = server
+    message = request(b"BC\xc0\xde" + b"junk" * 8, form=BITCODE, flags=4, device={b"kernel": b"k"})
+    assert not Response(ask(path, message)).reason
+    assert len(list(cache.iterdir())) == 1
 
 
 def test_the_service_ends_with_its_parent(tmp_path: Path) -> None:

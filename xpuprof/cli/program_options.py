@@ -112,7 +112,7 @@ class _OrAuto(click.IntRange):
 repeat_or_auto = click.option(
     "--repeat",
     type=_OrAuto(1),
-    default=5,
+    default="auto",
     show_default=True,
     metavar="N|auto",
     help="Native runs to time; with 3 or more, slice times are medians. auto: 3 to 5, ending when "

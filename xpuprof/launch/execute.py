@@ -28,7 +28,7 @@ from xpuprof.trace.run import RunWriter
 
 # boundary.h
 _ENV_DIR, _ENV_MODE, _ENV_TIMER = "XPUPROF_DIR", "XPUPROF_MODE", "XPUPROF_TIMER"
-_ENV_RUNTIME = "XPUPROF_RUNTIME"
+_ENV_RUNTIME, _ENV_TRANSLATED = "XPUPROF_RUNTIME", "XPUPROF_TRANSLATED"
 RUNTIME = "libxpuprof_rt.so"
 
 
@@ -120,7 +120,7 @@ def _execute(
             if cpu:
                 options = filters.cpu_options()
                 argv, more = cpu.wrap(argv, tool.cpu_options(options) if tool else options, folder)
-                environment |= more
+                environment |= more | {_ENV_TRANSLATED: cpu.name}
             if tool:
                 argv, more = tool.load(argv, environment, cpu)
                 environment |= more

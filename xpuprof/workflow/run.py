@@ -81,7 +81,7 @@ def run(
     gpu_tool: str | None = None,
     max_size: int | None = None,
     timer: Timer = "async",
-    repeat: int | Literal["auto"] = 5,
+    repeat: int | Literal["auto"] = "auto",
     method: str | None = None,
     memory_weight: float | None = None,
     processes: Processes = "job",

@@ -33,6 +33,8 @@ extern "C" {
   "XPUPROF_FAILURES"                    /* abstract socket for reports of recording failures \
                                          */
 #define XPU_ENV_CLINST "XPUPROF_CLINST" /* UNIX socket of the OpenCL instrumenter */
+#define XPU_ENV_TRANSLATED \
+  "XPUPROF_TRANSLATED" /* set: a CPU engine translates the process's code */
 
 #define XPU_ENV_RUNTIME "XPUPROF_RUNTIME"           /* path of libxpuprof_rt, for marker.h */
 #define XPU_ENV_WINDOW "XPUPROF_WINDOW"             /* RANGE or [RANGE]@MARKER (docs/filters.md) */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "answer.h"
 
+#include "build_natively.h"
 #include "compile.h"
 
 namespace clinst {
@@ -10,6 +11,12 @@ std::string answer(const std::string &bytes, Cache &cache) {
   bool cached = !(request.flags & CLINST_NO_CACHE);
   if (cached) {
     if (auto found = cache.find(bytes)) return *found;
+  }
+  if (request.flags & CLINST_BUILD) {
+    // Tried once, and again if the runtime's cache has lost the file.
+    std::string response = encode(Response());
+    cache.keep(bytes, response, build_natively(bytes));
+    return response;
   }
   try {
     const Response compiled = compile(request);

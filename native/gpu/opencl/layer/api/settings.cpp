@@ -38,6 +38,7 @@ void read_settings() {
   read.copied_counters = counters == "device";
   read.own_binaries = profile && variable("XPUPROF_OPENCL_BINARIES") != "keep";
   read.kernels_count = counters == "kernel";
+  read.translated = profile && !variable(XPU_ENV_TRANSLATED).empty();
   settings = read;
 }
 

@@ -22,6 +22,7 @@ struct Settings {
   bool copied_counters = false;  // counters are copied from the device, even a CPU
   bool own_binaries = false;     // programs are built from source, not from cached binaries
   bool kernels_count = false;    // no analytic counts: every kernel counts for itself
+  bool translated = false;       // a CPU engine translates this process's code
 };
 
 // The process's own; forked children inherit it.

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <optional>
 
 #include "api/settings.hpp"
 #include "common/unix_address.hpp"
@@ -103,17 +104,23 @@ static void tell_failure(const std::string &reason) {
   if (!told.exchange(true)) xpu_failed(("kernels are not counted: " + reason).c_str());
 }
 
+// The answer, or nothing if the instrumenter does not answer.
+static std::optional<std::string> answer_to(const clinst::Request &request) {
+  std::string data;
+  Socket socket(settings.instrumenter);
+  if (!socket.send_all(clinst::encode(request)) || !socket.receive_all(&data)) return std::nullopt;
+  return data;
+}
+
 Instrumented instrument(const clinst::Request &request) {
   Instrumented result;
-  std::string data;
   if (settings.instrumenter.empty()) {
     result.reason = "no instrumenter is running";
-  } else if (Socket socket(settings.instrumenter);
-             !socket.send_all(clinst::encode(request)) || !socket.receive_all(&data)) {
+  } else if (const auto data = answer_to(request); !data) {
     result.reason = "the instrumenter does not answer";
   } else {
     try {
-      return decode_answer(data);
+      return decode_answer(*data);
     } catch (const clinst::Failure &) {
       result.reason = "the instrumenter's answer cannot be read";
       return result;
@@ -122,5 +129,7 @@ Instrumented instrument(const clinst::Request &request) {
   tell_failure(result.reason);
   return result;
 }
+
+void build_natively(const clinst::Request &request) { answer_to(request); }
 
 }  // namespace layer

@@ -14,5 +14,8 @@ using Instrumented = clinst::Response;
 // Never throws Failure: it becomes the reason why there is no instrumented program.
 Instrumented instrument(const clinst::Request &request);
 
+// Has a kernel compiled natively (CLINST_BUILD), if that works.
+void build_natively(const clinst::Request &request);
+
 }  // namespace layer
 #endif

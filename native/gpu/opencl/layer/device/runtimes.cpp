@@ -140,9 +140,8 @@ static bool uniform_groups(bool from_source, const std::string &user_options) {
          (at == std::string::npos || user_options.compare(at, 11, "-cl-std=CL1") == 0);
 }
 
-// Options that act after the front end and so still matter for a module.
-static std::string module_options(const Device &device, bool from_source,
-                                  const std::string &user_options) {
+std::string module_options(const Device &device, bool from_source,
+                           const std::string &user_options) {
   static const char *const late[] = {
       "-cl-opt-disable",       "-cl-mad-enable",
       "-cl-no-signed-zeros",   "-cl-denorms-are-zero",

@@ -29,6 +29,9 @@ std::map<std::string, uint32_t> sub_group_sizes(cl_kernel kernel, const Device &
 // The module that the instrumenter should make for the device (enum clinst_output).
 uint32_t module_kind(const Device &device);
 
+// Build options of an instrumented module: those of the user's that act behind the front end.
+std::string module_options(const Device &device, bool from_source, const std::string &user_options);
+
 // Builds an instrumented module for one device. Empty reason: `*program` holds it.
 std::string build_module(cl_context context, const Device &device, const std::string &module,
                          bool from_source, const std::string &user_options, cl_program *program);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "launches/compile_beforehand.hpp"
 #include "launches/harvest.hpp"
 #include "protocol/clinst_protocol.h"
 
@@ -121,10 +122,13 @@ Room find_room_to_record(const Plan &plan, const Queue &queue, Kernel *kernel) {
 }
 
 // Decides whether the shadow runs, and prepares it. A non-empty reason means that it does not run.
-std::string prepare_shadow(Plan *plan, Room *room, const Queue &queue, Kernel *kernel) {
+std::string prepare_shadow(Plan *plan, Room *room, const Queue &queue, Kernel *kernel,
+                           const Range &range) {
+  compile_beforehand(kernel, *queue.device, range, plan->variant->local_words);
   std::string missing = ensure_shadow(kernel, *queue.device, plan->variant.get());
   if (missing.empty()) {
     fit_local_memory(plan, queue, kernel);
+    compile_beforehand(kernel, *queue.device, range, plan->variant->local_words);
     missing = ensure_shadow(kernel, *queue.device, plan->variant.get());
   }
   if (!missing.empty()) return missing;
@@ -188,6 +192,7 @@ std::shared_ptr<const WarpClasses> counts_told(Kernel *kernel, const Range &rang
 Plan plain_plan(const Queue &queue, Kernel *kernel, const Range &range) {
   Plan plan;
   plan.kernel = kernel->handle;
+  compile_before_first(kernel, *queue.device, range);
   plan.variant = variant_of(kernel, *queue.device);
   plan.reason = plan.variant->reason;
   if (!plan.variant->info) return plan;
@@ -220,7 +225,7 @@ Plan bare_plan(Kernel *kernel, const char *reason) {
 Plan make_plan(const Queue &queue, Kernel *kernel, const Range &range, Room *room) {
   Plan plan = plain_plan(queue, kernel, range);
   if (!plan.variant->info || plan.derived) return plan;
-  plan.reason = prepare_shadow(&plan, room, queue, kernel);
+  plan.reason = prepare_shadow(&plan, room, queue, kernel, range);
   if (!plan.reason.empty()) *room = Room();
   return plan;
 }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,8 @@ struct Shadow {
   std::map<std::string, std::unique_ptr<AnalyticCounts>>
       analytic_counts;                         // where they are analytic
   std::map<std::string, uint32_t> sub_groups;  // sizes by kernel; none or 0: they are not the warps
+  mutable std::map<std::string, std::set<std::vector<size_t>>>
+      compiled;  // beforehand: shapes of launches, by kernel
   ~Shadow();
 };
 

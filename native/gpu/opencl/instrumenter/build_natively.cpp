@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "build_natively.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+namespace clinst {
+namespace {
+
+std::string beside(const char *name) {
+  char path[4096];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+  if (length <= 0) return name;
+  const std::string self(path, static_cast<size_t>(length));
+  return self.substr(0, self.rfind('/') + 1) + name;
+}
+
+// In the child. What the runtime prints is of no interest.
+[[noreturn]] void execute(const std::string &program, int input, int output) {
+  dup2(input, STDIN_FILENO);
+  dup2(output, STDOUT_FILENO);
+  dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
+  execl(program.c_str(), program.c_str(), static_cast<char *>(nullptr));
+  _exit(127);
+}
+
+void write_all(int to, const std::string &bytes) {
+  for (size_t at = 0; at < bytes.size();) {
+    const ssize_t n = write(to, bytes.data() + at, bytes.size() - at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return;
+    at += static_cast<size_t>(n);
+  }
+}
+
+std::string read_all(int from) {
+  std::string bytes;
+  char buffer[4096];
+  for (ssize_t n; (n = read(from, buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR);)
+    if (n > 0) bytes.append(buffer, static_cast<size_t>(n));
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<std::string> build_natively(const std::string &request) {
+  const std::string program = beside("xpuprof-clbuild");
+  int in[2], out[2];
+  if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC)) return {};
+  const pid_t child = fork();
+  if (child == 0) execute(program, in[0], out[1]);
+  close(in[0]);
+  close(out[1]);
+  if (child > 0) write_all(in[1], request);
+  close(in[1]);
+  const std::string file = read_all(out[0]);
+  int status = 1;
+  while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (status) return {};
+  return {file};
+}
+
+}  // namespace clinst

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Under a CPU engine the device runtime's compiler is translated like the rest of the process, and
+// takes many times as long. So an instrumented kernel is first compiled natively, in another
+// process, into the runtime's cache, where the runtime then finds it.
+#ifndef XPUPROF_OPENCL_COMPILE_BEFOREHAND_HPP
+#define XPUPROF_OPENCL_COMPILE_BEFOREHAND_HPP
+
+#include "launches/plan.hpp"
+
+namespace layer {
+
+// For a launch of the kernel that is about to be instrumented. Once for each shape of launches.
+void compile_beforehand(Kernel *kernel, const Device &device, const Range &range,
+                        uint32_t local_words);
+
+// The same before the kernel's first launch on the device makes its shadow, which is at once unless
+// its counts follow from sizes and arguments.
+void compile_before_first(Kernel *kernel, const Device &device, const Range &range);
+
+}  // namespace layer
+#endif
