@@ -74,6 +74,16 @@ def test_the_line_counts_timer_runs() -> None:
     assert line == "timer run 3 of 5: 0 launches, 4 s, 0.0 MB, about 26 s left"
 
 
+def test_the_line_counts_timer_runs_up_to_a_most() -> None:
+    """GIVEN three to five timer runs THEN the time left is that of those that are certain."""
+    progress = Progress(3, 5)
+    progress._durations = [9.0, 11.0]
+    line = progress.line(0, 0, "time", 4.0)
+    assert line == "timer run 3 of 3 to 5: 0 launches, 4 s, 0.0 MB, about 6 s left"
+    progress._durations.append(10.0)
+    assert progress.line(0, 0, "time", 4.0).endswith("about 6 s left")
+
+
 def test_the_line_counts_stages_within_stages() -> None:
     """GIVEN stages within stages WHEN the second of four is half done THEN the line counts both and
     estimates the time left; single and empty stages say nothing, and a closed one is gone."""

@@ -102,14 +102,14 @@ def test_what_cannot_be_done_is_refused_before_anything_runs(tmp_path: Path) -> 
         ([1.0], 2, False),
         ([1.0, 9.0], 2, True),
         ([1.0, 1.0], "auto", False),
-        ([1.0, 1.005, 1.009], "auto", True),
-        ([1.0, 1.005, 1.02], "auto", False),
-        ([1.0, 1.0, 1.02, 1.0], "auto", False),
+        ([1.0, 1.01, 1.019], "auto", True),
+        ([1.0, 1.01, 1.03], "auto", False),
+        ([1.0, 1.0, 1.03, 1.0], "auto", False),
         ([1.0, 2.0, 3.0, 4.0, 5.0], "auto", True),
     ],
 )
 def test_repeats_end_when_the_spread_is_known(
     seconds: list[float], repeat: int | Literal["auto"], enough: bool
 ) -> None:
-    """GIVEN the timer runs so far THEN `auto` takes 3 that agree within 1 %, and at most 5."""
+    """GIVEN the timer runs so far THEN `auto` takes 3 that agree within 2 %, and at most 5."""
     assert enough_repeats(seconds, repeat) is enough

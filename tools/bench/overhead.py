@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """What xpuprof costs on unmodified programs: kernel time under exact counting, and whole runs
-under the timers, the GPU engine, the CPU engine and both, against native.
+under the timers, the GPU engine, CPU engines and both sides, against native.
 
     python tools/bench/overhead.py [--pairs 5] [--ways kernels,gpu] [--json] [COMMAND ...]
+    python tools/bench/overhead.py --ways both,cold --engine valgrind --engine dynamorio
 
 Each COMMAND is one quoted string; without any, clpeak's kernel latency test (20,002 launches) and
 the example programs. The OpenCL runtime is the machine's own, or with XPUPROF_OPENCL_RUNTIME=intel
 Intel's, native runs included. The ways take turns, so that the machine's drift affects all of
-them; the first round is not counted: it fills the caches of compiler and instrumenter.
+them; the first round is not counted: it fills the caches of compiler and instrumenter. `cold` is
+`both` with caches that hold only what one native run left, as in the first `xpuprof run` of a program.
 
 Kernel time is the sum of each launch's device time (end - start): natively in a run
 under the asynchronous timer, counted in a profile with the same device stamps. Whole
-runs are compared by wall clock and by CPU time (the one to look at on a busy machine). Ratios are
-medians over the pairs.
+runs are compared by wall clock and by CPU time (the one to look at on a busy machine; without the
+instrumenter, which is a process of ours). Ratios are medians over the pairs. `more MB`: the largest
+resident set of a process of the program, less the native one's.
 """
 
 from __future__ import annotations
@@ -21,25 +24,24 @@ import argparse
 import json
 import math
 import os
-import resource
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 
-from xpuprof.engines.base import CpuOptions, GpuOptions, Mode, Timer
-from xpuprof.engines.cpu.valgrind import Valgrind
+from xpuprof.engines.base import CpuEngine, CpuOptions, GpuOptions, Mode, Timer
 from xpuprof.engines.gpu.opencl import OpenCl, runtime_environment
 from xpuprof.engines.native import native_file
+from xpuprof.engines.registry import engine as cpu_engine
 from xpuprof.trace.clock import tsc_hz
 from xpuprof.trace.reader import process_folders, read_process
 
@@ -55,6 +57,8 @@ class Way:
     cpu: bool = False
     gpu: bool = True
     stamps: bool = False  # of the device, in a profile
+    cold: bool = False
+    engine: str = ""
 
 
 WAYS = {
@@ -64,6 +68,7 @@ WAYS = {
     "kernels": Way("profile", stamps=True),
     "cpu": Way("profile", cpu=True, gpu=False),
     "both": Way("profile", cpu=True),
+    "cold": Way("profile", cpu=True, cold=True),
 }
 
 
@@ -73,6 +78,7 @@ class Cost:
 
     wall: float
     cpu: float
+    peak: float  # MB
     kernels: float = 0.0
     launches: int = 0
     instrumented: int = 0
@@ -107,11 +113,15 @@ def defaults() -> list[str]:
 
 
 def once(command: list[str], env: Mapping[str, str]) -> Cost:
-    """Wall clock and CPU seconds of one run."""
-    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    subprocess.run(command, env=env, check=True, stdout=subprocess.DEVNULL, cwd=ROOT)
-    wall, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
-    return Cost(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    """Wall clock, CPU seconds and memory of one run."""
+    start = time.monotonic()
+    process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, cwd=ROOT)
+    _, status, used = os.wait4(process.pid, 0)
+    wall = time.monotonic() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return Cost(wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 
 
 def native(command: list[str]) -> Cost:
@@ -120,22 +130,40 @@ def native(command: list[str]) -> Cost:
         return once(command, dict(os.environ) | runtime_environment(Path(name)))
 
 
+@contextmanager
+def cold_caches(command: list[str]) -> Iterator[None]:
+    """Caches of the runtime and the instrumenter that have seen one native run."""
+    kept = dict(os.environ)
+    with tempfile.TemporaryDirectory() as name:
+        os.environ["XDG_CACHE_HOME"] = name
+        os.environ.pop("POCL_CACHE_DIR", None)
+        try:
+            native(command)
+            yield
+        finally:
+            os.environ.clear()
+            os.environ.update(kept)
+
+
 def under(command: list[str], way: Way) -> Cost:
     """One run and its record."""
-    engine, options = OpenCl(), GpuOptions()
+    opencl, options = OpenCl(), GpuOptions()
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        if way.cold:
+            stack.enter_context(cold_caches(command))
         folder = Path(name)
         env = dict(os.environ) | {"XPUPROF_DIR": name, "XPUPROF_MODE": way.mode}
         if way.gpu:
-            env |= engine.environment(way.mode, way.timer, folder, options)
-            env |= stack.enter_context(engine.start_services(way.mode, folder, options))
+            env |= opencl.environment(way.mode, way.timer, folder, options)
+            env |= stack.enter_context(opencl.start_services(way.mode, folder, options))
         else:
             env |= runtime_environment(folder)
         if way.stamps:
             env["XPUPROF_TIMER"] = "async"
         if way.cpu:
-            command, more = Valgrind().wrap(command, CpuOptions(), folder)
-            env |= more
+            engine = cpu_engine(CpuEngine, way.engine).kind()
+            command, more = engine.wrap(command, CpuOptions(), folder)
+            env |= more | {"XPUPROF_TRANSLATED": engine.name}
         cost = once(command, env)
         for part in process_folders(folder):
             add_recorded(cost, part, way.mode)
@@ -154,12 +182,24 @@ def add_recorded(cost: Cost, part: Path, mode: Mode) -> None:
         cost.trace += stream.stat().st_size
 
 
-def measure(text: str, pairs: int, ways: Iterable[str]) -> Row:
+def by_engine(names: Iterable[str], engines: list[str]) -> dict[str, Way]:
+    """The ways of these names; those with a CPU engine once for each."""
+    ways: dict[str, Way] = {}
+    for name in names:
+        way = WAYS[name]
+        for engine in engines if way.cpu else [""]:
+            ways[f"{name} {engine}" if len(engines) > 1 and engine else name] = replace(
+                way, engine=engine
+            )
+    return ways
+
+
+def measure(text: str, pairs: int, ways: Mapping[str, Way]) -> Row:
     """All runs of one program."""
     command, row = shlex.split(text), Row(text)
     for number in range(pairs + 1):
         for name in ("native", *ways):
-            cost = native(command) if name == "native" else under(command, WAYS[name])
+            cost = native(command) if name == "native" else under(command, ways[name])
             if number:
                 row.runs.setdefault(name, []).append(cost)
     return row
@@ -175,14 +215,16 @@ def main() -> None:
     parser.add_argument("commands", nargs="*")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--ways", default=",".join(WAYS), help=f"of {', '.join(WAYS)}")
+    parser.add_argument("--engine", action="append", help="CPU engine, repeatable (valgrind)")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    ways = arguments.ways.split(",")
-    if "kernels" in ways and "async" not in ways:
-        ways.insert(0, "async")  # which gives native kernel times
-    rows = []
+    names = arguments.ways.split(",")
+    if "kernels" in names and "async" not in names:
+        names.insert(0, "async")  # which gives native kernel times
+    chosen = by_engine(names, arguments.engine or ["valgrind"])
+    ways, rows = list(chosen), []
     for text in arguments.commands or defaults():
-        rows.append(measure(text, arguments.pairs, ways))
+        rows.append(measure(text, arguments.pairs, chosen))
         if not arguments.json:
             show(rows[-1], ways, header=len(rows) == 1)
     if arguments.json:
@@ -198,12 +240,13 @@ def as_json(row: Row) -> dict[str, list[dict[str, float]]]:
 def show(row: Row, ways: list[str], header: bool) -> None:
     """One line: kernel time, then whole runs, then sizes."""
     whole = [way for way in ways if way != "kernels"]
-    recorded = next((way for way in ("gpu", "kernels", "both") if way in ways), ways[0])
+    recorded = next((way for way in ways if way.startswith(("gpu", "kernels", "both"))), ways[0])
     if header:
         print(f"{'':32}", end="")
         if "kernels" in ways:
             print(f"{'kernels native':>16}{'counted':>12}{'ratio':>7}", end="")
-        print(f"{'whole native':>14}", *(f"{way + ' wall/cpu':>15}" for way in whole), end="")
+        columns = (f"{way + ' wall/cpu, more MB':>35}" for way in whole)
+        print(f"{'whole native':>14}", *columns, end="")
         print(f"{'launches':>10}{'counted':>9}{'trace B':>11}{'B a launch':>12}")
     print(f"{name_of(row.command):32}", end="")
     if "kernels" in ways:
@@ -212,7 +255,8 @@ def show(row: Row, ways: list[str], header: bool) -> None:
         print(f"{row.ratio('kernels', 'kernels', 'async'):7.2f}", end="")
     print(f"{row.middle('wall', 'native'):12.2f} s", end="")
     for way in whole:
-        print(f"{row.ratio('wall', way):8.2f} /{row.ratio('cpu', way):6.2f}", end="")
+        more = row.middle("peak", way) - row.middle("peak", "native")
+        print(f"{row.ratio('wall', way):18.2f} /{row.ratio('cpu', way):6.2f},{more:7.0f}", end="  ")
     last = row.runs[recorded][-1]
     print(f"{last.launches:10,}{last.instrumented:9,}{last.trace:11,}", end="")
     print(f"{last.trace / max(1, last.launches):12.1f}", flush=True)
@@ -225,13 +269,16 @@ def name_of(command: str) -> str:
 
 def show_means(rows: list[Row], ways: list[str]) -> None:
     if "kernels" in ways:
-        ratios = [row.ratio("kernels", "kernels", "async") for row in rows]
-        print(f"kernel time: geomean {geomean(ratios):.2f}x, worst {max(ratios):.2f}x")
+        kernels = [row.ratio("kernels", "kernels", "async") for row in rows]
+        print(f"kernel time: geomean {geomean(kernels):.2f}x, worst {max(kernels):.2f}x")
     for way in ways:
         if way == "kernels":
             continue
-        means = (geomean(row.ratio(what, way) for row in rows) for what in ("wall", "cpu"))
-        print("whole run, {}: geomean {:.2f}x wall, {:.2f}x CPU".format(way, *means))
+        ratios = {what: [row.ratio(what, way) for row in rows] for what in ("wall", "cpu")}
+        print(
+            f"whole run, {way}: geomean {geomean(ratios['wall']):.2f}x wall, "
+            f"{geomean(ratios['cpu']):.2f}x CPU, worst {max(ratios['cpu']):.2f}x CPU"
+        )
 
 
 if __name__ == "__main__":

@@ -116,7 +116,7 @@ repeat_or_auto = click.option(
     show_default=True,
     metavar="N|auto",
     help="Native runs to time; with 3 or more, slice times are medians. auto: 3 to 5, ending when "
-    "their times lie within 1 % of each other.",
+    "their times lie within 2 % of each other.",
 )
 
 

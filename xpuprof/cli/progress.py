@@ -30,11 +30,11 @@ PATIENCE = 1.0
 """Seconds of our own work that need no line."""
 
 
-def show_progress(quiet: bool, repeats: int) -> None:
-    """Shows the live line for the executions of this command and the work after them, if stderr is
-    a terminal."""
+def show_progress(quiet: bool, fewest: int, most: int | None = None) -> None:
+    """Shows the live line for the executions of this command, `fewest` timer runs or up to `most`,
+    and the work after them, if stderr is a terminal."""
     if not quiet and sys.stderr.isatty():
-        WATCH.set(Progress(repeats).watch)
+        WATCH.set(Progress(fewest, most).watch)
         VIEWER.set(Stages())
 
 
@@ -122,8 +122,9 @@ class _Drawing:
 class Progress:
     """Watches the executions of one command."""
 
-    def __init__(self, repeats: int) -> None:
-        self._repeats = repeats
+    def __init__(self, fewest: int, most: int | None = None) -> None:
+        self._fewest = fewest
+        self._of = f"{fewest}" if most in (None, fewest) else f"{fewest} to {most}"
         self._launches = 0
         self._durations: list[float] = []
         self._hinted = False
@@ -153,7 +154,7 @@ class Progress:
         """The live line: stage, launches so far, rate, elapsed time, size, time left."""
         stage = "profile"
         if role == "time":
-            stage = f"timer run {len(self._durations) + 1} of {self._repeats}"
+            stage = f"timer run {len(self._durations) + 1} of {self._of}"
         of = f" of {self._launches:,}" if self._launches else ""
         parts = [f"{launches:,}{of} launches", _duration(elapsed), f"{size / 1e6:,.1f} MB"]
         if launches and self._start is None:
@@ -178,8 +179,8 @@ class Progress:
         if role == "time":
             if not self._durations:
                 return None
-            mean = sum(self._durations) / len(self._durations)
-            return max(0.0, mean * (self._repeats - len(self._durations)) - elapsed)
+            done = len(self._durations)
+            return max(0.0, sum(self._durations) / done * max(1, self._fewest - done) - elapsed)
         if not rate or not self._launches:
             return None
         left = (self._launches - launches) / rate

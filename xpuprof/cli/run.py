@@ -52,9 +52,9 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     from xpuprof.report import result as report
     from xpuprof.report.warnings import notes
     from xpuprof.workflow.next_step import command as line
-    from xpuprof.workflow.run import run
+    from xpuprof.workflow.run import limits, run
 
-    show_progress(quiet, how["repeat"])
+    show_progress(quiet, *limits(how["repeat"]))
     done = run(argv, say=options.notes(quiet), **how)
     folder, result = done.run.path, done.result
     if result is None:

@@ -37,8 +37,9 @@ from xpuprof.workflow.prepare import (
 from xpuprof.workflow.select import Processes, select_run
 from xpuprof.workflow.unseen import no_kernel
 
-MOST_REPEATS, KNOWN_SPREAD = 5, 0.01
-"""`repeat="auto"` ends at this many timer runs, or when enough of them are this close together."""
+MOST_REPEATS, KNOWN_SPREAD = 5, 0.02
+"""`repeat="auto"` ends at this many timer runs, or when enough of them are this close together: the
+median of three is then known to within 1 %."""
 
 EXPECTED_ERROR = 0.01
 """Error to expect of further runs, for which `run` allots representatives."""
@@ -92,7 +93,7 @@ def run(
 
     The first execution is native and gets our standard streams; the profile and `repeat` timer runs
     follow, and write into the run directory. `repeat` may be "auto": 3 to 5, ending when their
-    times lie within 1 % of each other. `method`: how slices are chosen, None for the default;
+    times lie within 2 % of each other. `method`: how slices are chosen, None for the default;
     `memory_weight`: the share of stack distances in its vectors, with `filters.memory`;
     `processes`: one selection for the whole job (`job`), or one per process (`each`). A method that
     clusters vectors gets as many representatives of each cluster as the measured times require for
@@ -207,13 +208,17 @@ def _execute(
     return last
 
 
+def limits(repeat: int | Literal["auto"]) -> tuple[int, int]:
+    """The least and the greatest number of timer runs."""
+    return (ENOUGH_FOR_MEDIAN, MOST_REPEATS) if repeat == "auto" else (repeat, repeat)
+
+
 def enough_repeats(seconds: Sequence[float], repeat: int | Literal["auto"]) -> bool:
     """Whether the timer runs that took `seconds` suffice."""
-    if repeat != "auto":
-        return len(seconds) >= repeat
-    if len(seconds) < ENOUGH_FOR_MEDIAN:
+    fewest, most = limits(repeat)
+    if len(seconds) < fewest:
         return False
-    return len(seconds) >= MOST_REPEATS or max(seconds) <= (1 + KNOWN_SPREAD) * min(seconds)
+    return len(seconds) >= most or max(seconds) <= (1 + KNOWN_SPREAD) * min(seconds)
 
 
 def _unfinished(run: Run) -> str:
