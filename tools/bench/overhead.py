@@ -9,7 +9,7 @@ Each COMMAND is one quoted string; without any, clpeak's kernel latency test (20
 the example programs. The OpenCL runtime is the machine's own, or with XPUPROF_OPENCL_RUNTIME=intel
 Intel's, native runs included. The ways take turns, so that the machine's drift affects all of
 them; the first round is not counted: it fills the caches of compiler and instrumenter. `cold` is
-`both` with caches that hold only what one native run left, as in the first `xpuprof run` of a program.
+`both` with caches that hold only what one native run left: the first `xpuprof run` of a program.
 
 Kernel time is the sum of each launch's device time (end - start): natively in a run
 under the asynchronous timer, counted in a profile with the same device stamps. Whole

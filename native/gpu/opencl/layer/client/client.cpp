@@ -38,6 +38,14 @@ class Socket {
   Socket(const Socket &) = delete;
   Socket &operator=(const Socket &) = delete;
 
+  // Whether files that the instrumenter makes belong to whom this process's would.
+  bool is_of_our_user() const {
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    return connected_ && getsockopt(fd_, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+           peer.uid == geteuid() && peer.gid == getegid();
+  }
+
   bool send_all(const std::string &data) {
     size_t at = 0;
     while (connected_ && at < data.size()) {
@@ -105,10 +113,10 @@ static void tell_failure(const std::string &reason) {
 }
 
 // The answer, or nothing if the instrumenter does not answer.
-static std::optional<std::string> answer_to(const clinst::Request &request) {
+static std::optional<std::string> exchange(Socket *socket, const clinst::Request &request) {
   std::string data;
-  Socket socket(settings.instrumenter);
-  if (!socket.send_all(clinst::encode(request)) || !socket.receive_all(&data)) return std::nullopt;
+  if (!socket->send_all(clinst::encode(request)) || !socket->receive_all(&data))
+    return std::nullopt;
   return data;
 }
 
@@ -116,20 +124,23 @@ Instrumented instrument(const clinst::Request &request) {
   Instrumented result;
   if (settings.instrumenter.empty()) {
     result.reason = "no instrumenter is running";
-  } else if (const auto data = answer_to(request); !data) {
-    result.reason = "the instrumenter does not answer";
-  } else {
+  } else if (Socket socket(settings.instrumenter); const auto data = exchange(&socket, request)) {
     try {
       return decode_answer(*data);
     } catch (const clinst::Failure &) {
       result.reason = "the instrumenter's answer cannot be read";
       return result;
     }
+  } else {
+    result.reason = "the instrumenter does not answer";
   }
   tell_failure(result.reason);
   return result;
 }
 
-void build_natively(const clinst::Request &request) { answer_to(request); }
+void build_natively(const clinst::Request &request) {
+  Socket socket(settings.instrumenter);
+  if (socket.is_of_our_user()) exchange(&socket, request);
+}
 
 }  // namespace layer

@@ -14,7 +14,7 @@ using Instrumented = clinst::Response;
 // Never throws Failure: it becomes the reason why there is no instrumented program.
 Instrumented instrument(const clinst::Request &request);
 
-// Has a kernel compiled natively (CLINST_BUILD), if that works.
+// Has a kernel compiled natively (CLINST_BUILD), if that works and the instrumenter is this user's.
 void build_natively(const clinst::Request &request);
 
 }  // namespace layer
