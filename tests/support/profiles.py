@@ -212,6 +212,48 @@ def rocpd(path: Path, separate: bool) -> Path:
     return path
 
 
+def counted_rocpd(path: Path, kernels: list[str]) -> Path:
+    """Two counters of a launch of each kernel, in the schema of rocprofiler-sdk's rocpd_tables.sql;
+    the second counter has two instances."""
+    database = sqlite3.connect(path)
+    database.executescript(
+        "CREATE TABLE rocpd_info_kernel_symbol_1 (id INTEGER PRIMARY KEY, display_name TEXT);"
+        "CREATE TABLE rocpd_kernel_dispatch_1 (id INTEGER PRIMARY KEY, agent_id INTEGER, "
+        f'kernel_id INTEGER, stream_id INTEGER, "start" BIGINT, "end" BIGINT, {_SIZE}, '
+        "event_id INTEGER);"
+        "CREATE TABLE rocpd_info_pmc_1 (id INTEGER PRIMARY KEY, name TEXT);"
+        "INSERT INTO rocpd_info_pmc_1 VALUES (1, 'SQ_WAVES'), (2, 'TCC_HIT');"
+        "CREATE TABLE rocpd_pmc_event_1 (id INTEGER PRIMARY KEY, event_id INTEGER, pmc_id INTEGER, "
+        "value REAL);"
+    )
+    for number, kernel in enumerate(kernels, start=1):
+        database.execute("INSERT INTO rocpd_info_kernel_symbol_1 VALUES (?, ?)", (number, kernel))
+        row = (
+            number,
+            2,
+            number,
+            3,
+            1000 * number,
+            1000 * number + 400,
+            64,
+            1,
+            1,
+            128,
+            2,
+            1,
+            number,
+        )
+        database.execute(f"INSERT INTO rocpd_kernel_dispatch_1 VALUES ({'?,' * 12}?)", row)
+        for counter, value in ((1, 10 * number), (2, number), (2, 5)):
+            database.execute(
+                "INSERT INTO rocpd_pmc_event_1 (event_id, pmc_id, value) VALUES (?, ?, ?)",
+                (number, counter, value),
+            )
+    database.commit()
+    database.close()
+    return path
+
+
 def mgpusim(path: Path) -> Path:
     """Tasks as MGPUSim traces them, two of them launches."""
     database = sqlite3.connect(path)

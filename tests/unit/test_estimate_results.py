@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from tests.support.profiles import ACCELSIM, COUNTERS, gem5_dump
+from tests.support.paths import DATA
+from tests.support.profiles import ACCELSIM, COUNTERS, counted_rocpd, gem5_dump
 from tests.support.runs_made_up import made_up_run, select_by_kernel
 from xpuprof.cli.estimate import command
 from xpuprof.errors import InputError, UsageError
 from xpuprof.estimation.metrics import is_rate, whole_run
-from xpuprof.formats.exporters import rocprofv3
+from xpuprof.formats.exporters import gem5_gpu, rocprofv3
 from xpuprof.formats.results import read_results
 from xpuprof.selection.selection import Representative, Selection
 
@@ -273,6 +274,48 @@ def test_a_folder_of_a_profiler_is_read_by_kernel_and_call(
     (out / "kernel-c.csv").write_text(lines[0] + lines[1].replace('"a"', '"c"'))
     with pytest.raises(InputError, match="1 launches of c, of which the selection has 0"):
         read_results([out], selection)
+
+
+def test_gem5s_gpu_runs_beside_their_list(selection: Selection, tmp_path: Path) -> None:
+    """GIVEN gem5's statistics of launches, below the list that `export` wrote THEN the slice after
+    the last kernel, which gem5 did not simulate, counts 0."""
+    out = tmp_path / "out"
+    gem5_gpu.write(selection, out)
+    for region, cycles in ((1, 100), (2, 200)):
+        (out / f"region-{region}").mkdir()
+        (out / f"region-{region}" / "stats.txt").write_text(gem5_dump(cycles, 10, "0.5"))
+    found = read_results([out], selection)
+    assert [found[i]["system.cpu.numCycles"] for i in range(3)] == [100, 200, 0]
+
+
+def test_counters_of_several_runs_are_joined(selection: Selection, tmp_path: Path) -> None:
+    """GIVEN a profiler that ran the program for each group of counters THEN a region has them all;
+    the same counters twice are refused."""
+    lines = COUNTERS.splitlines(keepends=True)
+    (tmp_path / "pass_1.csv").write_text("".join(lines[:3]))
+    (tmp_path / "pass_2.csv").write_text("".join([lines[0], *lines[3:]]))
+    found = read_results([tmp_path], selection)
+    assert found[1] == {"gpu_time": 49780e-9, "SQ_WAVES": 16385, "SQ_INSTS_VALU": 9}
+    (tmp_path / "pass_3.csv").write_text("".join(lines[:3]))
+    with pytest.raises(InputError, match="a second result for region 1"):
+        read_results([tmp_path], selection)
+
+
+def test_rocpd_of_the_chosen_launches(selection: Selection, tmp_path: Path) -> None:
+    counted_rocpd(tmp_path / "out.db", ["a", "b"])
+    found = read_results([tmp_path], selection)
+    assert [found[i]["TCC_HIT"] for i in range(3)] == [6, 7, 0]
+
+
+def test_rocprofiler_compute_of_the_chosen_launches(selection: Selection, tmp_path: Path) -> None:
+    """GIVEN a workload's folder THEN pmc_perf.csv is read, not the runs that it joins."""
+    rows = (DATA / "rocprof-compute-pmc_perf.csv").read_text().splitlines()
+    name = '"vecCopy(double*, double*, double*, int, int) [clone .kd]"'
+    text = "\n".join([rows[0], rows[1].replace(name, "a"), rows[2].replace(name, "b")])
+    for file in ("pmc_perf.csv", "pmc_perf_0.csv"):
+        (tmp_path / file).write_text(text)
+    found = read_results([tmp_path], selection)
+    assert [found[i]["SQ_CYCLES"] for i in range(3)] == [399896, 345064, 0]
 
 
 def test_a_folder_of_two_simulators_is_refused(selection: Selection, tmp_path: Path) -> None:

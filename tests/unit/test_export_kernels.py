@@ -18,6 +18,7 @@ from tests.support.runs_made_up import made_up_run, select_by_kernel
 from xpuprof.errors import InputError, UsageError
 from xpuprof.formats.exporters import (
     accelsim,
+    gem5_gpu,
     macsim,
     ncu,
     nvbit_ranges,
@@ -271,8 +272,42 @@ def test_rocprofiler_compute_profiles_the_chosen_launches(
 ) -> None:
     rocprof_compute.write(calls_of_two, tmp_path)
     one, two = commands(tmp_path, "./app")
-    assert one[one.index("-d") + 1 : one.index("--")] == ["1-3", "7"]
-    assert after(two, "-k") == "b<int>(float*, int)"
+    assert one[one.index("-d") + 1 : one.index("--")] == ["1:3", "7"]
+    assert two[two.index("-d") + 1 : two.index("--")] == ["2"]
+    assert re.search(after(two, "-k"), "b<int>(float*, int)")
+    assert not re.search(after(one, "-k"), "ab")
+    assert after(two, "--output-directory") == f"{tmp_path}/kernel-2"
+
+
+def gem5_simulates(arguments: list[str], launches: list[str]) -> list[str]:
+    """gem5's src/gpu-compute/gpu_command_processor.cc skips a kernel that is not a copy while its
+    number is below the target; configs/example/gpufs/runfs.py ends after the kernel whose number
+    it has completed."""
+    target = int(after(arguments, "--skip-until-gpu-kernel"))
+    last = int(after(arguments, "--exit-after-gpu-kernel"))
+    counted = [name for name in launches if not name.startswith("__amd_rocclr_")]
+    return [name for number, name in enumerate(counted) if target <= number <= last]
+
+
+def test_gem5_simulates_one_launch_a_run(tmp_path: Path) -> None:
+    """GIVEN launches among copy kernels of ROCm, which gem5 does not number THEN each run simulates
+    its launch only, in a folder with the number of its region."""
+    fill = "__amd_rocclr_fillBufferAligned"
+    names = ["a", fill, "b", fill, "c", "a"]
+    whole = select_by_kernel(made_up_run(names))
+    chosen = tuple(r for r in whole.representatives if r.end.kernel != fill)
+    gem5_gpu.write(replace(whole, representatives=chosen), tmp_path / "out")
+    (tmp_path / "gem5.opt").write_text('#!/bin/sh\nprintf "%s\\036" "$@"; printf "\\035"\n')
+    (tmp_path / "gem5.opt").chmod(0o755)
+    script = ["sh", tmp_path / "out" / "run.sh"]
+    done = run([*script, tmp_path / "gem5.opt", "mi300.py", "--app", "./a b"], check=True)
+    runs = [one.split("\x1e")[:-1] for one in done.stdout.decode().split("\x1d")[:-1]]
+    assert [gem5_simulates(one, names) for one in runs] == [["a"], ["b"], ["c"]]
+    assert [after(one, "-d") for one in runs] == [f"{tmp_path}/out/region-{n}" for n in (1, 2, 3)]
+    assert all(one[2:5] == ["mi300.py", "--app", "./a b"] for one in runs)
+    assert run([*script, "gem5.opt"]).returncode == 2
+    with pytest.raises(InputError, match="a copy kernel of ROCm"):
+        gem5_gpu.write(whole, tmp_path / "other")
 
 
 def test_run_sh_without_a_program_says_so(calls_of_two: Selection, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.support import profiles
+from tests.support.paths import DATA
 from tests.support.profiles import (
     COUNTERS,
     CPU,
@@ -38,6 +39,7 @@ from xpuprof.formats.importers import (
     nvprof,
     rocpd,
     rocprof,
+    rocprof_compute,
     tabular,
     xpupoint,
 )
@@ -378,6 +380,44 @@ def test_rocpd(tmp_path: Path, separate: bool) -> None:
     assert (table["device"][0], table["stream"][0]) == (2, 3)
     assert times(run, "gpu_time") == [400, 300, 100, 0]
     assert times(run, "cpu_time") == [0, 100, 200, 0]
+
+
+def test_rocpd_with_counters(tmp_path: Path) -> None:
+    source = profiles.counted_rocpd(tmp_path / "r.db", ["add", "mul"])
+    run = imported(rocpd.load, source, tmp_path / "run")
+    assert run.table()["kernel"].tolist() == ["add", "mul"]
+    assert times(run, "gpu_time") == [400, 400]
+    assert run.column("SQ_WAVES").tolist() == [10, 20]
+    assert run.column("TCC_HIT").tolist() == [6, 7]
+
+
+def test_files_that_rocprofv3_wrote(tmp_path: Path) -> None:
+    """GIVEN a kernel trace that is not in order, and counters of a version that gave them no times
+    THEN slices follow the starts, and the counters of a launch are one row."""
+    trace = DATA / "rocprofv3-kernel-trace.csv"
+    assert recognised(Source(trace)).name == "rocprofv3"
+    run = imported(rocprof.load, trace, tmp_path / "trace")
+    starts = run.column("start").tolist()
+    assert len(starts) == 10 and starts == sorted(starts)
+    counters = DATA / "rocprofv3-counters-6.2.csv"
+    assert recognised(Source(counters)).name == "rocprofv3"
+    run = imported(rocprof.load, counters, tmp_path / "counters")
+    assert run.metrics == ["SQ_WAVES"]
+    assert run.column("SQ_WAVES").tolist() == [16384] * 7
+    assert [name.split("(")[0] for name in run.table()["kernel"]][:3] == [
+        "void addition_kernel<float>", "subtract_kernel", "multiply_kernel",
+    ]  # fmt: skip
+
+
+def test_a_file_that_rocprofiler_compute_wrote(tmp_path: Path) -> None:
+    """GIVEN counters of seven runs in one table THEN what describes the launch is no metric."""
+    source = DATA / "rocprof-compute-pmc_perf.csv"
+    assert recognised(Source(source)).name == "rocprof-compute"
+    run = imported(rocprof_compute.load, source, tmp_path / "run")
+    assert set(run.table()["kernel"]) == {"vecCopy(double*, double*, double*, int, int)"}
+    assert times(run, "gpu_time") == [24000, 18880, 19040]
+    assert run.column("GRBM_COUNT").tolist() == [49986, 43132, 44034]
+    assert not [name for name in run.metrics if not name.startswith(("gpu_", "CPC", "SQ", "GRBM"))]
 
 
 def test_mgpusim(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def test_tables_hold_the_slices_with_their_metrics(timeline: Path, tmp_path: Pat
 
 def test_an_export_says_what_to_do_with_it(timeline: Path, tmp_path: Path) -> None:
     """GIVEN an import, which knows no program to run THEN the script's line asks for it; a trace is
-    opened; regions are simulated."""
+    opened; a simulator's command line is filled in."""
     xpuprof.open(timeline).select().write(timeline / "selection.json")
     asked = f"xpuprof estimate {timeline}/selection.json --results"
     done = xpuprof.export(timeline, "ncu", tmp_path / "n")
@@ -139,4 +139,10 @@ def test_an_export_says_what_to_do_with_it(timeline: Path, tmp_path: Path) -> No
     done = xpuprof.export(timeline, "chrome", tmp_path / "c.json")
     assert done.then == f"open {tmp_path}/c.json in https://ui.perfetto.dev"
     done = xpuprof.export(timeline, "accelsim", tmp_path / "a")
+    assert done.then.startswith(
+        f"(set -a; . {tmp_path}/a/tracer.env; LD_PRELOAD=tracer_tool.so ./app"
+    )
+    assert f"accel-sim.out -trace {tmp_path}/a/kernelslist.g " in done.then
+    assert done.then.endswith(f"then: {asked} {tmp_path}/a")
+    done = xpuprof.export(timeline, "simpoint", tmp_path / "s")
     assert done.then == f"simulate the regions, then: {asked} FILE"

@@ -43,6 +43,7 @@ import numpy as np
 from xpuprof._bridge import lib
 
 from tests.support import profiles, traces
+from tests.support.paths import DATA
 from tests.support.runs_made_up import made_up_run, select_by_kernel
 from xpuprof.errors import TraceError, XpuprofError
 from xpuprof.formats.registry import all_importers, recognised
@@ -211,6 +212,7 @@ def targets(folder: Path, recorded: Path) -> dict[str, Target]:
             "rocpd",
             profiles.rocpd(folder / "beside.db", False).read_bytes(),
             profiles.rocpd(folder / "apart.db", True).read_bytes(),
+            profiles.counted_rocpd(folder / "counted.db", ["a", "b"]).read_bytes(),
             packed=False,
             database=True,
         ),
@@ -221,6 +223,9 @@ def targets(folder: Path, recorded: Path) -> dict[str, Target]:
             database=True,
         ),
         "rocprofv3": importing("rocprofv3", profiles.ROCPROF.encode(), profiles.COUNTERS.encode()),
+        "rocprof-compute": importing(
+            "rocprof-compute", (DATA / "rocprof-compute-pmc_perf.csv").read_bytes()
+        ),
         "gpgpusim": importing("gpgpusim", profiles.GPGPUSIM.encode(), results),
         "chakra": importing("chakra", profiles.CHAKRA, suffix=".et"),
         "ncu": importing("ncu", profiles.RAW.encode(), profiles.DETAILS.encode()),

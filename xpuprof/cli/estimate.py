@@ -19,8 +19,8 @@ ENOUGH = 0.05
     "--results",
     multiple=True,
     metavar="[REGION=]FILE|FOLDER",
-    help="CSV, JSON, gem5 stats.txt, Accel-Sim log, CSV of ncu or rocprofv3, or a folder of them; "
-    "several files together cover all regions.",
+    help="CSV, JSON, gem5 stats.txt, Accel-Sim log, CSV of ncu, output of rocprofv3 or "
+    "rocprof-compute, or a folder of them; several files together cover all regions.",
 )
 @click.option("--metric", multiple=True, metavar="NAME", help="Only these metrics.")
 @click.option(

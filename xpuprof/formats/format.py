@@ -101,8 +101,9 @@ class Exporter(Format):
 
     `per_process`: each of several processes gets its own files; `kernels_only` skips those whose
     regions have no kernel. `folder`: the output is a folder. `takes`: fields of ExportOptions
-    besides `force`. `use`: what to do with the output `{out}` (and the
-    `{program}`, unless recorded), if it is not to be simulated.
+    besides `force`. `use`: what to do with the output `{out}`, with the
+    `{command}` of the program, its `{app}` and `{arguments}`, or the `{program}` unless recorded.
+    `results`: where the results will lie; "" for the output.
     """
 
     write: Callable[[ExportSource, Path, ExportOptions], list[Path]]
@@ -112,6 +113,7 @@ class Exporter(Format):
     folder: bool = False
     takes: frozenset[str] = frozenset()
     use: str = ""
+    results: str = ""
 
 
 Metrics = dict[str, float]
@@ -125,7 +127,8 @@ class ResultReader(Format):
 
     `match` gets the file's first non-blank line; `mark` is a text that only such files contain.
     `table`: every region must have every metric; otherwise the common ones are used. `kernels`:
-    results are of kernels alone, so a slice without one counts 0.
+    results are of kernels alone, so a slice without one counts 0. `file`: the only name that counts
+    in a folder.
     """
 
     read: Callable[[Source, Selection], list[Found]]
@@ -133,3 +136,4 @@ class ResultReader(Format):
     match: Callable[[str], Match] = lambda _: Match.NO
     table: bool = False
     kernels: bool = False
+    file: str = ""

@@ -22,6 +22,8 @@ WINDOW = 1 << 20
 FIRST = 1 << 12
 NO_RESULTS = ("weights.csv", "selection.json")
 TABLES = (".csv", ".json")
+TRACES = (".traceg", ".tracez", ".trace", ".xz")
+"""Inputs of Accel-Sim, which are large."""
 MOST_FILES = 10_000
 """Files of a folder that are looked at."""
 Results = dict[int, Metrics]
@@ -37,17 +39,19 @@ def read_results(paths: Iterable[str | Path], selection: Selection) -> Results:
     results: dict[int, tuple[Metrics, bool]] = {}
     kernels = True
     for region, source, reader in _given(paths, selection):
-        kernels &= reader.kernels
+        kernels &= reader.kernels or _is_of_kernels(source.path)
         found = reader.read(source, selection)
         if not found:
             source.refuse("holds no result; let the simulator write it again")
         for place, metrics in _placed(found, region, source, selection):
-            if place in results:
+            known = results.get(place, ({}, reader.table))[0]
+            # A profiler runs the program once for each group of counters.
+            if known and not (reader.kernels and metrics.keys() - known.keys()):
                 source.refuse(
                     f"has a second result for {region_name(place, selection)}; give each region "
                     "once"
                 )
-            results[place] = (metrics, reader.table)
+            results[place] = ({**metrics, **known}, reader.table)
     if kernels and results:
         # A simulator or profiler of kernels has nothing between the last one and program exit.
         nothing = dict.fromkeys(next(iter(results.values()))[0], 0.0)
@@ -55,6 +59,11 @@ def read_results(paths: Iterable[str | Path], selection: Selection) -> Results:
             if r.end.kernel in NO_KERNELS:
                 results.setdefault(place, (nothing, False))
     return _complete(results, selection)
+
+
+def _is_of_kernels(path: Path) -> bool:
+    """Whether the results lie below a list of kernels that `export` wrote."""
+    return any((folder / NO_RESULTS[0]).exists() for folder in list(path.parents)[:2])
 
 
 def _given(
@@ -79,11 +88,12 @@ def _inside(
     for path in sorted(islice(files, MOST_FILES)):
         source = Source(path)
         # The weights that `export` wrote there and the selection are tables, but no results.
-        if path.name.endswith(NO_RESULTS):
+        if path.name.endswith(NO_RESULTS) or path.suffix in TRACES:
             continue
         reader = _recognised(source, sure=True)
         # Many files begin like a table or like JSON; those of results are called so.
-        if reader and (reader.mark or path.suffix in TABLES):
+        is_result = reader and (reader.mark or path.suffix in TABLES)
+        if reader and is_result and path.name == (reader.file or path.name):
             found.setdefault(reader.name, []).append((source, reader))
     if not found:
         folder.refuse(f"holds no results that are known ({', '.join(all_result_readers())})")

@@ -67,9 +67,15 @@ def export(
 
 def _then(exporter: Exporter, source: ExportSource, output: Path, outputs: Sequence[Path]) -> str:
     """How to use the outputs, of one or several processes, and how to read the results."""
-    known = exporter.needs is Needs.SELECTION and source.selection.identity.get("arguments")
+    recorded: Sequence[str] = []
+    if exporter.needs in (Needs.SELECTION, Needs.VECTORS):
+        recorded = [str(word) for word in source.selection.identity.get("arguments") or []]
+    app, *arguments = recorded or ["./app", "args"]
     each = {
-        "program": "" if known else " ./app args",
+        "program": "" if recorded else " ./app args",
+        "command": shlex.join([app, *arguments]),
+        "app": shlex.quote(app),
+        "arguments": shlex.quote(shlex.join(arguments)),
         "out": shlex.quote(str(outputs[0])),
     }
     use = exporter.use.format(**each)
@@ -77,7 +83,7 @@ def _then(exporter: Exporter, source: ExportSource, output: Path, outputs: Seque
         use += " (and in the folder of each other process)"
     if exporter.needs not in (Needs.SELECTION, Needs.VECTORS):
         return use
-    results = output if use else "FILE"
+    results = exporter.results or output if use else "FILE"
     estimate = command("estimate", source.selection_file(), "--results", results)
     return f"{use or 'simulate the regions'}, then: {estimate}"
 

@@ -87,4 +87,6 @@ FORMAT = Exporter(
     kernels_only=True,
     folder=True,
     takes=frozenset({"kernelslist"}),
+    use="(set -a; . {out}/tracer.env; LD_PRELOAD=tracer_tool.so {command}), accel-sim.out -trace "
+    "{out}/kernelslist.g -config gpgpusim.config -config trace.config > {out}/accelsim.log",
 )

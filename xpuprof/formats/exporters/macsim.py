@@ -42,4 +42,7 @@ FORMAT = Exporter(
     needs=Needs.SELECTION,
     per_process=True,
     kernels_only=True,
+    use="SAMPLED_KERNEL_INFO={out} TRACE_PATH=traces CUDA_INJECTION64_PATH=main.so {command}, "
+    "simulate the traces",
+    results="FILE",
 )

@@ -63,4 +63,6 @@ FORMAT = Exporter(
     per_process=True,
     kernels_only=True,
     folder=True,
+    use="(set -a; . {out}/all.env; LD_PRELOAD=TOOL.so {command})",
+    results="FILE",
 )

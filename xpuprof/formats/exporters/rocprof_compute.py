@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """rocprofiler-compute: a script that profiles the chosen launches only, one workload a kernel name.
-Its dispatch numbers count the launches of the named kernel from 1."""
+Since version 3.5.0 (ROCm 7.12) its --dispatch takes the launches of the named kernel from 1, as `3`
+and `5:7`; earlier versions counted from 0."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xpuprof.formats.exporters.kernel_lists import calls, ranges, write_script
+from xpuprof.formats.exporters.kernel_lists import calls, exactly, ranges, write_script
 from xpuprof.formats.format import Exporter, Needs
 
 if TYPE_CHECKING:
@@ -16,13 +17,12 @@ if TYPE_CHECKING:
 
 def write(selection: Selection, folder: Path, force: bool = False) -> list[Path]:
     """Write run.sh and weights.csv into `folder`."""
-    lines = []
+    lines = ["# Needs rocprofiler-compute 3.5.0 or later.", 'out=$(dirname "$0")']
     for number, (kernel, chosen) in enumerate(calls(selection).items(), start=1):
-        numbers = " ".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges(chosen))
-        name = kernel.replace("'", ".")
+        numbers = " ".join(str(a) if a == b else f"{a}:{b}" for a, b in ranges(chosen))
         lines.append(
-            f"rocprof-compute profile -n kernel-{number} --no-roof "
-            f"-k '{name}' -d {numbers} -- \"$@\""
+            f'rocprof-compute profile --output-directory "$out/kernel-{number}" --no-roof '
+            f"-k '{exactly(kernel)}' -d {numbers} -- \"$@\""
         )
     return write_script(selection, folder, lines, force)
 

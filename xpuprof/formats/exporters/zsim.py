@@ -65,4 +65,6 @@ FORMAT = Exporter(
     write=lambda source, out, options: write(source.selection, source.process, out, options.force),
     needs=Needs.VECTORS,
     per_process=True,
+    use="put {out} into process0 of zsim.cfg, zsim zsim.cfg",
+    results="FILE",
 )

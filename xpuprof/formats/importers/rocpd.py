@@ -1,26 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rocpd: the SQLite database of rocprofv3 (its default output since ROCm 7).
+"""rocpd: the SQLite database of rocprofv3 (its default output since ROCm 7): kernels on their
+timeline, or durations and counters when those were collected.
 
 Tables carry the recording's UUID in their names. Times of a launch stand beside it or, in later
 versions, in a table of their own; queues likewise."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from xpuprof.formats.format import Head, Importer, Match
 from xpuprof.formats.importers.database import Column, Database
+from xpuprof.formats.importers.rocprof import Count, write_counters
 from xpuprof.formats.importers.table import LARGEST
 from xpuprof.inputs import Source
 
 if TYPE_CHECKING:
     from xpuprof.trace.imported import ImportWriter
 
-DISPATCH, SYMBOL, TIME, TRACK = (
+DISPATCH, SYMBOL, TIME, TRACK, VALUE, COUNTER = (
     "rocpd_kernel_dispatch",
     "rocpd_info_kernel_symbol",
     "rocpd_timestamp",
     "rocpd_track",
+    "rocpd_pmc_event",
+    "rocpd_info_pmc",
 )
 LATEST = 1 << 61
 NS = 1e-9
@@ -39,6 +44,10 @@ def load(source: Source, writer: ImportWriter) -> None:
         text = Column("display_name", kind="text", null=True)
         database.check(symbol, (Column("id"), text))
         names = database.names(f'SELECT id, display_name FROM "{symbol}"')
+        if _is_counted(database):
+            counts = _counts(source, database, dispatch, names)
+            write_counters(source, writer, counts, f"record with {REMEDY}")
+            return
         kernels = Kernels(source)
         origin = last = 0
         for kernel, device, stream, start, end, *sizes in database.rows(query):
@@ -58,6 +67,30 @@ def load(source: Source, writer: ImportWriter) -> None:
     if not len(kernels):
         source.refuse(f"holds no kernel launch; record with {REMEDY}")
     kernels.write(writer, kernels.first, last - origin, NS)
+
+
+def _is_counted(database: Database) -> bool:
+    """Whether counters were collected; the tables exist in every recording."""
+    found = [table for table in database.tables if table.startswith(VALUE)]
+    return any(True for table in found for _ in database.rows(f'SELECT 1 FROM "{table}" LIMIT 1'))
+
+
+def _counts(
+    source: Source, database: Database, dispatch: str, names: Mapping[int, str]
+) -> Iterator[Count]:
+    """Counters of each launch. A counter has a row for each instance of its unit."""
+    value, counter = (_table(source, database, name) for name in (VALUE, COUNTER))
+    times = tuple(Column(name, -LATEST, LATEST) for name in ("start", "end"))
+    database.check(dispatch, (Column("event_id"), *times))
+    database.check(value, (Column("event_id"), Column("pmc_id"), Column("value", kind="real")))
+    database.check(counter, (Column("id"), Column("name", kind="text")))
+    rows = database.rows(
+        "SELECT d.id, d.kernel_id, d.end - d.start, c.name, sum(v.value) "
+        f'FROM "{value}" v JOIN "{counter}" c ON c.id = v.pmc_id '
+        f'JOIN "{dispatch}" d ON d.event_id = v.event_id GROUP BY d.id, c.name ORDER BY 1, 4'
+    )
+    for launch, kernel, duration, name, number in rows:
+        yield launch, names.get(kernel, f"kernel {kernel}"), duration, name, number
 
 
 def _table(source: Source, database: Database, name: str) -> str:

@@ -4,7 +4,7 @@ Grids are in work-items, as OpenCL has them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from xpuprof.formats.format import Head, Importer, Match
@@ -21,6 +21,8 @@ LATEST = 1 << 62
 LAUNCH_COST = 400
 """Memory of a launch with its counters, in bytes, besides its counters' values."""
 NS = 1e-9
+Count = tuple[int, str, "int | None", str, float]
+"""Number of a launch, kernel, duration in ns if known, counter and value."""
 ADVICE = "record with `rocprofv3 --kernel-trace --output-format csv -- ./app`"
 
 
@@ -28,15 +30,14 @@ def load(source: Source, writer: ImportWriter) -> None:
     """Import a kernel trace or collected counters. Raises InputError for anything else."""
     with source.lines() as lines:
         table = Table.csv(source, lines)
-        needed = [
-            KERNEL,
-            START,
-            END,
-            *([COUNTER, VALUE, LAUNCH] if COUNTER in table.header else []),
-        ]
-        if missing := [name for name in needed if name not in table.header]:
-            source.refuse(f"has no column {missing[0]}, so it is no kernel trace; {ADVICE}")
-        (_counters if COUNTER in table.header else _trace)(source, table, writer)
+        counted = COUNTER in table.header
+        for name in (KERNEL, *((COUNTER, VALUE, LAUNCH) if counted else (START, END))):
+            if name not in table.header:
+                source.refuse(f"has no column {name}, so it is no kernel trace; {ADVICE}")
+        if counted:
+            write_counters(source, writer, _counts(source, table), ADVICE)
+        else:
+            _trace(source, table, writer)
 
 
 def _trace(source: Source, table: Table, writer: ImportWriter) -> None:
@@ -66,22 +67,34 @@ def _trace(source: Source, table: Table, writer: ImportWriter) -> None:
     kernels.write(writer, kernels.first, last - origin, NS)
 
 
-def _counters(source: Source, table: Table, writer: ImportWriter) -> None:
-    """One row a launch from one row a counter; counters of several passes are joined."""
-    launches: dict[str, dict[str, Any]] = {}
+def _counts(source: Source, table: Table) -> Iterator[Count]:
+    timed = {START, END} <= set(table.header)
     for columns in table.chunks():
         values = numbers(columns[VALUE]).tolist()
         for row, value in zip(_by_row(columns), values, strict=True):
-            launch = launches.get(row[LAUNCH])
-            if launch is None:
-                source.hold(LAUNCH_COST + 4 * len(row[KERNEL]))
-                start, end = (_whole(source, row, name, LATEST) for name in (START, END))
-                launch = launches[row[LAUNCH]] = {KERNEL: row[KERNEL], "duration": end - start}
-            source.hold(64)
-            launch.setdefault(f"counter {row[COUNTER]}", value)
+            start, end = (_whole(source, row, n, LATEST) if timed else 0 for n in (START, END))
+            launch = _whole(source, row, LAUNCH, LATEST)
+            yield launch, row[KERNEL], end - start if timed else None, row[COUNTER], value
+
+
+def write_counters(
+    source: Source, writer: ImportWriter, counts: Iterable[Count], advice: str
+) -> None:
+    """Write a row a launch, in order of the launches' numbers. Counters of several passes are
+    joined. Raises InputError without a launch, or when a launch lacks a counter."""
+    launches: dict[int, dict[str, Any]] = {}
+    for number, kernel, duration, counter, value in counts:
+        launch = launches.get(number)
+        if launch is None:
+            source.hold(LAUNCH_COST + 4 * len(kernel))
+            launch = launches[number] = {KERNEL: kernel}
+            if duration is not None:
+                launch["duration"] = duration
+        source.hold(64)
+        launch.setdefault(f"counter {counter}", value)
     if not launches:
-        source.refuse(f"holds no kernel launch; {ADVICE}")
-    order = sorted(launches, key=lambda number: whole(number, 0, LATEST) or 0)
+        source.refuse(f"holds no kernel launch; {advice}")
+    order = sorted(launches)
     names = list(launches[order[0]])
     for number in order:
         if missing := [name for name in names if name not in launches[number]]:
@@ -89,15 +102,16 @@ def _counters(source: Source, table: Table, writer: ImportWriter) -> None:
                 f"lacks {missing[0]} for dispatch {number}, which others have; collect the same "
                 "counters of all kernels"
             )
-    shown = [name.removeprefix("counter ") for name in names]
     columns = {
-        title: [launches[number][name] for number in order]
-        for title, name in zip(shown, names, strict=True)
+        name.removeprefix("counter "): [launches[number][name] for number in order]
+        for name in names
     }
-    writer.units["gpu_time"] = "s"
-    places = Places(kernel=KERNEL, time="duration", unit=NS)
+    time = "duration" if "duration" in names else ""
+    if time:
+        writer.units["gpu_time"] = "s"
+    places = Places(kernel=KERNEL, time=time, unit=NS)
     others = ["duration", KERNEL]
-    write(source, writer, iter([columns]), places, others=others, advice=ADVICE)
+    write(source, writer, iter([columns]), places, others=others, advice=advice)
 
 
 def _rows(table: Table) -> Iterator[dict[str, str]]:
@@ -123,8 +137,10 @@ def _number(row: dict[str, str], name: str) -> int:
 
 
 def _match(head: Head) -> Match:
-    first = head.text.partition("\n")[0]
-    return Match.YES if KERNEL in first and START in first else Match.NO
+    first = {name.strip('"') for name in head.text.partition("\n")[0].strip().split(",")}
+    # rocprofiler-compute writes Dispatch_ID.
+    own = KERNEL in first and first & {START, COUNTER} and "Dispatch_ID" not in first
+    return Match.YES if own else Match.NO
 
 
 FORMAT = Importer(
