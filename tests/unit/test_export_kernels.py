@@ -96,6 +96,21 @@ def test_accelsim_filters_a_list(selection: Selection, tmp_path: Path) -> None:
     assert not (tmp_path / "other").exists()
 
 
+def test_warm_up_launches_are_listed(selection: Selection, tmp_path: Path) -> None:
+    """GIVEN warm-up before one launch THEN those before it are listed, too, from the first on."""
+    accelsim.write(selection, tmp_path, warmup={2: 5})
+    assert simulator_commands(tmp_path / "kernelslist.g") == [
+        f"{tmp_path}/kernel-{n}.traceg" for n in (1, 2, 3)
+    ]
+    last = tuple(r for r in selection.representatives if r.end.kernel == "c")
+    alone = replace(selection, representatives=last)
+    for warmup, expected in (({}, [3]), ({2: 1}, [2, 3]), ({2: 5}, [1, 2, 3])):
+        accelsim.write(alone, tmp_path, force=True, warmup=warmup)
+        kernels = simulator_commands(tmp_path / "kernelslist.g")
+        assert kernels == [f"{tmp_path}/kernel-{n}.traceg" for n in expected]
+    assert len((tmp_path / "weights.csv").read_text().splitlines()) == 2
+
+
 def test_weights_beside_the_list(selection: Selection, tmp_path: Path) -> None:
     accelsim.write(selection, tmp_path)
     rows = list(csv.DictReader((tmp_path / "weights.csv").open()))

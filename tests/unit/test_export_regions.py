@@ -35,6 +35,10 @@ int main(void) { step(); rarely(); return 0; }
 pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
 
 
+TWO = dict.fromkeys(range(100), 2)
+"""Two warm-up slices before every slice."""
+
+
 @dataclass
 class MadeUp:
     """`trace[i]` lists the blocks executed in slice i, in order: (thread, block)."""
@@ -166,10 +170,10 @@ def gem5_reads_json(path: Path) -> tuple[dict[int, dict], dict[int, dict]]:
 @pytest.mark.parametrize("kind", ["pinpoints", "looppoint"])
 def test_every_marker_fires_where_it_should(made_up: MadeUp, kind: str, tmp_path: Path) -> None:
     if kind == "pinpoints":
-        pinpoints.write(made_up.selection, made_up.process, tmp_path / "t", warmup=2)
+        pinpoints.write(made_up.selection, made_up.process, tmp_path / "t", warmup=TWO)
         regions, warmups = gem5_reads_csv(tmp_path / "t.pc.csv")
     else:
-        looppoint.write(made_up.selection, made_up.process, tmp_path / "t.json", warmup=2)
+        looppoint.write(made_up.selection, made_up.process, tmp_path / "t.json", warmup=TWO)
         regions, warmups = gem5_reads_json(tmp_path / "t.json")
     last = len(made_up.trace) - 1
     assert sorted(regions) == [1, 2, 3, 4]

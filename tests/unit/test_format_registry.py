@@ -142,5 +142,7 @@ def test_the_page_lists_every_format(page: str, formats: dict[str, object]) -> N
 
 def test_every_result_reader_says_what_it_reads() -> None:
     readers = all_result_readers()
-    assert set(readers) == {"accelsim", "csv", "gem5", "json", "ncu", "rocprofv3"}
+    assert set(readers) == {
+        *("accelsim", "csv", "gem5", "json", "ncu", "rocpd", "rocprof-compute", "rocprofv3")
+    }
     assert all(reader.help and (reader.mark or reader.match) for reader in readers.values())

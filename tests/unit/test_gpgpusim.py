@@ -110,7 +110,7 @@ def test_the_simulator_is_told_which_launches_to_simulate(
     """GIVEN launches 1, 2 and 4 of 7 chosen THEN the simulator gets mode 0 (detailed) for them and,
     with warm-up, for the launch before the fourth."""
     out = tmp_path / "out"
-    gpgpusim.write(selection, out, warmup=warmup)
+    gpgpusim.write(selection, out, warmup=dict.fromkeys(range(100), warmup))
     (tmp_path / "gpgpusim.config").touch()
     run(
         ["sh", out / "run.sh", sys.executable, "-c", SIMULATOR],

@@ -10,6 +10,7 @@ import click
 
 from xpuprof.cli import options
 from xpuprof.cli.names import FormatCommand, FormatName
+from xpuprof.cli.program_options import Size
 from xpuprof.errors import UsageError
 from xpuprof.formats.registry import all_exporters
 
@@ -37,6 +38,10 @@ def _address(_: click.Context, __: click.Parameter, text: str | None) -> int | N
 @click.option(
     "--warmup", type=click.IntRange(0), default=0, metavar="N", help="Warm-up slices per region."
 )
+@click.option(
+    "--warm-cache", type=Size(), metavar="SIZE",
+    help="As many warm-up slices as fill a cache of SIZE (runs with --memory).",
+)  # fmt: skip
 @click.option(
     "--image-base", callback=_address, metavar="ADDRESS", help="Load address of a PIE program."
 )

@@ -65,7 +65,7 @@ redact = click.option(
 )
 
 
-class _Size(click.ParamType[int]):
+class Size(click.ParamType[int]):
     """Bytes, with a decimal prefix: 500M."""
 
     name = "size"
@@ -80,7 +80,7 @@ class _Size(click.ParamType[int]):
 
 max_size = click.option(
     "--max-size",
-    type=_Size(),
+    type=Size(),
     metavar="SIZE",
     help="End the recording of an execution when its traces reach SIZE (500M, 2G); the program "
     "goes on, and the run is partial.",

@@ -86,11 +86,12 @@ class Needs(Enum):
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """Options of some exporters: warm-up slices, the load address of a position-independent
-    program, Accel-Sim's list of the whole run."""
+    """Options of some exporters: warm-up slices, or bytes of the cache that they fill; the load
+    address of a position-independent program; Accel-Sim's list of the whole run."""
 
     force: bool = False
     warmup: int = 0
+    warm_cache: int | None = None
     image_base: int | None = None
     kernelslist: Path | None = None
 

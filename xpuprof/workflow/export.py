@@ -32,22 +32,25 @@ def export(
     *,
     selection: str | Path | None = None,
     warmup: int = 0,
+    warm_cache: int | None = None,
     image_base: int | None = None,
     kernelslist: str | Path | None = None,
     force: bool = False,
 ) -> Exported:
     """Writes a run directory or a selection file (`source`) to `output`, for another tool.
 
-    `selection` [RUN/selection.json]; `warmup` slices before each region; `image_base`: load address
-    of a position-independent program; `kernelslist`: Accel-Sim's list of the whole run. Each of
-    several processes gets its own files. Raises UsageError for an option that the format does not
-    take and for files that exist (`force`) or cannot be written, InputError or TraceError for a
-    source that lacks what the format needs.
+    `selection` [RUN/selection.json]; `warmup` slices before each region, or as many as fill a cache
+    of `warm_cache` bytes; `image_base`: load address of a position-independent program;
+    `kernelslist`: Accel-Sim's list of the whole run. Each of several processes gets its own files.
+    Raises UsageError for an option that the format does not take and for files that exist (`force`)
+    or cannot be written, InputError or TraceError for a source that lacks what the format needs.
     """
     exporter = named(all_exporters(), format)
     lists = Path(kernelslist) if kernelslist else None
-    options = ExportOptions(force, warmup, image_base, lists)
+    options = ExportOptions(force, warmup, warm_cache, image_base, lists)
     _refuse_unused(exporter, options)
+    if warmup and warm_cache:
+        raise UsageError("--warmup and --warm-cache both choose the warm-up; give one")
     path = Path(source)
     if not path.exists():
         raise UsageError(f"{path} does not exist; check its path")
@@ -114,7 +117,7 @@ def _named(output: Path, label: str, folder: bool) -> Path:
 def _refuse_unused(exporter: Exporter, options: ExportOptions) -> None:
     """Raises UsageError for an option that the format does not take."""
     unset = ExportOptions()
-    for option in ("warmup", "image_base", "kernelslist"):
+    for option in ("warmup", "warm_cache", "image_base", "kernelslist"):
         given = getattr(options, option) != getattr(unset, option)
         if given and option not in exporter.takes:
             takers = [name for name, each in all_exporters().items() if option in each.takes]

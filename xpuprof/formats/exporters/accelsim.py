@@ -9,11 +9,13 @@ list) and with `MemcpyHtoD`; the tracer numbers launches from 1, names their tra
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from xpuprof.errors import InputError
-from xpuprof.formats.exporters.kernel_lists import kernel_range, launched, weights_csv
+from xpuprof.formats.exporters.kernel_lists import kernel_range, weights_csv, with_warmup
 from xpuprof.formats.format import Exporter, Needs
 from xpuprof.formats.output import write_files
 from xpuprof.inputs import read_text
@@ -25,16 +27,21 @@ _KERNEL = re.compile(r"kernel-(\d+)\D")
 
 
 def write(
-    selection: Selection, folder: Path, force: bool = False, kernelslist: Path | None = None
+    selection: Selection,
+    folder: Path,
+    force: bool = False,
+    kernelslist: Path | None = None,
+    warmup: Mapping[int, int] = MappingProxyType({}),
 ) -> list[Path]:
     """Write kernelslist.g, weights.csv and tracer.env into `folder`; returns their paths. Version 2
     of the tracer names its traces .tracez: kernelslist-v2.g lists these.
 
     `kernelslist`: the list of a fully traced run, to be filtered (copies before the last chosen
-    kernel stay); without it, the tracer's names are used. Raises InputError when the list lacks a
-    chosen kernel.
+    kernel stay); without it, the tracer's names are used. The launches that `warmup` asks for are
+    listed, too: they fill the caches, and `estimate` skips them. Raises InputError when the list
+    lacks a kernel.
     """
-    numbers = [launch + 1 for launch, _ in launched(selection)]
+    numbers = with_warmup(selection, warmup)
     if kernelslist is None:
         names = {"kernelslist.g": "traceg", "kernelslist-v2.g": "tracez"}
         lists = {file: [f"kernel-{n}.{suffix}" for n in numbers] for file, suffix in names.items()}
@@ -80,13 +87,17 @@ FORMAT = Exporter(
     name="accelsim",
     help="OUT/kernelslist.g (and -v2.g), weights.csv, tracer.env",
     write=lambda source, out, options: write(
-        source.selection, out, options.force, options.kernelslist
+        source.selection,
+        out,
+        options.force,
+        options.kernelslist,
+        source.warmup(options, device=True),
     ),
     needs=Needs.SELECTION,
     per_process=True,
     kernels_only=True,
     folder=True,
-    takes=frozenset({"kernelslist"}),
+    takes=frozenset({"kernelslist", "warmup", "warm_cache"}),
     use="(set -a; . {out}/tracer.env; LD_PRELOAD=tracer_tool.so {command}), accel-sim.out -trace "
     "{out}/kernelslist.g -config gpgpusim.config -config trace.config > {out}/accelsim.log",
 )

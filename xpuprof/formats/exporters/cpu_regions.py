@@ -13,8 +13,10 @@ would not be counted.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -69,11 +71,14 @@ def instruction_starts(process: Process, thread: int | None = None) -> I64:
 
 
 def regions(
-    selection: Selection, process: Process, warmup: int = 0, image_base: int | None = None
+    selection: Selection,
+    process: Process,
+    warmup: Mapping[int, int] = MappingProxyType({}),
+    image_base: int | None = None,
 ) -> list[Region]:
     """The representatives as intervals of the CPU's execution, in the selection's order.
 
-    `warmup`: number of warm-up slices before each region. `image_base`: load address of a
+    `warmup`: number of warm-up slices before each chosen one. `image_base`: load address of a
     position-independent program. Raises InputError when the run has no CPU vectors or its slices
     differ from the selection's.
     """
@@ -87,7 +92,7 @@ def regions(
     found = []
     for number, r in enumerate(selection.representatives, first_region(selection)):
         begin, end = sites.pair(r.slice)
-        first = max(r.slice - warmup, 0)
+        first = max(r.slice - warmup.get(int(r.slice), 0), 0)
         found.append(
             Region(
                 number,

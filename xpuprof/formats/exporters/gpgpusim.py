@@ -6,10 +6,12 @@ GPGPU-Sim's own checkpoints hold one kernel a run and simulate all kernels after
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from xpuprof.formats.exporters.kernel_lists import launched, ranges, write_script
+from xpuprof.formats.exporters.kernel_lists import ranges, with_warmup, write_script
 from xpuprof.formats.format import Exporter, Needs
 
 if TYPE_CHECKING:
@@ -19,14 +21,14 @@ CONFIG = "gpgpusim.config"
 LOG = "gpgpusim.log"
 
 
-def write(selection: Selection, folder: Path, force: bool = False, warmup: int = 0) -> list[Path]:
+def write(
+    selection: Selection,
+    folder: Path,
+    force: bool = False,
+    warmup: Mapping[int, int] = MappingProxyType({}),
+) -> list[Path]:
     """Write run.sh, launches.c, launches.h and weights.csv into `folder`. `warmup` launches before
     each chosen one are simulated, too: they fill the caches, and `estimate` skips them."""
-    numbers = {
-        number
-        for launch, _ in launched(selection)
-        for number in range(max(launch + 1 - warmup, 1), launch + 2)
-    }
     lines = [
         f'[ -f {CONFIG} ] || {{ echo "run this in a folder with a {CONFIG}" >&2; exit 2; }}',
         'out=$(cd "$(dirname "$0")" && pwd)',
@@ -36,9 +38,10 @@ def write(selection: Selection, folder: Path, force: bool = False, warmup: int =
         f'grep -q gpu_sim_cycle "$out/{LOG}" || {{ echo "no kernel was simulated; source '
         'setup_environment of GPGPU-Sim and run this again" >&2; exit 1; }',
     ]
+    simulated = ranges(with_warmup(selection, warmup))
     more = {
         "launches.c": Path(__file__).with_suffix(".c").read_text(encoding="utf-8"),
-        "launches.h": "".join(f"{{{a}, {b}}},\n" for a, b in ranges(sorted(numbers))),
+        "launches.h": "".join(f"{{{a}, {b}}},\n" for a, b in simulated),
     }
     return write_script(selection, folder, lines, force, more)
 
@@ -46,12 +49,14 @@ def write(selection: Selection, folder: Path, force: bool = False, warmup: int =
 FORMAT = Exporter(
     name="gpgpusim",
     help="OUT/run.sh, simulates only the chosen launches in GPGPU-Sim",
-    write=lambda source, out, options: write(source.selection, out, options.force, options.warmup),
+    write=lambda source, out, options: write(
+        source.selection, out, options.force, source.warmup(options, device=True)
+    ),
     needs=Needs.SELECTION,
     per_process=True,
     kernels_only=True,
     folder=True,
-    takes=frozenset({"warmup"}),
+    takes=frozenset({"warmup", "warm_cache"}),
     use="sh {out}/run.sh{program}",
     aliases=("gpgpu-sim",),
 )

@@ -48,6 +48,17 @@ def launched(selection: Selection) -> list[tuple[int, Representative]]:
     return sorted(found, key=lambda pair: pair[0])
 
 
+def with_warmup(selection: Selection, warmup: Mapping[int, int]) -> list[int]:
+    """The launches to simulate, 1-based and ascending: the chosen, and those that warm them."""
+    return sorted(
+        {
+            number
+            for launch, r in launched(selection)
+            for number in range(max(launch + 1 - warmup.get(int(r.slice), 0), 1), launch + 2)
+        }
+    )
+
+
 def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
     """Ascending numbers as closed ranges."""
     result: list[tuple[int, int]] = []

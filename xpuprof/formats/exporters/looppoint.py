@@ -5,7 +5,9 @@ simulation, its multiplier, and the pairs of its warm-up, if any."""
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from xpuprof.formats.format import Exporter, Needs
@@ -22,7 +24,7 @@ def write(
     process: Process,
     file: Path,
     force: bool = False,
-    warmup: int = 0,
+    warmup: Mapping[int, int] = MappingProxyType({}),
     image_base: int | None = None,
 ) -> list[Path]:
     """Write `file`; counts cover all threads from the program's start."""
@@ -59,9 +61,14 @@ FORMAT = Exporter(
     name="looppoint",
     help="OUT, LoopPoint JSON for gem5",
     write=lambda source, out, options: write(
-        source.selection, source.process, out, options.force, options.warmup, options.image_base
+        source.selection,
+        source.process,
+        out,
+        options.force,
+        source.warmup(options, device=False),
+        options.image_base,
     ),
     needs=Needs.VECTORS,
     per_process=True,
-    takes=frozenset({"warmup", "image_base"}),
+    takes=frozenset({"warmup", "warm_cache", "image_base"}),
 )

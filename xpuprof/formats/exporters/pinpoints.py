@@ -9,8 +9,9 @@ fifth piece, so image names must not contain spaces. A region's warm-up is a sep
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from xpuprof.formats.format import Exporter, Needs
@@ -37,7 +38,7 @@ def write(
     process: Process,
     base: Path,
     force: bool = False,
-    warmup: int = 0,
+    warmup: Mapping[int, int] = MappingProxyType({}),
     image_base: int | None = None,
 ) -> list[Path]:
     """Write `base`.icount.csv (instructions of thread 0) and `base`.pc.csv (all threads)."""
@@ -118,9 +119,14 @@ FORMAT = Exporter(
     name="pinpoints",
     help="OUT.icount.csv and OUT.pc.csv, PinPoints regions",
     write=lambda source, out, options: write(
-        source.selection, source.process, out, options.force, options.warmup, options.image_base
+        source.selection,
+        source.process,
+        out,
+        options.force,
+        source.warmup(options, device=False),
+        options.image_base,
     ),
     needs=Needs.VECTORS,
     per_process=True,
-    takes=frozenset({"warmup", "image_base"}),
+    takes=frozenset({"warmup", "warm_cache", "image_base"}),
 )

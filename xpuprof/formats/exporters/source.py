@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from xpuprof.errors import InputError, UsageError
+from xpuprof.formats.format import ExportOptions
 from xpuprof.selection import parts
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.coordinates import EXIT_KERNEL
 from xpuprof.trace.processes import job_of, keys_of, matched
 from xpuprof.trace.run import Run
 from xpuprof.trace.tables import Execution, Process
+from xpuprof.trace.warmup import warmup
 
 
 @dataclass
@@ -65,6 +68,13 @@ class ExportSource:
                 "selection was made from"
             )
         return job.processes[place[0]]
+
+    def warmup(self, options: ExportOptions, *, device: bool) -> Mapping[int, int]:
+        """Slices to simulate before each chosen one, by its number."""
+        chosen = [int(r.slice) for r in self.selection.representatives]
+        if options.warm_cache:
+            return warmup(self.process, device, chosen, options.warm_cache)
+        return dict.fromkeys(chosen, options.warmup)
 
     @property
     def timed(self) -> Execution:
