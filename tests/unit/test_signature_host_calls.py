@@ -18,16 +18,20 @@ from xpuprof.signature.matrix import (
 
 
 def built(slices: int, *numbers: int) -> np.ndarray:
-    """Which slices hold a build: those with these numbers."""
-    return np.isin(np.arange(slices), numbers)
+    """A million instructions in the slices with these numbers, which hold a build."""
+    return np.where(np.isin(np.arange(slices), numbers), 1e6, 0.0)
 
 
 def test_slices_with_a_build_stand_apart() -> None:
     """GIVEN builds before some launches THEN each such slice is set apart, as start and exit are;
-    those beyond the limit share a cluster."""
+    those beyond the limit share a cluster with others that execute about as much."""
     assert apart_of(8, True, built(8, 0, 3, 5)).tolist() == [1, 0, 0, 3, 0, 4, 0, 2]
-    many = apart_of(100, True, built(100, *range(1, 60)))
-    assert many[1] == 3 and set(many[MOST_BUILT:60]) == {2 + MOST_BUILT}
+    works = built(100, *range(1, 60))
+    works[50:55] = 1e8
+    many = apart_of(100, True, works)
+    assert many[1 : MOST_BUILT + 1].tolist() == list(range(3, 3 + MOST_BUILT))
+    assert len(set(many[MOST_BUILT + 1 : 60])) == 2
+    assert len({*many[50:55]}) == 1 and many[50] > many[49] == many[55] > many[MOST_BUILT]
     assert not many[60:-1].any()
 
 

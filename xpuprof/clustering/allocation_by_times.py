@@ -116,7 +116,7 @@ def plans(
     made = []
     for k, labels in labelled:
         if apart:
-            labels = divide_unlike(labels, timed.times)
+            labels = divide_unlike(_in_order_of_appearance(labels), timed.times)
             labels = split_off_extremes(labels, timed.times, goal.target or AUTO_ERROR)
         made.append(_plan(k, _in_order_of_appearance(labels), timed, goal))
     if goal.target is None:

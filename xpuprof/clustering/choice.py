@@ -23,7 +23,7 @@ from xpuprof.errors import UsageError
 from xpuprof.estimation.allocation import AUTO_ERROR, assumed_spread, moments, needed
 from xpuprof.estimation.quantiles import z_score
 from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN
-from xpuprof.signature.matrix import MOST_BUILT
+from xpuprof.signature.matrix import BUILD_CLASSES, MOST_BUILT
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
@@ -185,8 +185,9 @@ def _by_profile(
     def how_many(clusters: Clusters) -> I64:
         return _allocation(clusters, options)
 
+    most = found.best.k + 2 + MOST_BUILT + BUILD_CLASSES
     chosen = representatives.choose(
-        executor, labelled, found.best.k + 2 + MOST_BUILT, how_many, options.coverage, options.early
+        executor, labelled, most, how_many, options.coverage, options.early
     )
     return _choice(chosen, found, found.best)
 

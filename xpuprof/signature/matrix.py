@@ -38,7 +38,9 @@ root mean square norm of a part's mixes."""
 TRANSFER_WEIGHT = 0.1
 """Weight of the bytes that slices move, beside the weights of the sides, which add up to 1."""
 MOST_BUILT = 32
-"""Slices of a run that hold a build, each set apart for itself; further ones share a cluster."""
+"""Slices of a run that hold a build, each set apart for itself."""
+BUILD_CLASSES = 32
+"""Clusters of further such slices: those whose instructions are the same power of 4."""
 BYTE_WORK = 0.2
 """CPU instructions in the time that a transfer takes for a byte."""
 LAUNCH_WORK = 20_000.0
@@ -55,14 +57,14 @@ class Signature:
     `matrix`: float32[slices, dimensions]. `extent`: float64[slices], each slice's share of the
     run's instructions (the CPU and GPU parts as shares of their own totals, weighted as the parts
     are); it adds up to 1. `instructions`: float64[slices], CPU and GPU together. `parameters`: the
-    options used.
+    options used. `builds`: as `builds_of`, None if unknown.
     """
 
     matrix: F32
     extent: F64
     instructions: F64
     parameters: Mapping[str, Any]
-    builds: npt.NDArray[np.bool_] | None = None
+    builds: F64 | None = None
     """Slices in which a device program was built; None: not known."""
 
     def __len__(self) -> int:
@@ -221,24 +223,30 @@ _MEMORY = " memory"
 _TRANSFERS = "transfers"
 
 
-def builds_of(process: Process) -> npt.NDArray[np.bool_]:
-    """Slices in which a device program was built."""
-    builds = process.slices.get("builds")
-    return np.zeros(len(process.slices), bool) if builds is None else builds.to_numpy() > 0
+def builds_of(process: Process) -> F64:
+    """Instructions of each slice in which a device program was built, and 0 of the others:
+    float64[slices]."""
+    slices = process.slices
+    if "builds" not in slices:
+        return np.zeros(len(slices))
+    executed = (slices["cpu_instructions"] + slices["gpu_instructions"]).to_numpy(np.float64)
+    return np.where(slices["builds"].to_numpy() > 0, np.maximum(executed, 1.0), 0.0)
 
 
-def apart_of(
-    slices: int, ends: bool, builds: npt.NDArray[np.bool_] | None = None
-) -> npt.NDArray[np.int8]:
+def apart_of(slices: int, ends: bool, builds: F64 | None = None) -> npt.NDArray[np.int8]:
     """Which slices of a run are not clustered by their vectors, which do not show what takes their
-    time: with `ends`, the first (1), the last (2), and those with a build, which are like start-up
-    (from 3 on: the first such slice, the second and so on up to MOST_BUILT). 0: clustered."""
+    time: with `ends`, the first (1), the last (2), and those with a build (`builds_of`), which are
+    like start-up (from 3 on). The first MOST_BUILT of these stand alone; of further ones, those
+    that execute about as much share a cluster, as programs of a size do. 0: clustered."""
     apart = np.zeros(slices, np.int8)
     if not ends or slices <= 2:
         return apart
     built = np.flatnonzero(builds[1:-1]) + 1 if builds is not None else np.empty(0, np.int64)
-    if len(built) < slices - 2:
-        apart[built] = 3 + np.minimum(np.arange(len(built)), MOST_BUILT - 1)
+    if builds is not None and len(built) < slices - 2:
+        alone, further = built[:MOST_BUILT], built[MOST_BUILT:]
+        apart[alone] = 3 + np.arange(len(alone))
+        power = np.minimum(np.log2(builds[further]) // 2, BUILD_CLASSES - 1)
+        apart[further] = 3 + MOST_BUILT + power.astype(np.int8)
     apart[0], apart[-1] = 1, 2
     return apart
 
