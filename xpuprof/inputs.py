@@ -55,7 +55,8 @@ class Source:
 
     def refuse(self, reason: str) -> NoReturn:
         """Raises InputError: "<path> <reason>", on one line."""
-        raise InputError(f"{self.path} {' '.join(reason.split())}")
+        shown = "".join(c if c.isprintable() else "?" for c in " ".join(reason.split()))
+        raise InputError(f"{self.path} {shown}")
 
     def hold(self, size: int) -> None:
         """Counts bytes that a reader keeps. Raises InputError beyond the limit."""

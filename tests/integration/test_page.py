@@ -290,6 +290,9 @@ seen.runs = runs.map((row) => row.cells[at].textContent);
 seen.plots = document.querySelectorAll("#plots canvas").length;
 seen.kernels = document.querySelectorAll("#kernels tbody tr").length;
 seen.tables = document.querySelectorAll("table.clusters").length;
+const ends = (node) => node.getBoundingClientRect().right;
+const chips = [...document.querySelectorAll(".legend button")];
+seen.beyond = chips.filter((chip) => ends(chip) > ends(chip.parentElement) + 1).length;
 document.querySelector("table.clusters tbody tr").click();
 seen.pressed = document.querySelectorAll(".legend button[aria-pressed=true]").length;
 """
@@ -301,7 +304,11 @@ def test_two_runs_in_a_browser(run: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(run, tmp_path / "other")
     invoke("select", copy, "--method", "random", "--force")
     invoke("report", run, copy, "-o", tmp_path / "both.html")
-    seen = tried(tmp_path / "both.html", BOTH, tmp_path)
+    page = tmp_path / "both.html"
+    # A kernel's name wider than its run's half of the page.
+    page.write_text(page.read_text().replace("gemm", 30 * "gemm"))
+    seen = tried(page, BOTH, tmp_path)
+    assert seen.pop("beyond") == 0
     assert seen == {
         "runs": ["stem-root", "random"], "plots": 2, "kernels": 3, "tables": 2, "pressed": 1
     }  # fmt: skip

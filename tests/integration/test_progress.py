@@ -20,7 +20,7 @@ from tests.support.probes import require_opencl
 from tests.support.run import run_text
 from tests.support.streams import StreamWriter
 from xpuprof.cli.lines import coloured
-from xpuprof.cli.progress import LONG, Progress, Stages, _Drawing
+from xpuprof.cli.progress import LONG, PERIOD, Progress, Stages, _Drawing
 from xpuprof.engines.native import native_file
 from xpuprof.stages import VIEWER, counted, stage
 from xpuprof.trace.layout import EVENTS
@@ -29,6 +29,17 @@ from xpuprof.trace.live import Live
 WIDTH = 100
 """Columns of the terminal."""
 PARTICLES = native_file("demo/particles")
+
+
+def test_a_terminal_that_does_not_tell_its_width_shows_the_whole_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """GIVEN a terminal of no columns THEN the line keeps its last letter."""
+    monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((0, 0)))
+    drawn = _Drawing(lambda elapsed: "profile: 1 s, 0.0 MB")
+    drawn._thread.join(PERIOD + 1.0)
+    drawn.end()
+    assert "xpuprof: profile: 1 s, 0.0 MB\r" in capsys.readouterr().err
 
 
 def test_launches_are_counted_while_a_stream_is_written(tmp_path: Path) -> None:

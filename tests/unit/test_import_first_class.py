@@ -39,6 +39,21 @@ def test_info_shows_launches_and_the_time_of_each_kernel(timeline: Path) -> None
     assert sum(k["share"] for k in found["kernels"]) == pytest.approx(1)
 
 
+def test_info_adds_up_kernels_of_equal_short_names(tmp_path: Path) -> None:
+    """GIVEN instances of one template THEN info has one row for them; --full-names has each."""
+    table = tmp_path / "t.csv"
+    table.write_text('kernel,time_us\n"f<int>(int)",2\n"f<float>(float)",5\n"g()",6\n')
+    xpuprof.import_(table, tmp_path / "run")
+    text = xpuprof_text("info", tmp_path / "run", check=True).stdout
+    assert [line.split()[:4] for line in text.splitlines() if line[:2] in ("f ", "g ")] == [
+        ["f", "2", "2", "7.00"],
+        ["g", "1", "1", "6.00"],
+    ]
+    assert "--full-names lists them" in text
+    full = xpuprof_text("info", tmp_path / "run", "--full-names", check=True).stdout
+    assert "f<float>(float)" in full and "variants" not in full
+
+
 def test_select_names_the_method_that_fits(timeline: Path) -> None:
     done = xpuprof_text("select", timeline, check=True)
     assert "holds no basic-block vectors, so xpu-stem chose; --method NAME takes" in done.stderr

@@ -15,6 +15,7 @@ from xpuprof.engines.base import GpuEngine
 from xpuprof.engines.registry import engines
 from xpuprof.trace.records import ExecutionRecord
 from xpuprof.trace.run import Run
+from xpuprof.units import seconds
 from xpuprof.workflow.noise import disturbed
 from xpuprof.workflow.unseen import RUNTIMES, no_kernel
 
@@ -61,4 +62,9 @@ def test_timer_runs_that_differ_are_told(totals: list[float], said: bool) -> Non
     """GIVEN times from 1.7 s to 2.7 s THEN a sentence names them and the remedy."""
     assert bool(disturbed(totals)) == said
     if said:
-        assert f"{min(totals):.3g} s to {max(totals):.3g} s" in disturbed(totals)[0]
+        assert f"{seconds(min(totals))} to {seconds(max(totals))}" in disturbed(totals)[0]
+
+
+def test_the_sentence_has_the_units_of_the_tables() -> None:
+    """GIVEN short runs THEN their times are in milliseconds, and no number has an exponent."""
+    assert "took 47.5 us to 46.4 ms (standard deviation" in disturbed([4.75e-05, 0.0464])[0]

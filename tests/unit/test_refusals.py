@@ -14,7 +14,8 @@ from click.testing import CliRunner
 from tests.support import traces
 from tests.support.runs_made_up import select_by_kernel
 from xpuprof.cli import cli, main
-from xpuprof.errors import InputError
+from xpuprof.errors import InputError, UsageError
+from xpuprof.launch.program import resolve
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.run import create_run
 from xpuprof.validation.timed import open_timed
@@ -139,6 +140,10 @@ CHROME = "export R -o out.json --format chrome"
         ("export R -o out --format accelsim --kernelslist nope", "name the kernelslist.g of the"),
         ("import nope -o I", "nope does not exist; check its name"),
         ("import empty -o I", "empty is empty; copy it or export it again"),
+        ("import binary -o I", "binary has none of the known formats"),
+        ("import binary --format csv -o I", "binary is not text; name a table (CSV or Parquet)"),
+        ("estimate bare --results file", "make a selection with `xpuprof select bare`"),
+        ("run -- ./lost", "./lost needs /no/such, which does not exist; correct its #! line"),
         (f"{CHROME} --warmup 3", "--warmup is for looppoint and pinpoints"),
         (f"{NVBIT} --image-base 0x1000", "--image-base is for looppoint and pinpoints"),
         (f"{NVBIT} --kernelslist file", "--kernelslist is for accelsim"),
@@ -153,6 +158,10 @@ def test_what_a_command_cannot_use(
 ) -> None:
     """One sentence with the remedy; nothing is created."""
     (here / "empty").touch()
+    (here / "binary").write_bytes(b"\x81,\xfe\x00,\x1b[2J\n" * 9)
+    (here / "lost").write_text("#!/no/such -x\n")
+    (here / "lost").chmod(0o755)
+    create_run(here / "bare", argv=["./app"]).finish("complete", "")
     (here / "cut.json").write_bytes((here / "R/selection.json").read_bytes()[:300])
     assert sentence in refused(line)
 
@@ -222,7 +231,10 @@ def test_fewer_clusters_than_were_asked_for_are_said(here: Path) -> None:
         ("select app.bb app.bb -o J", "app.bb is named twice"),
         ("info file", "file is a file, not a run directory; to use another tool's profile: xpupr"),
         ("info R/selection.json", "is a file, not a run directory; name its folder, R"),
-        ("import R -o x", "R is a run directory already; show it with: xpuprof info"),
+        ("import R -o x", "R is a run directory already; show it with: xpuprof info R"),
+        ("run -- ls|wc", "ls|wc needs a shell; give it one, as in: -- sh -c 'ls|wc'"),
+        ("run -- A=1 true", "A=1 is not a program; set variables with env, as in: -- env A=1 true"),
+        ("run --max-size 5X -- true", "--max-size takes a size like 500M or 2G, not 5X"),
         ("run -- no-such", "no-such is not on PATH; give its path, as in: -- ./no-such"),
         ("profile", "no program was given; put it after --, as in: -- ./app args"),
         ("select R -k 0 --force", "-k must be at least 1, not 0"),
@@ -245,6 +257,12 @@ def test_fewer_clusters_than_were_asked_for_are_said(here: Path) -> None:
 def test_a_mistyped_command_line(refused: Callable[[str], str], line: str, sentence: str) -> None:
     """One dialect: what is wrong; the closest name or what is expected. Nothing is created."""
     assert sentence in refused(line)
+
+
+def test_a_quoted_command_line_is_told_apart_from_a_program() -> None:
+    """`run -- "sh -c true"` names no program; its words do."""
+    with pytest.raises(UsageError, match="is one word; give it without quotes, as in: -- sh -c t"):
+        resolve(["sh -c true"])
 
 
 def test_help_of_a_command_is_its_own(here: Path) -> None:

@@ -31,7 +31,7 @@ from xpuprof.trace.processes import Key, job_of
 from xpuprof.trace.run import Run, create_run
 from xpuprof.validation.regions import RegionTime
 from xpuprof.validation.timed import arranged
-from xpuprof.workflow.compare import Compared, Row
+from xpuprof.workflow.compare import Compared, Row, compare
 from xpuprof.workflow.subjects import open_subject, profiled_job
 
 REMEDIES = (
@@ -249,6 +249,24 @@ def test_compare_without_times_says_so(tmp_path: Path) -> None:
     assert "no time was measured" not in timed and "time speedup" in timed
 
 
+def test_compare_takes_times_from_another_folder(tmp_path: Path) -> None:
+    """GIVEN a profile and a folder of timer runs THEN --times compares errors in time, and the next
+    step takes the same times; without them the methods that need some share a line."""
+    profile = timed_run(tmp_path / "profile", 0)
+    writer = create_run(tmp_path / "times", argv=["./app", "a b"])
+    traces.add_execution(writer, "time-0", "time", traces.events(), None)
+    writer.finish("complete", "")
+    bare = call("compare", profile, "--methods", "random,stem-root,allegro").stdout
+    assert (
+        "  stem-root, allegro need slice times: record them with `xpuprof time -o TIMES`" in bare
+    )
+    timed = call("compare", profile, "--times", tmp_path / "times", "--methods", "random,stem-root")
+    assert "left out" not in timed.stdout and "projected metric: time\n" in timed.stdout
+    assert f"--times {tmp_path / 'times'} --method NAME" in timed.stderr
+    with pytest.raises(UsageError, match="--times is for one run"):
+        compare([profile, tmp_path / "times"], timed=[tmp_path / "times"])
+
+
 def test_compare_states_no_interval_below_zero(tmp_path: Path) -> None:
     """GIVEN few samples of widely spread times THEN both ends of the interval are shown, the lower
     one is not negative, and no zero has a sign."""
@@ -437,6 +455,21 @@ def test_info_of_a_program_killed_before_its_counts_were_read(tmp_path: Path) ->
     shown = call("info", path).stdout
     assert "launches  0, 0 instrumented; 3 more were not finished" in shown
     assert "ended before the counts of its 3 launches were read: no slice was finished." in shown
+
+
+def test_info_of_timer_runs_counts_no_instructions(tmp_path: Path) -> None:
+    """GIVEN timer runs alone THEN the kernels have no columns of zeros."""
+    writer = create_run(tmp_path / "run", argv=["./app"])
+    timed = traces.launch(0, 0, traces.START + 1_000, reason="timed, not instrumented")
+    events = [
+        timed if record[0] == timed[0] and record[2] == 0 else record
+        for record in traces.events(1)
+        if record[0] not in (7, 8, 9)  # vectors, grids and their launches
+    ]
+    traces.add_execution(writer, "time-0", "time", events, None)
+    writer.finish("complete", "")
+    shown = call("info", tmp_path / "run").stdout
+    assert "instructions" not in shown.split("kernel ")[1].split("execution")[0]
 
 
 def test_info_of_a_window_that_never_opened(tmp_path: Path) -> None:

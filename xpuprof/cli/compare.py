@@ -48,6 +48,7 @@ from xpuprof.errors import UsageError
     help="Confidence of bounds and intervals.",
 )
 @options.seed
+@options.times
 @click.option(
     "-o",
     "--output",
@@ -72,14 +73,15 @@ def command(
     """Run every sampling method on each profile and compare their errors.
 
     The error compares the projected total time with the measured one, so the profile needs times
-    (`xpuprof run`, or an import that has them). Without times gpu_instructions are projected, which
-    says nothing about the error in time. The time speedup is the time of the whole run over that of
-    the chosen slices. A method that lacks data is left out, with the import that would provide it.
-    For several runs the table shows means; --json shows each run.
+    (`xpuprof run`, an import that has them, or --times). Without times gpu_instructions are
+    projected, which says nothing about the error in time. The time speedup is the time of the whole
+    run over that of the chosen slices. A method that lacks data is left out, with the import that
+    would provide it. For several runs the table shows means; --json shows each run.
 
     \b
     xpuprof compare RUN
     xpuprof compare RUN --methods NAME,NAME --repeats 100 --error-bound 0.02
+    xpuprof compare PROFILE --times TIMES
     xpuprof compare RUN -o methods.html
     xpuprof compare RANK0 RANK1 ... --workers 8
     """
@@ -112,13 +114,14 @@ def command(
                 report.draw(whole.run, whole.metric, whole.rows, new)
         options.note(f"wrote {output}", quiet)
     if not as_json:
-        options.next_step(_next(runs), quiet)
+        options.next_step(_next(runs, how["timed"]), quiet)
 
 
-def _next(runs: tuple[Path, ...]) -> str:
+def _next(runs: tuple[Path, ...], timed: tuple[Path, ...]) -> str:
     from xpuprof.workflow.next_step import command as line
 
     alone = len(runs) == 1
     chosen = alone and (runs[0] / "selection.json").exists()
     where = ["--force"] * chosen if alone else ["-o", "DIR"]
-    return f"{line('select', *runs, '--method', 'NAME', *where)} (NAME: one of the table)"
+    times = [word for folder in timed for word in ("--times", folder)]
+    return f"{line('select', *runs, *times, '--method', 'NAME', *where)} (NAME: one of the table)"

@@ -92,6 +92,9 @@ def guarded() -> Iterator[None]:
         raise
     except BaseException as error:
         if _stopped or isinstance(error, KeyboardInterrupt | click.exceptions.Abort):
+            with suppress(OSError, ValueError):
+                if error.args:
+                    click.echo(f"xpuprof: {error.args[0]}", err=True)
             end_by(_stopped or signal.SIGINT)
         leave(_explain(error))
 

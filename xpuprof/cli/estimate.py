@@ -79,6 +79,7 @@ def command(
     from xpuprof.report import timeline as timeline_report
     from xpuprof.selection.selection import Selection
     from xpuprof.workflow.estimate import estimate_results
+    from xpuprof.workflow.next_step import command as line
     from xpuprof.workflow.timeline import replay_run
 
     chosen = Selection.read(selection)
@@ -108,9 +109,10 @@ def command(
         )
     else:
         click.echo(report.as_text(metrics, zeros=bool(metric)))
+        run = selection if selection.is_dir() else selection.parent
         if any(whole.estimate.half_width > ENOUGH for whole in metrics):
             options.next_step(
-                "for narrower intervals, xpuprof select RUN --target-error 0.02 --force, and "
-                "simulate its regions",
+                f"{line('select', run, '--target-error', '0.02', '--force')} (for narrower "
+                "intervals; then simulate the new regions)",
                 quiet,
             )

@@ -115,7 +115,8 @@ class _Drawing:
                 continue
             self._drawn = True
             with suppress(OSError):
-                line = f"xpuprof: {text}"[: os.get_terminal_size(2).columns - 1 or None]
+                width = os.get_terminal_size(2).columns  # 0: the terminal does not tell
+                line = f"xpuprof: {text}"[: width - 1 if width else None]
                 click.echo(f"\r\x1b[K{line}", err=True, nl=False)
 
 

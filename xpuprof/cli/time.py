@@ -55,15 +55,16 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     files in the run directory.
 
     \b
-    xpuprof time --repeat 5 -o TIMES -- ./app args
+    xpuprof time --repeat 5 -o TIMES -- ./app args         then: xpuprof select RUN --times TIMES
     xpuprof time --regions app.selection --warmup 2 -- ./app args
     xpuprof time --kernel gemm:3:2 -- ./app args      calls 3 and 4 of gemm
     """
     # Loaded here, so that --help is quick.
     from xpuprof.cli.progress import show_progress
     from xpuprof.report.result import time_json
-    from xpuprof.report.text import number_of, of_runs, seconds
+    from xpuprof.report.text import number_of, of_runs
     from xpuprof.report.validation import regions_text
+    from xpuprof.units import seconds
     from xpuprof.workflow.next_step import of_run
     from xpuprof.workflow.time import time
 

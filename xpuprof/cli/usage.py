@@ -50,4 +50,5 @@ def _wanted(kind: click.ParamType[object]) -> str:
     if isinstance(kind, click.IntRange):
         upper = "" if kind.max is None else f" to {kind.max}"
         return f"a whole number from {kind.min}{upper}{getattr(kind, 'OTHER', '')}"
-    return {click.INT: "a whole number", click.FLOAT: "a number"}.get(kind, "")
+    own: str = getattr(kind, "WANTED", "")
+    return own or {click.INT: "a whole number", click.FLOAT: "a number"}.get(kind, "")

@@ -85,7 +85,8 @@ def command(
     xpuprof validate RUN/selection.json -- ./app args
     xpuprof validate app.selection --repeat 5 -o B -- ./app args
 
-    Without -o the timer runs are not kept. Otherwise the exit code is the program's.
+    Without -o the timer runs are not kept. The exit code is the program's, unless a region is
+    missing.
     """
     # Loaded here, so that --help is quick.
     from xpuprof.cli.progress import show_progress

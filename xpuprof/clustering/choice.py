@@ -231,7 +231,8 @@ def _by_times(
     also returns the labelled slices."""
     if times is None:
         raise UsageError(
-            "a target error or a budget needs slice times, which `xpuprof run` records"
+            "a target error or a budget needs slice times; record them with `xpuprof time -o "
+            "TIMES` and add --times TIMES"
         )
     executor = data.executor
     apart = times.repeats >= ENOUGH_FOR_MEDIAN and options.coverage == 1.0

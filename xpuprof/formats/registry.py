@@ -5,6 +5,7 @@ points in the group `xpuprof.formats` name a declaration (`formats.format`)."""
 from __future__ import annotations
 
 import importlib
+import shlex
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -56,7 +57,8 @@ def recognised(source: Source) -> Importer:
     from xpuprof.trace.run import MANIFEST  # completion, which lists formats, does not need it
 
     if (path / MANIFEST).exists():
-        source.refuse("is a run directory already; show it with: xpuprof info")
+        shown = shlex.join(["xpuprof", "info", str(path)])
+        source.refuse(f"is a run directory already; show it with: {shown}")
     head = Head(path, b"" if path.is_dir() else source.head(HEAD))
     if not path.is_dir() and not head.data:
         source.refuse("is empty; copy it or export it again")

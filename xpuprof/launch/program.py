@@ -4,11 +4,17 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Sequence
 
 from xpuprof.errors import UsageError
+
+LONGEST_LINE = 256
+"""Bytes of a script's first line that Linux reads."""
+_SHELL = re.compile(r"[|&;<>()$`*?]")
+_VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 
 
 def resolve(command: Sequence[str]) -> list[str]:
@@ -28,8 +34,7 @@ def resolve(command: Sequence[str]) -> list[str]:
     else:
         path = shutil.which(name)
         if path is None:
-            own = shlex.quote(f"./{name}")
-            raise UsageError(f"{name} is not on PATH; give its path, as in: -- {own}")
+            raise UsageError(_not_found(command))
     assert path is not None
     if os.path.isdir(path):
         raise UsageError(f"{path} is a folder; name the program in it")
@@ -42,13 +47,30 @@ def resolve(command: Sequence[str]) -> list[str]:
     return [path, *command[1:]]
 
 
+def _not_found(command: Sequence[str]) -> str:
+    """Why the first word is no program, and what was probably meant."""
+    name, words = command[0], command[0].split()
+    if _SHELL.search(name):
+        return f"{name} needs a shell; give it one, as in: -- sh -c {shlex.quote(name)}"
+    if len(words) > 1 and shutil.which(words[0]):
+        return f"{name} is one word; give it without quotes, as in: -- {name}"
+    if _VARIABLE.match(name):
+        line = shlex.join(["env", *command])
+        return f"{name} is not a program; set variables with env, as in: -- {line}"
+    own = shlex.quote(f"./{name}")
+    return f"{name} is not on PATH; give its path, as in: -- {own}"
+
+
 def _check_format(path: str) -> None:
     try:
         with open(path, "rb") as file:
-            start = file.read(4)
+            start = file.read(LONGEST_LINE)
     except OSError:
         return  # executable but not readable: the kernel decides
-    if start[:2] != b"#!" and start != b"\x7fELF":
+    interpreter = os.fsdecode(b"".join(start[2:].splitlines()[:1]).strip().partition(b" ")[0])
+    if start[:2] == b"#!" and interpreter and not os.path.exists(interpreter):
+        raise UsageError(f"{path} needs {interpreter}, which does not exist; correct its #! line")
+    if start[:2] != b"#!" and start[:4] != b"\x7fELF":
         raise UsageError(
             f"{path} is neither a program nor a script with a #! line; name its interpreter first, "
             f"as in: -- sh {shlex.quote(path)}"

@@ -27,8 +27,8 @@ class Need(enum.Enum):
         "Compute or nvprof CSV that has them"
     )
     TIMES = (
-        "slice times: run `xpuprof time`, or import an Nsight Systems, Kineto, nvprof or Nsight "
-        "Compute profile"
+        "slice times: record them with `xpuprof time -o TIMES` and add --times TIMES, or import an "
+        "Nsight Systems, Kineto, nvprof or Nsight Compute profile"
     )
     COUNTERS = "hardware counters: import an Nsight Compute or nvprof CSV that has them"
 

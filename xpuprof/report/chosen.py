@@ -23,10 +23,10 @@ from xpuprof.report.text import (
     marker,
     number_of,
     percent,
-    seconds,
     table,
 )
 from xpuprof.selection.selection import Selection
+from xpuprof.units import seconds
 from xpuprof.workflow.chosen import Chosen, Projection
 
 F64 = npt.NDArray[np.float64]
@@ -116,7 +116,7 @@ def as_text(chosen: Chosen) -> str:
         + f", {number_of(selection.k, 'cluster')}, "
         + number_of(len(selection.representatives), "representative")
         + f", method {selection.method}"
-        + ("" if chosen.seconds is None else f", {seconds(chosen.seconds)}"),
+        + ("" if chosen.seconds is None else f", chosen in {seconds(chosen.seconds)}"),
         "",
         *LEGEND,
         "Weight is the share of the run that it stands for.",
@@ -130,7 +130,7 @@ def as_text(chosen: Chosen) -> str:
     if selection.covered < 1.0:
         lines.append(f"covered         {percent(selection.covered)} of the slices")
     if chosen.projection is not None:
-        lines += _projection_lines(selection, chosen.projection)
+        lines += ["", *_projection_lines(selection, chosen.projection)]
     lines += [_stability(s) for s in chosen.stability]
     return "\n".join(lines)
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from xpuprof.errors import EngineError
 from xpuprof.report.self_contained import Head, write
-from xpuprof.report.text import count, percent, seconds, table, times_less
+from xpuprof.report.text import count, percent, table, times_less
+from xpuprof.units import seconds
 from xpuprof.workflow.compare import Compared, Comparison, Row
 
 LEGEND = (
@@ -108,8 +109,21 @@ def as_text(compared: Compared) -> str:
     )
     left_out = [row for row in rows if row.reason]
     if left_out:
-        lines += ["", "left out:", *(f"  {row.reason}" for row in left_out)]
+        lines += ["", "left out:", *(f"  {text}" for text in _reasons(left_out))]
     return "\n".join(lines)
+
+
+def _reasons(left_out: Sequence[Row]) -> list[str]:
+    """Why methods could not run: one line a reason, with all methods that it concerns."""
+    of_reason: dict[str, list[str]] = {}
+    for row in left_out:
+        of_reason.setdefault(row.reason.removeprefix(f"{row.method} needs "), []).append(row.method)
+    return [
+        reason
+        if reason.startswith(methods[0])
+        else f"{', '.join(methods)} need{'s' * (len(methods) == 1)} {reason}"
+        for reason, methods in of_reason.items()
+    ]
 
 
 def write_page(comparison: Comparison, target: Path) -> None:
@@ -198,8 +212,8 @@ def draw(run: str, metric: str, rows: Sequence[Row], target: Path) -> None:
 def _untimed(metric: str) -> str:
     return (
         f"no time was measured: errors and speedups refer to {metric}, which some methods select "
-        "by, and say nothing about the error in time; measure times with xpuprof run or "
-        "xpuprof time"
+        "by, and say nothing about the error in time; measure times with xpuprof time -o TIMES, "
+        "and compare with --times TIMES"
     )
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xpuprof.estimation.metrics import Whole
-from xpuprof.report.text import percent, table
+from xpuprof.report.text import figure, table
 
 
 def as_json(metrics: Sequence[Whole]) -> list[dict[str, object]]:
@@ -31,14 +31,15 @@ def as_text(metrics: Sequence[Whole], zeros: bool = True) -> str:
     shown = [whole for whole in metrics if zeros or whole.estimate.value]
     for whole in shown:
         e = whole.estimate
-        known = e.low is not None and e.high is not None
-        interval = f"{e.low:,.6g} to {e.high:,.6g}" if known else "none"
-        rows.append([whole.name, f"{e.value:,.6g}", interval, whole.kind])
+        interval = "none"
+        if e.low is not None and e.high is not None:
+            interval = f"{figure(e.low)} to {figure(e.high)}"
+        rows.append([whole.name, figure(e.value), interval, whole.kind])
     lines = [table(["metric", "whole run", "interval", "how"], rows, "lrll")]
     if hidden := len(metrics) - len(shown):
         lines.append(f"{hidden} more are 0")
     confidence = next((w.estimate.confidence for w in metrics if w.estimate.confidence), None)
     if confidence:
-        lines.append(f"intervals at {percent(confidence)}")
+        lines.append(f"intervals at {100 * confidence:g} %")
     without = next((w.estimate.basis for w in metrics if w.estimate.low is None), None)
     return "\n".join([*lines, without] if without else lines)

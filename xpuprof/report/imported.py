@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xpuprof.report.text import number_of, seconds
+from xpuprof.report.text import number_of
+from xpuprof.units import seconds
 from xpuprof.workflow.imports import Imported, Refused
 
 SHOWN = 12

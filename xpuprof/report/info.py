@@ -13,7 +13,6 @@ from xpuprof.report.text import (
     count,
     number_of,
     percent,
-    seconds,
     table,
     times,
 )
@@ -23,9 +22,10 @@ from xpuprof.trace.processes import Job
 from xpuprof.trace.summary import Summary, no_launch
 from xpuprof.trace.sums import Sums
 from xpuprof.trace.window import WindowFacts
+from xpuprof.units import seconds
 
 if TYPE_CHECKING:
-    from xpuprof.trace.imported import ImportedSlices
+    from xpuprof.trace.imported import ImportedSlices, KernelTotal
 
 MOST_KERNELS = 30
 """Kernels of an import that are listed; real programs have hundreds."""
@@ -103,18 +103,35 @@ def _imported(summary: Summary, imported: ImportedSlices) -> Rows:
 
 def _imported_kernels(imported: ImportedSlices) -> list[str]:
     metric, kernels = imported.time_name, imported.kernels()
+    alike: dict[str, list[KernelTotal]] = {}
+    for kernel in kernels:
+        alike.setdefault(shorten(kernel.kernel), []).append(kernel)
+    groups = sorted(alike.items(), key=lambda item: -sum(k.time or 0.0 for k in item[1]))
+    headers, align = ["kernel", "calls"], "lr"
+    if several := len(alike) < len(kernels):
+        headers, align = ["kernel", "variants", "calls"], "lrr"
     rows = [
         [
-            shorten(kernel.kernel),
-            count(kernel.calls),
-            *([amount(kernel.time or 0.0, metric), percent(kernel.share or 0.0)] if metric else []),
+            name,
+            *([count(len(group))] * several),
+            count(sum(kernel.calls for kernel in group)),
+            *(
+                [
+                    amount(sum(kernel.time or 0.0 for kernel in group), metric),
+                    percent(sum(kernel.share or 0.0 for kernel in group)),
+                ]
+                if metric
+                else []
+            ),
         ]
-        for kernel in kernels[:MOST_KERNELS]
+        for name, group in groups[:MOST_KERNELS]
     ]
-    headers = ["kernel", "calls", *([metric, "share"] if metric else [])]
-    rest = len(kernels) - MOST_KERNELS
+    headers += [metric, "share"] if metric else []
+    rest = len(groups) - MOST_KERNELS
     more = [f"... and {number_of(rest, 'kernel')} more, see --json"] if rest > 0 else []
-    return ["", table(headers, rows, "lrrr"[: len(headers)]), *more]
+    if several:
+        more.append("variants: kernels whose names differ beyond that; --full-names lists them")
+    return ["", table(headers, rows, align + "rr"[: 2 * bool(metric)]), *more]
 
 
 def _engines(job: Job) -> Rows:
@@ -161,12 +178,17 @@ def _window(window: WindowFacts | None, slices: int) -> str:
 
 
 def _kernels(sums: Sums) -> list[str]:
+    counted = sums.instrumented > 0  # timer runs count nothing
     rows = [
-        [shorten(name), count(own.calls), count(own.warps), count(own.instructions), percent(share)]
+        [
+            shorten(name),
+            count(own.calls),
+            *([count(own.warps), count(own.instructions), percent(share)] if counted else []),
+        ]
         for name, own, share in sums.kernels_by_share()
     ]
-    headers = ["kernel", "calls", "warps", "instructions", "share"]
-    return ["", table(headers, rows, "lrrrr")] if rows else []
+    headers = ["kernel", "calls", *(["warps", "instructions", "share"] if counted else [])]
+    return ["", table(headers, rows, "lrrrr"[: len(headers)])] if rows else []
 
 
 def _processes(job: Job) -> list[str]:

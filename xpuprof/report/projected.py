@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.projection import Accuracy, chosen_slices, slice_reduction
 from xpuprof.estimation.shares import Share, slowest
-from xpuprof.report.text import amount, count, of_runs, percent, seconds, table, times_less
+from xpuprof.report.text import amount, count, of_runs, percent, table, times_less
 from xpuprof.selection.selection import Selection
+from xpuprof.units import seconds
 
 SHOWN = 24
 """Rows of a table for people; --json has them all."""

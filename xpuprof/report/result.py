@@ -23,7 +23,6 @@ from xpuprof.report.text import (
     factor,
     marker,
     number_of,
-    seconds,
     table,
 )
 from xpuprof.report.validation import regions_json
@@ -31,6 +30,7 @@ from xpuprof.report.warnings import notes, unstated, window_sentences
 from xpuprof.trace.processes import Job
 from xpuprof.trace.summary import launches_json
 from xpuprof.trace.window import window_facts
+from xpuprof.units import seconds
 from xpuprof.workflow.evaluate import Result
 from xpuprof.workflow.profile import Profiled
 from xpuprof.workflow.run import Ran

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN
 from xpuprof.report.kernel_names import shorten
 from xpuprof.trace.coordinates import EXIT_KERNEL, NO_KERNELS
+from xpuprof.units import seconds
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: str = "") -> str:
@@ -33,19 +33,6 @@ LEGEND = (
 """What a table of representatives says."""
 
 
-def seconds(value: float) -> str:
-    """A time with three digits and a suitable unit."""
-    for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
-        if abs(value) * factor >= 1 or unit == "us":
-            return f"{_three_digits(value * factor)} {unit}"
-    raise AssertionError
-
-
-def _three_digits(value: float) -> str:
-    decimals = 2 - math.floor(math.log10(abs(value))) if value else 0
-    return f"{value:,.{max(decimals, 0)}f}"
-
-
 def factor(value: float) -> str:
     """A multiplier or speedup: up to two decimals."""
     return f"{value:,.2f}".rstrip("0").rstrip(".")
@@ -58,7 +45,12 @@ def times_less(value: float) -> str:
 
 def amount(value: float, metric: str) -> str:
     """A time, or an amount of another metric: `1,200 cycles`."""
-    return seconds(value) if metric.endswith("time") else f"{value:,.6g} {metric}"
+    return seconds(value) if metric.endswith("time") else f"{figure(value)} {metric}"
+
+
+def figure(value: float) -> str:
+    """A number of any size: six digits, or a whole number with thousands separators."""
+    return f"{value:,.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:,.6g}"
 
 
 def count(value: int) -> str:

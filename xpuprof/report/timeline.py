@@ -6,7 +6,8 @@ from __future__ import annotations
 from xpuprof.estimation.timeline import Timeline
 from xpuprof.report.kernel_names import shorten
 from xpuprof.report.projected import estimate_json, interval
-from xpuprof.report.text import count, percent, seconds, table
+from xpuprof.report.text import count, percent, table
+from xpuprof.units import seconds
 
 SHOWN = 10
 """Kernels of the critical path for people; --json has them all."""

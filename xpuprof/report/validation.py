@@ -24,9 +24,9 @@ from xpuprof.report.text import (
     factor,
     marker,
     percent,
-    seconds,
     table,
 )
+from xpuprof.units import seconds
 from xpuprof.validation.regions import RegionTime
 from xpuprof.validation.transfer import Row
 from xpuprof.validation.validate import Validation

@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 import os
+import shlex
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ import numpy as np
 
 from xpuprof import inputs
 from xpuprof.errors import ExistsError, InputError, UsageError, unwritable
+from xpuprof.trace.run import MANIFEST
 
 FORMAT = "xpuprof-selection"
 
@@ -70,7 +72,10 @@ def read_text(path: str | Path) -> str:
     if source.is_dir():
         source /= "selection.json"
     if not source.exists():
-        raise InputError(f"{source} does not exist; make a selection with `xpuprof select RUN`")
+        run = "RUN"
+        if (source.parent / MANIFEST).exists():
+            run = shlex.quote(str(source.parent))
+        raise InputError(f"{source} does not exist; make a selection with `xpuprof select {run}`")
     remedy = "a selection file: make one with `xpuprof select RUN`"
     return inputs.read_text(source, remedy, LARGEST)
 

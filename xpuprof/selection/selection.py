@@ -20,7 +20,14 @@ from xpuprof import inputs
 from xpuprof.errors import InputError
 from xpuprof.selection import document
 from xpuprof.selection.design import NEAREST, Design, Strata
-from xpuprof.trace.coordinates import JobLayout, JobRow, LaunchIndex, Stretches, launch_ending
+from xpuprof.trace.coordinates import (
+    NO_KERNELS,
+    JobLayout,
+    JobRow,
+    LaunchIndex,
+    Stretches,
+    launch_ending,
+)
 from xpuprof.trace.pieces import pieces
 from xpuprof.trace.run_lengths import decode_runs, encode_runs
 
@@ -185,13 +192,16 @@ class Selection:
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{r.slice}</td><td>{html.escape(r.end.kernel)}</td><td>{r.end.call}</td>"
-            f"<td>{r.cluster}</td><td>{r.multiplier:g}</td></tr>"
+            f"<tr><td>{r.slice}</td><td>{html.escape(NO_KERNELS.get(r.end.kernel, r.end.kernel))}"
+            f"</td><td>{r.end.call}</td><td>{r.cluster}</td><td>{r.multiplier:g}</td></tr>"
             for r in self.representatives[:_SHOWN]
         )
         names = ("slice", "ends with kernel", "call", "cluster", "multiplier")
         head = "".join(f"<th>{name}</th>" for name in names)
-        return f"<p>{html.escape(repr(self))}</p><table><tr>{head}</tr>{rows}</table>"
+        more = len(self.representatives) - _SHOWN
+        rest = f"<p>... and {more:,} more in .representatives</p>" if more > 0 else ""
+        table = f'<table border="1" class="dataframe"><tr>{head}</tr>{rows}</table>'
+        return f"<p>{html.escape(repr(self))}</p>{table}{rest}"
 
 
 def label_counts(labels: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:

@@ -75,7 +75,9 @@ def open_timed(path: str | Path, metric: str = "time") -> Timed:
             f"{folder} was recorded, so its only metric is time; {metric} needs an import"
         )
     if not run.times:
-        raise TraceError(f"{folder} holds no timer run; make one with `xpuprof time -- ./app args`")
+        raise TraceError(
+            f"{folder} holds no timer run; make one with: xpuprof time -o DIR -- ./app args"
+        )
     return from_executions(str(folder), run.times)
 
 

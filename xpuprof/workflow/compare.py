@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof.clustering.executors import Executor, open_executor
-from xpuprof.errors import InputError, listed
+from xpuprof.errors import InputError, UsageError, listed
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.intervals import estimate
 from xpuprof.estimation.measured import Measured
@@ -109,6 +109,7 @@ class Comparison:
 def compare(
     runs: Run | str | Path | Sequence[Run | str | Path],
     *,
+    timed: Sequence[Path] = (),
     methods: Sequence[str] | None = None,
     metric: str | None = None,
     repeats: int = 10,
@@ -120,6 +121,7 @@ def compare(
 ) -> Comparison:
     """Compare every method, or those named, on one or more run directories.
 
+    `timed`: folders of timer runs, instead of the only run's own;
     `metric`: the metric to project, by default the best that all runs have; `repeats`: number of
     seeds from `seed` on, over which errors are taken; `error_bound`: for the methods that have one;
     `workers`, `scheduler`: Dask workers for many runs. Raises UsageError for an unknown method,
@@ -134,23 +136,31 @@ def compare(
     if workers or scheduler:  # their working folder may differ
         paths = [str(Path(path).absolute()) for path in paths]
     runs_once(paths)
+    if timed and len(paths) > 1:
+        raise UsageError("--times is for one run; compare the runs one by one")
     chosen = registry.names() if methods is None else list(methods)
     each_once("method", chosen)
     for name in chosen:
         registry.find(name)
     settings = Settings(metric, repeats, seed, error_bound, confidence)
     with open_executor(workers, scheduler) as executor:
-        return _compared(paths, chosen, settings, executor)
+        return _compared(paths, timed, chosen, settings, executor)
 
 
 def _compared(
-    paths: Sequence[str], methods: Sequence[str], settings: Settings, executor: Executor
+    paths: Sequence[str],
+    timed: Sequence[Path],
+    methods: Sequence[str],
+    settings: Settings,
+    executor: Executor,
 ) -> Comparison:
     count = len(paths)
     if settings.metric is None and count > 1:
         found = list(executor.results(executor.map(_metrics_of, paths)))
         settings = replace(settings, metric=_common_metric(paths, found))
-    handles = executor.map(_compare_run, paths, [methods] * count, [settings] * count, what="run")
+    handles = executor.map(
+        _compare_run, paths, [timed] * count, [methods] * count, [settings] * count, what="run"
+    )
     each = list(executor.results(handles))
     return Comparison(each, _together(each))
 
@@ -177,8 +187,10 @@ def _common_metric(runs: Sequence[str], metrics: Sequence[Sequence[str]]) -> str
     )
 
 
-def _compare_run(path: str, methods: Sequence[str], settings: Settings) -> Compared:
-    return compare_methods(open_subject(path).profile, methods, settings)
+def _compare_run(
+    path: str, timed: Sequence[Path], methods: Sequence[str], settings: Settings
+) -> Compared:
+    return compare_methods(open_subject(path, timed).profile, methods, settings)
 
 
 def compare_methods(profile: SliceProfile, methods: Sequence[str], settings: Settings) -> Compared:

@@ -19,10 +19,25 @@ def of_run(run: Run) -> str:
     """Choose slices, show those that were chosen, or record what is missing."""
     if run.manifest.get("imported"):
         return _chosen(run)
+    if _cut_short(run):
+        return command("run", "--force", "-o", run.path, "--", *run.manifest["argv"])
     recorded = run.profile or next(iter(run.times), None)
     if recorded is None or (not _launches(recorded) and recorded.record.gpu_engine != "none"):
         return command("doctor")
     return _record(run) if run.profile is None else _chosen(run)
+
+
+def _cut_short(run: Run) -> bool:
+    """Whether `xpuprof run` ended before the profile, although the program launches kernels.
+    With settings (a window, filters) it may have ended because of them."""
+    first = next(iter(run.executions), None)
+    return bool(
+        first
+        and first.record.role == "first"
+        and _launches(first)
+        and not (run.profile and _launches(run.profile))
+        and not run.manifest.get("settings")
+    )
 
 
 def _launches(execution: Execution) -> int:

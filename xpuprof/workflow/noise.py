@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from xpuprof.units import seconds
+
 LARGE = 0.05
 """Standard deviation of the whole program's time over its median from which runs are disturbed.
 Quiet machines stay below 2 %; pyperf warns at 10 %, but compares programs, not fractions of one."""
@@ -20,7 +22,8 @@ def disturbed(totals: Sequence[float]) -> list[str]:
     if deviation <= LARGE:
         return []
     return [
-        f"the native runs took {min(totals):.3g} s to {max(totals):.3g} s (standard deviation "
-        f"{100 * deviation:.0f} %), so the measured time is uncertain by more than most sampling "
-        "errors; stop other work on this machine, fix its clock frequency, or raise --repeat"
+        f"the native runs took {seconds(min(totals))} to {seconds(max(totals))} (standard "
+        f"deviation {100 * deviation:,.0f} %), so the measured time is uncertain by more than most "
+        "sampling errors; stop other work on this machine, fix its clock frequency, or raise "
+        "--repeat"
     ]

@@ -5,7 +5,8 @@ directory. Faults in the request are reported here, before anything runs."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -99,6 +100,18 @@ def prepare(
     for note in filter(None, (filters.text(), *chosen.notes)):
         say(note)
     return Prepared(program, replace(program, gpu_tool=tool), folder, writer, Input())
+
+
+@contextmanager
+def recording(ready: Prepared) -> Iterator[None]:
+    """While executions are recorded: an interrupt leaves a partial run that says so."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        if ready.writer.manifest["status"] == "running":
+            ready.writer.finish("partial", "xpuprof was stopped before it had finished the run")
+        stop.args = (f"stopped; {ready.folder} keeps what was recorded",)
+        raise
 
 
 def run_folder(output: str | Path | None, argv: Sequence[str]) -> Path:

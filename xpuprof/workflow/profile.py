@@ -13,7 +13,7 @@ from xpuprof.launch.ending import Ending, exit_doubts
 from xpuprof.launch.finish import finish
 from xpuprof.trace.processes import Job, job_of
 from xpuprof.trace.run import Run
-from xpuprof.workflow.prepare import Notes, Say, prepare, run_folder, silently
+from xpuprof.workflow.prepare import Notes, Say, prepare, recording, run_folder, silently
 from xpuprof.workflow.unseen import no_kernel
 
 
@@ -63,12 +63,14 @@ def profile(
         max_size=max_size,
         say=notes,
     )
-    ending = execute.profile(ready.writer, ready.tooled, ready.source, user=True)
-    run = finish(ready.writer, ready.folder)
+    with recording(ready):
+        ending = execute.profile(ready.writer, ready.tooled, ready.source, user=True)
+        run = finish(ready.writer, ready.folder)
     assert run.profile is not None
     job = job_of(run.profile)
     doubts = exit_doubts(ending.exit_code)
-    if ready.program.gpu and not (filters.window or run.reason or job.sums.launches):
+    opened = any(process.window and len(process.window.openings) for process in job.processes)
+    if ready.program.gpu and not (opened or run.reason or job.sums.launches):
         images = [str(path) for process in job.processes for path in process.images["path"]]
         losses = run.profile.losses
         doubts.append(no_kernel(run.profile.record, losses, ready.program.argv[0], images))

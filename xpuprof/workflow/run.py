@@ -14,7 +14,7 @@ from xpuprof.engines.filters import EVERYTHING, Filters
 from xpuprof.errors import InputError, UsageError
 from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN
 from xpuprof.launch import execute
-from xpuprof.launch.ending import Ending
+from xpuprof.launch.ending import Ending, exit_doubts
 from xpuprof.launch.finish import finish
 from xpuprof.methods import registry
 from xpuprof.selection.parts import write_parts
@@ -30,6 +30,7 @@ from xpuprof.workflow.prepare import (
     Prepared,
     Say,
     prepare,
+    recording,
     refuse_within_job,
     run_folder,
     silently,
@@ -121,12 +122,15 @@ def run(
         say=notes,
         seed=seed,
     )
-    first = execute.first(ready.writer, ready.program, ready.source)
-    if first.undisturbed and (unseen := _unseen(ready)):
-        done = finish(ready.writer, ready.folder, reason=unseen)
-        return Ran(done, first, first, None, unseen, tuple(notes.kept))
-    last = _execute(ready, first, timer, repeat, notes)
-    done = finish(ready.writer, ready.folder, last.stop)
+    with recording(ready):
+        first = execute.first(ready.writer, ready.program, ready.source)
+        if first.undisturbed and (unseen := _unseen(ready)):
+            for sentence in exit_doubts(first.exit_code):
+                notes(sentence)
+            done = finish(ready.writer, ready.folder, reason=unseen)
+            return Ran(done, first, first, None, unseen, tuple(notes.kept))
+        last = _execute(ready, first, timer, repeat, notes)
+        done = finish(ready.writer, ready.folder, last.stop)
     if done.profile is None or not done.times or not last.undisturbed:
         return Ran(done, first, last, None, _unfinished(done), tuple(notes.kept))
     if registry.find(method).option("expected_error") and len(done.times) >= ENOUGH_FOR_MEDIAN:

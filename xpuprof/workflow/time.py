@@ -15,7 +15,7 @@ from xpuprof.engines.filters import EVERYTHING, Filters
 from xpuprof.errors import UsageError
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.launch import execute
-from xpuprof.launch.ending import Ending
+from xpuprof.launch.ending import Ending, exit_doubts
 from xpuprof.launch.finish import finish
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.processes import job_of
@@ -25,7 +25,15 @@ from xpuprof.validation.regions import RegionTime, named_regions, parse_spec, se
 from xpuprof.validation.timed import from_executions
 from xpuprof.workflow.arguments import one_of, whole_number
 from xpuprof.workflow.noise import disturbed
-from xpuprof.workflow.prepare import Notes, Say, prepare, refuse_within_job, run_folder, silently
+from xpuprof.workflow.prepare import (
+    Notes,
+    Say,
+    prepare,
+    recording,
+    refuse_within_job,
+    run_folder,
+    silently,
+)
 from xpuprof.workflow.unseen import no_kernel
 
 
@@ -99,15 +107,21 @@ def time(
         say=notes,
     )
     endings: list[Ending] = []
-    for number in range(repeat):
-        if not endings or endings[-1].undisturbed:
-            first, again = not number, repeat > 1
-            endings.append(
-                execute.time(
-                    ready.writer, ready.tooled, ready.source, timer, number, user=first, again=again
+    with recording(ready):
+        for number in range(repeat):
+            if not endings or endings[-1].undisturbed:
+                endings.append(
+                    execute.time(
+                        ready.writer,
+                        ready.tooled,
+                        ready.source,
+                        timer,
+                        number,
+                        user=not number,
+                        again=repeat > 1,
+                    )
                 )
-            )
-    run = finish(ready.writer, ready.folder, endings[-1].stop if repeat > 1 else None)
+        run = finish(ready.writer, ready.folder, endings[-1].stop if repeat > 1 else None)
     unopened = endings[-1].undisturbed and never_opened(run.times[0].processes)
     if run.reason and not unopened:
         notes(f"the run is {run.status}: {run.reason}")
@@ -115,10 +129,12 @@ def time(
         return TimedRuns(run, endings[0], endings[-1], notes=tuple(notes.kept))
     jobs = [job_of(execution) for execution in run.times]
     totals = tuple(float(job.times().sum()) for job in jobs)
-    doubts = disturbed(totals)
+    doubts = exit_doubts(endings[0].exit_code)
     if ready.program.gpu and not (filters.window or run.reason or jobs[0].sums.launches):
         record = jobs[0].execution.record
         doubts.append(no_kernel(record, jobs[0].execution.losses, ready.program.argv[0]))
+    else:
+        doubts += disturbed(totals)
     found = None
     if chosen or specs:
         timed = from_executions("this run", run.times)

@@ -14,7 +14,7 @@ from xpuprof.engines.base import Timer
 from xpuprof.engines.filters import Filters
 from xpuprof.errors import UsageError
 from xpuprof.launch import execute
-from xpuprof.launch.ending import Ending
+from xpuprof.launch.ending import Ending, exit_doubts
 from xpuprof.launch.finish import finish
 from xpuprof.scratch import scratch
 from xpuprof.selection.selection import Selection
@@ -90,6 +90,8 @@ def validate(
         if not ending.undisturbed or last.stop is not None:
             return Validated(ending, last, None, tuple(notes.kept))
         timed = from_executions("this run", run.times)
+    for sentence in exit_doubts(ending.exit_code):
+        notes(sentence)
     result = against.validate(chosen, timed, allow_missing=allow_missing, differences=differences)
     doubts = disturbed(timed.times.sum(axis=1).tolist())
     return Validated(ending, last, result, tuple(notes.kept), tuple(doubts))

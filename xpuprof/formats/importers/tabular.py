@@ -72,6 +72,8 @@ def load(
         return
     with source.lines() as lines:
         first = next(lines, "")
+        if not _is_text(first):
+            source.refuse("is not text; name a table (CSV or Parquet)")
         mark = max(",;\t", key=first.count)
         _load(source, Table.csv(source, chain([first], lines), mark), columns or {}, writer)
 
@@ -158,9 +160,14 @@ def _unit(source: Source, name: str, given: str) -> str:
     return unit
 
 
+def _is_text(line: str) -> bool:
+    """Whether every byte of it was a character (others were replaced), none of them NUL."""
+    return not {"\0", "\ufffd"} & set(line)
+
+
 def _match(head: Head) -> Match:
     first = head.text.partition("\n")[0]
-    other = first.startswith(("{", "[", "SQLite format 3\0", "T:"))
+    other = first.startswith(("{", "[", "T:")) or not _is_text(first)
     table = head.data.startswith(PARQUET) or any(mark in first for mark in ",;\t")
     return Match.PERHAPS if table and not other else Match.NO
 

@@ -209,9 +209,9 @@
       const groups = run.groups[kind], shown = groups.slice(0, xp.COLOURS.length), rest = groups.slice(shown.length);
       const button = (group, rank) => element("button", {
         ariaPressed: String(isChosen(run, kind, group.id)), onclick: () => choose(run, kind, group.id),
-      }, dot(colourOf(rank)), group.cluster ? clusterName(group.id) + ": " : "", `${group.name} ${percent(group.weight)}`);
+      }, dot(colourOf(rank)), group.cluster ? clusterName(group.id) + ":" : "", element("span", { className: "name" }, group.name), percent(group.weight));
       const others = rest.length ? [element("span", { className: "faint" }, dot(xp.REST),
-        `${count(rest.length)} others ${percent(rest.reduce((sum, g) => sum + g.weight, 0))}`)] : [];
+        `${count(rest.length)} ${rest.length > 1 ? "others" : "other"} ${percent(rest.reduce((sum, g) => sum + g.weight, 0))}`)] : [];
       run.legend.replaceChildren(...shown.map(button), ...others);
     }
   }

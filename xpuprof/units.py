@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers with units, as sentences and tables show them."""
+
+from __future__ import annotations
+
+import math
+
+
+def seconds(value: float) -> str:
+    """A time with three digits and a suitable unit."""
+    for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
+        if abs(value) * factor >= 1 or unit == "us":
+            return f"{_three_digits(value * factor)} {unit}"
+    raise AssertionError
+
+
+def _three_digits(value: float) -> str:
+    decimals = 2 - math.floor(math.log10(abs(value))) if value else 0
+    return f"{value:,.{max(decimals, 0)}f}"
