@@ -53,7 +53,7 @@ def test_repeats_that_differ_are_refused(tmp_path: Path) -> None:
 
 def test_a_run_without_times_is_named(tmp_path: Path) -> None:
     traces.write_run(tmp_path / "run", traces.events(), None)
-    with pytest.raises(TraceError, match="holds no timer run; make one with `xpuprof time"):
+    with pytest.raises(TraceError, match="holds no timer run; make one with: xpuprof time"):
         open_timed(tmp_path / "run")
 
 
