@@ -257,9 +257,7 @@ def test_compare_takes_times_from_another_folder(tmp_path: Path) -> None:
     traces.add_execution(writer, "time-0", "time", traces.events(), None)
     writer.finish("complete", "")
     bare = call("compare", profile, "--methods", "random,stem-root,allegro").stdout
-    assert (
-        "  stem-root, allegro need slice times: record them with `xpuprof time -o TIMES`" in bare
-    )
+    assert "  stem-root, allegro need slice times: record them with `xpuprof time -o TIMES`" in bare
     timed = call("compare", profile, "--times", tmp_path / "times", "--methods", "random,stem-root")
     assert "left out" not in timed.stdout and "projected metric: time\n" in timed.stdout
     assert f"--times {tmp_path / 'times'} --method NAME" in timed.stderr
