@@ -103,7 +103,7 @@ def test_options_are_refused_by_declaration(tmp_path: Path, ours: dict[str, str]
     export = ("export", tmp_path / "s", "--format", "chrome", "-o", "out", "--warmup", "1")
     refused = xpuprof(*export, environment=ours)
     assert refused.returncode == 2
-    assert b" and looppoint and pinpoints and ourlist; omit it" in refused.stderr
+    assert b", looppoint, pinpoints and ourlist; omit it" in refused.stderr
 
 
 def test_aliases_name_formats() -> None:

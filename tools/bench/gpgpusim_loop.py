@@ -18,6 +18,7 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,47 +68,46 @@ def main() -> None:
     full = simulated(Path("full.log"), arguments.program)
     if not Path("RUN").exists():
         xpuprof("import", full.log, "-o", "RUN")
-    heads = "method, launches, cycles simulated, CPU s, metric, estimate, truth, error, interval"
-    print(f"| {heads.replace(', ', ' | ')} |\n{'|---' * 9}|")
+    every = [kernel.metrics for kernel in parse(Source(full.log))]
+    truth = {name: sum(kernel[name] for kernel in every) for name in METRICS}
+    row("method", "launches", "cycles simulated", "CPU s", *METRICS.values())
+    row(*["---"] * (4 + len(METRICS)))
+    row(
+        "truth",
+        len(every),
+        "100%",
+        f"{full.cpu:.0f}",
+        *(f"{value:,.0f}" for value in truth.values()),
+    )
     for method in arguments.methods:
-        for row in rows(method, arguments.warmup, arguments.program, full):
-            print("| " + " | ".join(row) + " |", flush=True)
+        row(*result(method, arguments.warmup, arguments.program, truth))
 
 
-def rows(method: str, warmup: str, program: list[str], full: Simulation) -> list[list[str]]:
-    """The table's rows of a method, one a metric."""
+def row(*cells: object) -> None:
+    print("| " + " | ".join(map(str, cells)) + " |", flush=True)
+
+
+def result(method: str, warmup: str, program: list[str], truth: dict[str, float]) -> Iterator[str]:
+    """The cells of a method: what it simulated, and each metric with its error and whether the
+    interval holds the truth."""
     chosen, folder = Path(f"by-{method}"), Path(f"by-{method}-warmup-{warmup}")
     if not chosen.exists():
         xpuprof("select", "RUN", "--method", method, "-o", chosen, *METHODS.get(method, []))
     if not folder.exists():
         xpuprof("export", chosen, "--format", "gpgpusim", "--warmup", warmup, "-o", folder)
     part = simulated_part(folder, program)
-    every = [kernel.metrics for kernel in parse(Source(full.log))]
     done = [kernel.metrics for kernel in parse(Source(part.log))]
     asked = [option for name in METRICS for option in ("--metric", name)]
     answer = xpuprof(
         "estimate", chosen / "selection.json", "--results", part.log, "--same-machine", *asked
     )
-    cycles = sum(k["gpu_sim_cycle"] for k in done) / sum(k["gpu_sim_cycle"] for k in every)
-    what = [
-        method,
-        f"{len(done)} of {len(every)}",
-        f"{cycles:.1%}",
-        f"{part.cpu:.0f} of {full.cpu:.0f}",
-    ]
-    found = []
+    cycles = sum(kernel["gpu_sim_cycle"] for kernel in done) / truth["gpu_sim_cycle"]
+    yield from (method, str(len(done)), f"{cycles:.0%}", f"{part.cpu:.0f}")
     for metric in answer["metrics"]:
-        truth = sum(kernel[metric["metric"]] for kernel in every)
-        value, (low, high) = metric["value"], metric["interval"]
-        error = f"{value / truth - 1:+.2%}" if truth else "-"
-        interval = "none"
-        if low is not None:
-            held = "held" if low <= truth <= high else "missed"
-            interval = f"{low:,.0f} to {high:,.0f}, {held}"
-        name = METRICS[metric["metric"]]
-        found.append([*what, name, f"{value:,.0f}", f"{truth:,.0f}", error, interval])
-        what = [""] * len(what)
-    return found
+        true, value, (low, high) = truth[metric["metric"]], metric["value"], metric["interval"]
+        error = f" ({value / true - 1:+.1%})" if true else ""
+        held = "" if low is None else ", held" if low <= true <= high else ", missed"
+        yield f"{value:,.0f}{error}{held}"
 
 
 def simulated_part(folder: Path, program: list[str]) -> Simulation:

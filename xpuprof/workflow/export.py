@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from xpuprof.errors import UsageError, unwritable
+from xpuprof.errors import UsageError, series, unwritable
 from xpuprof.formats.exporters.source import ExportSource
 from xpuprof.formats.format import Exporter, ExportOptions, Needs
 from xpuprof.formats.registry import all_exporters, named
@@ -122,6 +122,6 @@ def _refuse_unused(exporter: Exporter, options: ExportOptions) -> None:
         if given and option not in exporter.takes:
             takers = [name for name, each in all_exporters().items() if option in each.takes]
             raise UsageError(
-                f"--{option.replace('_', '-')} is for {' and '.join(takers)}; omit it with "
+                f"--{option.replace('_', '-')} is for {series(takers, 'and')}; omit it with "
                 f"--format {exporter.name}"
             )
