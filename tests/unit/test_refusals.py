@@ -144,7 +144,7 @@ CHROME = "export R -o out.json --format chrome"
         ("import binary --format csv -o I", "binary is not text; name a table (CSV or Parquet)"),
         ("estimate bare --results file", "make a selection with `xpuprof select bare`"),
         ("run -- ./lost", "./lost needs /no/such, which does not exist; correct its #! line"),
-        (f"{CHROME} --warmup 3", "--warmup is for looppoint and pinpoints"),
+        (f"{CHROME} --warmup 3", "--warmup is for accelsim, gpgpusim, looppoint and pinpoints"),
         (f"{NVBIT} --image-base 0x1000", "--image-base is for looppoint and pinpoints"),
         (f"{NVBIT} --kernelslist file", "--kernelslist is for accelsim"),
         ("time --warmup 2 -o T -- true", "--warmup requires --regions or --kernel"),

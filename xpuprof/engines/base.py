@@ -79,6 +79,8 @@ class Footprint:
     """Parts of the paths of its libraries."""
     library: str
     """Our library that then has to be there."""
+    helper: Path
+    """Our program that uses the runtime for the user's, and launches nothing."""
 
 
 class _Named:

@@ -31,6 +31,7 @@ class Unseen:
 
     def __init__(self, footprint: Footprint) -> None:
         self._footprint = footprint
+        self._helper = str(footprint.helper.resolve())
         self._first: dict[int, float] = {}
         self._missed: dict[int, str] = {}
 
@@ -50,7 +51,8 @@ class Unseen:
         waiting = False
         for pid in _descendants():
             with suppress(OSError):  # gone, or another user's
-                waiting |= pid not in self._missed and self._waits_for_us(pid)
+                ours = os.readlink(f"/proc/{pid}/exe") == self._helper
+                waiting |= not ours and pid not in self._missed and self._waits_for_us(pid)
         return waiting
 
     def _waits_for_us(self, pid: int) -> bool:

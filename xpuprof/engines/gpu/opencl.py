@@ -23,6 +23,7 @@ from xpuprof.scratch import scratch
 
 LAYER = "libxpuprof_opencl.so"
 INSTRUMENTER = "xpuprof-clinst"
+BUILDER = "xpuprof-clbuild"
 LAYER_ADVICE = (
     "install what they are built from (Debian, Ubuntu: `apt-get install opencl-headers llvm-15-dev "
     "libclang-15-dev libclang-cpp15-dev libllvmspirvlib-15-dev`, on Debian 13 of version 18), then "
@@ -226,7 +227,8 @@ class OpenCl(GpuEngine):
     def footprint(self) -> Footprint | None:
         """The loader, and the drivers named in /etc/OpenCL/vendors, which every loader reads."""
         files = (os.path.basename(name) for name in drivers({}))
-        return Footprint("OpenCL", (VENDORS,), ("/libOpenCL.so", *files), LAYER)
+        images = ("/libOpenCL.so", *files)
+        return Footprint("OpenCL", (VENDORS,), images, LAYER, native_file(BUILDER))
 
     def start_services(
         self, mode: Mode, execution_dir: Path, options: GpuOptions

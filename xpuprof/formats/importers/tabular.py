@@ -166,9 +166,11 @@ def _is_text(line: str) -> bool:
 
 
 def _match(head: Head) -> Match:
+    if head.data.startswith(PARQUET):
+        return Match.PERHAPS
     first = head.text.partition("\n")[0]
     other = first.startswith(("{", "[", "T:")) or not _is_text(first)
-    table = head.data.startswith(PARQUET) or any(mark in first for mark in ",;\t")
+    table = any(mark in first for mark in ",;\t")
     return Match.PERHAPS if table and not other else Match.NO
 
 
