@@ -140,6 +140,8 @@ COST: list[Column] = [
 
 
 DEFAULT_BOUND = "0.05"
+FOLLOWS = 1.1
+"""A method follows its bound if the least takes this many times the samples of the largest."""
 METHODS: list[Column] = [
     ("method", _fact("method", str)),
     ("programs", lambda record: str(len(record["rows"]))),
@@ -172,16 +174,21 @@ def _methods(records: Sequence[Record]) -> str:
 
 def _work(records: Sequence[Record]) -> str:
     """Mean error and measured share of each method that follows a bound, at every bound."""
-    bounds = list(next((record["methods"] for record in records if "methods" in record), {}))
+    bounds = sorted({bound for r in records for bound in r.get("methods", {})}, key=float)
     found: dict[str, dict[str, list[Record]]] = {}
-    for bound in bounds:
-        for row in (row for record in records for row in record.get("methods", {}).get(bound, [])):
-            if row["error_mean"] is not None:
-                found.setdefault(row["method"], {}).setdefault(bound, []).append(row)
-    follow = {name: own for name, own in found.items() if len(set(map(_samples, own.values()))) > 1}
-    columns = [("method", lambda record: record["method"])]
+    for record in (r for r in records if len(r.get("methods", {})) == len(bounds)):
+        for bound in bounds:
+            for row in record["methods"][bound]:
+                if row["error_mean"] is not None:
+                    found.setdefault(row["method"], {}).setdefault(bound, []).append(row)
+    follow = [
+        {"method": name, "rows": rows}
+        for name, rows in found.items()
+        if _samples(rows[bounds[0]]) > FOLLOWS * _samples(rows[bounds[-1]])
+    ]
+    columns: list[Column] = [("method", _fact("method", str))]
     columns += [(f"{float(bound):.0%}", _error_and_share(bound)) for bound in bounds]
-    return _table([{"method": name, "rows": own} for name, own in follow.items()], columns)
+    return _table(follow, columns)
 
 
 def _samples(rows: Sequence[Record]) -> float:
