@@ -15,6 +15,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "common/descriptor.hpp"
 #include "protocol/messages.hpp"
 
 namespace {
@@ -133,21 +134,15 @@ void compile(const clinst::Request &request) {
   check(CL(clFinish)(queue));
 }
 
-std::string standard_input() {
-  std::string all;
-  char buffer[1 << 16];
-  for (ssize_t n; (n = read(STDIN_FILENO, buffer, sizeof buffer)) > 0;)
-    all.append(buffer, static_cast<size_t>(n));
-  return all;
-}
-
 }  // namespace
 
 int main() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   alarm(patience_s);
   try {
-    const auto request = clinst::decode<clinst::Request>(standard_input());
+    std::string input;
+    common::read_all(STDIN_FILENO, &input);
+    const auto request = clinst::decode<clinst::Request>(input);
     for (const auto &[name, value] : request.device)
       if (name.rfind("env:", 0) == 0) setenv(name.c_str() + 4, value.c_str(), 1);
     unsetenv("OPENCL_LAYERS");

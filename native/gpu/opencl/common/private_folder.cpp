@@ -13,6 +13,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "common/descriptor.hpp"
+
 namespace common {
 namespace {
 
@@ -38,26 +40,6 @@ std::string distrust(int fd, const std::string &name, mode_t type) {
   if (status.st_mode & others_write)
     return "other users may write to " + name + " (check its contents, then chmod go-w)";
   return "";
-}
-
-bool read_all(int fd, std::string *content) {
-  char buffer[1 << 16];
-  for (;;) {
-    ssize_t n = ::read(fd, buffer, sizeof buffer);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return n == 0;
-    content->append(buffer, static_cast<size_t>(n));
-  }
-}
-
-bool write_all(int fd, const std::string &content) {
-  for (size_t at = 0; at < content.size();) {
-    ssize_t n = ::write(fd, content.data() + at, content.size() - at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    at += static_cast<size_t>(n);
-  }
-  return true;
 }
 
 // Above the limit a write would kill the program (SIGXFSZ).

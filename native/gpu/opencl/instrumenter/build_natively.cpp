@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "common/descriptor.hpp"
+
 namespace clinst {
 namespace {
 
@@ -28,23 +30,6 @@ std::string beside(const char *name) {
   _exit(127);
 }
 
-void write_all(int to, const std::string &bytes) {
-  for (size_t at = 0; at < bytes.size();) {
-    const ssize_t n = write(to, bytes.data() + at, bytes.size() - at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;
-    at += static_cast<size_t>(n);
-  }
-}
-
-std::string read_all(int from) {
-  std::string bytes;
-  char buffer[4096];
-  for (ssize_t n; (n = read(from, buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR);)
-    if (n > 0) bytes.append(buffer, static_cast<size_t>(n));
-  return bytes;
-}
-
 }  // namespace
 
 std::vector<std::string> build_natively(const std::string &request) {
@@ -55,9 +40,11 @@ std::vector<std::string> build_natively(const std::string &request) {
   if (child == 0) execute(program, in[0], out[1]);
   close(in[0]);
   close(out[1]);
-  if (child > 0) write_all(in[1], request);
+  if (child > 0) common::write_all(in[1], request);
   close(in[1]);
-  const std::string file = read_all(out[0]);
+  std::string file;
+  common::read_all(out[0], &file);
+  close(out[0]);
   int status = 1;
   while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
