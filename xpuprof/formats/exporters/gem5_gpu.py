@@ -8,6 +8,7 @@ kernels out altogether, so a kernel reads what the host wrote, not what earlier 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,14 +35,14 @@ def write(selection: Selection, folder: Path, force: bool = False) -> list[Path]
         "gem5=$1",
         "shift",
     ]
-    own = _runtimes_own(selection)
+    copies = _copies(selection)
     for launch, r in launched(selection):
         if r.end.kernel.startswith(RUNTIMES_OWN):
             raise InputError(
                 f"the selection has {r.end.kernel}, a copy kernel of ROCm, which gem5 does not "
                 "number; select from a run without such kernels"
             )
-        number = launch - sum(own[:launch])
+        number = launch - bisect_left(copies, launch)
         lines.append(
             f'"$gem5" -d "$out/region-{place[id(r)]}" "$@" '
             f"--skip-until-gpu-kernel {number} --exit-after-gpu-kernel {number}"
@@ -55,15 +56,17 @@ def write(selection: Selection, folder: Path, force: bool = False) -> list[Path]
     )
 
 
-def _runtimes_own(selection: Selection) -> list[bool]:
-    """Whether each slice ends with a copy kernel of ROCm."""
+def _copies(selection: Selection) -> list[int]:
+    """The launches of ROCm's copy kernels, ascending."""
+    # Imported late: `--help` lists formats without numpy.
     from xpuprof.trace.run_lengths import decode_runs
 
     sequence = selection.identity.get("sequence")
     if not sequence:
         return []
     own = [str(kind[0]).startswith(RUNTIMES_OWN) for kind in sequence["kinds"]]
-    return [own[code] for code in decode_runs(sequence["order"], selection.slices).tolist()]
+    order = decode_runs(sequence["order"], selection.slices).tolist()
+    return [launch for launch, code in enumerate(order) if own[code]]
 
 
 FORMAT = Exporter(
