@@ -24,7 +24,7 @@ from xpuprof.workflow.estimate import estimate_results
 DATA = Path(__file__).parent / "data"
 FULL, CHOSEN = DATA / "gpgpusim-full.log.gz", DATA / "gpgpusim-sieve.log.gz"
 ALL_CYCLES, L2_MISSES = 185_795, 128
-"""Of the whole program, as the simulator's last totals say."""
+"""The whole program's totals, from the end of the full log."""
 SIMULATOR = """
 import ctypes
 getenv = ctypes.CDLL(None).getenv

@@ -43,6 +43,11 @@ class Head:
         """The bytes as text without leading blanks."""
         return self.data.decode("utf-8", errors="replace").lstrip("\ufeff \t\r\n")
 
+    @property
+    def columns(self) -> set[str]:
+        """The names in the first line, if the file is a table with commas."""
+        return {name.strip('"') for name in self.text.partition("\n")[0].strip().split(",")}
+
 
 @dataclass(frozen=True)
 class Format:

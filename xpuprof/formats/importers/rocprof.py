@@ -137,7 +137,7 @@ def _number(row: dict[str, str], name: str) -> int:
 
 
 def _match(head: Head) -> Match:
-    first = {name.strip('"') for name in head.text.partition("\n")[0].strip().split(",")}
+    first = head.columns
     # rocprofiler-compute writes Dispatch_ID.
     own = KERNEL in first and first & {START, COUNTER} and "Dispatch_ID" not in first
     return Match.YES if own else Match.NO

@@ -48,8 +48,7 @@ def _launches(columns: Columns) -> Columns:
 
 
 def _match(head: Head) -> Match:
-    first = {name.strip('"') for name in head.text.partition("\n")[0].strip().split(",")}
-    return Match.YES if {LAUNCH, KERNEL, START, END} <= first else Match.NO
+    return Match.YES if {LAUNCH, KERNEL, START, END} <= head.columns else Match.NO
 
 
 FORMAT = Importer(

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from xpuprof.formats.format import Found, ResultReader
 from xpuprof.formats.gpgpusim_log import KERNEL, parse
 from xpuprof.inputs import Source
+from xpuprof.trace.kernel_names import brief
 
 if TYPE_CHECKING:
     from xpuprof.selection.selection import Selection
@@ -38,7 +38,7 @@ def _read_regions(source: Source, selection: Selection) -> list[Found]:
         places = [by_launch[kernel.launch] for kernel in kernels if kernel.launch]
         for kernel, place in zip(kernels, places, strict=True):
             expected = selection.representatives[place].end.kernel
-            if _identifier(expected) not in kernel.name:
+            if brief(expected) not in kernel.name:
                 source.refuse(
                     f"has {kernel.name[:80]} as kernel {kernel.launch}, where the selection has "
                     f"{expected[:80]}; name the log of the same program with the same arguments"
@@ -51,11 +51,6 @@ def _read_regions(source: Source, selection: Selection) -> list[Found]:
             "the list that `xpuprof export --format accelsim` writes"
         )
     return [(place, kernel.metrics) for place, kernel in zip(places, kernels, strict=True)]
-
-
-def _identifier(kernel: str) -> str:
-    """The function's own name, which its mangled name contains: `f` of `void a::f<int>(b)`."""
-    return re.split(r"::|\W", re.split(r"[<(]", kernel)[0])[-1]
 
 
 FORMAT = ResultReader(
