@@ -10,13 +10,14 @@ import re
 import struct
 import sys
 import termios
+import time
 from pathlib import Path
 
 import click
 import pytest
 
 from tests.support import traces
-from tests.support.probes import require_opencl
+from tests.support.probes import require_opencl, require_programs
 from tests.support.run import run_text
 from tests.support.streams import StreamWriter
 from xpuprof.cli.lines import coloured
@@ -32,14 +33,14 @@ PARTICLES = native_file("demo/particles")
 
 
 def test_a_terminal_that_does_not_tell_its_width_shows_the_whole_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """GIVEN a terminal of no columns THEN the line keeps its last letter."""
     monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((0, 0)))
     drawn = _Drawing(lambda elapsed: "profile: 1 s, 0.0 MB")
     drawn._thread.join(PERIOD + 1.0)
     drawn.end()
-    assert "xpuprof: profile: 1 s, 0.0 MB\r" in capsys.readouterr().err
+    assert "xpuprof: profile: 1 s, 0.0 MB\r" in capfd.readouterr().err
 
 
 def test_launches_are_counted_while_a_stream_is_written(tmp_path: Path) -> None:
@@ -163,6 +164,46 @@ def test_only_a_terminal_gets_the_line(tmp_path: Path) -> None:
     assert said.count("\r\x1b[K") > said.count("timer run")
     assert "\x1b" not in terminal([*run, "-q", *program])
     assert "\x1b" not in run_text([*run, *program], check=True).stderr
+
+
+def test_the_users_execution_shows_a_line_too(tmp_path: Path) -> None:
+    """GIVEN a profile whose program has the terminal THEN there is a line; with -q none."""
+    require_opencl()
+    profile = [sys.executable, "-m", "xpuprof", "profile", "--cpu", "none", "--force"]
+    profile += ["-o", str(tmp_path / "R")]
+    program = ["--", "sh", "-c", 'sleep 2; exec "$0" 20', str(PARTICLES)]
+    assert re.search(r"xpuprof: profile: 0 launches, [12] s, ", terminal([*profile, *program]))
+    assert "\x1b" not in terminal([*profile, "-q", *program])
+
+
+def test_what_the_program_prints_stays_readable(tmp_path: Path) -> None:
+    """GIVEN a program that prints on the terminal, more than fits WHEN profiled THEN the line
+    stands in the last row, whatever is above it is as printed, and at the end the line is gone."""
+    require_opencl()
+    require_programs("tmux", package="tmux")
+    printed = [f"{number}: {'word ' * (number % 9)}".rstrip() for number in range(30)]
+    script = tmp_path / "program.sh"
+    asleep = {12: "printf part; sleep 2.2; echo", 29: "sleep 1"}
+    script.write_text(
+        "\n".join(f"echo '{text}'; {asleep.get(i, ':')}" for i, text in enumerate(printed))
+        + f"\nexec {PARTICLES} 20 >/dev/null\n"
+    )
+    run = f"{sys.executable} -m xpuprof profile --cpu none --force -o {tmp_path}/R -- sh {script}"
+    tmux = ["tmux", "-L", f"xpuprof-test-{os.getpid()}", "-f", "/dev/null"]
+    run_text([*tmux, "new-session", "-d", "-x100", "-y10", f"{run}; sleep 60"], check=True)
+    try:
+        looks = []
+        for _ in range(600):
+            looks.append(run_text([*tmux, "capture-pane", "-p", "-S-100"], check=True).stdout)
+            if "next:" in looks[-1]:
+                break
+            time.sleep(0.1)
+    finally:
+        run_text([*tmux, "kill-server"])
+    assert any(look.splitlines()[-1].startswith("xpuprof: profile: 0 launches") for look in looks)
+    printed[13] = f"part\n{printed[13]}"
+    assert "\n".join(printed) in looks[-1]
+    assert "launches, " not in looks[-1]
 
 
 def test_a_report_is_coloured_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,12 +36,14 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     mpirun -n 2 xpuprof profile -o P -- ./app  one run per rank: P-rank0, P-rank1
     """
     # Loaded here, so that --help is quick.
+    from xpuprof.cli.progress import show_progress
     from xpuprof.report import result as report
     from xpuprof.report.warnings import warnings, window_sentences
     from xpuprof.trace.window import never_opened
     from xpuprof.workflow.next_step import of_run
     from xpuprof.workflow.profile import profile
 
+    show_progress(quiet)
     done = profile(argv, say=options.notes(quiet), **how)
     run, empty = done.run, not done.job.sums.slices
     unopened = bool(never_opened(done.job.processes))

@@ -128,8 +128,8 @@ def _execute(
             given = argv if argv != program.argv else [program.name or argv[0], *argv[1:]]
             watched = stack.enter_context(unseen(program.gpu.footprint() if program.gpu else None))
             limit = stack.enter_context(size_limit(folder, program.max_size))
-            stack.enter_context(WATCH.get()(folder, role, user))
-            ending = run(argv[0], given, environment, ours)
+            hidden = stack.enter_context(WATCH.get()(folder, role, user))
+            ending = run(argv[0], given, environment, ours, hidden)
             if limit:
                 ending = replace(ending, full=limit.reached)
                 lost = limit.sentences()

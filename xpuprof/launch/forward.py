@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from xpuprof.launch.start import Start, in_set
+from xpuprof.launch.watch import Hidden
 from xpuprof.launch.witness import Witness
 
 # Not forwarded: signals that cannot be caught, our own faults, limits on our own CPU time and
@@ -49,6 +50,9 @@ class Forwarder:
     """The first signal that asked us to stop, however the program handled it."""
     late = False
     """Whether that signal came too late to end the program, which has ended by itself."""
+
+    def __init__(self, hidden: Hidden) -> None:
+        self._hidden = hidden
 
     def __enter__(self) -> Forwarder:
         self._read, self._write = os.pipe()
@@ -115,7 +119,8 @@ class Forwarder:
         caught = number in self._before and self._before[number] != signal.SIG_IGN
         if caught:
             signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
+        with self._hidden():
+            os.kill(os.getpid(), number)
         if caught:
             signal.signal(number, _caught)
 

@@ -15,14 +15,22 @@ from xpuprof.launch.ending import Ending
 from xpuprof.launch.forward import Forwarder
 from xpuprof.launch.start import Start, ignored_signals
 from xpuprof.launch.streams import Streams
+from xpuprof.launch.watch import Hidden
 from xpuprof.trace.clock import tsc
 
 
-def run(path: str, argv: Sequence[str], environment: Mapping[str, str], streams: Streams) -> Ending:
-    """Runs the program at `path` to its end. Raises UsageError when the system cannot start it."""
+def run(
+    path: str,
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    streams: Streams,
+    hidden: Hidden = nullcontext,
+) -> Ending:
+    """Runs the program at `path` to its end; `hidden`: around a stop of ours. Raises UsageError
+    when the system cannot start it."""
     in_main_thread = threading.current_thread() is threading.main_thread()
     ignored = ignored_signals()
-    with Forwarder() if in_main_thread else nullcontext() as signals:
+    with Forwarder(hidden) if in_main_thread else nullcontext() as signals:
         try:
             program = Start(path, argv, environment, streams, ignored)
             if signals:

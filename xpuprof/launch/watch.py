@@ -8,13 +8,16 @@ from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
 
-Watch = Callable[[Path, str, bool], AbstractContextManager[None]]
+Hidden = Callable[[], AbstractContextManager[None]]
+"""Makes a context in which nothing is shown: the shell has the terminal while a job is stopped."""
+
+Watch = Callable[[Path, str, bool], AbstractContextManager[Hidden]]
 """Makes the context of one execution: its folder, its role (first, profile, time), and whether the
 user's terminal is the program's."""
 
 
-def _nobody(folder: Path, role: str, user: bool) -> AbstractContextManager[None]:
-    return nullcontext()
+def _nobody(folder: Path, role: str, user: bool) -> AbstractContextManager[Hidden]:
+    return nullcontext(nullcontext)
 
 
 WATCH: ContextVar[Watch] = ContextVar("watch", default=_nobody)
