@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.consumers import accelsim_commands, gem5_simpoints, macsim_samples
 from tests.support.run import run
 from tests.support.runs_made_up import made_up_run, select_by_kernel
 from xpuprof.errors import InputError, UsageError
@@ -75,6 +76,31 @@ def test_accelsim_without_a_list(selection: Selection, tmp_path: Path) -> None:
     assert [n for n in range(1, 9) if tracer_traces(kernel_range, n)] == [1, 2, 3]
 
 
+def test_accelsims_own_parser_reads_our_lists(selection: Selection, tmp_path: Path) -> None:
+    """GIVEN lists with the tracer's names, with warm-up, and filtered from a whole run's WHEN
+    Accel-Sim's trace parser reads them THEN it gets the copies and the traces of the launches."""
+    whole = tmp_path / "whole"
+    whole.write_text(
+        "MemcpyHtoD,0x00007efe7b500000,2052\nkernel-1-ctx_0x55d0.traceg.xz\nkernel-2.traceg\n"
+        "MemcpyDtoH,0x1,2\nkernel-3-ctx_0x55d0.traceg.xz\nkernel-4.traceg\n"
+    )
+    accelsim.write(selection, tmp_path / "named", warmup={2: 1})
+    accelsim.write(selection, tmp_path / "filtered", kernelslist=whole)
+    copy = "copy MemcpyHtoD,0x00007efe7b500000,2052"
+    for name, expected in (
+        ("named/kernelslist.g", [f"kernel-{n}.traceg" for n in (1, 2, 3)]),
+        ("named/kernelslist-v2.g", [f"kernel-{n}.tracez" for n in (1, 2, 3)]),
+        (
+            "filtered/kernelslist.g",
+            [copy, "kernel-1-ctx_0x55d0.traceg.xz", "kernel-2.traceg",
+             "kernel-3-ctx_0x55d0.traceg.xz"],
+        ),
+    ):  # fmt: skip
+        found = accelsim_commands(tmp_path / name, tmp_path / "parser")
+        folder = str((tmp_path / name).parent)
+        assert [line.removeprefix(f"{folder}/") for line in found] == expected
+
+
 def test_accelsim_filters_a_list(selection: Selection, tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     whole.write_text(
@@ -134,11 +160,22 @@ def macsim_reads(path: Path) -> list[int]:
     return launches
 
 
-def test_macsim(selection: Selection, tmp_path: Path) -> None:
+def drawn_thrice(selection: Selection) -> Selection:
+    """The same with one representative drawn three times."""
     drawn = tuple(
         replace(r, draws=3) if r.end.kernel == "c" else r for r in selection.representatives
     )
-    macsim.write(replace(selection, representatives=drawn), tmp_path / "m")
+    return replace(selection, representatives=drawn)
+
+
+def test_macsims_own_reader_reads_our_list(selection: Selection, tmp_path: Path) -> None:
+    """GIVEN a list WHEN MacSim's NVBit tool reads it THEN it gets the launches."""
+    macsim.write(drawn_thrice(selection), tmp_path / "m")
+    assert macsim_samples(tmp_path / "m", tmp_path / "reader") == [0, 1, 2, 2, 2]
+
+
+def test_macsim(selection: Selection, tmp_path: Path) -> None:
+    macsim.write(drawn_thrice(selection), tmp_path / "m")
     assert macsim_reads(tmp_path / "m") == [0, 1, 2, 2, 2]
     sizes = [int(line.split()[0]) for line in (tmp_path / "m").read_text().splitlines()[2:]]
     assert sizes == [2, 2, 1]
@@ -196,6 +233,19 @@ def test_simpoint(selection: Selection, tmp_path: Path) -> None:
     assert sorted(interval for interval, _ in pairs) == [0, 1, 2, 5]
     assert sum(weight for _, weight in pairs) == pytest.approx(1.0)
     assert (tmp_path / "t.labels").read_text().count("\n") == 6
+
+
+def test_gem5s_own_reader_reads_our_simpoints(selection: Selection, tmp_path: Path) -> None:
+    """GIVEN SimPoint's files WHEN gem5's configs/common/Simulation.py reads them THEN it gets each
+    slice's start and weight, in order, and warm-up where there is room for it."""
+    write_simpoints(selection, tmp_path / "t")
+    found = gem5_simpoints(tmp_path / "t", interval=1000, warmup=1500)
+    assert [(i, start, warm) for i, _, start, warm in found] == [
+        (0, 0, 0), (1, 0, 1000), (2, 500, 1500), (5, 3500, 1500),
+    ]  # fmt: skip
+    total = sum(r.weight for r in selection.representatives)
+    weights = {r.slice: r.weight / total for r in selection.representatives}
+    assert {i: w for i, w, _, _ in found} == pytest.approx(weights)
 
 
 def test_ranges() -> None:

@@ -18,6 +18,7 @@ import pandas as pd
 import pytest
 
 from tests.support.compile import compile_text, symbols
+from tests.support.consumers import gem5_fires, gem5_looppoint
 from tests.support.processes import process_from, with_tables
 from tests.support.runs_made_up import made_up_run, select_by_kernel
 from xpuprof.errors import InputError
@@ -195,6 +196,44 @@ def test_every_marker_fires_where_it_should(made_up: MadeUp, kind: str, tmp_path
             assert warm_slice == max(r.slice - 2, 0)
             assert warmups[number]["end"] == region["start"]
     assert 1 not in warmups
+
+
+@pytest.mark.parametrize("kind", ["pinpoints", "looppoint"])
+def test_gem5s_own_classes_read_our_regions_and_stop_there(
+    made_up: MadeUp, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN regions with warm-up WHEN gem5's loader reads them and its counter follows the
+    execution THEN it stops where each region and its warm-up begin and end."""
+    gem5 = gem5_looppoint(monkeypatch)
+    if kind == "pinpoints":
+        pinpoints.write(made_up.selection, made_up.process, tmp_path / "t", warmup=TWO)
+        loaded = gem5.LooppointCsvLoader(tmp_path / "t.pc.csv")
+        regions, warmups = gem5_reads_csv(tmp_path / "t.pc.csv")
+    else:
+        looppoint.write(made_up.selection, made_up.process, tmp_path / "t.json", warmup=TWO)
+        loaded = gem5.LooppointJsonLoader(tmp_path / "t.json")
+        regions, warmups = gem5_reads_json(tmp_path / "t.json")
+    found = {int(number): region for number, region in loaded.get_regions().items()}
+    assert sorted(found) == sorted(regions)
+    for number, region in found.items():
+        simulation, ours = region.get_simulation(), regions[number]
+        start, end = simulation.get_start(), simulation.get_end()
+        assert (start.get_pc(), start.get_global()) == ours["start"]
+        assert (end.get_pc(), end.get_global()) == ours["end"]
+        assert (end.get_relative(), region.get_multiplier()) == (
+            ours["relative"],
+            ours["multiplier"],
+        )
+        assert bool(region.get_warmup()) == (number in warmups)
+    targets = {(pair.pc, pair.count) for pair in loaded.get_targets()}
+    executed = [made_up.block_pc[block] for body in made_up.trace for _, block in body]
+    expected = sorted(fires_in(made_up, pc, count)[1] for pc, count in targets)
+    assert gem5_fires(targets, executed, tmp_path / "gem5") == expected
+    for number, region in found.items():
+        start = region.get_start()
+        first = made_up.selection.representatives[number - 1].slice
+        begins = max(first - 2, 0) if number in warmups else first
+        assert fires_in(made_up, start.pc, start.count)[0] == begins
 
 
 def test_a_function_called_once_a_slice_is_the_marker(
