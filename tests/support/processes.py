@@ -28,7 +28,7 @@ class MadeUp:
 
     def device_work(self, ticks: npt.NDArray[np.float64]) -> DeviceWork:
         ticks[:] = np.nan
-        return DeviceWork(np.zeros(len(ticks), np.int8), 1, np.empty(0, np.int64))
+        return DeviceWork(np.zeros(len(ticks), np.int8), ["k"], np.empty(0, np.int64))
 
     def last_stamp(self) -> int:
         return 0

@@ -470,6 +470,42 @@ def test_info_of_timer_runs_counts_no_instructions(tmp_path: Path) -> None:
     assert "instructions" not in shown.split("kernel ")[1].split("execution")[0]
 
 
+def test_time_of_each_kernel(tmp_path: Path) -> None:
+    """GIVEN a profile WHEN shown THEN a kernel's time is that of the profiled launches; GIVEN a
+    timer run too THEN it is the native one, of the launches in the window; report has it too."""
+    writer = create_run(tmp_path / "run", argv=["./app"])
+    traces.add_execution(writer, "profile", "profile", traces.events(5), None)
+    writer.finish("complete", "")
+    hz = Run.open(tmp_path / "run").executions[0].record.tsc_hz
+
+    def times(key: str) -> dict[str, float]:
+        kernels = json.loads(call("info", tmp_path / "run", "--json").stdout)["kernels"]
+        return {row["kernel"]: row[key] * hz for row in kernels}
+
+    assert times("profiled_s") == pytest.approx({"a": 300, "b": 200})
+    assert "profiled time" in call("info", tmp_path / "run").stdout
+    writer, events = traces.resume(tmp_path / "run"), traces.events(5)
+    early = {i: traces.launch(i, i % 2, traces.START + 1_000 * (i + 1), flags=4) for i in range(3)}
+    windowed = [
+        traces.meta("window", "begin@end"),
+        traces.window(0, False, 900),
+        *(early.get(r[2], r) if r[0] == early[0][0] else r for r in events[:21]),
+        traces.window(3, True, traces.START + 3_500),
+        *events[21:],
+    ]
+    traces.add_execution(writer, "time-0", "time", windowed, None)
+    writer.finish("complete", "")
+    assert times("device_s") == pytest.approx({"a": 100, "b": 100})
+    assert "device time" in call("info", tmp_path / "run").stdout
+
+
+def test_report_shows_the_time_of_each_kernel(tmp_path: Path) -> None:
+    """GIVEN an import with a selection THEN report lists its kernels by time, like info."""
+    run = imported(tmp_path / "run", "Name,Duration", "a,10", "b,30", "a,10")
+    call("select", run, "--method", "stem-root")
+    assert re.search(r"b +1 +30.0 us +60.00 %\n.*a +2 ", call("report", run).stdout)
+
+
 def test_info_of_a_window_that_never_opened(tmp_path: Path) -> None:
     """GIVEN launches outside the window only THEN info does not say that there were none."""
     events = [traces.meta("window", "9-"), traces.window(0, False, traces.START)]

@@ -15,6 +15,9 @@ from xpuprof.errors import UsageError
 if TYPE_CHECKING:
     from xpuprof.workflow.evaluate import Result
 
+KERNELS = 10
+"""Kernels above the table of representatives; `info` lists more."""
+
 
 @click.command(name="report")
 @click.argument("runs", metavar="RUN...", type=click.Path(path_type=Path), nargs=-1, required=True)
@@ -59,9 +62,11 @@ def command(
     # Loaded here, so that --help is quick.
     from xpuprof.cli.progress import working
     from xpuprof.report import chosen, result
+    from xpuprof.report.info import kernels_text
     from xpuprof.report.picture import SUFFIXES
     from xpuprof.report.warnings import notes
     from xpuprof.trace.run import Run
+    from xpuprof.trace.summary import summarize
     from xpuprof.workflow.evaluate import Result
     from xpuprof.workflow.next_step import command as line
     from xpuprof.workflow.next_step import of_run
@@ -82,7 +87,10 @@ def command(
         if not as_json:
             options.next_step(export if chosen_from else of_run(Run.open(run)), quiet)
             return
+    kernels = ""
     with working("report", quiet):
+        if not (output or as_json):  # first, so that its memory is free again
+            kernels = kernels_text(summarize(Run.open(run)), KERNELS)
         found = reopen(run, selection, timed)
     if output and suffix != ".html":
         if not isinstance(found, Result):
@@ -100,7 +108,7 @@ def command(
         options.next_step(export, quiet)
     else:
         text = result.as_text(found) if isinstance(found, Result) else chosen.as_text(found)
-        click.echo(coloured(text))
+        click.echo(coloured(f"{kernels}\n\n{text}" if kernels else text))
         for sentence in notes(found) if isinstance(found, Result) else found.doubts:
             options.note(sentence, quiet)
         page = Path(f"{run.resolve().name}.html")

@@ -18,9 +18,10 @@ from xpuprof.report.text import (
 )
 from xpuprof.report.warnings import missing_distances
 from xpuprof.signals import signal_name
+from xpuprof.trace.device_times import DeviceTimes
 from xpuprof.trace.processes import Job
 from xpuprof.trace.summary import Summary, no_launch
-from xpuprof.trace.sums import Sums
+from xpuprof.trace.sums import KernelSums, Sums
 from xpuprof.trace.window import WindowFacts
 from xpuprof.units import seconds
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from xpuprof.trace.imported import ImportedSlices, KernelTotal
 
 MOST_KERNELS = 30
-"""Kernels of an import that are listed; real programs have hundreds."""
+"""Kernels that are listed; real programs have hundreds."""
 ENOUGH_LAUNCHES = 100
 """Launches from which bytes a launch say more than the size of an empty stream."""
 Rows = list[tuple[str, str]]
@@ -36,12 +37,19 @@ Rows = list[tuple[str, str]]
 
 def as_text(summary: Summary) -> str:
     """The paragraphs for people: the run, its kernels, processes and executions."""
-    kernels = _imported_kernels(summary.imported) if summary.imported else _kernels(summary.sums)
-    parts = [_head(summary), kernels]
+    kernels = kernels_text(summary)
+    parts = [_head(summary), ["", kernels] if kernels else []]
     if summary.job:
         parts.append(_processes(summary.job))
     parts.append(_executions(summary))
     return "\n".join(line for part in parts for line in part)
+
+
+def kernels_text(summary: Summary, most: int = MOST_KERNELS) -> str:
+    """The table of the heaviest kernels, with their times where known; empty without kernels."""
+    if summary.imported:
+        return "\n".join(_imported_kernels(summary.imported, most))
+    return "\n".join(_kernels(summary.sums, summary.times, most))
 
 
 def _head(summary: Summary) -> list[str]:
@@ -101,7 +109,7 @@ def _imported(summary: Summary, imported: ImportedSlices) -> Rows:
     ]
 
 
-def _imported_kernels(imported: ImportedSlices) -> list[str]:
+def _imported_kernels(imported: ImportedSlices, most: int) -> list[str]:
     metric, kernels = imported.time_name, imported.kernels()
     alike: dict[str, list[KernelTotal]] = {}
     for kernel in kernels:
@@ -124,14 +132,18 @@ def _imported_kernels(imported: ImportedSlices) -> list[str]:
                 else []
             ),
         ]
-        for name, group in groups[:MOST_KERNELS]
+        for name, group in groups[:most]
     ]
     headers += [metric, "share"] if metric else []
-    rest = len(groups) - MOST_KERNELS
-    more = [f"... and {number_of(rest, 'kernel')} more, see --json"] if rest > 0 else []
+    more = _more(len(groups) - most)
     if several:
         more.append("variants: kernels whose names differ beyond that; --full-names lists them")
-    return ["", table(headers, rows, align + "rr"[: 2 * bool(metric)]), *more]
+    return [table(headers, rows, align + "rr"[: 2 * bool(metric)]), *more]
+
+
+def _more(rest: int) -> list[str]:
+    more = f"... and {number_of(rest, 'kernel')} more; xpuprof info --json has them all"
+    return [more] if rest > 0 else []
 
 
 def _engines(job: Job) -> Rows:
@@ -177,18 +189,31 @@ def _window(window: WindowFacts | None, slices: int) -> str:
     )
 
 
-def _kernels(sums: Sums) -> list[str]:
+def _kernels(sums: Sums, times: DeviceTimes | None, most: int) -> list[str]:
     counted = sums.instrumented > 0  # timer runs count nothing
-    rows = [
-        [
-            shorten(name),
-            count(own.calls),
-            *([count(own.warps), count(own.instructions), percent(share)] if counted else []),
-        ]
-        for name, own, share in sums.kernels_by_share()
-    ]
-    headers = ["kernel", "calls", *(["warps", "instructions", "share"] if counted else [])]
-    return ["", table(headers, rows, "lrrrr"[: len(headers)])] if rows else []
+    headers = ["kernel", "calls"]
+    headers += [("device" if times.native else "profiled") + " time", "of time"] if times else []
+    headers += ["warps", "instructions", "share"] if counted else []
+    rows = []
+    for name, own, share in _heaviest_first(sums, times)[:most]:
+        row = [shorten(name), count(own.calls)]
+        if times:
+            known = times.seconds.get(name)
+            row += ["-" if known is None else seconds(known), percent(times.share(name))]
+        if counted:
+            row += [count(own.warps), count(own.instructions), percent(share)]
+        rows.append(row)
+    if not rows:
+        return []
+    return [table(headers, rows, "l" + "r" * (len(headers) - 1)), *_more(len(sums.kernels) - most)]
+
+
+def _heaviest_first(sums: Sums, times: DeviceTimes | None) -> list[tuple[str, KernelSums, float]]:
+    """By native time if known, else by instructions."""
+    rows = sums.kernels_by_share()
+    if times and times.native:
+        rows.sort(key=lambda row: -times.seconds.get(row[0], 0.0))
+    return rows
 
 
 def _processes(job: Job) -> list[str]:

@@ -165,15 +165,16 @@ class _Streams:
     def device_work(self, ticks: npt.NDArray[np.float64]) -> DeviceWork:
         ticks[:], done, latest = np.nan, 0, np.zeros(1, np.uint64)
         if not (self.part / FILES[EVENTS]).exists():
-            return DeviceWork(np.empty(0, np.int8), 0, np.empty(0, np.int64))
+            return DeviceWork(np.empty(0, np.int8), (), np.empty(0, np.int64))
         with StreamReader(self.part / FILES[EVENTS], EVENTS) as events:
+            calls = (rows["hosts"] for rows in events.chunks("hosts"))
+            stamps = [own["tsc_start"][own["kind"] == HOST["BUILD"]] for own in calls]
+            built = np.concatenate([np.empty(0, np.uint64), *stamps])
+            # Known only after a walk.
             names = np.array(events.stream.texts(events.stream["kernels"]["name"]), str)
             distinct, of_id = np.unique(names, return_inverse=True)
             # Signed, with room for one more.
             kernel = np.zeros(len(ticks), np.min_scalar_type(-len(distinct) - 2))
-            calls = (rows["hosts"] for rows in events.chunks("hosts"))
-            stamps = [own["tsc_start"][own["kind"] == HOST["BUILD"]] for own in calls]
-            built = np.concatenate([np.empty(0, np.uint64), *stamps])
             owner = np.zeros(len(built), np.int64)
             for rows in events.chunks("launches", "completes"):
                 own = rows["launches"][: len(ticks) - done]
@@ -185,7 +186,7 @@ class _Streams:
                 ends = rows["completes"][rows["completes"]["dev_end"] != 0]
                 ends = ends[ends["launch"] < len(ticks)]
                 ticks[ends["launch"].astype(np.int64)] = ends["dev_end"] - ends["dev_start"]
-        return DeviceWork(kernel, len(distinct), np.unique(owner))
+        return DeviceWork(kernel, distinct.tolist(), np.unique(owner))
 
     def last_stamp(self) -> int:
         if not (self.part / FILES[EVENTS]).exists():

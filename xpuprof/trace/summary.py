@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xpuprof.signals import signal_name
+from xpuprof.trace.device_times import DeviceTimes, device_times
 from xpuprof.trace.processes import Job, job_of
 from xpuprof.trace.reader import process_folders
 from xpuprof.trace.run import Run
@@ -63,6 +64,8 @@ class Summary:
     """Slices of the job, or of the import."""
     bytes: Sizes
     imported: ImportedSlices | None = None
+    times: DeviceTimes | None = None
+    """Of the kernels; None if the device stamped no launch, and for imports."""
 
     @property
     def sums(self) -> Sums:
@@ -94,7 +97,7 @@ class Summary:
         """The object that `xpuprof info --json` prints."""
         manifest = self.run.manifest
         kernels: list[dict[str, object]] = [
-            {"kernel": name, **vars(own), "share": share}
+            {"kernel": name, **vars(own), "share": share, **self._time_json(name)}
             for name, own, share in self.sums.kernels_by_share()
         ]
         if self.imported:
@@ -115,6 +118,13 @@ class Summary:
             "executions": [self._execution_json(execution) for execution in self.executions],
             "bytes": vars(self.bytes) | {"per_launch": self.bytes_per_launch},
         }
+
+    def _time_json(self, kernel: str) -> dict[str, object]:
+        """Time of a kernel; `profiled_s`: slowed down by the engine."""
+        if self.times is None:
+            return {}
+        name = "device_s" if self.times.native else "profiled_s"
+        return {name: self.times.seconds.get(kernel)}
 
     def _execution_json(self, execution: Execution) -> dict[str, object]:
         record = execution.record
@@ -197,7 +207,8 @@ def summarize(run: Run) -> Summary:
     shown = next(iter([*profiles, *executions]), None)
     job = job_of(shown) if shown else None
     slices = job.sums.slices if job else imported.rows if imported else 0
-    return Summary(run, executions, job, slices, _sizes(run.path), imported)
+    times = device_times(executions)
+    return Summary(run, executions, job, slices, _sizes(run.path), imported, times)
 
 
 def _on_disk(status: os.stat_result) -> int:

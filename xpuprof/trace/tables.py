@@ -4,6 +4,7 @@ validation, report, formats) works on these, never on the files."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -173,11 +174,11 @@ class Tables:
 
 @dataclass(frozen=True, eq=False)
 class DeviceWork:
-    """Kernels of a whole process. `kernel`: number of each launch's kernel name, below `names`;
+    """Kernels of a whole process. `kernel`: each launch's place in `names`, which are distinct;
     `builds`: slices in which a device program was built, ascending."""
 
     kernel: npt.NDArray[np.signedinteger[Any]]
-    names: int
+    names: Sequence[str]
     builds: npt.NDArray[np.int64]
 
 

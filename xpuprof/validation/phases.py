@@ -80,7 +80,7 @@ def _parts(execution: Execution, process: Process, several: bool) -> tuple[float
         rows = ((piece, gaps.read(piece)[0]) for piece in pieces(len(kernel)))
         grouped = ByCluster.of_pieces(kernel, rows)
     phases = 0.0
-    for number in range(work.names + 1):
+    for number in range(len(work.names) + 1):
         own = grouped.of(number) if number + 2 < len(grouped.bounds) else np.empty(0)
         usual = float(np.median(own, overwrite_input=True)) if len(own) else 0.0
         phases += sum(
@@ -99,7 +99,7 @@ def _gaps(
     for piece in pieces(len(kernel)):
         own, on_device = kernel[piece], device.read(piece)[0]
         if window is not None:
-            own[~window.ends[piece] & (own >= 0)] = work.names
+            own[~window.ends[piece] & (own >= 0)] = len(work.names)
             own, on_device = own[window.wanted[piece]], on_device[window.wanted[piece]]
         here = slice(done, done + len(own))
         kernel[here], done = own, here.stop
