@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 
 from xpuprof.engines.base import Probe
@@ -15,6 +14,8 @@ def native_file(name: str) -> Path:
     """Path of the native file `name`, built or not.
 
     Ask for files, not folders: an editable installation splits a folder over two places."""
+    from importlib.resources import files  # would double the time to print help
+
     return Path(str(files("xpuprof") / "_native" / name))
 
 

@@ -12,14 +12,17 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xpuprof.engines.base import Engine, Footprint, GpuEngine, GpuOptions, Mode, Probe, Timer
 from xpuprof.engines.filters import AFTER_WINDOW, KERNELS, MEMORY, SCOPE
 from xpuprof.engines.native import native_file, unbuilt
 from xpuprof.errors import EngineError
 from xpuprof.scratch import scratch
+
+if TYPE_CHECKING:
+    from importlib.metadata import PackagePath
 
 LAYER = "libxpuprof_opencl.so"
 INSTRUMENTER = "xpuprof-clinst"
@@ -97,8 +100,10 @@ def _intel_runtime() -> Path:
     )
 
 
-def _files(package: str) -> list[metadata.PackagePath]:
+def _files(package: str) -> list[PackagePath]:
     """The files of an installed package; none if it is not installed."""
+    from importlib import metadata  # would lengthen help and completion
+
     try:
         return metadata.files(package) or []
     except metadata.PackageNotFoundError:
