@@ -52,6 +52,13 @@ def test_pages_that_messages_and_sources_name_exist() -> None:
     assert [where for where in named if not (ROOT / where[1]).exists()] == []
 
 
+def test_a_page_stands_once_in_the_navigation() -> None:
+    """GIVEN the site's navigation THEN no page is listed twice."""
+    listed = re.findall(r"[\w./-]+\.md$", (ROOT / "mkdocs.yml").read_text(), flags=re.MULTILINE)
+    assert len(listed) > 50
+    assert [page for page in {*listed} if listed.count(page) > 1] == []
+
+
 def test_the_site_builds_and_needs_no_network(tmp_path: Path) -> None:
     """GIVEN strict mode WHEN the site is built THEN no link is broken, and no page loads a script,
     style, font or picture from elsewhere."""
