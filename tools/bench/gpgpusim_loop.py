@@ -4,16 +4,18 @@
 simulate only those, estimate the whole and compare.
 
     . $GPGPUSIM_ROOT/setup_environment
-    tools/bench/gpgpusim_loop.py FOLDER [--methods sieve ...] [--warmup N] -- ./app args
+    tools/bench/gpgpusim_loop.py FOLDER [--methods sieve ...] [--warmup N | --warm-cache SIZE]
+        -- ./app args
 
-FOLDER holds gpgpusim.config; the program runs there. A simulation whose log exists is not repeated,
-nor one of the same launches. CPU seconds are those of the simulator. Output is Markdown.
+FOLDER holds gpgpusim.config; the program runs there. Methods of block vectors choose from
+FOLDER/TWIN, a profile of the same launches (cuda_twin.py); with `--memory` it has the distances
+that --warm-cache needs. A simulation whose log exists is not repeated, nor one of the same
+launches. CPU seconds are those of the simulator. Output is Markdown.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
 import subprocess
@@ -21,14 +23,17 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from xpuprof.formats.gpgpusim_log import parse
 from xpuprof.inputs import Source
+from xpuprof.selection.selection import Selection
+from xpuprof.workflow.estimate import estimate_results
 
+OF_VECTORS = ("xpu-point", "gpu-point")
 METHODS = {
+    **{method: [] for method in OF_VECTORS},
     "sieve": [],
     "pka": [],
     "stem-root": [],
@@ -60,6 +65,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--methods", nargs="+", default=list(METHODS))
     parser.add_argument("--warmup", default="0")
+    parser.add_argument("--warm-cache", metavar="SIZE")
     parser.add_argument("program", nargs="+")
     arguments = parser.parse_args()
     if not os.environ.get(SETUP):
@@ -79,35 +85,42 @@ def main() -> None:
         f"{full.cpu:.0f}",
         *(f"{value:,.0f}" for value in truth.values()),
     )
+    warm = ["--warmup", arguments.warmup]
+    if arguments.warm_cache:
+        warm = ["--warm-cache", arguments.warm_cache]
     for method in arguments.methods:
-        row(*result(method, arguments.warmup, arguments.program, truth))
+        row(*result(method, warm, arguments.program, truth))
 
 
 def row(*cells: object) -> None:
     print("| " + " | ".join(map(str, cells)) + " |", flush=True)
 
 
-def result(method: str, warmup: str, program: list[str], truth: dict[str, float]) -> Iterator[str]:
+def result(
+    method: str, warm: list[str], program: list[str], truth: dict[str, float]
+) -> Iterator[str]:
     """The cells of a method: what it simulated, and each metric with its error and whether the
     interval holds the truth."""
-    chosen, folder = Path(f"by-{method}"), Path(f"by-{method}-warmup-{warmup}")
+    chosen, folder = Path(f"by-{method}"), Path(f"by-{method}{'-'.join(warm)[1:]}")
+    run = "TWIN" if method in OF_VECTORS else "RUN"
     if not chosen.exists():
-        xpuprof("select", "RUN", "--method", method, "-o", chosen, *METHODS.get(method, []))
+        xpuprof("select", run, "--method", method, "-o", chosen, *METHODS.get(method, []))
     if not folder.exists():
-        xpuprof("export", chosen, "--format", "gpgpusim", "--warmup", warmup, "-o", folder)
+        source = [run, "--selection", chosen / "selection.json"] if run == "TWIN" else [chosen]
+        xpuprof("export", *source, "--format", "gpgpusim", *warm, "-o", folder)
     part = simulated_part(folder, program)
     done = [kernel.metrics for kernel in parse(Source(part.log))]
-    asked = [option for name in METRICS for option in ("--metric", name)]
-    answer = xpuprof(
-        "estimate", chosen / "selection.json", "--results", part.log, "--same-machine", *asked
-    )
+    selection = Selection.read(chosen / "selection.json")
+    found = estimate_results(selection, [str(part.log)], only=list(METRICS), same_machine=True)
     cycles = sum(kernel["gpu_sim_cycle"] for kernel in done) / truth["gpu_sim_cycle"]
     yield from (method, str(len(done)), f"{cycles:.0%}", f"{part.cpu:.0f}")
-    for metric in answer["metrics"]:
-        true, value, (low, high) = truth[metric["metric"]], metric["value"], metric["interval"]
-        error = f" ({value / true - 1:+.1%})" if true else ""
-        held = "" if low is None else ", held" if low <= true <= high else ", missed"
-        yield f"{value:,.0f}{error}{held}"
+    for metric in found:
+        true, estimate = truth[metric.name], metric.estimate
+        error = f" ({estimate.value / true - 1:+.1%})" if true else ""
+        held = ""
+        if estimate.low is not None and estimate.high is not None:
+            held = ", held" if estimate.low <= true <= estimate.high else ", missed"
+        yield f"{estimate.value:,.0f}{error}{held}"
 
 
 def simulated_part(folder: Path, program: list[str]) -> Simulation:
@@ -134,12 +147,10 @@ def simulated(log: Path, command: list[str], to_log: bool = True) -> Simulation:
     return Simulation(log, float(cpu.read_text()))
 
 
-def xpuprof(command: str, *arguments: Any) -> Any:
-    """What the command prints as JSON."""
+def xpuprof(command: str, *arguments: object) -> None:
+    """The command, as a user runs it."""
     words = [sys.executable, "-m", "xpuprof", command, *map(str, arguments), "-q"]
-    quiet = ["--json"] if command != "import" else []
-    done = subprocess.run([*words, *quiet], check=True, stdout=subprocess.PIPE, text=True)
-    return json.loads(done.stdout) if quiet else None
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
 
 
 if __name__ == "__main__":
