@@ -161,8 +161,8 @@ def row(sample: str, method: str, times: list[float], selection: Selection, fold
     chosen = {place for place in places if place < len(times) - 1}
     part = sum(times[place] for place in chosen) / true
     print(
-        f"| {sample} | {method} | {len(chosen)} of {len(times) - 1} | {part:.0%} | {1e6 * true:,.1f} "
-        f"| {1e6 * estimate.value:,.1f} ({error:+.1%}){held} |",
+        f"| {sample} | {method} | {len(chosen)} of {len(times) - 1} | {part:.0%} "
+        f"| {1e6 * true:,.1f} | {1e6 * estimate.value:,.1f} ({error:+.1%}){held} |",
         flush=True,
     )
 
