@@ -44,14 +44,15 @@ class Device:
         self.context = pyopencl.Context(pyopencl.get_platforms()[0].get_devices())
         self.queue = pyopencl.CommandQueue(self.context)
         text = file.read_bytes().decode("latin-1").encode("ascii", "replace").decode()
-        self.program = pyopencl.Program(self.context, text).build()
+        program = pyopencl.Program(self.context, text).build()
+        self.kernels = {kernel.function_name: kernel for kernel in program.all_kernels()}
 
     def buffer(self, values: Any) -> Any:
         flags = self.cl.mem_flags
         return self.cl.Buffer(self.context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=values)
 
     def launch(self, kernel: str, size: int, group: int, *arguments: Any) -> None:
-        getattr(self.program, kernel)(self.queue, (size,), (group,), *arguments)
+        self.kernels[kernel](self.queue, (size,), (group,), *arguments)
         self.queue.finish()
 
 
@@ -148,6 +149,10 @@ def launch_times(run: Path) -> list[float]:
 
 def row(sample: str, method: str, times: list[float], selection: Selection, folder: Path) -> None:
     """Estimates the whole from the chosen launches' times and compares."""
+    if selection.slices != len(times):
+        sys.exit(
+            f"{folder} is of {selection.slices - 1} launches, the database has {len(times) - 1}"
+        )
     places = [r.slice for r in selection.representatives]
     results = folder / "times.csv"
     lines = [f"{place},{times[place]!r}" for place in places]
