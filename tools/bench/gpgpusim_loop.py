@@ -106,7 +106,9 @@ def result(
     if not chosen.exists():
         xpuprof("select", run, "--method", method, "-o", chosen, *METHODS.get(method, []))
     if not folder.exists():
-        source = [run, "--selection", chosen / "selection.json"] if run == "TWIN" else [chosen]
+        source = ["TWIN", "--selection", chosen / "selection.json"]
+        if run == "RUN" and "--warm-cache" not in warm:
+            source = [chosen]
         xpuprof("export", *source, "--format", "gpgpusim", *warm, "-o", folder)
     part = simulated_part(folder, program)
     done = [kernel.metrics for kernel in parse(Source(part.log))]
@@ -126,9 +128,9 @@ def result(
 def simulated_part(folder: Path, program: list[str]) -> Simulation:
     """The simulation of an export's launches, or an earlier one of the same launches."""
     launches = (folder / "launches.h").read_text()
-    for other in sorted(Path().glob("by-*/gpgpusim.log")):
-        if (other.parent / "launches.h").read_text() == launches:
-            return simulated(other, [])
+    for cpu in sorted(Path().glob("by-*/gpgpusim.cpu")):
+        if (cpu.parent / "launches.h").read_text() == launches:
+            return simulated(cpu.with_suffix(".log"), [])
     return simulated(
         folder / "gpgpusim.log", ["sh", str(folder / "run.sh"), *program], to_log=False
     )
