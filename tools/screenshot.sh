@@ -36,4 +36,4 @@ xpuprof report {html.escape(run.name)}</b>
 END
 picture page 1200,1290
 picture methods 1400,760
-picture terminal 1000,820
+picture terminal 1000,940

@@ -17,11 +17,12 @@ import click
 import pytest
 
 from tests.support import traces
-from tests.support.probes import require_opencl, require_programs
+from tests.support.probes import require_cpu, require_opencl, require_programs
 from tests.support.run import run_text
 from tests.support.streams import StreamWriter
 from xpuprof.cli.lines import coloured
 from xpuprof.cli.progress import LONG, PERIOD, Progress, Stages, _Drawing
+from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.engines.native import native_file
 from xpuprof.stages import VIEWER, counted, stage
 from xpuprof.trace.layout import EVENTS
@@ -204,6 +205,30 @@ def test_what_the_program_prints_stays_readable(tmp_path: Path) -> None:
     printed[13] = f"part\n{printed[13]}"
     assert "\n".join(printed) in looks[-1]
     assert "launches, " not in looks[-1]
+
+
+def test_kernels_that_match_nothing_end_the_work(tmp_path: Path) -> None:
+    """GIVEN --kernels that no launch matches THEN profile says so, and run is not continued after
+    the profile; both end with the exit code of no result."""
+    require_opencl()
+    for command in ("profile", "run"):
+        line = [sys.executable, "-m", "xpuprof", command, "--cpu", "none", "--kernels", "nosuch"]
+        done = run_text([*line, "-o", str(tmp_path / command), "--", str(PARTICLES), "20"])
+        assert done.returncode == 3
+        said = (
+            r"--kernels nosuch chose none of the [\d,]+ launches \(of energy, forces, integrate\)"
+        )
+        assert len(re.findall(said, done.stderr)) == 1, done.stderr
+    assert {path.name for path in tmp_path.glob("run/*/")} == {"first", "profile"}
+
+
+def test_a_run_without_kernels_suggests_its_report(tmp_path: Path) -> None:
+    """GIVEN no GPU engine THEN the next step is not to validate markers that there are none of."""
+    line = [sys.executable, "-m", "xpuprof", "run", "--gpu", "none", "--repeat", "1"]
+    require_cpu(Valgrind())
+    done = run_text([*line, "--cpu", "valgrind", "-o", str(tmp_path / "R"), "--", "true"])
+    assert done.returncode == 0, done.stderr
+    assert "next: xpuprof report" in done.stderr and "validate" not in done.stderr
 
 
 def test_a_report_is_coloured_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:

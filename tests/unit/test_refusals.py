@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -347,3 +348,10 @@ def test_a_map_needs_a_unit_of_time(here: Path, refused: Callable[[str], str]) -
     assert "as in --map time=took:us" in refused(f"{line} time=took")
     said = refused(f"{line} time=took:furlong")
     assert "'furlong' is not a unit of time; use one of: s, ms, us, ns" in said
+
+
+def test_a_database_that_cannot_be_written(here: Path) -> None:
+    """GIVEN a folder that nobody can write to THEN the export says so, and what to do."""
+    shown = CliRunner().invoke(cli, ["export", "R", "--format", "sqlite", "-o", "/proc/x.db"])
+    assert isinstance(shown.exception, UsageError)
+    assert re.fullmatch(r"cannot write /proc/x.db: [\w ]+; name another path", str(shown.exception))

@@ -6,15 +6,19 @@ from __future__ import annotations
 import importlib
 import inspect
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 from xpuprof.engines.filters import EVERYTHING, Filters
 from xpuprof.errors import EngineError, UsageError
+from xpuprof.estimation.estimate import Estimate
+from xpuprof.launch import execute
+from xpuprof.launch.ending import Ending
 from xpuprof.methods import registry
 from xpuprof.selection.selection import Selection
+from xpuprof.trace.run import Run
 from xpuprof.workflow.profile import profile
 from xpuprof.workflow.run import enough_repeats, run
 from xpuprof.workflow.time import time
@@ -113,3 +117,30 @@ def test_repeats_end_when_the_spread_is_known(
 ) -> None:
     """GIVEN the timer runs so far THEN `auto` takes 3 that agree within 2 %, and at most 5."""
     assert enough_repeats(seconds, repeat) is enough
+
+
+def test_an_interrupt_between_executions_keeps_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN an interrupt after the first of two timer runs THEN the run is partial and keeps it,
+    and the interrupt names the folder."""
+    first = execute.time
+
+    def one_only(*given: Any, **named: Any) -> Ending:
+        if given[4]:
+            raise KeyboardInterrupt
+        return first(*given, **named)
+
+    monkeypatch.setattr(execute, "time", one_only)
+    with pytest.raises(KeyboardInterrupt, match="R keeps what was recorded"):
+        time(["true"], output=tmp_path / "R", gpu="none", repeat=2)
+    kept = Run.open(tmp_path / "R")
+    assert kept.status == "partial" and "stopped before" in kept.reason
+    assert [execution.name for execution in kept.executions] == ["time-0"]
+
+
+def test_an_estimate_is_a_table_in_a_notebook() -> None:
+    """GIVEN an estimate WHEN a notebook shows it THEN it is a table, and its basis is escaped."""
+    shown = Estimate(2.0, 1.5, 2.5, 0.95, "a < b")._repr_html_()
+    assert "<td>1.5</td>" in shown and "95 % interval: a &lt; b" in shown
+    assert "low" not in Estimate(2.0, None, None, None, "none")._repr_html_()

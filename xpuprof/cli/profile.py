@@ -37,6 +37,7 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     """
     # Loaded here, so that --help is quick.
     from xpuprof.cli.progress import show_progress
+    from xpuprof.launch.finish import none_chosen
     from xpuprof.report import result as report
     from xpuprof.report.warnings import warnings, window_sentences
     from xpuprof.trace.window import never_opened
@@ -46,18 +47,18 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     show_progress(quiet)
     done = profile(argv, say=options.notes(quiet), **how)
     run, empty = done.run, not done.job.sums.slices
-    unopened = bool(never_opened(done.job.processes))
+    useless = bool(never_opened(done.job.processes) or none_chosen(done.job.execution))
     for sentence in window_sentences(done.job):
         options.note(sentence, quiet or empty)
     if as_json:
         options.print_json(report.profile_json(done))
     for sentence in [*done.doubts, *warnings(done.job)]:
-        options.note(sentence, quiet)
+        options.note(sentence, quiet or sentence == run.reason)
     reason = f" ({run.reason})" if run.reason else ""
     options.note(
         f"{run.status} profile in {run.path}{reason}",
-        quiet and not unopened,
+        quiet and not useless,
     )
-    if not empty:
+    if not (empty or useless):
         options.next_step(of_run(run), quiet)
-    return end_after(done.ending, done.ending) or NO_RESULT * unopened
+    return end_after(done.ending, done.ending) or NO_RESULT * useless

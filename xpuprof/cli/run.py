@@ -68,8 +68,7 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
         show(coloured(report.as_text(result)))
     for sentence in notes(result):
         options.note(sentence, quiet)
-    options.next_step(
-        f"{line('validate', folder / 'selection.json', '--', *argv)} (here or on another machine)",
-        quiet or as_json,
-    )
+    validate = f"{line('validate', folder / 'selection.json', '--', *argv)} (here or elsewhere)"
+    watched = result.execution.record.gpu_engine != "none"
+    options.next_step(validate if watched else line("report", folder), quiet or as_json)
     return end_after(done.ending, done.last)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass
 
 WIDE = 4.0
@@ -22,6 +23,16 @@ class Estimate:
     high: float | None
     confidence: float | None
     basis: str
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th>{name}</th><td>{html.escape(f'{value:g}')}</td></tr>"
+            for name, value in (("value", self.value), ("low", self.low), ("high", self.high))
+            if value is not None
+        )
+        sure = "no interval" if self.confidence is None else f"{100 * self.confidence:g} % interval"
+        basis = html.escape(f"{sure}: {self.basis}")
+        return f'<table border="1" class="dataframe">{rows}</table><p>{basis}</p>'
 
     @property
     def half_width(self) -> float:

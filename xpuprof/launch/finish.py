@@ -7,6 +7,7 @@ from pathlib import Path
 
 from xpuprof.errors import TraceError
 from xpuprof.signals import signal_name
+from xpuprof.trace.kernel_names import brief
 from xpuprof.trace.reader import process_folders
 from xpuprof.trace.run import Run, RunWriter
 from xpuprof.trace.tables import Execution, Process
@@ -32,6 +33,7 @@ def finish(writer: RunWriter, folder: Path, stop: int | None = None, reason: str
             for process in execution.processes:
                 reason = reason or _failure(execution, process)
             reason = reason or _unclosed(execution) or never_opened(execution.processes)
+            reason = reason or none_chosen(execution)
         if stop is not None:
             reason = reason or f"{signal_name(stop)} asked xpuprof to stop"
     except TraceError as error:
@@ -92,6 +94,21 @@ def _no_process(run: Run, execution: Execution) -> str:
     if not globs or process_folders(run.path / execution.name):
         return ""
     return f"no process of the program matches --process {', '.join(globs)}"
+
+
+def none_chosen(execution: Execution) -> str:
+    """A sentence if `--kernels` matches no launch of a profile; else empty."""
+    spec = execution.record.filters.get("kernels", "")
+    sums = [process.sums for process in execution.processes]
+    seen = sum(own.seen for own in sums)
+    if not (spec and seen) or seen > sum(own.left_out for own in sums):
+        return ""
+    kernels = sorted({brief(name) for own in sums for name in own.kernels})
+    some = ", ".join(kernels[:3]) + (f" and {len(kernels) - 3} more" if len(kernels) > 3 else "")
+    return (
+        f"--kernels {spec} chose none of the {seen:,} launches (of {some}), so no kernel was "
+        "counted; name launches or kernels of the program"
+    )
 
 
 def _silence(execution: Execution) -> str:

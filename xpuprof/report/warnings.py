@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from xpuprof.launch.finish import none_chosen
 from xpuprof.methods import registry
 from xpuprof.report.text import count, number_of
 from xpuprof.selection.selection import Selection
@@ -126,13 +127,9 @@ def warnings(job: Job) -> list[str]:
             f"CUPTI gave no times for {number_of(timeless, 'kernel')}, as when its device memory "
             "is used up after millions of them; record a --window"
         )
-    filters = job.execution.record.filters
     chosen = job.sums.left_out
-    if chosen and chosen == job.sums.seen:
-        found.append(
-            f"--kernels {filters.get('kernels', '')} chose none of the {count(chosen)} launches, "
-            "so no kernel was counted; xpuprof info names the kernels"
-        )
+    if nothing := none_chosen(job.execution):
+        found.append(nothing)
     elif chosen:
         found.append(
             f"--kernels left out {number_of(chosen, 'launch')}; only kernel name, grid and CPU "

@@ -60,6 +60,6 @@ def _emptied(execution: Path) -> Iterator[str]:
                 continue
             if not size:
                 yield (
-                    f"{execution.name}/{part.name}/{name} is empty: what it recorded is lost; copy "
-                    "the run directory again, or record it again"
+                    f"{execution.name}/{part.name}/{name} is empty, so what it recorded is lost; "
+                    "record the run again, unless this is an incomplete copy"
                 )

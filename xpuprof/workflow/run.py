@@ -15,7 +15,7 @@ from xpuprof.errors import InputError, UsageError
 from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN
 from xpuprof.launch import execute
 from xpuprof.launch.ending import Ending, exit_doubts
-from xpuprof.launch.finish import finish
+from xpuprof.launch.finish import finish, none_chosen
 from xpuprof.methods import registry
 from xpuprof.selection.parts import write_parts
 from xpuprof.selection.selection import Selection
@@ -129,9 +129,12 @@ def run(
                 notes(sentence)
             done = finish(ready.writer, ready.folder, reason=unseen)
             return Ran(done, first, first, None, unseen, tuple(notes.kept))
-        last = _execute(ready, first, timer, repeat, notes)
+        last = _profile(ready, first, notes)
+        useless = _useless(ready, last)
+        if not useless:
+            last = _time(ready, last, timer, repeat)
         done = finish(ready.writer, ready.folder, last.stop)
-    if done.profile is None or not done.times or not last.undisturbed:
+    if useless or done.profile is None or not done.times or not last.undisturbed:
         return Ran(done, first, last, None, _unfinished(done), tuple(notes.kept))
     if registry.find(method).option("expected_error") and len(done.times) >= ENOUGH_FOR_MEDIAN:
         options = {**options, "expected_error": EXPECTED_ERROR}
@@ -194,15 +197,24 @@ def _unseen(ready: Prepared) -> str:
     )
 
 
-def _execute(
-    ready: Prepared, last: Ending, timer: Timer, repeat: int | Literal["auto"], say: Say
-) -> Ending:
-    """The profile and the timer runs, after the execution that ended with `last`; returns the last
-    ending."""
-    if last.undisturbed:
-        say("native run done; now the instrumented one (its output goes to a file)")
-        # Native runs show and time only the program: GPU tools print, and cost time.
-        last = execute.profile(ready.writer, ready.tooled, ready.source, user=False)
+def _profile(ready: Prepared, last: Ending, say: Say) -> Ending:
+    """The profile, after the execution that ended with `last`; returns the last ending."""
+    if not last.undisturbed:
+        return last
+    say("native run done; now the instrumented one (its output goes to a file)")
+    # Native runs show and time only the program: GPU tools print, and cost time.
+    return execute.profile(ready.writer, ready.tooled, ready.source, user=False)
+
+
+def _useless(ready: Prepared, last: Ending) -> str:
+    """Why timing the program would be in vain after this profile; empty if it would not."""
+    if not (ready.program.filters.kernels and last.undisturbed):
+        return ""
+    return none_chosen(Run.open(ready.folder).executions[-1])
+
+
+def _time(ready: Prepared, last: Ending, timer: Timer, repeat: int | Literal["auto"]) -> Ending:
+    """The timer runs, after the execution that ended with `last`; returns the last ending."""
     seconds: list[float] = []
     while last.undisturbed and not enough_repeats(seconds, repeat):
         last = execute.time(

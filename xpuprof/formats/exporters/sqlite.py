@@ -26,10 +26,12 @@ def write(run: Run, selection: Selection | None, file: Path, force: bool = False
     from xpuprof.formats.exporters.every_table import every_table
 
     try:
-        with replacing(file, force) as new, closing(sqlite3.connect(new)) as database:
-            for name, frame in every_table(run, selection):
-                _plain(frame).to_sql(name, database, if_exists="append", index=False)
-            database.commit()
+        with replacing(file, force) as new:
+            new.touch()  # SQLite does not say why it cannot
+            with closing(sqlite3.connect(new)) as database:
+                for name, frame in every_table(run, selection):
+                    _plain(frame).to_sql(name, database, if_exists="append", index=False)
+                database.commit()
     except sqlite3.Error as error:
         raise UsageError(f"cannot write {file}: {error}") from error
     return [file]
