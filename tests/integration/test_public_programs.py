@@ -25,7 +25,7 @@ def test_a_public_program(tmp_path: Path, program: Program) -> None:
         pytest.skip(f"{executable} is not installed ({', '.join(program.apt)})")
     native = suite.native()
     assert suite.passes(native), native.said
-    found = suite.run(native)
+    found = suite.run({"native_s": native.wall_s, "output": native.output})
     assert found["same_output"] and found["code"]
     assert 0 < found["launches"] == found["instrumented"]
     assert 0 < found["representatives"] <= found["slices"]

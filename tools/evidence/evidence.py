@@ -4,14 +4,15 @@
     python tools/evidence/evidence.py [--only NAME,...] [--place build/evidence] [--page FILE]
 
 Installs what the programs need (apt-get as root; packages from PyPI into an environment of its
-own), measures one program after the other, and goes on where it stopped: a program with a record in
-the folder is not measured again. Use an otherwise idle machine. `make evidence` does it all.
+own), measures one program after the other, and goes on where it stopped: a step in a program's
+record is not measured again (remove the program's folder to do so), and a CPU engine that was
+added since is measured in addition. FILE is Markdown; an HTML page beside it also leads to the
+report of each run. Use an otherwise idle machine. `make evidence` does it all.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -20,9 +21,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from tools.evidence.measure import measure
-from tools.evidence.page import page
-from tools.evidence.programs import PROGRAMS, Program
+from tools.evidence.measure import cpu_engines, measure
+from tools.evidence.page import html, page
+from tools.evidence.programs import LEFT_OUT, PROGRAMS, Program
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,6 +50,7 @@ def main() -> None:
     options.add_argument("--only", help="names of programs, separated by commas")
     options.add_argument("--place", type=Path, default=ROOT / "build" / "evidence")
     options.add_argument("--page", type=Path, help="the Markdown file to write")
+    options.add_argument("--note", default="", help="a sentence about this machine for the page")
     given = options.parse_args()
     only = given.only.split(",") if given.only else [program.name for program in PROGRAMS]
     wanted = [program for program in PROGRAMS if program.name in only]
@@ -57,16 +59,15 @@ def main() -> None:
     place = given.place.resolve()
     place.mkdir(parents=True, exist_ok=True)
     python = install(wanted, place)
-    records = []
-    for program in wanted:
-        file = place / program.name / "record.json"
-        if not file.exists():
-            print(f"{program.name} ...", file=sys.stderr, flush=True)
-            record = measure(program, place / program.name, python)
-            file.write_text(json.dumps(record, indent=1) + "\n")
-        records.append(json.loads(file.read_text()))
-    text = page(records)
-    given.page.write_text(text) if given.page else print(text)
+    engines = cpu_engines()
+    records = [measure(program, place / program.name, python, engines) for program in wanted]
+    remarks = {program.name: program.remark for program in wanted if program.remark} | LEFT_OUT
+    text = page(records, remarks, given.note)
+    if given.page is None:
+        print(text)
+    else:
+        given.page.write_text(text)
+        given.page.with_suffix(".html").write_text(html(text, records, place, given.page.parent))
 
 
 if __name__ == "__main__":

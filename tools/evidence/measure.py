@@ -11,11 +11,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeAlias
 
 from tools.evidence.programs import Program
 
@@ -31,8 +32,12 @@ KEPT = (
 LIMIT_S = 1200
 """No command of the suite takes longer."""
 LONG_S = 3.0
-"""Programs of this native time are not run under the CPU engine alone, which translates kernels."""
-ENGINES = {"gpu": ("--cpu", "none"), "cpu": ("--gpu", "none"), "both": ()}
+"""Programs of this native time are not run under a CPU engine alone, which translates kernels."""
+SELECTED = "valgrind"
+"""The CPU engine of `run`, whatever else is present: it needs no kit."""
+
+
+Record: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -47,39 +52,32 @@ class Outcome:
     said: str
 
 
-def measure(program: Program, place: Path, python: Path) -> dict[str, Any]:
-    """The record of a program: facts by name, and under `failed` what could not be had."""
+def measure(program: Program, place: Path, python: Path, cpu_engines: Sequence[str]) -> Record:
+    """The record of a program: facts by name, and under `failed` what could not be had. It is
+    written after each step; a step that it holds is not done again."""
     suite = Suite(program, place, python)
-    if program.prepare:
-        suite.start(suite.filled(program.prepare))
-    native = [suite.native() for _ in range(1 + REPEATS)][1:]  # the first one fills caches
-    bad = [run for run in native if not suite.passes(run)]
-    record: dict[str, Any] = {
-        "program": program.name,
-        "kind": program.kind,
-        "native_s": median(run.wall_s for run in native),
-        "native_cpu_s": median(run.cpu_s for run in native),
-        "native_mb": max(run.memory_mb for run in native),
-        "passes": not bad,
-        "failed": {},
-    }
-    if bad:
-        said = _last_line(bad[0].said)
-        record["failed"]["native"] = f"not right without us: exit code {bad[0].code}: {said}"
-        return record
-    steps = {
-        "run": lambda: suite.run(native[-1]),
-        "seeds": suite.seeds,
-        "methods": suite.methods,
-        "engines": lambda: suite.engines(record),
-        "again": suite.again,
-    }
-    for name, step in steps.items():
+    file = place / "record.json"
+    record: Record = json.loads(file.read_text()) if file.exists() else {"done": [], "failed": {}}
+    record |= {"program": program.name, "kind": program.kind}
+    for name, step in suite.steps(cpu_engines).items():
+        if name in record["done"] or "native" in record["failed"]:
+            continue
+        print(f"{program.name}: {name}", file=sys.stderr, flush=True)
         try:
-            record |= step()
+            found = step(record)
         except Failed as failure:
-            record["failed"][name] = str(failure)
+            found = {"failed": record["failed"] | {name: str(failure)}}
+        record |= {**found, "done": [*record["done"], name]}
+        file.write_text(json.dumps(record, indent=1) + "\n")
     return record
+
+
+def cpu_engines() -> list[str]:
+    """Those that work here."""
+    line = (sys.executable, "-m", "xpuprof", "doctor", "--json", "-q")
+    said = subprocess.run(line, capture_output=True, text=True, check=True).stdout
+    engines = json.loads(said)["engines"]
+    return [e["engine"] for e in engines if e["available"] and e["side"] == "CPU"]
 
 
 class Failed(Exception):
@@ -95,6 +93,22 @@ class Suite:
         self._python = python
         self._folder = place / "run"
         place.mkdir(parents=True, exist_ok=True)
+
+    def steps(self, cpu_engines: Sequence[str]) -> dict[str, Callable[[Record], Record]]:
+        """What is measured, in this order."""
+        engines = {"engine GPU": ("--cpu", "none")}
+        for name in cpu_engines:
+            engines[f"engine {name}"] = ("--cpu", name, "--gpu", "none")
+            engines[f"engine {name} and GPU"] = ("--cpu", name)
+        return {
+            "native": self.alone,
+            "run": self.run,
+            "seeds": self.seeds,
+            "methods": self.methods,
+            "report": self.report,
+            **{name: partial(self.engine, name, words) for name, words in engines.items()},
+            "again": self.again,
+        }
 
     def filled(self, line: Sequence[str]) -> list[str]:
         """The words of a command, with the folders that it names."""
@@ -139,6 +153,26 @@ class Suite:
         """The program alone."""
         return self.start(self.filled(self._program.command))
 
+    def alone(self, record: Record) -> Record:
+        """The program alone, several times, and on what machine and at which commit."""
+        if self._program.prepare:
+            self.start(self.filled(self._program.prepare))
+        native = [self.native() for _ in range(1 + REPEATS)][1:]  # the first one fills caches
+        bad = [run for run in native if not self.passes(run)]
+        if bad:
+            said = _last_line(bad[0].said)
+            raise Failed(f"not right without us: exit code {bad[0].code}: {said}")
+        git = ("git", "describe", "--always", "--dirty", "--exclude=*")
+        said = subprocess.run(git, cwd=ROOT, capture_output=True, text=True)
+        return {
+            "commit": said.stdout.strip(),
+            "native_s": median(run.wall_s for run in native),
+            "native_cpu_s": median(run.cpu_s for run in native),
+            "native_mb": max(run.memory_mb for run in native),
+            "output": native[-1].output,
+            "passes": True,
+        }
+
     def passes(self, done: Outcome) -> bool:
         """Whether the program's own check of its result holds."""
         text = done.output + done.said
@@ -148,12 +182,13 @@ class Suite:
         line = [sys.executable, "-m", "xpuprof", *map(str, words)]
         return self.start([*line, "--", *self.filled(self._program.command)] if program else line)
 
-    def _json(self, *words: object) -> dict[str, Any]:
+    def _json(self, *words: object) -> Record:
         return _last_object(self._xpuprof(*words))
 
-    def run(self, native: Outcome) -> dict[str, Any]:
+    def run(self, record: Record) -> Record:
         """`xpuprof run` with its defaults, and what `info` and `check` say of it."""
-        done = self._xpuprof("run", "--json", "--force", "-o", self._folder, program=True)
+        words = ("run", "--json", "--force", "--cpu", SELECTED, "-o", self._folder)
+        done = self._xpuprof(*words, program=True)
         found = _last_object(done)
         if "representatives" not in found:
             raise Failed(str(found["reason"]))
@@ -161,9 +196,11 @@ class Suite:
         launches = info["launches"]
         own = [e["wall_s"] for e in info["executions"] if e["role"] == "time"]
         return {
-            "code": done.code == native.code,
+            "machine": " ".join(str(info["machine"][name]) for name in ("cpu", "os")),
+            "cores": info["machine"]["cores"],
+            "code": done.code == 0,
             "same_output": self._figureless(_before_last_line(done.output))
-            == self._figureless(native.output),
+            == self._figureless(record["output"]),
             "run_s": done.wall_s,
             "launches": launches["seen"],
             "instrumented": launches["instrumented"],
@@ -178,12 +215,12 @@ class Suite:
             "measured_s": found["measured_s"],
             "held": _held(found),
             "time_speedup": found["time_speedup"],
-            "timer": median(own) / native.wall_s,
+            "timer": median(own) / record["native_s"],
             "bytes": info["bytes"]["total"],
             "checked": self._xpuprof("check", self._folder).code,
         }
 
-    def seeds(self) -> dict[str, Any]:
+    def seeds(self, record: Record) -> Record:
         """Errors over seeds, from the same profile and times."""
         rows = []
         for seed in SEEDS:
@@ -195,7 +232,7 @@ class Suite:
             "seed_held": [_held(row) for row in rows],
         }
 
-    def methods(self) -> dict[str, Any]:
+    def methods(self, record: Record) -> Record:
         """Every method on this run, over DRAWS seeds, at each error bound."""
         found = {}
         for bound, draws in DRAWS.items():
@@ -204,31 +241,37 @@ class Suite:
             found[f"{bound:g}"] = [{name: row.get(name) for name in KEPT} for row in rows]
         return {"methods": found}
 
-    def engines(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """Slowdown and memory of a profile by each engine, and by both."""
-        found = {}
-        for name, words in ENGINES.items():
-            if name == "cpu" and record["native_s"] >= LONG_S:
-                continue
-            folder = self._place / f"profile-{name}"
-            done = self._xpuprof("profile", "-q", "--force", *words, "-o", folder, program=True)
-            if done.code != 0:
-                raise Failed(f"{name}: exit code {done.code}: {_last_line(done.said)}")
-            info = self._json("info", "--json", folder)
-            wall = next(e["wall_s"] for e in info["executions"] if e["role"] == "profile")
-            found[name] = {
-                "slowdown": wall / record["native_s"],
-                "cpu_slowdown": done.cpu_s / record["native_cpu_s"],
-                "memory_mb": done.memory_mb,
-                "passes": self.passes(done),
-            }
-        return {"engines": found}
+    def report(self, record: Record) -> Record:
+        """The page of this run."""
+        page = self._place / "report.html"
+        done = self._xpuprof("report", "-q", "--force", self._folder, "-o", page)
+        if done.code != 0:
+            raise Failed(_last_line(done.said))
+        return {"report": f"{self._program.name}/{page.name}"}
 
-    def again(self) -> dict[str, Any]:
+    def engine(self, name: str, words: Sequence[str], record: Record) -> Record:
+        """Slowdown and memory of a profile, against a native run just before it."""
+        if words[-2:] == ("--gpu", "none") and record["native_s"] >= LONG_S:
+            return {}
+        native = self.native()
+        folder = self._place / f"profile {name}".replace(" ", "-")
+        done = self._xpuprof("profile", "-q", "--force", *words, "-o", folder, program=True)
+        if done.code != 0:
+            raise Failed(f"exit code {done.code}: {_last_line(done.said)}")
+        info = self._json("info", "--json", folder)
+        wall = next(e["wall_s"] for e in info["executions"] if e["role"] == "profile")
+        found = {
+            "slowdown": wall / native.wall_s,
+            "memory_mb": done.memory_mb,
+            "right": self.passes(done),
+        }
+        return {"engines": record.get("engines", {}) | {name: found}}
+
+    def again(self, record: Record) -> Record:
         """Whether a second profile, by both engines, gives the same slices and clusters."""
         chosen = [
             self._json("select", "--json", self._place / name, "-o", self._place / f"of-{name}")
-            for name in ("run", "profile-both")
+            for name in ("run", f"profile-engine-{SELECTED}-and-GPU")
         ]
         marks = [
             {(r["kernel"], r["call"], r["process"]) for r in one["representatives"]}
@@ -243,11 +286,11 @@ class Suite:
         return re.sub(self._program.figures, "", text) if self._program.figures else text
 
 
-def _last_object(done: Outcome) -> dict[str, Any]:
+def _last_object(done: Outcome) -> Record:
     """The JSON object on the last line. Raises Failed without one, or if it tells an error."""
     line = _last_line(done.output)
     try:
-        found: dict[str, Any] = json.loads(line)
+        found: Record = json.loads(line)
     except json.JSONDecodeError as error:
         raise Failed(f"exit code {done.code}: {_last_line(done.said)}") from error
     if "error" in found:

@@ -4,32 +4,49 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from statistics import fmean, harmonic_mean
 from typing import Any
 
+from markdown import markdown
+
+from tools.evidence.measure import LONG_S, SELECTED
+
 Record = Mapping[str, Any]
 Column = tuple[str, Callable[[Record], str]]
+TEMPLATE = """<!doctype html><meta charset="utf-8"><title>Public programs</title><style>
+body { font: 15px/1.4 sans-serif; max-width: 90em; margin: 2em auto; padding: 0 1em }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; display: block;
+overflow-x: auto }
+td, th { border-bottom: 1px solid #ccc; padding: .2em .6em; text-align: right }
+td:first-child, th:first-child { text-align: left }
+</style>
+"""
 
 
-def page(records: Sequence[Record]) -> str:
+def page(records: Sequence[Record], remarks: Mapping[str, str], note: str) -> str:
     """All tables of the suite's records."""
     whole = [record for record in records if "error" in record]
     parts = [
         "# Public programs through every engine and method\n",
         "Made by `make evidence` (tools/evidence): each program natively, through `xpuprof run` "
         "with its defaults, through each engine alone, and through every method of `compare`.\n",
+        _measured(whole, note),
         _goals(records, whole),
         "## Seen and right\n",
         _table(records, SEEN),
         "## Sampling error\n",
-        "Errors of `xpuprof run`, of five seeds, without the first and last slice, and over the "
-        "time that no representative measures; the interval against the measured time.\n",
+        "Errors of `xpuprof run` and, of five seeds, the worst; without the first and last slice, "
+        "and over the time that no representative measures; the interval against the measured "
+        "time. The last two columns compare the selections from two profiles: clusters, and the "
+        "share of representatives that are the same slice.\n",
         _table(whole, ERRORS),
         "## Cost\n",
-        "Ratios of wall time to a native run; memory is the largest process. The CPU engine alone "
-        "translates kernels, too; it was left out for programs of 3 s and more.\n",
-        _table(whole, COST),
+        "Ratios of wall time to a native run; memory is the largest process. A CPU engine alone "
+        f"translates kernels, too; it was left out for programs of {LONG_S:.0f} s and more.\n",
+        _table(whole, _cost(whole)),
         "## Methods\n",
         "Every method on the same recorded runs, 20 seeds, every parameter at its default; means "
         "over the programs, of the time speedup the harmonic one. No parameter was chosen on "
@@ -39,10 +56,30 @@ def page(records: Sequence[Record]) -> str:
         "Methods that follow an error bound or target, at three of them: mean error, and share of "
         "the time that the representatives take.\n",
         _work(whole),
-        "## Not measured, and why\n",
-        _failures(records),
+        "## Misses, and what was not measured\n",
+        _failures(records, remarks),
     ]
     return "\n".join(parts) + "\n"
+
+
+def html(text: str, records: Sequence[Record], place: Path, folder: Path) -> str:
+    """The page for a browser; in it each program leads to the report of its run."""
+    for record in records:
+        if report := record.get("report"):
+            link = os.path.relpath(place / report, folder)
+            text = text.replace(f"| {record['program']} |", f"| [{record['program']}]({link}) |")
+    return TEMPLATE + markdown(text, extensions=["tables"])
+
+
+def _measured(records: Sequence[Record], note: str) -> str:
+    """Where, and at which commits."""
+    machines = {f"{record['cores']} cores, {record['machine']}" for record in records}
+    commits: dict[str, list[str]] = {}
+    for record in records:
+        commits.setdefault(record["commit"], []).append(record["program"])
+    most, *others = sorted(commits, key=lambda commit: -len(commits[commit]))
+    apart = [f"{', '.join(commits[commit])} at {commit}" for commit in others]
+    return f"{'; '.join(sorted(machines))}. {note} Commit {'; '.join([most, *apart])}.\n"
 
 
 def _goals(records: Sequence[Record], whole: Sequence[Record]) -> str:
@@ -121,22 +158,26 @@ ERRORS: list[Column] = [
     ("without ends", _fact("inner_error", _percent)),
     ("over unmeasured", _fact("unmeasured_error", _percent)),
     ("worst of seeds", _fact("seed_errors", lambda rows: _percent(max(rows)))),
+    ("without ends", _fact("seed_inner_errors", lambda rows: _percent(_largest(rows)))),
     ("held", _fact("held", lambda held: "-" if held is None else _yes(held))),
     ("time speedup", _fact("time_speedup", "{:.1f}".format)),
     ("marked", _fact("unreliable", lambda rows: "; ".join(rows) or "-")),
     ("k, twice", _fact("again_k", lambda both: f"{both[0]}, {both[1]}")),
     ("slices in common", _fact("again_common", lambda share: f"{share:.0%}")),
 ]
-COST: list[Column] = [
-    ("program", _fact("program", str)),
-    ("timer", _fact("timer", "{:.2f}".format)),
-    ("GPU profile", _engine("gpu", "slowdown", ".2f")),
-    ("CPU profile", _engine("cpu", "slowdown", ".2f")),
-    ("both", _engine("both", "slowdown", ".2f")),
-    ("run, s", _fact("run_s", "{:.0f}".format)),
-    ("native MB", _fact("native_mb", "{:.0f}".format)),
-    ("profiled MB", _engine("both", "memory_mb", ".0f")),
-]
+
+
+def _cost(records: Sequence[Record]) -> list[Column]:
+    """A column for each engine that was present."""
+    engines = dict.fromkeys(name for record in records for name in record.get("engines", {}))
+    return [
+        ("program", _fact("program", str)),
+        ("timer", _fact("timer", "{:.2f}".format)),
+        *((name.removeprefix("engine "), _engine(name, "slowdown", ".2f")) for name in engines),
+        ("run, s", _fact("run_s", "{:.0f}".format)),
+        ("native MB", _fact("native_mb", "{:.0f}".format)),
+        ("profiled MB", _engine(f"engine {SELECTED} and GPU", "memory_mb", ".0f")),
+    ]
 
 
 DEFAULT_BOUND = "0.05"
@@ -211,10 +252,22 @@ def _geomean(values: Sequence[float]) -> float | None:
     return math.exp(sum(math.log(max(value, 1e-6)) for value in values) / len(values))
 
 
-def _failures(records: Sequence[Record]) -> str:
+def _largest(values: Sequence[float | None]) -> float | None:
+    """Of those that are known."""
+    return max((value for value in values if value is not None), default=None)
+
+
+def _failures(records: Sequence[Record], remarks: Mapping[str, str]) -> str:
     lines = [
         f"- {record['program']}, {step}: {why}"
         for record in records
         for step, why in record["failed"].items()
     ]
+    lines += [
+        f"- {record['program']}, {name}: the result is not right"
+        for record in records
+        for name, found in record.get("engines", {}).items()
+        if not found["right"]
+    ]
+    lines += [f"- {name}: {remark}" for name, remark in remarks.items()]
     return "\n".join(lines or ["Nothing."])
