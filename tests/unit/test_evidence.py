@@ -29,6 +29,7 @@ FACTS: Record = {
     "report": "waves/report.html",
     "seed_errors": [0.01, 0.03],
     "seed_inner_errors": [0.02, None],
+    "seed_held": [True, None],
 }
 
 

@@ -38,10 +38,11 @@ def page(records: Sequence[Record], remarks: Mapping[str, str], note: str) -> st
         "## Seen and right\n",
         _table(records, SEEN),
         "## Sampling error\n",
-        "Errors of `xpuprof run` and, of five seeds, the worst; without the first and last slice, "
-        "and over the time that no representative measures; the interval against the measured "
-        "time. The last two columns compare the selections from two profiles: clusters, and the "
-        "share of representatives that are the same slice.\n",
+        "Errors of `xpuprof run` and the worst of five seeds of `select`, which chooses by the "
+        "profile alone; without the first and last slice, and over the time that no "
+        "representative measures; the interval against the measured time. The last two columns "
+        "compare the selections from two profiles: clusters, and the share of representatives "
+        "that are the same slice.\n",
         _table(whole, ERRORS),
         "## Cost\n",
         "Ratios of wall time to a native run; memory is the largest process. A CPU engine alone "
@@ -87,6 +88,7 @@ def _goals(records: Sequence[Record], whole: Sequence[Record]) -> str:
     counted = sum(record["instrumented"] for record in whole)
     long = [record for record in whole if record["native_s"] >= 5.0]
     held = [record["held"] for record in whole if record["held"] is not None]
+    drawn = [held for record in whole for held in record["seed_held"] if held is not None]
     lines = [
         f"- {len(whole)} of {len(records)} programs have a result; "
         f"{sum(record['kind'] == 'application' for record in whole)} of them are applications.",
@@ -94,7 +96,8 @@ def _goals(records: Sequence[Record], whole: Sequence[Record]) -> str:
         f"- Error over the {len(long)} programs of 5 s and more: geometric mean "
         f"{_percent(_geomean([record['error'] for record in long]))}, worst "
         f"{_percent(max((record['error'] for record in long), default=None))}.",
-        f"- The interval held the measured time in {sum(held)} of {len(held)}.",
+        f"- The interval held the measured time in {sum(held)} of {len(held)}, and with five "
+        f"seeds in {sum(drawn)} of {len(drawn)}.",
         f"- Output equal in {sum(record['same_output'] for record in whole)}, exit code in "
         f"{sum(record['code'] for record in whole)} of {len(whole)}.",
     ]

@@ -79,7 +79,9 @@ def candidates_of(
         every = np.empty(len(members), CANDIDATE)
         every["cluster"], every["position"], every["slice"] = cluster, position, members
         every["part"] = part = np.searchsorted(bounds, position, side="right") - 1
-        every["distance2"] = d2 = distance2[members].astype(np.float64)
+        d2 = distance2[members].astype(np.float64)
+        # Two slices are equally far from their mean, so rounding must not decide.
+        every["distance2"] = d2 = np.zeros_like(d2) if bounds[-1] == 2 else d2
         if reach is None:
             every["tie"] = np.abs(2 * (position - bounds[part]) - np.diff(bounds)[part] + 1)
         else:  # all slices within reach are as good as the nearest
