@@ -174,7 +174,7 @@ PROGRAMS = (
     _python(
         "clesperanto_cells",
         *("pyclesperanto", "numpy", "scipy"),
-        remark="five seeds choose nearly the same slices, so their intervals miss the time together",
+        remark="five seeds choose nearly the same slices, so their intervals miss together",
     ),
     _python(
         "silx_sift",
