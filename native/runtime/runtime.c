@@ -527,6 +527,13 @@ void xpu_register_cut(xpu_cut_callback callback, void *user) {
 
 /* ---- window --------------------------------------------------------------------------------- */
 
+int xpu_window_is_open_after(uint64_t launches) {
+  lock();
+  int open = window_is_open(&bus.window, bus.launches + launches);
+  unlock();
+  return open;
+}
+
 int xpu_window_is_open(void) { return __atomic_load_n(&bus.window.open, __ATOMIC_RELAXED); }
 
 int xpu_process_counts(void) { return !bus.excluded; }

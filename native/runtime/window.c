@@ -65,6 +65,10 @@ static int turn(xp_window *window, int open) {
   return open ? XP_WINDOW_OPENS : XP_WINDOW_CLOSES;
 }
 
+int window_is_open(const xp_window *window, uint64_t launches) {
+  return window->given && !window->by_marker ? is_inside(window, launches + 1) : window->open;
+}
+
 int window_launched(xp_window *window, uint64_t launches) {
   if (!window->given || window->by_marker) return XP_WINDOW_STAYS;
   window->over = launches >= window->last;

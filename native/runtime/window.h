@@ -27,6 +27,9 @@ void window_read(xp_window *window, const char *spec, const char *after);
  * continues under the parent's number. */
 void window_forked(xp_window *window);
 
+/* For the launch after so many. */
+int window_is_open(const xp_window *window, uint64_t launches);
+
 /* Events: `launches` launched so far, a marker begins, a marker ends. Each returns the change of
  * the window. */
 int window_launched(xp_window *window, uint64_t launches);

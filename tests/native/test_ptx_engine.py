@@ -4,9 +4,11 @@ real; no GPU."""
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,9 +25,6 @@ from xpuprof.trace.layout import EVENTS
 from xpuprof.trace.streams import Stream, read_stream
 
 pytestmark = [pytest.mark.cuda, pytest.mark.slow]
-
-UNCOUNTED = ["a graph launches it"] * 2 + ["it was loaded as machine code, without PTX"]
-"""Reasons of the program's last launches."""
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +70,8 @@ class Recorded:
 
     @property
     def launches(self) -> list[list[str]]:
-        """The words of each launch's line."""
-        return [line.split() for line in self.done.stdout.splitlines()]
+        """The words of each launch's line: what `check` needs, or name, dash and reason."""
+        return [line.split(maxsplit=2) for line in self.done.stdout.splitlines()]
 
     @property
     def reasons(self) -> list[str]:
@@ -91,29 +90,44 @@ def record(folder: Path, out: Path, scenario: str = "every", **more: str) -> Rec
     return Recorded(done, read_stream(events, EVENTS))
 
 
-def expected(folder: Path, launch: list[str], unit: str) -> np.ndarray:
+@functools.cache
+def counted_by_emulator(folder: Path, launch: str, unit: str) -> np.ndarray:
     """The counts of each warp and block, as the emulator sees the original kernel execute."""
-    kernel, *shape_and_arguments = launch
+    kernel, *shape_and_arguments = launch.split()
     done = run_text(
         [folder / "check", folder / "k.ptx", kernel, unit, *shape_and_arguments], check=True
     )
     return np.array([line.split() for line in done.stdout.splitlines()[1:]], np.uint64)
 
 
+def expected(folder: Path, launch: list[str], unit: str) -> np.ndarray:
+    """The same for the words of a launch's line."""
+    return counted_by_emulator(folder, " ".join(launch), unit)
+
+
+def assert_exact(folder: Path, run: Recorded, unit: str = "lane") -> None:
+    """Every launch of the program is in the trace: with its counts, warp by warp, or the reason."""
+    names = run.stream.texts(run.stream["kernels"]["name"])
+    kernels = [names[k] for k in run.stream["launches"]["kernel"]]
+    assert kernels == [words[0] for words in run.launches]
+    for number, words in enumerate(run.launches):
+        found = vectors(run.stream, number)
+        if words[1] == "-":
+            assert found is None and run.reasons[number] == words[2]
+        else:
+            assert found is not None, (number, words, run.reasons[number])
+            assert np.array_equal(found, expected(folder, words, unit)), (number, words)
+    assert run.stream.meta()["launches_not_read"] == "0"
+
+
 @pytest.mark.parametrize("unit", ["lane", "warp"])
 def test_every_way_to_load_and_launch_is_counted(folder: Path, tmp_path: Path, unit: str) -> None:
     """GIVEN PTX, a compressed fat binary and machine code, as modules and libraries, launched by
-    each call WHEN recorded THEN launches of PTX have exact vectors; a graph's and machine code's
+    each call and by a graph WHEN recorded THEN launches of PTX have exact vectors; machine code's
     say why not."""
     run = record(folder, tmp_path / "t", XPUPROF_COUNT_UNIT=unit)
-    names = run.stream.texts(run.stream["kernels"]["name"])
-    assert [names[k] for k in run.stream["launches"]["kernel"]] == [w[0] for w in run.launches]
-    assert run.reasons == [*[""] * (len(run.launches) - 3), *UNCOUNTED]
-    for number, launch in enumerate(run.launches[:-3]):
-        found = vectors(run.stream, number)
-        assert found is not None and np.array_equal(found, expected(folder, launch, unit)), launch
-    meta = run.stream.meta()
-    assert (meta["count_unit"], meta["launches_not_read"]) == (unit, "0")
+    assert_exact(folder, run, unit)
+    assert run.stream.meta()["count_unit"] == unit
 
 
 def test_a_kernel_is_the_same_however_it_was_loaded(folder: Path, tmp_path: Path) -> None:
@@ -125,54 +139,63 @@ def test_a_kernel_is_the_same_however_it_was_loaded(folder: Path, tmp_path: Path
     assert len(set(loops[:-1])) == 1 and loops[-1] != loops[0]
 
 
+@pytest.mark.parametrize("unit", ["lane", "warp"])
+def test_kernels_of_graphs_are_counted(folder: Path, tmp_path: Path, unit: str) -> None:
+    """GIVEN graphs with one function in several nodes, functions that share another, branches and
+    child graphs, launched again and again in two streams, their nodes changed and switched off in
+    between WHEN recorded THEN each kernel of each launch has its own exact vectors."""
+    assert_exact(folder, record(folder, tmp_path / "t", "chains", XPUPROF_COUNT_UNIT=unit), unit)
+
+
+def test_graphs_that_cannot_be_told_apart_say_so(folder: Path, tmp_path: Path) -> None:
+    """GIVEN graphs that may run a function twice at once, or in which the device decides WHEN
+    recorded THEN these kernels have the reason, and all others their vectors."""
+    assert_exact(folder, record(folder, tmp_path / "t", "unclear"))
+
+
+def test_graphs_are_counted_however_they_are_made_and_changed(folder: Path, tmp_path: Path) -> None:
+    """GIVEN graphs made and changed by each call of each CUDA version, in one stream, and launches
+    of the same module in another WHEN recorded THEN all are exact, although graphs may still run
+    when others are launched."""
+    assert_exact(folder, record(folder, tmp_path / "t", "graphs"))
+
+
+@pytest.mark.parametrize("scenario", ["every", "chains"])
 @pytest.mark.parametrize(
-    ("setting", "value", "reason", "counted"),
+    ("setting", "value", "reason"),
     [
-        ("XPUPROF_KERNELS", "2@loops,cases", "left out by --kernels", [2, 3]),
-        ("XPUPROF_WINDOW", "2-3", "outside the window", [1, 2]),
+        ("XPUPROF_KERNELS", "2-4@loops,cases", "left out by --kernels"),
+        ("XPUPROF_WINDOW", "2-5", "outside the window"),
     ],
 )
 def test_filters_and_windows_are_honoured(
-    folder: Path, tmp_path: Path, setting: str, value: str, reason: str, counted: list[int]
+    folder: Path, tmp_path: Path, scenario: str, setting: str, value: str, reason: str
 ) -> None:
-    """GIVEN a filter or a window WHEN recorded THEN the launches that it chooses have exact
-    vectors, and the others say why not."""
-    run = record(folder, tmp_path / "t", **{setting: value})
-    for number, launch in enumerate(run.launches):
-        found = vectors(run.stream, number)
-        if number in counted:
-            assert found is not None and np.array_equal(found, expected(folder, launch, "lane"))
-        else:
-            assert found is None and run.reasons[number] in (reason, *UNCOUNTED)
-
-
-def test_graphs_are_recorded_however_they_are_made_and_changed(
-    folder: Path, tmp_path: Path
-) -> None:
-    """GIVEN graphs made and changed by each call of each CUDA version, in one stream, and counted
-    launches of the same module in another WHEN recorded THEN each launch of a graph has its kernel,
-    its grid and the reason, and the counted ones are exact although graphs may still run."""
-    run = record(folder, tmp_path / "t", "graphs")
-    names = run.stream.texts(run.stream["kernels"]["name"])
-    rows = run.stream["launches"]
-    assert [names[k] for k in rows["kernel"]] == [words[0] for words in run.launches]
+    """GIVEN a filter or a window, which may begin and end inside of a graph WHEN recorded THEN the
+    launches that it chooses have exact vectors, and the others say why not."""
+    run = record(folder, tmp_path / "t", scenario, **{setting: value})
+    calls: Counter[str] = Counter()
+    counted = 0
     for number, words in enumerate(run.launches):
+        calls[words[0]] += 1
+        chosen = 1 <= number <= 4
+        if setting == "XPUPROF_KERNELS":
+            chosen = words[0] == "cases" or (words[0] == "loops" and 2 <= calls["loops"] <= 4)
         found = vectors(run.stream, number)
-        if words[1] == "-":
-            assert found is None and run.reasons[number] == UNCOUNTED[0]
-            assert rows[number]["global"][0] == 32 * int(words[2])
+        if chosen and words[1] != "-":
+            assert found is not None, (number, words, run.reasons[number])
+            assert np.array_equal(found, expected(folder, words, "lane")), (number, words)
+            counted += 1
         else:
-            assert found is not None and np.array_equal(found, expected(folder, words, "lane"))
-    assert run.stream.meta()["launches_not_read"] == "0"
+            assert found is None and run.reasons[number] in (reason, words[2])
+    assert counted > 2 and run.stream.meta()["launches_not_read"] == "0"
 
 
-def test_linked_ptx_is_counted(folder: Path, tmp_path: Path) -> None:
-    """GIVEN PTX that goes through cuLinkAddData WHEN recorded THEN its launches have exact
-    vectors."""
-    run = record(folder, tmp_path / "t", "link")
-    assert run.reasons == [""]
-    found = vectors(run.stream, 0)
-    assert found is not None and np.array_equal(found, expected(folder, run.launches[0], "lane"))
+@pytest.mark.parametrize("scenario", ["link", "link a file"])
+def test_linked_ptx_is_counted(folder: Path, tmp_path: Path, scenario: str) -> None:
+    """GIVEN PTX that goes through cuLinkAddData or cuLinkAddFile WHEN recorded THEN its launches
+    have exact vectors."""
+    assert_exact(folder, record(folder, tmp_path / "t", scenario))
 
 
 def test_a_reset_takes_our_memory_with_it(folder: Path, tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ void Recorder::graph_launched(const ApiCall &call, CUgraphExec exec) {
   uint32_t device = device_of(call.context);
   ApiCall part = call;
   part.name = nullptr;
-  for (const GraphKernel &kernel : graphs.kernels(exec)) {
+  for (const GraphKernel &kernel : graphs.content(exec).kernels) {
     if (!kernel.enabled) continue;
     Shape shape = {kernel.function,
                    {kernel.grid[0], kernel.grid[1], kernel.grid[2]},

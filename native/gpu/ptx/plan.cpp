@@ -165,12 +165,14 @@ std::vector<CountedFunction> plan(const Module &module, Unit unit) {
     }
     found.push_back(counted);
   }
+  uint32_t own_slots = 0;
   for (uint32_t f = 0; f < found.size(); f++) {
     if (!found[f].entry) continue;
     found[f].first_column = shared;
     found[f].called = calls.below(f, &found[f].reason);
     for (uint32_t called : found[f].called)
       if (!found[called].reason.empty()) found[f].reason = found[called].reason;
+    if (found[f].called.empty() && found[f].columns) found[f].slot = ++own_slots;
   }
   return found;
 }

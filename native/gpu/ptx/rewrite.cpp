@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rewrite.h"
 
+#include <stddef.h>
 #include <stdio.h>
 
 #include <algorithm>
@@ -22,13 +23,12 @@ std::string number(uint64_t value) { return std::to_string(value); }
 /* The code that counts in one function. */
 class Counting {
  public:
-  Counting(const Module &module, const Function &function, const CountedFunction &counted,
-           Unit unit, const std::string &variable)
-      : function_(function),
-        counted_(counted),
+  Counting(const Module &module, const CountedFunction &counted, Unit unit,
+           const std::string &variable)
+      : counted_(counted),
         unit_(unit),
         sums_(module.target >= TARGET_WITH_SUMS && module.version >= VERSION_WITH_SUMS),
-        variable_(variable) {
+        slot_("[" + variable + "+" + number(8 * uint64_t{counted.slot}) + "]") {
     for (uint32_t block : counted.probes)
       places_.push_back(counted.blocks[block].depth ? Place{false, loops_++}
                                                     : Place{true, once_++});
@@ -48,16 +48,17 @@ class Counting {
     return place.once ? "%xpuprof_o" + number(place.index / 32)
                       : "%xpuprof_c" + number(place.index);
   }
-  std::string row(const std::string &guard) const;
-  std::string entries(const std::string &guard) const;
+  std::string head(const std::string &guard) const;
+  std::string leave() const;
+  std::string row() const;
+  std::string leaving() const;
   std::string sum(const Place &place, const std::string &when) const;
   std::string add_to(uint32_t column, const std::string &value) const;
 
-  const Function &function_;
   const CountedFunction &counted_;
   const Unit unit_;
   const bool sums_;
-  const std::string variable_;
+  const std::string slot_;
   std::vector<Place> places_;
   uint32_t loops_ = 0, once_ = 0;
 };
@@ -91,55 +92,78 @@ std::string Counting::increment(size_t probe) const {
          add + "}\n";
 }
 
-/* %xpuprof_at becomes the address of the warp's row, %xpuprof_go whether to add to it. */
-std::string Counting::row(const std::string &guard) const {
+/* %xpuprof_at becomes the address of the launch's head, %xpuprof_go whether it has one and this
+ * lane adds. */
+std::string Counting::head(const std::string &guard) const {
   std::string and_guard = guard.empty() ? "" : ".and",
               with_guard = guard.empty() ? "" : ", " + guard;
-  std::string text = "ld.global.u64 %xpuprof_at, [" + variable_ +
-                     "];\n"
-                     "setp.ne" +
-                     and_guard + ".u64 %xpuprof_go, %xpuprof_at, 0" + with_guard + ";\n";
+  std::string text = "ld.global.u64 %xpuprof_at, " + slot_ + ";\nsetp.ne" + and_guard +
+                     ".u64 %xpuprof_go, %xpuprof_at, 0" + with_guard + ";\n";
   if (sums_)
     text +=
         "mov.u32 %xpuprof_t0, %lanemask_lt;\n"
         "and.b32 %xpuprof_t0, %xpuprof_t0, %xpuprof_m;\n"
         "setp.eq.and.u32 %xpuprof_go, %xpuprof_t0, 0, %xpuprof_go;\n";
-  /* The thread in the block, the block in the grid, and from both the warp. */
-  text +=
-      "mov.u32 %xpuprof_t0, %ntid.x;\nmov.u32 %xpuprof_t1, %ntid.y;\n"
-      "mov.u32 %xpuprof_t2, %tid.z;\nmov.u32 %xpuprof_t3, %tid.y;\n"
-      "mad.lo.u32 %xpuprof_t2, %xpuprof_t2, %xpuprof_t1, %xpuprof_t3;\n"
-      "mov.u32 %xpuprof_t3, %tid.x;\n"
-      "mad.lo.u32 %xpuprof_t2, %xpuprof_t2, %xpuprof_t0, %xpuprof_t3;\n"
-      "shr.u32 %xpuprof_t2, %xpuprof_t2, 5;\n"
-      "mul.lo.u32 %xpuprof_t0, %xpuprof_t0, %xpuprof_t1;\nmov.u32 %xpuprof_t1, %ntid.z;\n"
-      "mad.lo.u32 %xpuprof_t0, %xpuprof_t0, %xpuprof_t1, 31;\n"
-      "shr.u32 %xpuprof_t0, %xpuprof_t0, 5;\n"
-      "cvt.u64.u32 %xpuprof_w3, %xpuprof_t2;\n"
-      "mov.u32 %xpuprof_t1, %ctaid.z;\nmov.u32 %xpuprof_t2, %nctaid.y;\n"
-      "mov.u32 %xpuprof_t3, %ctaid.y;\ncvt.u64.u32 %xpuprof_w0, %xpuprof_t3;\n"
-      "mad.wide.u32 %xpuprof_w0, %xpuprof_t1, %xpuprof_t2, %xpuprof_w0;\n"
-      "mov.u32 %xpuprof_t1, %nctaid.x;\ncvt.u64.u32 %xpuprof_w1, %xpuprof_t1;\n"
-      "mov.u32 %xpuprof_t1, %ctaid.x;\ncvt.u64.u32 %xpuprof_w2, %xpuprof_t1;\n"
-      "mad.lo.u64 %xpuprof_w0, %xpuprof_w0, %xpuprof_w1, %xpuprof_w2;\n"
-      "cvt.u64.u32 %xpuprof_w1, %xpuprof_t0;\n"
-      "mad.lo.u64 %xpuprof_w0, %xpuprof_w0, %xpuprof_w1, %xpuprof_w3;\n"
-      "mov.u64 %xpuprof_w1, 0;\nmov.u64 %xpuprof_w2, 0;\n"
-      "@%xpuprof_go ld.global.v2.u64 {%xpuprof_w1, %xpuprof_w2}, [%xpuprof_at];\n"
-      "setp.lt.and.u64 %xpuprof_go, %xpuprof_w0, %xpuprof_w1, %xpuprof_go;\n"
-      "mad.lo.u64 %xpuprof_at, %xpuprof_w0, %xpuprof_w2, %xpuprof_at;\n";
   return text;
 }
 
-std::string Counting::add_to(uint32_t column, const std::string &value) const {
-  uint64_t offset = sizeof(CounterHead) + 8 * (uint64_t{counted_.first_column} + column);
-  return "@%xpuprof_go red.global.add.u64 [%xpuprof_at+" + number(offset) + "], " + value + ";\n";
+/* %xpuprof_w0 becomes the number of threads for which this lane adds. */
+std::string Counting::leaving() const {
+  if (!sums_) return "mov.u64 %xpuprof_w0, 1;\n";
+  return "popc.b32 %xpuprof_t0, %xpuprof_m;\ncvt.u64.u32 %xpuprof_w0, %xpuprof_t0;\n";
 }
 
-std::string Counting::entries(const std::string &) const {
-  if (!sums_) return "mov.u64 %xpuprof_w0, 1;\n" + add_to(0, "%xpuprof_w0");
-  return "popc.b32 %xpuprof_t0, %xpuprof_m;\ncvt.u64.u32 %xpuprof_w0, %xpuprof_t0;\n" +
-         add_to(0, "%xpuprof_w0");
+/* The last of the launch's threads sets the slot for the next launch: all others have read it,
+ * because they needed its value to add themselves to `left`. */
+std::string Counting::leave() const {
+  auto at = [](size_t offset) { return "[%xpuprof_at+" + number(offset) + "]"; };
+  return leaving() +
+         "mov.u64 %xpuprof_w1, 0;\nmov.u64 %xpuprof_w2, 0;\n@%xpuprof_go ld.global.u64 "
+         "%xpuprof_w1, " +
+         at(offsetof(CounterHead, threads)) +
+         ";\nsetp.ne.and.u64 %xpuprof_last, %xpuprof_w1, 0, %xpuprof_go;\n"
+         "@%xpuprof_last atom.global.add.u64 %xpuprof_w2, " +
+         at(offsetof(CounterHead, left)) +
+         ", %xpuprof_w0;\nadd.u64 %xpuprof_w2, %xpuprof_w2, %xpuprof_w0;\n"
+         "setp.eq.and.u64 %xpuprof_last, %xpuprof_w2, %xpuprof_w1, %xpuprof_last;\n"
+         "@%xpuprof_last ld.global.u64 %xpuprof_w1, " +
+         at(offsetof(CounterHead, next)) + ";\n@%xpuprof_last st.global.u64 " + slot_ +
+         ", %xpuprof_w1;\n";
+}
+
+/* %xpuprof_at becomes the address of the warp's row; %xpuprof_go also, whether there is one. */
+std::string Counting::row() const {
+  /* The thread in the block, the block in the grid, and from both the warp. */
+  return "mov.u32 %xpuprof_t0, %ntid.x;\nmov.u32 %xpuprof_t1, %ntid.y;\n"
+         "mov.u32 %xpuprof_t2, %tid.z;\nmov.u32 %xpuprof_t3, %tid.y;\n"
+         "mad.lo.u32 %xpuprof_t2, %xpuprof_t2, %xpuprof_t1, %xpuprof_t3;\n"
+         "mov.u32 %xpuprof_t3, %tid.x;\n"
+         "mad.lo.u32 %xpuprof_t2, %xpuprof_t2, %xpuprof_t0, %xpuprof_t3;\n"
+         "shr.u32 %xpuprof_t2, %xpuprof_t2, 5;\n"
+         "mul.lo.u32 %xpuprof_t0, %xpuprof_t0, %xpuprof_t1;\nmov.u32 %xpuprof_t1, %ntid.z;\n"
+         "mad.lo.u32 %xpuprof_t0, %xpuprof_t0, %xpuprof_t1, 31;\n"
+         "shr.u32 %xpuprof_t0, %xpuprof_t0, 5;\n"
+         "cvt.u64.u32 %xpuprof_w3, %xpuprof_t2;\n"
+         "mov.u32 %xpuprof_t1, %ctaid.z;\nmov.u32 %xpuprof_t2, %nctaid.y;\n"
+         "mov.u32 %xpuprof_t3, %ctaid.y;\ncvt.u64.u32 %xpuprof_w0, %xpuprof_t3;\n"
+         "mad.wide.u32 %xpuprof_w0, %xpuprof_t1, %xpuprof_t2, %xpuprof_w0;\n"
+         "mov.u32 %xpuprof_t1, %nctaid.x;\ncvt.u64.u32 %xpuprof_w1, %xpuprof_t1;\n"
+         "mov.u32 %xpuprof_t1, %ctaid.x;\ncvt.u64.u32 %xpuprof_w2, %xpuprof_t1;\n"
+         "mad.lo.u64 %xpuprof_w0, %xpuprof_w0, %xpuprof_w1, %xpuprof_w2;\n"
+         "cvt.u64.u32 %xpuprof_w1, %xpuprof_t0;\n"
+         "mad.lo.u64 %xpuprof_w0, %xpuprof_w0, %xpuprof_w1, %xpuprof_w3;\n"
+         "mov.u64 %xpuprof_w1, 0;\nmov.u64 %xpuprof_w2, 0;\n"
+         "@%xpuprof_go ld.global.v2.u64 {%xpuprof_w1, %xpuprof_w2}, [%xpuprof_at];\n"
+         "setp.lt.and.u64 %xpuprof_go, %xpuprof_w0, %xpuprof_w2, %xpuprof_go;\n"
+         "@%xpuprof_go ld.global.u64 %xpuprof_w2, [%xpuprof_at+" +
+         number(offsetof(CounterHead, row_bytes)) +
+         "];\n"
+         "mad.lo.u64 %xpuprof_at, %xpuprof_w0, %xpuprof_w2, %xpuprof_w1;\n";
+}
+
+std::string Counting::add_to(uint32_t column, const std::string &value) const {
+  uint64_t offset = 8 * (uint64_t{counted_.first_column} + column);
+  return "@%xpuprof_go red.global.add.u64 [%xpuprof_at+" + number(offset) + "], " + value + ";\n";
 }
 
 /* %xpuprof_w0 becomes the sum of the lanes' counters, or the lane's own. */
@@ -169,10 +193,12 @@ std::string Counting::sum(const Place &place, const std::string &when) const {
 std::string Counting::flush(const std::string &guard) const {
   std::string when = guard.empty() ? "" : "@" + guard + " ";
   std::string text =
-      "{\n.reg .pred %xpuprof_go;\n.reg .b32 %xpuprof_m, %xpuprof_t<4>;\n"
+      "{\n.reg .pred %xpuprof_go, %xpuprof_last;\n.reg .b32 %xpuprof_m, %xpuprof_t<4>;\n"
       ".reg .b64 %xpuprof_at, %xpuprof_w<4>;\n";
   if (sums_) text += "mov.u32 %xpuprof_m, 0;\n" + when + "activemask.b32 %xpuprof_m;\n";
-  text += row(guard) + entries(guard);
+  text += head(guard);
+  if (counted_.entry) text += leave();
+  if (counted_.columns) text += row() + leaving() + add_to(0, "%xpuprof_w0");
   for (uint32_t p = 0; p < places_.size(); p++)
     text += sum(places_[p], when) + add_to(p + 1, "%xpuprof_w0");
   return text + "}\n";
@@ -253,16 +279,18 @@ std::string identity_of(const Module &module, const Program &program, size_t f) 
 Program rewrite(const std::string &text, Unit unit) {
   Module module = parse(text);
   if (module.address_size != 64) throw SyntaxError("its addresses do not have 64 bits");
-  Program program = {"", variable_of(text), plan(module, unit)};
-  std::vector<Insertion> insertions = {
-      {module.after_header, "\n.visible .global .align 8 .u64 " + program.variable + ";\n"}};
+  Program program = {"", variable_of(text), 1, plan(module, unit)};
+  for (const CountedFunction &counted : program.functions)
+    program.slots = std::max(program.slots, counted.slot + 1);
+  std::vector<Insertion> insertions = {{module.after_header, "\n.visible .global .align 8 .u64 " +
+                                                                 program.variable + "[" +
+                                                                 number(program.slots) + "];\n"}};
   for (size_t f = 0; f < program.functions.size(); f++) {
     CountedFunction &counted = program.functions[f];
     counted.identity = identity_of(module, program, f);
-    if (!counted.columns) continue;
+    if (!counted.is_counted()) continue;
     const Function &function = module.functions[f];
-    instrument(function, counted, Counting(module, function, counted, unit, program.variable),
-               &insertions);
+    instrument(function, counted, Counting(module, counted, unit, program.variable), &insertions);
   }
   program.text = with(text, insertions);
   return program;

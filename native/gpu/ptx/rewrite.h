@@ -4,7 +4,9 @@
  * The text is only added to, and what is added neither branches nor carries a label: the control
  * flow stays the program's. A thread counts blocks in registers of its own. Where it leaves its
  * function, the leader of the lanes that leave together adds their sums to its warp's row of
- * counters. The rows' address comes from a variable of the module that the host sets. */
+ * counters. The rows' head is found through a slot of the module's variable, which the host sets.
+ * A graph launches kernels that the host cannot set it between: there the last thread of a launch
+ * sets it for the next. */
 #ifndef XPUPROF_PTX_REWRITE_H
 #define XPUPROF_PTX_REWRITE_H
 
@@ -23,10 +25,13 @@ enum class Unit {
   WARP, /* a block counts once for each group of lanes that executes it together */
 };
 
-/* What the variable points to: this head, then a row of 64-bit counters per logical warp. */
+/* What a slot points to. A row has 64-bit counters and belongs to a logical warp. */
 struct CounterHead {
-  uint64_t rows;
-  uint64_t row_bytes;
+  uint64_t first_row; /* its address */
+  uint64_t rows, row_bytes;
+  uint64_t threads; /* of the launch, the last of which sets the slot to `next`; 0: nobody does */
+  uint64_t next;
+  uint64_t left; /* threads that have left, when the launch has `threads` */
 };
 
 struct CountedFunction {
@@ -41,11 +46,17 @@ struct CountedFunction {
   std::vector<uint32_t> probes;                      /* blocks that have a counter */
   std::vector<std::vector<clinst::Term>> derivation; /* of each block; probe -1: threads */
   std::vector<uint32_t> called;                      /* functions that it may reach, in order */
+  /* Of the variable: 0 is shared by functions that kernels call and by kernels that call; another
+   * kernel has its own. */
+  uint32_t slot;
+  /* Whether it reads its slot. */
+  bool is_counted() const { return columns || (entry && !called.empty()); }
 };
 
 struct Program {
   std::string text;
   std::string variable; /* its name follows from the original text */
+  uint32_t slots;       /* of 64 bits */
   std::vector<CountedFunction> functions;
 };
 

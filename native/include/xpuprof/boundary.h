@@ -153,6 +153,8 @@ XPU_API void xpu_register_cut(xpu_cut_callback callback, void *user);
  * its xpu_kernel_run; outside the window the program's own kernel runs, recorded with
  * XPU_REASON_OUTSIDE. */
 XPU_API int xpu_window_is_open(void);
+/* The same for the launch after so many others: a graph's kernels are launched by one call. */
+XPU_API int xpu_window_is_open_after(uint64_t launches);
 /* Whether this process is to be profiled (--process). If not, the runtime is inert in it. */
 XPU_API int xpu_process_counts(void);
 /* Called by the program's markers (marker.h). */

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Added to fake_cuda.cpp, it makes the stand-in driver execute kernels of modules loaded as PTX, by
  * the emulator, and gives it the calls that the PTX engine needs. A launched kernel is over when
- * its call returns; a graph's kernels run when their stream goes on, or when something waits for
- * them. PTX can be loaded as text, or linked; a fat binary is the engine's to open. */
+ * its call returns; a graph's kernels run when their stream goes on, when something waits for them,
+ * or when they were asked about often enough. PTX can be loaded as text, or linked; a fat binary is
+ * the engine's to open. */
 #include <cudaProfiler.h>
 #include <dlfcn.h>
 #include <elf.h>
@@ -10,6 +11,8 @@
 #include <string.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <map>
 
 #include "emulator.h"
@@ -96,6 +99,11 @@ EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *at, size_t *bytes, CUmodule mo
   *at = reinterpret_cast<CUdeviceptr>(found);
   return found ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
+EXPORT CUresult cuPointerGetAttribute(void *value, CUpointer_attribute which, CUdeviceptr) {
+  if (which != CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) return CUDA_ERROR_INVALID_VALUE;
+  *static_cast<int *>(value) = 0;
+  return CUDA_SUCCESS;
+}
 EXPORT CUresult cuFuncGetModule(CUmodule *module, CUfunction function) {
   if (function->kernel_of) return CUDA_ERROR_INVALID_HANDLE;
   *module = function->module;
@@ -140,6 +148,7 @@ EXPORT CUresult cuGetProcAddress_v2(const char *name, void **function, int, cuui
 
 #undef cuLinkCreate
 #undef cuLinkAddData
+#undef cuLinkAddFile
 EXPORT CUresult cuLinkCreate_v2(unsigned, CUjit_option *, void **, CUlinkState *state) {
   *state = new CUlinkState_st{};
   memcpy((*state)->image.e_ident, ELFMAG, SELFMAG);
@@ -149,6 +158,14 @@ EXPORT CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *d
                                  const char *, unsigned, CUjit_option *, void **) {
   if (type != CU_JIT_INPUT_PTX) return CUDA_ERROR_INVALID_VALUE;
   state->text = static_cast<const char *>(data);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, unsigned,
+                                 CUjit_option *, void **) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return CUDA_ERROR_FILE_NOT_FOUND;
+  if (type != CU_JIT_INPUT_PTX) return CUDA_ERROR_INVALID_VALUE;
+  state->text.assign(std::istreambuf_iterator<char>(file), {});
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuLinkComplete(CUlinkState state, void **image, size_t *bytes) {
@@ -192,9 +209,14 @@ EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
   *event = {last_number, fake_stream(stream)};
   return CUDA_SUCCESS;
 }
+/* The device takes its time: longer than one call of the program. */
 EXPORT CUresult cuEventQuery(CUevent event) {
+  static int asked;
   for (const Waiting &one : waiting)
-    if (one.stream == event->stream && one.number <= event->number) return CUDA_ERROR_NOT_READY;
+    if (one.stream == event->stream && one.number <= event->number) {
+      if (++asked % 3 == 0) catch_up(one.stream, one.number);
+      return CUDA_ERROR_NOT_READY;
+    }
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuProfilerStart() { return CUDA_SUCCESS; }

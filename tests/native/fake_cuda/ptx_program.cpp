@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Loads kernels.cu in every form and launches them by every call. For each launch that a complete
  * record holds it prints one line: the name, and what `check` (ptx_emulator) needs to repeat it:
- *   kernel grid(x,y,z) block(x,y,z) shared arguments...   or: kernel - when it cannot be counted
+ *   kernel grid(x,y,z) block(x,y,z) shared arguments...   or, when it cannot be counted:
+ *   kernel - the reason
  *
  * usage: ptx_program PTX FATBIN CUBIN SCENARIO */
 #include <cuda.h>
@@ -20,6 +21,7 @@
 
 extern "C" decltype(cuLaunchKernel) cuLaunchKernel_ptsz;
 extern "C" size_t fake_changed_since_reset();
+extern "C" CUresult fake_add_conditional(CUgraph);
 
 static void must(CUresult result) {
   if (result == CUDA_SUCCESS) return;
@@ -43,6 +45,7 @@ static CUdeviceptr buffer(unsigned seed) {
   return made;
 }
 
+/* Kernels of graphs run after their call: theirs are static. */
 struct Arguments {
   CUdeviceptr in = buffer(1), out = buffer(2);
   unsigned n = 350;
@@ -53,6 +56,8 @@ static void expect(const char *kernel, unsigned grid, unsigned block, bool has_n
   printf("%s %u,1,1 %u,1,1 0 buffer:1600:1 buffer:1600:2%s\n", kernel, grid, block,
          has_n ? " u32:350" : "");
 }
+
+static void refused(const char *kernel, const char *reason) { printf("%s - %s\n", kernel, reason); }
 
 static CUfunction function(CUmodule module, const char *name) {
   CUfunction found;
@@ -65,7 +70,7 @@ static void every(const std::string &ptx, const std::string &fat, const std::str
   CUlibrary library;
   CUkernel kernel;
   CUstream stream;
-  Arguments a, b, c, d, e, f, g;
+  static Arguments a, b, c, d, e, f, g;
   must(cuStreamCreate(&stream, 0));
   must(cuModuleLoadData(&text, ptx.c_str()));
   must(cuLaunchKernel(function(text, "loops"), 4, 1, 1, 100, 1, 1, 0, stream, a.list, nullptr));
@@ -108,11 +113,12 @@ static void every(const std::string &ptx, const std::string &fat, const std::str
   must(cuGraphInstantiate(&exec, graph, 0));
   must(cuGraphLaunch(exec, stream));
   must(cuGraphLaunch(exec, stream));
-  printf("loops -\nloops -\n");
+  expect("loops", 2, 32, true);
+  expect("loops", 2, 32, true);
 
   must(cuModuleLoadData(&machine, cubin.data()));
   must(cuLaunchKernel(function(machine, "loops"), 1, 1, 1, 32, 1, 1, 0, stream, g.list, nullptr));
-  printf("loops -\n");
+  refused("loops", "it was loaded as machine code, without PTX");
 }
 
 static CUDA_KERNEL_NODE_PARAMS_v1 node_of(CUfunction f, unsigned grid, unsigned block,
@@ -126,7 +132,7 @@ static CUDA_KERNEL_NODE_PARAMS_v1 node_of(CUfunction f, unsigned grid, unsigned 
 static void graphs(const std::string &ptx) {
   CUmodule text;
   CUstream stream, other;
-  Arguments a, b;
+  static Arguments a, b;
   must(cuStreamCreate(&stream, 0));
   must(cuStreamCreate(&other, 0));
   must(cuModuleLoadData(&text, ptx.c_str()));
@@ -137,7 +143,7 @@ static void graphs(const std::string &ptx) {
   };
   auto launch = [&](CUgraphExec exec, const char *kernel, unsigned grid) {
     must(cuGraphLaunch(exec, stream));
-    printf("%s - %u\n", kernel, grid);
+    expect(kernel, grid, 32, !strcmp(kernel, "loops"));
     counted();
   };
   auto driver = [](const char *name, int version) {
@@ -197,16 +203,154 @@ static void graphs(const std::string &ptx) {
   launch(exec, "calls", 7);
 }
 
-/* PTX that the driver links. */
-static void link_text(const std::string &ptx) {
+/* Graphs in which the host cannot come between the kernels: one function in several nodes,
+ * functions that share another, child graphs, two graphs at once, nodes that change. */
+static void chains(const std::string &ptx) {
+  CUmodule text;
+  CUstream stream, other;
+  CUgraph captured, added, parent;
+  CUgraphExec first, second, third;
+  static Arguments a;
+  must(cuStreamCreate(&stream, 0));
+  must(cuStreamCreate(&other, 0));
+  must(cuModuleLoadData(&text, ptx.c_str()));
+  struct Node {
+    const char *kernel;
+    unsigned grid, block;
+  };
+  using Nodes = std::vector<Node>;
+  auto expected = [](const Nodes &nodes) {
+    for (const Node &node : nodes)
+      expect(node.kernel, node.grid, node.block, !strcmp(node.kernel, "loops"));
+  };
+  auto launch = [&](CUgraphExec exec, CUstream where, const Nodes &nodes) {
+    must(cuGraphLaunch(exec, where));
+    expected(nodes);
+  };
+  auto plainly = [&](const Node &node) {
+    must(cuLaunchKernel(function(text, node.kernel), node.grid, 1, 1, node.block, 1, 1, 0, other,
+                        a.list, nullptr));
+    expected({node});
+  };
+  auto params = [&](const Node &node) {
+    CUDA_KERNEL_NODE_PARAMS_v2 kernel = {};
+    auto old = node_of(function(text, node.kernel), node.grid, node.block, &a);
+    memcpy(&kernel, &old, sizeof old);
+    return kernel;
+  };
+  auto add = [&](CUgraph graph, const Node &node, std::vector<CUgraphNode> after) {
+    CUgraphNode made;
+    CUDA_KERNEL_NODE_PARAMS_v2 kernel = params(node);
+    must(cuGraphAddKernelNode(&made, graph, after.data(), after.size(), &kernel));
+    return made;
+  };
+
+  /* Captured; three launches in a row, then others between. */
+  const Nodes one = {{"loops", 3, 64}, {"calls", 2, 64}, {"straight", 2, 32},  {"loops", 2, 100},
+                     {"cases", 4, 32}, {"loops", 1, 33}, {"also_calls", 2, 50}};
+  must(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  for (const Node &node : one)
+    must(cuLaunchKernel(function(text, node.kernel), node.grid, 1, 1, node.block, 1, 1, 0, stream,
+                        a.list, nullptr));
+  must(cuStreamEndCapture(stream, &captured));
+  must(cuGraphInstantiate(&first, captured, 0));
+  for (int round = 0; round < 3; round++) launch(first, stream, one);
+  plainly({"loops", 4, 70});
+  plainly({"calls", 1, 40});
+
+  /* Branches that come together: two functions at the same time, one function one after the other.
+   * Both graphs have `loops`, and run in two streams. */
+  Nodes two = {{"loops", 2, 40}, {"cases", 3, 40}, {"calls", 1, 70}, {"loops", 3, 32}};
+  must(cuGraphCreate(&added, 0));
+  CUgraphNode top = add(added, two[0], {});
+  CUgraphNode left = add(added, two[1], {top}), right = add(added, two[2], {top});
+  CUgraphNode bottom = add(added, two[3], {left, right});
+  must(cuGraphInstantiate(&second, added, 0));
+  launch(second, other, two);
+  launch(first, stream, one);
+  launch(second, other, two);
+
+  /* Changed between launches: another grid, another function, one switched off. */
+  two[0] = {"calls", 2, 96};
+  CUDA_KERNEL_NODE_PARAMS_v2 kernel = params(two[0]);
+  must(cuGraphExecKernelNodeSetParams(second, top, &kernel));
+  launch(second, other, two);
+  must(cuGraphNodeSetEnabled(second, bottom, 0));
+  launch(second, stream, {two[0], two[1], two[2]});
+  must(cuGraphNodeSetEnabled(second, bottom, 1));
+  launch(second, stream, two);
+
+  /* A graph inside a graph, between two kernels of its functions. */
+  CUgraphNode nested;
+  must(cuGraphCreate(&parent, 0));
+  CUgraphNode begin = add(parent, {"loops", 1, 64}, {});
+  must(cuGraphAddChildGraphNode(&nested, parent, &begin, 1, captured));
+  add(parent, {"loops", 5, 32}, {nested});
+  must(cuGraphInstantiate(&third, parent, 0));
+  Nodes all = {{"loops", 1, 64}};
+  all.insert(all.end(), one.begin(), one.end());
+  all.push_back({"loops", 5, 32});
+  launch(third, stream, all);
+  launch(third, other, all);
+  plainly({"loops", 2, 90});
+}
+
+/* Graphs whose launches of one function nobody can tell apart. */
+static void unclear(const std::string &ptx) {
+  CUmodule text;
+  CUgraph graph;
+  CUgraphExec exec;
+  static Arguments a;
+  CUgraphNode node;
+  const char *const together = "its graph may run it twice at the same time";
+  must(cuModuleLoadData(&text, ptx.c_str()));
+  auto add = [&](const char *name, unsigned grid) {
+    CUDA_KERNEL_NODE_PARAMS_v2 kernel = {};
+    auto old = node_of(function(text, name), grid, 64, &a);
+    memcpy(&kernel, &old, sizeof old);
+    must(cuGraphAddKernelNode(&node, graph, nullptr, 0, &kernel));
+  };
+  must(cuGraphCreate(&graph, 0));
+  add("loops", 2);
+  add("cases", 3);
+  add("loops", 3);
+  must(cuGraphInstantiate(&exec, graph, 0));
+  must(cuGraphLaunch(exec, nullptr));
+  refused("loops", together);
+  expect("cases", 3, 64);
+  refused("loops", together);
+
+  must(cuGraphCreate(&graph, 0));
+  add("loops", 2);
+  add("straight", 2);
+  must(fake_add_conditional(graph));
+  must(cuGraphInstantiate(&exec, graph, 0));
+  must(cuGraphLaunch(exec, nullptr));
+  refused("loops", "the device decides what its graph runs");
+  expect("straight", 2, 64);
+  must(cuLaunchKernel(function(text, "loops"), 4, 1, 1, 100, 1, 1, 0, nullptr, a.list, nullptr));
+  expect("loops", 4, 100, true);
+
+  must(cuGraphCreate(&graph, 0));
+  add("cases", 2);
+  must(cuGraphInstantiate(&exec, graph, CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH));
+  must(cuGraphLaunch(exec, nullptr));
+  refused("cases", "the device decides what its graph runs");
+}
+
+/* PTX that the driver links, from memory or from a file. */
+static void link_text(const std::string &ptx, const char *path) {
   CUlinkState state;
   CUmodule text;
   Arguments a;
   void *image;
   size_t bytes;
   must(cuLinkCreate(0, nullptr, nullptr, &state));
-  must(cuLinkAddData(state, CU_JIT_INPUT_PTX, const_cast<char *>(ptx.data()), ptx.size() + 1, "k",
-                     0, nullptr, nullptr));
+  if (path)
+    must(cuLinkAddFile(state, CU_JIT_INPUT_PTX, path, 0, nullptr, nullptr));
+  else
+    must(cuLinkAddData(state, CU_JIT_INPUT_PTX, const_cast<char *>(ptx.data()), ptx.size() + 1, "k",
+                       0, nullptr, nullptr));
   must(cuLinkComplete(state, &image, &bytes));
   must(cuModuleLoadData(&text, image));
   must(cuLaunchKernel(function(text, "loops"), 4, 1, 1, 100, 1, 1, 0, nullptr, a.list, nullptr));
@@ -259,6 +403,9 @@ int main(int argc, char **argv) {
   if (strcmp(argv[4], "results") == 0) results(ptx);
   if (strcmp(argv[4], "reset") == 0) reset(ptx);
   if (strcmp(argv[4], "graphs") == 0) graphs(ptx);
-  if (strcmp(argv[4], "link") == 0) link_text(ptx);
+  if (strcmp(argv[4], "chains") == 0) chains(ptx);
+  if (strcmp(argv[4], "unclear") == 0) unclear(ptx);
+  if (strcmp(argv[4], "link") == 0) link_text(ptx, nullptr);
+  if (strcmp(argv[4], "link a file") == 0) link_text(ptx, argv[1]);
   return 0;
 }

@@ -3,8 +3,9 @@
  *
  * Executes a kernel as it is and as the rewriter made it, and compares: what both leave in memory,
  * and for every warp and block the counters with what the emulator saw each of the block's
- * instructions do; then once more with large counters. Arguments: u32:N, u64:N, f32:X,
- * buffer:BYTES:SEED (32-bit words below 1000), and counts:LIST (32-bit words). Prints one line of
+ * instructions do; then once more with large counters. Arguments: u32:N, u64:N, f32:X, f64:X,
+ * buffer:BYTES:SEED (32-bit words below 1000), counts:LIST (32-bit words), and bytes:N (a structure
+ * of such words). Prints one line of
  * totals, then the counts of each warp; fails with the first difference. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@ struct Arguments {
   std::vector<Bytes> buffers;
   std::vector<uint64_t> values; /* of scalars; of buffers once placed */
   std::vector<int> buffer_of;   /* per argument; -1: a scalar */
+  std::vector<bool> is_buffer;  /* per buffer; otherwise it is the argument itself */
 };
 
 static Bytes random_words(size_t bytes, unsigned seed) {
@@ -59,10 +61,14 @@ static Arguments arguments_of(char **words, int n) {
       float number = strtof(rest.c_str(), nullptr);
       bits = 0;
       memcpy(&bits, &number, sizeof number);
-    } else if (kind == "buffer" || kind == "counts") {
+    } else if (kind == "f64") {
+      double number = strtod(rest.c_str(), nullptr);
+      memcpy(&bits, &number, sizeof number);
+    } else if (kind == "buffer" || kind == "counts" || kind == "bytes") {
       buffer = static_cast<int>(made.buffers.size());
       unsigned seed = static_cast<unsigned>(strtoul(rest.c_str() + rest.find(':') + 1, nullptr, 0));
-      made.buffers.push_back(kind == "buffer" ? random_words(bits, seed) : listed_words(rest));
+      made.buffers.push_back(kind == "counts" ? listed_words(rest) : random_words(bits, seed));
+      made.is_buffer.push_back(kind != "bytes");
     }
     made.values.push_back(bits);
     made.buffer_of.push_back(buffer);
@@ -77,10 +83,15 @@ static std::vector<Bytes> run(const emulator::Module &module, const std::string 
   std::vector<void *> pointers;
   for (size_t i = 0; i < arguments.values.size(); i++) {
     int buffer = arguments.buffer_of[i];
-    if (buffer >= 0)
-      arguments.values[i] =
-          reinterpret_cast<uint64_t>(arguments.buffers[static_cast<size_t>(buffer)].data());
-    pointers.push_back(&arguments.values[i]);
+    void *at = &arguments.values[i];
+    if (buffer >= 0) {
+      void *bytes = arguments.buffers[static_cast<size_t>(buffer)].data();
+      if (arguments.is_buffer[static_cast<size_t>(buffer)])
+        arguments.values[i] = reinterpret_cast<uint64_t>(bytes);
+      else
+        at = bytes;
+    }
+    pointers.push_back(at);
   }
   module.launch(kernel, shape, pointers.data(), warps);
   return arguments.buffers;
@@ -125,10 +136,12 @@ static std::vector<uint64_t> counters_of(const std::string &text, const std::str
                                          const Arguments &arguments, size_t warps, size_t columns,
                                          std::vector<Bytes> *results) {
   emulator::Module module(text);
-  std::vector<uint64_t> counters(2 + warps * columns);
-  counters[0] = warps;
-  counters[1] = 8 * columns;
-  *static_cast<uint64_t **>(module.variable(variable)) = counters.data();
+  std::vector<uint64_t> counters(warps * columns);
+  ptx::CounterHead head = {
+      reinterpret_cast<uint64_t>(counters.data()), warps, 8 * columns, 0, 0, 0};
+  size_t bytes;
+  auto slots = static_cast<ptx::CounterHead **>(module.variable(variable, &bytes));
+  std::fill_n(slots, bytes / sizeof *slots, &head);
   *results = run(module, kernel, shape, arguments, nullptr);
   return counters;
 }
@@ -190,11 +203,10 @@ static int check(int argc, char **argv) {
   std::string lines;
   std::vector<uint64_t> counts;
   for (size_t w = 0; w < warps.size(); w++) {
-    if (!ptx::counts_of(program, *counted, &counters[2 + w * columns], threads_of(shape, w),
-                        &counts))
+    if (!ptx::counts_of(program, *counted, &counters[w * columns], threads_of(shape, w), &counts))
       fail("warp " + std::to_string(w) + ": a thread left unseen");
     const uint64_t *at = counts.data();
-    const uint64_t *row = &counters[2 + w * columns], *high_row = &high[2 + w * columns];
+    const uint64_t *row = &counters[w * columns], *high_row = &high[w * columns];
     compare(warps[w], *counted, at, unit, w);
     compare_sums(*counted, row, high_row);
     at += counted->blocks.size();

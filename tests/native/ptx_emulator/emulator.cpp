@@ -403,13 +403,11 @@ void WarpRun::together(const Instruction &at, uint32_t lanes) {
 Type wide(const Type &type) { return {type.kind, 2 * type.bytes}; }
 
 void WarpRun::execute(const Instruction &at, uint32_t lanes) {
-  static const std::vector<std::string> joint = {"activemask", "redux", "vote", "shfl"};
-  static const std::vector<std::string> nothing = {"membar", "fence", "nanosleep", "prefetch"};
-  auto is_in = [&](const std::vector<std::string> &list) {
+  auto is_one_of = [&](std::initializer_list<const char *> list) {
     return std::count(list.begin(), list.end(), at.op) != 0;
   };
-  if (is_in(joint)) return together(at, lanes);
-  if (is_in(nothing)) return;
+  if (is_one_of({"activemask", "redux", "vote", "shfl"})) return together(at, lanes);
+  if (is_one_of({"membar", "fence", "nanosleep", "prefetch"})) return;
   for_lanes(lanes, [&](uint32_t lane) {
     if (at.op == "ld") return load(at, lane);
     if (at.op == "st") return store(at, lane);

@@ -20,12 +20,12 @@ CUstream stream_key(CUstream stream) {
   return stream == CU_STREAM_PER_THREAD ? reinterpret_cast<CUstream>(&here) : stream;
 }
 
-uint32_t threads_in(const Flight &flight, uint64_t warp) {
-  uint32_t a_block = (flight.threads + 31) / 32;
-  return std::min(32u, flight.threads - 32 * static_cast<uint32_t>(warp % a_block));
+uint32_t threads_in(const Launch &launch, uint64_t warp) {
+  uint32_t a_block = (launch.threads + 31) / 32;
+  return std::min(32u, launch.threads - 32 * static_cast<uint32_t>(warp % a_block));
 }
 
-uint32_t columns_of(const Flight &flight) { return row_columns(*flight.kernel.function); }
+uint32_t columns_of(const Launch &launch) { return row_columns(*launch.kernel.function); }
 
 /* A warp's vector follows from its row and the number of its threads. */
 RowHash hash_of(const uint64_t *row, uint32_t columns, uint32_t threads) {
@@ -35,9 +35,55 @@ RowHash hash_of(const uint64_t *row, uint32_t columns, uint32_t threads) {
   return hash;
 }
 
-/* Whether any of its counts is measured; otherwise the launch tells them all. */
-bool is_measured(const Kernel &kernel) {
-  return kernel.function->columns || !kernel.function->called.empty();
+/* By the slot that they read. */
+std::map<CUdeviceptr, std::vector<Launch *>> readers(Flight *flight) {
+  std::map<CUdeviceptr, std::vector<Launch *>> found;
+  for (Launch &launch : flight->launches)
+    if (launch.kernel.slot) found[launch.kernel.slot].push_back(&launch);
+  return found;
+}
+
+bool any_counts(const std::vector<Launch *> &launches) {
+  return std::any_of(launches.begin(), launches.end(),
+                     [](Launch *one) { return one->is_counted(); });
+}
+
+uint64_t row_bytes(const Launch &launch) {
+  return launch.is_counted() ? 8 * uint64_t{columns_of(launch)} : 0;
+}
+
+/* Places from the buffer's beginning on; how many bytes they take. Launches without counts have a
+ * head where others read their slot after them. */
+uint64_t lay_out(Flight *flight) {
+  for (auto &[slot, launches] : readers(flight))
+    if (any_counts(launches))
+      for (Launch *launch : launches) launch->head = flight->heads++;
+  uint64_t bytes = sizeof(CounterHead) * flight->heads;
+  for (auto &[slot, launches] : readers(flight))
+    for (Launch *launch : launches) {
+      launch->rows = bytes;
+      bytes += launch->warps() * row_bytes(*launch);
+    }
+  return bytes;
+}
+
+/* The last launch of a slot leaves it at nothing; a single one leaves it as it is. */
+std::vector<CounterHead> heads_of(Flight *flight) {
+  std::vector<CounterHead> heads(flight->heads);
+  for (auto &[slot, launches] : readers(flight))
+    for (size_t i = 0; i < launches.size() && any_counts(launches); i++) {
+      const Launch &one = *launches[i];
+      CounterHead &head = heads[one.head];
+      head = {flight->buffer.memory + one.rows,
+              one.is_counted() ? one.warps() : 0,
+              row_bytes(one),
+              0,
+              0,
+              0};
+      if (launches.size() > 1) head.threads = one.blocks * one.threads;
+      if (i + 1 < launches.size()) head.next = flight->head_of(*launches[i + 1]);
+    }
+  return heads;
 }
 
 }  // namespace
@@ -55,9 +101,7 @@ Counters::Device *Counters::device_of(CUcontext context) {
 }
 
 /* Buffers are kept for other launches: freeing device memory would wait for running kernels. */
-bool Counters::take(Flight *flight) {
-  const uint64_t row = 8 * uint64_t{columns_of(*flight)},
-                 bytes = sizeof(CounterHead) + flight->warps * row;
+bool Counters::take(Flight *flight, uint64_t bytes) {
   Device *device = device_of(flight->context);
   if (!device) return false;
   auto fits = [&](const Buffer &buffer) { return buffer.bytes >= bytes; };
@@ -65,39 +109,55 @@ bool Counters::take(Flight *flight) {
   if (idle != device->idle.end()) {
     flight->buffer = *idle;
     device->idle.erase(idle);
-  } else {
-    uint64_t rounded = 4096;
-    while (rounded < bytes) rounded *= 2;
-    if (rounded > device->limit - std::min(device->limit, device->in_use) ||
-        !ok(driver.cuMemAlloc_v2(&flight->buffer.memory, rounded))) {
-      flight->reason = "its counters take " + std::to_string(bytes) +
-                       " bytes, which are not available; XPUPROF_COUNTER_MEMORY sets the limit";
-      flight->buffer = {};
-      return false;
-    }
-    flight->buffer.bytes = rounded;
-    device->in_use += rounded;
+    return true;
   }
-  const CounterHead head = {flight->warps, row};
-  return ok(driver.cuMemsetD8Async(flight->buffer.memory, 0, bytes, flight->stream)) &&
-         ok(driver.cuMemcpyHtoDAsync_v2(flight->buffer.memory, &head, sizeof head, flight->stream));
+  uint64_t rounded = 4096;
+  while (rounded < bytes) rounded *= 2;
+  if (rounded > device->limit - std::min(device->limit, device->in_use) ||
+      !ok(driver.cuMemAlloc_v2(&flight->buffer.memory, rounded))) {
+    flight->buffer = {};
+    return false;
+  }
+  flight->buffer.bytes = rounded;
+  device->in_use += rounded;
+  return true;
+}
+
+/* Larger copies from the program's memory wait for the stream. */
+enum : size_t { HEADS_A_COPY = (64 << 10) / sizeof(CounterHead) };
+
+/* Empty, or why there are none. */
+std::string Counters::give_rows(Flight *flight) {
+  const uint64_t bytes = lay_out(flight);
+  if (!bytes) return "";
+  if (!take(flight, bytes))
+    return "its counters take " + std::to_string(bytes) +
+           " bytes, which are not available; XPUPROF_COUNTER_MEMORY sets the limit";
+  const std::vector<CounterHead> heads = heads_of(flight);
+  bool given = ok(driver.cuMemsetD8Async(flight->buffer.memory, 0, bytes, flight->stream));
+  for (size_t first = 0; first < heads.size() && given; first += HEADS_A_COPY)
+    given = ok(driver.cuMemcpyHtoDAsync_v2(
+        flight->buffer.memory + first * sizeof(CounterHead), &heads[first],
+        std::min<size_t>(HEADS_A_COPY, heads.size() - first) * sizeof(CounterHead),
+        flight->stream));
+  return given ? "" : "its counters could not be made";
 }
 
 /* Kernels that still read the old value end first; a value that another stream set is there first.
  */
-void Counters::point(CUdeviceptr at, Variable *variable, CUstream stream, uint64_t value) {
-  if (variable->value == value) {
-    if (variable->set && variable->setter != stream_key(stream))
-      driver.cuStreamWaitEvent(stream, variable->set, 0);
+void Counters::point(CUdeviceptr at, Slot *slot, CUstream stream, uint64_t value) {
+  if (slot->value == value) {
+    if (slot->set && slot->setter != stream_key(stream))
+      driver.cuStreamWaitEvent(stream, slot->set, 0);
     return;
   }
-  for (const auto &[other, event] : variable->last)
+  for (const auto &[other, event] : slot->last)
     if (other != stream_key(stream)) driver.cuStreamWaitEvent(stream, event, 0);
   driver.cuMemsetD32Async(at, static_cast<uint32_t>(value), 1, stream);
   driver.cuMemsetD32Async(at + 4, static_cast<uint32_t>(value >> 32), 1, stream);
-  record(&variable->set, stream);
-  variable->setter = stream_key(stream);
-  variable->value = value;
+  record(&slot->set, stream);
+  slot->setter = stream_key(stream);
+  slot->value = value;
 }
 
 void Counters::record(CUevent *event, CUstream stream) {
@@ -105,27 +165,42 @@ void Counters::record(CUevent *event, CUstream stream) {
   driver.cuEventRecord(*event, stream);
 }
 
-void Counters::mark(Variable *variable, CUstream stream) {
-  record(&variable->last[stream_key(stream)], stream);
+void Counters::mark(Slot *slot, CUstream stream) {
+  record(&slot->last[stream_key(stream)], stream);
 }
 
 void Counters::prepare(Flight *flight) {
   harvest();
-  if (flight->reason.empty() && is_measured(flight->kernel) && !take(flight) &&
-      flight->reason.empty())
-    flight->reason = "its counters could not be made";
-  bool counted = flight->reason.empty() && flight->buffer.memory;
-  for (CUdeviceptr at : flight->kernel.variables) {
-    Variable &variable = variables_[at];
-    variable.context = flight->context;
-    bool its_own = at == flight->kernel.variables.front();
-    point(at, &variable, flight->stream, counted && its_own ? flight->buffer.memory : 0);
-  }
+  const std::string reason = give_rows(flight);
+  for (Launch &launch : flight->launches)
+    if (launch.is_counted() && launch.kernel.slot) launch.reason = reason;
+  auto set = [&](CUdeviceptr at, uint64_t value) {
+    Slot &slot = slots_[at];
+    slot.context = flight->context;
+    point(at, &slot, flight->stream, value);
+  };
+  for (const Launch &launch : flight->launches)
+    for (CUdeviceptr other : launch.kernel.other_slots) set(other, 0);
+  for (auto &[at, launches] : readers(flight))
+    set(at, any_counts(launches) ? flight->head_of(*launches.front()) : 0);
 }
 
 void Counters::went(Flight *flight) {
-  for (CUdeviceptr at : flight->kernel.variables) mark(&variables_[at], flight->stream);
-  if (!flight->reason.empty()) return did_not_go(flight);
+  bool counts = false;
+  for (auto &[at, launches] : readers(flight)) {
+    Slot &slot = slots_[at];
+    if (launches.size() > 1 && slot.value) { /* the last of them left it at nothing */
+      record(&slot.set, flight->stream);
+      slot.setter = stream_key(flight->stream);
+      slot.value = 0;
+    }
+    mark(&slot, flight->stream);
+  }
+  for (const Launch &launch : flight->launches) {
+    for (CUdeviceptr other : launch.kernel.other_slots) mark(&slots_[other], flight->stream);
+    counts = counts || launch.is_counted();
+  }
+  if (!counts) return did_not_go(flight);
   record(&flight->done, flight->stream);
   flights_.push_back(*flight);
 }
@@ -135,66 +210,81 @@ void Counters::did_not_go(Flight *flight) {
 }
 
 void Counters::stop_counting(CUcontext context, CUstream stream) {
-  for (auto &[at, variable] : variables_)
-    if (variable.context == context) point(at, &variable, stream, 0);
+  for (auto &[at, slot] : slots_)
+    if (slot.context == context) point(at, &slot, stream, 0);
 }
 
 void Counters::uncounted_went(CUcontext context, CUstream stream) {
-  for (auto &[at, variable] : variables_)
-    if (variable.context == context) mark(&variable, stream);
+  for (auto &[at, slot] : slots_)
+    if (slot.context == context) mark(&slot, stream);
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-bool Counters::rows_of(const Flight &flight, uint64_t first, std::vector<uint64_t> *rows,
-                       uint64_t n) {
-  const uint64_t columns = columns_of(flight);
-  rows->resize(n * columns);
-  if (!flight.buffer.memory || rows->empty()) return true;
-  CUstream stream = device_of(flight.context)->reading;
-  CUdeviceptr from = flight.buffer.memory + sizeof(CounterHead) + 8 * first * columns;
-  return ok(driver.cuMemcpyDtoHAsync_v2(rows->data(), from, 8 * rows->size(), stream)) &&
+bool Counters::copy(CUcontext context, CUdeviceptr from, void *to, uint64_t bytes) {
+  CUstream stream = device_of(context)->reading;
+  return ok(driver.cuMemcpyDtoHAsync_v2(to, from, bytes, stream)) &&
          ok(driver.cuStreamSynchronize(stream));
 }
 
-bool Counters::read(Flight *flight) {
-  const uint32_t columns = columns_of(*flight);
+/* Slots that were not handed from launch to launch as expected (the device may change a graph's
+ * nodes): nobody knows whose counts are whose. */
+std::set<CUdeviceptr> Counters::out_of_step(const Flight &flight) {
+  std::set<CUdeviceptr> found;
+  std::vector<CounterHead> heads(flight.heads);
+  bool seen = heads.empty() || copy(flight.context, flight.buffer.memory, heads.data(),
+                                    heads.size() * sizeof(CounterHead));
+  for (const Launch &launch : flight.launches)
+    if (launch.head != NO_HEAD && (!seen || heads[launch.head].left != heads[launch.head].threads))
+      found.insert(launch.kernel.slot);
+  return found;
+}
+
+bool Counters::read(const Flight &flight, const Launch &launch) {
+  const uint32_t columns = columns_of(launch);
   const uint64_t a_pass = std::max<uint64_t>(1, BYTES_A_PASS / (8 * (columns + 1ull)));
   ClassBuilder builder;
   std::vector<uint64_t> rows, vectors, counts;
   std::vector<RowHash> hashes;
-  for (uint64_t first = 0; first < flight->warps; first += a_pass) {
-    const uint64_t n = std::min(a_pass, flight->warps - first);
+  for (uint64_t first = 0; first < launch.warps(); first += a_pass) {
+    const uint64_t n = std::min(a_pass, launch.warps() - first);
     size_t known = builder.classes().first_row.size();
-    if (!rows_of(*flight, first, &rows, n)) return false;
+    rows.assign(n * columns, 0);
+    if (launch.kernel.slot &&
+        !copy(flight.context, flight.buffer.memory + launch.rows + 8 * first * columns, rows.data(),
+              8 * rows.size()))
+      return false;
     hashes.clear();
     for (uint64_t i = 0; i < n; i++)
-      hashes.push_back(hash_of(&rows[i * columns], columns, threads_in(*flight, first + i)));
+      hashes.push_back(hash_of(&rows[i * columns], columns, threads_in(launch, first + i)));
     builder.add(hashes.data(), n);
     for (; known < builder.classes().first_row.size(); known++) {
       uint64_t warp = builder.classes().first_row[known];
-      if (!counts_of(*flight->kernel.program, *flight->kernel.function,
-                     rows.data() + (warp - first) * columns, threads_in(*flight, warp), &counts))
+      if (!counts_of(*launch.kernel.program, *launch.kernel.function,
+                     rows.data() + (warp - first) * columns, threads_in(launch, warp), &counts))
         return false;
       vectors.insert(vectors.end(), counts.begin(), counts.end());
     }
   }
   const WarpClasses &classes = builder.classes();
   xpu_grid grid = {};
-  grid.kernel = flight->kernel.id;
+  grid.kernel = launch.kernel.id;
   grid.n_vectors = static_cast<uint32_t>(classes.first_row.size());
   grid.counts = vectors.data();
   grid.n_runs = classes.run_class.size();
   grid.run_vector = classes.run_class.data();
   grid.run_length = classes.run_length.data();
-  xpu_kernel_counts(flight->launch, &grid);
+  xpu_kernel_counts(launch.number, &grid);
   return true;
 }
 
 void Counters::landed(Flight *flight) {
   CUcontext popped;
   driver.cuCtxPushCurrent_v2(flight->context);
-  if (!read(flight)) lost_++; /* no vectors rather than wrong ones */
+  const std::set<CUdeviceptr> lost = out_of_step(*flight);
+  for (const Launch &launch : flight->launches)
+    if (launch.is_counted() && (lost.count(launch.kernel.slot) || !read(*flight, launch)))
+      lost_++; /* no vectors rather than wrong ones */
   driver.cuEventDestroy_v2(flight->done);
   driver.cuCtxPopCurrent_v2(&popped);
   did_not_go(flight);
@@ -209,6 +299,13 @@ void Counters::harvest() {
     flights_.pop_front();
     landed(&flight);
   }
+}
+
+uint64_t Counters::lost() const {
+  uint64_t lost = lost_;
+  for (const Flight &flight : flights_)
+    for (const Launch &launch : flight.launches) lost += launch.is_counted();
+  return lost;
 }
 
 void Counters::finish() {
@@ -233,8 +330,8 @@ void Counters::forget(CUdevice device) {
 
 void Counters::forget(CUcontext context) {
   devices_.erase(context);
-  for (auto it = variables_.begin(); it != variables_.end();)
-    it = it->second.context == context ? variables_.erase(it) : std::next(it);
+  for (auto it = slots_.begin(); it != slots_.end();)
+    it = it->second.context == context ? slots_.erase(it) : std::next(it);
 }
 
 }  // namespace ptx

@@ -7,6 +7,7 @@
 
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,17 +21,32 @@ struct Buffer {
   uint64_t bytes;
 };
 
-/* A launch between its call and the reading of its counters. */
+enum : uint32_t { NO_HEAD = UINT32_MAX };
+
+struct Launch {
+  Kernel kernel;
+  uint64_t blocks, number; /* the launch's number, once it has gone */
+  uint32_t threads;        /* of a block */
+  xpu_launch shape;
+  std::string reason; /* why it is not counted */
+  uint32_t head;      /* its number in the buffer, or NO_HEAD */
+  uint64_t rows;      /* where they begin in the buffer */
+  bool is_counted() const { return reason.empty(); }
+  uint64_t warps() const { return blocks * ((threads + 31) / 32); }
+};
+
+/* A call between its launches and the reading of their counters. Launches that read one slot run in
+ * this order. */
 struct Flight {
   CUcontext context;
   CUstream stream;
-  Kernel kernel;
-  Buffer buffer;          /* memory 0: none is needed, or the launch is not counted */
-  uint64_t warps, launch; /* the launch's number, once it has gone */
-  uint32_t threads;       /* of a block */
+  std::vector<Launch> launches; /* several: a graph's */
+  Buffer buffer;                /* the heads, then the rows; memory 0: none */
+  uint32_t heads;
   CUevent done;
-  xpu_launch shape;
-  std::string reason; /* why it is not counted */
+  CUdeviceptr head_of(const Launch &launch) const {
+    return buffer.memory + launch.head * sizeof(CounterHead);
+  }
 };
 
 /* Not thread-safe: the caller holds a lock. No function waits for a kernel, but `finish`. */
@@ -38,13 +54,13 @@ class Counters {
  public:
   /* `limit` of 0: half of the memory that is free when a context is first used. */
   explicit Counters(uint64_t limit) : limit_(limit) {}
-  /* Gives the launch rows, if it needs any, and makes its module's variable point to them, or to
-   * nothing. `reason` is set when there is no memory. */
+  /* Gives the launches rows, if they need any, and makes each slot point to the first of its
+   * launches' head, or to nothing. Launches have a reason afterwards when there is no memory. */
   void prepare(Flight *flight);
   void went(Flight *flight);
   void did_not_go(Flight *flight);
-  /* Around a call that launches any kernels in the stream: they are not counted, and variables
-   * keep their value until they have ended. */
+  /* Around a call that launches kernels in the stream that nobody knows: they are not counted, and
+   * slots keep their value until they have ended. */
   void stop_counting(CUcontext context, CUstream stream);
   void uncounted_went(CUcontext context, CUstream stream);
   /* Reads what has completed. */
@@ -54,8 +70,8 @@ class Counters {
   /* The memory of these contexts is gone; call `finish` before. */
   void forget(CUcontext context);
   void forget(CUdevice device);
-  void forget(CUdeviceptr variable) { variables_.erase(variable); } /* its module is unloaded */
-  uint64_t lost() const { return lost_ + flights_.size(); }
+  void forget(CUdeviceptr slot) { slots_.erase(slot); } /* its module is unloaded */
+  uint64_t lost() const;
 
  private:
   struct Device {
@@ -64,9 +80,8 @@ class Counters {
     uint64_t limit, in_use;
     std::vector<Buffer> idle;
   };
-  /* A module's variable: launches on several streams read it, one after the other where its value
-   * changes. */
-  struct Variable {
+  /* Launches on several streams read it, one after the other where its value changes. */
+  struct Slot {
     CUcontext context;
     uint64_t value;
     CUstream setter; /* the stream in which the value was set, and after what */
@@ -74,17 +89,19 @@ class Counters {
     std::map<CUstream, CUevent> last;
   };
   Device *device_of(CUcontext context);
-  bool take(Flight *flight);
-  void point(CUdeviceptr at, Variable *variable, CUstream stream, uint64_t value);
-  void mark(Variable *variable, CUstream stream);
+  bool take(Flight *flight, uint64_t bytes);
+  std::string give_rows(Flight *flight);
+  void point(CUdeviceptr at, Slot *slot, CUstream stream, uint64_t value);
+  void mark(Slot *slot, CUstream stream);
   static void record(CUevent *event, CUstream stream);
-  bool read(Flight *flight);
-  bool rows_of(const Flight &flight, uint64_t first, std::vector<uint64_t> *rows, uint64_t n);
+  bool copy(CUcontext context, CUdeviceptr from, void *to, uint64_t bytes);
+  std::set<CUdeviceptr> out_of_step(const Flight &flight);
+  bool read(const Flight &flight, const Launch &launch);
   void landed(Flight *flight);
 
   const uint64_t limit_;
   std::map<CUcontext, Device> devices_;
-  std::map<CUdeviceptr, Variable> variables_;
+  std::map<CUdeviceptr, Slot> slots_;
   std::deque<Flight> flights_;
   uint64_t lost_ = 0;
 };

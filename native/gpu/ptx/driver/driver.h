@@ -42,6 +42,7 @@ namespace ptx {
   X(cuModuleLoadDataEx)         \
   X(cuModuleLoadFatBinary)      \
   X(cuModuleUnload)             \
+  X(cuPointerGetAttribute)      \
   X(cuProfilerStart)            \
   X(cuProfilerStop)             \
   X(cuStreamCreate)             \

@@ -50,17 +50,23 @@ void graph_node_enabled(CUgraphExec exec, CUgraphNode node, bool enabled) {
   if (graphs()) graphs()->set_enabled(exec, node, enabled);
 }
 
-std::vector<GraphLaunch> graph_launches(CUgraphExec exec) {
-  std::vector<GraphLaunch> launches;
+GraphLaunches graph_launches(CUgraphExec exec) {
+  GraphLaunches launches = {{}, !graphs()};
   if (!graphs()) return launches;
-  for (const GraphKernel &kernel : graphs()->kernels(exec)) {
+  const GraphContent &content = graphs()->content(exec);
+  launches.device_decides = content.device_decides;
+  for (const GraphKernel &kernel : content.kernels) {
     if (!kernel.enabled) continue;
-    GraphLaunch launch = {kernel.function, {}, {}};
+    GraphLaunch launch = {kernel.function, {}, {}, kernel.place};
     std::copy_n(kernel.grid, 3, launch.grid);
     std::copy_n(kernel.block, 3, launch.block);
-    launches.push_back(launch);
+    launches.kernels.push_back(launch);
   }
   return launches;
+}
+
+bool is_before(CUgraphExec exec, const GraphLaunch &first, const GraphLaunch &second) {
+  return graphs() && ::is_before(graphs()->content(exec), first.place, second.place);
 }
 
 }  // namespace ptx

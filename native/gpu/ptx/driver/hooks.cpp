@@ -31,6 +31,7 @@ namespace {
 
 using ptx::driver;
 using ptx::Flight;
+using ptx::Launch;
 
 struct Engine {
   explicit Engine(ptx::Unit unit, uint64_t memory) : programs(unit), counters(memory) {}
@@ -38,9 +39,10 @@ struct Engine {
   ptx::Counters counters;
   KernelFilter filter;
   std::map<CUstream, uint32_t> queues;
+  bool device_launches_graphs = false;
 };
 
-/* Held from a launch's preparation to its record: the module's variable and the launch belong
+/* Held from a launch's preparation to its record: the kernel's slot and the launch belong
  * together. */
 std::recursive_mutex lock;
 Engine *engine; /* never freed: calls come until the end */
@@ -137,8 +139,7 @@ std::string content_of(const char *path) {
 
 void unload(CUmodule module) {
   Inside inside;
-  for (CUdeviceptr variable : engine->programs.variables_in(module))
-    engine->counters.forget(variable);
+  for (CUdeviceptr slot : engine->programs.slots_in(module)) engine->counters.forget(slot);
 }
 
 /* ---- launches ------------------------------------------------------------------------------- */
@@ -153,28 +154,27 @@ uint32_t dimensions(const Shape &shape) {
   return 1;
 }
 
-/* Counts the call. */
-std::string why_not(const ptx::Kernel &kernel) {
+/* Counts the call, which comes after `before` others that are not recorded yet. */
+std::string why_not(const ptx::Kernel &kernel, uint64_t before) {
   bool chosen = engine->filter.chooses_next(kernel.name);
   engine->filter.launched(kernel.name);
-  if (!xpu_window_is_open()) return XPU_REASON_OUTSIDE;
+  if (!xpu_window_is_open_after(before)) return XPU_REASON_OUTSIDE;
   if (!kernel.reason.empty()) return kernel.reason;
   return chosen ? "" : XPU_REASON_LEFT_OUT;
 }
 
-Flight flight_of(CUcontext context, CUfunction function, const Shape &shape, CUstream stream) {
-  Flight flight = {};
-  flight.context = context;
-  flight.stream = stream;
-  flight.kernel = engine->programs.kernel(context, function);
-  flight.threads = shape.block[0] * shape.block[1] * shape.block[2];
-  flight.warps =
-      uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2] * ((flight.threads + 31) / 32);
-  flight.reason = why_not(flight.kernel);
-  xpu_launch &launch = flight.shape;
+Launch launch_of(CUcontext context, CUfunction function, const Shape &shape, CUstream stream,
+                 uint64_t before = 0) {
+  Launch made = {};
+  made.head = ptx::NO_HEAD;
+  made.kernel = engine->programs.kernel(context, function);
+  made.threads = shape.block[0] * shape.block[1] * shape.block[2];
+  made.blocks = uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
+  made.reason = why_not(made.kernel, before);
+  xpu_launch &launch = made.shape;
   CUdevice device = 0;
   driver.cuCtxGetDevice(&device);
-  launch.kernel = flight.kernel.id;
+  launch.kernel = made.kernel.id;
   launch.dimensions = dimensions(shape);
   for (int d = 0; d < 3; d++) {
     launch.local[d] = shape.block[d];
@@ -183,7 +183,7 @@ Flight flight_of(CUcontext context, CUfunction function, const Shape &shape, CUs
   launch.queue =
       engine->queues.emplace(stream, static_cast<uint32_t>(engine->queues.size())).first->second;
   launch.device = static_cast<uint32_t>(device);
-  return flight;
+  return made;
 }
 
 bool is_captured(CUstream stream) {
@@ -208,47 +208,88 @@ CUresult launching(CUstream stream, Real real, Launch launch) {
   return result;
 }
 
+/* A rejected launch is not counted. */
+template <typename Real>
+CUresult fly(Flight *flight, Real real) {
+  engine->counters.prepare(flight);
+  uint64_t tsc_run = xpu_tsc();
+  CUresult result = real();
+  if (result != CUDA_SUCCESS) {
+    for (const Launch &launch : flight->launches) engine->filter.take_back(launch.kernel.name);
+    engine->counters.did_not_go(flight);
+    return result;
+  }
+  for (Launch &launch : flight->launches) {
+    launch.shape.tsc_run = tsc_run;
+    launch.shape.reason = launch.is_counted() ? nullptr : launch.reason.c_str();
+    launch.number = xpu_kernel_run(&launch.shape);
+  }
+  engine->counters.went(flight);
+  return result;
+}
+
 template <typename Real>
 CUresult launch(CUfunction function, const Shape &shape, CUstream stream, Real real) {
   return launching(stream, real, [&](CUcontext context) {
-    Flight flight = flight_of(context, function, shape, stream);
-    engine->counters.prepare(&flight);
-    flight.shape.tsc_run = xpu_tsc();
-    CUresult result = real();
-    if (result == CUDA_SUCCESS) {
-      flight.shape.reason = flight.reason.empty() ? nullptr : flight.reason.c_str();
-      flight.launch = xpu_kernel_run(&flight.shape);
-      engine->counters.went(&flight);
-    } else { /* a rejected launch is not counted */
-      engine->filter.take_back(flight.kernel.name);
-      engine->counters.did_not_go(&flight);
-    }
-    return result;
+    Flight flight = {context, stream, {launch_of(context, function, shape, stream)},
+                     {},      0,      nullptr};
+    return fly(&flight, real);
   });
 }
 
-/* A graph's kernels share their modules' variables, so they cannot be told apart: they are recorded
- * without counts. */
-void record_graph(CUcontext context, CUgraphExec exec, CUstream stream, uint64_t tsc_run) {
-  for (const ptx::GraphLaunch &node : ptx::graph_launches(exec)) {
+/* Kernels of a graph that read one slot are told apart by their order: without one, none of them is
+ * counted. A kernel may not read a slot that another needs to be empty, nor write to another
+ * device.
+ */
+void refuse_unclear(CUgraphExec exec, const ptx::GraphLaunches &graph, Flight *flight) {
+  std::map<CUdeviceptr, std::string> unclear;
+  std::map<CUdeviceptr, const ptx::GraphLaunch *> last;
+  for (size_t i = 0; i < flight->launches.size(); i++) {
+    const ptx::Kernel &kernel = flight->launches[i].kernel;
+    const ptx::GraphLaunch *&before = last[kernel.slot];
+    if (before && !ptx::is_before(exec, *before, graph.kernels[i]))
+      unclear[kernel.slot] = "its graph may run it twice at the same time";
+    before = &graph.kernels[i];
+    for (CUdeviceptr other : kernel.other_slots)
+      unclear[other] = "its graph also runs a kernel that was linked to it";
+  }
+  for (Launch &launch : flight->launches) {
+    CUdeviceptr &slot = launch.kernel.slot;
+    auto why = unclear.find(slot);
+    std::string reason = launch.reason;
+    if (!slot) continue;
+    if (graph.device_decides) reason = "the device decides what its graph runs";
+    if (why != unclear.end()) reason = why->second;
+    if (static_cast<uint32_t>(launch.kernel.device) != launch.shape.device) {
+      reason = "its graph was launched on another device";
+      slot = 0;
+    }
+    if (launch.is_counted()) launch.reason = reason;
+  }
+}
+
+Flight flight_of(CUcontext context, CUgraphExec exec, CUstream stream,
+                 const ptx::GraphLaunches &graph) {
+  Flight flight = {context, stream, {}, {}, 0, nullptr};
+  for (const ptx::GraphLaunch &node : graph.kernels) {
     Shape shape = {{node.grid[0], node.grid[1], node.grid[2]},
                    {node.block[0], node.block[1], node.block[2]}};
-    Flight flight = flight_of(context, node.function, shape, stream);
-    if (flight.reason.empty()) flight.reason = "a graph launches it";
-    flight.shape.tsc_run = tsc_run;
-    flight.shape.reason = flight.reason.c_str();
-    xpu_kernel_run(&flight.shape);
+    flight.launches.push_back(
+        launch_of(context, node.function, shape, stream, flight.launches.size()));
   }
+  refuse_unclear(exec, graph, &flight);
+  return flight;
 }
 
 template <typename Real>
 CUresult launch_graph(CUgraphExec exec, CUstream stream, Real real) {
   return launching(stream, real, [&](CUcontext context) {
-    engine->counters.stop_counting(context, stream);
-    uint64_t tsc_run = xpu_tsc();
-    CUresult result = real();
-    engine->counters.uncounted_went(context, stream);
-    if (result == CUDA_SUCCESS) record_graph(context, exec, stream, tsc_run);
+    ptx::GraphLaunches graph = ptx::graph_launches(exec);
+    graph.device_decides |= engine->device_launches_graphs;
+    Flight flight = flight_of(context, exec, stream, graph);
+    if (graph.device_decides) engine->counters.stop_counting(context, stream);
+    CUresult result = fly(&flight, real);
+    if (graph.device_decides) engine->counters.uncounted_went(context, stream);
     return result;
   });
 }
@@ -539,25 +580,30 @@ HOOK CUresult cuGraphExecKernelNodeSetParams(CUgraphExec, CUgraphNode,
                                              const CUDA_KERNEL_NODE_PARAMS_v1 *);
 extern "C" decltype(cuGraphInstantiateWithParams) cuGraphInstantiateWithParams_ptsz;
 
+static void instantiated(CUgraphExec exec, CUgraph graph, uint64_t flags) {
+  ptx::graph_instantiated(exec, graph);
+  if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) engine->device_launches_graphs = true;
+}
+
 /* They begin with exec and graph. */
-#define INSTANTIATE_HOOK(name, declaration, ...)                         \
-  HOOK CUresult name declaration {                                       \
-    REAL(name);                                                          \
-    return change_graph([&] { return real(exec, graph, __VA_ARGS__); },  \
-                        [&] { ptx::graph_instantiated(*exec, graph); }); \
+#define INSTANTIATE_HOOK(name, flags, declaration, ...)                 \
+  HOOK CUresult name declaration {                                      \
+    REAL(name);                                                         \
+    return change_graph([&] { return real(exec, graph, __VA_ARGS__); }, \
+                        [&] { instantiated(*exec, graph, flags); });    \
   }
 
-INSTANTIATE_HOOK(cuGraphInstantiate,
+INSTANTIATE_HOOK(cuGraphInstantiate, 0,
                  (CUgraphExec * exec, CUgraph graph, CUgraphNode *wrong, char *log, size_t bytes),
                  wrong, log, bytes)
-INSTANTIATE_HOOK(cuGraphInstantiate_v2,
+INSTANTIATE_HOOK(cuGraphInstantiate_v2, 0,
                  (CUgraphExec * exec, CUgraph graph, CUgraphNode *wrong, char *log, size_t bytes),
                  wrong, log, bytes)
-INSTANTIATE_HOOK(cuGraphInstantiateWithFlags,
+INSTANTIATE_HOOK(cuGraphInstantiateWithFlags, flags,
                  (CUgraphExec * exec, CUgraph graph, unsigned long long flags), flags)
-INSTANTIATE_HOOK(cuGraphInstantiateWithParams,
+INSTANTIATE_HOOK(cuGraphInstantiateWithParams, params->flags,
                  (CUgraphExec * exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params), params)
-INSTANTIATE_HOOK(cuGraphInstantiateWithParams_ptsz,
+INSTANTIATE_HOOK(cuGraphInstantiateWithParams_ptsz, params->flags,
                  (CUgraphExec * exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params), params)
 
 HOOK CUresult cuGraphExecDestroy(CUgraphExec exec) {

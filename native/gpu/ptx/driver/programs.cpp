@@ -83,14 +83,21 @@ uint32_t Programs::built(const Kernel &kernel, const std::string &mangled) {
                                       static_cast<uint32_t>(blocks.size()), blocks.data(), reason);
 }
 
+/* On which the memory is. */
+static CUdevice device_of(CUdeviceptr at) {
+  CUdevice device = -1;
+  driver.cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at);
+  return device;
+}
+
 /* The variable is in the module if, and only if, the driver compiled our text for it. */
 Kernel Programs::find(CUfunction function) {
   const char *mangled = "";
   CUmodule module = nullptr;
   driver.cuFuncGetName(&mangled, function);
   driver.cuFuncGetModule(&module, function);
-  Kernel kernel = {0, demangled(mangled), "", nullptr, nullptr, {}};
-  CUdeviceptr at = 0;
+  Kernel kernel = {0, demangled(mangled), "", nullptr, nullptr, 0, 0, {}};
+  CUdeviceptr at = 0, own = 0;
   size_t bytes = 0;
   auto [first, last] = sources_.equal_range(mangled);
   for (auto source = first; source != last && !kernel.function; ++source) {
@@ -100,13 +107,14 @@ Kernel Programs::find(CUfunction function) {
     kernel.program = source->second.program;
     kernel.function = source->second.function;
     kernel.reason = kernel.function->reason;
-    kernel.variables = {at};
+    own = at;
+    if (kernel.function->is_counted()) kernel.slot = at + 8 * uint64_t{kernel.function->slot};
   }
   if (!kernel.function) kernel.reason = why_not(module);
+  if (own) kernel.device = device_of(own);
   for (const std::string &name : linked_)
-    if (driver.cuModuleGetGlobal_v2(&at, &bytes, module, name.c_str()) == CUDA_SUCCESS &&
-        (kernel.variables.empty() || at != kernel.variables.front()))
-      kernel.variables.push_back(at);
+    if (driver.cuModuleGetGlobal_v2(&at, &bytes, module, name.c_str()) == CUDA_SUCCESS && at != own)
+      kernel.other_slots.push_back(at);
   kernel.id = built(kernel, mangled);
   return kernel;
 }
@@ -118,13 +126,13 @@ const Kernel &Programs::kernel(CUcontext context, CUfunction handle) {
   return known->second;
 }
 
-std::vector<CUdeviceptr> Programs::variables_in(CUmodule module) const {
+std::vector<CUdeviceptr> Programs::slots_in(CUmodule module) const {
   std::vector<CUdeviceptr> found;
   CUdeviceptr at = 0;
   size_t bytes = 0;
   for (const auto &[text, program] : programs_)
     if (driver.cuModuleGetGlobal_v2(&at, &bytes, module, program->variable.c_str()) == CUDA_SUCCESS)
-      found.push_back(at);
+      for (uint32_t slot = 0; slot < program->slots; slot++) found.push_back(at + 8 * slot);
   return found;
 }
 

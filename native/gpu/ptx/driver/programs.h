@@ -23,9 +23,10 @@ struct Kernel {
   std::string reason; /* why it is not counted; empty: it is */
   std::shared_ptr<const Program> program;
   const CountedFunction *function; /* NULL: its PTX was not rewritten */
-  /* Of its module: first its own text's, then those of other texts that were linked to it, whose
-   * functions it may call. */
-  std::vector<CUdeviceptr> variables;
+  CUdevice device;                 /* on which its module is, if it is rewritten */
+  CUdeviceptr slot;                /* points to the head of its rows; 0: it reads none */
+  /* Of other texts that were linked to its own, whose functions it may call. */
+  std::vector<CUdeviceptr> other_slots;
 };
 
 class Programs {
@@ -45,8 +46,8 @@ class Programs {
   void unloaded(CUmodule module);
   void unloaded(CUlibrary library);
   void forget_handles() { kernels_.clear(); }
-  /* Of our text in the module: its variable. */
-  std::vector<CUdeviceptr> variables_in(CUmodule module) const;
+  /* Of our texts in the module. */
+  std::vector<CUdeviceptr> slots_in(CUmodule module) const;
 
  private:
   struct Source {
