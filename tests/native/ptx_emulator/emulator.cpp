@@ -67,6 +67,7 @@ class WarpRun {
   uint64_t special(const std::string &name, uint32_t lane);
   uint8_t *place(const Instruction &at, const Operand &address, uint32_t lane);
   void set(const Operand &to, const Type &type, uint64_t bits, uint32_t lane);
+  void move_parts(const Instruction &at, uint32_t lane);
 
   const Code &code_;
   const Shape &shape_;
@@ -329,6 +330,23 @@ void WarpRun::atomic(const Instruction &at, uint32_t lane) {
   if (at.op == "atom") set(at.operands[0], type, old, lane);
 }
 
+/* mov.b64 d, {a, b}; or mov.b64 {a, b}, d; */
+void WarpRun::move_parts(const Instruction &at, uint32_t lane) {
+  const bool packs = at.operands[1].kind == Operand::LIST;
+  const std::vector<Operand> parts = elements(at.operands[packs ? 1 : 0]);
+  const Type whole = at.types.back();
+  const Type part = {'b', whole.bytes / static_cast<uint32_t>(parts.size())};
+  uint64_t bits = packs ? 0 : value(at.operands[1], whole, lane);
+  for (size_t i = 0; i < parts.size(); i++) {
+    const unsigned by = static_cast<unsigned>(8 * part.bytes * i);
+    if (packs)
+      bits |= extended(part, value(parts[i], part, lane)) << by;
+    else if (parts[i].kind == Operand::REGISTER)
+      set(parts[i], part, bits >> by, lane);
+  }
+  if (packs) set(at.operands[0], whole, bits, lane);
+}
+
 /* setp.lt.and.u32 p|q, a, b, c; */
 void WarpRun::set_predicate(const Instruction &at, uint32_t lane) {
   const Type type = at.types.back();
@@ -417,6 +435,9 @@ void WarpRun::execute(const Instruction &at, uint32_t lanes) {
     if (at.op == "cvt")
       return set(at.operands[0], at.types[0], convert(at, value(at.operands[1], at.types[1], lane)),
                  lane);
+    if (at.op == "mov" &&
+        (at.operands[0].kind == Operand::LIST || at.operands[1].kind == Operand::LIST))
+      return move_parts(at, lane);
     const Type type = at.types.back();
     uint64_t in[3] = {0, 0, 0};
     for (size_t i = 1; i < at.operands.size() && i < 4; i++)

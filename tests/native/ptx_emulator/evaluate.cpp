@@ -103,6 +103,25 @@ uint64_t divided(const Instruction &at, const Type &type, uint64_t a, uint64_t b
   return static_cast<uint64_t>(rest ? x % y : x / y);
 }
 
+/* shf.l.wrap.b32 d, a, b, by: the upper word of b:a shifted left, or the lower of it shifted right.
+ */
+uint64_t funnel(const Instruction &at, uint64_t a, uint64_t b, uint64_t by) {
+  by = at.has("wrap") ? by & 31 : std::min<uint64_t>(by, 32);
+  uint64_t both = b << 32 | (a & 0xffffffffu);
+  return (at.has("l") ? both << by >> 32 : both >> by) & 0xffffffffu;
+}
+
+/* Each nibble of `which` chooses a byte of b:a, or its sign. */
+uint64_t permuted(uint64_t a, uint64_t b, uint64_t which) {
+  uint64_t both = b << 32 | (a & 0xffffffffu), result = 0;
+  for (unsigned i = 0; i < 4; i++) {
+    uint64_t nibble = which >> 4 * i, byte = both >> 8 * (nibble & 7) & 0xff;
+    if (nibble & 8) byte = byte & 0x80 ? 0xff : 0;
+    result |= byte << 8 * i;
+  }
+  return result;
+}
+
 uint64_t integer(const Instruction &at, const Type &type, uint64_t a, uint64_t b, uint64_t c) {
   const std::string &op = at.op;
   const bool is_signed = type.kind == 's';
@@ -127,6 +146,8 @@ uint64_t integer(const Instruction &at, const Type &type, uint64_t a, uint64_t b
   if (op == "clz")
     return a ? static_cast<uint64_t>(__builtin_clzll(a)) - (64 - 8 * type.bytes) : 8 * type.bytes;
   if (op == "bfe") return extract(type, a, b, c);
+  if (op == "shf") return funnel(at, a, b, c);
+  if (op == "prmt" && at.suffixes.size() == 1) return permuted(a, b, c);
   unknown(at);
 }
 
