@@ -69,12 +69,15 @@ def test_kernel_cache_of_native_run_is_used(program: Path, tmp_path: Path) -> No
     assert sorted(cache.rglob("*.so")) == filled
 
 
+@pytest.mark.parametrize("arguments", ["buffers", "image and sampler"])
 def test_counted_kernels_are_compiled_natively(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str
 ) -> None:
     """GIVEN caches in which only the native run's kernels lie THEN a helper, not the translated
     program, compiles those that count, to the same files as without the CPU engine."""
     command = [str(native_file("demo/particles")), "3", "256"]
+    if arguments != "buffers":
+        command = [str(opencl_program("opencl_cases", tmp_path)), "features"]
     compiled, counted, made = {}, {}, []
     for way, translated in (("plain", {}), ("helped", {"XPUPROF_TRANSLATED": "valgrind"})):
         cache = tmp_path / way

@@ -88,15 +88,46 @@ cl_device_id find_device(const std::string &name, const std::string &driver) {
   _exit(2);
 }
 
-// "v8": a value of 8 bytes, of which zeros are as good as any, and no memory object; "l8": local
-// memory.
-void set_arguments(cl_kernel kernel, const std::string &words) {
+cl_mem any_image(cl_context context, const std::string &type) {
+  cl_image_format format{CL_RGBA, CL_FLOAT};
+  cl_image_desc shape{};
+  shape.image_type = type.rfind("image3d", 0) == 0         ? CL_MEM_OBJECT_IMAGE3D
+                     : type.rfind("image2d_array", 0) == 0 ? CL_MEM_OBJECT_IMAGE2D_ARRAY
+                     : type.rfind("image2d", 0) == 0       ? CL_MEM_OBJECT_IMAGE2D
+                     : type.rfind("image1d_array", 0) == 0 ? CL_MEM_OBJECT_IMAGE1D_ARRAY
+                                                           : CL_MEM_OBJECT_IMAGE1D;
+  shape.image_width = shape.image_height = shape.image_depth = shape.image_array_size = 1;
+  cl_int error = CL_SUCCESS;
+  cl_mem image = CL(clCreateImage)(context, 0, &format, &shape, nullptr, &error);
+  check(error);
+  return image;
+}
+
+cl_sampler any_sampler(cl_context context) {
+  cl_int error = CL_SUCCESS;
+  cl_sampler sampler =
+      CL(clCreateSampler)(context, CL_FALSE, CL_ADDRESS_CLAMP, CL_FILTER_NEAREST, &error);
+  check(error);
+  return sampler;
+}
+
+// "v8": a value of 8 bytes, of which zeros are as good as any, and no buffer; "l8": local memory;
+// "image2d_t", "sampler_t": the runtime looks into these.
+void set_arguments(cl_context context, cl_kernel kernel, const std::string &words) {
   std::istringstream from(words);
   cl_uint index = 0;
   for (std::string word; from >> word; index++) {
-    const size_t size = std::strtoul(word.c_str() + 1, nullptr, 10);
-    const std::string zeros(size, 0);
-    check(CL(clSetKernelArg)(kernel, index, size, word[0] == 'v' ? zeros.data() : nullptr));
+    if (word.rfind("image", 0) == 0) {
+      const cl_mem image = any_image(context, word);
+      check(CL(clSetKernelArg)(kernel, index, sizeof image, &image));
+    } else if (word.rfind("sampler", 0) == 0) {
+      const cl_sampler sampler = any_sampler(context);
+      check(CL(clSetKernelArg)(kernel, index, sizeof sampler, &sampler));
+    } else {
+      const size_t size = std::strtoul(word.c_str() + 1, nullptr, 10);
+      const std::string zeros(size, 0);
+      check(CL(clSetKernelArg)(kernel, index, size, word[0] == 'v' ? zeros.data() : nullptr));
+    }
   }
 }
 
@@ -123,7 +154,7 @@ void compile(const clinst::Request &request) {
       CL(clBuildProgram)(program, 1, &device, request.parts[0].options.c_str(), nullptr, nullptr));
   cl_kernel kernel = CL(clCreateKernel)(program, fact("kernel").c_str(), &error);
   check(error);
-  set_arguments(kernel, fact("arguments"));
+  set_arguments(context, kernel, fact("arguments"));
   cl_command_queue queue = CL(clCreateCommandQueue)(context, device, 0, &error);
   check(error);
   const auto offset = sizes_of(fact("offset")), global = sizes_of(fact("global")),

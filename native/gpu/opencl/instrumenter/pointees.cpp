@@ -23,14 +23,13 @@ constexpr Scalar scalars[] = {
     {"double", 8},
 };
 
-// The type that the kernel's source gives the argument; empty if the module does not tell.
+}  // namespace
+
 llvm::StringRef declared_type(const llvm::Argument &argument) {
   const llvm::MDNode *types = argument.getParent()->getMetadata("kernel_arg_base_type");
   if (!types || argument.getArgNo() >= types->getNumOperands()) return "";
   return llvm::cast<llvm::MDString>(types->getOperand(argument.getArgNo()))->getString();
 }
-
-}  // namespace
 
 Pointee pointee_of(llvm::StringRef mangled, unsigned parameter) {
   // "fract(float vector[4], float vector[4] AS1*)"
