@@ -263,8 +263,9 @@ def show(row: Row, ways: list[str], header: bool) -> None:
 
 
 def name_of(command: str) -> str:
-    """The program's name, without folders and `bash -c "cd FOLDER && ..."` around it."""
-    return shlex.split(command)[-1].split("&&")[-1].strip().rpartition("./")[2][-31:]
+    """The program's name and arguments, without its folder."""
+    program, *arguments = shlex.split(command)
+    return " ".join([Path(program).name, *arguments])[:31]
 
 
 def show_means(rows: list[Row], ways: list[str]) -> None:

@@ -183,10 +183,8 @@ def load(path: Path, work: Path) -> SliceProfile:
 
 def table(data: Path, repeats: int) -> None:
     """One row per set and method."""
-    print(
-        "| set | slices | method | error | worst | time speedup | samples | interval | held | s |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    print("| set | slices | method | error | worst | time speedup | samples | interval | held |")
+    print("|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as work:
         for name, path in sources(data):
             profile = load(path, Path(work))
@@ -198,8 +196,7 @@ def table(data: Path, repeats: int) -> None:
                 print(
                     f"| {name} | {len(profile):,} | {row.method} "
                     f"| {100 * (row.error_mean or 0):.2f} % | {100 * (row.error_max or 0):.2f} % "
-                    f"| {row.time_speedup:.1f} | {row.samples:.0f} | {interval} | {held} "
-                    f"| {row.selection_s:.3f} |",
+                    f"| {row.time_speedup:.1f} | {row.samples:.0f} | {interval} | {held} |",
                     flush=True,
                 )
 
