@@ -144,3 +144,9 @@ def test_an_estimate_is_a_table_in_a_notebook() -> None:
     shown = Estimate(2.0, 1.5, 2.5, 0.95, "a < b")._repr_html_()
     assert "<td>1.5</td>" in shown and "95 % interval: a &lt; b" in shown
     assert "low" not in Estimate(2.0, None, None, None, "none")._repr_html_()
+
+
+def test_a_profile_without_engines_says_that_it_is_empty(tmp_path: Path) -> None:
+    """GIVEN neither engine nor GPU tool THEN the profile does not succeed without a word."""
+    found = profile(["true"], output=tmp_path / "R", cpu="none", gpu="none")
+    assert any("no engine watched the program" in doubt for doubt in found.doubts)

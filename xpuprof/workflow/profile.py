@@ -69,6 +69,8 @@ def profile(
     assert run.profile is not None
     job = job_of(run.profile)
     doubts = exit_doubts(ending.exit_code)
+    if not (ready.program.cpu or ready.program.gpu or gpu_tool):
+        doubts.append("nothing was recorded, since no engine watched the program; omit --cpu none")
     opened = any(process.window and len(process.window.openings) for process in job.processes)
     if ready.program.gpu and not (opened or run.reason or job.sums.launches):
         images = [str(path) for process in job.processes for path in process.images["path"]]
