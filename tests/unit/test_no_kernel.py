@@ -37,6 +37,9 @@ def test_the_library_that_nobody_watches_is_named(tmp_path: Path) -> None:
     assert "the program launched none there" in no_kernel(seen, (), str(program))
     images = ["/opt/rocm/lib/libamdhip64.so.6"]
     assert "no engine sees it" in no_kernel(seen, (), "absent", images)
+    driver = ["/usr/lib/x86_64-linux-gnu/libpocl.so.2.10.0"]
+    assert "loads the OpenCL driver libpocl.so itself" in no_kernel(seen, (), "absent", driver)
+    assert "launched none there" in no_kernel(seen, (), "absent", [*driver, "/lib/libOpenCL.so.1"])
     assert no_kernel(seen, ("the disk was full",), "absent").endswith(": the disk was full")
 
 

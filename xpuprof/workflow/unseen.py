@@ -13,6 +13,8 @@ from xpuprof.trace.records import ExecutionRecord
 
 RUNTIMES = ("libOpenCL.so", "libcuda.so", "libcudart.so", "libamdhip64.so", "libze_loader.so")
 """Libraries through which programs launch kernels."""
+DRIVERS = ("libpocl.so", "libintelocl.so", "libigdrcl.so", "libamdocl64.so", "libnvidia-opencl.so")
+"""Drivers that the OpenCL loader loads for a program; some programs do it themselves."""
 
 
 def no_kernel(
@@ -27,15 +29,23 @@ def no_kernel(
         return "no kernel was seen, since no GPU engine watched the program; choose one with --gpu"
     if record.signal:
         return "the program was ended before it launched a kernel"
-    return f"no kernel was seen: {_unwatched(engine, _runtimes(program, images))}"
+    used = _used((*RUNTIMES, *DRIVERS), program, images)
+    return f"no kernel was seen: {_unwatched(engine, used)}"
 
 
-def _unwatched(engine: str, used: Iterable[str]) -> str:
+def _unwatched(engine: str, used: Sequence[str]) -> str:
     watches = {e.name: e.kind.runtimes for e in engines(GpuEngine)}
     own = watches.get(engine, ())
     for library in used:
         if library in own:
             continue
+        if library in DRIVERS:
+            if RUNTIMES[0] in used or RUNTIMES[0] not in own:
+                continue
+            return (
+                f"the program loads the OpenCL driver {library} itself, past the loader that "
+                f"engine {engine} watches; link the program with {RUNTIMES[0]}"
+            )
         able = series([name for name, theirs in watches.items() if library in theirs], "or")
         remedy = (
             f"GPU engine {able} would see it; xpuprof doctor says what that needs"
@@ -49,8 +59,8 @@ def _unwatched(engine: str, used: Iterable[str]) -> str:
     )
 
 
-def _runtimes(program: str, images: Iterable[str]) -> list[str]:
-    """The device runtimes that the program names, or whose code it ran."""
+def _used(libraries: Sequence[str], program: str, images: Iterable[str]) -> list[str]:
+    """The libraries that the program names, or whose code it ran."""
     ran = {Path(path).name for path in images}
     try:
         text = Path(program).read_bytes()
@@ -58,6 +68,6 @@ def _runtimes(program: str, images: Iterable[str]) -> list[str]:
         text = b""
     return [
         name
-        for name in RUNTIMES
+        for name in libraries
         if name.encode() in text or any(image.startswith(name) for image in ran)
     ]
