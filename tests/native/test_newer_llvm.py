@@ -14,13 +14,13 @@ from tests.support.run import run_text
 
 SOURCES = sorted((ROOT / "native/gpu/opencl/instrumenter").glob("*.cpp"))
 NEWEST = max(
-    (n for n in range(16, 20) if Path(f"/usr/lib/llvm-{n}/include/clang/Frontend").is_dir()),
+    (n for n in range(16, 40) if Path(f"/usr/lib/llvm-{n}/include/clang/Frontend").is_dir()),
     default=0,
 )
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not NEWEST, reason="needs llvm-N-dev and libclang-N-dev, N from 16 to 19")
+@pytest.mark.skipif(not NEWEST, reason="needs llvm-N-dev and libclang-N-dev, N from 16")
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
 def test_the_instrumenter_compiles_with_a_newer_llvm(source: Path) -> None:
     """GIVEN a newer LLVM WHEN a source is compiled against its headers THEN nothing is reported."""

@@ -13,6 +13,7 @@
 #include "pointees.h"
 #include "protocol/access_area.h"
 #include "signature.h"
+#include "versions.h"
 
 namespace clinst {
 namespace {
@@ -47,7 +48,7 @@ class Recorder {
       place_[argument] = i;
       Value *value = number(0);
       if (!is_image(*argument)) {
-        argument->removeAttr(llvm::Attribute::NoCapture);
+        remove_no_capture(*argument);
         value = b_.CreatePtrToInt(argument, word());
       }
       Value *place =
@@ -178,7 +179,7 @@ class Recorder {
   // The function that appends one entry, one per module, created on first use. A separate function
   // adds no control flow to the kernel.
   llvm::FunctionCallee recorder() {
-    auto *pointer = llvm::PointerType::get(word(), kGlobal);
+    auto *pointer = pointer_to(word(), kGlobal);
     auto *type = llvm::FunctionType::get(b_.getVoidTy(), {pointer, word(), word(), word()}, false);
     const char *name = "xpuprof_record_access";
     if (llvm::Function *made = module_.getFunction(name)) return made;
@@ -235,7 +236,7 @@ class Recorder {
     Value *level = load(area, b_.CreateAdd(load(area, number(CLINST_ACCESS_LEVELS_AT)), slot));
     Value *counter = b_.CreateBitCast(
         b_.CreateGEP(word(), area, b_.CreateAdd(number(CLINST_ACCESS_TAKEN), level)),
-        llvm::PointerType::get(b_.getInt32Ty(), kGlobal));
+        pointer_to(b_.getInt32Ty(), kGlobal));
     Value *all = b_.CreateTrunc(load(area, number(CLINST_ACCESS_CHUNKS)), b_.getInt32Ty());
     Value *taken = b_.CreateLoad(b_.getInt32Ty(), counter, /*isVolatile=*/true);
     // At the end it stops increasing, so that it never wraps.
@@ -288,7 +289,7 @@ class Recorder {
 
   // Each work-item copies every `items`-th element in turn.
   llvm::FunctionCallee copy_recorder() {
-    auto *pointer = llvm::PointerType::get(word(), kGlobal);
+    auto *pointer = pointer_to(word(), kGlobal);
     std::vector<llvm::Type *> types(9, word());
     types[0] = pointer;
     auto *type = llvm::FunctionType::get(b_.getVoidTy(), types, false);
@@ -344,13 +345,13 @@ class Recorder {
 
   Value *add(Value *area, unsigned at, Value *value) {
     Value *counter = b_.CreateBitCast(b_.CreateGEP(word(), area, number(at)),
-                                      llvm::PointerType::get(b_.getInt32Ty(), kGlobal));
+                                      pointer_to(b_.getInt32Ty(), kGlobal));
     return call(atomic_add(), {counter, value});
   }
   llvm::FunctionCallee atomic_add() {
     auto *type = b_.getInt32Ty();
-    return module_.getOrInsertFunction("_Z10atomic_addPU3AS1Vjj", type,
-                                       llvm::PointerType::get(type, kGlobal), type);
+    return module_.getOrInsertFunction("_Z10atomic_addPU3AS1Vjj", type, pointer_to(type, kGlobal),
+                                       type);
   }
 
   llvm::Function &function_;

@@ -7,7 +7,7 @@
 #include "compile.h"
 #include "frontend.h"
 #include "pointees.h"
-#include "text.h"
+#include "versions.h"
 
 namespace clinst {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "exit_code.h"
 #include "signature.h"
+#include "versions.h"
 
 namespace clinst {
 namespace {
@@ -46,7 +47,7 @@ class LocalMemoryExit : ExitCode {
   Value *place(const Slot &slot, size_t index, Value *item) {
     Value *base = b_.CreateGEP(b_.getInt64Ty(), scratch_argument(function_),
                                b_.CreateMul(number(index), product("get_local_size")));
-    auto *type = llvm::PointerType::get(element(slot), base->getType()->getPointerAddressSpace());
+    auto *type = pointer_to(element(slot), base->getType()->getPointerAddressSpace());
     return b_.CreateGEP(element(slot), b_.CreateBitCast(base, type), item);
   }
 
@@ -102,8 +103,8 @@ class LocalMemoryExit : ExitCode {
     unsigned words = warps_.size * slot.bits / 64, length = std::min(words, kWidest);
     auto *type = llvm::FixedVectorType::get(b_.getInt64Ty(), length);
     Value *first = place(slot, index, item);
-    Value *base = b_.CreateBitCast(
-        first, llvm::PointerType::get(type, first->getType()->getPointerAddressSpace()));
+    Value *base =
+        b_.CreateBitCast(first, pointer_to(type, first->getType()->getPointerAddressSpace()));
     Value *sum = nullptr;
     for (unsigned part = 0; part < words / length; part++) {
       Value *some = b_.CreateAlignedLoad(type, b_.CreateGEP(type, base, number(part)),
@@ -226,8 +227,8 @@ class AtomicExit : ExitCode {
   Value *add_half(Value *index, unsigned half, Value *count) {
     Value *at = b_.CreateBitCast(
         place_of_counter(index),
-        llvm::PointerType::get(b_.getInt32Ty(),
-                               counters_argument(function_)->getType()->getPointerAddressSpace()));
+        pointer_to(b_.getInt32Ty(),
+                   counters_argument(function_)->getType()->getPointerAddressSpace()));
     return call("_Z10atomic_addPU3AS1Vjj", b_.getInt32Ty(),
                 {b_.CreateGEP(b_.getInt32Ty(), at, b_.getInt32(half)), count});
   }

@@ -7,7 +7,7 @@
 #include "mix.h"
 #include "pointees.h"
 #include "protocol/access_area.h"
-#include "text.h"
+#include "versions.h"
 
 namespace clinst {
 namespace {

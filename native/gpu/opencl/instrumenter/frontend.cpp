@@ -5,7 +5,11 @@
 #include <clang/Basic/Version.h>
 #include <clang/CodeGen/CodeGenAction.h>
 #include <clang/Frontend/CompilerInstance.h>
+#if CLANG_VERSION_MAJOR < 22
 #include <clang/Frontend/Utils.h>
+#else
+#include <clang/Driver/CreateInvocationFromArgs.h>
+#endif
 #include <llvm/Bitcode/BitcodeReader.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Linker/Linker.h>
@@ -100,6 +104,38 @@ std::unique_ptr<llvm::Module> read_bitcode(llvm::LLVMContext &context, const std
   return std::move(*module);
 }
 
+// Null if the words are no valid command line; `error` has the reason.
+std::unique_ptr<clang::CompilerInstance> compiler_of(
+    const std::vector<const char *> &words, llvm::IntrusiveRefCntPtr<llvm::vfs::FileSystem> files,
+    FirstError *error) {
+#if CLANG_VERSION_MAJOR >= 22
+  clang::DiagnosticOptions options;
+#endif
+  clang::CreateInvocationOptions how;
+  how.VFS = files;
+#if CLANG_VERSION_MAJOR < 22
+  how.Diags = clang::CompilerInstance::createDiagnostics(new clang::DiagnosticOptions, error,
+                                                         /*ShouldOwnClient=*/false);
+#else
+  how.Diags = clang::CompilerInstance::createDiagnostics(*files, options, error,
+                                                         /*ShouldOwnClient=*/false);
+#endif
+  std::shared_ptr<clang::CompilerInvocation> invocation = clang::createInvocation(words, how);
+  if (!invocation || error->getNumErrors()) return nullptr;
+#if CLANG_VERSION_MAJOR < 22
+  auto compiler = std::make_unique<clang::CompilerInstance>();
+  compiler->setInvocation(invocation);
+  compiler->createDiagnostics(error, /*ShouldOwnClient=*/false);
+  compiler->createFileManager(files);
+#else
+  auto compiler = std::make_unique<clang::CompilerInstance>(invocation);
+  compiler->setVirtualFileSystem(files);
+  compiler->createDiagnostics(error, /*ShouldOwnClient=*/false);
+  compiler->createFileManager();
+#endif
+  return compiler;
+}
+
 std::unique_ptr<llvm::Module> compile_source(llvm::LLVMContext &context, const Request &request,
                                              const Part &part, std::vector<std::string> &included) {
   std::vector<std::string> arguments = {
@@ -153,21 +189,13 @@ std::unique_ptr<llvm::Module> compile_source(llvm::LLVMContext &context, const R
     return Failure("the kernels do not compile with clang " + std::to_string(CLANG_VERSION_MAJOR) +
                    ": " + error.text());
   };
-  clang::CreateInvocationOptions how;
-  how.VFS = files_of(part);
-  how.Diags = clang::CompilerInstance::createDiagnostics(new clang::DiagnosticOptions, &error,
-                                                         /*ShouldOwnClient=*/false);
-  std::shared_ptr<clang::CompilerInvocation> invocation = clang::createInvocation(words, how);
-  if (!invocation || error.getNumErrors()) throw failed();
-  clang::CompilerInstance compiler;
-  compiler.setInvocation(invocation);
-  compiler.createDiagnostics(&error, /*ShouldOwnClient=*/false);
-  compiler.setVerboseOutputStream(std::make_unique<llvm::raw_null_ostream>());
-  compiler.createFileManager(how.VFS);
+  const auto compiler = compiler_of(words, files_of(part), &error);
+  if (!compiler) throw failed();
+  compiler->setVerboseOutputStream(std::make_unique<llvm::raw_null_ostream>());
   auto dependencies = std::make_shared<clang::DependencyCollector>();
-  compiler.addDependencyCollector(dependencies);
+  compiler->addDependencyCollector(dependencies);
   clang::EmitLLVMOnlyAction action(&context);
-  if (!compiler.ExecuteAction(action)) throw failed();
+  if (!compiler->ExecuteAction(action)) throw failed();
   for (const std::string &file : dependencies->getDependencies()) {
     if (file.rfind(kFolder, 0) == 0) continue;
     bool relative = file[0] != '/' && !folder.empty();

@@ -12,7 +12,7 @@
 #include "crash.h"
 #include "protocol/messages.hpp"
 #include "server.h"
-#include "text.h"
+#include "versions.h"
 
 namespace cl = llvm::cl;
 

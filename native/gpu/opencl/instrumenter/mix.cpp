@@ -4,7 +4,7 @@
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/IntrinsicInst.h>
 
-#include "text.h"
+#include "versions.h"
 
 namespace clinst {
 namespace {

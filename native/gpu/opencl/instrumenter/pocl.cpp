@@ -7,7 +7,7 @@
 
 #include "mix.h"
 #include "protocol/messages.hpp"
-#include "text.h"
+#include "versions.h"
 
 namespace clinst {
 namespace {
@@ -41,7 +41,7 @@ void replace_by_barrier(llvm::Function &function, bool has_flags) {
     constexpr uint32_t kLocalAndGlobal = 3;
     llvm::Value *flags =
         has_flags ? call->getArgOperand(0) : llvm::ConstantInt::get(flags_type, kLocalAndGlobal);
-    auto *instead = llvm::CallInst::Create(callee, flags, "", call);
+    auto *instead = llvm::IRBuilder<>(call).CreateCall(callee, flags);
     instead->setCallingConv(llvm::CallingConv::SPIR_FUNC);
     instead->setConvergent();
     call->eraseFromParent();

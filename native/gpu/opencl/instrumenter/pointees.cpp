@@ -6,7 +6,7 @@
 #include <llvm/IR/Function.h>
 #include <llvm/IR/Metadata.h>
 
-#include "text.h"
+#include "versions.h"
 
 namespace clinst {
 namespace {

@@ -111,7 +111,7 @@ void unify_returns(llvm::Function &kernel) {
   auto *exit = llvm::BasicBlock::Create(kernel.getContext(), "return", &kernel);
   llvm::ReturnInst::Create(kernel.getContext(), exit);
   for (llvm::Instruction *end : ends) {
-    llvm::BranchInst::Create(exit, end);
+    llvm::IRBuilder<>(end).CreateBr(exit);
     end->eraseFromParent();
   }
 }

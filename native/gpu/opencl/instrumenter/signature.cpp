@@ -7,6 +7,7 @@
 #include <llvm/IR/Module.h>
 
 #include "protocol/messages.hpp"
+#include "versions.h"
 
 namespace clinst {
 namespace {
@@ -56,10 +57,9 @@ llvm::Function *add_arguments(llvm::Function &kernel, bool with_scratch) {
   auto *word = llvm::Type::getInt64Ty(context);
   llvm::SmallVector<llvm::Type *, 8> types(kernel.getFunctionType()->param_begin(),
                                            kernel.getFunctionType()->param_end());
-  types.push_back(llvm::PointerType::get(word, kGlobal));
+  types.push_back(pointer_to(word, kGlobal));
   types.push_back(word);
-  types.push_back(with_scratch ? static_cast<llvm::Type *>(llvm::PointerType::get(word, kLocal))
-                               : word);
+  types.push_back(with_scratch ? static_cast<llvm::Type *>(pointer_to(word, kLocal)) : word);
   auto *type = llvm::FunctionType::get(kernel.getReturnType(), types, false);
   auto *function = llvm::Function::Create(type, kernel.getLinkage(), kernel.getAddressSpace());
   kernel.getParent()->getFunctionList().insert(kernel.getIterator(), function);
@@ -79,7 +79,7 @@ llvm::Function *add_arguments(llvm::Function &kernel, bool with_scratch) {
   for (llvm::Argument *pointer : {counters_argument(*function), scratch_argument(*function)}) {
     if (!pointer->getType()->isPointerTy()) continue;
     pointer->addAttr(llvm::Attribute::NoAlias);
-    pointer->addAttr(llvm::Attribute::NoCapture);
+    add_no_capture(*pointer);
   }
   counters_argument(*function)->setName("xpuprof_counters");
   first_argument(*function)->setName("xpuprof_first");

@@ -13,10 +13,19 @@
 
 #include <vector>
 
-#include "text.h"
+#include "versions.h"
 
 namespace clinst {
 namespace {
+
+llvm::SCEVExpander expander_of(llvm::ScalarEvolution &evolution,
+                               [[maybe_unused]] const llvm::Module &module) {
+#if LLVM_VERSION_MAJOR < 22
+  return llvm::SCEVExpander(evolution, module.getDataLayout(), kCounterName);
+#else
+  return llvm::SCEVExpander(evolution, kCounterName);
+#endif
+}
 
 constexpr unsigned kBudget = 16;  // cheap instructions before a loop; excludes divisions
 
@@ -40,7 +49,7 @@ bool trip_count_known(const llvm::Loop &loop, llvm::Function &function,
   llvm::BasicBlock *before = loop.getLoopPredecessor();
   if (!before) return false;
   auto &target = analyses.getResult<llvm::TargetIRAnalysis>(function);
-  llvm::SCEVExpander expander(evolution, function.getParent()->getDataLayout(), kCounterName);
+  llvm::SCEVExpander expander = expander_of(evolution, *function.getParent());
   return cheap(evolution.getBackedgeTakenCount(&loop), const_cast<llvm::Loop &>(loop), evolution,
                expander, target, before->getTerminator());
 }
@@ -74,7 +83,7 @@ void hoist_from(llvm::Loop &loop, llvm::Function &function,
       }
     }
   }
-  llvm::SCEVExpander expander(evolution, function.getParent()->getDataLayout(), kCounterName);
+  llvm::SCEVExpander expander = expander_of(evolution, *function.getParent());
   for (llvm::Instruction *counter : leaving) {
     const llvm::SCEV *value = evolution.getSCEVAtScope(counter, loop.getParentLoop());
     llvm::Instruction *at = before->getTerminator();
