@@ -457,7 +457,7 @@ def test_a_rank_that_is_killed(ranks: Path, tmp_path: Path, signal: str) -> None
     result = last_json(done)
     assert (result["status"], result["exit_code"]) == ("partial", native.returncode)
     assert "rank1" in result["reason"] and "ended without closing" in result["reason"]
-    assert xpuprof("check", tmp_path / "run").returncode == 0
+    assert xpuprof("check", tmp_path / "run").returncode == 3  # sound, but partial
     run = Run.open(tmp_path / "run")
     assert run.profile is not None
     job = job_of(run.profile)

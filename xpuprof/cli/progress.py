@@ -53,8 +53,9 @@ def working(command: str, quiet: bool) -> Iterator[None]:
 
 
 def _live() -> bool:
-    """Whether stderr is a terminal that can erase."""
-    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    """Whether stderr is a terminal that can erase. Python has none if it was closed."""
+    terminal = sys.stderr is not None and sys.stderr.isatty()
+    return terminal and os.environ.get("TERM") != "dumb"
 
 
 class Stages:
