@@ -256,7 +256,7 @@ def _geomean(values: Sequence[float]) -> float | None:
 
 
 def _largest(values: Sequence[float | None]) -> float | None:
-    """Of those that are known."""
+    """The largest known value; None if none is known."""
     return max((value for value in values if value is not None), default=None)
 
 

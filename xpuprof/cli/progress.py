@@ -142,7 +142,7 @@ class _LastRow:
 
 
 def _size() -> os.terminal_size:
-    """Of the terminal; 0 columns: it does not tell, or is gone."""
+    """The terminal's size; 0 columns if it is unknown or the terminal is gone."""
     try:
         return os.get_terminal_size(2)
     except OSError:

@@ -65,7 +65,7 @@ class Summary:
     bytes: Sizes
     imported: ImportedSlices | None = None
     times: DeviceTimes | None = None
-    """Of the kernels; None if the device stamped no launch, and for imports."""
+    """Device time of each kernel; None for imports and runs without device stamps."""
 
     @property
     def sums(self) -> Sums:

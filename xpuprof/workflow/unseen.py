@@ -11,7 +11,8 @@ from xpuprof.engines.registry import engines
 from xpuprof.errors import series
 from xpuprof.trace.records import ExecutionRecord
 
-RUNTIMES = ("libOpenCL.so", "libcuda.so", "libcudart.so", "libamdhip64.so", "libze_loader.so")
+LOADER = "libOpenCL.so"
+RUNTIMES = (LOADER, "libcuda.so", "libcudart.so", "libamdhip64.so", "libze_loader.so")
 """Libraries through which programs launch kernels."""
 DRIVERS = ("libpocl.so", "libintelocl.so", "libigdrcl.so", "libamdocl64.so", "libnvidia-opencl.so")
 """Drivers that the OpenCL loader loads for a program; some programs do it themselves."""
@@ -37,15 +38,8 @@ def _unwatched(engine: str, used: Sequence[str]) -> str:
     watches = {e.name: e.kind.runtimes for e in engines(GpuEngine)}
     own = watches.get(engine, ())
     for library in used:
-        if library in own:
+        if library in own or library in DRIVERS:
             continue
-        if library in DRIVERS:
-            if RUNTIMES[0] in used or RUNTIMES[0] not in own:
-                continue
-            return (
-                f"the program loads the OpenCL driver {library} itself, past the loader that "
-                f"engine {engine} watches; link the program with {RUNTIMES[0]}"
-            )
         able = series([name for name, theirs in watches.items() if library in theirs], "or")
         remedy = (
             f"GPU engine {able} would see it; xpuprof doctor says what that needs"
@@ -53,6 +47,12 @@ def _unwatched(engine: str, used: Sequence[str]) -> str:
             else "no engine sees it, so import another tool's profile (xpuprof help import)"
         )
         return f"GPU engine {engine} watches {', '.join(own)}, the program uses {library}; {remedy}"
+    driver = next((library for library in used if library in DRIVERS), None)
+    if driver and LOADER in own and LOADER not in used:
+        return (
+            f"the program loads the OpenCL driver {driver} itself, past the loader that engine "
+            f"{engine} watches; link the program with {LOADER}"
+        )
     return (
         f"GPU engine {engine} watches {', '.join(own) or 'other programs'}, and the program "
         "launched none there; check its arguments, or choose another engine (xpuprof doctor)"
