@@ -73,7 +73,7 @@ def measure(program: Program, place: Path, python: Path, cpu_engines: Sequence[s
 
 
 def cpu_engines() -> list[str]:
-    """Those that work here."""
+    """The CPU engines that this machine can use."""
     line = (sys.executable, "-m", "xpuprof", "doctor", "--json", "-q")
     said = subprocess.run(line, capture_output=True, text=True, check=True).stdout
     engines = json.loads(said)["engines"]

@@ -209,7 +209,7 @@ def _kernels(sums: Sums, times: DeviceTimes | None, most: int) -> list[str]:
 
 
 def _heaviest_first(sums: Sums, times: DeviceTimes | None) -> list[tuple[str, KernelSums, float]]:
-    """By native time if known, else by instructions."""
+    """Kernels sorted by native time, or by instructions if it is unknown."""
     rows = sums.kernels_by_share()
     if times and times.native:
         rows.sort(key=lambda row: -times.seconds.get(row[0], 0.0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -19,13 +20,17 @@ class DeviceTimes:
     native: bool
     seconds: dict[str, float]
 
+    @cached_property
+    def _total(self) -> float:
+        return sum(self.seconds.values()) or 1.0
+
     def share(self, kernel: str) -> float:
         """A kernel's share of the time of all kernels."""
-        return self.seconds.get(kernel, 0.0) / (sum(self.seconds.values()) or 1.0)
+        return self.seconds.get(kernel, 0.0) / self._total
 
 
 def device_times(executions: Sequence[Execution]) -> DeviceTimes | None:
-    """Those of the first timer run; without one, of the first execution with stamps. None: no
+    """Device times of the first timer run, or else of the first execution with stamps; None if no
     launch was stamped."""
     for execution in sorted(executions, key=lambda execution: execution.role != "time"):
         seconds: dict[str, float] = {}
