@@ -35,9 +35,8 @@ RowHash hash_of(const uint64_t *row, uint32_t columns, uint32_t threads) {
   return hash;
 }
 
-/* By the slot that they read. */
-std::map<CUdeviceptr, std::vector<Launch *>> readers(Flight *flight) {
-  std::map<CUdeviceptr, std::vector<Launch *>> found;
+Readers readers_of(Flight *flight) {
+  Readers found;
   for (Launch &launch : flight->launches)
     if (launch.kernel.slot) found[launch.kernel.slot].push_back(&launch);
   return found;
@@ -54,12 +53,12 @@ uint64_t row_bytes(const Launch &launch) {
 
 /* Places from the buffer's beginning on; how many bytes they take. Launches without counts have a
  * head where others read their slot after them. */
-uint64_t lay_out(Flight *flight) {
-  for (auto &[slot, launches] : readers(flight))
+uint64_t lay_out(Flight *flight, const Readers &readers) {
+  for (const auto &[slot, launches] : readers)
     if (any_counts(launches))
       for (Launch *launch : launches) launch->head = flight->heads++;
   uint64_t bytes = sizeof(CounterHead) * flight->heads;
-  for (auto &[slot, launches] : readers(flight))
+  for (const auto &[slot, launches] : readers)
     for (Launch *launch : launches) {
       launch->rows = bytes;
       bytes += launch->warps() * row_bytes(*launch);
@@ -68,9 +67,9 @@ uint64_t lay_out(Flight *flight) {
 }
 
 /* The last launch of a slot leaves it at nothing; a single one leaves it as it is. */
-std::vector<CounterHead> heads_of(Flight *flight) {
+std::vector<CounterHead> heads_of(const Flight *flight, const Readers &readers) {
   std::vector<CounterHead> heads(flight->heads);
-  for (auto &[slot, launches] : readers(flight))
+  for (const auto &[slot, launches] : readers)
     for (size_t i = 0; i < launches.size() && any_counts(launches); i++) {
       const Launch &one = *launches[i];
       CounterHead &head = heads[one.head];
@@ -127,13 +126,13 @@ bool Counters::take(Flight *flight, uint64_t bytes) {
 enum : size_t { HEADS_A_COPY = (64 << 10) / sizeof(CounterHead) };
 
 /* Empty, or why there are none. */
-std::string Counters::give_rows(Flight *flight) {
-  const uint64_t bytes = lay_out(flight);
+std::string Counters::give_rows(Flight *flight, const Readers &readers) {
+  const uint64_t bytes = lay_out(flight, readers);
   if (!bytes) return "";
   if (!take(flight, bytes))
     return "its counters take " + std::to_string(bytes) +
            " bytes, which are not available; XPUPROF_COUNTER_MEMORY sets the limit";
-  const std::vector<CounterHead> heads = heads_of(flight);
+  const std::vector<CounterHead> heads = heads_of(flight, readers);
   bool given = ok(driver.cuMemsetD8Async(flight->buffer.memory, 0, bytes, flight->stream));
   for (size_t first = 0; first < heads.size() && given; first += HEADS_A_COPY)
     given = ok(driver.cuMemcpyHtoDAsync_v2(
@@ -171,7 +170,8 @@ void Counters::mark(Slot *slot, CUstream stream) {
 
 void Counters::prepare(Flight *flight) {
   harvest();
-  const std::string reason = give_rows(flight);
+  const Readers readers = readers_of(flight);
+  const std::string reason = give_rows(flight, readers);
   for (Launch &launch : flight->launches)
     if (launch.is_counted() && launch.kernel.slot) launch.reason = reason;
   auto set = [&](CUdeviceptr at, uint64_t value) {
@@ -181,13 +181,13 @@ void Counters::prepare(Flight *flight) {
   };
   for (const Launch &launch : flight->launches)
     for (CUdeviceptr other : launch.kernel.other_slots) set(other, 0);
-  for (auto &[at, launches] : readers(flight))
+  for (const auto &[at, launches] : readers)
     set(at, any_counts(launches) ? flight->head_of(*launches.front()) : 0);
 }
 
 void Counters::went(Flight *flight) {
   bool counts = false;
-  for (auto &[at, launches] : readers(flight)) {
+  for (const auto &[at, launches] : readers_of(flight)) {
     Slot &slot = slots_[at];
     if (launches.size() > 1 && slot.value) { /* the last of them left it at nothing */
       record(&slot.set, flight->stream);

@@ -35,6 +35,9 @@ struct Launch {
   uint64_t warps() const { return blocks * ((threads + 31) / 32); }
 };
 
+/* Launches by the slot that they read. */
+using Readers = std::map<CUdeviceptr, std::vector<Launch *>>;
+
 /* A call between its launches and the reading of their counters. Launches that read one slot run in
  * this order. */
 struct Flight {
@@ -90,7 +93,7 @@ class Counters {
   };
   Device *device_of(CUcontext context);
   bool take(Flight *flight, uint64_t bytes);
-  std::string give_rows(Flight *flight);
+  std::string give_rows(Flight *flight, const Readers &readers);
   void point(CUdeviceptr at, Slot *slot, CUstream stream, uint64_t value);
   void mark(Slot *slot, CUstream stream);
   static void record(CUevent *event, CUstream stream);
