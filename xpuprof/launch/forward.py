@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import time
 from contextlib import suppress
 from types import TracebackType
 from typing import Any
@@ -34,6 +35,8 @@ _OURS = {
 }
 _FORWARDED = [number for number in signal.valid_signals() if number not in _OURS]
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+# `timeout` signals us and then our group; the program may have ended in between.
+_REPEAT_S = 0.2
 
 
 def _caught(number: int, frame: object) -> None:
@@ -50,6 +53,8 @@ class Forwarder:
     """The first signal that asked us to stop, however the program handled it."""
     late = False
     """Whether that signal came too late to end the program, which has ended by itself."""
+    _alone = False
+    """Whether we forwarded it: it was sent to us alone, so far."""
 
     def __init__(self, hidden: Hidden) -> None:
         self._hidden = hidden
@@ -71,6 +76,7 @@ class Forwarder:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
+        self._absorb_repeat()
         signal.set_wakeup_fd(self._wakeup)
         for number, handler in self._before.items():
             if handler is not None:
@@ -101,6 +107,7 @@ class Forwarder:
                 self._note_stop(number, pid)
                 if not self._witness.saw(number):
                     _send(pid, number)
+                    self._alone = number in _STOPS
 
     def _received(self, timeout: float | None) -> list[int]:
         """Signals that reached us, in order; with `timeout` None, waits for one."""
@@ -113,6 +120,12 @@ class Forwarder:
         if number in _STOPS and self.stop is None:
             self.stop = number
             self.late = not (pid and in_set(pid, number, "SigBlk", "SigIgn", "SigCgt"))
+
+    def _absorb_repeat(self) -> None:
+        """Waits for the second of the two signals, which asks for nothing new."""
+        end = time.monotonic() + (_REPEAT_S if self._alone else 0)
+        while (left := end - time.monotonic()) > 0 and self.stop not in self._received(left):
+            pass
 
     def _stop_like(self, number: int) -> None:
         """Stops as the program did, so that the shell sees it; returns when continued."""
