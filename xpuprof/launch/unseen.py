@@ -11,9 +11,11 @@ from __future__ import annotations
 import ctypes
 import os
 import select
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+
+import psutil
 
 from xpuprof.engines.base import Footprint
 from xpuprof.launch.streams import in_thread
@@ -120,25 +122,12 @@ def _loop(found: Unseen, descriptor: int, stop: int) -> None:
 
 def _descendants() -> Iterator[int]:
     """Our processes, but for copies of ourselves that have not executed a program."""
-    parents: dict[int, int] = {}
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            with suppress(OSError):
-                pid = int(entry.name)
-                parents[pid] = int(_read(pid, "stat").rpartition(")")[2].split()[1])
-    own = _read(os.getpid(), "cmdline")
-    for pid in parents:
-        with suppress(OSError):
-            if _descends(pid, parents) and _read(pid, "cmdline") != own:
-                yield pid
-
-
-def _descends(pid: int, parents: Mapping[int, int]) -> bool:
-    for _ in range(len(parents)):
-        pid = parents.get(pid, 0)
-        if pid == os.getpid():
-            return True
-    return False
+    us = psutil.Process()
+    own = us.cmdline()
+    for process in us.children(recursive=True):
+        with suppress(psutil.Error):
+            if process.cmdline() != own:
+                yield process.pid
 
 
 def _read(pid: int, name: str) -> str:
