@@ -9,15 +9,17 @@
 # C library; the compiler runs from a folder. The instrumenter is a process of its own and is linked
 # statically with Debian 12's LLVM and clang, and with the SPIRV-LLVM translator built here from
 # Debian's sources, because Debian has it as a shared library only. SPIRV_TRANSLATOR: a folder with
-# sources of version 15, for an archive without source packages.
+# the sources of version 15, for an archive that lacks them. DEBIAN_MIRROR: the archive to use in
+# place of apt's own.
 #
 # The same commit gives the same bytes (SOURCE_DATE_EPOCH is the commit's time).
 set -euo pipefail
+given=${1:+$(realpath "$1")}
 cd "$(dirname "$0")/.."
 source tools/packages.sh
 work=$PWD/build/wheel
 sysroot=$work/sysroot
-translator=${1:-$work/translator}
+translator=${given:-$work/translator}
 jobs=${JOBS:-$(nproc)}
 sections="-ffunction-sections -fdata-sections"
 
@@ -35,16 +37,15 @@ debian_mirror() {
 
 # apt-get for a Debian release, as if nothing were installed.
 apt_of() {
-  local release=$1 lists=$work/apt/$1
+  local release=$1 lists=$work/apt/$1 mirror=${DEBIAN_MIRROR:-$(debian_mirror)} sources
   shift
-  if [ ! -f "$lists/sources.list" ]; then
+  sources=$(printf "%s [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $release main\n" \
+    deb deb-src)
+  if [ "$(cat "$lists/sources.list" 2>/dev/null)" != "$sources" ]; then
     mkdir -p "$lists/lists/partial" "$lists/archives/partial"
     touch "$lists/status"
-    for kind in deb deb-src; do
-      echo "$kind [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
-        "${DEBIAN_MIRROR:-$(debian_mirror)} $release main"
-    done >"$lists/sources.list"
-    apt_of "$release" update
+    echo "$sources" >"$lists/sources.list"
+    apt_of "$release" -o APT::Update::Error-Mode=any update || { rm "$lists/sources.list"; return 1; }
   fi
   apt-get -qq -o Dir::State::Lists="$lists/lists" -o Dir::State::Status="$lists/status" \
     -o Dir::Cache="$lists" -o Dir::Etc::SourceList="$lists/sources.list" \
@@ -64,6 +65,24 @@ unpack_packages() {
   done
 }
 
+# First of all: a mirror may lack source packages, and then nothing else is worth its time.
+if [ -z "$given" ] && [ ! -d "$translator" ]; then
+  mkdir -p "$translator.source"
+  (cd "$translator.source" && apt_of bookworm source spirv-llvm-translator-15) \
+    >"$work/translator-source.log" 2>&1 || {
+    say "${DEBIAN_MIRROR:-$(debian_mirror)} does not serve the sources of spirv-llvm-translator-15:" \
+      "name an archive that does in DEBIAN_MIRROR, or give a folder with them, which are those of the" \
+      "tag v15.0.0 of SPIRV-LLVM-Translator: tools/build-wheel.sh SPIRV_TRANSLATOR" \
+      "(apt's answer: $work/translator-source.log)."
+    exit 2
+  }
+  mv "$translator".source/*/ "$translator"
+fi
+grep -qs 'BASE_LLVM_VERSION 15\.' "$translator/CMakeLists.txt" || {
+  say "$translator has no sources of SPIRV-LLVM-Translator of version 15: name the folder with them."
+  exit 2
+}
+
 if [ ! -f "$sysroot/complete" ]; then
   say "unpacking Debian 11's compiler and C library"
   rm -rf "$sysroot"
@@ -76,14 +95,6 @@ if [ ! -f "$sysroot/complete" ]; then
   touch "$sysroot/complete"
 fi
 
-if [ ! -d "$translator" ]; then
-  mkdir -p "$translator.source"
-  (cd "$translator.source" && apt_of bookworm source spirv-llvm-translator-15) || {
-    say "$(debian_mirror) does not serve the sources; give them: tools/build-wheel.sh SPIRV_TRANSLATOR"
-    exit 2
-  }
-  mv "$translator".source/*/ "$translator"
-fi
 if [ ! -f "$work/translator-build/lib/SPIRV/libLLVMSPIRVLib.a" ]; then
   say "building the SPIRV-LLVM translator"
   cmake -G Ninja -S "$translator" -B "$work/translator-build" -DCMAKE_BUILD_TYPE=Release \

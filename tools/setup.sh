@@ -16,7 +16,7 @@ packages_of() {
     fedora)
       echo gcc-c++ cmake ninja-build python3-devel ocl-icd-devel opencl-headers pocl zlib-devel \
         valgrind-devel valgrind-tools-devel \
-        llvm-devel clang-devel spirv-llvm-translator-devel "(LLVM 15 to 19)"
+        llvm-devel clang-devel spirv-llvm-translator-devel "(LLVM 15 to 22)"
       return ;;
   esac
   # Build tools; the OpenCL device; what the instrumenter is linked with; the CPU engine; programs
