@@ -3,15 +3,18 @@
  * and in 64 bits, and cuts all vectors when the device side reports a launch.
  *
  * The device side is libxpuprof_rt in the application. Its functions are stable symbols: we hook
- * xpu_kernel_run (cut) and the brackets around calls into the device runtime. Threads created
- * inside such a call belong to the device runtime. Our libraries and the GPU tool's are excluded by
- * image. */
+ * xpu_cut and the brackets around calls into the device runtime. Threads created inside such a call
+ * belong to the device runtime. Our libraries and the GPU tool's are excluded by image.
+ *
+ * Pin serialises its callbacks; analysis functions run in parallel. `lock` protects what both use.
+ * It comes after the application's and Pin's locks, so no function of Pin's is called under it. */
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -43,13 +46,22 @@ struct Image {
   int32_t id; /* in the stream; -1: none of its blocks was seen */
 };
 
+/* What its creator decides for a thread. */
+struct Birth {
+  bool counted;
+  uint32_t number;
+};
+
 PIN_LOCK lock;
 CpuStream stream;
 REG counters_register;
 Counters *nobody;
 Thread *threads[PIN_MAX_THREADS]; /* by Pin's thread id; NULL: gone. Each reads its own unlocked. */
-std::vector<Thread *> counted;    /* by number; never shrinks */
-std::map<UINT32, Image> images;   /* by Pin's image id */
+std::vector<Thread *> counted;    /* those that run, and those that ended since the last cut */
+std::map<OS_THREAD_ID, Birth> births; /* of threads that have not started yet */
+uint32_t numbers;                     /* of counting threads */
+uint64_t retired;                     /* instructions of threads that are no longer in `counted` */
+std::map<UINT32, Image> images;       /* by Pin's image id */
 int32_t image_ids, anonymous_image = -1;
 std::map<std::pair<ADDRINT, uint32_t>, uint32_t> block_ids;
 std::vector<uint32_t> blocks; /* their instructions */
@@ -105,16 +117,33 @@ int32_t stream_no_image() {
   return anonymous_image;
 }
 
-/* The block's dense id; a block keeps it when its code is retranslated. */
-bool block_id(BBL bbl, uint32_t *id) {
-  ADDRINT address = BBL_Address(bbl);
-  uint32_t instructions = BBL_NumIns(bbl);
-  IMG image = IMG_FindByAddress(address);
-  if (IMG_Valid(image)) {
-    auto known = images.find(IMG_Id(image));
-    if (known == images.end() || !known->second.counted) return false;
+/* What Pin knows of a block. */
+struct Found {
+  ADDRINT address;
+  uint32_t instructions;
+  bool in_image;
+  UINT32 image;
+  std::vector<uint8_t> code; /* outside of images */
+};
+
+Found found(BBL bbl) {
+  Found block = {BBL_Address(bbl), BBL_NumIns(bbl), false, 0, {}};
+  IMG image = IMG_FindByAddress(block.address);
+  block.in_image = IMG_Valid(image);
+  if (block.in_image) {
+    block.image = IMG_Id(image);
+  } else {
+    block.code.resize(BBL_Size(bbl));
+    PIN_SafeCopy(block.code.data(), reinterpret_cast<void *>(block.address), block.code.size());
   }
-  auto key = std::make_pair(address, instructions);
+  return block;
+}
+
+/* The block's dense id; a block keeps it when its code is retranslated. */
+bool block_id(const Found &block, uint32_t *id) {
+  auto image = images.find(block.image);
+  if (block.in_image && (image == images.end() || !image->second.counted)) return false;
+  auto key = std::make_pair(block.address, block.instructions);
   auto known = block_ids.find(key);
   if (known != block_ids.end()) {
     *id = known->second;
@@ -127,35 +156,36 @@ bool block_id(BBL bbl, uint32_t *id) {
   *id = static_cast<uint32_t>(blocks.size());
   Record record;
   record.varint(*id);
-  if (IMG_Valid(image)) {
-    Image &where = images[IMG_Id(image)];
-    record.varint(static_cast<uint64_t>(stream_image(&where))).varint(address - where.low);
-  } else {
-    std::vector<uint8_t> code(BBL_Size(bbl));
-    PIN_SafeCopy(code.data(), reinterpret_cast<void *>(address), code.size());
+  if (block.in_image)
+    record.varint(static_cast<uint64_t>(stream_image(&image->second)))
+        .varint(block.address - image->second.low);
+  else
     record.varint(static_cast<uint64_t>(stream_no_image()))
-        .varint(hash_bytes(code.data(), code.size(), HASH_SEED));
-  }
-  stream.put(XP_CPU_BLOCK, record.varint(instructions));
-  blocks.push_back(instructions);
+        .varint(hash_bytes(block.code.data(), block.code.size(), HASH_SEED));
+  stream.put(XP_CPU_BLOCK, record.varint(block.instructions));
+  blocks.push_back(block.instructions);
   block_ids[key] = *id;
   return true;
 }
 
+/* A cut by another thread that sees the mark sees the count. */
 void PIN_FAST_ANALYSIS_CALL count(Counters *counters, UINT32 id) {
-  ++counters->count[id];
-  counters->marks[id / GROUP] = 1;
+  uint64_t *at = &counters->count[id];
+  __atomic_store_n(at, __atomic_load_n(at, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+  __atomic_store_n(&counters->marks[id / GROUP], 1, __ATOMIC_RELEASE);
 }
 
 void trace(TRACE trace, void *) {
-  PIN_GetLock(&lock, 1);
   for (BBL bbl = TRACE_BblHead(trace); BBL_Valid(bbl); bbl = BBL_Next(bbl)) {
+    Found block = found(bbl);
     uint32_t id;
-    if (block_id(bbl, &id))
+    PIN_GetLock(&lock, 1);
+    bool counts = block_id(block, &id);
+    PIN_ReleaseLock(&lock);
+    if (counts)
       BBL_InsertCall(bbl, IPOINT_ANYWHERE, AFUNPTR(count), IARG_FAST_ANALYSIS_CALL, IARG_REG_VALUE,
                      counters_register, IARG_UINT32, id, IARG_END);
   }
-  PIN_ReleaseLock(&lock);
 }
 
 /* ---- cuts ----------------------------------------------------------------------------------- */
@@ -179,14 +209,32 @@ struct Vector {
 Vector take(Counters *c) {
   Vector vector;
   for (uint32_t group = 0; group * GROUP < blocks.size(); group++) {
-    if (!c->marks[group] || !__atomic_exchange_n(&c->marks[group], 0, __ATOMIC_SEQ_CST)) continue;
+    if (!__atomic_load_n(&c->marks[group], __ATOMIC_RELAXED) ||
+        !__atomic_exchange_n(&c->marks[group], 0, __ATOMIC_SEQ_CST))
+      continue;
     for (uint32_t b = group * GROUP; b < (group + 1) * GROUP && b < blocks.size(); b++) {
-      uint64_t now = *static_cast<volatile uint64_t *>(&c->count[b]);
+      uint64_t now = __atomic_load_n(&c->count[b], __ATOMIC_RELAXED);
       vector.add(b, now - c->cut[b]);
       c->cut[b] = now;
     }
   }
   return vector;
+}
+
+/* Counted separately, from the counters, not from the cuts. */
+uint64_t instructions_of(const Thread *thread) {
+  uint64_t whole = 0;
+  for (uint32_t b = 0; b < blocks.size(); b++) whole += thread->counters->count[b] * blocks[b];
+  return whole;
+}
+
+/* Releases a thread that ended, once its last vector is cut. */
+bool retire(Thread *thread) {
+  if (!thread->ended) return false;
+  retired += instructions_of(thread);
+  release_counters(thread->counters);
+  delete thread;
+  return true;
 }
 
 void cut(uint64_t slice) {
@@ -201,27 +249,32 @@ void cut(uint64_t slice) {
     stream.put_bytes(XP_CPU_BBV, whole, slice);
     total += vector.instructions;
   }
+  counted.erase(std::remove_if(counted.begin(), counted.end(), retire), counted.end());
   stream.put(XP_CPU_CUT, Record().varint(slice).u64(xp_clock(raw_clock)).varint(total), slice);
   slices = slice + 1;
 }
 
 /* ---- the boundary: hooks on libxpuprof_rt --------------------------------------------------- */
 
-void kernel_run_returns(ADDRINT launch) {
+/* Launches of several threads arrive in the order of their numbers: xpu_kernel_run holds its lock.
+ */
+void launched(ADDRINT slice) {
   PIN_GetLock(&lock, 1);
-  if (launch >= slices) cut(launch); /* below: the runtime records and counts nothing */
+  cut(slice);
   PIN_ReleaseLock(&lock);
 }
 
-ADDRINT change_depth(THREADID id, INT32 by) {
-  Thread *thread = threads[id];
-  thread->api_depth += by;
-  if (thread->api_depth < 0) thread->api_depth = 0;
-  return reinterpret_cast<ADDRINT>(thread->target(nobody));
+ADDRINT api_enters(THREADID id) {
+  threads[id]->api_depth++;
+  return reinterpret_cast<ADDRINT>(threads[id]->target(nobody));
 }
 
-/* Calls nest; user code called by the device runtime is counted: callbacks save the depth.
- */
+ADDRINT api_leaves(THREADID id) {
+  if (threads[id]->api_depth > 0) threads[id]->api_depth--;
+  return reinterpret_cast<ADDRINT>(threads[id]->target(nobody));
+}
+
+/* Calls nest; user code called by the device runtime is counted: callbacks save the depth. */
 ADDRINT callback_enters(THREADID id) {
   Thread *thread = threads[id];
   thread->saved_depths.push_back(thread->api_depth);
@@ -238,16 +291,7 @@ ADDRINT callback_leaves(THREADID id) {
   return reinterpret_cast<ADDRINT>(thread->target(nobody));
 }
 
-void hook_depth(IMG image, const char *name, INT32 by) {
-  RTN found = routine(image, name);
-  if (!RTN_Valid(found)) return;
-  RTN_Open(found);
-  RTN_InsertCall(found, IPOINT_BEFORE, AFUNPTR(change_depth), IARG_THREAD_ID, IARG_UINT32, by,
-                 IARG_RETURN_REGS, counters_register, IARG_END);
-  RTN_Close(found);
-}
-
-void hook_callback(IMG image, const char *name, AFUNPTR function) {
+void hook_switch(IMG image, const char *name, AFUNPTR function) {
   RTN found = routine(image, name);
   if (!RTN_Valid(found)) return;
   RTN_Open(found);
@@ -257,16 +301,16 @@ void hook_callback(IMG image, const char *name, AFUNPTR function) {
 }
 
 void hook_boundary(IMG image) {
-  RTN run = routine(image, "xpu_kernel_run");
-  if (!RTN_Valid(run)) return;
-  RTN_Open(run);
-  RTN_InsertCall(run, IPOINT_AFTER, AFUNPTR(kernel_run_returns), IARG_FUNCRET_EXITPOINT_VALUE,
+  RTN boundary = routine(image, "xpu_cut");
+  if (!RTN_Valid(boundary)) return;
+  RTN_Open(boundary);
+  RTN_InsertCall(boundary, IPOINT_BEFORE, AFUNPTR(launched), IARG_FUNCARG_ENTRYPOINT_VALUE, 0,
                  IARG_END);
-  RTN_Close(run);
-  hook_depth(image, "xpu_api_enter", 1);
-  hook_depth(image, "xpu_api_leave", -1);
-  hook_callback(image, "xpu_callback_enter", AFUNPTR(callback_enters));
-  hook_callback(image, "xpu_callback_leave", AFUNPTR(callback_leaves));
+  RTN_Close(boundary);
+  hook_switch(image, "xpu_api_enter", AFUNPTR(api_enters));
+  hook_switch(image, "xpu_api_leave", AFUNPTR(api_leaves));
+  hook_switch(image, "xpu_callback_enter", AFUNPTR(callback_enters));
+  hook_switch(image, "xpu_callback_leave", AFUNPTR(callback_leaves));
 }
 
 /* ---- GPU tools that know nothing of us ------------------------------------------------------ */
@@ -306,8 +350,10 @@ void hook_main(IMG image) {
 /* ---- life ----------------------------------------------------------------------------------- */
 
 void image_loaded(IMG image, void *) {
+  UINT32 id = IMG_Id(image);
+  Image loaded = {IMG_LowAddress(image), IMG_Name(image), is_counted(image), -1};
   PIN_GetLock(&lock, 1);
-  images[IMG_Id(image)] = {IMG_LowAddress(image), IMG_Name(image), is_counted(image), -1};
+  images[id] = loaded;
   PIN_ReleaseLock(&lock);
   loader.image_loaded(image);
   hook_boundary(image);
@@ -316,62 +362,103 @@ void image_loaded(IMG image, void *) {
 
 /* Another image may be mapped at these addresses: its blocks are not the old ones. */
 void image_unloaded(IMG image, void *) {
-  PIN_GetLock(&lock, 1);
   ADDRINT low = IMG_LowAddress(image), high = IMG_HighAddress(image);
+  UINT32 id = IMG_Id(image);
+  PIN_GetLock(&lock, 1);
   block_ids.erase(block_ids.lower_bound({low, 0}), block_ids.upper_bound({high, UINT32_MAX}));
-  images.erase(IMG_Id(image));
+  images.erase(id);
   PIN_ReleaseLock(&lock);
+}
+
+/* Of the kernel's headers, which do not compile with Pin's C library. */
+enum { CLONE3 = 435, NEW_THREAD = 0x10000 };
+
+/* Of clone and clone3; 0 for other calls. */
+uint64_t clone_flags(const CONTEXT *context, SYSCALL_STANDARD standard) {
+  ADDRINT number = PIN_GetSyscallNumber(context, standard);
+  uint64_t flags = 0;
+  if (number == SYS_clone)
+    flags = PIN_GetSyscallArgument(context, standard, 0);
+  else if (number == CLONE3) /* of struct clone_args, the first member */
+    PIN_SafeCopy(&flags, reinterpret_cast<void *>(PIN_GetSyscallArgument(context, standard, 0)),
+                 sizeof flags);
+  return flags;
 }
 
 void system_call(THREADID id, CONTEXT *context, SYSCALL_STANDARD standard, void *) {
-  ADDRINT number = PIN_GetSyscallNumber(context, standard);
-  if (number == SYS_clone || number == 435 /* clone3 */)
-    threads[id]->clone_excluded = !threads[id]->counted || threads[id]->api_depth > 0;
+  threads[id]->creates = (clone_flags(context, standard) & NEW_THREAD) != 0;
 }
 
-bool created_by_device_runtime() {
-  OS_THREAD_ID parent = PIN_GetParentTid();
-  for (const Thread *thread : threads)
-    if (thread && thread->system_id == parent) return thread->clone_excluded;
-  return false;
+Birth birth_of(OS_THREAD_ID child, const Thread *creator) {
+  Birth birth = {!creator || (creator->counted && !creator->api_depth), 0};
+  if (birth.counted) {
+    birth.number = numbers++;
+    stream.put(XP_CPU_THREAD, Record().varint(birth.number).varint(child));
+  }
+  return birth;
+}
+
+/* A thread may start when its creator has returned, left the device runtime and created another. */
+void system_call_returns(THREADID id, CONTEXT *context, SYSCALL_STANDARD standard, void *) {
+  if (!threads[id]->creates) return;
+  OS_THREAD_ID child = static_cast<OS_THREAD_ID>(PIN_GetSyscallReturn(context, standard));
+  bool failed = PIN_GetSyscallErrno(context, standard) != 0;
+  PIN_GetLock(&lock, id + 1);
+  if (threads[id]->creates && !failed) births[child] = birth_of(child, threads[id]);
+  threads[id]->creates = false;
+  PIN_ReleaseLock(&lock);
+}
+
+Birth take_birth(OS_THREAD_ID child, OS_THREAD_ID creator) {
+  auto known = births.find(child);
+  if (known != births.end()) {
+    Birth birth = known->second;
+    births.erase(known);
+    return birth;
+  }
+  for (Thread *thread : threads)
+    if (thread && thread->creates && thread->system_id == creator) { /* its call has not returned */
+      thread->creates = false;
+      return birth_of(child, thread);
+    }
+  return birth_of(child, 0);
 }
 
 void thread_starts(THREADID id, CONTEXT *context, INT32, void *) {
-  PIN_GetLock(&lock, id + 1);
+  OS_THREAD_ID system_id = PIN_GetTid(), creator = PIN_GetParentTid();
   Thread *thread = new Thread();
-  thread->system_id = PIN_GetTid();
-  thread->counted = !created_by_device_runtime();
-  if (thread->counted) {
-    thread->counters = reserve_counters();
-    thread->number = static_cast<uint32_t>(counted.size());
-    if (!thread->counters) {
-      stream.fail("there is no memory for its counters");
-      thread->counters = nobody;
-    }
-    stream.put(XP_CPU_THREAD, Record().varint(thread->number).varint(thread->system_id));
-    counted.push_back(thread);
-  }
+  thread->system_id = system_id;
+  PIN_GetLock(&lock, id + 1);
+  Birth birth = take_birth(system_id, creator);
+  thread->number = birth.number;
+  thread->counters = birth.counted ? reserve_counters() : 0;
+  thread->counted = thread->counters != 0;
+  if (birth.counted && !thread->counted) stream.fail("there is no memory for its counters");
+  if (thread->counted) counted.push_back(thread);
   threads[id] = thread;
-  PIN_SetContextReg(context, counters_register, reinterpret_cast<ADDRINT>(thread->target(nobody)));
   PIN_ReleaseLock(&lock);
+  PIN_SetContextReg(context, counters_register, reinterpret_cast<ADDRINT>(thread->target(nobody)));
 }
 
 void thread_ends(THREADID id, const CONTEXT *, INT32, void *) {
   PIN_GetLock(&lock, id + 1);
-  if (!threads[id]->counted) delete threads[id];
-  threads[id] = 0; /* a counted thread's vectors are not cut yet */
+  threads[id]->ended = true;
+  if (!threads[id]->counted) delete threads[id]; /* else its last vector is not cut yet */
+  threads[id] = 0;
   PIN_ReleaseLock(&lock);
 }
 
-void forked(THREADID, const CONTEXT *, void *) { stream.abandon(); }
+/* In the child, where no other thread will release the lock. */
+void forked(THREADID, const CONTEXT *, void *) {
+  PIN_InitLock(&lock);
+  stream.abandon();
+}
 
 void finish(INT32, void *) {
   PIN_GetLock(&lock, 1);
-  uint64_t whole = 0; /* counted separately, from the counters, not from the cuts */
   cut(slices);
-  for (const Thread *thread : counted)
-    for (uint32_t b = 0; b < blocks.size(); b++) whole += thread->counters->count[b] * blocks[b];
-  stream.put(XP_CPU_END, Record().varint(slices).varint(whole));
+  for (const Thread *thread : counted) retired += instructions_of(thread);
+  stream.put(XP_CPU_END, Record().varint(slices).varint(retired));
   stream.close();
   PIN_ReleaseLock(&lock);
 }
@@ -403,6 +490,7 @@ int main(int argc, char **argv) {
   PIN_AddThreadStartFunction(thread_starts, 0);
   PIN_AddThreadFiniFunction(thread_ends, 0);
   PIN_AddSyscallEntryFunction(system_call, 0);
+  PIN_AddSyscallExitFunction(system_call_returns, 0);
   PIN_AddForkFunction(FPOINT_AFTER_IN_CHILD, forked, 0);
   PIN_AddFiniFunction(finish, 0);
   PIN_StartProgram();

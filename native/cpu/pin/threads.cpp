@@ -8,3 +8,5 @@ Counters *reserve_counters() {
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return at == MAP_FAILED ? 0 : static_cast<Counters *>(at);
 }
+
+void release_counters(Counters *counters) { munmap(counters, sizeof *counters); }

@@ -23,7 +23,8 @@ struct Counters {
 struct Thread {
   uint32_t number;               /* dense, among counting threads */
   bool counted;                  /* false: belongs to the device runtime, permanently */
-  bool clone_excluded;           /* its current clone happens inside the device runtime */
+  bool ended;                    /* its last vector may not be cut yet */
+  bool creates;                  /* calls the system for a thread that is not known yet */
   int api_depth;                 /* depth of calls into the device runtime */
   std::vector<int> saved_depths; /* depths of the calls that led to callbacks into user code */
   Counters *counters;
@@ -33,5 +34,6 @@ struct Thread {
 };
 
 Counters *reserve_counters();
+void release_counters(Counters *counters);
 
 #endif

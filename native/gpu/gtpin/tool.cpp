@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "geometry.h"
 #include "gtpin_api.h"
 #include "gtpin_tool_utils.h"
 #include "hash128.h"
@@ -118,6 +119,7 @@ void Tool::OnKernelRun(IGtKernelDispatch &dispatch) {
   if (known == kernels_.end()) return; /* built before GTPin was loaded: GTPin does not show it */
   xpu_launch launch = {};
   launch.kernel = known->second.id;
+  geometry_of_call(&launch);
   if (!counted && !is_timer()) launch.reason = "GTPin could not allocate its counters";
   launches_[&dispatch] = xpu_kernel_run(&launch);
 }

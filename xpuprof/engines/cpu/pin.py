@@ -16,8 +16,8 @@ from xpuprof.errors import EngineError
 
 TOOL, PROBE_TOOL = "xpuprof_pin.so", "xpuprof_probe.so"
 STATE = (
-    "compiled with kits 3.24 and 3.31, linked with their 32-bit libraries only; not run by its "
-    "authors (docs/pin.md)"
+    "compiled with the headers of kit 3.31 and run around a stand-in for Pin; never run by Pin "
+    "(docs/pin.md)"
 )
 ADVICE_KIT = "unpack a Pin kit (3.24 to 3.31) from Intel's download page and set PIN_ROOT to it"
 ADVICE_BUILD = (

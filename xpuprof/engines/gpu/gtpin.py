@@ -13,8 +13,8 @@ from xpuprof.engines.native import native_file, unbuilt
 
 LIBRARY = "libxpuprof_gtpin.so"
 STATE = (
-    "compiled against declarations made from GTPin's public documentation; not compiled with a "
-    "kit, not linked and not run by its authors (docs/pin.md)"
+    "compiled against declarations made from GTPin's public documentation and run around "
+    "stand-ins; never compiled or run with a kit (docs/pin.md)"
 )
 ADVICE_KIT = "unpack a GTPin kit (4.5 or later) from Intel's download page and set GTPIN_ROOT to it"
 ADVICE_BUILD = (
