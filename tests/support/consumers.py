@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The consumers' own readers of what we export, compiled from their sources, which lie outside the
-project: XPUPROF_CONSUMERS names a folder with checkouts of accel-sim/accel-sim-framework (dev),
-gthparch/Macsim_tracer and gem5/gem5. Without it the tests that need them skip."""
+"""The consumers' own readers of what we export, compiled from their sources, and what other tools'
+repositories hold of the formats that we import. They lie outside the project: XPUPROF_CONSUMERS
+names a folder with checkouts of accel-sim/accel-sim-framework (dev), gthparch/Macsim_tracer,
+gem5/gem5, mlcommons/chakra and ROCm/rocm-systems. Without it the tests that need them skip."""
 
 from __future__ import annotations
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 import gzip
 import json
 import sqlite3
+import tarfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.support import profiles
+from tests.support import consumers, profiles
 from tests.support.paths import DATA
 from tests.support.profiles import (
     COUNTERS,
@@ -391,6 +392,33 @@ def test_rocpd_with_counters(tmp_path: Path) -> None:
     assert run.column("TCC_HIT").tolist() == [6, 7]
 
 
+def test_rocpd_in_the_schema_that_rocprofv3_executes(tmp_path: Path) -> None:
+    """GIVEN the tables that rocprofv3 creates, and two launches in its own columns THEN the
+    importer finds all that it needs."""
+    folder = "rocm-systems/projects/rocprofiler-sdk/source/share/rocprofiler-sdk-rocpd"
+    schema = consumers.source(f"{folder}/rocpd_tables.sql").read_text()
+    with sqlite3.connect(tmp_path / "r.db") as database:
+        database.executescript(schema.replace("{{uuid}}", "_00ab").replace("{{guid}}", "00ab"))
+        database.execute("PRAGMA foreign_keys = OFF")
+        symbol = {"id": 11, "nid": 1, "pid": 1, "code_object_id": 1, "display_name": "add"}
+        launch = {"nid": 1, "pid": 1, "agent_id": 2, "kernel_id": 11, "queue_id": 1, "stream_id": 3}
+        sizes = {f"{what}_size_{axis}": 64 for what in ("workgroup", "grid") for axis in "xyz"}
+        for table, row in (
+            ("info_kernel_symbol", symbol),
+            ("kernel_dispatch", {"dispatch_id": 2, "start": 1500, "end": 1800, **launch, **sizes}),
+            ("kernel_dispatch", {"dispatch_id": 1, "start": 1000, "end": 1400, **launch, **sizes}),
+        ):
+            names, marks = ", ".join(f'"{name}"' for name in row), ", ".join("?" * len(row))
+            database.execute(
+                f"INSERT INTO rocpd_{table}_00ab ({names}) VALUES ({marks})", [*row.values()]
+            )
+    assert recognised(Source(tmp_path / "r.db")).name == "rocpd"
+    run = imported(rocpd.load, tmp_path / "r.db", tmp_path / "run")
+    assert run.table()["kernel"].tolist() == ["add", "add", "SYS_exit"]
+    assert times(run, "gpu_time") == [400, 300, 0]
+    assert times(run, "cpu_time") == [0, 100, 0]
+
+
 def test_files_that_rocprofv3_wrote(tmp_path: Path) -> None:
     """GIVEN a kernel trace that is not in order, and counters of a version that gave them no times
     THEN slices follow the starts, and the counters of a launch are one row."""
@@ -429,6 +457,17 @@ def test_mgpusim(tmp_path: Path) -> None:
     assert times(run, "cpu_time") == [1000, 2000, 0]
 
 
+def test_a_database_that_mgpusim_wrote(tmp_path: Path) -> None:
+    """GIVEN bitonicsort of 256 numbers on the MI300A, its driver's tasks only THEN the launches
+    add up to the driver's own kernel_time."""
+    source = tmp_path / "akita_sim.sqlite3"
+    source.write_bytes(gzip.decompress((DATA / "mgpusim-bitonicsort.sqlite3.gz").read_bytes()))
+    assert recognised(Source(source)).name == "mgpusim"
+    run = imported(mgpusim.load, source, tmp_path / "run")
+    assert len(run.table()) == 36 + 1
+    assert float(run.column("gpu_time").sum()) == pytest.approx(9.4945e-05)
+
+
 def test_gpgpusim_log(tmp_path: Path) -> None:
     (tmp_path / "log").write_text(profiles.GPGPUSIM)
     assert recognised(Source(tmp_path / "log")).name == "gpgpusim"
@@ -447,6 +486,19 @@ def test_chakra(tmp_path: Path) -> None:
     assert run.table()["kernel"].tolist() == ["gemm", "gemm", "SYS_exit"]
     assert times(run, "gpu_time") == [150000, 140000, 0]
     assert times(run, "cpu_time") == [100000, 150000, 0]
+
+
+def test_a_trace_that_chakras_converter_wrote(tmp_path: Path) -> None:
+    """GIVEN a training step, in the test data of Chakra itself, THEN its device nodes are the
+    kernels. The figures are those of a parser made by protoc from Chakra's schema."""
+    with tarfile.open(consumers.source("chakra/tests/data/feeder_tests_trace.tar.gz")) as archive:
+        archive.extract("tests/data/chakra.0.et", tmp_path, filter="data")
+    source = tmp_path / "tests/data/chakra.0.et"
+    assert recognised(Source(source)).name == "chakra"
+    run = imported(chakra.load, source, tmp_path / "run")
+    kernels = run.table()["kernel"].tolist()[:-1]
+    assert (len(kernels), len(set(kernels))) == (1059, 69)
+    assert float(run.column("gpu_time").sum()) == pytest.approx(329_543e-6)
 
 
 @pytest.mark.parametrize(
