@@ -64,10 +64,11 @@ def closest(name: str, known: Iterable[str]) -> str:
     return next((bare[found] for found in get_close_matches(name.lstrip("-"), bare, 1)), "")
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """The sentence for a name that nothing has: the closest one, and all of them."""
+def unknown(what: str, name: str, known: Iterable[str], aliases: Iterable[str] = ()) -> str:
+    """The sentence for a name that nothing has: the closest one, aliases included, and the known
+    ones."""
     every = list(known)
-    close = closest(name, every)
+    close = closest(name, [*every, *aliases])
     better = f"did you mean {close}? " if close else ""
     return f"no {what} {name!r}; {better}choose one of: {', '.join(every)}"
 

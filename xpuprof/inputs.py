@@ -34,6 +34,8 @@ NAME_COST = 256
 """Memory of a name besides its characters, in bytes."""
 LONGEST_LINE = 4 << 20
 """Most characters in a line, and in a CSV row that spans lines."""
+SELECTION = "xpuprof-selection"
+"""The format that a selection file names in its first line."""
 GZIP = b"\x1f\x8b"
 _SIZE = re.compile(r"(\d{1,6})([KMGT]?)", re.IGNORECASE)
 
@@ -159,6 +161,15 @@ class _Guarded(io.RawIOBase):
             self._source.unpacked(len(data) + LINE * (data.count(b"\n") + data.count(b"\r")))
         buffer[: len(data)] = data
         return len(data)
+
+
+def is_selection(path: Path) -> bool:
+    """Whether a file begins as a selection does: it was probably named by mistake."""
+    try:
+        with path.open("rb") as file:
+            return SELECTION.encode() in file.read(64)
+    except OSError:
+        return False
 
 
 def read_text(path: Path, what: str, most: int = FLOOR) -> str:

@@ -140,6 +140,13 @@ CHROME = "export R -o out.json --format chrome"
         (f"{CHROME} --selection nope", "nope does not exist; make a selection"),
         ("export R -o out --format accelsim --kernelslist nope", "name the kernelslist.g of the"),
         ("import nope -o I", "nope does not exist; check its name"),
+        (
+            "compare moved.json",
+            "moved.json is a selection, not a run directory; name the run that it",
+        ),
+        ("import moved.json -o I", "moved.json is a selection of xpuprof, not a profile; show its"),
+        ("import folder.db -o I", "xpuprof import folder.db/PROFILE -o RUN"),
+        ("profile --gpu-tool file -o T -- true", "shared library; name the tool's .so"),
         ("import empty -o I", "empty is empty; copy it or export it again"),
         ("import binary -o I", "binary has none of the known formats"),
         ("import binary --format csv -o I", "binary is not text; name a table (CSV or Parquet)"),
@@ -163,6 +170,7 @@ def test_what_a_command_cannot_use(
     (here / "lost").write_text("#!/no/such -x\n")
     (here / "lost").chmod(0o755)
     create_run(here / "bare", argv=["./app"]).finish("complete", "")
+    (here / "moved.json").write_bytes((here / "R/selection.json").read_bytes())
     (here / "cut.json").write_bytes((here / "R/selection.json").read_bytes()[:300])
     assert sentence in refused(line)
 
@@ -242,6 +250,11 @@ def test_fewer_clusters_than_were_asked_for_are_said(here: Path) -> None:
         ("select R --per-cluster 0 --force", "--per-cluster must be at least 1, not 0"),
         ("run --repeat x -- true", "--repeat takes a whole number from 1, or auto, not x"),
         ("info R R", "unexpected argument R; usage: xpuprof info [OPTIONS] RUN"),
+        ("folder.db", "no command 'folder.db'; choose one of: run, "),
+        ("profile --cpu opencl -o T -- true", "opencl is a GPU engine; name it with --gpu opencl"),
+        ("profile --gpu valgrind -o T -- true", "valgrind is a CPU engine; name it with --cpu"),
+        ("import file -o x --format pytroch", "no format 'pytroch'; did you mean pytorch?"),
+        ("profile --kernels [ -o T -- true", "put a backslash before a character that stands for"),
         ("R", "no command 'R'; to see a run: xpuprof report R"),
         ("./file arg", "no command './file'; to run a program: xpuprof run -- ./file arg"),
         ("--json info R", "--json is an option of info; put it after the command: xpuprof info "),

@@ -97,6 +97,6 @@ def _no_command(args: list[str]) -> str:
     path = Path(args[0] or "nothing")
     if path.is_file():
         return f"no command {args[0]!r}; to run a program: xpuprof run -- {shlex.join(args)}"
-    if path.is_dir():
+    if (path / "manifest.json").is_file():
         return f"no command {args[0]!r}; to see a run: xpuprof report {shlex.join(args)}"
     return unknown("command", args[0], COMMANDS)

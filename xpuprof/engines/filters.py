@@ -343,7 +343,10 @@ def _check_regex(name: str) -> None:
             except (re.error, Warning, OverflowError) as error:
                 problem = str(error)
     if problem:
-        raise UsageError(f"--kernels: {name!r} is not a valid regular expression: {problem}")
+        raise UsageError(
+            f"--kernels: {name!r} is not a valid regular expression: {problem}; put a backslash "
+            "before a character that stands for itself"
+        )
 
 
 def _exceeds(digits: str, limit: int) -> bool:

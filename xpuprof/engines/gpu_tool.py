@@ -60,7 +60,9 @@ def gpu_tool(text: str, cpu: CpuEngine | None, gpu: GpuEngine | None) -> GpuTool
     if not path.is_file():
         raise UsageError(f"the GPU tool {path} does not exist; check the path after --gpu-tool")
     if not os.access(path, os.R_OK) or not is_shared_object(path):
-        raise UsageError(f"the GPU tool {path} is not a readable 64-bit shared library")
+        raise UsageError(
+            f"the GPU tool {path} is not a readable 64-bit shared library; name the tool's .so"
+        )
     names = exported(path)
     if gpu is not None and any(name in names for name in gpu.rivals):
         raise EngineError(

@@ -31,6 +31,8 @@ def engine(side: type[E], name: str) -> Engine[E]:
         return known[name]
     if fault := _declared.faults.get(name):
         raise EngineError(fault)
+    if other := next((e.kind.side for e in _declared.all if e.name == name), ""):
+        raise EngineError(f"{name} is a {other} engine; name it with --{other.lower()} {name}")
     raise EngineError(unknown(f"{side.side} engine", name, ["auto", "none", *known]))
 
 

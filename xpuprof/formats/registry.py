@@ -16,7 +16,7 @@ from xpuprof.declarations import Declarations
 from xpuprof.errors import UsageError, unknown
 from xpuprof.formats import exporters, importers, simulator_results
 from xpuprof.formats.format import HEAD, Exporter, Format, Head, Importer, Match, ResultReader
-from xpuprof.inputs import Source
+from xpuprof.inputs import Source, is_selection
 
 MARK = "\nFORMAT = "
 F = TypeVar("F", bound=Format)
@@ -44,7 +44,8 @@ def named(formats: Mapping[str, F], name: str) -> F:
         for declared in _declared.values():
             if fault := declared.faults.get(name):
                 raise UsageError(fault)
-        raise UsageError(unknown("format", name, formats))
+        aliases = [alias for f in formats.values() for alias in f.names]
+        raise UsageError(unknown("format", name, formats, aliases))
     return found
 
 
@@ -62,6 +63,10 @@ def recognised(source: Source) -> Importer:
     head = Head(path, b"" if path.is_dir() else source.head(HEAD))
     if not path.is_dir() and not head.data:
         source.refuse("is empty; copy it or export it again")
+    if is_selection(path):
+        source.refuse(
+            "is a selection of xpuprof, not a profile; show its run with: xpuprof report RUN"
+        )
     known = all_importers()
     for importer in known.values():
         if advice := importer.reports.get(path.suffix):
@@ -71,8 +76,8 @@ def recognised(source: Source) -> Importer:
     names = [name for name, match in matches.items() if match is best]
     if best is Match.NO and path.is_dir():
         source.refuse(
-            "is a directory without vector files (T.<n>.bb, thread.bbv); name a file, or the "
-            "folder that the reference implementation wrote"
+            "is a folder without files that xpuprof imports; name the profile in it, as in: "
+            f"xpuprof import {shlex.quote(str(path / 'PROFILE'))} -o RUN"
         )
     if best is Match.NO:
         source.refuse(f"has none of the known formats ({', '.join(known)}); name one with --format")

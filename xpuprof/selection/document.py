@@ -24,8 +24,6 @@ from xpuprof import inputs
 from xpuprof.errors import ExistsError, InputError, UsageError, unwritable
 from xpuprof.trace.run import MANIFEST
 
-FORMAT = "xpuprof-selection"
-
 VERSIONS = {
     1: "first-light: markers, multipliers, run-length coded labels, SHA-256 of the content",
     2: "design: how slices were chosen is a separate value; version 1 has it among the scores",
@@ -82,7 +80,7 @@ def read_text(path: str | Path) -> str:
 
 def text_of(content: Mapping[str, object]) -> str:
     """The file's text: format, version and checksum, then `content` in its own order."""
-    document = {"format": FORMAT, "version": CURRENT, **content}
+    document = {"format": inputs.SELECTION, "version": CURRENT, **content}
     order = ("format", "version", "checksum", *content)
     return (
         _layout({key: {**document, "checksum": _checksum(document)}[key] for key in order}, 0)
@@ -94,7 +92,7 @@ def content_of(text: str, refuse: Callable[[str], NoReturn]) -> dict[str, Any]:
     """The content of a file's text, after checking its version and checksum."""
 
     document = _parse_json(text, refuse)
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
+    if not isinstance(document, dict) or document.get("format") != inputs.SELECTION:
         refuse("is not a selection file: make one with `xpuprof select RUN`")
     version = document.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < OLDEST_SUPPORTED:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from xpuprof.errors import ExistsError, OutputError, TraceError, UsageError, unwritable
+from xpuprof.inputs import is_selection
 from xpuprof.pids import started
 from xpuprof.trace.clock import Reading, source, tsc_hz, tsc_invariant
 from xpuprof.trace.losses import losses_of
@@ -296,6 +297,18 @@ def _is_draft(entry: Path) -> bool:
 # ---- reading -------------------------------------------------------------------------------------
 
 
+def _not_a_folder(file: Path) -> str:
+    """What is wrong with a file in the place of a run directory."""
+    if (file.parent / MANIFEST).exists():
+        return f"{file} is a file, not a run directory; name its folder, {file.parent}"
+    if is_selection(file):
+        return f"{file} is a selection, not a run directory; name the run that it was chosen from"
+    return (
+        f"{file} is a file, not a run directory; to use another tool's profile: xpuprof import "
+        f"{shlex.quote(str(file))} -o RUN"
+    )
+
+
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a run directory.
 
@@ -311,10 +324,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             "that xpuprof run or profile made"
         ) from None
     except NotADirectoryError:
-        remedy = f"to use another tool's profile: xpuprof import {shlex.quote(str(folder))} -o RUN"
-        if (folder.parent / MANIFEST).exists():
-            remedy = f"name its folder, {folder.parent}"
-        raise TraceError(f"{folder} is a file, not a run directory; {remedy}") from None
+        raise TraceError(_not_a_folder(folder)) from None
     except OSError as error:
         raise TraceError(
             f"{folder}/{MANIFEST} cannot be read: {error.strerror}; check its permissions"
