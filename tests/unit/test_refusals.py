@@ -136,7 +136,7 @@ CHROME = "export R -o out.json --format chrome"
             "copy the whole file, or make it again with `xpuprof select RUN`",
         ),
         ("time --regions nope -- true", "nope does not exist; make a selection"),
-        ("estimate R/selection.json --results nope", "name an Accel-Sim log, a CSV table"),
+        ("estimate R/selection.json --results nope", "name what the simulator wrote"),
         (f"{CHROME} --selection nope", "nope does not exist; make a selection"),
         ("export R -o out --format accelsim --kernelslist nope", "name the kernelslist.g of the"),
         ("import nope -o I", "nope does not exist; check its name"),
@@ -147,6 +147,8 @@ CHROME = "export R -o out.json --format chrome"
         ("import moved.json -o I", "moved.json is a selection of xpuprof, not a profile; show its"),
         ("import folder.db -o I", "xpuprof import folder.db/PROFILE -o RUN"),
         ("profile --gpu-tool file -o T -- true", "shared library; name the tool's .so"),
+        ("profile --output= -- true", "--output is empty; is a shell variable unset?"),
+        ("time --kernel : -o T -- true", "invalid --kernel ':': give NAME:CALL"),
         ("import empty -o I", "empty is empty; copy it or export it again"),
         ("import binary -o I", "binary has none of the known formats"),
         ("import binary --format csv -o I", "binary is not text; name a table (CSV or Parquet)"),
@@ -155,7 +157,7 @@ CHROME = "export R -o out.json --format chrome"
         (f"{CHROME} --warmup 3", "--warmup is for accelsim, gpgpusim, looppoint and pinpoints"),
         (f"{NVBIT} --image-base 0x1000", "--image-base is for looppoint and pinpoints"),
         (f"{NVBIT} --kernelslist file", "--kernelslist is for accelsim"),
-        ("time --warmup 2 -o T -- true", "--warmup requires --regions or --kernel"),
+        ("time --warmup 2 -o T -- true", "--warmup requires --regions or --kernel; add one"),
         ("profile --routine= -o T -- true", "--routine is empty; omit it or give a value"),
         ("profile --include-image= -o T -- true", "--include-image is empty"),
         ("compare R --methods=", "no method ''; choose one of"),
@@ -336,6 +338,15 @@ def test_report_finds_the_times_of_the_selection(tmp_path: Path) -> None:
     assert f"next: xpuprof report {p} {' '.join(moved)} -o P.html" in shown.stderr
     page = CliRunner().invoke(cli, ["report", p, "-o", str(tmp_path / "p.html")])
     assert page.exit_code == 0 and "sampling error" in (tmp_path / "p.html").read_text()
+
+
+def test_a_run_under_way_is_not_told_to_select(here: Path) -> None:
+    """GIVEN a run that a process still records THEN info says to look again, not to select."""
+    traces.add_execution(
+        create_run(here / "U", argv=["./app"]), "profile", "profile", traces.events(), traces.cpu()
+    )
+    shown = CliRunner().invoke(cli, ["info", "U"])
+    assert "next: xpuprof info U (once the recording has ended)" in shown.stderr
 
 
 def test_a_run_without_kernels_is_not_told_to_profile(tmp_path: Path) -> None:

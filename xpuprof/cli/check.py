@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="check")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=options.PATH)
 @options.as_json
 @options.quiet
 def command(run: Path, as_json: bool, quiet: bool) -> int:

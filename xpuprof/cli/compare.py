@@ -14,7 +14,7 @@ from xpuprof.errors import UsageError
 
 
 @click.command(name="compare")
-@click.argument("runs", metavar="RUN...", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.argument("runs", metavar="RUN...", type=options.PATH, nargs=-1, required=True)
 @click.option(
     "--methods",
     type=Name("method", method_options.helps, several=True),
@@ -53,7 +53,7 @@ from xpuprof.errors import UsageError
     "-o",
     "--output",
     "--plot",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     metavar="FILE",
     help="Also draw error against time speedup, as a page (.html) or a picture (.png, .svg, .pdf).",
 )

@@ -14,7 +14,7 @@ ENOUGH = 0.05
 
 
 @click.command(name="estimate")
-@click.argument("selection", type=click.Path(path_type=Path))
+@click.argument("selection", type=options.PATH)
 @click.option(
     "--results",
     multiple=True,
@@ -38,7 +38,7 @@ ENOUGH = 0.05
 @click.option(
     "--timeline",
     metavar="RUN",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     help="Replay RUN's recorded order with these kernel times: length, critical path, busy shares.",
 )
 @options.as_json

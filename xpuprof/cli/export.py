@@ -23,18 +23,16 @@ def _address(_: click.Context, __: click.Parameter, text: str | None) -> int | N
 
 
 @click.command(name="export", cls=FormatCommand)
-@click.argument("source", metavar="RUN|SELECTION", type=click.Path(path_type=Path))
+@click.argument("source", metavar="RUN|SELECTION", type=options.PATH)
 @click.option(
     "--format", "format", required=True, type=FormatName(all_exporters), metavar="FORMAT",
     help="One of the formats below.",
 )  # fmt: skip
 @click.option(
-    "-o", "--output", required=True, type=click.Path(path_type=Path), metavar="OUT",
+    "-o", "--output", required=True, type=options.PATH, metavar="OUT",
     help="File or folder to write, see Formats.",
 )  # fmt: skip
-@click.option(
-    "--selection", type=click.Path(path_type=Path), help="Selection [default: RUN/selection.json]."
-)
+@click.option("--selection", type=options.PATH, help="Selection [default: RUN/selection.json].")
 @click.option(
     "--warmup", type=click.IntRange(0), default=0, metavar="N", help="Warm-up slices per region."
 )
@@ -45,9 +43,7 @@ def _address(_: click.Context, __: click.Parameter, text: str | None) -> int | N
 @click.option(
     "--image-base", callback=_address, metavar="ADDRESS", help="Load address of a PIE program."
 )
-@click.option(
-    "--kernelslist", type=click.Path(path_type=Path), help="Accel-Sim list of the whole run."
-)
+@click.option("--kernelslist", type=options.PATH, help="Accel-Sim list of the whole run.")
 @click.option("--force", is_flag=True, help="Replace existing files.")
 @options.as_json
 @options.quiet

@@ -15,11 +15,9 @@ from xpuprof.formats.registry import all_importers
 
 
 @click.command(name="import", cls=FormatCommand)
-@click.argument(
-    "sources", metavar="SOURCE...", type=click.Path(path_type=Path), nargs=-1, required=True
-)
+@click.argument("sources", metavar="SOURCE...", type=options.PATH, nargs=-1, required=True)
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="RUN",
+    "-o", "--output", type=options.PATH, required=True, metavar="RUN",
     help="Run directory to write; for several sources, the folder for their run directories.",
 )  # fmt: skip
 @click.option(

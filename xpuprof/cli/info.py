@@ -11,7 +11,7 @@ from xpuprof.cli import options
 
 
 @click.command(name="info")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=options.PATH)
 @options.full_names
 @options.as_json
 @options.quiet

@@ -13,14 +13,29 @@ import click
 
 from xpuprof.cli.ends import promise_json
 from xpuprof.cli.lines import show
+from xpuprof.errors import UsageError
 from xpuprof.report.kernel_names import FULL_NAMES
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+
+class _Path(click.Path):
+    """A file or folder. An empty name is refused: it is more likely an unset shell variable than
+    the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "" and param is not None:
+            name = param.opts[-1] if isinstance(param, click.Option) else param.human_readable_name
+            raise UsageError(f"{name} is empty; is a shell variable unset?")
+        return super().convert(value, param, ctx)
+
+
+PATH = _Path(path_type=Path)
+
 output = click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=None,
     metavar="DIR",
     help="Run directory to write.  [default: xpuprof-run-<program>]",
@@ -53,7 +68,7 @@ times = click.option(
     "--times",
     "timed",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="TIMERUN",
     help="Folder of `xpuprof time`, if not RUN; one per rank.",
 )

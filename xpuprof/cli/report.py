@@ -20,10 +20,10 @@ KERNELS = 10
 
 
 @click.command(name="report")
-@click.argument("runs", metavar="RUN...", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.argument("runs", metavar="RUN...", type=options.PATH, nargs=-1, required=True)
 @click.option(
     "--selection",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     metavar="FILE",
     help="Selection to show.  [default: RUN/selection.json]",
 )
@@ -31,7 +31,7 @@ KERNELS = 10
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     metavar="FILE",
     help="Write a page (.html: any runs, imports too) or a picture (.png, .svg, .pdf) instead of "
     "the table.",

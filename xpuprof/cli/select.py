@@ -20,13 +20,11 @@ if TYPE_CHECKING:
 
 
 @click.command(name="select", epilog=method_options.methods_listed())
-@click.argument(
-    "sources", metavar="RUN...|FILE.bb", type=click.Path(path_type=Path), nargs=-1, required=True
-)
+@click.argument("sources", metavar="RUN...|FILE.bb", type=options.PATH, nargs=-1, required=True)
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     metavar="DIR",
     help="Folder for selection.json [default: RUN].",
 )
@@ -47,7 +45,7 @@ if TYPE_CHECKING:
     "--input",
     "inputs",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     metavar="PATH",
     help="Store the hash of this input file or folder; validate compares it.",
 )

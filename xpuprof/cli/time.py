@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -26,7 +25,7 @@ from xpuprof.launch.ending import end_after
 @program_options.repeat
 @click.option(
     "--regions",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     metavar="SELECTION",
     help="Report the times of this selection's regions.",
 )

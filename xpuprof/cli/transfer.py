@@ -11,8 +11,8 @@ from xpuprof.cli import options
 
 
 @click.command(name="transfer")
-@click.argument("selection", type=click.Path(path_type=Path))
-@click.argument("runs", metavar="RUN_A RUN_B...", type=click.Path(path_type=Path), nargs=-1)
+@click.argument("selection", type=options.PATH)
+@click.argument("runs", metavar="RUN_A RUN_B...", type=options.PATH, nargs=-1)
 @click.option(
     "--allow-missing",
     is_flag=True,

@@ -44,11 +44,11 @@ class _Command(click.Command):
 
 
 @click.command(name="validate", cls=_Command, options_metavar="[OPTIONS]")
-@click.argument("selection", type=click.Path(path_type=Path))
+@click.argument("selection", type=options.PATH)
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     metavar="DIR",
     help="Keep the timer runs in this run directory.",
 )

@@ -118,8 +118,8 @@ def _named(text: str, selection: Selection) -> tuple[int | None, Source]:
 
 
 def _source(file: str) -> Source:
-    kinds = ", ".join(reader.help for reader in all_result_readers().values())
-    return Source(Path(file), f"name {kinds}, or one file per region as REGION=FILE")
+    advice = "name what the simulator wrote (xpuprof help estimate lists the kinds), or REGION=FILE"
+    return Source(Path(file), advice)
 
 
 def _placed(

@@ -82,7 +82,7 @@ def transplant(selection: Selection, slices: pd.DataFrame, name: str) -> Transpl
         arguments = " ".join(selection.identity.get("arguments", [])) or "another program"
         raise InputError(
             f"the selection was made from {arguments}: none of its kernels ran in {name}; "
-            "run the program that it was made from"
+            "use runs of the program that it was made from"
         )
     differences = [*_sequence_differences(selection, alignment, name)]
     differences += _marker_differences(selection, alignment, slices)

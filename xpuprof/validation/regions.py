@@ -48,7 +48,7 @@ def parse_spec(text: str) -> KernelSpec:
     call, count = (int(found[2]), int(found[3] or 1)) if found else (0, 0)
     if not found or call < 1 or count < 1:
         raise UsageError(
-            f"invalid --kernel {text}: give NAME:CALL or NAME:CALL:COUNT, CALL being 1-based, "
+            f"invalid --kernel {text!r}: give NAME:CALL or NAME:CALL:COUNT, CALL being 1-based, "
             "as in --kernel gemm:3:2"
         )
     return KernelSpec(found[1], call, count)

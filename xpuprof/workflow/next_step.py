@@ -17,6 +17,8 @@ def command(*words: object) -> str:
 
 def of_run(run: Run) -> str:
     """Choose slices, show those that were chosen, or record what is missing."""
+    if run.status == "running":
+        return f"{command('info', run.path)} (once the recording has ended)"
     if run.manifest.get("imported"):
         return _chosen(run)
     if _cut_short(run):

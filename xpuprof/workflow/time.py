@@ -91,7 +91,7 @@ def time(
     chosen = Selection.read(regions) if isinstance(regions, str | Path) else regions
     specs = [parse_spec(text) for text in kernels]
     if warmup and not (chosen or specs):
-        raise UsageError("--warmup requires --regions or --kernel")
+        raise UsageError("--warmup requires --regions or --kernel; add one of them")
     if repeat > 1:
         refuse_within_job(f"--repeat is {repeat}")
     notes = Notes(say)
