@@ -20,6 +20,9 @@ def sentence(error: click.ClickException) -> str:
         close = closest(error.option_name, options(context.command) if context else ())
         remedy = f"did you mean {close}?" if close else f"{path} --help lists the options"
         return f"no option {error.option_name}; {remedy}"
+    if isinstance(error, click.BadOptionUsage):
+        flag = "does not take" in error.message
+        return f"{error.option_name} {'takes no value; omit it' if flag else 'needs a value'}"
     pieces = context.command.collect_usage_pieces(context) if context else []
     usage = f"usage: {path} {' '.join(pieces)}"
     if isinstance(error, click.MissingParameter):

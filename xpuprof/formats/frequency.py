@@ -74,7 +74,9 @@ def _parse(text: Any, source: Source) -> FrequencyVectors:
                 "it again"
             )
         if not rows[0]:
-            source.refuse("holds no line that begins with T: no frequency vectors")
+            source.refuse(
+                "holds no frequency vectors (no line begins with T); name a SimPoint .bb file"
+            )
         source.hold(ROW_COST * rows[0] + ENTRY_COST * entries[0])
         row_start = np.empty(rows[0] + 1, np.uint64)
         dimension, value = np.empty(entries[0], np.uint64), np.empty(entries[0])

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from numbers import Integral, Real
@@ -68,11 +69,14 @@ class Option:
             raise UsageError(f"{self.name} takes {_KINDS[self.type][0]}, not {text!r}") from None
 
     def check(self, value: object) -> None:
-        """Raises UsageError for a value of another type than `parse` gives."""
+        """Raises UsageError for a value of another type than `parse` gives, or one not finite."""
         wanted, kind = _KINDS.get(self.type, ("", object))
         known = isinstance(value, kind) and (self.type is on_or_off or not isinstance(value, bool))
         if value != self.default and not known:
             raise UsageError(f"{self.name} takes {wanted}, not {value!r}")
+        if isinstance(value, float) and not math.isfinite(value):
+            shown = self.flags[0] if self.flags else self.name
+            raise UsageError(f"{shown} takes a finite number, not {value}")
 
 
 _KINDS: dict[Callable[[str], object], tuple[str, type]] = {

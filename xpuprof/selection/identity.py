@@ -51,7 +51,9 @@ def hash_inputs(paths: Iterable[str | Path]) -> dict[str, str]:
                 with open(file, "rb") as content:
                     digests[str(file)] = hashlib.file_digest(content, "sha256").hexdigest()
             except OSError as error:
-                raise InputError(f"cannot read the input {file}: {error.strerror}") from error
+                raise InputError(
+                    f"cannot read the input {file}: {error.strerror}; check the path after --input"
+                ) from error
     return digests
 
 

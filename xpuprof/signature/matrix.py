@@ -97,6 +97,10 @@ class Projection:
             )
         if not 0.0 <= self.cpu_weight <= 1.0:
             raise UsageError(f"--cpu-weight must lie between 0 and 1, not {self.cpu_weight:g}")
+        if not 0.0 <= self.length_weight <= 1e6:
+            raise UsageError(
+                f"length_weight must lie between 0 and 1,000,000, not {self.length_weight:g}"
+            )
         if self.memory_weight is not None and not 0.0 <= self.memory_weight <= 1.0:
             raise UsageError(
                 f"--memory-weight must lie between 0 and 1, not {self.memory_weight:g}"

@@ -319,6 +319,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     except FileNotFoundError:
         if not folder.exists():
             raise TraceError(f"{folder} does not exist; check the path of the run") from None
+        if (folder.parent / MANIFEST).exists():
+            raise TraceError(
+                f"{folder} is a part of a run directory; name the whole, {folder.parent}"
+            ) from None
         raise TraceError(
             f"{folder} is not an xpuprof run directory (it has no {MANIFEST}); name the folder "
             "that xpuprof run or profile made"

@@ -168,7 +168,8 @@ def _require_one_run(request: Request, places: Places) -> None:
     if request.processes == "each":
         raise UsageError("--processes each takes one run; select from each run separately")
     if places.output is None:
-        raise UsageError("several runs need a folder for their selection: -o DIR")
+        cause = "several runs" if len(places.runs) > 1 else "--workers and --scheduler"
+        raise UsageError(f"{cause} need a folder for the selection; name it with -o DIR")
     if places.inputs:
         raise UsageError("--input is for the selection of one run directory")
 
