@@ -265,6 +265,16 @@ def test_fewer_clusters_than_were_asked_for_are_said(here: Path) -> None:
         ("select R --input nope --force", "No such file or directory; check the path after --inp"),
         ("select R --set length_weight=nan --force", "length_weight takes a finite number"),
         ("select R --set length_weight=-1 --force", "length_weight must lie between 0 and 1,000,"),
+        ("select R --force --method pka --set max_k=0", "max_k must be at least 1, not 0"),
+        (
+            "select R --force --method pka --set variance=2",
+            "variance must lie between 0.01 and 0.9",
+        ),
+        (
+            "select R --force --method pka --set target=-1",
+            "target must lie between 0 and 1, not -1",
+        ),
+        ("select R --force --method allegro --set m_Th=-3", "m_Th must be at least 1, not -3"),
         ("select R --budget inf --force", "--budget takes a finite number, not inf"),
         ("R", "no command 'R'; to see a run: xpuprof report R"),
         ("./file arg", "no command './file'; to run a program: xpuprof run -- ./file arg"),

@@ -11,7 +11,7 @@ from xpuprof.clustering.one_dimension import Sorted, two_means
 from xpuprof.estimation.allocation import check_bound
 from xpuprof.estimation.quantiles import z_score
 from xpuprof.methods import drawn
-from xpuprof.methods.declaration import CONFIDENCE, EPSILON, Method, Need, Option
+from xpuprof.methods.declaration import AT_LEAST_1, CONFIDENCE, EPSILON, Method, Need, Option
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.methods.stem_root import Part, single_size, split_groups
 from xpuprof.selection.selection import Selection
@@ -82,7 +82,13 @@ METHOD = Method(
     needs=(Need.TIMES,),
     options=(
         EPSILON,
-        Option("m_Th", int, 50, "Largest sample of a group that is not divided further."),
+        Option(
+            "m_Th",
+            int,
+            50,
+            "Largest sample of a group that is not divided further.",
+            within=AT_LEAST_1,
+        ),
         CONFIDENCE,
     ),
     bound="epsilon",

@@ -60,6 +60,8 @@ class Option:
     help: str
     flags: tuple[str, ...] = ()
     metavar: str | None = None
+    within: tuple[float, float] | None = None
+    """The smallest and the largest value, where the method's function does not check it."""
 
     def parse(self, text: str) -> object:
         """The value of `--set name=text`. Raises UsageError for text of another type."""
@@ -69,14 +71,21 @@ class Option:
             raise UsageError(f"{self.name} takes {_KINDS[self.type][0]}, not {text!r}") from None
 
     def check(self, value: object) -> None:
-        """Raises UsageError for a value of another type than `parse` gives, or one not finite."""
+        """Raises UsageError for a value of another type than `parse` gives, or out of range."""
         wanted, kind = _KINDS.get(self.type, ("", object))
         known = isinstance(value, kind) and (self.type is on_or_off or not isinstance(value, bool))
         if value != self.default and not known:
             raise UsageError(f"{self.name} takes {wanted}, not {value!r}")
+        shown = self.flags[0] if self.flags else self.name
         if isinstance(value, float) and not math.isfinite(value):
-            shown = self.flags[0] if self.flags else self.name
             raise UsageError(f"{shown} takes a finite number, not {value}")
+        if self.within is None or not isinstance(value, int | float):
+            return
+        low, high = self.within
+        if not low <= value <= high:
+            wanted = "be at least" if high == math.inf else "lie between"
+            upper = "" if high == math.inf else f" and {high:g}"
+            raise UsageError(f"{shown} must {wanted} {low:g}{upper}, not {value}")
 
 
 _KINDS: dict[Callable[[str], object], tuple[str, type]] = {
@@ -120,7 +129,10 @@ class Method:
 
 EPSILON = Option("epsilon", float, 0.05, "Error bound, a fraction.")
 CONFIDENCE = Option("confidence", float, 0.95, "Confidence of bound and interval.")
-TARGET = Option("target", float, 0.05, "Profiled error to stay below, a fraction.")
+TARGET = Option(
+    "target", float, 0.05, "Profiled error to stay below, a fraction.", within=(0.0, 1.0)
+)
+AT_LEAST_1 = (1.0, math.inf)
 
 CPU_WEIGHT = Option(
     "cpu_weight", float, 0.5, "Weight of the CPU part, 0 to 1 [default: 0.5].", ("--cpu-weight",)

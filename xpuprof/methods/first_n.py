@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from xpuprof.errors import InputError
-from xpuprof.methods.declaration import Method, Option
+from xpuprof.methods.declaration import AT_LEAST_1, Method, Option
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.design import Design
 from xpuprof.selection.selection import Selection
@@ -58,7 +58,11 @@ METHOD = Method(
     options=(
         Option("n", int, None, "Number of slices [a tenth of all]."),
         Option(
-            "instructions", float, None, "Select the slices of the first N device instructions."
+            "instructions",
+            float,
+            None,
+            "Select the slices of the first N device instructions.",
+            within=AT_LEAST_1,
         ),
     ),
 )

@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 from xpuprof.errors import InputError
 from xpuprof.methods import one_per_cluster
-from xpuprof.methods.declaration import TARGET, Method, Need, Option
+from xpuprof.methods.declaration import AT_LEAST_1, TARGET, Method, Need, Option
 from xpuprof.methods.profile import BLOCK, GRID, NeedsError, SliceProfile
 from xpuprof.selection.selection import Selection
 
@@ -264,10 +264,22 @@ METHOD = Method(
     needs=(Need.TIMES, Need.COUNTERS),
     options=(
         TARGET,
-        Option("max_k", int, 20, "Most groups to try."),
+        Option("max_k", int, 20, "Most groups to try.", within=AT_LEAST_1),
         Option("choice", str, "first", "Representative of a group: first, centre or random."),
-        Option("variance", float, 0.9995, "Share that the principal components keep."),
-        Option("detailed", int, None, "Kernels that are profiled in detail [all]."),
+        Option(
+            "variance",
+            float,
+            0.9995,
+            "Share that the principal components keep.",
+            within=(0.01, 0.999999),
+        ),
+        Option(
+            "detailed",
+            int,
+            None,
+            "Kernels that are profiled in detail [all].",
+            within=AT_LEAST_1,
+        ),
         Option("classifier", str, "sgd", "What maps the other kernels: sgd, gnb or mlp."),
     ),
     bound="target",
