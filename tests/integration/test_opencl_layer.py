@@ -327,6 +327,25 @@ def test_child_of_a_process_that_builds(cases: Path, tmp_path: Path) -> None:
     assert ran.done.stdout == b"child ended with 7, by signal 0\n", ran.done.stderr
 
 
+FORKS = """
+import ctypes, os, signal
+ctypes.CDLL(os.environ["OPENCL_LAYERS"]).clIcdGetPlatformIDsKHR(0, None, None)
+import pyopencl as cl
+context = cl.Context(cl.get_platforms()[0].get_devices())
+signal.alarm(60)  # a fork that waits for itself
+if os.fork() == 0:
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.wait()[1]), len(context.devices) > 0)
+"""
+
+
+def test_a_program_forks_where_the_layer_is_a_driver_too(tmp_path: Path) -> None:
+    """GIVEN a loader that reads the drivers before the layers, as Khronos's THEN forks work."""
+    pytest.importorskip("pyopencl")
+    ran = layered([sys.executable, "-c", FORKS], tmp_path / "p")
+    assert (ran.done.returncode, ran.done.stdout) == (0, b"7 True\n"), ran.done.stderr
+
+
 def test_two_profiles_are_the_same(cases: Path, tmp_path: Path) -> None:
     """GIVEN one deterministic program WHEN profiled twice THEN slices and vectors agree."""
     first, second = (layered([cases, "programs"], tmp_path / name).process for name in ("a", "b"))

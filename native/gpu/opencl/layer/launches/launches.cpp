@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
+#include <mutex>
 #include <new>
 #include <utility>
 
@@ -233,16 +234,19 @@ static void after_fork_in_child() {
 }
 
 void register_forks() {
-  pthread_atfork(
-      [] {
-        order.lock();
-        hold_origins();
-      },
-      [] {
-        release_origins();
-        order.unlock();
-      },
-      after_fork_in_child);
+  static std::once_flag once;  // a loader may have us as a driver and then as a layer
+  std::call_once(once, [] {
+    pthread_atfork(
+        [] {
+          order.lock();
+          hold_origins();
+        },
+        [] {
+          release_origins();
+          order.unlock();
+        },
+        after_fork_in_child);
+  });
 }
 
 void override_launches(cl_icd_dispatch *table) {
