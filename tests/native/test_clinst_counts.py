@@ -19,6 +19,7 @@ import pytest
 
 from tests.support.clinst import (
     CLANG,
+    CONTRACTS,
     INTEL,
     LLVM,
     LLVM_SPIRV,
@@ -435,7 +436,7 @@ def other(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     native = device.build_source(KERNELS.read_text())
     sizes = device.sub_groups(native)
     folder, words = tmp_path_factory.mktemp("clinst"), f"local_words={request.param[0]}"
-    made = instrument(KERNELS, folder, "--device", words, to="spirv", sub_groups=sizes)
+    made = instrument(KERNELS, folder, "--device", words, *CONTRACTS, to="spirv", sub_groups=sizes)
     return device, native, made, device.build_module(made.module), 4
 
 
@@ -501,13 +502,23 @@ kernel void fused(global const float *in, global float *out, int n) {
 """
 
 
-@pytest.mark.parametrize("platform", [POCL, pytest.param(INTEL, marks=pytest.mark.intel)])
-def test_results_are_the_programs_own_to_the_last_bit(platform: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("platform", "features"),
+    [
+        (POCL, ()),
+        pytest.param(INTEL, (), marks=pytest.mark.intel, id="fma"),
+        pytest.param(INTEL, CONTRACTS, marks=pytest.mark.intel, id="contracts"),
+    ],
+)
+def test_results_are_the_programs_own_to_the_last_bit(
+    platform: str, features: tuple[str, ...], tmp_path: Path
+) -> None:
     """GIVEN products and sums that a runtime may fuse THEN the counted kernel fuses the same."""
     device, source = Device(platform), tmp_path / "fused.cl"
     source.write_text(FUSED)
     native = device.build_source(FUSED)
-    made = instrument(source, tmp_path, to=device.form, sub_groups=device.sub_groups(native))
+    sizes = device.sub_groups(native)
+    made = instrument(source, tmp_path, *features, to=device.form, sub_groups=sizes)
     size, local = (4096,), (64,)
     values = np.random.default_rng(5).random(4096, np.float32)
     in_, outs = device.buffer(values), [device.buffer(0 * values) for _ in range(2)]

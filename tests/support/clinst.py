@@ -40,6 +40,8 @@ def program() -> str:
 
 POCL = "Portable Computing Language"
 INTEL = "Intel(R) OpenCL"
+CONTRACTS = ("--device", "contracts=1")
+"""What the layer tells the instrumenter of Intel's runtime."""
 
 
 def find_device(platform_name: str) -> Any:

@@ -26,6 +26,7 @@ import numpy as np
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1]))
 from tests.support.clinst import (  # noqa: E402
+    CONTRACTS,
     HEADER,
     INTEL,
     POCL,
@@ -74,12 +75,14 @@ def main() -> None:
     parser.add_argument("--kernels", help="comma-separated; default: all of the file")
     options = parser.parse_args()
 
-    runner = Device(INTEL if options.platform == "intel" else POCL)
+    intel = options.platform == "intel"
+    runner = Device(INTEL if intel else POCL)
     cl, context = runner.cl, runner.context
     native = runner.build_source(options.file.read_text())
     with tempfile.TemporaryDirectory() as folder:
         sizes = runner.sub_groups(native)
-        made = instrument(options.file, Path(folder), to=runner.form, sub_groups=sizes)
+        told = CONTRACTS if intel else ()
+        made = instrument(options.file, Path(folder), *told, to=runner.form, sub_groups=sizes)
         start = time.perf_counter()
         subprocess.run([program(), "--compile", options.file, "--no-cache"], check=True)
         compile_s = time.perf_counter() - start

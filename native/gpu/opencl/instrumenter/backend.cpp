@@ -21,16 +21,31 @@
 namespace clinst {
 namespace {
 
-enum : uint32_t { kOpFunction = 54, kOpDecorate = 71, kLinkageAttributes = 41, kExport = 0 };
+enum : uint32_t {
+  kOpExtension = 10,
+  kOpCapability = 17,
+  kOpFunction = 54,
+  kOpDecorate = 71,
+  kLinkageAttributes = 41,
+  kExport = 0
+};
 constexpr size_t kHeaderWords = 5;
+
+std::vector<uint32_t> words_of(const std::string &spirv) {
+  std::vector<uint32_t> words(spirv.size() / 4);
+  std::memcpy(words.data(), spirv.data(), words.size() * 4);
+  return words;
+}
+
+std::string bytes_of(const std::vector<uint32_t> &words) {
+  return std::string(reinterpret_cast<const char *>(words.data()), words.size() * 4);
+}
 
 // The translator emits an entry point that calls an inner function, and exports that function under
 // the kernel's name. Runtimes that pick the exported one run it outside a kernel, where every
 // work-item looks like the first. The export of every function defined in the module is therefore
 // dropped.
-std::string without_exports(const std::string &spirv) {
-  std::vector<uint32_t> words(spirv.size() / 4);
-  std::memcpy(words.data(), spirv.data(), words.size() * 4);
+std::vector<uint32_t> without_exports(const std::vector<uint32_t> &words) {
   std::set<uint32_t> functions;
   auto each = [&](auto visit) {
     for (size_t at = kHeaderWords; at < words.size();) {
@@ -52,7 +67,19 @@ std::string without_exports(const std::string &spirv) {
       kept.insert(kept.end(), words.begin() + at, words.begin() + at + length);
     }
   });
-  return std::string(reinterpret_cast<const char *>(kept.data()), kept.size() * 4);
+  return kept;
+}
+
+// The translator uses the extension that permits contraction without naming it, and the runtime
+// then ignores the permission.
+void name_extension(std::vector<uint32_t> *words) {
+  constexpr char name[] = "SPV_INTEL_fp_fast_math_mode";
+  std::vector<uint32_t> op(2 + sizeof name / 4);
+  op[0] = static_cast<uint32_t>(op.size() << 16 | kOpExtension);
+  std::memcpy(&op[1], name, sizeof name);
+  size_t at = kHeaderWords;
+  while (at < words->size() && ((*words)[at] & 0xffff) == kOpCapability) at += (*words)[at] >> 16;
+  words->insert(words->begin() + at, op.begin(), op.end());
 }
 
 // SPIR-V requires a block after the one that dominates it.
@@ -86,28 +113,42 @@ std::string fma_name(llvm::Type *type) {
   return "_Z3fma" + letter + letter + letter;
 }
 
+llvm::Value *as_fma(llvm::IntrinsicInst *call) {
+  llvm::Type *type = call->getType();
+  auto callee = call->getModule()->getOrInsertFunction(fma_name(type), type, type, type, type);
+  auto *fma = llvm::cast<llvm::Function>(callee.getCallee());
+  fma->setCallingConv(llvm::CallingConv::SPIR_FUNC);
+  fma->setDoesNotThrow();
+  fma->setDoesNotAccessMemory();
+  llvm::IRBuilder<> builder(call);
+  auto *fused = builder.CreateCall(
+      callee, {call->getArgOperand(0), call->getArgOperand(1), call->getArgOperand(2)});
+  fused->setCallingConv(llvm::CallingConv::SPIR_FUNC);
+  fused->copyFastMathFlags(call);
+  return fused;
+}
+
+llvm::Value *as_contraction(llvm::IntrinsicInst *call) {
+  llvm::FastMathFlags flags = call->getFastMathFlags();
+  flags.setAllowContract();
+  llvm::IRBuilder<> builder(call);
+  builder.setFastMathFlags(flags);
+  llvm::Value *product = builder.CreateFMul(call->getArgOperand(0), call->getArgOperand(1));
+  return builder.CreateFAdd(product, call->getArgOperand(2));
+}
+
 // A runtime that compiles the source itself fuses what the front end allows, on processors that
-// can. SPIR-V cannot express permission: without this the program's results would differ in their
-// last bits (and `mad` leaves a runtime free to choose at each place).
-void fuse_multiply_add(llvm::Function &function) {
+// can. SPIR-V itself cannot express permission: without this the program's results would differ in
+// their last bits (and `mad` leaves a runtime free to choose at each place). Where an extension
+// can, it is used, because compilers optimise loops around a call of `fma` less.
+void fuse_multiply_add(llvm::Function &function, bool contracts) {
   std::vector<llvm::IntrinsicInst *> found;
   for (llvm::Instruction &instruction : llvm::instructions(function)) {
     auto *call = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction);
     if (call && call->getIntrinsicID() == llvm::Intrinsic::fmuladd) found.push_back(call);
   }
   for (llvm::IntrinsicInst *call : found) {
-    llvm::Type *type = call->getType();
-    auto callee = function.getParent()->getOrInsertFunction(fma_name(type), type, type, type, type);
-    auto *fma = llvm::cast<llvm::Function>(callee.getCallee());
-    fma->setCallingConv(llvm::CallingConv::SPIR_FUNC);
-    fma->setDoesNotThrow();
-    fma->setDoesNotAccessMemory();
-    llvm::IRBuilder<> builder(call);
-    auto *fused = builder.CreateCall(
-        callee, {call->getArgOperand(0), call->getArgOperand(1), call->getArgOperand(2)});
-    fused->setCallingConv(llvm::CallingConv::SPIR_FUNC);
-    fused->copyFastMathFlags(call);
-    call->replaceAllUsesWith(fused);
+    call->replaceAllUsesWith(contracts ? as_contraction(call) : as_fma(call));
     call->eraseFromParent();
   }
 }
@@ -121,20 +162,23 @@ std::string to_bitcode(llvm::Module &module) {
   return std::move(stream.str());
 }
 
-std::string to_spirv(llvm::Module &module) {
-  SPIRV::TranslatorOpts options(SPIRV::VersionNumber::SPIRV_1_2);
+std::string to_spirv(llvm::Module &module, bool contracts) {
+  SPIRV::TranslatorOpts options(SPIRV::VersionNumber::SPIRV_1_2,
+                                {{SPIRV::ExtensionID::SPV_INTEL_fp_fast_math_mode, contracts}});
   for (llvm::Function &function : module) {
     if (function.isDeclaration()) continue;
     order_blocks(function);
     splat_conditions(function);
-    fuse_multiply_add(function);
+    fuse_multiply_add(function, contracts);
   }
   std::ostringstream stream;
   std::string error;
   if (!llvm::writeSpirv(&module, options, stream, error)) {
     throw Failure("the kernels cannot be written as SPIR-V: " + error);
   }
-  return without_exports(stream.str());
+  std::vector<uint32_t> words = without_exports(words_of(stream.str()));
+  if (contracts) name_extension(&words);
+  return bytes_of(words);
 }
 
 }  // namespace clinst

@@ -9,6 +9,7 @@
 namespace clinst {
 
 std::string to_bitcode(llvm::Module &module);
-std::string to_spirv(llvm::Module &module);  // throws Failure
+// `contracts`: SPV_INTEL_fp_fast_math_mode may be used. Throws Failure.
+std::string to_spirv(llvm::Module &module, bool contracts);
 
 }  // namespace clinst

@@ -127,8 +127,9 @@ Response compile(const Request &request) {
     throw Failure("the counters broke the program (please report): " +
                   error.substr(0, error.find('\n')));
   }
-  result.module =
-      request.output == CLINST_TO_SPIRV ? to_spirv(*program.module) : to_bitcode(*program.module);
+  result.module = request.output == CLINST_TO_SPIRV
+                      ? to_spirv(*program.module, request.device.count("contracts"))
+                      : to_bitcode(*program.module);
   return result;
 }
 

@@ -52,6 +52,15 @@ static bool shares_memory(cl_device_id device) {
   return info_number<cl_device_type>(device, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU;
 }
 
+// Intel's CPU runtime (seen: 2026.2) takes SPV_INTEL_fp_fast_math_mode, but does not report it
+// among its CL_DEVICE_SPIRV_EXTENSIONS_KHR.
+static bool contracts(cl_device_id device) {
+  cl_platform_id platform = nullptr;
+  return info_number<cl_device_type>(device, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU &&
+         !next.clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof platform, &platform, nullptr) &&
+         info_text(platform, CL_PLATFORM_VENDOR) == "Intel(R) Corporation";
+}
+
 Device describe_device(cl_device_id handle) {
   Device device{};
   device.handle = handle;
@@ -75,6 +84,7 @@ Device describe_device(cl_device_id handle) {
       {"c_features", version >= 300 ? c_features(handle) : ""},
       {"endian_little", std::to_string(info_number<cl_bool>(handle, CL_DEVICE_ENDIAN_LITTLE))},
       {"image_support", std::to_string(info_number<cl_bool>(handle, CL_DEVICE_IMAGE_SUPPORT))}};
+  if (device.takes_spirv && contracts(handle)) device.features["contracts"] = "1";
   return device;
 }
 
