@@ -29,6 +29,7 @@ from tests.support.clinst import (
     instrument,
     warps_of_group,
 )
+from tests.support.paths import ROOT
 from tests.support.run import output
 
 KERNELS = Path(__file__).parent / "kernels" / "control_flow.cl"
@@ -529,6 +530,17 @@ def test_results_are_the_programs_own_to_the_last_bit(
     )
     first, second = (device.read(out, values).view(np.int32) for out in outs)
     np.testing.assert_array_equal(first, second)
+
+
+def test_regular_kernels_have_analytic_counts(tmp_path: Path) -> None:
+    """GIVEN loops over ids, sizes and arguments, nests and barriers among them THEN the launch
+    tells the counts; where data decides, it does not."""
+    kernels = instrument(ROOT / "tools/bench/kernels/gpu_counters.cl", tmp_path).kernels
+    counting = {name for name, kernel in kernels.items() if not kernel.analytic}
+    assert counting == {
+        *("mandelbrot", "collatz", "bodies", "reduction", "bitonic", "mixed"),
+        "straight",  # there is nothing to count
+    }
 
 
 def test_probes_are_few(tmp_path: Path) -> None:
