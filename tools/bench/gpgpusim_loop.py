@@ -9,8 +9,9 @@ simulate only those, estimate the whole and compare.
 
 FOLDER holds gpgpusim.config; the program runs there. Methods of block vectors choose from
 FOLDER/TWIN, a profile of the same launches (cuda_twin.py); with `--memory` it has the distances
-that --warm-cache needs. A simulation whose log exists is not repeated, nor one of the same
-launches. CPU seconds are those of the simulator. Output is Markdown.
+that --warm-cache needs. A simulation that was done is not repeated, nor one of the same launches;
+a log in hand is FOLDER/full.log, with its CPU seconds in full.cpu. CPU seconds are those of the
+simulator. Output is Markdown.
 """
 
 from __future__ import annotations
@@ -71,6 +72,8 @@ def main() -> None:
     if not os.environ.get(SETUP):
         sys.exit("source setup_environment of a built GPGPU-Sim first")
     os.chdir(arguments.folder)
+    if Path("full.log").exists() and not Path("full.cpu").exists():
+        sys.exit("full.log has no CPU seconds: write them to full.cpu if it is whole, or remove it")
     full = simulated(Path("full.log"), arguments.program)
     if not Path("RUN").exists():
         xpuprof("import", full.log, "-o", "RUN")
