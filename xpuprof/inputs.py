@@ -7,7 +7,6 @@ A reader takes bytes, lines, JSON or numbers from here and trusts them. Any faul
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import math
@@ -19,9 +18,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 from xpuprof.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    import gzip
 
 VARIABLE = "XPUPROF_INPUT_LIMIT"
 FLOOR = 256 << 20
@@ -82,6 +84,8 @@ class Source:
     @contextmanager
     def binary(self) -> Iterator[BinaryIO]:
         """The bytes, unpacked if the file is gzip-compressed."""
+        import gzip  # would lengthen the shell's completion of formats
+
         with self._opened() as file:
             packed = file.read(2) == GZIP
             file.seek(0)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 
@@ -21,6 +20,8 @@ def started(pid: int) -> int | None:
 def namespace() -> str:
     """Names the space in which our process numbers are valid: this boot of this machine, this
     container."""
+    import hashlib  # would lengthen the shell's completion of engines
+
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
         return hashlib.sha256((boot + os.readlink("/proc/self/ns/pid")).encode()).hexdigest()[:8]

@@ -6,21 +6,27 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import stat
-import tempfile
+from typing import TYPE_CHECKING
 
 from xpuprof.pids import namespace, started
+
+if TYPE_CHECKING:
+    import tempfile
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
     """A new folder among the temporary files. Its name states the process it belongs to."""
+    import tempfile  # here and below: would lengthen the shell's completion of engines
+
     _collect(tempfile.gettempdir())
     pid = os.getpid()
     return tempfile.TemporaryDirectory(prefix=f"xpuprof-{namespace()}-{pid}-{started(pid)}-")
 
 
 def _collect(folder: str) -> None:
+    import shutil
+
     name = re.compile(rf"xpuprof-{namespace()}-(\d+)-(\d+)-\w+")
     with os.scandir(folder) as entries:
         for entry in entries:

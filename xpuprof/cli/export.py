@@ -10,7 +10,6 @@ import click
 
 from xpuprof.cli import options
 from xpuprof.cli.names import FormatCommand, FormatName
-from xpuprof.cli.program_options import Size
 from xpuprof.errors import UsageError
 from xpuprof.formats.registry import all_exporters
 
@@ -37,7 +36,7 @@ def _address(_: click.Context, __: click.Parameter, text: str | None) -> int | N
     "--warmup", type=click.IntRange(0), default=0, metavar="N", help="Warm-up slices per region."
 )
 @click.option(
-    "--warm-cache", type=Size(), metavar="SIZE",
+    "--warm-cache", type=options.Size(), metavar="SIZE",
     help="As many warm-up slices as fill a cache of SIZE (runs with --memory).",
 )  # fmt: skip
 @click.option(

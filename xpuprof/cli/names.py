@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from xpuprof.formats.registry import named
-
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
@@ -67,6 +65,8 @@ class FormatName(Name):
         return {name: f.help for f in self._formats().values() for name in (f.name, *f.aliases)}
 
     def _canonical(self, name: str) -> str:
+        from xpuprof.formats.registry import named  # other names are completed without formats
+
         return named(self._formats(), name).name
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -31,6 +32,21 @@ class _Path(click.Path):
 
 
 PATH = _Path(path_type=Path)
+
+
+class Size(click.ParamType[int]):
+    """Bytes, with a decimal prefix: 500M."""
+
+    name = "size"
+    WANTED = "a size like 500M or 2G"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)([kmgt]?)b?", str(value).lower())
+        size = int(float(found[1]) * 1000.0 ** " kmgt".index(found[2] or " ")) if found else 0
+        if not size:
+            self.fail(f"{value!r} is not a size", param, ctx)
+        return size
+
 
 output = click.option(
     "-o",

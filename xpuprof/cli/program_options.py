@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
@@ -13,8 +12,7 @@ import click
 
 from xpuprof.cli import usage
 from xpuprof.cli.names import Name
-from xpuprof.cli.options import note
-from xpuprof.engines.filters import Filters
+from xpuprof.cli.options import Size, note
 from xpuprof.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -63,20 +61,6 @@ redact = click.option(
     callback=_redact,
     help="Do not store the program's arguments in the run directory and its selections.",
 )
-
-
-class Size(click.ParamType[int]):
-    """Bytes, with a decimal prefix: 500M."""
-
-    name = "size"
-    WANTED = "a size like 500M or 2G"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)([kmgt]?)b?", str(value).lower())
-        size = int(float(found[1]) * 1000.0 ** " kmgt".index(found[2] or " ")) if found else 0
-        if not size:
-            self.fail(f"{value!r} is not a size", param, ctx)
-        return size
 
 
 max_size = click.option(
@@ -242,6 +226,8 @@ def _filtered(chosen: Sequence[Callable[[F], F]]) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         @functools.wraps(function)
         def with_filters(**given: Any) -> Any:
+            from xpuprof.engines.filters import Filters  # would lengthen completion
+
             names = [name for name in given if name.startswith(_PREFIX)]
             own = {name.removeprefix(_PREFIX): given.pop(name) for name in names}
             return function(filters=Filters(**own), **given)

@@ -29,8 +29,6 @@ from xpuprof.scratch import scratch
 from xpuprof.signals import signal_name
 
 HELPER = "xpuprof-cuda-probe"
-CUDA_TOOL = ("InitializeInjection", "nvbit_at_init", "nvbit_at_cuda_event")
-"""Functions that the CUDA driver or NVBit calls in a tool."""
 ENV_LIMIT = "XPUPROF_PROBE_SECONDS"
 DEFAULT_LIMIT = 120.0
 """Seconds. The driver starts in under a second natively, in tens of seconds when translated."""

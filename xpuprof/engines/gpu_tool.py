@@ -11,7 +11,7 @@ from pathlib import Path
 
 from xpuprof.engines.base import CpuEngine, CpuOptions, GpuEngine
 from xpuprof.engines.cpu.pin import Pin, probed
-from xpuprof.engines.cuda_driver import CUDA_TOOL
+from xpuprof.engines.gpu.cuda import CUDA_TOOL
 from xpuprof.engines.native import native_file
 from xpuprof.errors import EngineError, UsageError
 from xpuprof.trace.elf import exported, is_shared_object

@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import xpuprof.engines.cpu
@@ -43,8 +43,8 @@ def faults() -> list[str]:
 
 def _own() -> Iterator[Engine[Any]]:
     for package in (xpuprof.engines.cpu, xpuprof.engines.gpu):
-        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-            yield importlib.import_module(module.name).ENGINE
+        for path in sorted(Path(package.__path__[0]).glob("[!_]*.py")):
+            yield importlib.import_module(f"{package.__name__}.{path.stem}").ENGINE
 
 
 _declared: Declarations[Engine[Any]] = Declarations(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -94,6 +93,8 @@ class DynamoRio(CpuEngine):
 def _repeatable_addresses() -> list[str]:
     """A prefix that makes the kernel lay out memory the same way in each run: string copies and
     comparisons take different blocks at different alignments. Empty where that is forbidden."""
+    import subprocess  # would lengthen completion
+
     setarch = shutil.which("setarch")
     if setarch is None:
         return []

@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from xpuprof.engines.base import Engine, GpuEngine, GpuOptions, Mode, Probe, Timer
-from xpuprof.engines.cuda_driver import CUDA_TOOL, device_probe
 from xpuprof.engines.filters import AFTER_WINDOW, SCOPE
 from xpuprof.engines.native import native_file, unbuilt
 
 LIBRARY = "libxpuprof_cuda.so"
+CUDA_TOOL = ("InitializeInjection", "nvbit_at_init", "nvbit_at_cuda_event")
+"""Functions that the CUDA driver or NVBit calls in a tool."""
 STATE = (
     "compiled, linked, and tested against a stand-in driver; not yet run on a GPU (docs/cuda.md)"
 )
@@ -78,6 +79,8 @@ def _parts() -> Probe:
 
 
 def _on_device(name: str, details: Mapping[str, str]) -> Probe:
+    from xpuprof.engines.cuda_driver import device_probe  # would lengthen completion
+
     return device_probe(
         name, details, f"{ADVICE_DRIVER}. State of engine {name}: {details['state']}"
     )

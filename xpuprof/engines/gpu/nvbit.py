@@ -10,9 +10,8 @@ import sysconfig
 from pathlib import Path
 
 from xpuprof.engines.base import Engine, GpuEngine, GpuOptions, Mode, Probe, Timer
-from xpuprof.engines.cuda_driver import CUDA_TOOL
 from xpuprof.engines.filters import AFTER_WINDOW, KERNELS, SCOPE
-from xpuprof.engines.gpu.cuda import Cuda, probe_with_timer
+from xpuprof.engines.gpu.cuda import CUDA_TOOL, Cuda, probe_with_timer
 from xpuprof.engines.native import native_file, unbuilt
 
 LIBRARY = "libxpuprof_nvbit.so"

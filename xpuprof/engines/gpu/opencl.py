@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -22,6 +20,7 @@ from xpuprof.errors import EngineError
 from xpuprof.scratch import scratch
 
 if TYPE_CHECKING:
+    import subprocess
     from importlib.metadata import PackagePath
 
 LAYER = "libxpuprof_opencl.so"
@@ -152,6 +151,8 @@ def _memory_room() -> str:
 
 def _platforms() -> list[tuple[str, str, list[str]]] | None:
     """Name, version and devices of each platform; None without an OpenCL loader."""
+    import subprocess  # here and below: would lengthen completion
+
     environment = {k: v for k, v in os.environ.items() if k != "OPENCL_LAYERS"}
     try:
         with scratch() as folder:
@@ -244,6 +245,8 @@ class OpenCl(GpuEngine):
 
 @contextmanager
 def _instrumenter(execution_dir: Path) -> Iterator[dict[str, str]]:
+    import subprocess
+
     # Not in the run directory: some file systems do not support sockets.
     with scratch() as folder:
         path = Path(folder) / "clinst"
@@ -272,6 +275,8 @@ def _instrumenter(execution_dir: Path) -> Iterator[dict[str, str]]:
 
 
 def _wait_until_it_listens(process: subprocess.Popen[bytes], path: Path) -> None:
+    import socket
+
     deadline = time.monotonic() + START_TIMEOUT_S
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
     # Through the descriptor: a socket's address holds 107 bytes, and TMPDIR may be longer.

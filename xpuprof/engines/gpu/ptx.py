@@ -9,9 +9,8 @@ import os
 from pathlib import Path
 
 from xpuprof.engines.base import Engine, GpuEngine, GpuOptions, Mode, Probe, Timer
-from xpuprof.engines.cuda_driver import CUDA_TOOL, driver
 from xpuprof.engines.filters import AFTER_WINDOW, KERNELS, SCOPE
-from xpuprof.engines.gpu.cuda import Cuda, probe_with_timer
+from xpuprof.engines.gpu.cuda import CUDA_TOOL, Cuda, probe_with_timer
 from xpuprof.engines.native import native_file, unbuilt
 
 LIBRARY = "libxpuprof_ptx.so"
@@ -56,6 +55,8 @@ class Ptx(GpuEngine):
 def driver_folder(execution_dir: Path) -> Path:
     """A folder with our library under the driver's name, and the driver under the name by which our
     library finds it."""
+    from xpuprof.engines.cuda_driver import driver  # would lengthen completion
+
     found = driver()
     real = Path(found.path).resolve() if found else None
     folder = execution_dir.resolve() / "cuda-driver"
