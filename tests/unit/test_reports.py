@@ -560,3 +560,27 @@ def test_report_of_times_alone_asks_for_a_profile(tmp_path: Path) -> None:
     writer.finish("complete", "")
     with pytest.raises(InputError, match=r"xpuprof profile -o P -- ./app 'a b', then: .* --times"):
         call("report", tmp_path / "T")
+
+
+def test_a_profile_without_device_stamps_says_where_kernel_times_come_from(tmp_path: Path) -> None:
+    """GIVEN a profile whose device stamped no launch THEN info and report name the commands that
+    give kernel times; GIVEN that timer run THEN report has the times, also after `select --times`
+    alone."""
+    stamped = traces.complete(0, 0)[0]
+    bare = [
+        traces.complete(r[2], traces.START + 1_000 * (r[2] + 1) + 500) if r[0] == stamped else r
+        for r in traces.events(5)
+    ]
+    run, timed = traces.write_run(tmp_path / "run", bare, traces.cpu(6)), tmp_path / "TIMES"
+    how = "to see them: xpuprof time -o TIMES -- "
+    assert how in call("info", run).stdout
+    call("select", run, "--method", "first-n", "-q")
+    shown = call("report", run).stdout
+    assert how in shown and f"then: xpuprof report {run} --times TIMES" in shown
+    writer = create_run(timed, argv=["./app"])
+    traces.add_execution(writer, "time-0", "time", traces.events(5), None)
+    writer.finish("complete", "")
+    shown = call("report", run, "--times", timed).stdout
+    assert "device time" in shown and "to see them" not in shown
+    call("select", run, "--times", timed, "--method", "random", "-q", "--force")
+    assert "device time" in call("report", run).stdout

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from xpuprof.cli.lines import coloured
 from xpuprof.errors import UsageError
 
 if TYPE_CHECKING:
+    from xpuprof.trace.run import Run
     from xpuprof.workflow.evaluate import Result
 
 KERNELS = 10
@@ -62,11 +64,9 @@ def command(
     # Loaded here, so that --help is quick.
     from xpuprof.cli.progress import working
     from xpuprof.report import chosen, result
-    from xpuprof.report.info import kernels_text
     from xpuprof.report.picture import SUFFIXES
     from xpuprof.report.warnings import notes
     from xpuprof.trace.run import Run
-    from xpuprof.trace.summary import summarize
     from xpuprof.workflow.evaluate import Result
     from xpuprof.workflow.next_step import command as line
     from xpuprof.workflow.next_step import of_run
@@ -90,7 +90,7 @@ def command(
     kernels = ""
     with working("report", quiet):
         if not (output or as_json):  # first, so that its memory is free again
-            kernels = kernels_text(summarize(Run.open(run)), KERNELS)
+            kernels = _kernels(Run.open(run), selection, timed)
         found = reopen(run, selection, timed)
     if output and suffix != ".html":
         if not isinstance(found, Result):
@@ -114,6 +114,18 @@ def command(
         page = Path(f"{run.resolve().name}.html")
         given += ["-o", page, *(["--force"] * page.exists())]
         options.next_step(line("report", run, *given), quiet)
+
+
+def _kernels(run: Run, selection: Path | None, timed: Sequence[Path]) -> str:
+    """The kernels with their times, from the timer runs that the report shows."""
+    from xpuprof.report.info import kernels_text
+    from xpuprof.selection.selection import Selection
+    from xpuprof.trace.summary import summarize
+    from xpuprof.workflow.reopen import timer_folders
+
+    file = selection or run.path / "selection.json"
+    chosen = Selection.read(file) if file.exists() else None
+    return kernels_text(summarize(run, timer_folders(run, chosen, timed)), KERNELS)
 
 
 def _refuse_several(

@@ -24,9 +24,11 @@ from xpuprof.trace.summary import Summary, no_launch
 from xpuprof.trace.sums import KernelSums, Sums
 from xpuprof.trace.window import WindowFacts
 from xpuprof.units import seconds
+from xpuprof.workflow.next_step import command
 
 if TYPE_CHECKING:
     from xpuprof.trace.imported import ImportedSlices, KernelTotal
+    from xpuprof.trace.run import Run
 
 MOST_KERNELS = 30
 """Kernels that are listed; real programs have hundreds."""
@@ -49,7 +51,17 @@ def kernels_text(summary: Summary, most: int = MOST_KERNELS) -> str:
     """The table of the heaviest kernels, with their times where known; empty without kernels."""
     if summary.imported:
         return "\n".join(_imported_kernels(summary.imported, most))
-    return "\n".join(_kernels(summary.sums, summary.times, most))
+    lines = _kernels(summary.sums, summary.times, most)
+    if lines and summary.times is None:
+        lines.append(_how_to_time(summary.run))
+    return "\n".join(lines)
+
+
+def _how_to_time(run: Run) -> str:
+    """The commands that give the time of each kernel of a run whose device stamped no launch."""
+    time = command("time", "-o", "TIMES", "--", *(run.manifest["argv"] or ["./app", "args"]))
+    report = command("report", run.path, "--times", "TIMES")
+    return f"kernel times are not recorded; to see them: {time}, then: {report}"
 
 
 def _head(summary: Summary) -> list[str]:

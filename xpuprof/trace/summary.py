@@ -196,8 +196,9 @@ def _counts_json(job: Job) -> dict[str, object]:
     }
 
 
-def summarize(run: Run) -> Summary:
-    """Sum up the profile, or the first execution if there is none. Raises TraceError."""
+def summarize(run: Run, timed: Sequence[Path] = ()) -> Summary:
+    """Sum up the profile, or the first execution if there is none. `timed`: folders of timer runs
+    whose device times are preferred to the run's own. Raises TraceError."""
     executions, imported = run.executions, None
     if (run.path / "imported").is_dir():
         from xpuprof.trace.imported import ImportedSlices  # loads SciPy
@@ -207,7 +208,8 @@ def summarize(run: Run) -> Summary:
     shown = next(iter([*profiles, *executions]), None)
     job = job_of(shown) if shown else None
     slices = job.sums.slices if job else imported.rows if imported else 0
-    times = device_times(executions)
+    others = [e for folder in timed for e in Run.open(folder).executions]
+    times = device_times([*others, *executions])
     return Summary(run, executions, job, slices, _sizes(run.path), imported, times)
 
 

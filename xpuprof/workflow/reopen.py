@@ -46,10 +46,17 @@ def reopen(
 
 def timed_subject(run: Run, selection: Selection | None, timed: Sequence[Path] = ()) -> Subject:
     """The run with the times of `timed`, its own, or those that `selection` was made with."""
+    return open_subject(run, timer_folders(run, selection, timed))
+
+
+def timer_folders(
+    run: Run, selection: Selection | None, timed: Sequence[Path] = ()
+) -> Sequence[Path]:
+    """`timed`, or the folders that `selection` was made with; none if the run's own times count."""
     recorded = [Path(folder) for folder in selection.identity.get("times", [])] if selection else []
     if not timed and not run.times and all(folder.exists() for folder in recorded):
-        timed = recorded
-    return open_subject(run, timed)
+        return recorded
+    return timed
 
 
 def _no_selection(run: Run, file: Path, named: bool) -> str:
