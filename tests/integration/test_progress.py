@@ -7,6 +7,7 @@ import fcntl
 import os
 import pty
 import re
+import signal
 import struct
 import sys
 import termios
@@ -130,8 +131,8 @@ class _NotDrawn(_Drawing):
     def end(self) -> None: ...
 
 
-def terminal(command: list[str]) -> str:
-    """What a command writes to a terminal on stderr."""
+def terminal(command: list[str], kill_at: bytes = b"") -> str:
+    """What a command writes to a terminal on stderr; with `kill_at` it is killed at that text."""
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, WIDTH, 0, 0))
     pid = os.fork()
@@ -149,7 +150,10 @@ def terminal(command: list[str]) -> str:
         if not part:
             break
         said += part
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        if kill_at and kill_at in said:
+            os.kill(pid, signal.SIGKILL)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    assert status == (-signal.SIGKILL if kill_at else 0)
     return said.decode()
 
 
@@ -175,6 +179,16 @@ def test_the_users_execution_shows_a_line_too(tmp_path: Path) -> None:
     program = ["--", "sh", "-c", 'sleep 2; exec "$0" 20', str(PARTICLES)]
     assert re.search(r"xpuprof: profile: 0 launches, [12] s, ", terminal([*profile, *program]))
     assert "\x1b" not in terminal([*profile, "-q", *program])
+
+
+def test_a_killed_xpuprof_gives_the_last_row_back(tmp_path: Path) -> None:
+    """GIVEN a live line in the terminal's last row WHEN xpuprof is killed THEN the line is erased
+    and all rows scroll again."""
+    profile = [sys.executable, "-m", "xpuprof", "profile", "--cpu", "none", "--gpu", "none"]
+    profile += ["-o", str(tmp_path / "R"), "--", "sleep", "5"]
+    said = terminal(profile, kill_at=b"\x1b[1;23r")
+    assert "\x1b[r" not in said.partition("\x1b[1;23r")[0]
+    assert said.endswith("\x1b[999;1H\x1b[0m\x1b[K\x1b[r\x1b8")
 
 
 def test_what_the_program_prints_stays_readable(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from time import monotonic
 
 from xpuprof.cli.options import note
-from xpuprof.launch.watch import WATCH, Hidden
+from xpuprof.launch.watch import LAST_ROW, WATCH, Hidden
 from xpuprof.stages import VIEWER, Stage, stage
 from xpuprof.trace.live import Live
 
@@ -128,6 +128,7 @@ class _LastRow:
             return
         if size != self._taken:
             self.erase()
+            LAST_ROW[0] = 1
             # Down and up: scrolls if the cursor is in the last row. Margins move the cursor.
             _tell(f"\x1bD\x1b[A\x1b7\x1b[1;{size.lines - 1}r\x1b8")
             self._taken = size
@@ -139,6 +140,7 @@ class _LastRow:
         if self._taken:
             _tell(f"\x1b7\x1b[{self._taken.lines};1H\x1b[0m\x1b[K\x1b[r\x1b8")
             self._taken = None
+            LAST_ROW[0] = 0
 
 
 def _size() -> os.terminal_size:

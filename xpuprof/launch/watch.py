@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
@@ -10,6 +11,10 @@ from pathlib import Path
 
 Hidden = Callable[[], AbstractContextManager[None]]
 """Makes a context in which nothing is shown: the shell has the terminal while a job is stopped."""
+
+LAST_ROW = mmap.mmap(-1, 1)
+"""Whether the live line has the terminal's last row (1). Shared with the witness, which gives the
+row back if we are killed."""
 
 Watch = Callable[[Path, str, bool], AbstractContextManager[Hidden]]
 """Makes the context of one execution: its folder, its role (first, profile, time), and whether the

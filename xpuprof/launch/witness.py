@@ -4,6 +4,8 @@
 The kernel does not say which it was. A second process in our group blocks every signal: a signal
 pending there went to the group, so the program has it too. The kernel signals the newest process of
 a group first, so the witness has the signal by the time we do.
+
+The witness outlives us if we are killed. It then lets the terminal's last row scroll again.
 """
 
 from __future__ import annotations
@@ -11,6 +13,9 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import suppress
+from itertools import pairwise
+
+from xpuprof.launch.watch import LAST_ROW
 
 _ALL = signal.valid_signals()
 
@@ -43,23 +48,24 @@ class Witness:
             return False
 
     def close(self) -> None:
-        """Ends the process."""
+        """Ends the process, before it takes the end of the pipe for our death."""
+        if self._pid:
+            with suppress(ChildProcessError, ProcessLookupError):  # reaped: SIGCHLD is ignored
+                os.kill(self._pid, signal.SIGKILL)
+                os.waitpid(self._pid, 0)
         os.close(self._ask)
         os.close(self._hear)
-        if self._pid:
-            with suppress(ChildProcessError):  # with SIGCHLD ignored, the kernel has reaped it
-                os.waitpid(self._pid, 0)
 
 
 def _watch(asked: int, answers: int) -> None:
-    """Answers until our end of the pipe closes, at the latest when we die. Every other descriptor
-    is closed: a pipe whose end stayed open here would never read as closed."""
-    keep = sorted((asked, answers))
-    os.closerange(0, keep[0])
-    os.closerange(keep[0] + 1, keep[1])
-    os.closerange(keep[1] + 1, os.sysconf("SC_OPEN_MAX"))
+    """Answers until we die. Every descriptor but stderr is closed: a pipe whose end stayed open
+    here would never read as closed."""
+    for kept, following in pairwise([-1, *sorted({2, asked, answers}), os.sysconf("SC_OPEN_MAX")]):
+        os.closerange(kept + 1, following)
     try:
         while question := os.read(asked, 1):
             os.write(answers, bytes([signal.sigtimedwait(question, 0) is not None]))
+        if LAST_ROW[0]:
+            os.write(2, b"\x1b7\x1b[999;1H\x1b[0m\x1b[K\x1b[r\x1b8")
     finally:
         os._exit(0)
