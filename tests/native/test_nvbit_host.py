@@ -138,8 +138,8 @@ def test_kernels_that_are_not_chosen_run_uninstrumented(program: Path, tmp_path:
         assert np.array_equal(vectors(ran.stream, launch), ran.expected[launch][1])
 
 
-LAUNCHES = 40 * 2 + 3 * 4 + 1
-STARTED = range(6, 14)
+LAUNCHES = 40 * 3 + 3 * 4 + 10 + 1
+STARTED = range(9, 21)
 """Launches of the stand-in between its cuProfilerStart and cuProfilerStop."""
 
 
@@ -182,6 +182,8 @@ def test_the_program_ends_after_its_window(
 # The stand-in's kernels, own blocks first: instructions, and which of them access memory.
 BLOCKS = {
     "plain": [(4, "global_loads global_stores atomics")],
+    "noded": [(2, "global_loads")],
+    "twin": [(2, "global_loads"), (1, ""), (1, "")],
     "branchy": [
         (1, ""),
         (1, ""),

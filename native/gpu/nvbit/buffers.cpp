@@ -131,7 +131,7 @@ CounterBuffer *CounterMemory::take_idle(CUcontext context, const Kernel &kernel,
   std::lock_guard<std::mutex> hold(lock_);
   auto tools = contexts_.find(context);
   if (tools == contexts_.end()) return nullptr;
-  std::vector<CounterBuffer *> &idle = tools->second.idle[kernel.id];
+  std::vector<CounterBuffer *> &idle = tools->second.idle[kernel.number];
   auto fits = std::find_if(idle.begin(), idle.end(),
                            [&](const CounterBuffer *buffer) { return buffer->warps >= warps; });
   if (fits == idle.end()) return nullptr;
@@ -164,7 +164,7 @@ void CounterMemory::reserve(CUcontext context, const Kernel &kernel, uint64_t wa
 void CounterMemory::give_back(CUcontext context, const Kernel &kernel, CounterBuffer *buffer) {
   {
     std::lock_guard<std::mutex> hold(lock_);
-    contexts_[context].idle[kernel.id].push_back(buffer);
+    contexts_[context].idle[kernel.number].push_back(buffer);
   }
   returned_.notify_all();
 }

@@ -64,7 +64,7 @@ class CounterMemory {
     CUfunction hash_rows, gather_rows;
     CUdeviceptr scratch; /* the reader's */
     uint64_t scratch_bytes, limit, in_use;
-    std::map<uint32_t, std::vector<CounterBuffer *>> idle; /* by kernel id */
+    std::map<uint32_t, std::vector<CounterBuffer *>> idle; /* by kernel number */
   };
   Tools *tools_of(CUcontext context);
   CounterBuffer *make(Tools *tools, const Kernel &kernel, uint64_t warps, CUstream stream,

@@ -89,6 +89,7 @@ uint32_t Functions::program_of(const Cubin &cubin, const std::string &name) {
 
 Kernel Functions::make(CUcontext context, CUfunction function) {
   Kernel kernel = {};
+  kernel.number = kernel_numbers_++;
   kernel.module = module_of(function);
   const char *mangled = nvbit_get_func_name(context, function, true);
   kernel.name = demangled(mangled);
@@ -98,7 +99,10 @@ Kernel Functions::make(CUcontext context, CUfunction function) {
   kernel.reason = own.fault;
   std::vector<xpu_block> blocks;
   for (const SassBlock &block : own.blocks) blocks.push_back(block.block);
-  for (CUfunction called : nvbit_get_related_functions(context, function)) {
+  std::vector<CUfunction> related = nvbit_get_related_functions(context, function);
+  kernel.related = !related.empty();
+  for (CUfunction called : related) {
+    if (nvbit_is_func_kernel(context, called)) continue; /* 1.7.6 lists kernels of the module */
     const DeviceFunction &known = look_into(context, called, cubin);
     if (kernel.reason.empty() && !known.fault.empty())
       kernel.reason = "a function that it calls cannot be counted: " + known.fault;

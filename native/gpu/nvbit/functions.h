@@ -23,12 +23,14 @@ struct DeviceFunction {
 };
 
 struct Kernel {
-  uint32_t id; /* from xpu_kernel_built */
+  uint32_t id;     /* from xpu_kernel_built */
+  uint32_t number; /* dense; handles of equal kernels, with one id, have numbers of their own */
   CUmodule module;
   std::string name;
   uint32_t columns;
   std::vector<uint32_t> bases; /* by function number */
   std::string reason;          /* empty: instrumented */
+  bool related;                /* NVBit switches other functions with it */
   bool enabled, launched, in_graph;
 };
 
@@ -49,7 +51,7 @@ class Functions {
   std::unordered_map<CUfunction, DeviceFunction> called_;
   std::unordered_map<CUfunction, Kernel> kernels_;
   std::map<std::string, uint32_t> programs_, ids_; /* hash -> program, program and name -> kernel */
-  uint32_t numbers_ = 0;
+  uint32_t numbers_ = 0, kernel_numbers_ = 0;
   uint64_t launching_ = 0;
 };
 

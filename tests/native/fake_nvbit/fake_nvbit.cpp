@@ -10,9 +10,19 @@
  * disassembly):
  * - nvbit_enable_instrumented hands the value of nvbit_set_at_launch to the driver; setting a value
  *   afterwards concerns the launch after (Nvbit::enable_instrumented, Nvbit::set_at_launch).
- * - It replaces the function's code in place, on the null stream, while kernels run.
+ * - It replaces the function's code in place, on the null stream, while kernels run. It does the
+ * same with the related functions, which get the flag and the value, too
+ * (Nvbit::enable_instrumented of 1.7.1: the loop over get_related_functions that ends in
+ * patch_func).
+ * - Related functions of 1.7.6 are also the kernel itself and other kernels of its module
+ *   (github.com/NVlabs/NVBit/issues/158).
  * - A graph's nodes are walked, with the kit's mutex held, before any of them runs
  *   (nvbitToolsCallbackFunc): a driver call in that callback can deadlock.
+ * - No device memory is allocated in nvbit_at_ctx_init, nothing of the driver's is called in
+ *   nvbit_at_init (nvbit.h of 1.7.6, at their declarations). Contexts come before nvbit_tool_init,
+ *   that before the first launch (the same).
+ * Nodes name a kernel by function or by handle (CUDA_KERNEL_NODE_PARAMS_v2 and later in cuda.h), in
+ * any of the ten calls that take parameters of nodes (generated_cuda_meta.h of 1.7.6).
  * And where it would hang a program whose kernels wait for its later calls: a callback that waits
  * for a kernel.
  *
@@ -59,7 +69,7 @@ struct Function {
   std::vector<CUfunction> related;
   std::map<const Instr *, std::vector<uint64_t>> calls; /* arguments of the inserted call */
   std::map<const Instr *, std::string> callee;
-  bool enabled = false, running = false;
+  bool kernel = true, enabled = false, running = false;
   uint64_t set = 0, argument = 0; /* by nvbit_set_at_launch; as the driver has it */
   std::map<uint64_t, uint64_t> node_argument;
   func_config_t config = {};
@@ -95,6 +105,7 @@ extern "C" {
 std::vector<CUfunction> nvbit_get_related_functions(CUcontext, CUfunction f) {
   return of(f)->related;
 }
+bool nvbit_is_func_kernel(CUcontext, CUfunction f) { return of(f)->kernel; }
 const std::vector<Instr *> &nvbit_get_instrs(CUcontext, CUfunction f) { return of(f)->code; }
 const char *nvbit_get_func_name(CUcontext, CUfunction f, bool) { return of(f)->name.c_str(); }
 bool nvbit_dump_cubin(CUcontext, CUfunction, const char *path) {
@@ -110,10 +121,15 @@ void nvbit_add_call_arg_const_val32(const Instr *i, uint32_t value, bool) {
   holder(i)->calls[i].push_back(value);
 }
 void nvbit_add_call_arg_launch_val64(const Instr *, int, bool) {}
-void nvbit_enable_instrumented(CUcontext, CUfunction f, bool on, bool) {
-  if (of(f)->running && of(f)->enabled != on) broken("code is replaced while it runs");
-  of(f)->enabled = on;
-  of(f)->argument = of(f)->set;
+void nvbit_enable_instrumented(CUcontext, CUfunction f, bool on, bool apply_to_related) {
+  std::vector<CUfunction> switched = {f};
+  if (apply_to_related)
+    switched.insert(switched.end(), of(f)->related.begin(), of(f)->related.end());
+  for (CUfunction each : switched) {
+    if (of(each)->running && of(each)->enabled != on) broken("code is replaced while it runs");
+    of(each)->enabled = on;
+    of(each)->argument = of(each)->set = of(f)->set;
+  }
 }
 void nvbit_set_at_launch(CUcontext, CUfunction f, uint64_t value, CUstream, uint64_t node) {
   if (node)
@@ -157,12 +173,15 @@ int nvbit_launch_kernel(CUcontext, CUfunction f, uint32_t, uint32_t, uint32_t, u
 static int unfinished; /* number of last events that are not complete */
 static std::atomic<int> events_recorded;
 static bool walking; /* a graph's nodes, with the kit's lock held */
+static enum { PROGRAM_STARTS, CONTEXT_STARTS, RUNS } stage;
 static void driver_call() {
+  if (stage == PROGRAM_STARTS) broken("a driver call in nvbit_at_init");
   if (walking && !pthread_equal(pthread_self(), reader))
     broken("a driver call in nvbit_at_graph_node_launch");
 }
 CUresult cuMemAllocAsync(CUdeviceptr *at, size_t n, CUstream) {
   driver_call();
+  if (stage == CONTEXT_STARTS) broken("memory is allocated in nvbit_at_ctx_init");
   *at = reinterpret_cast<CUdeviceptr>(memset(malloc(n), 0xa5, n)); /* not cleared, as on a device */
   return CUDA_SUCCESS;
 }
@@ -178,10 +197,17 @@ CUresult cuCtxSynchronize() {
   for (Function *f : functions) f->running = false;
   return CUDA_SUCCESS;
 }
-CUresult cuFuncGetAttribute(int *value, CUfunction_attribute, CUfunction) {
-  return driver_call(), *value = 0, CUDA_SUCCESS;
+enum { HANDLE = 1 }; /* set in a CUkernel, which is otherwise its CUfunction */
+CUresult cuFuncGetAttribute(int *value, CUfunction_attribute, CUfunction f) {
+  driver_call();
+  if (reinterpret_cast<uintptr_t>(f) & HANDLE) return CUDA_ERROR_INVALID_HANDLE;
+  return *value = 0, CUDA_SUCCESS;
 }
-CUresult cuKernelGetFunction(CUfunction *, CUkernel) { return CUDA_ERROR_INVALID_HANDLE; }
+CUresult cuKernelGetFunction(CUfunction *f, CUkernel handle) {
+  driver_call();
+  *f = reinterpret_cast<CUfunction>(reinterpret_cast<uintptr_t>(handle) & ~uintptr_t{HANDLE});
+  return CUDA_SUCCESS;
+}
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t n, CUstream) {
   return memcpy(reinterpret_cast<void *>(to), from, n), CUDA_SUCCESS;
 }
@@ -281,14 +307,18 @@ static uint64_t launches;
 
 static void run(CUfunction f, uint64_t warps, uint64_t argument) {
   Function *kernel = of(f);
+  std::vector<CUfunction> called;
+  for (CUfunction related : kernel->related)
+    if (!of(related)->kernel) called.push_back(related);
   kernel->running = unfinished > 0;
+  for (CUfunction each : called) of(each)->running = unfinished > 0;
   uint64_t launch = launches++;
   Expected expected;
   for (uint64_t warp = 0; kernel->enabled && argument && warp < warps; warp++) {
     uint32_t block = 0;
     execute(kernel, argument, launch, warp, &block, &expected);
-    for (CUfunction called : kernel->related)
-      execute(of(called), argument, launch, warp, &block, &expected);
+    for (CUfunction each : called)
+      if (of(each)->enabled) execute(of(each), argument, launch, warp, &block, &expected);
   }
   printf("%s %lu %lu", kernel->name.c_str(), static_cast<unsigned long>(warps),
          static_cast<unsigned long>(expected.lane_instructions));
@@ -305,18 +335,46 @@ static void launch(CUfunction f, unsigned grid, unsigned block, CUresult status 
   nvbit_at_cuda_event(context, 1, API_CUDA_cuLaunchKernel, "cuLaunchKernel", &params, &status);
 }
 
-static void add_node(CUfunction f, unsigned grid, unsigned block) {
-  CUresult status = CUDA_SUCCESS;
-  CUDA_KERNEL_NODE_PARAMS node = {};
-  node.func = f;
-  node.gridDimX = grid;
-  node.blockDimX = block;
+template <typename Node>
+static Node sized(Node node) {
+  node.gridDimX = 5;
+  node.blockDimX = 64;
   node.gridDimY = node.gridDimZ = node.blockDimY = node.blockDimZ = 1;
-  cuGraphAddKernelNode_v2_params params = {};
+  return node;
+}
+
+template <typename Node>
+static Node by_function(CUfunction f) {
+  Node node = {};
+  node.func = f;
+  return sized(node);
+}
+
+static CUDA_KERNEL_NODE_PARAMS_v2 by_handle(CUfunction f) {
+  CUDA_KERNEL_NODE_PARAMS_v2 node = {};
+  node.kern = reinterpret_cast<CUkernel>(reinterpret_cast<uintptr_t>(f) | HANDLE);
+  return sized(node);
+}
+
+static CUgraphNodeParams of_any_kind(CUDA_KERNEL_NODE_PARAMS_v2 kernel) {
+  CUgraphNodeParams node = {};
+  node.type = CU_GRAPH_NODE_TYPE_KERNEL;
+  memcpy(&node.kernel, &kernel, sizeof kernel); /* version 3 begins with version 2 */
+  return node;
+}
+
+template <typename Params, typename Node>
+static void sets_node(nvbit_api_cuda_t cbid, const char *name, Node node) {
+  CUresult status = CUDA_SUCCESS;
+  Params params = {};
   params.nodeParams = &node;
-  const char *name = "cuGraphAddKernelNode_v2";
-  nvbit_at_cuda_event(context, 0, API_CUDA_cuGraphAddKernelNode_v2, name, &params, &status);
-  nvbit_at_cuda_event(context, 1, API_CUDA_cuGraphAddKernelNode_v2, name, &params, &status);
+  nvbit_at_cuda_event(context, 0, cbid, name, &params, &status);
+  nvbit_at_cuda_event(context, 1, cbid, name, &params, &status);
+}
+#define SETS_NODE(name, node) sets_node<name##_params>(API_CUDA_##name, #name, node)
+
+static void add_node(CUfunction f) {
+  SETS_NODE(cuGraphAddKernelNode_v2, by_function<CUDA_KERNEL_NODE_PARAMS_v2>(f));
 }
 
 /* Every node has 5 blocks of 64 threads. */
@@ -338,6 +396,23 @@ static void launch_graph(const std::vector<CUfunction> &nodes) {
   nvbit_at_cuda_event(context, 1, API_CUDA_cuGraphLaunch, "cuGraphLaunch", &params, &status);
 }
 
+/* Kernels that the tool meets in these calls only, each in one. */
+static void nodes_by_every_call() {
+  std::vector<CUfunction> f;
+  for (int i = 0; i < 10; i++) f.push_back(make("noded", {"LDG.E R1, [R2] ;", "EXIT ;"}));
+  SETS_NODE(cuGraphAddKernelNode, by_function<CUDA_KERNEL_NODE_PARAMS_v1>(f[0]));
+  SETS_NODE(cuGraphAddKernelNode_v2, by_handle(f[1]));
+  SETS_NODE(cuGraphKernelNodeSetParams, by_function<CUDA_KERNEL_NODE_PARAMS_v1>(f[2]));
+  SETS_NODE(cuGraphKernelNodeSetParams_v2, by_handle(f[3]));
+  SETS_NODE(cuGraphExecKernelNodeSetParams, by_function<CUDA_KERNEL_NODE_PARAMS_v1>(f[4]));
+  SETS_NODE(cuGraphExecKernelNodeSetParams_v2, by_function<CUDA_KERNEL_NODE_PARAMS_v2>(f[5]));
+  SETS_NODE(cuGraphAddNode, of_any_kind(by_handle(f[6])));
+  SETS_NODE(cuGraphAddNode_v2, of_any_kind(by_function<CUDA_KERNEL_NODE_PARAMS_v2>(f[7])));
+  SETS_NODE(cuGraphNodeSetParams, of_any_kind(by_handle(f[8])));
+  SETS_NODE(cuGraphExecNodeSetParams, of_any_kind(by_function<CUDA_KERNEL_NODE_PARAMS_v2>(f[9])));
+  launch_graph(f);
+}
+
 static void profiler(nvbit_api_cuda_t cbid) {
   CUresult status = CUDA_SUCCESS;
   nvbit_at_cuda_event(context, 0, cbid, "cuProfiler", nullptr, &status);
@@ -357,23 +432,32 @@ int main(int argc, char **argv) {
       {"@P0 BRA 0x20 ;", "IADD3 R0, R1, R2 ;", "BSYNC B0 ;", "CALL.REL.NOINC 0x500 ;", "EXIT ;"},
       {other});
   CUfunction caller = make("caller", {"CALL.REL.NOINC 0x700 ;", "EXIT ;"}, {helper, other});
+  of(helper)->kernel = of(other)->kernel = false;
+  CUfunction twins[2];
+  for (CUfunction &twin : twins)
+    twin = make("twin", {"LDG.E R1, [R2] ;", "@P0 BRA 0x30 ;", "NOP ;", "EXIT ;"});
+  for (CUfunction twin : twins) of(twin)->related = {twins[0], twins[1]};
   nvbit_at_init();
+  stage = CONTEXT_STARTS;
   nvbit_at_ctx_init(context);
+  stage = RUNS;
   nvbit_tool_init(context);
   for (unsigned i = 1; i <= 40; i++) {
-    if (i == 4) profiler(API_CUDA_cuProfilerStart); /* launches 7 to 14 */
+    if (i == 4) profiler(API_CUDA_cuProfilerStart); /* launches 10 to 21 */
     if (i == 6) profiler(API_CUDA_cuProfilerStart); /* without effect */
     if (i == 8) profiler(API_CUDA_cuProfilerStop);
     launch(plain, i, 32);
     launch(i % 2 ? branchy : caller, 41 - i, 33 + i);
+    launch(twins[i % 2], i, 64);
     if (i % 10 == 0) launch(plain, 3, 64, CUDA_ERROR_INVALID_VALUE);
   }
   pid_t child = fork(); /* a worker that never uses the device */
   if (child == 0) exit(0);
   waitpid(child, nullptr, 0);
   launch(caller, 5, 64, CUDA_SUCCESS, reinterpret_cast<CUstream>(99)); /* captured */
-  for (CUfunction f : {plain, branchy, plain}) add_node(f, 5, 64);
+  for (CUfunction f : {plain, branchy, plain}) add_node(f);
   for (int i = 0; i < 3; i++) launch_graph({caller, plain, branchy, plain});
+  nodes_by_every_call();
   launch(branchy, 20000, 64);
   nvbit_at_ctx_term(context);
   nvbit_at_term();
