@@ -116,8 +116,8 @@ Flight flight_of(CUcontext context, const Kernel &kernel, const Call &call) {
 }
 
 /* NVBit replaces the function's code in place, so nothing of it may be running. It switches related
- * functions with it, which other kernels may be running. So a kernel with related functions, or in a
- * graph, stays instrumented: its launches that are not counted get no counters, and the injected
+ * functions with it, which other kernels may be running. So a kernel with related functions, or in
+ * a graph, stays instrumented: its launches that are not counted get no counters, and the injected
  * functions return at once. */
 void switch_to(Kernel *kernel, bool counted) {
   bool on = counted || kernel->in_graph || kernel->related;
