@@ -48,17 +48,21 @@ class PreciseValgrind(Valgrind):
         return line, environment
 
 
+@pytest.mark.parametrize("beside_gpu", [False, True])
 @pytest.mark.parametrize(
     "arguments", [("cpu_mix",), ("cpu_hot",), ("cpu_loops", 1, 6), ("cpu_loops", 4, 6)]
 )
-def test_same_blocks_and_counts(tmp_path: Path, arguments: tuple[object, ...]) -> None:
-    """THEN (slice, thread, image, offset, instructions) and count are the same in the program,
-    and the program's output is the native one."""
+def test_same_blocks_and_counts(
+    tmp_path: Path, arguments: tuple[object, ...], beside_gpu: bool
+) -> None:
+    """GIVEN hot code in traces, and without traces THEN (slice, thread, image, offset,
+    instructions) and count are the same in the program, and the program's output is the native
+    one."""
     # The first thread to call does the lazy binding.
     program = build(str(arguments[0]), "-Wl,-z,now")
     argv = [program, *arguments[1:]]
     # Libraries choose code by instruction set, and valgrind hides some.
-    own = CpuOptions(main_image_only=True)
+    own = CpuOptions(main_image_only=True, beside_gpu=beside_gpu)
     native = subprocess.run([str(a) for a in argv], capture_output=True, text=True)
     found = []
     for engine in (PreciseValgrind(), DynamoRio()):

@@ -45,12 +45,14 @@ def test_instruction_sets_are_kept(tmp_path: Path) -> None:
 
 
 @needs_dynamorio
-def test_generated_code(tmp_path: Path) -> None:
+@pytest.mark.parametrize("beside_gpu", [False, True])
+def test_generated_code(tmp_path: Path, beside_gpu: bool) -> None:
     """GIVEN generated code that changes the target of a hot loop, and forks while threads generate
-    code, THEN the program continues as it does natively."""
+    code, THEN the program continues as it does natively, with and without traces."""
     program = build("cpu_generated")
     native = run_text([program], check=True)
-    done = profile(DynamoRio(), [program], tmp_path / "p")
+    options = CpuOptions(beside_gpu=beside_gpu)
+    done = profile(DynamoRio(), [program], tmp_path / "p", options)
     assert (done.process.stdout, done.process.returncode) == (native.stdout, 0)
     assert native.stdout.endswith("0 failed\n")
 

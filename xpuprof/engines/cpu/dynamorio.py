@@ -81,6 +81,8 @@ class DynamoRio(CpuEngine):
                 raise EngineError(f"engine dynamorio takes no line breaks: {line!r}; remove it")
         (folder / OPTIONS_FILE).write_text("".join(f"{line}\n" for line in lines))
         command = [*_repeatable_addresses(), f"{probe.details['kit']}/bin64/drrun", "-quiet"]
+        # Traces make hot loops faster and start-up much slower (docs/dynamorio.md).
+        command += ["-disable_traces"] if options.beside_gpu else []
         command += ["-c", probe.details["client"]]
         # Our client finds its options by its argument: DynamoRIO passes it on even to a child
         # without environment, but mangles blanks and quotes in it. Then the variable serves.
