@@ -53,9 +53,11 @@ def test_every_file_declares_its_engine() -> None:
 
 
 def test_an_unknown_engine_is_refused() -> None:
-    """GIVEN the name of an engine of the other side THEN the error lists the engines of this
-    side."""
+    """GIVEN a name that no engine has THEN the error lists the engines of this side; GIVEN one of
+    the other side's, its option."""
     with pytest.raises(EngineError, match="choose one of: auto, none, dynamorio, pin, valgrind"):
+        engine(CpuEngine, "nonesuch")
+    with pytest.raises(EngineError, match="name it with --gpu opencl"):
         engine(CpuEngine, "opencl")
 
 
