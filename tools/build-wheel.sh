@@ -12,7 +12,8 @@
 # the sources of version 15, for an archive that lacks them. DEBIAN_MIRROR: the archive to use in
 # place of apt's own.
 #
-# The same commit gives the same bytes (SOURCE_DATE_EPOCH is the commit's time).
+# The same commit gives the same bytes (SOURCE_DATE_EPOCH is the commit's time), in whatever folder:
+# a search path that names it would change the build's identifier.
 set -euo pipefail
 given=${1:+$(realpath "$1")}
 cd "$(dirname "$0")/.."
@@ -131,6 +132,7 @@ CC="$compiler-gcc-10" CXX="$compiler-g++-10" CFLAGS=$flags CXXFLAGS=$flags \
   CUDA_HOME=$(echo "$work"/venv/lib/python3*/site-packages/nvidia/cu13) \
   CMAKE_ARGS="-DXPUPROF_CUDA=ON -DXPUPROF_PTX=ON -DXPUPROF_NVBIT=OFF -DXPUPROF_PIN=OFF
     -DXPUPROF_GTPIN=OFF -DXPUPROF_DYNAMORIO=OFF -DCMAKE_DISABLE_FIND_PACKAGE_LLVM=ON
+    -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON
     -DOPENCL_INCLUDE=$sysroot/usr/include
     -DOPENCL_LIBRARY=$sysroot/usr/lib/x86_64-linux-gnu/libOpenCL.so" \
   pip wheel -q --no-deps --config-settings=build-dir="$work/libraries" -w "$work/plain" .
