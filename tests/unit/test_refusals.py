@@ -275,6 +275,10 @@ def test_fewer_clusters_than_were_asked_for_are_said(here: Path) -> None:
             "target must lie between 0 and 1, not -1",
         ),
         ("select R --force --method allegro --set m_Th=-3", "m_Th must be at least 1, not -3"),
+        (
+            "select R --force --method ranked-set --set ranks=999",
+            "ranks must lie between 1 and 100",
+        ),
         ("select R --budget inf --force", "--budget takes a finite number, not inf"),
         ("R", "no command 'R'; to see a run: xpuprof report R"),
         ("./file arg", "no command './file'; to run a program: xpuprof run -- ./file arg"),

@@ -88,7 +88,7 @@ METHOD = Method(
     needs=(Need.TIMES,),
     options=(
         Option("n", int, 30, "Slices to measure."),
-        Option("ranks", int, 5, "Ranks, which is also the size of a set."),
+        Option("ranks", int, 5, "Ranks, which is also the size of a set.", within=(1, 100)),
         CONFIDENCE,
     ),
     by_times=True,
