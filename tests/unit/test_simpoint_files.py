@@ -58,7 +58,7 @@ def test_reads_gzip(tmp_path: Path) -> None:
     ("text", "named"),
     [
         ("", "empty"),
-        ("nothing here\n", "no line that begins with T"),
+        ("nothing here\n", "no line begins with T"),
         ("T:1:2\nT:1\n", "line 2"),
         ("T:1:2\nT:x:2\n", "line 2"),
         ("T:1:-2\n", "line 1"),
