@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <istream>
+#include <map>
 #include <ostream>
 #include <string>
 
@@ -13,11 +14,12 @@ namespace SPIRV {
 
 enum class VersionNumber : uint32_t { SPIRV_1_2 };
 enum class BIsRepresentation : uint32_t { OpenCL12 };
+enum class ExtensionID : uint32_t { SPV_INTEL_fp_fast_math_mode };
 
 class TranslatorOpts {
  public:
   TranslatorOpts() = default;
-  explicit TranslatorOpts(VersionNumber);
+  explicit TranslatorOpts(VersionNumber, const std::map<ExtensionID, bool> &extensions = {});
   void enableAllExtensions();
   void setDesiredBIsRepresentation(BIsRepresentation);
   void setSpecConst(uint32_t id, uint64_t value);
