@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/runtimes.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -88,13 +89,21 @@ Device describe_device(cl_device_id handle) {
   return device;
 }
 
-static uint32_t sub_group_size(cl_kernel kernel, const Device &device) {
-  const size_t local[3] = {1, 1, 1};
+static uint32_t sub_group_size(cl_kernel kernel, const Device &device, size_t width) {
+  const size_t local[3] = {width, 1, 1};
   size_t size = 0;
   if (next.clGetKernelSubGroupInfo(kernel, device.handle, CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE,
                                    sizeof local, local, sizeof size, &size, nullptr) != CL_SUCCESS)
     return 0;
   return static_cast<uint32_t>(size);
+}
+
+// 0: it differs with the group (newer PoCL makes each row of a group one sub-group); warps are then
+// cut as on devices without sub-groups.
+static uint32_t sub_group_size(cl_kernel kernel, const Device &device) {
+  const uint32_t size = sub_group_size(kernel, device, 1);
+  const size_t wide = std::min<size_t>(device.max_work_group, CLINST_MAX_SUB_GROUP);
+  return size == sub_group_size(kernel, device, wide) ? size : 0;
 }
 
 std::map<std::string, uint32_t> sub_group_sizes(cl_kernel kernel, const Device &device) {
