@@ -54,7 +54,7 @@ class Forwarder:
     late = False
     """Whether that signal came too late to end the program, which has ended by itself."""
     _alone = False
-    """Whether we forwarded it: it was sent to us alone, so far."""
+    """Whether it reached us alone, so that it was forwarded, when it last came."""
 
     def __init__(self, hidden: Hidden) -> None:
         self._hidden = hidden
@@ -105,9 +105,11 @@ class Forwarder:
                 return status
             for number in self._received(None):
                 self._note_stop(number, pid)
-                if not self._witness.saw(number):
+                alone = not self._witness.saw(number)
+                if alone:
                     _send(pid, number)
-                    self._alone = number in _STOPS
+                if number == self.stop:
+                    self._alone = alone
 
     def _received(self, timeout: float | None) -> list[int]:
         """Signals that reached us, in order; with `timeout` None, waits for one."""
