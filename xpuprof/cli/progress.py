@@ -15,7 +15,7 @@ from pathlib import Path
 from time import monotonic
 
 from xpuprof.cli.options import note
-from xpuprof.launch.watch import LAST_ROW, WATCH, Hidden
+from xpuprof.launch.watch import LAST_ROW, WATCH, Hidden, giving_back
 from xpuprof.stages import VIEWER, Stage, stage
 from xpuprof.trace.live import Live
 
@@ -138,7 +138,7 @@ class _LastRow:
     def erase(self) -> None:
         """Erases the text and lets the row scroll again."""
         if self._taken:
-            _tell(f"\x1b7\x1b[{self._taken.lines};1H\x1b[0m\x1b[K\x1b[r\x1b8")
+            _tell(giving_back(self._taken.lines))
             self._taken = None
             LAST_ROW[0] = 0
 

@@ -16,6 +16,12 @@ LAST_ROW = mmap.mmap(-1, 1)
 """Whether the live line has the terminal's last row (1). Shared with the witness, which gives the
 row back if we are killed."""
 
+
+def giving_back(row: int) -> str:
+    """The sequence that erases this row of the terminal and lets it scroll; the cursor stays."""
+    return f"\x1b7\x1b[{row};1H\x1b[0m\x1b[K\x1b[r\x1b8"
+
+
 Watch = Callable[[Path, str, bool], AbstractContextManager[Hidden]]
 """Makes the context of one execution: its folder, its role (first, profile, time), and whether the
 user's terminal is the program's."""

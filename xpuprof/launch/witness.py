@@ -15,9 +15,10 @@ import signal
 from contextlib import suppress
 from itertools import pairwise
 
-from xpuprof.launch.watch import LAST_ROW
+from xpuprof.launch.watch import LAST_ROW, giving_back
 
 _ALL = signal.valid_signals()
+_BOTTOM = 999  # terminals take their last row for rows beyond it
 
 
 class Witness:
@@ -66,6 +67,6 @@ def _watch(asked: int, answers: int) -> None:
         while question := os.read(asked, 1):
             os.write(answers, bytes([signal.sigtimedwait(question, 0) is not None]))
         if LAST_ROW[0]:
-            os.write(2, b"\x1b7\x1b[999;1H\x1b[0m\x1b[K\x1b[r\x1b8")
+            os.write(2, giving_back(_BOTTOM).encode())
     finally:
         os._exit(0)
