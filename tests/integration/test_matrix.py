@@ -216,6 +216,14 @@ class Live:
         os.write(self.terminal, b"\x03" if number == signal.SIGINT else b"\x1c")
 
 
+def _as_from_a_terminal() -> None:
+    """The new session gets the terminal, and no signal is ignored: nohup and background jobs have
+    pytest ignore some, which programs inherit."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def live(line: list[str], cwd: Path) -> Live:
     terminal, other_end = pty.openpty()
     process = subprocess.Popen(
@@ -226,7 +234,7 @@ def live(line: list[str], cwd: Path) -> Live:
         cwd=cwd,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        preexec_fn=_as_from_a_terminal,
     )
     os.close(other_end)
     return Live(process, terminal)
@@ -254,8 +262,6 @@ def test_a_signal_arrives_once(
 ) -> None:
     """GIVEN a program that counts signals WHEN one is sent to it, to its group or by its terminal
     THEN it arrives once, under each engine."""
-    if signal.getsignal(number) == signal.SIG_IGN:
-        pytest.skip("the signal is ignored here, as under nohup, and programs inherit that")
     lines = {
         mode: xpuprof_line(*MODES[mode], "-q", "-o", tmp_path / mode, "--", matrix, "count")
         for mode in modes(but=("dynamorio",))
