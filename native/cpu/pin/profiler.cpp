@@ -7,7 +7,7 @@
  * belong to the device runtime. Our libraries and the GPU tool's are excluded by image.
  *
  * Pin serialises its callbacks; analysis functions run in parallel. `lock` protects what both use.
- * It comes after the application's and Pin's locks, so no function of Pin's is called under it. */
+ * It comes after the application's and Pin's locks: never call Pin while holding it. */
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -256,8 +256,7 @@ void cut(uint64_t slice) {
 
 /* ---- the boundary: hooks on libxpuprof_rt --------------------------------------------------- */
 
-/* Launches of several threads arrive in the order of their numbers: xpu_kernel_run holds its lock.
- */
+/* Concurrent launches arrive in the order of their numbers: xpu_kernel_run holds its lock. */
 void launched(ADDRINT slice) {
   PIN_GetLock(&lock, 1);
   cut(slice);

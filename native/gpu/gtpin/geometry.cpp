@@ -38,8 +38,7 @@ Function real(const char *library, const char *name) {
   return reinterpret_cast<Function>(found);
 }
 
-/* ---- Level Zero: the size of a group belongs to the kernel, their number to the launch ----------
- */
+/* ---- Level Zero: a kernel has its group size, a launch the number of groups ----------------- */
 
 struct Size {
   uint32_t x, y, z;

@@ -196,7 +196,7 @@ std::unique_ptr<llvm::Module> compile_source(llvm::LLVMContext &context, const R
   compiler->addDependencyCollector(dependencies);
   clang::EmitLLVMOnlyAction action(&context);
   if (!compiler->ExecuteAction(action)) throw failed();
-  context.setDiscardValueNames(false);  // clang did not need any; counters are found by theirs
+  context.setDiscardValueNames(false);  // clang sets it, but we find our counters by name
   for (const std::string &file : dependencies->getDependencies()) {
     if (file.rfind(kFolder, 0) == 0) continue;
     bool relative = file[0] != '/' && !folder.empty();
