@@ -53,7 +53,7 @@ def test_as_natively(program: Path, tmp_path: Path, case: str, device: str) -> N
     extra = {"POCL_DEVICES": device}
     expected = natively([program, case], extra).done
     done = profiled(program, case, tmp_path / "profile", extra)
-    assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout)
+    assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout), done.stderr
 
 
 def test_kernel_cache_of_native_run_is_used(program: Path, tmp_path: Path) -> None:

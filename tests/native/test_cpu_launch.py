@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cpu_programs import Profile, build, command, every_engine, profile
-from tests.support.run import run_text
+from tests.support.run import run, run_text
 from xpuprof.engines.base import CpuEngine, CpuOptions
 
 pytestmark = every_engine
@@ -28,6 +28,14 @@ def test_ends_as_it_does_natively(engine: CpuEngine, tmp_path: Path, how: str) -
     assert done.process.returncode == native.returncode
     assert (done.process.stdout, done.process.stderr) == (native.stdout, native.stderr)
     assert done.only.stream.ended
+
+
+def test_fault_of_one_thread_of_many(engine: CpuEngine, tmp_path: Path) -> None:
+    """THEN the signal ends the program each time, however its other threads take their leave."""
+    program = build("cpu_endings")
+    line, environment = command(engine, [program, "segv-thread"], tmp_path / "p")
+    ends = {run(line, environment=environment).returncode for _ in range(40)}
+    assert ends == {-signal.SIGSEGV}
 
 
 def test_killed_from_outside_keeps_finished_slices(engine: CpuEngine, tmp_path: Path) -> None:

@@ -11,6 +11,8 @@
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcfile.h"
 #include "pub_tool_libcprint.h"
+#include "pub_tool_libcproc.h"
+#include "pub_tool_libcsignal.h"
 #include "pub_tool_threadstate.h"
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
@@ -105,6 +107,21 @@ Bool __wrap_vgPlain_should_we_trace_this_child(const HChar *path, const HChar **
                __real_vgPlain_should_we_trace_this_child(path, arguments);
   log_drop_empty();
   return trace;
+}
+
+/* Valgrind sends the signal that ends the program to the process. While another thread is still
+ * leaving, the signal may become that thread's; the sender goes on, panics and exits with 1. */
+extern Int VG_(gettid)(void);
+extern void __wrap_vgPlain_kill_self(Int);
+
+void __wrap_vgPlain_kill_self(Int signal) {
+  vki_sigaction_toK_t action = {.ksa_handler = VKI_SIG_DFL};
+  vki_sigset_t mask;
+  VG_(sigemptyset)(&mask);
+  VG_(sigaddset)(&mask, signal);
+  VG_(sigaction)(signal, &action, NULL);
+  VG_(sigprocmask)(VKI_SIG_UNBLOCK, &mask, NULL);
+  xp_system_call(__NR_tgkill, VG_(getpid)(), VG_(gettid)(), signal, 0);
 }
 
 /* Defined in VEX: turns one instruction into intermediate code. */

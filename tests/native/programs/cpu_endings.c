@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ends as its argument says, after a line on each output. */
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,26 @@
 static void on_term(int number) {
   char text[] = "handled\n";
   if (number == SIGTERM && write(1, text, sizeof text - 1) > 0) _exit(7);
+}
+
+static void *wait_for_end(void *unused) {
+  for (;;) pause();
+  return unused;
+}
+
+static void *fault(void *unused) {
+  usleep(1000);
+  *(volatile int *)8 = 1;
+  return unused;
+}
+
+/* One thread faults while 200 others wait. */
+static void end_by_thread(void) {
+  enum { THREADS = 200 };
+  pthread_t thread;
+  for (int i = 0; i < THREADS; i++) pthread_create(&thread, NULL, wait_for_end, NULL);
+  pthread_create(&thread, NULL, fault, NULL);
+  pthread_join(thread, NULL);
 }
 
 int main(int argc, char **argv) {
@@ -26,5 +47,6 @@ int main(int argc, char **argv) {
     kill(getpid(), SIGTERM);
     pause();
   }
+  if (!strcmp(how, "segv-thread")) end_by_thread();
   return atoi(how);
 }
