@@ -34,7 +34,7 @@ def test_fault_of_one_thread_of_many(engine: CpuEngine, tmp_path: Path) -> None:
     """THEN the signal ends the program each time, however its other threads take their leave."""
     program = build("cpu_endings")
     line, environment = command(engine, [program, "segv-thread"], tmp_path / "p")
-    ends = {run(line, environment=environment).returncode for _ in range(40)}
+    ends = {run(line, environment=environment).returncode for _ in range(20)}
     assert ends == {-signal.SIGSEGV}
 
 
