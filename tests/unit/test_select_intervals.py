@@ -11,7 +11,12 @@ import numpy as np
 import pytest
 
 from xpuprof.errors import InputError
-from xpuprof.estimation.intervals import estimate, estimate_part, one_run_error
+from xpuprof.estimation.intervals import (
+    estimate,
+    estimate_part,
+    estimate_ratio,
+    one_run_error,
+)
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.selection.selection import Marker, Representative, Selection
 
@@ -229,6 +234,19 @@ def test_one_each_and_nothing_else_known_has_no_interval() -> None:
     assert answer.value == 40.0
     assert answer.low is None
     assert "no interval" in answer.basis
+
+
+def test_a_metric_that_no_representative_has() -> None:
+    """GIVEN 0 in every representative THEN the total is 0 with an interval only where no slice is
+    unknown; the same for a ratio."""
+    chosen = random_selection((30, 10), (2, 2), np.random.default_rng(7))
+    known = np.full(40, np.nan)
+    known[[r.slice for r in chosen.representatives]] = 0.0
+    answers = [estimate(chosen, known), estimate_ratio(chosen, np.zeros(4), np.ones(4))]
+    assert [(a.value, a.low, a.high) for a in answers] == [(0.0, None, None)] * 2
+    assert all("0 in every representative" in a.basis for a in answers)
+    whole = estimate(chosen, np.zeros(40))
+    assert (whole.low, whole.high) == (0.0, 0.0)
 
 
 def test_a_representative_without_time_is_an_error() -> None:

@@ -42,6 +42,10 @@ TOO_FEW = (
     "no interval: each cluster has one representative and the other slices' times are unknown; "
     "select several per cluster, or time the whole run"
 )
+ALL_ZERO = (
+    "no interval: the metric is 0 in every representative, which tells nothing of the slices that "
+    "were not measured; choose more slices"
+)
 MEANS = 2000
 """Draws of the clusters' means, for what does not add up."""
 LEAST_DRAWS = 2.0
@@ -169,6 +173,8 @@ def estimate_ratio(
     total = float(np.dot(denominator, multiplier))
     value = float(np.dot(numerator, multiplier)) / total
     samples = _samples(selection, numerator - value * denominator)
+    if samples.open.any() and not numerator.any():
+        return Estimate(value, None, None, None, ALL_ZERO)
     if (samples.open & (samples.draws < 2.0)).any():
         basis = "no interval: a ratio needs two representatives of every cluster to have one"
         return Estimate(value, None, None, None, basis)
@@ -424,6 +430,8 @@ def _sampled_spread(
 ) -> _Spread | str:
     """The spread within clusters, or why it is unknown."""
     design = selection.design
+    if samples.open.any() and not measured.any():
+        return ALL_ZERO
     if design.strata is None:
         return _of_clusters(samples)
     variance, freedom = _of_strata(samples, design)
