@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from xpuprof.marker import window
     from xpuprof.methods.pkp import PrincipalKernelProjection
     from xpuprof.selection.design import Design
+    from xpuprof.selection.identity import Identity
+    from xpuprof.selection.results import RunSummary, Scores
     from xpuprof.selection.selection import Marker, Representative, Selection
     from xpuprof.version import __version__
     from xpuprof.workflow.compare import compare
@@ -36,10 +38,13 @@ __all__ = [
     "Design",
     "Estimate",
     "Filters",
+    "Identity",
     "Marker",
     "PrincipalKernelProjection",
     "Representative",
     "Run",
+    "RunSummary",
+    "Scores",
     "Selection",
     "XpuprofError",
     "__version__",
@@ -59,10 +64,13 @@ _HOMES = {
     "Design": "selection.design",
     "Estimate": "estimation.estimate",
     "Filters": "engines.filters",
+    "Identity": "selection.identity",
     "Marker": "selection.selection",
     "PrincipalKernelProjection": "methods.pkp",
     "Representative": "selection.selection",
     "Run": "workflow.opened",
+    "RunSummary": "selection.results",
+    "Scores": "selection.results",
     "Selection": "selection.selection",
     "XpuprofError": "errors",
     "__version__": "version",

@@ -272,7 +272,7 @@ def test_ranks_that_are_profiled_one_by_one(ranks: Path, tmp_path: Path) -> None
     folders = [tmp_path / f"p-rank{rank}" for rank in (1, 0)]
     assert xpuprof("select", *folders, "-o", tmp_path / "job").returncode == 0
     selection = Selection.read(tmp_path / "job" / "selection.json")
-    assert [p["label"] for p in selection.identity["processes"]] == ["rank0", "rank1"]
+    assert [key.label for key in selection.identity.processes] == ["rank0", "rank1"]
     done = xpuprof(
         *("validate", tmp_path / "job" / "selection.json", "--repeat", "1", "--json", "--"),
         *(*MPIRUN, ranks, "12"),

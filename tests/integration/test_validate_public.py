@@ -7,13 +7,13 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from tests.support.paths import ROOT
 from tests.support.run import xpuprof
 from xpuprof.methods import registry
-from xpuprof.selection.identity import program_identity
+from xpuprof.selection.identity import Identity
+from xpuprof.trace.sequence import launch_sequence
 from xpuprof.validation.align import align
 from xpuprof.validation.timed import open_timed
 from xpuprof.workflow.subjects import open_subject
@@ -68,7 +68,7 @@ def test_owlv2_travels_between_vendors(tmp_path: Path) -> None:
     runs = [bring(DATA / f"owlv2_{n}.json.gz", tmp_path / n) for n in ("h100", "mi300x")]
     subject = open_subject(runs[0])
     chosen = registry.select(subject.slices, "stem-root", seed=1)
-    identity = program_identity(subject.profile.slices, pd.DataFrame(), {})
+    identity = Identity(sequence=launch_sequence(subject.profile.slices))
     replace(chosen, identity=identity).write(tmp_path / "s.json")
     refused = xpuprof("transfer", tmp_path / "s.json", *runs, "--metric", "gpu_time")
     assert refused.returncode == 3

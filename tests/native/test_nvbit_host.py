@@ -240,8 +240,8 @@ def test_inputs_of_pka_and_sieve_come_from_the_same_run(program: Path, tmp_path:
         efficiency = lanes / max(32 * expected["gpu_instructions"], 1)
         assert profile.metrics["divergence_efficiency"][launch] == pytest.approx(efficiency)
     chosen = pka.select(profile)
-    assert "divergence efficiency" not in chosen.scores["missing_metrics"]
-    assert "thread global atomics" not in chosen.scores["missing_metrics"]
+    assert "divergence efficiency" not in chosen.scores.own["missing_metrics"]
+    assert "thread global atomics" not in chosen.scores.own["missing_metrics"]
     assert chosen.representatives
     total = sum(r.weight for r in sieve.select(profile).representatives)
     assert total == pytest.approx(1.0)

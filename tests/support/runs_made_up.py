@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from xpuprof.selection.identity import Identity, Program
 from xpuprof.selection.selection import Marker, Representative, Selection
 from xpuprof.trace.coordinates import EXIT_KERNEL, JobRow
 from xpuprof.trace.sequence import launch_sequence
@@ -75,7 +76,7 @@ def select_by_kernel(run: Timed, **fields: Any) -> Selection:
         "seed": 1,
         "representatives": tuple(sorted(representatives, key=lambda r: r.slice)),
         "labels": labels,
-        "identity": {"arguments": ["./app"], "sequence": launch_sequence(run.slices).as_json()},
+        "identity": Identity(Program(("./app",)), launch_sequence(run.slices)),
         **fields,
     }
     return Selection(**selection)

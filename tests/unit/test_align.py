@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from xpuprof.trace.kinds import LaunchSequence
 from xpuprof.trace.sequence import launch_sequence, sequence_slices
 from xpuprof.validation import align as module
 from xpuprof.validation.align import align, common_subsequence
@@ -86,13 +89,18 @@ def test_another_vendors_spelling_is_matched_by_function() -> None:
     assert alignment.unmatched_b.tolist() == [2]
 
 
+def stored(sequence: LaunchSequence) -> LaunchSequence:
+    """The sequence after a round trip through a selection file."""
+    return LaunchSequence.from_json(json.loads(json.dumps(sequence.as_json())))
+
+
 def test_another_library_is_matched_by_the_operator_that_called_it() -> None:
     a = table("cutlass_gemm", "copy", "cutlass_gemm").assign(range=["mm", "", "mm"])
     b = table("Cijk_Ailk", "Cijk_pre", "fill", "Cijk_Ailk").assign(range=["mm", "", "", "mm"])
     alignment = align(a, b)
     assert alignment.match.tolist() == [0, -1, 3]
     assert alignment.level.tolist() == [3, -1, 3]
-    back = sequence_slices({"sequence": launch_sequence(a).as_json()}, "s")
+    back = sequence_slices(stored(launch_sequence(a)), (), "s")
     assert back is not None
     assert align(back, b).match.tolist() == [0, -1, 3]
 
@@ -105,7 +113,7 @@ def test_program_hash_does_not_part_equal_launches() -> None:
 def test_sequence_survives_the_selection_file() -> None:
     run = table(*["a/1", "b/2", "b/2"] * 30, "SYS_exit").assign(program="ff")
     document = launch_sequence(run)
-    back = sequence_slices({"sequence": document.as_json()}, "s")
+    back = sequence_slices(stored(document), (), "s")
     assert back is not None
     assert back[["kernel", "gx", "program"]].equals(run[["kernel", "gx", "program"]])
     assert back["call"].tolist()[-4:] == [30, 59, 60, 1]

@@ -28,6 +28,7 @@ from xpuprof.formats.exporters import (
 )
 from xpuprof.formats.exporters.kernel_lists import ranges
 from xpuprof.formats.exporters.simpoint import write_simpoints
+from xpuprof.selection.identity import Identity, Program
 from xpuprof.selection.selection import Marker, Selection
 from xpuprof.trace.coordinates import JobRow
 
@@ -376,10 +377,10 @@ def test_gem5_simulates_one_launch_a_run(tmp_path: Path) -> None:
 
 
 def test_run_sh_without_a_program_says_so(calls_of_two: Selection, tmp_path: Path) -> None:
-    unknown = replace(calls_of_two, identity={})
+    unknown = replace(calls_of_two, identity=Identity())
     ncu.write(unknown, tmp_path)
     done = run(["sh", tmp_path / "run.sh"])
     assert done.returncode == 2 and b"usage: sh " in done.stderr
-    known = replace(calls_of_two, identity={"arguments": ["./app", "a b"]})
+    known = replace(calls_of_two, identity=Identity(Program(("./app", "a b"))))
     ncu.write(known, tmp_path, force=True)
     assert "set -- ./app 'a b'" in (tmp_path / "run.sh").read_text()

@@ -11,7 +11,8 @@ import pytest
 from tests.support.processes import process_from
 from tests.support.signature_data import process_of
 from xpuprof.errors import TraceError
-from xpuprof.trace.processes import Key, job_of, labels_of, matched
+from xpuprof.trace.kinds import Key
+from xpuprof.trace.processes import job_of, labels_of, matched
 from xpuprof.trace.records import ExecutionRecord, process_meta
 from xpuprof.trace.tables import Execution, Process
 

@@ -26,8 +26,10 @@ from xpuprof.report.projected import interval
 from xpuprof.report.text import number_of, times
 from xpuprof.report.validation import regions_text
 from xpuprof.report.warnings import warnings
+from xpuprof.selection.identity import Program
 from xpuprof.signals import signal_name
-from xpuprof.trace.processes import Key, job_of
+from xpuprof.trace.kinds import Key
+from xpuprof.trace.processes import job_of
 from xpuprof.trace.run import Run, create_run
 from xpuprof.validation.regions import RegionTime
 from xpuprof.validation.timed import arranged
@@ -531,9 +533,9 @@ def test_a_jobs_selection_against_one_process() -> None:
     names the processes and the job's command."""
     one = made_up_run(["a/64", "b/64"])
     digest = "0" * 64
-    keys = [Key(f"rank{i}", i, digest, 3).as_json() for i in (0, 1)]
+    keys = tuple(Key(f"rank{i}", i, digest, 3) for i in (0, 1))
     chosen = select_by_kernel(made_up_run(["a/64", "b/64"] * 2))
-    identity = {**chosen.identity, "arguments": ["mpirun", "./app"], "processes": keys}
+    identity = replace(chosen.identity, program=Program(("mpirun", "./app")), processes=keys)
     job = replace(chosen, labels=np.zeros(6, np.int32), identity=identity)
     with pytest.raises(InputError, match=r"rank0, rank1 of the selection had .*: mpirun ./app"):
         arranged(one, job)

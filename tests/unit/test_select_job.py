@@ -98,7 +98,7 @@ def test_ranks_are_clustered_together() -> None:
     """Multipliers add up to all slices; start-ups form one cluster, exits another; equal slices of
     different ranks share a cluster."""
     chosen = select_job(ranks(), per_cluster=1)
-    lengths = chosen.summary["slices_by_run"]
+    lengths = chosen.summary.slices_by_run
     assert sum(r.multiplier for r in chosen.representatives) == sum(lengths) == chosen.slices
     assert chosen.k == 6
     starts = np.cumsum([0, *lengths])[:-1]
@@ -263,10 +263,10 @@ def test_a_job_of_many_points_is_the_same_on_workers(workers: DaskExecutor) -> N
     # There are four kinds of slices; the limit forbids gathering any.
     here = select_job(ranks(), limit=-1, maxk=6)
     there = select_job(ranks(), workers, limit=-1, maxk=6)
-    assert here.scores["candidates"] > 0
+    assert (here.scores.candidates or 0) > 0
     assert there.text() == here.text()
     together = select_job(ranks(), maxk=6)
-    assert "candidates" not in together.scores
+    assert together.scores.candidates is None
     assert here.labels.tolist() == together.labels.tolist()
 
 

@@ -260,11 +260,11 @@ def test_a_target_error_chooses_k() -> None:
         chosen = select("xpu-point", process, seed=1, times=times, target_error=target)
         for truth in (np.median(times, axis=0), np.median(others, axis=0)):
             assert project(chosen, truth) == pytest.approx(truth.sum(), rel=target)
-        spent.append((chosen.scores["clusters"], len(chosen.representatives)))
+        spent.append((chosen.scores.clusters, len(chosen.representatives)))
     assert spent[0][0] < 6 == max(spent)[0]
     assert [each for _, each in spent] == sorted(each for _, each in spent)
     fixed = select("xpu-point", process, seed=1, times=times, target_error=0.02, k=5)
-    assert fixed.scores["clusters"] == 3  # and the two ends
+    assert fixed.scores.clusters == 3  # and the two ends
 
 
 def test_a_budget_chooses_k_and_is_kept() -> None:
@@ -276,7 +276,7 @@ def test_a_budget_chooses_k_and_is_kept() -> None:
     for budget in (0.03, 0.06, 0.5):
         chosen = select("xpu-point", process, seed=1, times=times, budget=budget)
         assert typical[[r.slice for r in chosen.representatives]].sum() <= budget * 1.01
-        clusters.append(chosen.scores["clusters"])
+        clusters.append(chosen.scores.clusters)
     assert clusters == sorted(clusters) and clusters[0] < clusters[-1] == 6
     with pytest.raises(UsageError, match=r"too little.*--no-ends"):
         select("xpu-point", process, seed=1, times=times, budget=0.001)
@@ -300,10 +300,10 @@ def test_an_expected_error_puts_representatives_where_the_time_is() -> None:
         own = [sum(r.end.kernel == f"kernel {k}" for r in chosen.representatives) for k in range(3)]
         assert own[0] >= 10 * max(own[1:])
         errors.append([abs(project(one, times) / times.sum() - 1) for one in (chosen, alone)])
-        found = chosen.scores["allotment"]
-        assert found["number"] == len(chosen.representatives)
-        assert found["number_by_profile"] == len(alone.representatives)
-        told.append([found["expected_error"], found["expected_error_by_profile"]])
+        found = chosen.scores.allotment
+        assert found is not None and found.number == len(chosen.representatives)
+        assert found.number_by_profile == len(alone.representatives)
+        told.append([found.expected_error, found.expected_error_by_profile])
     by_times, by_profile = np.mean(errors, axis=0)
     assert by_times < 0.011 < 0.015 < by_profile
     np.testing.assert_allclose(np.mean(told, axis=0), [by_times, by_profile], rtol=0.3)

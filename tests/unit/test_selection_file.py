@@ -21,8 +21,12 @@ from xpuprof.selection import document
 from xpuprof.selection import selection as selection_module
 from xpuprof.selection.design import Design, Strata
 from xpuprof.selection.document import CURRENT, VERSIONS
+from xpuprof.selection.identity import Identity, Image, Program, SelectedWindow
 from xpuprof.selection.parts import joined, part
+from xpuprof.selection.results import Allotment, RunSummary, Scores
 from xpuprof.selection.selection import Marker, Representative, Selection
+from xpuprof.trace.coordinates import Stretches
+from xpuprof.trace.kinds import Key, LaunchKind, LaunchSequence
 
 DATA = Path(__file__).parent / "data"
 GOLDEN = {version: DATA / f"selection-v{version}.json" for version in VERSIONS}
@@ -40,10 +44,10 @@ def example(**changes: object) -> Selection:
             Representative(3, second, first, 1, 4.25, 0.9, draws=2),
         ),
         "labels": np.array([0, 1, 1, 1, 1, -1, 0], dtype=np.int32),
-        "scores": {"bic": {1: -3.5, 2: 1e-9}},
-        "identity": {"images": [{"path": "/bin/app", "build_id": "00ff"}]},
+        "scores": Scores(bic={1: -3.5, 2: 1e-9}),
+        "identity": Identity(Program(("./app", "é"), images=(Image("/bin/app", "00ff"),))),
         "machine": {"cpu": "x"},
-        "summary": {"launches": 6},
+        "summary": RunSummary(launches=6),
     }
     fields.update(changes)
     return Selection(**fields)  # type: ignore[arg-type]
@@ -80,6 +84,53 @@ def test_round_trip(tmp_path: Path) -> None:
     assert back.representatives[1].start == selection.representatives[0].end
 
 
+FULL = {
+    "scores": Scores(3, {1: -3.5, 12: 0.25}, 0.5, 40, Allotment(3, 0.5, 0.01, 2, 0.25, 0.02),
+                     {"tiers": {"1": 0}, "left_out": ["warps"]}),
+    "identity": Identity(
+        Program(("./app", "1"), "/here", {"OMP_NUM_THREADS": "2"}, (Image("/app", "00"),), ("ab",)),
+        LaunchSequence((LaunchKind("f", "ab", (2, 1, 1), (1, 1, 1), "mm"),
+                        LaunchKind("SYS_exit", "", (0, 0, 0), (0, 0, 0))), ("0x6 1",)),
+        (Key("rank0", 0, "00", 3), Key("process1", None, "11", 4)),
+        2,
+        SelectedWindow("2-8", Stretches(((1, 8),))),
+        {"window": "2-8", "processes": ["a*"]},
+        {"input.txt": "ff"},
+        ("/times",),
+        "gpu_time",
+    ),
+    "summary": RunSummary(7, 6, 1, 10, 20, 2.5, {"time": 1.5}, ("a", "b"), (3, 4), 0),
+}  # fmt: skip
+"""Every field with a value."""
+
+
+def test_every_field_is_read_as_written() -> None:
+    """GIVEN a selection with a value in each field THEN its file gives the same values, and keeps
+    an object per field, as files of earlier releases have it."""
+    selection = example(**FULL)
+    back = Selection.parse(selection.text(), "s")
+    assert back.text() == selection.text()
+    assert [back.scores, back.identity, back.summary] == [*FULL.values()]
+    stored = json.loads(selection.text())
+    assert stored["scores"]["bic"] == {"1": -3.5, "12": 0.25}
+    assert stored["scores"]["left_out"] == ["warps"] and stored["summary"]["time"] == 1.5
+    assert stored["identity"]["window"] == {"spec": "2-8", "rows": [[1, 8]]}
+    assert stored["identity"]["sequence"]["kinds"][1] == ["SYS_exit", "", [0] * 3, [0] * 3, ""]
+
+
+def test_a_process_of_a_job_has_the_sequence_that_it_would_have_alone() -> None:
+    """GIVEN two processes that launch the same kernels in another order THEN each part numbers its
+    kinds by their own first launch, as a run of that process does."""
+    kinds = tuple(LaunchKind(name, "", (1, 1, 1), (1, 1, 1)) for name in "abc")
+    alone = [LaunchSequence(kinds[:2], ("0 1 0",)), LaunchSequence(kinds[::-1], ("0 1 0 2",))]
+    sequence = LaunchSequence(kinds, ("0 1 0 2 1 2 0",))
+    keys = tuple(Key(f"rank{i}", i, one.digest, 3 + i) for i, one in enumerate(alone))
+    whole = example(identity=Identity(sequence=sequence, processes=keys))
+    parts = [part(whole, number).identity for number in (0, 1)]
+    assert [one.sequence for one in parts] == alone
+    assert [(one.processes, one.of) for one in parts] == [((key,), 2) for key in keys]
+
+
 def test_written_again_after_reading_it_is_the_same_bytes(tmp_path: Path) -> None:
     example().write(tmp_path / "a")
     Selection.read(tmp_path / "a").write(tmp_path / "b")
@@ -96,8 +147,8 @@ def test_labels_of_a_billion_slices_are_not_allocated(monkeypatch: pytest.Monkey
 
 
 def test_key_order_of_the_inputs_does_not_show() -> None:
-    a = example(parameters={"x": 1, "y": -0.0}, summary={"b": 2, "a": {"d": 1, "c": 2}})
-    b = example(parameters={"y": 0.0, "x": 1}, summary={"a": {"c": 2, "d": 1}, "b": 2})
+    a = example(parameters={"x": 1, "y": -0.0}, scores=Scores(own={"b": 2, "a": {"d": 1, "c": 2}}))
+    b = example(parameters={"y": 0.0, "x": 1}, scores=Scores(own={"a": {"c": 2, "d": 1}, "b": 2}))
     assert a.text() == b.text()
 
 
@@ -155,7 +206,7 @@ def test_every_design_is_read_as_written_also_from_version_1(design: Design) -> 
     old = resealed(json.dumps(document), "version", 1)
     back = Selection.parse(old, "s")
     assert back.design == design
-    assert back.scores == json.loads(text)["scores"]
+    assert back.scores == selection.scores
     assert back.text() == text
 
 
@@ -164,8 +215,8 @@ def test_the_strata_of_processes_are_joined_and_parted() -> None:
     has its own; their error bounds do not apply to the joined selection."""
     other = replace(DRAWN.strata, size=(5, 2), draws=(3, 1)) if DRAWN.strata else None
     pieces = [example(design=DRAWN), example(design=replace(DRAWN, strata=other))]
-    processes = [{"label": f"rank{i}", "slices": 7} for i in range(2)]
-    whole = replace(joined(pieces), identity={"processes": processes})
+    processes = tuple(Key(f"rank{i}", i, "00", 7) for i in range(2))
+    whole = replace(joined(pieces), identity=Identity(processes=processes))
     assert whole.design.strata is not None
     assert whole.design.strata.size == (2, 4, 5, 2)
     assert whole.design.replacement and whole.design.error_bound is None
@@ -200,7 +251,7 @@ def test_layout_is_free_content_is_not() -> None:
         Selection.parse(tampered(text, "representatives/1/multiplier", 4.5), "s")
 
 
-@pytest.mark.parametrize("path", ["checksum", "method", "labels/0", "identity/images/0/build_id"])
+@pytest.mark.parametrize("path", ["checksum", "method", "labels/0", "identity/images/0/1"])
 def test_a_change_anywhere_is_noticed(path: str) -> None:
     with pytest.raises(InputError, match="checksum"):
         Selection.parse(tampered(example().text(), path, "0"), "s")
@@ -257,6 +308,16 @@ def test_versions_that_never_were(version: object) -> None:
         ("representatives/0/end/grid", [1, 2], "not enough values"),
         ("covered", 0, "covered share"),
         ("scores", [], "scores is not an object"),
+        ("scores", {"bic": []}, "bic is not an object"),
+        ("scores", {"clusters": "2"}, "clusters is not an integer"),
+        ("scores", {"allotment": {"number": 1}}, "missing 5 required"),
+        ("identity/images", [["/bin/app"]], "not enough values"),
+        ("identity", {"sequence": {"kinds": [], "order": 5}}, "not iterable"),
+        ("identity", {"sequence": {"kinds": [["k", "", [1, 1], [1, 1, 1]]]}}, "not enough values"),
+        ("identity", {"processes": [{"label": "rank0"}]}, "lacks 'rank'"),
+        ("identity", {"window": "2-3"}, "window is not an object"),
+        ("summary", {"launches": "6"}, "launches is not an integer"),
+        ("summary", {"gpu_time": "6 s"}, "gpu_time is not a number"),
     ],
 )
 def test_a_faulty_writer_is_refused(path: str, value: object, said: str) -> None:
@@ -276,9 +337,9 @@ def test_doubled_keys_and_nan_are_refused() -> None:
 
 
 def test_values_json_cannot_hold_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
-    for bad in (example(scores={"bic": float("nan")}), example(summary={"x": object()})):
-        with pytest.raises(InputError, match=r"scores\.bic is nan|summary\.x is a object"):
-            bad.write(tmp_path / "s")
+    for bad in (Scores(wcss=float("nan")), Scores(own={"x": object()})):
+        with pytest.raises(InputError, match=r"scores\.wcss is nan|scores\.x is a object"):
+            example(scores=bad).write(tmp_path / "s")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.support import traces
 from xpuprof.clustering.executors import LocalExecutor
 from xpuprof.errors import InputError
+from xpuprof.selection.identity import SelectedWindow
 from xpuprof.trace.check import check_run
 from xpuprof.trace.coordinates import WINDOW_END_KERNEL
 from xpuprof.trace.run import Run, create_run
@@ -193,7 +194,7 @@ def test_runs_of_one_window_are_selected_from_together(tmp_path: Path) -> None:
     are refused."""
     runs = [asked_for(tmp_path / name, "2-4") for name in ("a", "b")]
     chosen = select_subject(open_runs(runs, LocalExecutor()), Request())
-    assert chosen.slices == 6 and chosen.identity["window"] == {"spec": "2-4"}
+    assert chosen.slices == 6 and chosen.identity.window == SelectedWindow("2-4")
     whole = asked_for(tmp_path / "whole", "")
     with pytest.raises(InputError, match="profile them alike"):
         select_subject(open_runs([*runs, whole], LocalExecutor()), Request())

@@ -17,6 +17,7 @@ from tests.support.runs_made_up import made_up_run, select_by_kernel
 from xpuprof.errors import InputError, MissingRegionError, UsageError
 from xpuprof.estimation.projection import slice_reduction
 from xpuprof.report.validation import transfer_json, validation_json
+from xpuprof.selection.identity import Identity, Image, Program, SelectedWindow
 from xpuprof.selection.parts import joined, part
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.elf import build_id
@@ -193,8 +194,7 @@ def selection_of(run: Timed, each: bool = False) -> Selection:
         owner = run.slices["process"].tolist()
         own = tuple(replace(r, process=owner[r.slice]) for r in chosen.representatives)
         chosen = replace(chosen, representatives=own)
-    processes = [key.as_json() for key in run.keys]
-    identity = {"sequence": launch_sequence(run.slices).as_json(), "processes": processes}
+    identity = Identity(sequence=launch_sequence(run.slices), processes=run.keys)
     return replace(chosen, identity=identity)
 
 
@@ -256,7 +256,7 @@ def test_regions_of_every_rank() -> None:
 
 
 def test_without_a_sequence_markers_alone_decide() -> None:
-    selection = select_by_kernel(made_up_run(A, TIMES), identity={})
+    selection = select_by_kernel(made_up_run(A, TIMES), identity=Identity())
     assert validate(selection, made_up_run(A, TIMES)).error == pytest.approx(0.0)
     with pytest.raises(MissingRegionError, match="kernel b, call 1"):
         validate(selection, made_up_run(["a/64", "c/64", "a/64", "c/64", "a/64"]))
@@ -281,9 +281,8 @@ def test_images_are_compared_by_build_id(tmp_path: Path) -> None:
     assert len(identities[0]) == 40
     assert identities[0] != identities[1]
     run = made_up_run(A, TIMES)
-    selection = select_by_kernel(
-        run, identity={"images": [[str(programs[0]), identities[0]], ["/gone/lib.so", "00"]]}
-    )
+    images = (Image(str(programs[0]), identities[0]), Image("/gone/lib.so", "00"))
+    selection = select_by_kernel(run, identity=Identity(Program(images=images)))
     assert image_differences(selection, programs[0]) == []
     (text,) = image_differences(selection, programs[1])
     assert "a different build" in text
@@ -341,7 +340,8 @@ def test_missing_region_of_a_selection_is_named() -> None:
 def test_a_missing_region_of_a_window_is_said_with_the_option() -> None:
     """A timer run of the whole program has no slice that ends at the window's end."""
     selection = select_by_kernel(made_up_run(A, TIMES))
-    selection = replace(selection, identity={**selection.identity, "window": {"spec": "2@solve"}})
+    identity = replace(selection.identity, window=SelectedWindow("2@solve"))
+    selection = replace(selection, identity=identity)
     with pytest.raises(MissingRegionError, match="as it was profiled, with --window 2@solve"):
         selected_regions(selection, made_up_run(["a/64"], name="B"))
 

@@ -195,8 +195,8 @@ def jobs(arguments: argparse.Namespace) -> None:
             digests.append(digest(chosen))
             there = str(watch)
         same = "" if len(digests) < 2 else "yes" if len(set(digests)) == 1 else "NO"
-        how = f"k {chosen.scores['clusters']}, " + (
-            f"{chosen.scores['candidates']} candidates" if "candidates" in chosen.scores
+        how = f"k {chosen.scores.clusters}, " + (
+            f"{chosen.scores.candidates} candidates" if chosen.scores.candidates
             else "all distinct slices"
         )  # fmt: skip
         print(f"| {ranks * RANK:,} | {ranks} | {alone} | {there} | {same} | {how} |", flush=True)

@@ -23,25 +23,13 @@ from xpuprof.errors import UsageError
 from xpuprof.estimation.allocation import AUTO_ERROR, assumed_spread, moments, needed
 from xpuprof.estimation.quantiles import z_score
 from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN
+from xpuprof.selection.results import Allotment, Scores
 from xpuprof.signature.matrix import BUILD_CLASSES, MOST_BUILT
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
-
-
-@dataclass(frozen=True)
-class Allotment:
-    """Representatives for an expected error, and what the profile alone would have chosen: number,
-    time (share of the run) and the error to expect of further runs."""
-
-    number: int
-    time: float
-    expected_error: float
-    number_by_profile: int
-    time_by_profile: float
-    expected_error_by_profile: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,15 +53,9 @@ class Choice:
     candidates: int | None
     allotment: Allotment | None = None
 
-    def report(self) -> Mapping[str, Any]:
+    def report(self) -> Scores:
         """The value of `Selection.scores`."""
-        bic_by_k = {str(k): score for k, score in self.scores.items()}
-        report = {"clusters": self.clusters, "bic": bic_by_k, "wcss": self.wcss}
-        if self.candidates is not None:
-            report["candidates"] = self.candidates
-        if self.allotment is not None:
-            report["allotment"] = asdict(self.allotment)
-        return report
+        return Scores(self.clusters, self.scores, self.wcss, self.candidates, self.allotment)
 
 
 def choose(

@@ -64,7 +64,7 @@ def _inner_error(selection: Selection, measured: Measured) -> float | None:
         for r in selection.representatives
         if r.multiplier == 1.0 and selection.sizes[r.cluster] == 1
     ]
-    several = len(selection.identity.get("processes", ())) > 1
+    several = len(selection.identity.processes) > 1
     if several or sum(alone) != len(ends) or not measured.inner:
         return None
     projected = sum(

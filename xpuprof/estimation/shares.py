@@ -18,7 +18,7 @@ from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.intervals import estimate_part
 from xpuprof.estimation.projection import sampling_error
 from xpuprof.selection.selection import Selection
-from xpuprof.trace.processes import Key
+from xpuprof.trace.kinds import Key
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from xpuprof.clustering.executors import Executor, LocalExecutor
 from xpuprof.clustering.options import Options, with_options
 from xpuprof.clustering.points import SlicePoints, Source, of_signatures, of_sources
 from xpuprof.errors import UsageError
+from xpuprof.selection.results import RunSummary
 from xpuprof.signature.matrix import Projection, Signature, frequency_signature, signatures
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class BlockVectors(Protocol):
         """What a selection records besides its options."""
         ...
 
-    def summary(self, slices: Sequence[int], instructions: float) -> Mapping[str, Any]:
+    def summary(self, slices: Sequence[int], instructions: float) -> RunSummary:
         """Summary of the whole run; `slices`: slices of each process."""
         ...
 
@@ -94,28 +95,28 @@ class RecordedVectors:
         """Nothing besides the options."""
         return {}
 
-    def summary(self, slices: Sequence[int], instructions: float) -> Mapping[str, Any]:
+    def summary(self, slices: Sequence[int], instructions: float) -> RunSummary:
         """Launches and instructions of one process; for several processes, the slices of each."""
         if len(self.sources) > 1:
-            return {
-                "runs": [source.name for source in self.sources],
-                "slices_by_run": list(slices),
-                "slices": sum(slices),
-                "instructions": instructions,
-            }
+            return RunSummary(
+                sum(slices),
+                instructions=instructions,
+                runs=tuple(source.name for source in self.sources),
+                slices_by_run=tuple(slices),
+            )
         (facts,) = self.executor.results(self.executor.map(_facts, self.sources))
         return facts
 
 
-def _facts(source: Source) -> Mapping[str, Any]:
+def _facts(source: Source) -> RunSummary:
     process = source.process()
-    return {
-        "slices": len(process.slices),
-        "launches": len(process.launches),
-        "kernels": int(process.launches["kernel"].nunique()),
-        "cpu_instructions": int(process.slices["cpu_instructions"].sum()),
-        "gpu_instructions": int(process.slices["gpu_instructions"].sum()),
-    }
+    return RunSummary(
+        slices=len(process.slices),
+        launches=len(process.launches),
+        kernels=int(process.launches["kernel"].nunique()),
+        cpu_instructions=int(process.slices["cpu_instructions"].sum()),
+        gpu_instructions=int(process.slices["gpu_instructions"].sum()),
+    )
 
 
 def _split(given: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -166,9 +167,9 @@ class ImportedVectors:
         """All slices have equal weight."""
         return {"fixed_length": True}
 
-    def summary(self, slices: Sequence[int], instructions: float) -> Mapping[str, Any]:
+    def summary(self, slices: Sequence[int], instructions: float) -> RunSummary:
         """Slices and instructions."""
-        return {"slices": sum(slices), "instructions": instructions}
+        return RunSummary(sum(slices), instructions=instructions)
 
     def _clustering(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         of_projection, others = _split(given)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from xpuprof.errors import InputError
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.design import Design
+from xpuprof.selection.results import Scores
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.coordinates import NO_KERNELS
 
@@ -109,14 +110,14 @@ def select(
     seed: int,
     basis: str,
     work: F64 | None = None,
-    scores: Mapping[str, Any] | None = None,
+    scores: Mapping[str, object] | None = None,
 ) -> Selection:
     """A selection with one slice per cluster.
 
     `rows`: slices that were clustered, `labels`: their dense clusters, `chosen[c]`: position in
     `rows` of cluster c's representative. Its multiplier is the number of members or, with `work`
     (instructions of each of `rows`), the cluster's work over the representative's: equal IPC rather
-    than equal time.
+    than equal time. `scores`: `Scores.own`.
     """
     size = np.bincount(labels).astype(np.float64)
     multiplier = multipliers(labels, chosen, work)
@@ -138,6 +139,6 @@ def select(
         ),
         labels=full,
         design=Design.picked(basis),
-        scores=scores or {},
+        scores=Scores(own=scores or {}),
         summary=profile.summary(),
     )

@@ -19,6 +19,7 @@ from scipy import sparse
 
 from xpuprof.errors import InputError
 from xpuprof.methods.declaration import Need
+from xpuprof.selection.results import RunSummary
 from xpuprof.selection.selection import Marker, Representative
 from xpuprof.trace.coordinates import NO_KERNELS, JobRow
 
@@ -278,16 +279,12 @@ class SliceProfile:
         """Representatives of the given rows; see `representatives`."""
         return representatives(self, rows, clusters, multipliers, weights, draws)
 
-    def summary(self) -> dict[str, object]:
-        """The whole run in a few numbers, for `Selection.summary`."""
+    def summary(self) -> RunSummary:
+        """The value of `Selection.summary`."""
         names = self.kernel_codes()[1]
-        result: dict[str, object] = {
-            "slices": len(self),
-            "kernels": sum(name not in NO_KERNELS for name in names),
-        }
-        if self.times is not None:
-            result[self.time_name] = float(self.times.sum())
-        return result
+        total = {} if self.times is None else {self.time_name: float(self.times.sum())}
+        kernels = sum(name not in NO_KERNELS for name in names)
+        return RunSummary(slices=len(self), kernels=kernels, metrics=total)
 
 
 def markers_of(slices: pd.DataFrame, rows: I64) -> list[Marker]:

@@ -14,6 +14,7 @@ from xpuprof.clustering.options import with_options
 from xpuprof.clustering.points import of_signatures
 from xpuprof.methods.block_vectors import FREQUENCY_DEFAULTS, FREQUENCY_DIM
 from xpuprof.methods.clustered import selection_of
+from xpuprof.selection.results import RunSummary
 from xpuprof.selection.selection import Marker, Selection
 from xpuprof.signature.matrix import frequency_signature
 
@@ -70,7 +71,7 @@ def select(
         method="simpoint",
         parameters={**parameters(signature.parameters, settings), "fixed_length": fixed_length},
         seed=seed,
-        summary={"slices": len(signature), "instructions": float(signature.instructions.sum())},
+        summary=RunSummary(slices=len(signature), instructions=float(signature.instructions.sum())),
     )
     return selection, np.sqrt(slices.distance2.astype(np.float64))
 

@@ -38,8 +38,8 @@ SHOWN = 40
 def as_json(chosen: Chosen) -> dict[str, object]:
     """The object that `xpuprof select --json` prints."""
     selection = chosen.selection
-    scores = selection.scores.get("bic", {})
-    clusters = selection.scores.get("clusters", selection.k)
+    scores = selection.scores
+    clusters = selection.k if scores.clusters is None else scores.clusters
     moved = {s.kind: s.as_json() for s in chosen.stability}
     return {
         "source": chosen.source,
@@ -47,11 +47,11 @@ def as_json(chosen: Chosen) -> dict[str, object]:
         "seed": selection.seed,
         "window": selection.window or None,
         "slices": selection.slices,
-        "processes": list(selection.identity.get("processes", [])),
+        "processes": [key.as_json() for key in selection.identity.processes],
         "k": selection.k,
-        "bic": scores.get(str(clusters)),
-        "bic_by_k": scores,
-        "wcss": selection.scores.get("wcss"),
+        "bic": scores.bic.get(clusters),
+        "bic_by_k": {str(k): score for k, score in scores.bic.items()},
+        "wcss": scores.wcss,
         "covered": selection.covered,
         "slice_reduction": slice_reduction(selection),
         "representatives": [
@@ -95,7 +95,7 @@ def _projection_json(projection: Projection) -> dict[str, object]:
 def as_text(chosen: Chosen) -> str:
     """The table for people."""
     selection = chosen.selection
-    labels = [process["label"] for process in selection.identity.get("processes", [])]
+    labels = [key.label for key in selection.identity.processes]
     labels = labels if len(labels) > 1 else []
     rows = [
         [

@@ -40,6 +40,7 @@ from xpuprof.workflow.time import TimedRuns
 def as_json(result: Result) -> dict[str, object]:
     """The object that `xpuprof run --json` prints."""
     job, selection, sums = result.job, result.selection, result.job.sums
+    allotment = selection.scores.allotment
     return {
         "run": str(result.folder),
         "status": result.status,
@@ -61,7 +62,7 @@ def as_json(result: Result) -> dict[str, object]:
             }
             for r in selection.representatives
         ],
-        "allotment": selection.scores.get("allotment"),
+        "allotment": allotment and asdict(allotment),
         "measured_s": result.measured,
         "runs_s": list(result.totals),
         **estimate_json(result.estimate),

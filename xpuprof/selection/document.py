@@ -188,6 +188,12 @@ def _parse_json(text: str, refuse: Callable[[str], NoReturn]) -> Any:
         )
 
 
+def mapping(value: Any, name: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{name} is not an object")
+    return value
+
+
 def integer(value: Any, name: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{name} is not an integer")

@@ -20,6 +20,8 @@ from xpuprof import inputs
 from xpuprof.errors import InputError
 from xpuprof.selection import document
 from xpuprof.selection.design import NEAREST, Design, Strata
+from xpuprof.selection.identity import Identity
+from xpuprof.selection.results import RunSummary, Scores
 from xpuprof.trace.coordinates import (
     NO_KERNELS,
     JobLayout,
@@ -85,13 +87,11 @@ class Selection:
     covered: float = 1.0
     design: Design = field(default_factory=Design)
     """How the slices were chosen; determines the interval."""
-    scores: Mapping[str, Any] = field(default_factory=dict)
-    """Intermediate results of the method (BIC by k, errors by setting, ...)."""
-    identity: Mapping[str, Any] = field(default_factory=dict)
-    """The program: images' build-ids, device program hashes, arguments."""
-    machine: Mapping[str, Any] = field(default_factory=dict)
-    summary: Mapping[str, Any] = field(default_factory=dict)
-    """The whole run: instructions, launches, kernels."""
+    scores: Scores = field(default_factory=Scores)
+    identity: Identity = field(default_factory=Identity)
+    machine: Mapping[str, object] = field(default_factory=dict)
+    """Host, processor, memory, ... of the profile, as in its manifest."""
+    summary: RunSummary = field(default_factory=RunSummary)
 
     @property
     def slices(self) -> int:
@@ -106,19 +106,19 @@ class Selection:
     @property
     def window(self) -> str:
         """The window of the program that the selection covers; empty for the whole program."""
-        return str(self.identity.get("window", {}).get("spec", ""))
+        return self.identity.window.spec if self.identity.window else ""
 
     @property
     def metric(self) -> str:
         """The metric used for selection: `time`, or a time-like metric of an imported profile."""
-        return str(self.identity.get("metric", "time"))
+        return self.identity.metric or "time"
 
     @property
     def layout(self) -> JobLayout:
         """How the slices are divided among processes. Raises InputError when the processes' slices
         do not add up to the selection's."""
-        processes = self.identity.get("processes")
-        lengths = tuple(int(p["slices"]) for p in processes or [{"slices": self.slices}])
+        processes = self.identity.processes
+        lengths = tuple(key.slices for key in processes) or (self.slices,)
         if sum(lengths) != self.slices or (processes and min(lengths) < 1):
             raise InputError(
                 f"the selection names {self.slices} slices but its processes have {sum(lengths)}: "
@@ -129,8 +129,9 @@ class Selection:
     def launch_ending(self, representative: Representative) -> LaunchIndex:
         """The launch of the process that ends the representative."""
         row = self.layout.window_row(representative.process, representative.slice)
-        stretches = Stretches.from_json(self.identity.get("window", {}).get("rows", ()))
-        return launch_ending(stretches.process_row(row))
+        window = self.identity.window
+        stretches = window.stretches if window else None
+        return launch_ending((stretches or Stretches()).process_row(row))
 
     @property
     def k(self) -> int:
@@ -224,32 +225,35 @@ def _content(selection: Selection) -> dict[str, object]:
         "labels": encode_runs(selection.labels),
         "design": _design_document(selection.design),
     }
-    for key in ("scores", "identity", "machine", "summary"):
-        content[key] = document.plain(getattr(selection, key), key)
-    return content
+    stated = {
+        "scores": selection.scores.as_json(),
+        "identity": selection.identity.as_json(),
+        "machine": selection.machine,
+        "summary": selection.summary.as_json(),
+    }
+    return content | {key: document.plain(value, key) for key, value in stated.items()}
 
 
 def _from_content(content: Mapping[str, Any]) -> Selection:
     labels = decode_runs(content["labels"], document.integer(content["slices"], "slices"))
-    mappings = {key: content[key] for key in ("scores", "identity", "machine", "summary")}
-    for key, value in {**mappings, "parameters": content["parameters"]}.items():
-        if not isinstance(value, dict):
-            raise TypeError(f"{key} is not an object")
+    names = ("parameters", "scores", "identity", "machine", "summary")
+    objects = {name: document.mapping(content[name], name) for name in names}
     if content["version"] == 1:
-        stated, mappings["scores"] = _design_of_scores(mappings["scores"])
+        stated, scores = _design_of_scores(objects["scores"])
     else:
-        stated = content["design"]
-        if not isinstance(stated, dict):
-            raise TypeError("design is not an object")
+        stated, scores = document.mapping(content["design"], "design"), objects["scores"]
     return Selection(
         method=document.string(content["method"], "method"),
-        parameters=content["parameters"],
+        parameters=objects["parameters"],
         seed=document.integer(content["seed"], "seed"),
         representatives=tuple(_representative(r) for r in content["representatives"]),
         labels=labels,
         covered=document.number(content["covered"], "covered"),
         design=_design(stated),
-        **mappings,
+        scores=Scores.from_json(scores),
+        identity=Identity.from_json(objects["identity"]),
+        machine=objects["machine"],
+        summary=RunSummary.from_json(objects["summary"]),
     )
 
 

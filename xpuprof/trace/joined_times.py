@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from xpuprof.errors import InputError
 from xpuprof.trace.imported import ImportedSlices
-from xpuprof.trace.processes import Job, Key, job_of
+from xpuprof.trace.kinds import Key
+from xpuprof.trace.processes import Job, job_of
 from xpuprof.trace.run import Run
 from xpuprof.trace.slice_times import slice_times
 from xpuprof.trace.tables import Execution

@@ -9,10 +9,9 @@ waiting parents) are left out, unless no process has any.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,32 +19,13 @@ import pandas as pd
 
 from xpuprof.errors import TraceError
 from xpuprof.trace.coordinates import JobLayout
+from xpuprof.trace.kinds import Key
 from xpuprof.trace.sequence import launch_sequence
 from xpuprof.trace.slice_times import main_process, slice_times
 from xpuprof.trace.sums import Sums, total
 from xpuprof.trace.tables import Execution, Process
 
 F64 = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Key:
-    """Identifies a process in another execution: its rank, if any, and its launches."""
-
-    label: str
-    """For messages and file names: `rank0`, or `process0` in order of creation."""
-    rank: int | None
-    digest: str
-    slices: int
-
-    def as_json(self) -> dict[str, object]:
-        """Entry of `Selection.identity["processes"]`."""
-        return dict(vars(self))
-
-
-def keys_of(identity: Mapping[str, Any]) -> list[Key]:
-    """The processes of a selection; empty if it covers a single-process program."""
-    return [Key(**row) for row in identity.get("processes", [])]
 
 
 def keys_of_table(slices: pd.DataFrame) -> tuple[Key, ...]:

@@ -3,45 +3,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from xpuprof.errors import InputError
+from xpuprof.trace.kinds import Key, LaunchKind, LaunchSequence, size_of
 from xpuprof.trace.run_lengths import decode_runs, encode_runs
 
 KIND_COLUMNS = ("kernel", "program", "gx", "gy", "gz", "lx", "ly", "lz", "range")
-"""Columns that identify the kind of a launch. `range`: the operator or annotated range that
-launched it, known for imported profiles."""
+"""Columns that identify the kind of a launch (`LaunchKind`)."""
 
 _DEFAULTS = {"program": "", "range": ""}
-
-
-@dataclass(frozen=True)
-class LaunchSequence:
-    """The order of a run's slices.
-
-    `kinds`: one list a kind: kernel, program, grid, block and, if known, range; `order`: kind of
-    every slice, run-length coded lines.
-    """
-
-    kinds: list[list[Any]]
-    order: list[str]
-
-    @cached_property
-    def digest(self) -> str:
-        """Equal for equal sequences."""
-        return hashlib.sha256(json.dumps([self.kinds, self.order]).encode()).hexdigest()
-
-    def as_json(self) -> dict[str, object]:
-        """For `Selection.identity["sequence"]`."""
-        return {"digest": self.digest, "kinds": self.kinds, "order": self.order}
 
 
 def launch_sequence(slices: pd.DataFrame) -> LaunchSequence:
@@ -50,51 +25,43 @@ def launch_sequence(slices: pd.DataFrame) -> LaunchSequence:
     kinds = with_kind_columns(slices)
     codes, first = _first_seen_codes(kinds)
     listed = [
-        [str(row[0]), str(row[1]), [int(n) for n in row[2:5]], [int(n) for n in row[5:8]]]
+        LaunchKind(str(row[0]), str(row[1]), size_of(row[2:5]), size_of(row[5:8]), str(row[8]))
         for row in kinds.iloc[first].to_numpy(dtype=object).tolist()
     ]
-    ranges = kinds["range"].iloc[first].astype(str).tolist()
-    if any(ranges):
-        listed = [[*kind, name] for kind, name in zip(listed, ranges, strict=True)]
-    return LaunchSequence(listed, encode_runs(codes))
+    return LaunchSequence(tuple(listed), tuple(encode_runs(codes)))
 
 
 def joined_sequences(sequences: Sequence[LaunchSequence]) -> LaunchSequence:
     """The sequence of several processes, joined from each one's."""
-    kinds: dict[str, int] = {}
+    kinds: dict[LaunchKind, int] = {}
     codes = []
     for sequence in sequences:
-        own = [kinds.setdefault(json.dumps(kind), len(kinds)) for kind in sequence.kinds]
+        own = [kinds.setdefault(kind, len(kinds)) for kind in sequence.kinds]
         codes.append(np.array(own, dtype=np.int32)[decode_runs(sequence.order)])
-    listed = [json.loads(kind) for kind in kinds]
-    return LaunchSequence(listed, encode_runs(np.concatenate(codes)))
+    return LaunchSequence(tuple(kinds), tuple(encode_runs(np.concatenate(codes))))
 
 
-def sequence_slices(identity: Mapping[str, Any], source: str) -> pd.DataFrame | None:
-    """The slice table (kind columns, `call`, and `process` where the selection lists processes)
-    that `launch_sequence` described; None if there is none.
+def sequence_slices(
+    sequence: LaunchSequence | None, processes: Sequence[Key], source: str
+) -> pd.DataFrame | None:
+    """The slice table (kind columns, `call`, and `process` where there are `processes`) that
+    `launch_sequence` described; None if there is none.
 
     Raises InputError when the sequence is damaged; `source` names the selection.
     """
-    sequence = identity.get("sequence")
     if sequence is None:
         return None
+    rows = [[k.kernel, k.program, *k.grid, *k.block, k.range] for k in sequence.kinds]
     try:
-        kinds = pd.DataFrame(
-            [
-                [kernel, program, *grid, *block, *(more or [""])]
-                for kernel, program, grid, block, *more in sequence["kinds"]
-            ],
-            columns=list(KIND_COLUMNS),
-        )
-        codes = decode_runs(sequence["order"])
+        codes = decode_runs(sequence.order)
+        kinds = pd.DataFrame(rows, columns=list(KIND_COLUMNS))
         table = kinds.iloc[codes].reset_index(drop=True)
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except (IndexError, ValueError) as error:
         raise InputError(
             f"{source}: its launch sequence cannot be read ({error}): "
             "make it again with `xpuprof select RUN`"
         ) from error
-    if lengths := [int(process["slices"]) for process in identity.get("processes", [])]:
+    if lengths := [key.slices for key in processes]:
         if sum(lengths) != len(table):
             raise InputError(
                 f"{source}: its processes have {sum(lengths)} slices, its launch sequence "

@@ -69,7 +69,8 @@ def transplant(selection: Selection, slices: pd.DataFrame, name: str) -> Transpl
     representatives are dropped and the others re-weighted; the caller decides whether that is
     allowed. `name` names the run in messages.
     """
-    original = sequence_slices(selection.identity, "the selection")
+    identity = selection.identity
+    original = sequence_slices(identity.sequence, identity.processes, "the selection")
     if original is not None and len(original) != selection.slices:
         raise InputError(
             f"the selection names {selection.slices} slices but its launch sequence has "
@@ -79,7 +80,7 @@ def transplant(selection: Selection, slices: pd.DataFrame, name: str) -> Transpl
         _by_markers(selection, slices) if original is None else align_processes(original, slices)
     )
     if not _anything_common(selection, alignment):
-        arguments = " ".join(selection.identity.get("arguments", [])) or "another program"
+        arguments = " ".join(identity.arguments) or "another program"
         raise InputError(
             f"the selection was made from {arguments}: none of its kernels ran in {name}; "
             "use runs of the program that it was made from"

@@ -15,10 +15,9 @@ from xpuprof.errors import InputError, TraceError, listed
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.imported import ImportedSlices
+from xpuprof.trace.kinds import Key
 from xpuprof.trace.processes import (
-    Key,
     job_of,
-    keys_of,
     keys_of_table,
     labels_of,
     layout_of,
@@ -106,7 +105,7 @@ def arranged(timed: Timed, selection: Selection) -> Timed:
     selection's numbers. Processes missing from the selection come last, or are dropped if the
     selection covers only part of the job. Raises InputError for one process among several.
     """
-    wanted = keys_of(selection.identity)
+    wanted = selection.identity.processes
     if not wanted and len(timed.keys) > 1:
         raise InputError(
             f"the selection covers one process, but {timed.name} has {len(timed.keys)} with device "
@@ -117,11 +116,11 @@ def arranged(timed: Timed, selection: Selection) -> Timed:
     found = timed.keys or keys_of_table(timed.slices.assign(process=0))
     places = matched(wanted, found)
     order = [(number, place) for number, place in enumerate(places) if place is not None]
-    if selection.identity.get("of", len(wanted)) == len(wanted):
+    if selection.identity.of in (None, len(wanted)):
         others = [place for place in range(len(found)) if place not in places]
         order += [(len(wanted) + i, place) for i, place in enumerate(others)]
     if all(place is None for place in places):
-        command = " ".join(map(str, selection.identity.get("arguments", [])))
+        command = " ".join(selection.identity.arguments)
         raise InputError(
             f"{named(wanted)} of the selection had no device work in {timed.name}, which had it in "
             f"{named(found)}; run the whole job, with as many processes as were profiled"

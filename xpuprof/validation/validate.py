@@ -18,7 +18,8 @@ from xpuprof.estimation.intervals import estimate
 from xpuprof.estimation.measured import Measured
 from xpuprof.estimation.projection import Accuracy, accuracy
 from xpuprof.estimation.shares import Share, shares_of
-from xpuprof.selection.identity import hash_inputs
+from xpuprof.selection.identity import Program
+from xpuprof.selection.program import hash_inputs
 from xpuprof.selection.selection import Representative, Selection
 from xpuprof.trace.elf import build_id
 from xpuprof.validation.rebase import Transplant, describe, transplant
@@ -133,10 +134,9 @@ def image_differences(selection: Selection, program: str | Path) -> list[str]:
     Compared by build-id, files of the same name or path; a missing file is ignored, because the
     program may load it from elsewhere.
     """
-    images = [(str(path), str(identity)) for path, identity in selection.identity.get("images", [])]
-    here = Path(program).resolve()
+    here, recorded = Path(program).resolve(), selection.identity.program or Program()
     found = []
-    for path, identity in images:
+    for path, identity in recorded.images:
         at = here if Path(path).name == here.name else Path(path)
         other = build_id(at) if identity and not identity.startswith("h") else ""
         if other and other != identity:
@@ -147,7 +147,7 @@ def image_differences(selection: Selection, program: str | Path) -> list[str]:
 def input_differences(selection: Selection) -> list[str]:
     """Input files recorded in the selection that are missing or have changed."""
     found = []
-    for path, digest in selection.identity.get("inputs", {}).items():
+    for path, digest in selection.identity.inputs.items():
         if not Path(path).is_file():
             found.append(f"input {path} is missing here")
         elif hash_inputs([path])[path] != digest:

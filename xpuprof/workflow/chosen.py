@@ -91,7 +91,7 @@ def _not_promised(
     """A sentence about what a target error cannot promise."""
     if target is None or (one_run_error is not None and one_run_error <= target):
         return []
-    if "metric" in selection.identity:
+    if selection.identity.metric:
         return [
             f"the target error of {100 * target:.2f} % holds for the imported profile; import one "
             "of another run to see whether it holds there (xpuprof transfer)"

@@ -72,7 +72,7 @@ def _then(exporter: Exporter, source: ExportSource, output: Path, outputs: Seque
     """How to use the outputs, of one or several processes, and how to read the results."""
     recorded: Sequence[str] = []
     if exporter.needs in (Needs.SELECTION, Needs.VECTORS):
-        recorded = [str(word) for word in source.selection.identity.get("arguments") or []]
+        recorded = source.selection.identity.arguments
     app, *arguments = recorded or ["./app", "args"]
     each = {
         "program": "" if recorded else " ./app args",

@@ -20,7 +20,8 @@ from xpuprof.estimation.measured import Measured, by_cluster
 from xpuprof.estimation.projection import Accuracy, accuracy, time_speedup
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.selection.selection import Selection
-from xpuprof.trace.processes import Job, Key, job_of
+from xpuprof.trace.kinds import Key
+from xpuprof.trace.processes import Job, job_of
 from xpuprof.validation.reliability import unreliable_projection
 from xpuprof.workflow.evaluate import Result, doubts, evaluate
 from xpuprof.workflow.opened import Run, kernel_table

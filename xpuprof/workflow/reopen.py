@@ -36,7 +36,7 @@ def reopen(
     subject = timed_subject(run, chosen, timed)
     doubts = doubts_of(run, subject, chosen)
     if subject.times is None and subject.job:
-        program = chosen.identity.get("arguments", [])
+        program = chosen.identity.arguments
         doubts.append(
             f"{run.path} holds no timer run, so the sampling error is unknown; measure it with: "
             f"{command('validate', file, '--', *program)}"
@@ -53,7 +53,7 @@ def timer_folders(
     run: Run, selection: Selection | None, timed: Sequence[Path] = ()
 ) -> Sequence[Path]:
     """`timed`, or the folders that `selection` was made with; none if the run's own times count."""
-    recorded = [Path(folder) for folder in selection.identity.get("times", [])] if selection else []
+    recorded = [Path(folder) for folder in selection.identity.times] if selection else []
     if not timed and not run.times and all(folder.exists() for folder in recorded):
         return recorded
     return timed

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from xpuprof.clustering.choice import Allotment
 from xpuprof.engines.base import Timer
 from xpuprof.engines.filters import EVERYTHING, Filters
 from xpuprof.errors import InputError, UsageError
@@ -18,6 +17,7 @@ from xpuprof.launch.ending import Ending, exit_doubts
 from xpuprof.launch.finish import finish, none_chosen
 from xpuprof.methods import registry
 from xpuprof.selection.parts import write_parts
+from xpuprof.selection.results import Allotment
 from xpuprof.selection.selection import Selection
 from xpuprof.stages import stage
 from xpuprof.trace.reader import process_folders
@@ -141,8 +141,8 @@ def run(
     try:
         with stage("choosing representatives"):
             chosen = select_run(done, method, seed=seed, processes=processes, **options)
-        if allotment := chosen.scores.get("allotment"):
-            notes(_allotted(Allotment(**allotment)))
+        if allotment := chosen.scores.allotment:
+            notes(_allotted(allotment))
         with stage("projecting the time"):
             result = evaluate(done, chosen)
     except InputError:

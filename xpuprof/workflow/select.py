@@ -19,7 +19,7 @@ from xpuprof.formats.output import made_folder
 from xpuprof.methods import registry
 from xpuprof.methods.clustered import slice_times
 from xpuprof.selection import parts
-from xpuprof.selection.identity import hash_inputs
+from xpuprof.selection.program import hash_inputs
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.run import Run
@@ -145,7 +145,8 @@ def select_and_write(request: Request, places: Places, *, with_stability: bool =
         moved = stability(subject, request) if with_stability else ()
         program, doubts = tuple(map(str, run.manifest["argv"])), doubts_of(run, subject, selection)
     if places.timed:
-        selection = _identified(selection, times=[str(path.absolute()) for path in places.timed])
+        folders = tuple(str(path.absolute()) for path in places.timed)
+        selection = _identified(selection, times=folders)
     doubts += [*_other_k(request, selection), *_unmet_bound(selection)]
     result = with_times(
         Chosen(places.name, selection, seconds, None, moved, doubts, program),
@@ -161,7 +162,7 @@ def select_and_write(request: Request, places: Places, *, with_stability: bool =
 
 
 def _identified(selection: Selection, **facts: Any) -> Selection:
-    return replace(selection, identity={**selection.identity, **facts})
+    return replace(selection, identity=replace(selection.identity, **facts))
 
 
 def _require_one_run(request: Request, places: Places) -> None:

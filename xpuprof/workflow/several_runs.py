@@ -6,10 +6,9 @@ The executor's workers open the runs; only descriptions, times and markers trave
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,13 +21,15 @@ from xpuprof.errors import InputError
 from xpuprof.methods.block_vectors import RecordedVectors
 from xpuprof.methods.profile import SliceProfile, markers_of
 from xpuprof.methods.recorded import from_processes
+from xpuprof.selection.identity import Identity, Program, SelectedWindow
 from xpuprof.selection.selection import Marker
 from xpuprof.trace.coordinates import JobLayout
 from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.joined_times import join, profiled
-from xpuprof.trace.processes import Key, labels_of
+from xpuprof.trace.kinds import Key, LaunchSequence
+from xpuprof.trace.processes import labels_of
 from xpuprof.trace.run import Run
-from xpuprof.trace.sequence import LaunchSequence, joined_sequences, launch_sequence
+from xpuprof.trace.sequence import joined_sequences, launch_sequence
 from xpuprof.trace.tables import Process
 from xpuprof.workflow.subjects import (
     Subject,
@@ -114,7 +115,7 @@ class _DescribedProcess:
 class _DescribedRun:
     """What a selection over several runs must know about one of them; `times` per process."""
 
-    identity: Mapping[str, Any]
+    identity: Identity
     processes: list[_DescribedProcess]
     times: list[F64] | None
 
@@ -145,15 +146,14 @@ def open_runs(paths: Sequence[str], executor: Executor, timed: Sequence[Path] = 
         known.typical if known else None,
         known.repeats if known else 1,
     )
-    identity = {
-        **found[0].identity,
-        "images": sorted({image for run in found for image in run.identity["images"]}),
-        "programs": sorted({program for run in found for program in run.identity["programs"]}),
-        "sequence": joined_sequences([process.sequence for process in every]).as_json(),
-        "processes": [key.as_json() for key in keys],
-    }
-    if "window" in identity:
-        identity["window"] = {"spec": identity["window"]["spec"]}  # rows belong to one process
+    identity = replace(
+        found[0].identity,
+        program=_joined([run.identity.program for run in found if run.identity.program]),
+        sequence=joined_sequences([process.sequence for process in every]),
+        processes=keys,
+    )
+    if identity.window:
+        identity = replace(identity, window=SelectedWindow(identity.window.spec))
     return Subject(
         Path(paths[0]),
         slices,
@@ -162,6 +162,15 @@ def open_runs(paths: Sequence[str], executor: Executor, timed: Sequence[Path] = 
         identity=identity,
         joined=joined,
         untimed=next((path for path, run in zip(paths, found, strict=True) if not run.times), ""),
+    )
+
+
+def _joined(programs: Sequence[Program]) -> Program:
+    """The first run's program, with the images and device programs of all."""
+    return replace(
+        programs[0],
+        images=tuple(sorted({image for one in programs for image in one.images})),
+        programs=tuple(sorted({program for one in programs for program in one.programs})),
     )
 
 
@@ -217,9 +226,9 @@ def _place(rank: int | None) -> int:
 
 def _require_alike(paths: Sequence[str], found: Sequence[_DescribedRun]) -> None:
     """Raises InputError if a run's filters or window differ from the first's."""
-    first = found[0].identity.get("settings")
+    first = found[0].identity.settings
     for path, run in zip(paths, found, strict=True):
-        if run.identity.get("settings") != first:
+        if run.identity.settings != first:
             raise InputError(
                 f"{paths[0]} and {path} were profiled with different filters or windows "
                 "(xpuprof info shows them); profile them alike"

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +16,13 @@ from xpuprof.errors import InputError, TraceError, UsageError
 from xpuprof.methods.block_vectors import ImportedVectors
 from xpuprof.methods.profile import SliceProfile, Slices
 from xpuprof.methods.recorded import from_processes
-from xpuprof.selection.identity import program_identity
+from xpuprof.selection.identity import Identity, SelectedWindow
+from xpuprof.selection.program import program_of
 from xpuprof.trace.coordinates import Stretches
 from xpuprof.trace.imported import VECTORS, ImportedSlices
 from xpuprof.trace.joined_times import Joined, join, profiled
-from xpuprof.trace.processes import Job, Key, job_of, keys_of_table
+from xpuprof.trace.kinds import Key
+from xpuprof.trace.processes import Job, job_of, keys_of_table
 from xpuprof.trace.run import Run
 from xpuprof.trace.sequence import launch_sequence
 from xpuprof.trace.window import never_opened
@@ -46,8 +47,8 @@ class Subject:
     times: F64 | None = None
     metric: str = "time"
     keys: tuple[Key, ...] = ()
-    identity: Mapping[str, Any] = field(default_factory=dict)
-    machine: Mapping[str, Any] = field(default_factory=dict)
+    identity: Identity = field(default_factory=Identity)
+    machine: Mapping[str, object] = field(default_factory=dict)
     job: Job | None = None
     joined: Joined | None = None
     untimed: str = ""
@@ -110,12 +111,11 @@ def open_subject(
 def _imported(run: Run) -> Subject:
     profile = imported_profile(run.path)
     keys = keys_of_table(profile.slices)
-    identity: dict[str, Any] = {
-        "metric": profile.time_name,
-        "sequence": launch_sequence(profile.slices).as_json(),
-    }
-    if len(keys) > 1:
-        identity["processes"] = [key.as_json() for key in keys]
+    identity = Identity(
+        sequence=launch_sequence(profile.slices),
+        processes=keys if len(keys) > 1 else (),
+        metric=profile.time_name,
+    )
     return Subject(
         run.path,
         profile,
@@ -185,16 +185,16 @@ def run_times(run: Run, profiled: Job) -> F64 | None:
     return np.stack(rows) if rows else None
 
 
-def identity_of(job: Job, run: Run) -> Mapping[str, Any]:
+def identity_of(job: Job, run: Run) -> Identity:
     """What a selection stores about the program."""
     images = pd.concat([process.images for process in job.processes], ignore_index=True)
-    identity = dict(program_identity(job.slices, images, run.manifest))
-    if job.several:
-        identity["processes"] = [key.as_json() for key in job.keys]
-    if asked := run.manifest.get("settings"):
-        identity["settings"] = asked
-    if window := job.processes[0].window:
-        identity["window"] = {"spec": window.spec}
-        if not job.several:
-            identity["window"]["rows"] = Stretches.of(window.rows).as_json()
-    return identity
+    window = None
+    if asked := job.processes[0].window:
+        window = SelectedWindow(asked.spec, None if job.several else Stretches.of(asked.rows))
+    return Identity(
+        program_of(job.slices, images, run.manifest),
+        launch_sequence(job.slices),
+        job.keys if job.several else (),
+        window=window,
+        settings=run.manifest.get("settings", {}),
+    )

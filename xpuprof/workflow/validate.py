@@ -17,6 +17,7 @@ from xpuprof.launch import execute
 from xpuprof.launch.ending import Ending, exit_doubts
 from xpuprof.launch.finish import finish
 from xpuprof.scratch import scratch
+from xpuprof.selection.identity import Program
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.run import REDACTED
 from xpuprof.validation import validate as against
@@ -65,11 +66,11 @@ def validate(
     refuse_within_job("validate executes it several times")
     one_of("timer", timer, get_args(Timer))
     whole_number("repeat", repeat, 1)
-    filters = Filters.read(chosen.identity.get("settings", {})).of_timer_runs()
+    filters = Filters.read(chosen.identity.settings).of_timer_runs()
     notes = Notes(say)
     if not argv:
         argv = _recorded(chosen)
-        recorded_in = chosen.identity.get("directory") or os.getcwd()
+        recorded_in = (chosen.identity.program or Program()).directory or os.getcwd()
         where = f" (recorded in {recorded_in})" if recorded_in != os.getcwd() else ""
         notes(f"no program was given, so this runs the recorded command{where}: {shlex.join(argv)}")
     with scratch() as place:
@@ -99,7 +100,7 @@ def validate(
 
 def _recorded(selection: Selection) -> list[str]:
     """The command that the selection was recorded with."""
-    argv = [str(word) for word in selection.identity.get("arguments", [])]
+    argv = list(selection.identity.arguments)
     if not argv or REDACTED in argv:
         raise UsageError(
             "no program was given, and the selection does not name its own; put the program after "

@@ -142,7 +142,7 @@ def _ragged(owner: str, start: Any, **columns: Any) -> pd.DataFrame:
 
 
 def _selection_tables(selection: Selection) -> Iterator[tuple[str, pd.DataFrame]]:
-    labels = [p["label"] for p in selection.identity.get("processes", [])] or [""]
+    labels = [key.label for key in selection.identity.processes] or [""]
     yield (
         "representatives",
         pd.DataFrame(

@@ -61,11 +61,11 @@ def _copies(selection: Selection) -> list[int]:
     # Imported late: `--help` lists formats without numpy.
     from xpuprof.trace.run_lengths import decode_runs
 
-    sequence = selection.identity.get("sequence")
+    sequence = selection.identity.sequence
     if not sequence:
         return []
-    own = [str(kind[0]).startswith(RUNTIMES_OWN) for kind in sequence["kinds"]]
-    order = decode_runs(sequence["order"], selection.slices).tolist()
+    own = [kind.kernel.startswith(RUNTIMES_OWN) for kind in sequence.kinds]
+    order = decode_runs(sequence.order, selection.slices).tolist()
     return [launch for launch, code in enumerate(order) if own[code]]
 
 

@@ -30,9 +30,9 @@ def launched(selection: Selection) -> list[tuple[int, Representative]]:
         raise InputError(
             "the selection spans several processes; export the selection of one process at a time"
         )
-    if selection.window and "rows" not in selection.identity["window"]:
+    if (window := selection.identity.window) and window.stretches is None:
         raise InputError(
-            f"the selection covers the window {selection.window} of several processes, whose "
+            f"the selection covers the window {window.spec} of several processes, whose "
             "launches it cannot number; select from a run of one process, or without --window"
         )
     found = [
@@ -98,7 +98,7 @@ def write_script(
 ) -> list[Path]:
     """Write a profiler's or simulator's commands as run.sh, weights.csv and `more` files into
     `folder`. The script's arguments are the program, by default the recorded one."""
-    program = shlex.join(map(str, selection.identity.get("arguments", [])))
+    program = shlex.join(selection.identity.arguments)
     missing = 'echo "usage: sh $0 ./app args" >&2; exit 2'
     default = f"set -- {program}" if program else f"{{ {missing}; }}"
     text = "\n".join(["#!/bin/sh", "set -e", f"[ $# -gt 0 ] || {default}", *lines]) + "\n"

@@ -13,7 +13,7 @@ from xpuprof.formats.format import ExportOptions
 from xpuprof.selection import parts
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.coordinates import EXIT_KERNEL
-from xpuprof.trace.processes import job_of, keys_of, matched
+from xpuprof.trace.processes import job_of, matched
 from xpuprof.trace.run import Run
 from xpuprof.trace.tables import Execution, Process
 from xpuprof.trace.warmup import warmup
@@ -61,7 +61,7 @@ class ExportSource:
         if self.run.profile is None:
             raise InputError(f"{self.path} holds no profile; make one with `xpuprof profile`")
         job = job_of(self.run.profile)
-        place = matched(keys_of(self.selection.identity), job.keys) or [0]
+        place = matched(self.selection.identity.processes, job.keys) or [0]
         if place[0] is None or (job.several and len(place) > 1):
             raise InputError(
                 f"{self.path} does not have the selection's process; export with the run that the "
@@ -91,10 +91,10 @@ class ExportSource:
         if whole is None or len(whole.layout.lengths) == 1:
             return []
         found = []
-        for number, process in enumerate(whole.identity["processes"]):
+        for number, process in enumerate(whole.identity.processes):
             own = [r for r in whole.representatives if r.process == number]
             if any(not kernels_only or r.end.kernel != EXIT_KERNEL for r in own):
-                found.append((str(process["label"]), replace(self, number=number)))
+                found.append((process.label, replace(self, number=number)))
         return found
 
     def selection_file(self) -> Path:

@@ -99,8 +99,8 @@ class Regions:
 
     def _process(self, place: int) -> str:
         number = self._selection.representatives[place].process
-        processes = self._selection.identity.get("processes", [])
-        return str(processes[number]["label"]) if number < len(processes) else ""
+        processes = self._selection.identity.processes
+        return processes[number].label if number < len(processes) else ""
 
     def _whole(self, name: str, value: object) -> int:
         number = whole(value, -(1 << 62), 1 << 62) if isinstance(value, int | str) else None
