@@ -54,11 +54,14 @@ python=python3
   { say "Python 3.11 or later is needed, and $python is $($python --version 2>&1)."; exit 2; }
 [ -x .venv/bin/python ] || "$python" -m venv .venv
 
-# Rebuild when a native source, a build file or the package's requirements changed.
-stamp=build/installed
+# Rebuild when a native source, a build file or the package's requirements changed, or vendor kits
+# are named that the last build did not have.
+stamp=build/installed kits_stamp=build/kits
+kits="${DYNAMORIO_HOME-} ${PIN_ROOT-} ${NVBIT_ROOT-} ${GTPIN_ROOT-} ${CUDA_HOME-}"
 inputs=$(find pyproject.toml CMakeLists.txt native examples -type f -not -name '*.pyc' |
   LC_ALL=C sort | xargs sha256sum | sha256sum)
-if [ "$(cat "$stamp" 2>/dev/null)" != "$inputs" ]; then
+if [ "$(cat "$stamp" 2>/dev/null)" != "$inputs" ] ||
+  { [ -n "${kits// /}" ] && [ "$(cat "$kits_stamp" 2>/dev/null)" != "$kits" ]; }; then
   say "building xpuprof into .venv"
   .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,docs]'
   # The example's short name: the program of `xpuprof demo`.
@@ -66,4 +69,5 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$inputs" ]; then
   ln -sf "$(.venv/bin/python -c 'from xpuprof.engines.native import native_file as file
 print(file("demo/particles"))')" build/examples/particles
   printf '%s' "$inputs" >"$stamp"
+  printf '%s' "$kits" >"$kits_stamp"
 fi
