@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import xpuprof
-from tests.support.run import run
+from tests.support.run import run, xpuprof_text
 from xpuprof.errors import InputError
 from xpuprof.estimation.metrics import whole_run
 from xpuprof.formats.exporters import gpgpusim
@@ -119,6 +119,25 @@ def test_the_simulator_is_told_which_launches_to_simulate(
         check=True,
     )
     assert (out / "gpgpusim.log").read_text().splitlines()[0] == f"{modes} b'x' None"
+
+
+@pytest.mark.parametrize(
+    ("format", "options", "cold"),
+    [
+        ("gpgpusim", [], True),
+        ("gpgpusim", ["--warmup", "1"], False),
+        ("ncu", [], False),
+    ],
+)
+def test_cold_caches_are_pointed_out(
+    selection: Selection, tmp_path: Path, format: str, options: list[str], cold: bool
+) -> None:
+    """WHEN a format that can carry warm-up gets none THEN `export` names the option."""
+    selection.write(tmp_path / "s.json")
+    line = ["export", tmp_path / "s.json", "--format", format, "-o", tmp_path / "out", *options]
+    done = xpuprof_text(*line)
+    assert done.returncode == 0, done.stderr
+    assert ("regions begin with cold caches; --warmup 1" in done.stderr) == cold
 
 
 @pytest.mark.parametrize(

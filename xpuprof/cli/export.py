@@ -68,5 +68,7 @@ def command(source: Path, as_json: bool, quiet: bool, **how: Any) -> None:
         return
     more = [f"{len(files) - 4} more"] if len(files) > 4 else []
     options.note(f"wrote {', '.join(files[:4] + more)}", quiet)
+    if done.cold:
+        options.note("regions begin with cold caches; --warmup 1 adds the slice before each", quiet)
     if done.then:
         options.next_step(done.then, quiet)

@@ -23,6 +23,8 @@ class Exported:
     files: tuple[Path, ...]
     then: str = ""
     """What to do with them."""
+    cold: bool = False
+    """Whether regions begin with cold caches, although the format can carry warm-up."""
 
 
 def export(
@@ -65,7 +67,9 @@ def export(
     except OSError as error:
         raise unwritable(output, error) from error
     outputs = [target for _, target in targets]
-    return Exported(exporter.name, tuple(files), _then(exporter, whole, Path(output), outputs))
+    then = _then(exporter, whole, Path(output), outputs)
+    cold = "warmup" in exporter.takes and not (warmup or warm_cache)
+    return Exported(exporter.name, tuple(files), then, cold)
 
 
 def _then(exporter: Exporter, source: ExportSource, output: Path, outputs: Sequence[Path]) -> str:
