@@ -2,6 +2,7 @@
 #include "writer.h"
 
 #include <asm/errno.h>
+#include <cpuid.h>
 
 /* A chunk is large enough that mapping it is rare, small enough that a short run stays small. */
 enum { CHUNK_ROOM = 256 * 1024, PAGE = 4096 };
@@ -12,36 +13,24 @@ static void copy(uint8_t *to, const uint8_t *from, uint64_t size) {
   __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(left) : : "memory");
 }
 
-/* ---- CRC32C (Castagnoli), reflected, slicing by 8 ------------------------------------------- */
+/* ---- CRC32C (Castagnoli), as SSE4.2 computes it ---------------------------------------------- */
 
-static uint32_t crc_table[8][256];
-
-static void crc_prepare(void) {
-  if (crc_table[0][1]) return;
-  for (uint32_t i = 0; i < 256; i++) {
-    uint32_t c = i;
-    for (int bit = 0; bit < 8; bit++) c = c & 1 ? (c >> 1) ^ 0x82F63B78u : c >> 1;
-    crc_table[0][i] = c;
-  }
-  for (int k = 1; k < 8; k++)
-    for (uint32_t i = 0; i < 256; i++)
-      crc_table[k][i] = crc_table[0][crc_table[k - 1][i] & 0xff] ^ (crc_table[k - 1][i] >> 8);
+static int has_crc_instruction(void) {
+  unsigned a, b, c, d;
+  return __get_cpuid(1, &a, &b, &c, &d) && c & bit_SSE4_2;
 }
 
-static uint32_t crc_add(uint32_t crc, const uint8_t *p, uint64_t size) {
-  for (; size >= 8; size -= 8, p += 8) {
-    uint32_t lo =
-        crc ^ ((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
-    crc = crc_table[7][lo & 0xff] ^ crc_table[6][lo >> 8 & 0xff] ^ crc_table[5][lo >> 16 & 0xff] ^
-          crc_table[4][lo >> 24] ^ crc_table[3][p[4]] ^ crc_table[2][p[5]] ^ crc_table[1][p[6]] ^
-          crc_table[0][p[7]];
+__attribute__((target("sse4.2"))) static uint32_t crc_add(uint32_t crc, const uint8_t *p,
+                                                          uint64_t size) {
+  for (uint64_t word; size >= 8; size -= 8, p += 8) {
+    __builtin_memcpy(&word, p, 8);
+    crc = (uint32_t)__builtin_ia32_crc32di(crc, word);
   }
-  for (; size; size--, p++) crc = crc_table[0][(crc ^ *p) & 0xff] ^ (crc >> 8);
+  for (; size; size--, p++) crc = __builtin_ia32_crc32qi(crc, *p);
   return crc;
 }
 
 uint32_t xp_crc32c(const void *data, uint64_t size) {
-  crc_prepare();
   return ~crc_add(~0u, (const uint8_t *)data, size);
 }
 
@@ -54,18 +43,29 @@ void xp_body_init(xp_body *body, void *data, size_t room) {
   body->overflow = 0;
 }
 
-void xp_put_bytes(xp_body *body, const void *data, size_t size) {
+static uint8_t *take_bytes(xp_body *body, size_t size) {
   if (body->room - body->size < size) {
     body->overflow = 1;
-    return;
+    return 0;
   }
-  copy(body->data + body->size, (const uint8_t *)data, size);
   body->size += size;
+  return body->data + body->size - size;
 }
 
-void xp_put_u8(xp_body *body, uint8_t value) { xp_put_bytes(body, &value, 1); }
+void xp_put_u8(xp_body *body, uint8_t value) {
+  uint8_t *to = take_bytes(body, 1);
+  if (to) *to = value;
+}
 
-void xp_put_u64(xp_body *body, uint64_t value) { xp_put_bytes(body, &value, 8); }
+void xp_put_u64(xp_body *body, uint64_t value) {
+  uint8_t *to = take_bytes(body, 8);
+  if (to) __builtin_memcpy(to, &value, 8); /* one store */
+}
+
+void xp_put_bytes(xp_body *body, const void *data, size_t size) {
+  uint8_t *to = take_bytes(body, size);
+  if (to) copy(to, (const uint8_t *)data, size);
+}
 
 static unsigned encode_varint(uint8_t out[XP_VARINT_MAX], uint64_t value) {
   unsigned n = 0;
@@ -116,6 +116,8 @@ static const char *reason_of(int error) {
     case EMFILE:
     case ENFILE:
       return "the process has no descriptor left to open its trace with";
+    case EOPNOTSUPP:
+      return "the processor lacks SSE4.2, with which traces are checked";
     case EFBIG:
       return "its trace has reached the limit on file sizes";
     default:
@@ -134,12 +136,11 @@ void xp_writer_fail(xp_writer *w, const char *reason) {
 }
 
 int xp_writer_create(xp_writer *w, const xp_os *os, const char *path, uint16_t stream) {
-  crc_prepare();
   w->stream = stream;
   w->chunk_offset = 0;
   w->chunk = 0;
   w->place = 0;
-  int error = xp_file_create(&w->file, os, path, CHUNK_ROOM);
+  int error = has_crc_instruction() ? xp_file_create(&w->file, os, path, CHUNK_ROOM) : -EOPNOTSUPP;
   w->is_open = !error;
   return error;
 }

@@ -56,11 +56,11 @@ void count_replayed(const std::vector<Command> &commands, cl_command_queue inste
                     uint64_t tsc) {
   for (const Command &command : commands) {
     auto count = [&](Progress *progress) {
-      Pending launch;
-      launch.queue = queue_of(instead ? instead : command.queue);
-      if (!launch.queue) return;
-      launch.plan = bare_plan(command.kernel.get(), reason_of(*command.kernel));
-      follow(std::move(launch), *command.kernel, command.range(), tsc, progress);
+      auto queue = queue_of(instead ? instead : command.queue);
+      if (!queue) return;
+      const Kernel &kernel = *command.kernel;
+      follow(queue, kernel, {bare_plan(command.kernel.get(), reason_of(kernel)), {}},
+             command.range(), tsc, progress);
     };
     in_any_case(
         [&](Progress *progress) {

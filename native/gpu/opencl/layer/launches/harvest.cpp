@@ -16,6 +16,10 @@ std::map<uint32_t, std::deque<Pending>> &pending = *new std::map<uint32_t, std::
 namespace {
 
 constexpr size_t out_of_order_scan = 32;
+// A runtime still holds a launch's locks when the program's wait for it returns. To ask for it then
+// would make the program wait again, so timed launches are asked for in groups, when as many more
+// have followed.
+constexpr size_t group = 8;
 constexpr double room_patience_s = 0.05, recording_patience_s = 20;
 
 auto &clocks = *new std::map<const Device *, DeviceClock>;
@@ -34,7 +38,7 @@ void trace_grid(uint64_t launch, const Variant &variant, const WarpClasses &clas
 
 // Reads the geometry from the kernel's header; no counts where it is impossible. For counters on
 // the device, the header is copied first and the rest once the number of warps is known.
-bool geometry_from_header(Pending *launch) {
+bool geometry_from_header(Planned *launch) {
   Plan *plan = &launch->plan;
   const uint64_t *header = launch->room.area->data();
   for (int d = 0; d < 3; d++)
@@ -48,10 +52,10 @@ bool geometry_from_header(Pending *launch) {
 }
 
 // Also moves the launch's recorded accesses to `accesses`.
-void harvest_counts(Pending *launch, RecordedAccesses *accesses) {
+void harvest_counts(uint64_t number, Planned *launch, RecordedAccesses *accesses) {
   Plan &plan = launch->plan;
   Room &room = launch->room;
-  if (plan.counts) return trace_grid(launch->launch, *plan.variant, *plan.counts);
+  if (plan.counts) return trace_grid(number, *plan.variant, *plan.counts);
   const uint64_t *probes = nullptr;
   if (!plan.derived) {
     if (!room.area || !geometry_from_header(launch)) return;
@@ -59,7 +63,7 @@ void harvest_counts(Pending *launch, RecordedAccesses *accesses) {
   }
   const InstrumentedKernel &info = *plan.variant->info;
   const WarpClasses &classes = classifier.classify(info, plan.geometry, probes);
-  trace_grid(launch->launch, *plan.variant, classes);
+  trace_grid(number, *plan.variant, classes);
   if (!room.recording) return;
   accesses->accesses = accesses_of(info, classes);
   accesses->beyond = info.unrecorded != 0;
@@ -77,12 +81,25 @@ void take_stamps(const Pending &launch, xpu_completion *completion) {
   DeviceClock &clock = clocks[launch.queue->device];
   clock.refresh(*launch.queue);
   completion->tsc_start = clock.ticks(device_stamp(launch.event, CL_PROFILING_COMMAND_START));
-  completion->tsc_end = clock.ticks(device_stamp(launch.event, CL_PROFILING_COMMAND_END));
-  if (completion->tsc_end) completion->tsc_host = 0;
+  completion->tsc_end = clock.ticks(launch.device_end);
+  if (!completion->tsc_end) return;
+  completion->tsc_host = 0;
+  launch.queue->stamped = true;
+}
+
+bool takes_stamps(const Pending &launch) {
+  return settings.device_stamps && launch.queue->profiling;
+}
+
+// A launch with an end is complete; without one, it may have failed.
+cl_int ask_status(Pending *launch) {
+  if (takes_stamps(*launch))
+    launch->device_end = device_stamp(launch->event, CL_PROFILING_COMMAND_END);
+  return launch->device_end ? CL_COMPLETE : status_of(launch->event);
 }
 
 bool finished(Pending *launch) {
-  if (launch->status > CL_COMPLETE) launch->status = status_of(launch->event);
+  if (launch->status > CL_COMPLETE) launch->status = ask_status(launch);
   if (launch->status > CL_COMPLETE) return false;
   if (!launch->seen) launch->seen = xpu_tsc();
   return true;
@@ -94,9 +111,9 @@ size_t counter_words(const Plan &plan, const Geometry &geometry) {
 }
 
 // Whether a finished launch's counters are on the host.
-bool counters_arrived(Pending *launch) {
+bool counters_arrived(Planned *launch) {
   const Plan &plan = launch->plan;
-  if (!launch->room.area || launch->status != CL_COMPLETE) return true;
+  if (!launch->room.area) return true;
   CounterArea &area = *launch->room.area;
   if (plan.local_known) return area.arrived(counter_words(plan, plan.geometry));
   return area.arrived(CLINST_HEADER_WORDS) &&
@@ -104,9 +121,10 @@ bool counters_arrived(Pending *launch) {
 }
 
 bool all_arrived(Pending *launch) {
-  if (!counters_arrived(launch)) return false;
-  return !launch->room.recording || launch->status != CL_COMPLETE ||
-         records_arrived(launch->room.recording.get());
+  if (!launch->instrumented || launch->status != CL_COMPLETE) return true;
+  const Room &room = launch->instrumented->room;
+  return counters_arrived(launch->instrumented.get()) &&
+         (!room.recording || records_arrived(room.recording.get()));
 }
 
 }  // namespace
@@ -124,11 +142,13 @@ void harvest(Pending *launch) {
   xpu_completion completion{};
   completion.launch = launch->launch;
   completion.tsc_host = launch->seen;
-  bool complete = launch->status == CL_COMPLETE, recorded = launch->room.recording != nullptr;
-  if (settings.device_stamps && launch->queue->profiling && complete)
-    quietly([&] { take_stamps(*launch, &completion); });
+  Planned *instrumented = launch->instrumented.get();
+  bool complete = launch->status == CL_COMPLETE;
+  bool recorded = instrumented && instrumented->room.recording;
+  if (takes_stamps(*launch) && complete) quietly([&] { take_stamps(*launch, &completion); });
   RecordedAccesses accesses;
-  if (complete) quietly([&] { harvest_counts(launch, &accesses); });
+  if (complete && instrumented)
+    quietly([&] { harvest_counts(launch->launch, instrumented, &accesses); });
   xpu_kernel_complete(&completion);
   if (recorded) recording_finished(*launch->queue->device, launch->launch, std::move(accesses));
   next.clReleaseEvent(launch->event);
@@ -138,10 +158,10 @@ namespace {
 
 // An in-order queue finishes from the front and is harvested in its order; elsewhere a few more
 // launches are checked.
-void poll_launches(std::deque<Pending> *launches, size_t scan) {
+void poll_launches(std::deque<Pending> *launches, size_t scan, std::ptrdiff_t leave = 0) {
   size_t missed = 0;
   bool waiting = false;
-  for (auto at = launches->begin(); at != launches->end();) {
+  for (auto at = launches->begin(); launches->end() - at > leave;) {
     bool in_order = at->queue->in_order;
     if (!finished(&*at)) {
       if (in_order || ++missed > scan) return;
@@ -156,9 +176,17 @@ void poll_launches(std::deque<Pending> *launches, size_t scan) {
   }
 }
 
+// The device's stamps stay the same; the host's would be later.
+void poll_in_groups(std::deque<Pending> *launches, size_t scan) {
+  bool may_wait =
+      settings.mode == Mode::time_async && !launches->empty() && launches->front().queue->stamped;
+  if (!may_wait) return poll_launches(launches, scan);
+  if (launches->size() % group == 0) poll_launches(launches, scan, group);
+}
+
 }  // namespace
 
-void poll_queue(const Queue &queue) { poll_launches(&pending[queue.index], out_of_order_scan); }
+void poll_queue(const Queue &queue) { poll_in_groups(&pending[queue.index], out_of_order_scan); }
 
 void poll_locked() {
   for (auto at = pending.begin(); at != pending.end();) {
@@ -219,12 +247,20 @@ void poll_all() {
   poll_locked();
 }
 
-static cl_event copy_under_way(const Room &room) {
+static cl_event copy_under_way(const Pending &launch) {
+  if (!launch.instrumented) return nullptr;
+  const Room &room = launch.instrumented->room;
   cl_event event = room.area ? room.area->under_way() : nullptr;
   return event || !room.recording ? event : room.recording->area->under_way();
 }
 
+static void settle_timed() {
+  std::lock_guard<OrderLock> guard(order);
+  for (auto &entry : pending) poll_in_groups(&entry.second, SIZE_MAX);
+}
+
 void settle() {
+  if (settings.mode != Mode::profile) return settle_timed();
   // Copies in this order: the header where the number of warps is unknown, the rest of the
   // counters, the directory of the accesses, the accesses.
   for (int copies = 0; copies < 5; copies++) {
@@ -234,7 +270,7 @@ void settle() {
       poll_locked();
       for (const auto &queue : pending)
         for (const Pending &launch : queue.second)
-          if (cl_event event = copy_under_way(launch.room))
+          if (cl_event event = copy_under_way(launch))
             if (next.clRetainEvent(event) == CL_SUCCESS) under_way.push_back(event);
     }
     if (under_way.empty()) return;

@@ -9,15 +9,21 @@
 
 namespace layer {
 
+// A launch with its memory.
+struct Planned {
+  Plan plan;
+  Room room;
+};
+
 // A launch not yet seen to finish.
 struct Pending {
   uint64_t launch = 0;
   cl_event event = nullptr;   // our own reference
   cl_int status = CL_QUEUED;  // as last seen
   uint64_t seen = 0;          // when it was first seen finished
+  cl_ulong device_end = 0;    // by the device's clock
   std::shared_ptr<Queue> queue;
-  Plan plan;
-  Room room;
+  std::unique_ptr<Planned> instrumented;  // NULL: it is not
 };
 
 // One lock over enqueueing and recording: the order of slices is the order of enqueueing.
@@ -31,7 +37,7 @@ cl_int status_of(cl_event event);
 // Callers hold `order`.
 void poll_queue(
     const Queue &queue);  // harvests the queue's finished launches, not far after others
-void poll_locked();       // all queues'
+void poll_locked();       // all queues', to the last
 void harvest(Pending *finished);
 
 // Harvests whatever has finished; never waits.

@@ -47,11 +47,10 @@ cl_int launch(cl_command_queue queue_handle, cl_kernel kernel_handle, const Rang
   register_exit();
   poll_queue(*queue);
   const char *reason = left_out(*kernel);
-  Pending made;
-  made.queue = queue;
-  made.plan =
-      reason ? bare_plan(kernel.get(), reason) : make_plan(*queue, kernel.get(), range, &made.room);
+  Planned made;
   Plan &plan = made.plan;
+  plan =
+      reason ? bare_plan(kernel.get(), reason) : make_plan(*queue, kernel.get(), range, &made.room);
   uint64_t tsc = xpu_tsc();
   bool shadow = plan.kernel != kernel_handle;
   cl_event own = nullptr;
@@ -69,7 +68,7 @@ cl_int launch(cl_command_queue queue_handle, cl_kernel kernel_handle, const Rang
   if (event) next.clRetainEvent(*event = own);
   bool recording = made.room.recording != nullptr, sync = settings.mode == Mode::time_sync;
   if (sync) next.clRetainEvent(own);
-  uint64_t number = follow(std::move(made), *kernel, range, tsc, progress);
+  uint64_t number = follow(queue, *kernel, std::move(made), range, tsc, progress);
   guard.unlock();
   if (recording) wait_while_recording(queue->index, number);
   if (!sync) return CL_SUCCESS;
@@ -81,14 +80,12 @@ cl_int launch(cl_command_queue queue_handle, cl_kernel kernel_handle, const Rang
 // The reason of a launch for which our part failed.
 void count_bare(cl_command_queue queue, cl_kernel handle, const Range &range, uint64_t tsc,
                 Progress *progress) {
-  Pending made;
-  made.queue = queue_of(queue);
+  auto in = queue_of(queue);
   auto kernel = kernel_of(handle);
-  if (!made.queue || !kernel || is_empty(range)) return;
+  if (!in || !kernel || is_empty(range)) return;
   std::lock_guard<OrderLock> guard(order);
   register_exit();
-  made.plan = bare_plan(kernel.get(), own_failure);
-  follow(std::move(made), *kernel, range, tsc, progress);
+  follow(in, *kernel, {bare_plan(kernel.get(), own_failure), {}}, range, tsc, progress);
 }
 
 template <class Native>
@@ -176,22 +173,24 @@ static uint64_t trace_launch(const Queue &queue, const Kernel &kernel, const Pla
   launch.queue = queue.index;
   launch.device = queue.device->index;
   launch.tsc_run = tsc;
-  launch.reason = plan.reason.empty() ? nullptr : plan.reason.c_str();
+  launch.reason = plan.reason().empty() ? nullptr : plan.reason().c_str();
   return xpu_kernel_run(&launch);
 }
 
-uint64_t follow(Pending made, const Kernel &kernel, const Range &range, uint64_t tsc,
-                Progress *progress) {
-  const Queue &queue = *made.queue;
-  auto &launches = pending[queue.index];
-  uint64_t number = made.launch = trace_launch(queue, kernel, made.plan, range, tsc);
+uint64_t follow(const std::shared_ptr<Queue> &queue, const Kernel &kernel, Planned made,
+                const Range &range, uint64_t tsc, Progress *progress) {
+  auto &launches = pending[queue->index];
+  Pending launch;
+  if (made.plan.reason().empty()) launch.instrumented = std::make_unique<Planned>();
+  uint64_t number = launch.launch = trace_launch(*queue, kernel, made.plan, range, tsc);
   progress->counted = true;
-  made.event = progress->event;
+  launch.event = progress->event;
+  launch.queue = queue;
   bool recording = made.room.recording != nullptr;
-  const Device &device = *queue.device;
-  launches.push_back(std::move(made));
+  if (launch.instrumented) *launch.instrumented = std::move(made);
+  launches.push_back(std::move(launch));
   progress->event = nullptr;
-  if (recording) recording_launched(device, number);
+  if (recording) recording_launched(*queue->device, number);
   return number;
 }
 

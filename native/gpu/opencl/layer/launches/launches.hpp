@@ -37,8 +37,8 @@ void register_exit();
 // Why the next launch, of this kernel, is deliberately left without vectors; NULL if it is not.
 const char *left_out(const Kernel &kernel);
 // Counts an enqueued launch, to be harvested when it has finished. Returns its number.
-uint64_t follow(Pending made, const Kernel &kernel, const Range &range, uint64_t tsc,
-                Progress *progress);
+uint64_t follow(const std::shared_ptr<Queue> &queue, const Kernel &kernel, Planned made,
+                const Range &range, uint64_t tsc, Progress *progress);
 
 // At the end of the process or layer: waits briefly for launches still running.
 void finish();

@@ -20,7 +20,7 @@ bool is_empty(const Range &range) {
 }
 
 void Plan::leave_out(const std::string &why) {
-  reason = why;
+  refusal = why;
   derived = false;
   counts.reset();
 }
@@ -194,7 +194,6 @@ Plan plain_plan(const Queue &queue, Kernel *kernel, const Range &range) {
   plan.kernel = kernel->handle;
   compile_before_first(kernel, *queue.device, range);
   plan.variant = variant_of(kernel, *queue.device);
-  plan.reason = plan.variant->reason;
   if (!plan.variant->info) return plan;
   plan.local_known = find_local(queue, *kernel, range, plan.local);
   uint64_t global[3] = {1, 1, 1}, local[3] = {1, 1, 1};
@@ -218,15 +217,14 @@ Plan bare_plan(Kernel *kernel, const char *reason) {
   Plan plan;
   plan.kernel = kernel->handle;
   plan.variant = bare_variant_of(kernel, reason);
-  plan.reason = reason;
   return plan;
 }
 
 Plan make_plan(const Queue &queue, Kernel *kernel, const Range &range, Room *room) {
   Plan plan = plain_plan(queue, kernel, range);
   if (!plan.variant->info || plan.derived) return plan;
-  plan.reason = prepare_shadow(&plan, room, queue, kernel, range);
-  if (!plan.reason.empty()) *room = Room();
+  plan.refusal = prepare_shadow(&plan, room, queue, kernel, range);
+  if (!plan.refusal.empty()) *room = Room();
   return plan;
 }
 

@@ -26,7 +26,7 @@ bool is_empty(const Range &range);
 struct Plan {
   std::shared_ptr<Variant> variant;
   cl_kernel kernel = nullptr;
-  std::string reason;  // why uninstrumented; empty: instrumented
+  std::string refusal;  // why uninstrumented, where the variant has no reason
   Geometry geometry{};
   bool local_known = false;
   size_t local[3] = {1, 1, 1};                // where known
@@ -34,6 +34,8 @@ struct Plan {
   std::shared_ptr<const WarpClasses> counts;  // where known before the launch
   size_t words = 0;                           // of the header and the counters
 
+  // Why uninstrumented; empty: instrumented.
+  const std::string &reason() const { return refusal.empty() ? variant->reason : refusal; }
   // The launch has no counts; `refused`: the device's error for the instrumented kernel.
   void leave_out(const std::string &why);
   void refused(cl_int error);
