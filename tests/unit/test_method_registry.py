@@ -6,7 +6,9 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -129,6 +131,38 @@ def test_a_broken_method_of_another_package_is_named(tmp_path: Path) -> None:
     refused = xpuprof_text("select", run, "--method", "magic", environment=ours)
     assert refused.returncode == 2 and "of broken cannot be loaded" in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        *(("stem-root", {"epsilon": e}, "epsilon must lie between 0 and 1 ") for e in (0.0, 1.0)),
+        ("xpu-stem", {"confidence": 1.5}, "confidence must lie between 0 and 1 "),
+        ("stem-root", {"k": 1}, "k must be at least 2, not 1"),
+        ("stem-root", {"sizes": "other"}, "sizes takes one of joint, split, not 'other'"),
+        ("xpu-stem", {"rho": -0.1}, "rho must be at least 0, not -0.1"),
+        ("xpu-stem", {"least": 0}, "least must be at least 1, not 0"),
+        ("two-phase", {"strata": 0}, "strata must be at least 1, not 0"),
+        ("ranked-set", {"n": 0}, "n must be at least 1, not 0"),
+        ("random", {"fraction": 0.0}, "fraction must lie between 0 and 1 "),
+        ("sieve", {"theta": 0.0}, "theta must be above 0, not 0"),
+        ("photon", {"similarity": 0.0}, "similarity must lie between 0 and 1 "),
+        ("pka", {"choice": "best"}, "choice takes one of first, centre, random, not 'best'"),
+        ("pka", {"classifier": "x"}, "classifier takes one of sgd, gnb, mlp, not 'x'"),
+    ],
+)
+def test_a_value_out_of_range_is_refused_before_the_slices_are_read(
+    name: str, options: dict[str, Any], sentence: str
+) -> None:
+    """GIVEN a value outside its option's declared range or words THEN no slice is looked at."""
+    with pytest.raises(UsageError, match=re.escape(sentence)):
+        registry.select(None, name, seed=1, **options)
+
+
+def test_ends_that_belong_to_a_range_are_accepted() -> None:
+    """GIVEN a share of all slices THEN each is drawn: only the lower end is left out."""
+    profile = SliceProfile(pd.DataFrame({"kernel": ["a"] * 40, "call": np.arange(40)}))
+    assert registry.select(profile, "random", seed=1, fraction=1.0).covered == 1.0
 
 
 def test_options_of_the_command_line() -> None:

@@ -272,7 +272,7 @@ def test_fewer_clusters_than_were_asked_for_are_said(here: Path) -> None:
         ),
         (
             "select R --force --method pka --set target=-1",
-            "target must lie between 0 and 1, not -1",
+            "target must lie between 0 and 1 (0.05 is 5 %), not -1",
         ),
         ("select R --force --method allegro --set m_Th=-3", "m_Th must be at least 1, not -3"),
         (

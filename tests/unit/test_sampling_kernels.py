@@ -80,7 +80,7 @@ def test_pka_other_representatives(choice: str) -> None:
     assert projected(selection, times) == pytest.approx(times.sum())
 
 
-@pytest.mark.parametrize("classifier", pka.CLASSIFIERS)
+@pytest.mark.parametrize("classifier", ["sgd", "gnb", "mlp"])
 def test_pka_two_levels(classifier: str) -> None:
     """The other kernels join the groups of the first 20 by name and grid alone."""
     profile, times = two_kinds()
@@ -93,8 +93,6 @@ def test_pka_names_the_missing_counters() -> None:
     frame = pd.DataFrame({"kernel": ["a", "b"], "call": [1, 1]})
     with pytest.raises(NeedsError, match=r"#instructions.*Nsight Compute"):
         pka.select(SliceProfile(frame, np.ones(2)))
-    with pytest.raises(InputError, match="first, centre or random"):
-        pka.select(two_kinds()[0], choice="best")
 
 
 # ---- Sieve ---------------------------------------------------------------------------------------

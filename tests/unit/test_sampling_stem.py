@@ -14,7 +14,6 @@ from scipy import sparse
 
 from xpuprof.cli import cli
 from xpuprof.clustering.one_dimension import compress
-from xpuprof.errors import InputError
 from xpuprof.estimation.intervals import estimate
 from xpuprof.methods import allegro, first_n, random_, stem_root, xpu_stem
 from xpuprof.methods.block_vectors import ImportedVectors
@@ -66,8 +65,6 @@ def test_joint_sizes_measure_less_than_sizes_by_split() -> None:
     split, joint = (stem_root.select(profile, sizes=how) for how in ("split", "joint"))
     assert sum(joint.design.strata.draws) < sum(split.design.strata.draws)
     assert joint.design.error_bound <= 0.05
-    with pytest.raises(InputError, match="joint or split"):
-        stem_root.select(profile, sizes="other")
 
 
 def test_sizes_by_split_may_miss_the_bound_and_joint_sizes_keep_it() -> None:
@@ -89,8 +86,6 @@ def test_sizes_by_split_may_miss_the_bound_and_joint_sizes_keep_it() -> None:
 def test_more_clusters_a_split() -> None:
     selection = stem_root.select(three_peaks(), k=3)
     assert selection.design.error_bound <= 0.05
-    with pytest.raises(InputError, match="at least 2"):
-        stem_root.select(three_peaks(), k=1)
 
 
 def test_allegro_algorithm_1() -> None:
@@ -143,8 +138,6 @@ def test_xpu_stem_draws_at_least_so_many_of_a_stratum(least: int) -> None:
     strata = xpu_stem.select(profile, least=least).design.strata
     assert strata is not None
     assert all(m >= min(least, n) for m, n in zip(strata.draws, strata.size, strict=True))
-    with pytest.raises(InputError, match="least"):
-        xpu_stem.select(profile, least=0)
 
 
 def test_a_bound_that_is_not_met_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

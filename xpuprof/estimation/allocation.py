@@ -13,7 +13,6 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.errors import InputError
 from xpuprof.estimation.quantiles import z_score
 
 F64 = npt.NDArray[np.float64]
@@ -39,12 +38,6 @@ def assumed_spread(slices: int) -> float:
     square root of the slices.
     """
     return max(ASSUMED_SPREAD, AUTO_ERROR / z_score() * math.sqrt(math.sqrt(slices)))
-
-
-def check_bound(epsilon: float) -> None:
-    """InputError unless the error bound is a positive fraction."""
-    if not 0.0 < epsilon < 1.0:
-        raise InputError(f"the error bound must lie between 0 and 1 (0.05 is 5 %), not {epsilon:g}")
 
 
 def moments(labels: I32, times: F64, clusters: int, lost_freedom: int = 1) -> tuple[I64, F64, F64]:

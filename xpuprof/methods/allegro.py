@@ -8,7 +8,6 @@ Chung, Na, Kim: "Allegro: GPU Simulation Acceleration for Machine Learning Workl
 from __future__ import annotations
 
 from xpuprof.clustering.one_dimension import Sorted, two_means
-from xpuprof.estimation.allocation import check_bound
 from xpuprof.estimation.quantiles import z_score
 from xpuprof.methods import drawn
 from xpuprof.methods.declaration import AT_LEAST_1, CONFIDENCE, EPSILON, Method, Need, Option
@@ -36,7 +35,6 @@ def select(
     `epsilon`: error bound, a fraction (default 0.05). Raises NeedsError without times.
     """
     times = profile.require_times("allegro")
-    check_bound(epsilon)
     z = z_score(confidence)
     strata, sizes = split_groups(
         profile.groups(grid=True), times, lambda data: cluster(data, epsilon, z, m_Th)

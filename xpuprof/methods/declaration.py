@@ -50,9 +50,28 @@ def count_or_auto(text: str) -> int | None:
 
 
 @dataclass(frozen=True)
+class Range:
+    """Numbers from `low` to `high`, but for the ends named in `without`."""
+
+    low: float
+    high: float = math.inf
+    without: tuple[float, ...] = ()
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high and value not in self.without
+
+    def __str__(self) -> str:
+        if self.high == math.inf:
+            return f"be {'above' if self.low in self.without else 'at least'} {self.low:g}"
+        share = " (0.05 is 5 %)" if self.high == 1 else ""
+        return f"lie between {self.low:g} and {self.high:g}{share}"
+
+
+@dataclass(frozen=True)
 class Option:
     """A keyword of a method's function. `flags`: its command-line flags; without one it is set with
-    --set NAME=VALUE."""
+    --set NAME=VALUE. The registry checks `within` and `words`; `Projection` and `Options` check
+    those of clustering."""
 
     name: str
     type: Callable[[str], object]
@@ -60,8 +79,9 @@ class Option:
     help: str
     flags: tuple[str, ...] = ()
     metavar: str | None = None
-    within: tuple[float, float] | None = None
-    """The smallest and the largest value, where the method's function does not check it."""
+    within: Range | None = None
+    words: tuple[str, ...] = ()
+    """The values of an option that takes one of several words."""
 
     def parse(self, text: str) -> object:
         """The value of `--set name=text`. Raises UsageError for text of another type."""
@@ -79,13 +99,10 @@ class Option:
         shown = self.flags[0] if self.flags else self.name
         if isinstance(value, float) and not math.isfinite(value):
             raise UsageError(f"{shown} takes a finite number, not {value}")
-        if self.within is None or not isinstance(value, int | float):
-            return
-        low, high = self.within
-        if not low <= value <= high:
-            wanted = "be at least" if high == math.inf else "lie between"
-            upper = "" if high == math.inf else f" and {high:g}"
-            raise UsageError(f"{shown} must {wanted} {low:g}{upper}, not {value}")
+        if self.words and value not in self.words:
+            raise UsageError(f"{shown} takes one of {', '.join(self.words)}, not {value!r}")
+        if self.within and isinstance(value, int | float) and value not in self.within:
+            raise UsageError(f"{shown} must {self.within}, not {value:g}")
 
 
 _KINDS: dict[Callable[[str], object], tuple[str, type]] = {
@@ -127,12 +144,14 @@ class Method:
         return next((option for option in self.options if option.name == name), None)
 
 
-EPSILON = Option("epsilon", float, 0.05, "Error bound, a fraction.")
-CONFIDENCE = Option("confidence", float, 0.95, "Confidence of bound and interval.")
+AT_LEAST_1, ABOVE_0 = Range(1), Range(0, without=(0,))
+FRACTION, SHARE = Range(0, 1, without=(0, 1)), Range(0, 1, without=(0,))
+
+EPSILON = Option("epsilon", float, 0.05, "Error bound, a fraction.", within=FRACTION)
+CONFIDENCE = Option("confidence", float, 0.95, "Confidence of bound and interval.", within=FRACTION)
 TARGET = Option(
-    "target", float, 0.05, "Profiled error to stay below, a fraction.", within=(0.0, 1.0)
+    "target", float, 0.05, "Profiled error to stay below, a fraction.", within=Range(0, 1)
 )
-AT_LEAST_1 = (1.0, math.inf)
 
 CPU_WEIGHT = Option(
     "cpu_weight", float, 0.5, "Weight of the CPU part, 0 to 1 [default: 0.5].", ("--cpu-weight",)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from xpuprof.errors import InputError
 from xpuprof.methods.declaration import AT_LEAST_1, Method, Option
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.design import Design
@@ -32,8 +31,6 @@ def select(
         n = int(np.searchsorted(done, instructions)) + 1
     elif n is None:
         n = max(1, count // 10)
-    if n < 1:
-        raise InputError(f"the number of slices must be at least 1, not {n}")
     n = min(n, count)
     return Selection(
         method="first-n",
@@ -56,7 +53,7 @@ METHOD = Method(
     help="The first slices: the common practice of simulating a program's beginning.",
     select=select,
     options=(
-        Option("n", int, None, "Number of slices [a tenth of all]."),
+        Option("n", int, None, "Number of slices [a tenth of all].", within=AT_LEAST_1),
         Option(
             "instructions",
             float,

@@ -19,7 +19,7 @@ from scipy.spatial import cKDTree
 
 from xpuprof.errors import InputError
 from xpuprof.methods import one_per_cluster
-from xpuprof.methods.declaration import Method, Need, Option
+from xpuprof.methods.declaration import SHARE, Method, Need, Option
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.selection import Selection
 
@@ -46,8 +46,6 @@ def select(profile: SliceProfile, *, seed: int = 0, similarity: float = SIMILARI
     without warps are compared as they are, and the selection says so. Deterministic: `seed` is only
     recorded. Raises NeedsError without block vectors.
     """
-    if not 0.0 < similarity <= 1.0:
-        raise InputError(f"similarity must lie above 0 and at most at 1, not {similarity:g}")
     rows = one_per_cluster.kernel_rows(profile)
     summed = profile.require_gpu_vectors("photon")[rows]
     instructions = np.asarray(summed.sum(axis=1), dtype=np.float64).ravel()
@@ -284,5 +282,9 @@ METHOD = Method(
     help="Each kernel that resembles no earlier one, by its device block vector (MICRO 2023).",
     select=select,
     needs=(Need.VECTORS,),
-    options=(Option("similarity", float, 0.95, "Least overlap of two alike vectors, 0 to 1."),),
+    options=(
+        Option(
+            "similarity", float, 0.95, "Least overlap of two alike vectors, 0 to 1.", within=SHARE
+        ),
+    ),
 )

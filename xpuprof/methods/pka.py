@@ -19,9 +19,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 
-from xpuprof.errors import InputError
 from xpuprof.methods import one_per_cluster
-from xpuprof.methods.declaration import AT_LEAST_1, TARGET, Method, Need, Option
+from xpuprof.methods.declaration import AT_LEAST_1, TARGET, Method, Need, Option, Range
 from xpuprof.methods.profile import BLOCK, GRID, NeedsError, SliceProfile
 from xpuprof.selection.selection import Selection
 
@@ -110,7 +109,6 @@ DETAIL_HELP = (
 )
 MAX_K = 20
 BASIS = "PKA has no theory of its error: k is chosen so that the profiled error is below the target"
-CLASSIFIERS = ("sgd", "gnb", "mlp")
 
 
 def select(
@@ -134,10 +132,6 @@ def select(
     """
     times = profile.require_times("pka")
     profile.require_every_launch("pka")
-    if choice not in ("first", "centre", "random"):
-        raise InputError(f"choice is first, centre or random, not {choice!r}")
-    if classifier not in CLASSIFIERS:
-        raise InputError(f"classifier is one of {', '.join(CLASSIFIERS)}, not {classifier!r}")
     rows = one_per_cluster.kernel_rows(profile)
     features, missing = characteristics(profile, rows)
     known = len(rows) if detailed is None else max(1, min(detailed, len(rows)))
@@ -265,13 +259,19 @@ METHOD = Method(
     options=(
         TARGET,
         Option("max_k", int, 20, "Most groups to try.", within=AT_LEAST_1),
-        Option("choice", str, "first", "Representative of a group: first, centre or random."),
+        Option(
+            "choice",
+            str,
+            "first",
+            "Representative of a group: first, centre or random.",
+            words=("first", "centre", "random"),
+        ),
         Option(
             "variance",
             float,
             0.9995,
             "Share that the principal components keep.",
-            within=(0.01, 0.999999),
+            within=Range(0.01, 0.999999),
         ),
         Option(
             "detailed",
@@ -280,7 +280,13 @@ METHOD = Method(
             "Kernels that are profiled in detail [all].",
             within=AT_LEAST_1,
         ),
-        Option("classifier", str, "sgd", "What maps the other kernels: sgd, gnb or mlp."),
+        Option(
+            "classifier",
+            str,
+            "sgd",
+            "What maps the other kernels: sgd, gnb or mlp.",
+            words=("sgd", "gnb", "mlp"),
+        ),
     ),
     bound="target",
 )

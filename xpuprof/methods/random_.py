@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from xpuprof.errors import InputError
 from xpuprof.estimation.stratified import Partition
 from xpuprof.methods import drawn
-from xpuprof.methods.declaration import CONFIDENCE, Method, Option
+from xpuprof.methods.declaration import AT_LEAST_1, CONFIDENCE, SHARE, Method, Option
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.selection import Selection
 
@@ -27,11 +26,7 @@ def select(
 ) -> Selection:
     """Select `n` slices, by default `fraction` of them and at least 30, each equally likely."""
     if n is None:
-        if not 0.0 < fraction <= 1.0:
-            raise InputError(f"fraction must lie between 0 and 1, not {fraction:g}")
         n = max(round(fraction * len(profile)), LEAST)
-    if n < 1:
-        raise InputError(f"the number of samples must be at least 1, not {n}")
     count = len(profile)
     times = profile.times if profile.times is not None else np.ones(count)
     strata = Partition(
@@ -55,8 +50,8 @@ METHOD = Method(
     help="Slices drawn uniformly, the baseline for the other methods.",
     select=select,
     options=(
-        Option("fraction", float, 0.01, "Share of the slices, at least 30 of them."),
-        Option("n", int, None, "Number of slices, instead of a share."),
+        Option("fraction", float, 0.01, "Share of the slices, at least 30 of them.", within=SHARE),
+        Option("n", int, None, "Number of slices, instead of a share.", within=AT_LEAST_1),
         CONFIDENCE,
     ),
     by_times=True,

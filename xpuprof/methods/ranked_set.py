@@ -15,10 +15,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from xpuprof.errors import InputError
 from xpuprof.estimation.redrawing import ranked_draws
 from xpuprof.methods import random_
-from xpuprof.methods.declaration import CONFIDENCE, Method, Need, Option
+from xpuprof.methods.declaration import AT_LEAST_1, CONFIDENCE, Method, Need, Option, Range
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.design import Design, Strata
 from xpuprof.selection.selection import Selection
@@ -39,8 +38,6 @@ def select(
     each is measured once, where sets would draw some twice and others never. Raises NeedsError
     without times."""
     times = profile.require_times("ranked-set")
-    if ranks < 1 or n < 1:
-        raise InputError(f"n and ranks are numbers of slices and at least 1, not {n} and {ranks}")
     count = len(times)
     if n >= count:
         every = random_.select(profile, seed=seed, n=count, confidence=confidence)
@@ -87,8 +84,8 @@ METHOD = Method(
     select=select,
     needs=(Need.TIMES,),
     options=(
-        Option("n", int, 30, "Slices to measure."),
-        Option("ranks", int, 5, "Ranks, which is also the size of a set.", within=(1, 100)),
+        Option("n", int, 30, "Slices to measure.", within=AT_LEAST_1),
+        Option("ranks", int, 5, "Ranks, which is also the size of a set.", within=Range(1, 100)),
         CONFIDENCE,
     ),
     by_times=True,

@@ -14,9 +14,8 @@ import numpy.typing as npt
 from scipy.ndimage import gaussian_filter1d
 
 from xpuprof.clustering.one_dimension import Sorted, compress, two_means
-from xpuprof.errors import InputError
 from xpuprof.methods import one_per_cluster
-from xpuprof.methods.declaration import Method, Need, Option
+from xpuprof.methods.declaration import ABOVE_0, Method, Need, Option
 from xpuprof.methods.profile import BLOCK, SliceProfile
 from xpuprof.selection.selection import Selection
 
@@ -44,8 +43,6 @@ def select(profile: SliceProfile, *, seed: int = 0, theta: float = THETA) -> Sel
     of the instructions; in time that is sum t_i x (instructions of stratum i / of representative
     i), which is the multiplier here.
     """
-    if theta <= 0.0:
-        raise InputError(f"theta must be above 0, not {theta:g}")
     rows = one_per_cluster.kernel_rows(profile)
     instructions = profile.require_instructions("sieve")[rows]
     kernels = profile.kernel_codes()[0][rows].astype(np.int64)
@@ -151,6 +148,14 @@ METHOD = Method(
     help="Strata of equal kernels with similar instruction counts (ISPASS 2023).",
     select=select,
     needs=(Need.INSTRUCTIONS,),
-    options=(Option("theta", float, 0.4, "Coefficient of variation that a stratum stays below."),),
+    options=(
+        Option(
+            "theta",
+            float,
+            0.4,
+            "Coefficient of variation that a stratum stays below.",
+            within=ABOVE_0,
+        ),
+    ),
     rank=3,
 )

@@ -14,12 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof.clustering.one_dimension import Sorted, compress, k_means
-from xpuprof.errors import InputError
-from xpuprof.estimation.allocation import check_bound, fewest
+from xpuprof.estimation.allocation import fewest
 from xpuprof.estimation.quantiles import z_score
 from xpuprof.estimation.stratified import Partition, Rows
 from xpuprof.methods import drawn
-from xpuprof.methods.declaration import CONFIDENCE, EPSILON, Method, Need, Option
+from xpuprof.methods.declaration import CONFIDENCE, EPSILON, Method, Need, Option, Range
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.selection import Selection
 
@@ -30,7 +29,6 @@ Part = tuple[int, int, int]
 Split = Callable[[Sorted], list[Part]]
 
 BASIS = "STEM+ROOT, Eq. 4: central limit theorem over strata of slice times"
-SIZES = ("joint", "split")
 
 
 def select(
@@ -40,7 +38,7 @@ def select(
     epsilon: float = 0.05,
     confidence: float = 0.95,
     k: int = 2,
-    sizes: str = SIZES[0],
+    sizes: str = "joint",
 ) -> Selection:
     """Select slices so that the total time is within `epsilon` at `confidence`.
 
@@ -52,11 +50,6 @@ def select(
     are drawn with replacement (section 3.5). Raises NeedsError without times.
     """
     times = profile.require_times("stem-root")
-    check_bound(epsilon)
-    if k < 2:
-        raise InputError(f"k is the number of clusters of a split and at least 2, not {k}")
-    if sizes not in SIZES:
-        raise InputError(f"sizes is {' or '.join(SIZES)}, not {sizes!r}")
     z = z_score(confidence)
     groups = profile.groups(grid=False)
     strata, wanted = split_groups(groups, times, lambda data: root(data, epsilon, z, k))
@@ -162,8 +155,14 @@ METHOD = Method(
     options=(
         EPSILON,
         CONFIDENCE,
-        Option("k", int, 2, "Clusters of one split."),
-        Option("sizes", str, "joint", "Sample sizes: joint, or split as the authors' program."),
+        Option("k", int, 2, "Clusters of one split.", within=Range(2)),
+        Option(
+            "sizes",
+            str,
+            "joint",
+            "Sample sizes: joint, or split as the authors' program.",
+            words=("joint", "split"),
+        ),
     ),
     bound="epsilon",
     by_times=True,

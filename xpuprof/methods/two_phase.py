@@ -15,12 +15,11 @@ from itertools import pairwise
 import numpy as np
 
 from xpuprof.clustering.one_dimension import compress, k_means
-from xpuprof.errors import InputError
-from xpuprof.estimation.allocation import check_bound, fewest
+from xpuprof.estimation.allocation import fewest
 from xpuprof.estimation.quantiles import z_score
 from xpuprof.estimation.stratified import from_labels
 from xpuprof.methods import drawn
-from xpuprof.methods.declaration import CONFIDENCE, EPSILON, Method, Need, Option
+from xpuprof.methods.declaration import AT_LEAST_1, CONFIDENCE, EPSILON, Method, Need, Option
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.selection import Selection
 
@@ -43,9 +42,6 @@ def select(
     measured slice counts the same, whatever it costs. Raises NeedsError without times.
     """
     times = profile.require_times("two-phase")
-    check_bound(epsilon)
-    if strata < 1:
-        raise InputError(f"strata is a number of strata and at least 1, not {strata}")
     order = np.argsort(times, kind="stable")
     data = compress(times[order])
     ends = [0, *(int(data.ends[cut - 1]) for cut in k_means(data, 0, len(data), strata)[1:])]
@@ -77,7 +73,7 @@ METHOD = Method(
     options=(
         EPSILON,
         CONFIDENCE,
-        Option("strata", int, 20, "Strata of times, at most."),
+        Option("strata", int, 20, "Strata of times, at most.", within=AT_LEAST_1),
     ),
     bound="epsilon",
     by_times=True,

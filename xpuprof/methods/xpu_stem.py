@@ -32,14 +32,20 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof.clustering.one_dimension import Sorted, two_means
-from xpuprof.errors import InputError
-from xpuprof.estimation.allocation import check_bound
 from xpuprof.estimation.quantiles import z_score
 from xpuprof.estimation.redrawing import DRAWS, random_errors
 from xpuprof.estimation.stratified import from_labels
 from xpuprof.methods import drawn
 from xpuprof.methods.clustered import clusters_of
-from xpuprof.methods.declaration import CONFIDENCE, EPSILON, Method, Need, Option
+from xpuprof.methods.declaration import (
+    AT_LEAST_1,
+    CONFIDENCE,
+    EPSILON,
+    Method,
+    Need,
+    Option,
+    Range,
+)
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.selection import Selection
 
@@ -75,11 +81,6 @@ def select(
     `least`: draws from a stratum that is not measured whole. Raises NeedsError without times.
     """
     times = profile.require_times("xpu-stem")
-    check_bound(epsilon)
-    if rho < 0.0:
-        raise InputError(f"rho is a coefficient of variation and must be at least 0, not {rho:g}")
-    if least < 1:
-        raise InputError(f"least is a number of draws and must be at least 1, not {least}")
     z = z_score(confidence)
     groups = clusters_of(profile, seed)
     if groups is None:
@@ -424,8 +425,20 @@ METHOD = Method(
     options=(
         EPSILON,
         CONFIDENCE,
-        Option("rho", float, 0.03, "Variation of one group's times against the others'."),
-        Option("least", int, 1, "Draws per stratum; 2 or more for an interval on other machines."),
+        Option(
+            "rho",
+            float,
+            0.03,
+            "Variation of one group's times against the others'.",
+            within=Range(0),
+        ),
+        Option(
+            "least",
+            int,
+            1,
+            "Draws per stratum; 2 or more for an interval on other machines.",
+            within=AT_LEAST_1,
+        ),
     ),
     bound="epsilon",
     by_times=True,
