@@ -42,9 +42,8 @@ from xpuprof.estimation.typical_times import typical_times
 from xpuprof.methods import registry
 from xpuprof.methods.recorded import from_process
 from xpuprof.signature.matrix import Projection, Signature, signatures
-from xpuprof.trace.slice_times import main_process
 from xpuprof.trace.tables import Process
-from xpuprof.workflow.subjects import run_times
+from xpuprof.workflow.subjects import profiled_job, run_times
 
 
 @dataclass(frozen=True)
@@ -161,7 +160,6 @@ SELECT = (sys.executable, "-m", "xpuprof", "select", "-q", "--json")
 DECODE = """
 import xpuprof, sys, time
 from xpuprof.signature.matrix import Projection, signatures
-from xpuprof.trace.slice_times import main_process
 signatures([main_process(xpuprof.open(sys.argv[1]).profile)], Projection(seed=1))
 """
 
@@ -252,10 +250,9 @@ def subjects(runs: list[str]) -> Iterator[tuple[str, Process, np.ndarray]]:
     """(name, process, times) of each RUN[=TIMES] given."""
     for text in runs:
         profile, _, timed = text.partition("=")
-        profiled = xpuprof.open(profile).profile
-        assert profiled is not None
-        process = main_process(profiled)
-        times = run_times(xpuprof.open(timed or profile), len(process.slices))
+        job = profiled_job(xpuprof.open(profile))
+        (process,) = job.processes
+        times = run_times(xpuprof.open(timed or profile), job)
         if times is None:
             raise SystemExit(f"{text}: no timer run of {len(process.slices)} slices")
         yield Path(profile).name, process, times
