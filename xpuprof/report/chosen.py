@@ -15,15 +15,14 @@ from xpuprof.report.projected import (
     projected_line,
     saving_lines,
 )
+from xpuprof.report.representatives import Column, representative_json, representatives_table
 from xpuprof.report.text import (
     LEGEND,
     amount,
     count,
     factor,
-    marker,
     number_of,
     percent,
-    table,
 )
 from xpuprof.selection.selection import Selection
 from xpuprof.units import seconds
@@ -55,15 +54,7 @@ def as_json(chosen: Chosen) -> dict[str, object]:
         "covered": selection.covered,
         "slice_reduction": slice_reduction(selection),
         "representatives": [
-            {
-                "slice": r.slice,
-                "process": r.process,
-                "kernel": r.end.kernel,
-                "call": r.end.call,
-                "cluster": r.cluster,
-                "multiplier": r.multiplier,
-                "weight": r.weight,
-            }
+            {**representative_json(r), "cluster": r.cluster, "weight": r.weight}
             for r in selection.representatives
         ],
         "seconds": chosen.seconds,
@@ -97,19 +88,11 @@ def as_text(chosen: Chosen) -> str:
     selection = chosen.selection
     labels = [key.label for key in selection.identity.processes]
     labels = labels if len(labels) > 1 else []
-    rows = [
-        [
-            count(r.slice),
-            *([labels[r.process]] if labels else []),
-            *marker(r.end.kernel, r.end.call),
-            str(r.cluster),
-            factor(r.multiplier),
-            percent(r.weight),
-        ]
-        for r in selection.representatives[:SHOWN]
-    ]
-    headers = ["slice", "ends with kernel", "call", "cluster", "multiplier", "weight"]
-    headers[1:1] = ["process"] if labels else []
+    columns: dict[str, Column] = {
+        "cluster": lambda r: str(r.cluster),
+        "multiplier": lambda r: factor(r.multiplier),
+        "weight": lambda r: percent(r.weight),
+    }
     lines = [
         number_of(selection.slices, "slice")
         + (f" of {len(labels)} processes" if labels else "")
@@ -121,7 +104,7 @@ def as_text(chosen: Chosen) -> str:
         *LEGEND,
         "Weight is the share of the run that it stands for.",
         "",
-        table(headers, rows, "rllrrrr" if labels else "rlrrrr"),
+        representatives_table(selection.representatives[:SHOWN], labels, columns),
     ]
     if len(selection.representatives) > SHOWN:
         lines.append(f"... and {count(len(selection.representatives) - SHOWN)} more")

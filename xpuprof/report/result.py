@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 
 from xpuprof.report.projected import (
     SHOWN,
@@ -17,14 +18,13 @@ from xpuprof.report.projected import (
     shares_json,
     shares_text,
 )
-from xpuprof.report.text import (
-    LEGEND,
-    count,
-    factor,
-    marker,
-    number_of,
-    table,
+from xpuprof.report.representatives import (
+    Column,
+    representative_json,
+    representatives_table,
+    time_columns,
 )
+from xpuprof.report.text import LEGEND, count, number_of
 from xpuprof.report.validation import regions_json
 from xpuprof.report.warnings import notes, unstated, window_sentences
 from xpuprof.trace.processes import Job
@@ -42,25 +42,14 @@ def as_json(result: Result) -> dict[str, object]:
     job, selection, sums = result.job, result.selection, result.job.sums
     allotment = selection.scores.allotment
     return {
-        "run": str(result.folder),
-        "status": result.status,
-        "reason": result.reason,
-        "exit_code": result.exit_code,
+        **_run_json(result.folder, result.status, result.reason, result.exit_code),
         "slices": selection.slices,
         "window": _window_json(job),
         "settings": result.execution.record.filters,
         "method": selection.method,
         "k": selection.k,
         "representatives": [
-            {
-                "slice": r.slice,
-                "process": r.process,
-                "kernel": r.end.kernel,
-                "call": r.end.call,
-                "multiplier": r.multiplier,
-                "cluster": r.cluster,
-            }
-            for r in selection.representatives
+            {**representative_json(r), "cluster": r.cluster} for r in selection.representatives
         ],
         "allotment": allotment and asdict(allotment),
         "measured_s": result.measured,
@@ -89,22 +78,18 @@ def as_json(result: Result) -> dict[str, object]:
 
 def unfinished_json(done: Ran) -> dict[str, object]:
     """The object of a run that was cut short."""
-    return {
-        "run": str(done.run.path),
-        "status": done.run.status,
-        "reason": done.unfinished,
-        "exit_code": done.ending.exit_code,
-    }
+    return _run_json(done.run.path, done.run.status, done.unfinished, done.ending.exit_code)
+
+
+def _run_json(path: Path, status: str, reason: str, exit_code: int) -> dict[str, object]:
+    return {"run": str(path), "status": status, "reason": reason, "exit_code": exit_code}
 
 
 def profile_json(done: Profiled) -> dict[str, object]:
     """The object that `xpuprof profile --json` prints."""
     job = done.job
     return {
-        "run": str(done.run.path),
-        "status": done.run.status,
-        "reason": done.run.reason,
-        "exit_code": done.ending.exit_code,
+        **_run_json(done.run.path, done.run.status, done.run.reason, done.ending.exit_code),
         "slices": job.sums.slices,
         "window": _window_json(job),
         "processes": [key.label for key in job.keys] if job.several else [],
@@ -116,10 +101,7 @@ def time_json(done: TimedRuns) -> dict[str, object]:
     """The object that `xpuprof time --json` prints."""
     regions = done.regions
     return {
-        "run": str(done.run.path),
-        "status": done.run.status,
-        "reason": done.run.reason,
-        "exit_code": done.ending.exit_code,
+        **_run_json(done.run.path, done.run.status, done.run.reason, done.ending.exit_code),
         "slices": done.slices,
         "seconds": list(done.seconds),
         **({"regions": regions_json(regions)} if regions is not None else {}),
@@ -140,32 +122,11 @@ def as_text(result: Result) -> str:
     """The table for people."""
     selection, times = result.selection, result.typical.of
     shown = sorted(selection.representatives, key=lambda r: -times[r.slice] * r.multiplier)[:SHOWN]
-    rows = []
-    for r in sorted(shown, key=lambda r: r.slice):
-        name, call = marker(r.end.kernel, r.end.call)
-        own = times[r.slice]
-        rows.append(
-            [
-                count(r.slice),
-                *([result.job.keys[r.process].label] if result.shares else []),
-                name,
-                call,
-                count(int(selection.sizes[r.cluster])),
-                factor(r.multiplier),
-                seconds(own),
-                seconds(own * r.multiplier),
-            ]
-        )
-    headers = [
-        "slice",
-        *(["process"] if result.shares else []),
-        "ends with kernel",
-        "call",
-        "cluster size",
-        "multiplier",
-        "slice time",
-        "projected",
-    ]
+    labels = [key.label for key in result.job.keys] if result.shares else []
+    columns: dict[str, Column] = {
+        "cluster size": lambda r: count(int(selection.sizes[r.cluster])),
+        **time_columns(times),
+    }
     sums = result.job.sums
     record = result.execution.record
     lines = [
@@ -178,8 +139,8 @@ def as_text(result: Result) -> str:
         "",
         *LEGEND,
         "",
-        table(headers, rows, "rllrrrrr" if result.shares else "rlrrrrr"),
-        *_more(len(selection.representatives) - len(rows)),
+        representatives_table(sorted(shown, key=lambda r: r.slice), labels, columns),
+        *_more(len(selection.representatives) - len(shown)),
         "",
         *shares_text(result.shares),
         *_summary(result),

@@ -17,6 +17,11 @@ from xpuprof.report.projected import (
     shares_json,
     shares_text,
 )
+from xpuprof.report.representatives import (
+    representative_json,
+    representatives_table,
+    time_columns,
+)
 from xpuprof.report.text import (
     LEGEND,
     amount,
@@ -36,27 +41,12 @@ MAX_DIFFERENCES = 10
 
 def validation_text(validation: Validation, repeats: int) -> str:
     """The representatives' times, then projected against measured."""
-    rows = [
-        [
-            count(r.slice),
-            *([validation.labels[r.process]] if validation.labels else []),
-            *marker(r.end.kernel, r.end.call),
-            factor(r.multiplier),
-            seconds(validation.times[r.slice]),
-            seconds(validation.times[r.slice] * r.multiplier),
-        ]
-        for r in validation.selection.representatives
-    ]
-    several = bool(validation.shares)
-    headers = [
-        "slice",
-        *(["process"] if several else []),
-        *("ends with kernel", "call", "multiplier", "slice time", "projected"),
-    ]
     lines = [
         *LEGEND,
         "",
-        table(headers, rows, "rllrrrr" if several else "rlrrrr"),
+        representatives_table(
+            validation.selection.representatives, validation.labels, time_columns(validation.times)
+        ),
         "",
         *shares_text(validation.shares),
     ]
@@ -86,14 +76,7 @@ def validation_json(validation: Validation) -> dict[str, object]:
         "slices": selection.slices,
         "k": selection.k,
         "representatives": [
-            {
-                "slice": r.slice,
-                "process": r.process,
-                "kernel": r.end.kernel,
-                "call": r.end.call,
-                "multiplier": r.multiplier,
-                "time_s": validation.times[r.slice],
-            }
+            {**representative_json(r), "time_s": validation.times[r.slice]}
             for r in selection.representatives
         ],
         "covered": selection.covered,
