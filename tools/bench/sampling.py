@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy import sparse
 
+from xpuprof.arrays import F64
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.intervals import estimate
 from xpuprof.estimation.stratified import Partition, draw, from_labels
@@ -40,8 +40,6 @@ from xpuprof.trace.coordinates import JobRow
 from xpuprof.trace.imported import ImportWriter
 from xpuprof.workflow.compare import Settings, compare_methods
 from xpuprof.workflow.subjects import imported_profile
-
-F64 = npt.NDArray[np.float64]
 
 FOLDERS = ("nsys", "kineto", "metrics")
 CHOSEN_ON = ("owlv2", "calculate_temp", "lud_diagonal")

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from xpuprof.arrays import F64, I32, I64
 from xpuprof.estimation.allocation import (
     AUTO_ERROR,
     affordable,
@@ -28,10 +28,6 @@ from xpuprof.estimation.allocation import (
     split_off_extremes,
 )
 from xpuprof.estimation.typical_times import typical_times
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
 
 RHO = 0.03
 MOST_TIME = 0.25

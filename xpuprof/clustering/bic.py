@@ -11,11 +11,9 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
+from xpuprof.arrays import F64
 from xpuprof.clustering.options import BIC_THRESHOLD
-
-F64 = npt.NDArray[np.float64]
 
 NOISE_FLOOR = 1e-6
 """Within-cluster variance below this share of the mean squared norm is not structure: differences

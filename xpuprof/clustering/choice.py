@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from xpuprof.arrays import F32, F64, I32, I64
 from xpuprof.clustering import allocation_by_times, bic, distributed, kmeans, representatives
 from xpuprof.clustering.allocation_by_times import Goal, Plan, SliceTimes, TimedSlices
 from xpuprof.clustering.executors import Executor, Handle
@@ -25,11 +25,6 @@ from xpuprof.estimation.quantiles import z_score
 from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN
 from xpuprof.selection.results import Allotment, Scores
 from xpuprof.signature.matrix import BUILD_CLASSES, MOST_BUILT
-
-F32 = npt.NDArray[np.float32]
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,13 +23,10 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from xpuprof.arrays import F32, F64
 from xpuprof.clustering import kmeans
 from xpuprof.clustering.executors import Executor, Handle, reduce_tree
 from xpuprof.clustering.kmeans import Clustering, Points
-
-F32 = npt.NDArray[np.float32]
-F64 = npt.NDArray[np.float64]
-I32 = npt.NDArray[np.int32]
 
 MOST_POINTS = 1_000_000
 """Distinct points that are gathered in one place."""

@@ -11,12 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof._select import ffi, lib
+from xpuprof.arrays import F32, F64, I32
 from xpuprof.clustering.bic import NOISE_FLOOR, bic_score
 from xpuprof.signature.kernels import THREADS, checked, merge, pointer
-
-F32 = npt.NDArray[np.float32]
-F64 = npt.NDArray[np.float64]
-I32 = npt.NDArray[np.int32]
 
 ITERATIONS = 100
 """Maximum of Lloyd's steps per k, SimPoint's default."""

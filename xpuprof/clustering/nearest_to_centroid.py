@@ -9,10 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-F32 = npt.NDArray[np.float32]
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
+from xpuprof.arrays import F32, F64, I32, I64
 
 
 @dataclass(frozen=True, eq=False)

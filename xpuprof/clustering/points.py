@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from xpuprof.arrays import F64
 from xpuprof.clustering import kmeans
 from xpuprof.clustering.executors import Executor, Handle, LocalExecutor
 from xpuprof.clustering.kmeans import Points
@@ -24,7 +25,6 @@ from xpuprof.signature.matrix import Part, Projection, Scale, Signature, apart_o
 if TYPE_CHECKING:
     from xpuprof.trace.tables import Process
 
-F64 = npt.NDArray[np.float64]
 I8 = npt.NDArray[np.int8]
 
 

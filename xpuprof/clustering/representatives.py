@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from xpuprof.arrays import F32, F64, I32, I64
 from xpuprof.clustering.executors import Executor, Handle
 from xpuprof.clustering.nearest_to_centroid import (
     Candidates,
@@ -23,11 +24,6 @@ from xpuprof.clustering.nearest_to_centroid import (
     nearest_of_all,
     portion_bounds,
 )
-
-F32 = npt.NDArray[np.float32]
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
 
 NOT_THERE = np.iinfo(np.int64).max
 
@@ -165,7 +161,7 @@ def _heaviest(weight: F64, coverage: float) -> npt.NDArray[np.bool_]:
     return kept
 
 
-def _before(sums: list[ClusterSums], number: I64, clusters: int) -> npt.NDArray[np.int64]:
+def _before(sums: list[ClusterSums], number: I64, clusters: int) -> I64:
     """int64[runs, clusters]: slices of the cluster in the runs before."""
     sizes = np.zeros((len(sums), clusters), np.int64)
     there = number >= 0

@@ -9,14 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from xpuprof.arrays import I32
 from xpuprof.clustering.allocation_by_times import SliceTimes
 from xpuprof.clustering.choice import Choice, choose
 from xpuprof.clustering.options import Options
 from xpuprof.clustering.points import SlicePoints, of_signatures
 from xpuprof.signature.matrix import Signature
-
-F64 = npt.NDArray[np.float64]
-I32 = npt.NDArray[np.int32]
 
 REPEATS = 10
 

@@ -11,13 +11,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from xpuprof.arrays import F64, I32, I64
 from xpuprof.estimation.quantiles import z_score
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
 
 ASSUMED_SPREAD = 0.10
 """Assumed coefficient of variation of slice times within a cluster, for programs with few slices:

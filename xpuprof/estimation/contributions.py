@@ -6,11 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from xpuprof.arrays import F64
 from xpuprof.selection.selection import Selection
-
-F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from xpuprof.arrays import F64, I32, I64
 from xpuprof.errors import InputError
 from xpuprof.estimation.allocation import ASSUMED_SPREAD
 from xpuprof.estimation.estimate import Estimate
@@ -32,10 +33,6 @@ from xpuprof.estimation.redrawing import DRAWS, errors_of_total, ranked_errors
 from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN, typical_times
 from xpuprof.selection.design import Design
 from xpuprof.selection.selection import Selection, label_counts
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
 
 REDRAWN = "spread of the measured times within the clusters, by drawing other representatives"
 TOO_FEW = (

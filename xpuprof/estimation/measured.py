@@ -7,14 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from xpuprof.arrays import F64, I32, I64
 from xpuprof.estimation.typical_times import Repeats
 from xpuprof.selection.selection import Selection, label_counts
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)

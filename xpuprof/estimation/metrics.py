@@ -14,14 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from xpuprof.arrays import F64
 from xpuprof.errors import InputError, UsageError
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.intervals import estimate, estimate_ratio
 from xpuprof.selection.selection import Selection
-
-F64 = npt.NDArray[np.float64]
 
 _RATE = re.compile(
     r"(^|[._ ])(ipc|cpi|mpki|occupancy|l\d_bw|bw|efficiency|fraction|pct|stdev|mean|per)($|[._: ])"

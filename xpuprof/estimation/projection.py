@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from xpuprof.arrays import F64
 from xpuprof.errors import InputError
 from xpuprof.estimation.measured import Measured
 from xpuprof.selection.selection import Selection
-
-F64 = npt.NDArray[np.float64]
 
 
 def project(selection: Selection, values: F64 | Mapping[int, float]) -> float:

@@ -7,12 +7,10 @@ import math
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
 
+from xpuprof.arrays import F64
 from xpuprof.errors import InputError
 from xpuprof.trace.pieces import pieces
-
-F64 = npt.NDArray[np.float64]
 
 CONFIDENCE = 0.95
 FEW = 1 << 20

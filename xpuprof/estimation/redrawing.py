@@ -7,13 +7,10 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
+from xpuprof.arrays import F64, I64
 from xpuprof.selection.design import Design
 from xpuprof.trace.pieces import pieces
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 
 DRAWS = 4000
 """The 95 % quantile is then known to about 2 % of itself."""

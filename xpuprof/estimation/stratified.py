@@ -12,15 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from xpuprof.arrays import F64, I32, I64
 from xpuprof.estimation.allocation import moments
 from xpuprof.selection import design
 
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
-Rows = npt.NDArray[np.int64] | npt.NDArray[np.int32]
+Rows = I64 | I32
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,14 +20,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from xpuprof.arrays import F64, I64
 from xpuprof.errors import InputError
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.intervals import cluster_means, half_width
 from xpuprof.estimation.quantiles import CONFIDENCE
 from xpuprof.selection.selection import Selection
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 
 NOBODY = -1
 BASIS = "recorded order replayed with the representatives drawn again"

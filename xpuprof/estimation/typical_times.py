@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from xpuprof.arrays import F64
 from xpuprof.trace.pieces import pieces
-
-F64 = npt.NDArray[np.float64]
 
 ENOUGH_FOR_MEDIAN = 3
 

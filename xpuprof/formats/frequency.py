@@ -10,13 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from xpuprof._select import ffi, lib
+from xpuprof.arrays import F64, U64
 from xpuprof.inputs import Source
-
-F64 = npt.NDArray[np.float64]
-U64 = npt.NDArray[np.uint64]
 
 ROW_COST, ENTRY_COST = 64, 56
 """Memory in bytes of a vector and of a non-zero until they form a matrix."""

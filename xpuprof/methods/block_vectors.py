@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from xpuprof.clustering.executors import Executor, LocalExecutor
@@ -21,7 +20,6 @@ from xpuprof.signature.matrix import Projection, Signature, frequency_signature,
 if TYPE_CHECKING:
     from xpuprof.trace.tables import Process
 
-I64 = npt.NDArray[np.int64]
 Matrix = Callable[[], "sparse.csr_matrix | None"]
 
 FREQUENCY_DIM = 15

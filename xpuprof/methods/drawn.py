@@ -7,15 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from xpuprof.arrays import I64
 from xpuprof.estimation.quantiles import z_score
 from xpuprof.estimation.stratified import Partition, draw, error_bound
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.design import Design
 from xpuprof.selection.selection import Selection
-
-I64 = npt.NDArray[np.int64]
 
 
 def select(

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from xpuprof.arrays import F64, I64
 from xpuprof.errors import InputError
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.design import Design
@@ -21,8 +22,6 @@ from xpuprof.selection.results import Scores
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.coordinates import NO_KERNELS
 
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 Setting = TypeVar("Setting", int, float)
 
 

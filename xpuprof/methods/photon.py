@@ -17,14 +17,12 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.spatial import cKDTree
 
+from xpuprof.arrays import F64, I64
 from xpuprof.errors import InputError
 from xpuprof.methods import one_per_cluster
 from xpuprof.methods.declaration import SHARE, Method, Need, Option
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.selection import Selection
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 
 SIMILARITY = 0.95
 SKETCH = 10

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.linear_model import SGDClassifier
@@ -19,13 +18,11 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 
+from xpuprof.arrays import F64, I64
 from xpuprof.methods import one_per_cluster
 from xpuprof.methods.declaration import AT_LEAST_1, TARGET, Method, Need, Option, Range
 from xpuprof.methods.profile import BLOCK, GRID, NeedsError, SliceProfile
 from xpuprof.selection.selection import Selection
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 
 TABLE_2: dict[str, tuple[str, ...]] = {
     "coalesced global loads": (

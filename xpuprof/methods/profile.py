@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import sparse
 
+from xpuprof.arrays import F64, I32, I64
 from xpuprof.errors import InputError
 from xpuprof.methods.declaration import Need
 from xpuprof.selection.results import RunSummary
@@ -26,9 +27,6 @@ from xpuprof.trace.coordinates import NO_KERNELS, JobRow
 if TYPE_CHECKING:
     from xpuprof.methods.block_vectors import BlockVectors
 
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
 Vectors = Callable[[], "sparse.csr_matrix | None"]
 
 COLUMNS = ("kernel", "call")

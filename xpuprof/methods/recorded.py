@@ -10,13 +10,12 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import sparse
 
+from xpuprof.arrays import F64
 from xpuprof.clustering.allocation_by_times import SliceTimes
 from xpuprof.methods.block_vectors import ProcessAtHand, RecordedVectors
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.trace.layout import MIX
 from xpuprof.trace.tables import GpuVectors, Process
-
-F64 = npt.NDArray[np.float64]
 
 CLASSES = 32
 """Warp classes of a launch that are told apart: launches that depend on data have one a warp."""

@@ -10,17 +10,14 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 from scipy.ndimage import gaussian_filter1d
 
+from xpuprof.arrays import F64, I64
 from xpuprof.clustering.one_dimension import Sorted, compress, two_means
 from xpuprof.methods import one_per_cluster
 from xpuprof.methods.declaration import ABOVE_0, Method, Need, Option
 from xpuprof.methods.profile import BLOCK, SliceProfile
 from xpuprof.selection.selection import Selection
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 
 THETA = 0.4
 BINS = 2048

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from xpuprof.arrays import F64, I64, U64
 from xpuprof.clustering.choice import Choice, choose_with_labels, parameters
 from xpuprof.clustering.options import with_options
 from xpuprof.clustering.points import of_signatures
@@ -17,10 +17,6 @@ from xpuprof.methods.clustered import selection_of
 from xpuprof.selection.results import RunSummary
 from xpuprof.selection.selection import Marker, Selection
 from xpuprof.signature.matrix import frequency_signature
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
-U64 = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from xpuprof.arrays import F64, I64
 from xpuprof.clustering.one_dimension import Sorted, compress, k_means
 from xpuprof.estimation.allocation import fewest
 from xpuprof.estimation.quantiles import z_score
@@ -22,8 +23,6 @@ from xpuprof.methods.declaration import CONFIDENCE, EPSILON, Method, Need, Optio
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.selection import Selection
 
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 Part = tuple[int, int, int]
 """A cluster of one group's distinct times, [low, high), with its sample size."""
 Split = Callable[[Sorted], list[Part]]
@@ -112,9 +111,7 @@ def root(data: Sorted, epsilon: float, z: float, k: int = 2) -> list[Part]:
     return parts
 
 
-def split_groups(
-    groups: npt.NDArray[np.int32], times: F64, split: Split
-) -> tuple[Partition, npt.NDArray[np.int64]]:
+def split_groups(groups: npt.NDArray[np.int32], times: F64, split: Split) -> tuple[Partition, I64]:
     """Strata from splitting each group's times, with their sample sizes.
 
     Memory: the order (4 bytes per slice up to 2^31) and one group's sorted times at a time.

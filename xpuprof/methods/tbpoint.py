@@ -12,16 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 from scipy.cluster.hierarchy import fcluster, linkage
 
+from xpuprof.arrays import F64, I64
 from xpuprof.methods import one_per_cluster
 from xpuprof.methods.declaration import TARGET, Method, Need
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.selection import Selection
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 
 THRESHOLDS = tuple(round(0.01 * i, 2) for i in range(20, 0, -1))
 MOST_POINTS = 5000

@@ -29,8 +29,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from xpuprof.arrays import F64, I32, I64
 from xpuprof.clustering.one_dimension import Sorted, two_means
 from xpuprof.estimation.quantiles import z_score
 from xpuprof.estimation.redrawing import DRAWS, random_errors
@@ -48,10 +48,6 @@ from xpuprof.methods.declaration import (
 )
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.selection import Selection
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
 
 RHO = 0.03
 STEPS = 40

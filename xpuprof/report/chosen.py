@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from xpuprof.arrays import F64
 from xpuprof.clustering.stability import Stability
 from xpuprof.estimation.projection import slice_reduction
 from xpuprof.report.projected import (
@@ -27,8 +27,6 @@ from xpuprof.report.text import (
 from xpuprof.selection.selection import Selection
 from xpuprof.units import seconds
 from xpuprof.workflow.chosen import Chosen, Projection
-
-F64 = npt.NDArray[np.float64]
 
 SHOWN = 40
 """Rows of the table for people; --json has them all."""
@@ -148,5 +146,5 @@ def _stability(s: Stability) -> str:
     return text
 
 
-def _mean(values: list[float] | npt.NDArray[np.float64]) -> float:
+def _mean(values: list[float] | F64) -> float:
     return float(np.mean(values))

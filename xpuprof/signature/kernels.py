@@ -12,15 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof._select import ffi, lib
+from xpuprof.arrays import F32, F64, U32, U64
 from xpuprof.errors import InputError
 
 if TYPE_CHECKING:  # tables imports pandas, which takes longer than most selections
     from xpuprof.trace.tables import CpuVectors, GpuVectors
 
-F32 = npt.NDArray[np.float32]
-F64 = npt.NDArray[np.float64]
-U64 = npt.NDArray[np.uint64]
-U32 = npt.NDArray[np.uint32]
 
 THREADS = min(2, os.cpu_count() or 1)
 

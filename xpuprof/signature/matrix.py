@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from xpuprof.arrays import F32, F64
 from xpuprof.errors import InputError, UsageError
 from xpuprof.signature import kernels
 
 if TYPE_CHECKING:  # see kernels.py
     from xpuprof.trace.tables import Process
 
-F32 = npt.NDArray[np.float32]
-F64 = npt.NDArray[np.float64]
 
 DIM = 64
 WARP_BUCKETS = 32

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xpuprof.trace.coordinates import I64
+from xpuprof.arrays import I64
 from xpuprof.trace.pieces import pieces
 from xpuprof.trace.tables import Process
 from xpuprof.trace.window import ticks_in

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from xpuprof.arrays import U64, Mask
 from xpuprof.trace.boundaries import slice_ticks
 from xpuprof.trace.findings import Findings, Numbers, Violation
 from xpuprof.trace.layout import CPU, LAUNCH_FLAGS
@@ -25,8 +26,6 @@ from xpuprof.trace.run import Run
 from xpuprof.trace.streams import FILES, SMALL, StreamError, StreamReader
 from xpuprof.trace.tables import Process
 
-U64 = npt.NDArray[np.uint64]
-Mask = npt.NDArray[np.bool_]
 Rows = Mapping[str, npt.NDArray[Any]]
 INVARIANTS = {
     "crc": "every sealed chunk matches its checksum",

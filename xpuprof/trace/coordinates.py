@@ -21,7 +21,7 @@ from typing import Any, NewType, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-I64 = npt.NDArray[np.int64]
+from xpuprof.arrays import I64
 
 LaunchIndex = NewType("LaunchIndex", int)
 ProcessRow = NewType("ProcessRow", int)
@@ -29,10 +29,10 @@ WindowRow = NewType("WindowRow", int)
 JobRow = NewType("JobRow", int)
 OtherRow = NewType("OtherRow", int)
 
-ProcessRows = NewType("ProcessRows", npt.NDArray[np.int64])
-WindowRows = NewType("WindowRows", npt.NDArray[np.int64])
-JobRows = NewType("JobRows", npt.NDArray[np.int64])
-OtherRows = NewType("OtherRows", npt.NDArray[np.int64])
+ProcessRows = NewType("ProcessRows", I64)
+WindowRows = NewType("WindowRows", I64)
+JobRows = NewType("JobRows", I64)
+OtherRows = NewType("OtherRows", I64)
 """One per JobRow; -1 if the other run has none."""
 
 EXIT_KERNEL = "SYS_exit"

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from xpuprof.arrays import Mask
 from xpuprof.errors import TraceError
 from xpuprof.trace.layout import LAUNCH_FLAGS, LDV_BUCKETS, LDV_FLAGS
 from xpuprof.trace.pieces import pieces
@@ -21,7 +22,6 @@ from xpuprof.trace.sums import CpuLines, DeviceAccesses, KernelSums, Sums, added
 from xpuprof.trace.tables import Window
 from xpuprof.trace.window import find_window
 
-Mask = npt.NDArray[np.bool_]
 Rows = Mapping[str, npt.NDArray[Any]]
 
 _ENDED = 1 << 7

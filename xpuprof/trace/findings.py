@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Mask = npt.NDArray[np.bool_]
+from xpuprof.arrays import Mask
+
 Numbers = Sequence[int] | npt.NDArray[Any]
 
 EXAMPLES = 5

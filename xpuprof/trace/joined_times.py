@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from xpuprof.arrays import F64
 from xpuprof.errors import InputError
 from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.kinds import Key
@@ -18,8 +18,6 @@ from xpuprof.trace.processes import Job, job_of
 from xpuprof.trace.run import Run
 from xpuprof.trace.slice_times import slice_times
 from xpuprof.trace.tables import Execution
-
-F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

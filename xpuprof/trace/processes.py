@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from xpuprof.arrays import F64
 from xpuprof.errors import TraceError
 from xpuprof.trace.coordinates import JobLayout
 from xpuprof.trace.kinds import Key
@@ -24,8 +24,6 @@ from xpuprof.trace.sequence import launch_sequence
 from xpuprof.trace.slice_times import main_process, slice_times
 from xpuprof.trace.sums import Sums, total
 from xpuprof.trace.tables import Execution, Process
-
-F64 = npt.NDArray[np.float64]
 
 
 def keys_of_table(slices: pd.DataFrame) -> tuple[Key, ...]:

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from xpuprof.arrays import I64
 from xpuprof.errors import TraceError
-from xpuprof.trace.coordinates import EXIT_KERNEL, I64
+from xpuprof.trace.coordinates import EXIT_KERNEL
 from xpuprof.trace.digest import digest
 from xpuprof.trace.layout import EVENTS, HOST, LAUNCH_FLAGS, LDV_BUCKETS, LDV_FLAGS, TABLES
 from xpuprof.trace.losses import losses_of

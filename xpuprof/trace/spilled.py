@@ -7,9 +7,8 @@ import os
 import tempfile
 
 import numpy as np
-import numpy.typing as npt
 
-F64 = npt.NDArray[np.float64]
+from xpuprof.arrays import F64
 
 
 class Spilled:

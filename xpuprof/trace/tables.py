@@ -13,12 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from xpuprof.arrays import U32, U64
 from xpuprof.trace.coordinates import ProcessRows
 from xpuprof.trace.records import ExecutionRecord, ProcessMeta
 from xpuprof.trace.sums import Sums
-
-U64 = npt.NDArray[np.uint64]
-U32 = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from xpuprof.arrays import U32, U64
 from xpuprof.errors import InputError
 from xpuprof.trace.layout import LDV_BUCKETS
-from xpuprof.trace.tables import U32, U64, Process
+from xpuprof.trace.tables import Process
 
 LINE = 64
 TOLERANCE = 0.01

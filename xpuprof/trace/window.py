@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.trace.coordinates import I64, WINDOW_END_KERNEL, ProcessRows, rows_in_window
+from xpuprof.arrays import I64
+from xpuprof.trace.coordinates import WINDOW_END_KERNEL, ProcessRows, rows_in_window
 from xpuprof.trace.streams import Stream
 from xpuprof.trace.sums import total
 from xpuprof.trace.tables import (

@@ -16,11 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from xpuprof.arrays import I64
 from xpuprof.trace.coordinates import JobRows, OtherRows
 from xpuprof.trace.kernel_names import brief
 from xpuprof.trace.sequence import KIND_COLUMNS, with_kind_columns
-
-I64 = npt.NDArray[np.int64]
 
 LEVELS = ("kernel and grid", "kernel", "function", "operator")
 """What two matched slices have in common, closest match first."""
@@ -106,7 +105,7 @@ def align_processes(a: pd.DataFrame, b: pd.DataFrame) -> Alignment:
     return Alignment(OtherRows(match), level, len(b))
 
 
-def _operators(ranges: pd.Series[str]) -> npt.NDArray[np.int64]:
+def _operators(ranges: pd.Series[str]) -> I64:
     """Codes of the operators; launches without one match nothing."""
     codes = pd.factorize(ranges)[0].astype(np.int64)
     none = (ranges == "").to_numpy()

@@ -11,15 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from xpuprof.arrays import F64
 from xpuprof.errors import InputError
 from xpuprof.trace.processes import Job, job_of
 from xpuprof.trace.sequence import first_difference
 from xpuprof.trace.tables import Execution
 from xpuprof.validation.align import Alignment, align_processes
-
-F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from xpuprof.arrays import F64
 from xpuprof.errors import TraceError
 from xpuprof.estimation.measured import ByCluster
 from xpuprof.methods.registry import by_measured_times
@@ -18,8 +19,6 @@ from xpuprof.trace.processes import job_of
 from xpuprof.trace.slice_times import slice_times
 from xpuprof.trace.spilled import Spilled
 from xpuprof.trace.tables import DeviceWork, Execution, Process
-
-F64 = npt.NDArray[np.float64]
 
 LARGE = 0.1
 """Smallest share of the time (see `phase_share`) at which phases are reported. Smaller ones change

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from xpuprof.arrays import I32
 from xpuprof.errors import InputError
 from xpuprof.selection.selection import Marker, Representative, Selection
 from xpuprof.trace.coordinates import (
@@ -36,7 +36,6 @@ from xpuprof.validation.align import (
 
 LONG = 60
 """Characters of a kernel's name that a sentence has room for."""
-I32 = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from xpuprof.arrays import F64
 from xpuprof.errors import InputError, TraceError, listed
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.selection.selection import Selection
@@ -27,8 +27,6 @@ from xpuprof.trace.processes import (
 from xpuprof.trace.run import Run
 from xpuprof.trace.sequence import first_difference, with_kind_columns
 from xpuprof.trace.tables import Execution
-
-F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from xpuprof.errors import InputError, MissingRegionError
@@ -24,8 +22,6 @@ from xpuprof.selection.selection import Representative, Selection
 from xpuprof.trace.elf import build_id
 from xpuprof.validation.rebase import Transplant, describe, transplant
 from xpuprof.validation.timed import Timed, arranged
-
-F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

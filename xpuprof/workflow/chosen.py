@@ -6,9 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-import numpy.typing as npt
-
+from xpuprof.arrays import F64
 from xpuprof.clustering.stability import Stability
 from xpuprof.estimation import intervals
 from xpuprof.estimation.estimate import Estimate
@@ -17,8 +15,6 @@ from xpuprof.estimation.projection import Accuracy, accuracy, time_speedup
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.selection.selection import Selection
 from xpuprof.validation.reliability import unreliable_projection
-
-F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from xpuprof.arrays import F64
 from xpuprof.clustering.executors import Executor, open_executor
 from xpuprof.errors import InputError, UsageError, listed
 from xpuprof.estimation.estimate import Estimate
@@ -29,7 +29,6 @@ from xpuprof.workflow.subjects import open_subject
 if TYPE_CHECKING:
     import pandas as pd
 
-F64 = npt.NDArray[np.float64]
 
 TIME_LIKE = ("time", "gpu_time", "cpu_time", "cycles")
 

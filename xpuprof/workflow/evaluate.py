@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from xpuprof.arrays import F64
 from xpuprof.errors import InputError
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.intervals import estimate_measured
@@ -27,8 +27,6 @@ from xpuprof.validation.native_times import Mismatch, different_sequences, times
 from xpuprof.validation.phases import unseen_phases
 from xpuprof.validation.reliability import unreliable_projection
 from xpuprof.workflow.noise import disturbed
-
-F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

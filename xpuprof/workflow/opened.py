@@ -8,10 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from xpuprof.arrays import F64
 from xpuprof.errors import InputError, XpuprofError
 from xpuprof.estimation import intervals
 from xpuprof.estimation.estimate import Estimate
@@ -23,8 +22,6 @@ from xpuprof.trace.coordinates import NO_KERNELS
 from xpuprof.trace.imported import ImportedSlices
 from xpuprof.workflow.select import Request, select_subject
 from xpuprof.workflow.subjects import Subject, open_subject
-
-F64 = npt.NDArray[np.float64]
 
 _SHOWN = 20
 """Kernels that a notebook shows."""

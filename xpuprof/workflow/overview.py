@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from xpuprof.arrays import F64
 from xpuprof.errors import InputError, TraceError
 from xpuprof.estimation.contributions import Contribution, contributions
 from xpuprof.estimation.estimate import Estimate
@@ -26,8 +26,6 @@ from xpuprof.validation.reliability import unreliable_projection
 from xpuprof.workflow.evaluate import Result, doubts, evaluate
 from xpuprof.workflow.opened import Run, kernel_table
 from xpuprof.workflow.reopen import timed_subject
-
-F64 = npt.NDArray[np.float64]
 
 INSTRUCTIONS = ("cpu_instructions", "gpu_instructions")
 

@@ -9,9 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import numpy as np
-import numpy.typing as npt
-
+from xpuprof.arrays import F64
 from xpuprof.clustering.executors import open_executor
 from xpuprof.clustering.stability import Stability, over_bootstraps, over_seeds
 from xpuprof.errors import UsageError
@@ -28,8 +26,6 @@ from xpuprof.workflow.arguments import LARGEST_SEED, one_of, runs_once, whole_nu
 from xpuprof.workflow.chosen import Chosen, with_times
 from xpuprof.workflow.several_runs import open_runs
 from xpuprof.workflow.subjects import Subject, imported_profile, open_subject
-
-F64 = npt.NDArray[np.float64]
 
 Processes = Literal["job", "each"]
 """For several processes: clusters over all of them, or one selection per process."""

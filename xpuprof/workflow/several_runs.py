@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from xpuprof.arrays import F64, I64
 from xpuprof.clustering.allocation_by_times import SliceTimes
 from xpuprof.clustering.executors import Executor
 from xpuprof.clustering.points import Source
@@ -38,9 +38,6 @@ from xpuprof.workflow.subjects import (
     require_slices,
     run_times,
 )
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

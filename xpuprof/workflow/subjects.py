@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from xpuprof.arrays import F64
 from xpuprof.errors import InputError, TraceError, UsageError
 from xpuprof.methods.block_vectors import ImportedVectors
 from xpuprof.methods.profile import SliceProfile, Slices
@@ -29,8 +29,6 @@ from xpuprof.trace.window import never_opened
 from xpuprof.validation.native_times import times_on
 from xpuprof.workflow.next_step import of_run
 from xpuprof.workflow.unseen import no_kernel
-
-F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from xpuprof.arrays import F64
 from xpuprof.errors import InputError
 from xpuprof.estimation.timeline import Order, Timeline, timeline
 from xpuprof.formats.results import read_results
@@ -20,8 +20,6 @@ from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.processes import job_of
 from xpuprof.trace.run import Run
 from xpuprof.trace.tables import Execution
-
-F64 = npt.NDArray[np.float64]
 
 NO_EVENTS = (
     "events between streams and the host's waits are not recorded: a kernel is taken to have "

@@ -19,15 +19,13 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 
 import numpy as np
-import numpy.typing as npt
 
+from xpuprof.arrays import I64
 from xpuprof.errors import InputError
 from xpuprof.selection.parts import first_region
 from xpuprof.selection.selection import Representative, Selection
 from xpuprof.trace.elf import entry_offset, fini_offset, function_offsets, lowest_address
 from xpuprof.trace.tables import CpuVectors, Process
-
-I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

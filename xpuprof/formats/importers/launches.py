@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from xpuprof.arrays import F64, I64
 from xpuprof.inputs import Source
 from xpuprof.trace.imported import ImportWriter
 
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 GRID = ("gx", "gy", "gz")
 BLOCK = ("lx", "ly", "lz")
 

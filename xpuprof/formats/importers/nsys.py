@@ -18,7 +18,8 @@ from xpuprof.formats.importers.table import LARGEST
 from xpuprof.inputs import Source
 
 if TYPE_CHECKING:
-    from xpuprof.formats.importers.launches import F64, I64, Launches
+    from xpuprof.arrays import F64, I64
+    from xpuprof.formats.importers.launches import Launches
     from xpuprof.trace.imported import ImportWriter
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"

@@ -20,7 +20,7 @@ from xpuprof.formats.units import TIME_UNITS
 from xpuprof.inputs import LONGEST_LINE, Source, finite
 
 if TYPE_CHECKING:
-    from xpuprof.formats.importers.launches import F64, I64
+    from xpuprof.arrays import F64, I64
     from xpuprof.trace.imported import ImportWriter
 
 CHUNK = 1 << 18

@@ -16,7 +16,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from xpuprof.formats.importers.launches import F64, I64, Launches, LaunchWriter
+from xpuprof.arrays import F64, I64
+from xpuprof.formats.importers.launches import Launches, LaunchWriter
 from xpuprof.inputs import Source
 from xpuprof.trace.coordinates import EXIT_KERNEL
 from xpuprof.trace.imported import ImportWriter
