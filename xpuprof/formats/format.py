@@ -122,6 +122,15 @@ class Exporter(Format):
     results: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class LaunchExporter(Exporter):
+    """An exporter of the chosen launches, for each process that has any."""
+
+    needs: Needs = Needs.SELECTION
+    per_process: bool = True
+    kernels_only: bool = True
+
+
 Metrics = dict[str, float]
 Found = tuple["int | None", Metrics]
 """A region's place in `Selection.representatives` (None if not in the file) and its metrics."""

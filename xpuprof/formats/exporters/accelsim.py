@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from xpuprof.errors import InputError
 from xpuprof.formats.exporters.kernel_lists import kernel_range, weights_csv, with_warmup
-from xpuprof.formats.format import Exporter, Needs
+from xpuprof.formats.format import LaunchExporter
 from xpuprof.formats.output import write_files
 from xpuprof.inputs import read_text
 
@@ -83,7 +83,7 @@ def _filter(path: Path, numbers: list[int]) -> list[str]:
     return kept
 
 
-FORMAT = Exporter(
+FORMAT = LaunchExporter(
     name="accelsim",
     help="OUT/kernelslist.g (and -v2.g), weights.csv, tracer.env",
     write=lambda source, out, options: write(
@@ -93,9 +93,6 @@ FORMAT = Exporter(
         options.kernelslist,
         source.warmup(options, device=True),
     ),
-    needs=Needs.SELECTION,
-    per_process=True,
-    kernels_only=True,
     folder=True,
     takes=frozenset({"kernelslist", "warmup", "warm_cache"}),
     use="(set -a; . {out}/tracer.env; LD_PRELOAD=tracer_tool.so {command}), accel-sim.out -trace "

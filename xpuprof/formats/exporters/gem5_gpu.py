@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from xpuprof.errors import InputError
 from xpuprof.formats.exporters.kernel_lists import launched, regions_of, weights_csv
-from xpuprof.formats.format import Exporter, Needs
+from xpuprof.formats.format import LaunchExporter
 from xpuprof.formats.output import write_files
 
 if TYPE_CHECKING:
@@ -69,13 +69,10 @@ def _copies(selection: Selection) -> list[int]:
     return [launch for launch, code in enumerate(order) if own[code]]
 
 
-FORMAT = Exporter(
+FORMAT = LaunchExporter(
     name="gem5-gpu",
     help="OUT/run.sh, the chosen launches in gem5's GPU model",
     write=lambda source, out, options: write(source.selection, out, options.force),
-    needs=Needs.SELECTION,
-    per_process=True,
-    kernels_only=True,
     folder=True,
     use="sh {out}/run.sh gem5.opt configs/example/gpufs/mi300.py --disk-image DISK --kernel LINUX "
     "--app {app} --opts {arguments}",

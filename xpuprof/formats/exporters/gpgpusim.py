@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from xpuprof.formats.exporters.kernel_lists import ranges, with_warmup, write_script
-from xpuprof.formats.format import Exporter, Needs
+from xpuprof.formats.format import LaunchExporter
 
 if TYPE_CHECKING:
     from xpuprof.selection.selection import Selection
@@ -46,15 +46,12 @@ def write(
     return write_script(selection, folder, lines, force, more)
 
 
-FORMAT = Exporter(
+FORMAT = LaunchExporter(
     name="gpgpusim",
     help="OUT/run.sh, simulates only the chosen launches in GPGPU-Sim",
     write=lambda source, out, options: write(
         source.selection, out, options.force, source.warmup(options, device=True)
     ),
-    needs=Needs.SELECTION,
-    per_process=True,
-    kernels_only=True,
     folder=True,
     takes=frozenset({"warmup", "warm_cache"}),
     use="sh {out}/run.sh{program}",

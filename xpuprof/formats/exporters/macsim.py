@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xpuprof.formats.exporters.kernel_lists import launched, weights_csv
-from xpuprof.formats.format import Exporter, Needs
+from xpuprof.formats.format import LaunchExporter
 from xpuprof.formats.output import write_files
 
 if TYPE_CHECKING:
@@ -35,13 +35,10 @@ def write(selection: Selection, file: Path, force: bool = False) -> list[Path]:
     return write_files({file: "\n".join(lines) + "\n", weights: weights_csv(selection)}, force)
 
 
-FORMAT = Exporter(
+FORMAT = LaunchExporter(
     name="macsim",
     help="OUT, sampled kernels for MacSim's tracer",
     write=lambda source, out, options: write(source.selection, out, options.force),
-    needs=Needs.SELECTION,
-    per_process=True,
-    kernels_only=True,
     use="SAMPLED_KERNEL_INFO={out} TRACE_PATH=traces CUDA_INJECTION64_PATH=main.so {command}, "
     "simulate the traces",
     results="FILE",

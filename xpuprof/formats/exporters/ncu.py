@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xpuprof.formats.exporters.kernel_lists import calls, exactly, write_script
-from xpuprof.formats.format import Exporter, Needs
+from xpuprof.formats.format import LaunchExporter
 
 if TYPE_CHECKING:
     from xpuprof.selection.selection import Selection
@@ -30,13 +30,10 @@ def write(selection: Selection, folder: Path, force: bool = False) -> list[Path]
     return write_script(selection, folder, lines, force)
 
 
-FORMAT = Exporter(
+FORMAT = LaunchExporter(
     name="ncu",
     help="OUT/run.sh, counters of the chosen launches by Nsight Compute",
     write=lambda source, out, options: write(source.selection, out, options.force),
-    needs=Needs.SELECTION,
-    per_process=True,
-    kernels_only=True,
     folder=True,
     use="sh {out}/run.sh{program}",
     aliases=("nsight-compute",),

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xpuprof.formats.exporters.kernel_lists import kernel_range, launched, regions_of, weights_csv
-from xpuprof.formats.format import Exporter, Needs
+from xpuprof.formats.format import LaunchExporter
 from xpuprof.formats.output import write_files
 
 if TYPE_CHECKING:
@@ -55,13 +55,10 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-FORMAT = Exporter(
+FORMAT = LaunchExporter(
     name="nvbit",
     help="OUT/all.env and region-N.env, kernel ranges of NVBit tools",
     write=lambda source, out, options: write(source.selection, out, options.force),
-    needs=Needs.SELECTION,
-    per_process=True,
-    kernels_only=True,
     folder=True,
     use="(set -a; . {out}/all.env; LD_PRELOAD=TOOL.so {command})",
     results="FILE",

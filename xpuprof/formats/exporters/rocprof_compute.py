@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xpuprof.formats.exporters.kernel_lists import calls, exactly, ranges, write_script
-from xpuprof.formats.format import Exporter, Needs
+from xpuprof.formats.format import LaunchExporter
 
 if TYPE_CHECKING:
     from xpuprof.selection.selection import Selection
@@ -27,13 +27,10 @@ def write(selection: Selection, folder: Path, force: bool = False) -> list[Path]
     return write_script(selection, folder, lines, force)
 
 
-FORMAT = Exporter(
+FORMAT = LaunchExporter(
     name="rocprof-compute",
     help="OUT/run.sh, the chosen launches by rocprofiler-compute",
     write=lambda source, out, options: write(source.selection, out, options.force),
-    needs=Needs.SELECTION,
-    per_process=True,
-    kernels_only=True,
     folder=True,
     use="sh {out}/run.sh{program}",
     aliases=("rocprofiler-compute", "omniperf"),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xpuprof.formats.exporters.kernel_lists import calls, exactly, ranges, write_script
-from xpuprof.formats.format import Exporter, Needs
+from xpuprof.formats.format import LaunchExporter
 
 if TYPE_CHECKING:
     from xpuprof.selection.selection import Selection
@@ -33,13 +33,10 @@ def _range(chosen: list[int]) -> str:
     return f"[{', '.join(parts)}]"
 
 
-FORMAT = Exporter(
+FORMAT = LaunchExporter(
     name="rocprofv3",
     help="OUT/run.sh, counters of the chosen launches by rocprofv3",
     write=lambda source, out, options: write(source.selection, out, options.force),
-    needs=Needs.SELECTION,
-    per_process=True,
-    kernels_only=True,
     folder=True,
     use="sh {out}/run.sh{program}",
     aliases=("rocprof",),
