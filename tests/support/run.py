@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -44,7 +46,7 @@ def run_text(
     cwd: Path | None = None,
     stdin: str | None = None,
     check: bool = False,
-    timeout: float = TIMEOUT,
+    timeout: float | None = TIMEOUT,
 ) -> subprocess.CompletedProcess[str]:
     """As `run`, with output as text."""
     return subprocess.run(
@@ -82,6 +84,16 @@ def xpuprof(*arguments: str | Path, **how: Any) -> subprocess.CompletedProcess[b
 def xpuprof_text(*arguments: str | Path, **how: Any) -> subprocess.CompletedProcess[str]:
     """As `xpuprof`, with output as text."""
     return run_text(xpuprof_line(*arguments), **how)
+
+
+def done_by_xpuprof(*arguments: object, **settings: str) -> str:
+    """The text that a command prints, however long it takes; its failure ends ours. `settings`: of
+    the environment."""
+    environment = {**os.environ, **settings}
+    done = run_text(xpuprof_line(*arguments), environment=environment, stdin="", timeout=None)
+    if done.returncode:
+        raise SystemExit(f"xpuprof {shlex.join(map(str, arguments))}: {done.stderr.strip()}")
+    return done.stdout
 
 
 def last_json(done: subprocess.CompletedProcess[bytes]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from tests.support.run import done_by_xpuprof as xpuprof
 from xpuprof.formats.gpgpusim_log import parse
 from xpuprof.inputs import Source
 from xpuprof.selection.selection import Selection
@@ -150,12 +151,6 @@ def simulated(log: Path, command: list[str], to_log: bool = True) -> Simulation:
         seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         cpu.write_text(f"{seconds:.2f}\n")
     return Simulation(log, float(cpu.read_text()))
-
-
-def xpuprof(command: str, *arguments: object) -> None:
-    """The command, as a user runs it."""
-    words = [sys.executable, "-m", "xpuprof", command, *map(str, arguments), "-q"]
-    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
 
 
 if __name__ == "__main__":

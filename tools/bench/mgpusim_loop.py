@@ -12,7 +12,6 @@ the sample's launches on this machine; the numbers are the sample's options. Out
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from tests.support.run import done_by_xpuprof as xpuprof
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.imported import ImportedSlices
 from xpuprof.workflow.estimate import estimate_results
@@ -170,12 +170,6 @@ def row(sample: str, method: str, times: list[float], selection: Selection, fold
         f"| {1e6 * true:,.1f} | {1e6 * estimate.value:,.1f} ({error:+.1%}){held} |",
         flush=True,
     )
-
-
-def xpuprof(command: str, *arguments: object) -> None:
-    """The command, as a user runs it."""
-    words = [sys.executable, "-m", "xpuprof", command, *map(str, arguments)]
-    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
 
 
 if __name__ == "__main__":

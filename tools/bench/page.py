@@ -22,6 +22,10 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.support.run import done_by_xpuprof as xpuprof
+
 USER = """
 const began = performance.now();
 const u = window.xpuprofPlot, xs = u.data[0], frames = 40;
@@ -54,12 +58,6 @@ result.id = "seen";
 result.textContent = JSON.stringify({ open, zooms, hovers, sort: [sort] });
 document.body.append(result);
 """
-
-
-def xpuprof(*words: object) -> None:
-    """A command that must succeed."""
-    line = [sys.executable, "-m", "xpuprof", *map(str, words), "-q"]
-    subprocess.run(line, check=True, stdout=subprocess.DEVNULL)
 
 
 def page_of(slices: int, folder: Path) -> Path:

@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.support.run import done_by_xpuprof as xpuprof
 
 COLUMNS = (
     "program", "machine", "slices", "regions", "measured", "projected", "error", "in interval",
@@ -89,21 +91,6 @@ def rows_of(origin: Path, runs: list[Path]) -> list[dict[str, Any]]:
     table = xpuprof("transfer", "--json", origin / "selection.json", *runs)
     rows: list[dict[str, Any]] = json.loads(table)["runs"]
     return rows
-
-
-def xpuprof(*arguments: Any, **settings: str) -> str:
-    """One command; its output."""
-    done = subprocess.run(
-        [sys.executable, "-m", "xpuprof", *map(str, arguments)],
-        env={**os.environ, **settings},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise SystemExit(f"xpuprof {shlex.join(map(str, arguments))}: {done.stderr.strip()}")
-    return done.stdout
 
 
 def line(name: str, machine: str, row: dict[str, Any]) -> str:

@@ -12,7 +12,6 @@ launches, the error at home and abroad, and the error of the projected speed-up.
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -20,6 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.support.run import done_by_xpuprof as xpuprof
 from xpuprof.errors import InputError
 from xpuprof.selection.selection import Selection
 from xpuprof.validation.align import LEVELS, align
@@ -57,11 +59,7 @@ def main() -> int:
 def bring(data: Path, name: str, scratch: Path) -> Path:
     """Import a trace."""
     run = scratch / name
-    subprocess.run(
-        [sys.executable, "-m", "xpuprof", "import", data / f"{name}.json.gz", "-o", run, "-q"],
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
+    xpuprof("import", data / f"{name}.json.gz", "-o", run, "-q")
     return run
 
 
