@@ -137,33 +137,8 @@ def write_page(comparison: Comparison, target: Path) -> None:
 
 
 def _page_data(compared: Compared) -> dict[str, object]:
-    return {
-        "run": compared.run,
-        "metric": compared.metric,
-        "timed": compared.timed,
-        "methods": [_page_row(row) for row in compared.rows],
-    }
-
-
-def _page_row(row: Row) -> dict[str, object]:
-    numbers = {
-        "error": row.error_mean,
-        "worst": row.error_max,
-        "inner": row.error_inner,
-        "unmeasured": row.error_unmeasured,
-        "measured": row.measured_share,
-        "speedup": row.time_speedup,
-        "samples": row.samples,
-        "width": row.interval_rel,
-        "held": row.coverage,
-        "seconds": row.selection_s,
-    }
-    return {
-        "method": row.method,
-        "reason": row.reason,
-        "interval": _interval(row),
-        **{key: _finite(value) for key, value in numbers.items()},
-    }
+    rows = [_row_json(row) | {"interval": _interval(row)} for row in compared.rows]
+    return _run_json(compared) | {"methods": rows}
 
 
 def _finite(value: float | None) -> float | None:

@@ -3,19 +3,19 @@
 (() => {
   const { byId, element, count, percent, timesLess, fill, number, bars } = xp;
   const HEIGHT = 480, LEAST = 1e-6, ROOM = 4;
-  const ERRORS = [["error", "mean, worst seed"], ["unmeasured", "of what was not measured"]];
+  const ERRORS = [["error_mean", "mean, worst seed"], ["error_unmeasured", "of what was not measured"]];
   const state = { run: DATA.runs[0], error: ERRORS[0], plot: null };
 
-  const shown = () => state.run.methods.filter((m) => m.speedup !== null && m[state.error[0]] !== null);
+  const shown = () => state.run.methods.filter((m) => !m.reason && m.time_speedup !== null && m[state.error[0]] !== null);
   const heightOf = (m) => Math.max(m[state.error[0]], LEAST);
-  const worstOf = (m) => (state.error[0] === "error" ? Math.max(m.worst, heightOf(m)) : heightOf(m));
-  const isBest = (m) => !shown().some((o) => o !== m && heightOf(o) <= heightOf(m) && o.speedup >= m.speedup
-    && (heightOf(o) < heightOf(m) || o.speedup > m.speedup));
+  const worstOf = (m) => (state.error[0] === "error_mean" ? Math.max(m.error_max, heightOf(m)) : heightOf(m));
+  const isBest = (m) => !shown().some((o) => o !== m && heightOf(o) <= heightOf(m) && o.time_speedup >= m.time_speedup
+    && (heightOf(o) < heightOf(m) || o.time_speedup > m.time_speedup));
 
   function draw(u) {
     const { ctx, bbox } = u, ratio = devicePixelRatio, r = 5 * ratio, ink = xp.style("--ink"), mark = xp.style("--mark");
     const points = shown().map((m) => ({
-      m, x: u.valToPos(m.speedup, "x", true), y: u.valToPos(heightOf(m), "y", true), top: u.valToPos(worstOf(m), "y", true), best: isBest(m),
+      m, x: u.valToPos(m.time_speedup, "x", true), y: u.valToPos(heightOf(m), "y", true), top: u.valToPos(worstOf(m), "y", true), best: isBest(m),
     }));
     ctx.save();
     ctx.beginPath();
@@ -81,12 +81,12 @@
     const { left, top } = u.cursor;
     let best = null, distance = 400;
     if (left !== undefined && left >= 0) for (const m of shown()) {
-      const dx = u.valToPos(m.speedup, "x") - left, dy = u.valToPos(heightOf(m), "y") - top;
+      const dx = u.valToPos(m.time_speedup, "x") - left, dy = u.valToPos(heightOf(m), "y") - top;
       if (dx * dx + dy * dy < distance) { distance = dx * dx + dy * dy; best = m; }
     }
     xp.showHover(u, best && xp.described(best.method, "", [
-      ["error, mean", percent(best.error)], ["worst seed", percent(best.worst)],
-      [speedupLabel(), timesLess(best.speedup)], ["samples", count(Math.round(best.samples))],
+      ["error, mean", percent(best.error_mean)], ["worst seed", percent(best.error_max)],
+      [speedupLabel(), timesLess(best.time_speedup)], ["samples", count(Math.round(best.samples))],
       ["interval", best.interval]]));
   }
 
@@ -101,7 +101,7 @@
     state.plot = null;
     byId("plot").replaceChildren();
     if (!points.length) return;
-    const xs = wide(points.map((m) => m.speedup)), ys = wide(points.flatMap((m) => [heightOf(m), worstOf(m)]));
+    const xs = wide(points.map((m) => m.time_speedup)), ys = wide(points.flatMap((m) => [heightOf(m), worstOf(m)]));
     const short = (x) => Number(x.toPrecision(3)).toLocaleString("en-US", { maximumFractionDigits: 6 });
     const values = (unit) => (_, ticks) => ticks.map((t) => (t === null ? "" : short(unit === "%" ? 100 * t : t) + (unit === "%" ? " %" : unit)));
     state.plot = new uPlot({
@@ -119,8 +119,8 @@
   }
 
   function sorted(points) {
-    const order = [...points].sort((a, b) => a.speedup - b.speedup);
-    return [order.map((m) => m.speedup), order.map(heightOf)];
+    const order = [...points].sort((a, b) => a.time_speedup - b.time_speedup);
+    return [order.map((m) => m.time_speedup), order.map(heightOf)];
   }
 
   function tables() {
@@ -129,15 +129,15 @@
     const known = (key, text) => (r) => (r[key] === null ? "" : text(r[key]));
     const columns = [
       { key: "method", label: "method", className: "text", text: (r) => r.method },
-      bars("error", "error", rows, (r) => percent(r.error)),
-      number("worst", "worst", known("worst", percent)), number("inner", "without ends", known("inner", percent)),
-      number("unmeasured", "of unmeasured", known("unmeasured", percent)), number("measured", "measured", known("measured", percent)),
-      number("speedup", speedupLabel(), known("speedup", timesLess)), number("samples", "samples", known("samples", (n) => count(Math.round(n)))),
-      { key: "interval", label: "interval", text: (r) => r.interval, order: (r) => r.width },
-      number("held", "held", known("held", (x) => percent(x).replace(/\.00/, ""))),
-      number("seconds", "selection", known("seconds", (x) => xp.amount(x, "s"))),
+      bars("error_mean", "error", rows, (r) => percent(r.error_mean)),
+      number("error_max", "worst", known("error_max", percent)), number("error_inner", "without ends", known("error_inner", percent)),
+      number("error_unmeasured", "of unmeasured", known("error_unmeasured", percent)), number("measured_share", "measured", known("measured_share", percent)),
+      number("time_speedup", speedupLabel(), known("time_speedup", timesLess)), number("samples", "samples", known("samples", (n) => count(Math.round(n)))),
+      { key: "interval", label: "interval", text: (r) => r.interval, order: (r) => r.interval_rel },
+      number("coverage", "held", known("coverage", (x) => percent(x).replace(/\.00/, ""))),
+      number("selection_s", "selection", known("selection_s", (x) => xp.amount(x, "s"))),
     ];
-    fill(table, columns, rows, "speedup");
+    fill(table, columns, rows, "time_speedup");
     const out = state.run.methods.filter((m) => m.reason);
     byId("left-out-section").hidden = !out.length;
     byId("left-out").replaceChildren(...out.map((m) => element("li", { textContent: m.reason })));
