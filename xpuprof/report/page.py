@@ -119,8 +119,8 @@ def _measured(run: Overview) -> list[Fact]:
     if len(run.totals) > 1:
         by += f" ({amount(min(run.totals), run.metric)} to {amount(max(run.totals), run.metric)})"
     measured = Fact("measured", whole, total, by, large=True)
-    found = run.projected
-    if found is None or run.selection is None:
+    found = run.projection
+    if found is None or found.accuracy is None or run.selection is None:
         return [measured]
     none = unstated(run.selection, run.job) if run.job else ""
     error = Fact(
@@ -281,7 +281,7 @@ def _kernels(run: Overview, pairs: Sequence[_Pair]) -> list[dict[str, object]]:
 def _clusters(run: Overview, pairs: Sequence[_Pair]) -> list[dict[str, object]]:
     """One row a cluster: its main kernel and, with times, its share, its spread and its part of the
     error."""
-    selection, found = run.selection, run.projected
+    selection, found = run.selection, run.projection
     if selection is None:
         return []
     chosen = Counter(r.cluster for r in selection.representatives)
@@ -294,7 +294,7 @@ def _clusters(run: Overview, pairs: Sequence[_Pair]) -> list[dict[str, object]]:
             "slices": before["slices"] + pair.slices,
             "representatives": chosen[pair.cluster],
         }
-    for part in found.contributions if found else ():
+    for part in run.contributions:
         assert found
         rows[part.cluster] |= {
             "share": part.measured / found.measured,

@@ -14,31 +14,16 @@ import pandas as pd
 from xpuprof.arrays import F64
 from xpuprof.errors import InputError, TraceError
 from xpuprof.estimation.contributions import Contribution, contributions
-from xpuprof.estimation.estimate import Estimate
-from xpuprof.estimation.intervals import estimate
-from xpuprof.estimation.measured import Measured, by_cluster
-from xpuprof.estimation.projection import Accuracy, accuracy, time_speedup
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.kinds import Key
 from xpuprof.trace.processes import Job, job_of
-from xpuprof.validation.reliability import unreliable_projection
+from xpuprof.workflow.chosen import Chosen, Projection, with_times
 from xpuprof.workflow.evaluate import Result, doubts, evaluate
 from xpuprof.workflow.opened import Run, kernel_table
 from xpuprof.workflow.reopen import timed_subject
 
 INSTRUCTIONS = ("cpu_instructions", "gpu_instructions")
-
-
-@dataclass(frozen=True, eq=False)
-class Projected:
-    """The selection's projection of the measured total."""
-
-    measured: float
-    estimate: Estimate
-    accuracy: Accuracy
-    time_speedup: float
-    contributions: Sequence[Contribution]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +41,9 @@ class Overview:
     metric: str
     totals: Sequence[float]
     selection: Selection | None
-    projected: Projected | None
+    projection: Projection | None
+    contributions: Sequence[Contribution]
+    """Each cluster's part of the projection; empty without one."""
     job: Job | None
     """None for imports."""
     doubts: Sequence[str]
@@ -94,12 +81,13 @@ def overview(run: Run, selection: Selection | None = None, timed: Sequence[Path]
         )
     slices = _slices(table, keys, values)
     totals = [] if times is None else times.sum(axis=1).tolist()
-    projected = None
+    projection: Projection | None = None
     unsure: Sequence[str] = ()
-    if selection is not None and times is not None and values is not None and values.sum():
-        projected = _projected(selection, times, values)
-        known = by_cluster(selection, values)
-        unsure = unreliable_projection(selection, known, len(times), projected.estimate)
+    parts: Sequence[Contribution] = ()
+    if selection is not None and values is not None and values.sum():
+        chosen = with_times(Chosen(str(run.path), selection), times, metric)
+        projection, unsure = chosen.projection, chosen.doubts
+        parts = contributions(selection, values)
     return Overview(
         folder=run.path,
         argv=run.manifest["argv"],
@@ -110,7 +98,8 @@ def overview(run: Run, selection: Selection | None = None, timed: Sequence[Path]
         metric="" if times is None else metric,
         totals=totals,
         selection=selection,
-        projected=projected,
+        projection=projection,
+        contributions=parts,
         job=job,
         doubts=doubts(run, [] if run.imported else totals),
         unreliable=result.unreliable if result else unsure,
@@ -125,17 +114,6 @@ def _result(run: Run, selection: Selection | None) -> Result | None:
         return evaluate(run, selection)
     except (InputError, TraceError):  # the page shows what there is
         return None
-
-
-def _projected(selection: Selection, times: F64, values: F64) -> Projected:
-    found, measured = estimate(selection, times), Measured.at(selection, values)
-    return Projected(
-        measured=measured.total,
-        estimate=found,
-        accuracy=accuracy(selection, measured, found.value),
-        time_speedup=time_speedup(selection, measured),
-        contributions=contributions(selection, values),
-    )
 
 
 def _timed_only(run: Run) -> tuple[pd.DataFrame, F64, str, Job]:
