@@ -8,6 +8,8 @@ every warp is compared, never a total.
 
 from __future__ import annotations
 
+import re
+import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -565,3 +567,38 @@ def test_mix_adds_up(tmp_path: Path) -> None:
     for kernel in instrument(KERNELS, tmp_path).kernels.values():
         for block in kernel.blocks:
             assert sum(block["mix"]) == block["instructions"] > 0
+
+
+WIDTHS = """
+kernel void bounded(global int *data, int n) {
+  for (int i = 0; i < n; i++)
+    if (data[i] > 0) data[i] = get_global_id(0);
+}
+kernel void nest(global int *data, int n) {
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < data[i]; j++)
+      if (data[j] > 0) data[j] = get_global_id(0);
+}
+kernel void unbounded(global int *data, int n) {
+  while (data[n] != 1)
+    if (data[n] > 5) data[n] -= n;
+}
+"""
+
+
+def test_counters_are_32_bits_wide_where_more_cannot_be_reached(tmp_path: Path) -> None:
+    source = tmp_path / "widths.cl"
+    source.write_text(WIDTHS)
+    module = tmp_path / "module.bc"
+    module.write_bytes(instrument(source, tmp_path).module)
+    text = subprocess.run(
+        [CLANG, "-S", "-emit-llvm", "-x", "ir", str(module), "-o", "-"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    widths = {}
+    for kernel in text.split("define ")[1:]:
+        name = re.search(r"@(\w+)", kernel)[1]
+        widths[name] = set(re.findall(r"%xpuprof\.count\S* = phi i(\d+)", kernel))
+    assert widths == {"bounded": {"32"}, "nest": {"64"}, "unbounded": {"64"}}

@@ -20,6 +20,7 @@
 #include "flow.h"
 #include "mix.h"
 #include "multiples.h"
+#include "narrow.h"
 #include "signature.h"
 #include "trip_counts.h"
 
@@ -190,6 +191,7 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
   }
   find_analytic_counts(observer, slots, warps, &kernel);
   slots.erase(slots.begin() + n_counted, slots.end());
+  narrow_counters(function, slots, analyses);
   write_counts(function, slots, multiples, kernel.n_probes, warps);
   return result;
 }

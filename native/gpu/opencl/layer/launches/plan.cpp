@@ -38,18 +38,26 @@ static std::shared_ptr<CounterPool> pool_of(const Queue &queue, PoolUse use) {
   return slot;
 }
 
+// Above this we wait for launches to finish: new memory costs a page fault a page, and much of it
+// drives the program's data out of the caches.
+static size_t soft_limit(size_t words) {
+  constexpr size_t in_flight = 4, least = size_t{8} << 20, most = size_t{256} << 20;
+  return std::clamp(in_flight * words * sizeof(uint64_t), least, most);
+}
+
 static CounterArea find_area(const Queue &queue, size_t words, PoolUse use) {
   std::shared_ptr<CounterPool> pool = pool_of(queue, use);
-  CounterArea area = pool->allocate(words, soft_limit);
+  const size_t limit = soft_limit(words);
+  CounterArea area = pool->allocate(words, limit);
   if (area) return area;
   poll_locked();
-  area = pool->allocate(words, soft_limit);
+  area = pool->allocate(words, limit);
   if (!area && !user_events_unfired() && !pending.empty()) {
     flush_all();
     for (double end = seconds() + room_patience_s; !area && seconds() < end && !pending.empty();) {
       nap();
       poll_locked();
-      area = pool->allocate(words, soft_limit);
+      area = pool->allocate(words, limit);
     }
   }
   return area ? std::move(area) : pool->allocate(words, hard_limit);

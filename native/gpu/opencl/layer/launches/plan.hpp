@@ -11,9 +11,8 @@
 
 namespace layer {
 
-// Counter memory per context and device: above the first limit we wait for launches to finish,
-// above the second a launch is left uninstrumented.
-constexpr size_t soft_limit = size_t{256} << 20, hard_limit = size_t{4} << 30;
+// Counter memory per context and device: above this a launch is left uninstrumented.
+constexpr size_t hard_limit = size_t{4} << 30;
 
 struct Range {
   cl_uint dimensions;
