@@ -15,8 +15,8 @@ macros.
 
 from __future__ import annotations
 
+import argparse
 import re
-import sys
 from pathlib import Path
 
 PRELUDE = """\
@@ -50,7 +50,9 @@ _FUNCTION = re.compile(r"__(global|device)__[^;{}]*?(\w+)\s*\(([^)]*)\)\s*(?=\{)
 
 
 def main() -> None:
-    text = "\n".join(Path(name).read_text() for name in sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("sources", nargs="+", type=Path)
+    text = "\n".join(source.read_text() for source in parser.parse_args().sources)
     text = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.S)
     print(PRELUDE)
     print("\n".join(_DIRECTIVE.findall(text)))

@@ -12,6 +12,7 @@ the sample's launches on this machine; the numbers are the sample's options. Out
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -120,15 +121,21 @@ SAMPLES: dict[str, tuple[Callable[..., None], str]] = {
 
 
 def main() -> None:
-    where, checkout, sample, *numbers = sys.argv[1:]
-    if where == "twin":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("checkout", type=Path)
+    parser.add_argument("sample", choices=SAMPLES)
+    parser.add_argument("numbers", nargs="*", type=int)
+    arguments = parser.parse_args()
+    folder, checkout, sample = arguments.folder, arguments.checkout, arguments.sample
+    if folder == Path("twin"):
         host, kernels = SAMPLES[sample]
-        host(Device(Path(checkout) / "amd/benchmarks" / kernels), *map(int, numbers))
+        host(Device(checkout / "amd/benchmarks" / kernels), *arguments.numbers)
         return
-    folder = Path(where)
     (database,) = folder.glob("*.sqlite3")
     run, twin = folder / "RUN", folder / "TWIN"
-    program = [sys.executable, str(Path(__file__).resolve()), "twin", checkout, sample, *numbers]
+    program = [sys.executable, str(Path(__file__).resolve()), "twin", checkout, sample]
+    program += map(str, arguments.numbers)
     if not run.exists():
         xpuprof("import", database, "-o", run)
     if not twin.exists():

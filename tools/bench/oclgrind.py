@@ -10,6 +10,7 @@ table with a row for each kernel.
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
 from collections import Counter
@@ -49,12 +50,17 @@ def rows(name: str, folder: Path) -> None:
 
 def main() -> None:
     """Every program in a folder of its own."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM")
+    programs = parser.parse_args().programs or PROGRAMS
+    if unknown := set(programs) - set(PROGRAMS):
+        parser.error(f"no program {', '.join(unknown)}; there are {', '.join(PROGRAMS)}")
     print(
         "| program | kernel | launches | equal | instructions | global loads / stores "
         "| local loads / stores | atomics | barriers | -Oz: instructions | global loads / stores |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|---|")
-    for name in sys.argv[1:] or PROGRAMS:
+    for name in programs:
         with tempfile.TemporaryDirectory() as folder:
             rows(name, Path(folder))
 
