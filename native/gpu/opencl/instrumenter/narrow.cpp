@@ -88,12 +88,13 @@ Value *narrowed(Web &web, Value *result) {
     return web.lookup(llvm::cast<llvm::Instruction>(value));
   };
   for (auto &part : web) {
+    llvm::IRBuilder<> builder(part.first);
     if (auto *phi = llvm::dyn_cast<llvm::PHINode>(part.first)) {
-      part.second = llvm::PHINode::Create(type, phi->getNumIncomingValues(), "", phi);
+      part.second = builder.CreatePHI(type, phi->getNumIncomingValues());
     } else {
       Value *later = llvm::PoisonValue::get(type);
       part.second =
-          llvm::BinaryOperator::CreateAdd(later, of(part.first->getOperand(1)), "", part.first);
+          builder.Insert(llvm::BinaryOperator::CreateAdd(later, of(part.first->getOperand(1))));
     }
     part.second->takeName(part.first);
   }

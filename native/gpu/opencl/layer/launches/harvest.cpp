@@ -91,11 +91,15 @@ bool takes_stamps(const Pending &launch) {
   return settings.device_stamps && launch.queue->profiling;
 }
 
-// A launch with an end is complete; without one, it may have failed.
+// A launch with an end is complete; without one, it may have failed, or end while we ask.
 cl_int ask_status(Pending *launch) {
-  if (takes_stamps(*launch))
+  if (!takes_stamps(*launch)) return status_of(launch->event);
+  launch->device_end = device_stamp(launch->event, CL_PROFILING_COMMAND_END);
+  if (launch->device_end) return CL_COMPLETE;
+  cl_int status = status_of(launch->event);
+  if (status == CL_COMPLETE)
     launch->device_end = device_stamp(launch->event, CL_PROFILING_COMMAND_END);
-  return launch->device_end ? CL_COMPLETE : status_of(launch->event);
+  return status;
 }
 
 bool finished(Pending *launch) {
@@ -176,17 +180,15 @@ void poll_launches(std::deque<Pending> *launches, size_t scan, std::ptrdiff_t le
   }
 }
 
-// The device's stamps stay the same; the host's would be later.
-void poll_in_groups(std::deque<Pending> *launches, size_t scan) {
-  bool may_wait =
-      settings.mode == Mode::time_async && !launches->empty() && launches->front().queue->stamped;
-  if (!may_wait) return poll_launches(launches, scan);
-  if (launches->size() % group == 0) poll_launches(launches, scan, group);
-}
-
 }  // namespace
 
-void poll_queue(const Queue &queue) { poll_in_groups(&pending[queue.index], out_of_order_scan); }
+// The device's stamps stay the same; the host's would be later.
+void poll_queue(const Queue &queue) {
+  auto &launches = pending[queue.index];
+  if (settings.mode != Mode::time_async || !queue.stamped)
+    return poll_launches(&launches, out_of_order_scan);
+  if (launches.size() % group == 0) poll_launches(&launches, out_of_order_scan, group);
+}
 
 void poll_locked() {
   for (auto at = pending.begin(); at != pending.end();) {
@@ -254,13 +256,7 @@ static cl_event copy_under_way(const Pending &launch) {
   return event || !room.recording ? event : room.recording->area->under_way();
 }
 
-static void settle_timed() {
-  std::lock_guard<OrderLock> guard(order);
-  for (auto &entry : pending) poll_in_groups(&entry.second, SIZE_MAX);
-}
-
 void settle() {
-  if (settings.mode != Mode::profile) return settle_timed();
   // Copies in this order: the header where the number of warps is unknown, the rest of the
   // counters, the directory of the accesses, the accesses.
   for (int copies = 0; copies < 5; copies++) {
