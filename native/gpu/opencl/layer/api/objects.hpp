@@ -60,7 +60,6 @@ struct Queue {
   bool in_order = true;
   bool profiling = false;                       // device stamps are available
   bool hide_profiling = false;                  // we enabled profiling; hidden from the application
-  bool stamped = false;                         // the device has stamped a launch
   std::vector<cl_queue_properties> properties;  // as the application gave them
 };
 

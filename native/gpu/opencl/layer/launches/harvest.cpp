@@ -16,10 +16,6 @@ std::map<uint32_t, std::deque<Pending>> &pending = *new std::map<uint32_t, std::
 namespace {
 
 constexpr size_t out_of_order_scan = 32;
-// A runtime still holds a launch's locks when the program's wait for it returns. To ask for it then
-// would make the program wait again, so timed launches are asked for in groups, when as many more
-// have followed.
-constexpr size_t group = 8;
 constexpr double room_patience_s = 0.05, recording_patience_s = 20;
 
 auto &clocks = *new std::map<const Device *, DeviceClock>;
@@ -82,9 +78,7 @@ void take_stamps(const Pending &launch, xpu_completion *completion) {
   clock.refresh(*launch.queue);
   completion->tsc_start = clock.ticks(device_stamp(launch.event, CL_PROFILING_COMMAND_START));
   completion->tsc_end = clock.ticks(launch.device_end);
-  if (!completion->tsc_end) return;
-  completion->tsc_host = 0;
-  launch.queue->stamped = true;
+  if (completion->tsc_end) completion->tsc_host = 0;
 }
 
 bool takes_stamps(const Pending &launch) {
@@ -162,10 +156,10 @@ namespace {
 
 // An in-order queue finishes from the front and is harvested in its order; elsewhere a few more
 // launches are checked.
-void poll_launches(std::deque<Pending> *launches, size_t scan, std::ptrdiff_t leave = 0) {
+void poll_launches(std::deque<Pending> *launches, size_t scan) {
   size_t missed = 0;
   bool waiting = false;
-  for (auto at = launches->begin(); launches->end() - at > leave;) {
+  for (auto at = launches->begin(); at != launches->end();) {
     bool in_order = at->queue->in_order;
     if (!finished(&*at)) {
       if (in_order || ++missed > scan) return;
@@ -182,13 +176,7 @@ void poll_launches(std::deque<Pending> *launches, size_t scan, std::ptrdiff_t le
 
 }  // namespace
 
-// The device's stamps stay the same; the host's would be later.
-void poll_queue(const Queue &queue) {
-  auto &launches = pending[queue.index];
-  if (settings.mode != Mode::time_async || !queue.stamped)
-    return poll_launches(&launches, out_of_order_scan);
-  if (launches.size() % group == 0) poll_launches(&launches, out_of_order_scan, group);
-}
+void poll_queue(const Queue &queue) { poll_launches(&pending[queue.index], out_of_order_scan); }
 
 void poll_locked() {
   for (auto at = pending.begin(); at != pending.end();) {

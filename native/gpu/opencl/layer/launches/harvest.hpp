@@ -37,7 +37,7 @@ cl_int status_of(cl_event event);
 // Callers hold `order`.
 void poll_queue(
     const Queue &queue);  // harvests the queue's finished launches, not far after others
-void poll_locked();       // all queues', to the last
+void poll_locked();       // all queues'
 void harvest(Pending *finished);
 
 // Harvests whatever has finished; never waits.
