@@ -170,7 +170,7 @@ def estimate_ratio(
     total = float(np.dot(denominator, multiplier))
     value = float(np.dot(numerator, multiplier)) / total
     samples = _samples(selection, numerator - value * denominator)
-    if samples.open.any() and not numerator.any():
+    if _only_zeros(samples, numerator):
         return Estimate(value, None, None, None, ALL_ZERO)
     if (samples.open & (samples.draws < 2.0)).any():
         basis = "no interval: a ratio needs two representatives of every cluster to have one"
@@ -422,12 +422,17 @@ def _half(samples: _Samples, spread: _Spread, confidence: float) -> float:
     return max(quantile, spread.least) * math.sqrt(total)
 
 
+def _only_zeros(samples: _Samples, measured: F64) -> bool:
+    """Whether no representative has the metric, while other slices were not measured."""
+    return bool(samples.open.any()) and not measured.any()
+
+
 def _sampled_spread(
     selection: Selection, samples: _Samples, measured: F64, confidence: float, elsewhere: bool
 ) -> _Spread | str:
     """The spread within clusters, or why it is unknown."""
     design = selection.design
-    if samples.open.any() and not measured.any():
+    if _only_zeros(samples, measured):
         return ALL_ZERO
     if design.strata is None:
         return _of_clusters(samples)
