@@ -68,9 +68,8 @@ class Launch:
 
 def counted(program: Sequence[object], folder: Path) -> list[Launch]:
     """The launches of a program as the OpenCL engine counts them, or skip."""
-    for attempt in range(
-        5
-    ):  # two threads of ufo compile at once: PoCL crashes in 5 of 40 native runs
+    # Two threads of ufo compile at once: PoCL crashes in 5 of 40 native runs.
+    for attempt in range(5):
         ran = layered(list(map(str, program)), folder / f"layered-{attempt}")
         if ran.done.returncode not in (-signal.SIGSEGV, -signal.SIGABRT):
             break
