@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from xpuprof.methods import registry
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.run import Run
 from xpuprof.workflow.profile import profile
-from xpuprof.workflow.run import enough_repeats, run
+from xpuprof.workflow.run import run
 from xpuprof.workflow.time import time
 from xpuprof.workflow.validate import validate
 
@@ -98,25 +98,6 @@ def test_what_cannot_be_done_is_refused_before_anything_runs(tmp_path: Path) -> 
     with pytest.raises(UsageError, match="no GPU engine is usable"):
         validate(done.selection, WORKS, output=folder, gpu="none")
     assert not folder.exists()
-
-
-@pytest.mark.parametrize(
-    ("seconds", "repeat", "enough"),
-    [
-        ([1.0], 2, False),
-        ([1.0, 9.0], 2, True),
-        ([1.0, 1.0], "auto", False),
-        ([1.0, 1.01, 1.019], "auto", True),
-        ([1.0, 1.01, 1.03], "auto", False),
-        ([1.0, 1.0, 1.03, 1.0], "auto", False),
-        ([1.0, 2.0, 3.0, 4.0, 5.0], "auto", True),
-    ],
-)
-def test_repeats_end_when_the_spread_is_known(
-    seconds: list[float], repeat: int | Literal["auto"], enough: bool
-) -> None:
-    """GIVEN the timer runs so far THEN `auto` takes 3 that agree within 2 %, and at most 5."""
-    assert enough_repeats(seconds, repeat) is enough
 
 
 def test_an_interrupt_between_executions_keeps_the_run(

@@ -35,7 +35,7 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     """Find slices that represent the whole program, and check their projection of its native time.
 
     Runs the program natively (you see the output of this run), once under the engines to record
-    what every slice executes, and --repeat times natively with time stamps. Then chooses
+    what every slice executes, and natively again (--repeat) to time every slice. Then chooses
     representatives and compares their projected time with the measured time.
 
     \b
@@ -52,7 +52,8 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     from xpuprof.report import result as report
     from xpuprof.report.warnings import notes
     from xpuprof.workflow.next_step import command as line
-    from xpuprof.workflow.run import limits, run
+    from xpuprof.workflow.repeats import limits
+    from xpuprof.workflow.run import run
 
     show_progress(quiet, *limits(how["repeat"]))
     done = run(argv, say=options.notes(quiet), **how)

@@ -59,3 +59,19 @@ def typical_times(times: F64 | Repeats) -> F64:
         typical[piece] = own
     typical *= repeats.scale(float(typical.sum()))
     return typical
+
+
+def first_stands_out(repeats: Repeats) -> bool:
+    """Whether the first of several runs exceeds the others by more than any of those does.
+
+    A run's excess is the time that its slices take beyond the slowest other run, summed: building
+    kernels for empty caches lengthens a few slices by much, a slow terminal all by little. Of runs
+    that are alike, each is equally likely to have the greatest excess, whatever the times are, so
+    medians over all of them are unbiased if the first does not.
+    """
+    excess = np.zeros(len(repeats.totals))
+    for piece in pieces(repeats.length):
+        own = repeats.read(piece)
+        ranked = np.sort(own, axis=0)
+        excess += np.bincount(own.argmax(axis=0), ranked[-1] - ranked[-2], len(own))
+    return bool(excess[0] > excess[1:].max())

@@ -64,7 +64,7 @@ def profile(
 def first(writer: RunWriter, program: Program, source: Input) -> Ending:
     """The user's execution when others follow: native, stamped, with our own streams.
 
-    Not a timer run: it finds the device runtime's kernel cache cold, the others find it warm.
+    It may find the device runtime's kernel cache cold; the others find it warm.
     """
     return _execute(writer, "first", "first", "async", program, source, True, True)
 

@@ -172,9 +172,13 @@ class RunWriter:
         for stream in (self.path / name).glob("*/*.xpt"):
             with suppress(OSError):
                 _cut_hole(stream)
+        self.amend(name, result)
+
+    def amend(self, name: str, values: Mapping[str, Any]) -> None:
+        """Change an execution's record."""
         for record in self.manifest["executions"]:
             if record["name"] == name:
-                record |= result
+                record |= values
         self.save()
 
     def finish(self, status: str, reason: str = "") -> None:

@@ -35,7 +35,7 @@ def _cut_short(run: Run) -> bool:
     first = next(iter(run.executions), None)
     return bool(
         first
-        and first.record.role == "first"
+        and first.name == "first"
         and _launches(first)
         and not (run.profile and _launches(run.profile))
         and not run.manifest.get("settings")

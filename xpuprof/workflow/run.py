@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from xpuprof.engines.base import Timer
 from xpuprof.engines.filters import EVERYTHING, Filters
@@ -35,12 +35,9 @@ from xpuprof.workflow.prepare import (
     run_folder,
     silently,
 )
+from xpuprof.workflow.repeats import Repeat, timer_runs
 from xpuprof.workflow.select import Processes, select_run
 from xpuprof.workflow.unseen import no_kernel
-
-MOST_REPEATS, KNOWN_SPREAD = 5, 0.02
-"""`repeat="auto"` ends at this many timer runs, or when enough of them are this close together: the
-median of three is then known to within 1 %."""
 
 EXPECTED_ERROR = 0.01
 """Error to expect of further runs, for which `run` allots representatives."""
@@ -83,7 +80,7 @@ def run(
     gpu_tool: str | None = None,
     max_size: int | None = None,
     timer: Timer = "async",
-    repeat: int | Literal["auto"] = "auto",
+    repeat: Repeat = "auto",
     method: str | None = None,
     memory_weight: float | None = None,
     processes: Processes = "job",
@@ -93,13 +90,13 @@ def run(
     """Find slices that represent the whole program, and project its native time from theirs.
 
     The first execution is native and gets our standard streams; the profile and `repeat` timer runs
-    follow, and write into the run directory. `repeat` may be "auto": 3 to 5, ending when their
-    times lie within 2 % of each other. `method`: how slices are chosen, None for the default;
-    `memory_weight`: the share of stack distances in its vectors, with `filters.memory`;
-    `processes`: one selection for the whole job (`job`), or one per process (`each`). A method that
-    clusters vectors gets as many representatives of each cluster as the measured times require for
-    EXPECTED_ERROR, if there are enough timer runs. Other parameters and errors as in `profile` and
-    `time`.
+    follow, and write into the run directory. `repeat` may be "auto" (docs/launch.md): 3 to 5 native
+    times of every slice, the first execution's among them if it is like the others. `method`: how
+    slices are chosen, None for the default; `memory_weight`: the share of stack distances in its
+    vectors, with `filters.memory`; `processes`: one selection for the whole job (`job`), or one per
+    process (`each`). A method that clusters vectors gets as many representatives of each cluster as
+    the measured times require for EXPECTED_ERROR, if there are enough timer runs. Other parameters
+    and errors as in `profile` and `time`.
     """
     refuse_within_job("run executes it several times")
     one_of("timer", timer, get_args(Timer))
@@ -132,7 +129,7 @@ def run(
         last = _profile(ready, first, notes)
         useless = _useless(ready, last)
         if not useless:
-            last = _time(ready, last, timer, repeat)
+            last = timer_runs(ready, first, last, timer, repeat)
         done = finish(ready.writer, ready.folder, last.stop)
     if useless or done.profile is None or not done.times or not last.undisturbed:
         return Ran(done, first, last, None, _unfinished(done), tuple(notes.kept))
@@ -211,30 +208,6 @@ def _useless(ready: Prepared, last: Ending) -> str:
     if not (ready.program.filters.kernels and last.undisturbed):
         return ""
     return none_chosen(Run.open(ready.folder).executions[-1])
-
-
-def _time(ready: Prepared, last: Ending, timer: Timer, repeat: int | Literal["auto"]) -> Ending:
-    """The timer runs, after the execution that ended with `last`; returns the last ending."""
-    seconds: list[float] = []
-    while last.undisturbed and not enough_repeats(seconds, repeat):
-        last = execute.time(
-            ready.writer, ready.program, ready.source, timer, len(seconds), user=False
-        )
-        seconds.append(last.wall_s)
-    return last
-
-
-def limits(repeat: int | Literal["auto"]) -> tuple[int, int]:
-    """The least and the greatest number of timer runs."""
-    return (ENOUGH_FOR_MEDIAN, MOST_REPEATS) if repeat == "auto" else (repeat, repeat)
-
-
-def enough_repeats(seconds: Sequence[float], repeat: int | Literal["auto"]) -> bool:
-    """Whether the timer runs that took `seconds` suffice."""
-    fewest, most = limits(repeat)
-    if len(seconds) < fewest:
-        return False
-    return len(seconds) >= most or max(seconds) <= (1 + KNOWN_SPREAD) * min(seconds)
 
 
 def _unfinished(run: Run) -> str:

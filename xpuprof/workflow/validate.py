@@ -25,7 +25,8 @@ from xpuprof.validation.timed import from_executions
 from xpuprof.validation.validate import Validation, image_differences, input_differences
 from xpuprof.workflow.arguments import one_of, whole_number
 from xpuprof.workflow.noise import disturbed
-from xpuprof.workflow.prepare import Notes, Prepared, Say, prepare, refuse_within_job, silently
+from xpuprof.workflow.prepare import Notes, Say, prepare, refuse_within_job, silently
+from xpuprof.workflow.repeats import timer_runs
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,8 @@ def validate(
         )
         program = ready.program.argv[0]
         differences = [*image_differences(chosen, program), *input_differences(chosen)]
-        ending, last = _execute(ready, timer, repeat)
+        ending = execute.first(ready.writer, ready.program, ready.source)
+        last = timer_runs(ready, ending, ending, timer, repeat)
         run = finish(ready.writer, ready.folder, last.stop)
         if not ending.undisturbed or last.stop is not None:
             return Validated(ending, last, None, tuple(notes.kept))
@@ -107,14 +109,3 @@ def _recorded(selection: Selection) -> list[str]:
             "--, as in: xpuprof validate SELECTION -- ./app args"
         )
     return argv
-
-
-def _execute(ready: Prepared, timer: Timer, repeat: int) -> tuple[Ending, Ending]:
-    """The user's execution, then the timer runs, which find the device runtime's cache warm."""
-    first = last = execute.first(ready.writer, ready.program, ready.source)
-    for number in range(repeat):
-        if last.undisturbed:
-            last = execute.time(
-                ready.writer, ready.program, ready.source, timer, number, user=False
-            )
-    return first, last
