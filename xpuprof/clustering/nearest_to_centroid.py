@@ -91,7 +91,8 @@ def candidates_of(
 
 def _best(every: Candidates) -> Candidates:
     """The best candidate for each part, by cluster and part."""
-    every = every[np.argsort(every, order=["cluster", "part", "distance2", "tie", "position"])]
+    keys = ("position", "tie", "distance2", "part", "cluster")
+    every = every[np.lexsort([every[key] for key in keys])]
     change = np.diff(every["cluster"], prepend=-1) | np.diff(every["part"], prepend=-1)
     return every[np.flatnonzero(change)]
 

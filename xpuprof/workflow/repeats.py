@@ -30,7 +30,7 @@ MOST_REPEATS, KNOWN_SPREAD = 5, 0.02
 """`auto` ends at this many repeats, or when enough of them are this close together: the median of
 three is then known to within 1 %."""
 
-NATIVE_RUNS, SPARE = 4, 0.5
+NATIVE_RUNS, SPARE = 4, 0.25
 """`auto` executes the program natively this often, the user's execution included; more often only
 while the further runs take fewer seconds than SPARE."""
 
