@@ -31,7 +31,7 @@ def program_of(slices: pd.DataFrame, images: pd.DataFrame, manifest: Mapping[str
         str(manifest.get("cwd", "")),
         dict(manifest.get("environment", {})),
         tuple(sorted(files | _program_image(manifest))),
-        tuple(sorted({p for p in with_kind_columns(slices)["program"].astype(str) if p})),
+        tuple(sorted(p for p in with_kind_columns(slices)["program"].astype(str).unique() if p)),
     )
 
 

@@ -473,6 +473,11 @@ class Run:
         """The timer's executions, in order."""
         return self._of_role("time")
 
+    @property
+    def native(self) -> list[Execution]:
+        """The executions without engines, whether timed or not, in order."""
+        return self._decode(r for r in self.manifest["executions"] if r["role"] != "profile")
+
     def record(self, entry: Mapping[str, Any]) -> ExecutionRecord:
         """An execution's entry in the manifest. Raises TraceError for a wrong value."""
         return execution_record(entry, self.tsc_hz, self.path / MANIFEST)

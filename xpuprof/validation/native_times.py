@@ -39,7 +39,7 @@ def times_on(profiled: Job, native: Execution) -> tuple[F64, Mismatch | None]:
     """
     job = job_of(native, profiled.keys if profiled.several else ())
     times = job.times()
-    if _calls(job) == _calls(profiled):
+    if calls(job) == calls(profiled):
         return times, None
     found = align_processes(profiled.slices, job.slices)
     matched = int((found.match >= 0).sum())
@@ -70,8 +70,9 @@ def different_sequences(found: Sequence[Mismatch | None]) -> list[str]:
     ]
 
 
-def _calls(job: Job) -> list[tuple[int, dict[str, int]]]:
-    """Slices and calls of each kernel, by process; known without decoding the launches."""
+def calls(job: Job) -> list[tuple[int, dict[str, int]]]:
+    """Slices and calls of each kernel, by process, which differ for other sequences; known without
+    decoding the launches."""
     return [
         (p.sums.slices, {name: own.calls for name, own in p.sums.kernels.items()})
         for p in job.processes

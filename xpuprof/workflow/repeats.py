@@ -14,14 +14,14 @@ from typing import Literal
 import numpy as np
 
 from xpuprof.engines.base import Timer
-from xpuprof.errors import InputError, TraceError
+from xpuprof.errors import TraceError
 from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN, Repeats, first_stands_out
 from xpuprof.launch import execute
 from xpuprof.launch.ending import Ending
 from xpuprof.trace.processes import job_of
 from xpuprof.trace.run import Run
 from xpuprof.trace.spilled import Spilled
-from xpuprof.validation.native_times import times_on
+from xpuprof.validation.native_times import calls
 from xpuprof.workflow.prepare import Prepared
 
 Repeat = int | Literal["auto"]
@@ -74,18 +74,18 @@ def enough(seconds: Sequence[float], repeat: Repeat, native: int) -> bool:
 
 def _first_counts(ready: Prepared) -> bool:
     """Makes the user's execution a timer run if it is like the two after it."""
-    executions = [e for e in Run.open(ready.folder).executions if e.role != "profile"]
+    first, *others = Run.open(ready.folder).native
     try:
-        job = job_of(executions[0])
+        job = job_of(first)
+        jobs = [job, *(job_of(other, job.keys if job.several else ()) for other in others)]
+        if any(calls(other) != calls(job) for other in jobs):
+            return False
         with Spilled() as kept:
-            for execution in executions:
-                times, mismatch = times_on(job, execution)
-                if mismatch:
-                    return False
-                kept.add(times)
+            for one in jobs:
+                kept.add(one.times())
             if first_stands_out(Repeats(kept.length, kept.sums, kept.read)):
                 return False
-    except (InputError, TraceError):  # other launches in each run; the report says so
+    except TraceError:  # other processes in each run; the report says so
         return False
-    ready.writer.amend(executions[0].name, {"role": "time"})
+    ready.writer.amend(first.name, {"role": "time"})
     return True
