@@ -16,7 +16,7 @@ from tests.support.cpu_programs import Profile, build, profile
 from tests.support.probes import needs_dynamorio
 from tests.support.run import output, run_text
 from xpuprof.engines.base import CpuOptions
-from xpuprof.engines.cpu.dynamorio import DynamoRio
+from xpuprof.engines.cpu.dynamorio import DynamoRio, repeatable_addresses
 from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.errors import EngineError
 
@@ -62,6 +62,22 @@ def test_program_is_not_told_of_valgrind(tmp_path: Path) -> None:
     """GIVEN a program that asks whether Valgrind runs it THEN the answer is no, as natively."""
     done = profile(DynamoRio(), [build("cpu_cases"), "on-valgrind"], tmp_path / "p")
     assert done.process.returncode == 6
+
+
+@needs_dynamorio
+def test_data_of_libraries_is_in_reach(tmp_path: Path) -> None:
+    """THEN libraries lie below the code cache and within 2 GB: DynamoRIO leaves their operands
+    relative to the instruction pointer as they are."""
+    if not repeatable_addresses():
+        pytest.skip("addresses are randomised here")
+    done = profile(DynamoRio(), ["/bin/cat", "/proc/self/maps"], tmp_path / "p")
+    lines = [line.split() for line in done.process.stdout.splitlines()]
+    places = [([int(end, 16) for end in line[0].split("-")], line[1], line[-1]) for line in lines]
+    cache = max(end for (_, end), rights, _ in places if rights == "rwxp")
+    libraries = [(ends, path) for ends, _, path in places if "/libc." in path]
+    assert libraries
+    for (start, end), path in libraries:
+        assert cache - (2 << 30) < start < end <= cache, path
 
 
 @needs_dynamorio

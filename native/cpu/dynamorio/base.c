@@ -22,12 +22,6 @@ void *memset(void *to, int value, size_t size) {
 
 static bool failed(long result) { return result < 0 && result > -4096; }
 
-void *reserve(size_t size) {
-  long at = xp_system_call6(SYS_mmap, 0, (long)size, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return failed(at) ? NULL : (void *)at;
-}
-
 void release(void *memory, size_t size) {
   if (memory) xp_system_call(SYS_munmap, (long)memory, (long)size, 0, 0);
 }
@@ -65,9 +59,12 @@ char *engine_environment(const char *name) {
   return NULL;
 }
 
-void *engine_allocate(size_t size) { return dr_global_alloc(size); }
+/* dr_global_alloc() takes from the memory for code, which is scarce. */
+void *engine_allocate(size_t size) {
+  return dr_custom_alloc(NULL, 0, size, DR_MEMPROT_READ | DR_MEMPROT_WRITE, NULL);
+}
 
-void engine_free(void *memory, size_t size) { dr_global_free(memory, size); }
+void engine_free(void *memory, size_t size) { dr_custom_free(NULL, 0, memory, size); }
 
 const char *const engine_name = "dynamorio";
 const char *const engine_version = XPUPROF_VERSION "+dynamorio-" DYNAMORIO_VERSION;

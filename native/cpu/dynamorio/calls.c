@@ -28,7 +28,7 @@ static void make_room(void) {
   table = grown(NULL, &table_room, 2 * old_room + 1, sizeof *table);
   for (size_t i = 0; i < old_room; i++)
     if (old[i]) table[place_of(*old[i])] = old[i];
-  if (old) dr_global_free(old, old_room * sizeof *old);
+  if (old) engine_free(old, old_room * sizeof *old);
 }
 
 /* NULL: no memory in reach. */

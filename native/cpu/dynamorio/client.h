@@ -21,11 +21,15 @@ enum { PATH_CELLS = MAX_BLOCKS, CELLS = MAX_BLOCKS + MAX_PATHS, MARKS_OFFSET = 8
 
 /* ---- base.c: what a C library would give ------------------------------------------------------
  */
-void *reserve(size_t size); /* zeros, committed when touched; NULL */
 void release(void *memory, size_t size);
 /* Maps a whole file read-only; NULL on failure. */
 const void *file_map(const char *path, size_t *size);
 void file_unmap(const void *content, size_t size);
+
+/* ---- layout.c ---------------------------------------------------------------------------------
+ */
+void layout_init(void);
+void *reserve(size_t size); /* zeros, committed when touched; NULL */
 
 /* ---- main.c -----------------------------------------------------------------------------------
  */

@@ -27,7 +27,7 @@ static size_t place_of(const path *p) {
 static void make_room(void) {
   if (n_paths < paths_room) return;
   paths = grown(paths, &paths_room, n_paths + 1, sizeof *paths);
-  if (table) dr_global_free(table, table_room * sizeof *table);
+  if (table) engine_free(table, table_room * sizeof *table);
   table_room = 0;
   table = grown(NULL, &table_room, 2 * paths_room, sizeof *table);
   for (size_t p = 0; p < n_paths; p++) table[place_of(&paths[p])] = (uint32_t)p + 1;

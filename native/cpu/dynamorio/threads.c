@@ -56,7 +56,14 @@ static uint64_t base_total;    /* instructions before a fork, not this process's
 static reg_id_t tls_segment;
 static uint32_t tls_offset; /* of two words: the counters, and a saved one */
 
-bool threads_init(void) { return dr_raw_tls_calloc(&tls_segment, &tls_offset, 2, 0); }
+/* Executions through paths in the current flush, and the groups of blocks with such executions. */
+static uint64_t *by_path; /* [MAX_BLOCKS] */
+static uint8_t has_path[MAX_BLOCKS / GROUP];
+
+bool threads_init(void) {
+  by_path = reserve(MAX_BLOCKS * sizeof *by_path);
+  return by_path && dr_raw_tls_calloc(&tls_segment, &tls_offset, 2, 0);
+}
 
 static bool is_off(const thread *t) { return t->runtime || nesting_is_off(t->depth, t->off); }
 
@@ -185,10 +192,6 @@ void thread_starts(void *drcontext) {
 }
 
 /* ---- vectors --------------------------------------------------------------------------------- */
-
-/* Executions through paths in the current flush, and the groups of blocks with such executions. */
-static uint64_t by_path[MAX_BLOCKS];
-static uint8_t has_path[MAX_BLOCKS / GROUP];
 
 static uint64_t grown_by(counters *c, uint32_t cell) {
   uint64_t now = __atomic_load_n(&c->count[cell], __ATOMIC_RELAXED), by = now - c->seen[cell];

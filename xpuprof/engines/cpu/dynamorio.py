@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,6 +35,16 @@ def _kit_version(kit: Path) -> str:
         return ""
     found = re.search(r'set\(PACKAGE_VERSION "?([0-9.]+)', text)
     return found[1] if found else ""
+
+
+# Puts the code cache where it reaches the data of all libraries (layout.c): between a
+# position-independent program and libdynamorio, whose places are fixed unless addresses are
+# randomised. If anything else lies there, DynamoRIO takes another place.
+_CODE_CACHE = (
+    *("-no_vm_base_near_app", "-vm_base", "0x7ffff4c00000", "-vm_max_offset", "0x1"),
+    *("-vm_size", "48M", "-vmheap_size", "512M"),
+)
+_STACK_ROOM = 128 << 20  # what Linux leaves for the stack above all mappings
 
 
 class DynamoRio(CpuEngine):
@@ -80,7 +91,10 @@ class DynamoRio(CpuEngine):
             if "\n" in line:
                 raise EngineError(f"engine dynamorio takes no line breaks: {line!r}; remove it")
         (folder / OPTIONS_FILE).write_text("".join(f"{line}\n" for line in lines))
-        command = [*_repeatable_addresses(), f"{probe.details['kit']}/bin64/drrun", "-quiet"]
+        program = _interpreted(startable(argv))
+        prefix = repeatable_addresses()
+        command = [*prefix, f"{probe.details['kit']}/bin64/drrun", "-quiet"]
+        command += _CODE_CACHE if prefix and _leaves_room(program[0]) else []
         # Traces make hot loops faster and start-up much slower (docs/dynamorio.md).
         command += ["-disable_traces"] if options.beside_gpu else []
         command += ["-c", probe.details["client"]]
@@ -88,11 +102,11 @@ class DynamoRio(CpuEngine):
         # without environment, but mangles blanks and quotes in it. Then the variable serves.
         if re.fullmatch(r"[\w./+@%=,-]+", str(folder)):
             command.append(str(folder))
-        command += ["--", *_interpreted(startable(argv))]
+        command += ["--", *program]
         return command, {"DYNAMORIO_CONFIGDIR": str(folder)}
 
 
-def _repeatable_addresses() -> list[str]:
+def repeatable_addresses() -> list[str]:
     """A prefix that makes the kernel lay out memory the same way in each run: string copies and
     comparisons take different blocks at different alignments. Empty where that is forbidden."""
     import subprocess  # would lengthen completion
@@ -103,6 +117,20 @@ def _repeatable_addresses() -> list[str]:
     prefix = [setarch, os.uname().machine, "-R"]
     tried = subprocess.run([*prefix, "true"], capture_output=True)
     return prefix if tried.returncode == 0 else []
+
+
+def _leaves_room(program: str) -> bool:
+    """Whether the place of _CODE_CACHE is neither far from the program's file nor part of its
+    stack."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_STACK)
+    if limit == resource.RLIM_INFINITY or limit > _STACK_ROOM:
+        return False
+    try:
+        with open(shutil.which(program) or program, "rb") as file:
+            head = file.read(18)
+    except OSError:
+        return False
+    return head[:4] == b"\x7fELF" and head[16] == 3  # ET_DYN
 
 
 def _interpreted(argv: Sequence[str]) -> list[str]:
