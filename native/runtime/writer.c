@@ -15,7 +15,7 @@ static void copy(uint8_t *to, const uint8_t *from, uint64_t size) {
 
 /* ---- CRC32C (Castagnoli), as SSE4.2 computes it ---------------------------------------------- */
 
-static int has_crc_instruction(void) {
+int xp_has_crc32c(void) {
   unsigned a, b, c, d;
   return __get_cpuid(1, &a, &b, &c, &d) && c & bit_SSE4_2;
 }
@@ -140,7 +140,7 @@ int xp_writer_create(xp_writer *w, const xp_os *os, const char *path, uint16_t s
   w->chunk_offset = 0;
   w->chunk = 0;
   w->place = 0;
-  int error = has_crc_instruction() ? xp_file_create(&w->file, os, path, CHUNK_ROOM) : -EOPNOTSUPP;
+  int error = xp_has_crc32c() ? xp_file_create(&w->file, os, path, CHUNK_ROOM) : -EOPNOTSUPP;
   w->is_open = !error;
   return error;
 }

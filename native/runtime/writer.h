@@ -58,6 +58,7 @@ void xp_put_str(xp_body *body, const char *text); /* NULL counts as empty */
 
 #define XP_VARINT_MAX 10 /* bytes of the longest varint */
 
+int xp_has_crc32c(void);
 uint32_t xp_crc32c(const void *data, uint64_t size);
 
 #ifdef __cplusplus

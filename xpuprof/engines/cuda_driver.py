@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from xpuprof.engines.base import CpuEngine, CpuOptions, GpuEngine, GpuOptions, Probe
+from xpuprof.engines.cache import cache_folder
 from xpuprof.engines.native import native_file
 from xpuprof.errors import TraceError, UsageError
 from xpuprof.scratch import scratch
@@ -94,7 +95,7 @@ def carries(
     The first call takes up to XPUPROF_PROBE_SECONDS (120) and announces it with `say`. Engines must
     be available. A failure that also occurs natively is not the engine's fault.
     """
-    remembered = _folder() / f"{_key(cpu, gpu, known)}.json"
+    remembered = cache_folder("cuda-driver") / f"{_key(cpu, gpu, known)}.json"
     outcome = _recall(remembered)
     if outcome is None:
         names = " and ".join(engine.name for engine in (cpu, gpu) if engine)
@@ -198,12 +199,6 @@ def _not_recorded(folder: Path, cpu: CpuEngine | None) -> str:
 
 
 # ---- what is remembered ---------------------------------------------------------------------
-
-
-def _folder() -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    base = Path(cache) if cache.startswith("/") else Path.home() / ".cache"
-    return base / "xpuprof" / "cuda-driver"
 
 
 def _key(cpu: CpuEngine | None, gpu: GpuEngine, known: Driver) -> str:

@@ -28,6 +28,7 @@ typedef struct engine_options {
   bool main_image_only;
   bool memory;                    /* LRU stack distances of data accesses */
   bool has_window, window_closed; /* the profile's; closed at the start */
+  const char *translations;       /* folder of those kept between runs; NULL: none are */
   bool raw_clock;                 /* stamps are CLOCK_MONOTONIC_RAW's, not the TSC's */
 } engine_options;
 

@@ -54,6 +54,8 @@ bool option_take(const char *text) {
     options.supervisor = number_of(value);
   else if ((value = value_of(text, "clock")))
     options.raw_clock = text_equal(value, "monotonic_raw");
+  else if ((value = value_of(text, "translations")))
+    options.translations = value;
   else if ((value = value_of(text, "window")))
     options.has_window = *value;
   else if ((value = value_of(text, "window-closed")))

@@ -12,6 +12,7 @@
 #include "pub_tool_threadstate.h"
 #include "pub_tool_tooliface.h"
 #include "tool.h"
+#include "translations.h"
 
 /* VEX's CPUID helpers. The second one models a machine without AVX2 and FMA. */
 typedef void cpuid_helper(VexGuestAMD64State *, ULong, ULong, ULong);
@@ -105,6 +106,7 @@ void choose_cpuid(IRDirty *call, image_role role) {
   Bool hides = call->cee->addr == (void *)amd64g_dirtyhelper_CPUID_avx2;
   if (!hides && call->cee->addr != (void *)amd64g_dirtyhelper_CPUID_avx_and_cx16) return;
   fma_was_hidden |= hides;
+  translation_is_of_this_run(); /* PoCL may not be known yet */
   call->cee->addr = (void *)hidden_cpuid;
   if (compiles_kernels(role)) call->cee->addr = (void *)pocls_cpuid;
   call->cee->name = "cpuid";
@@ -125,6 +127,7 @@ static void set_effect(IRDirty *call, Int index, IREffect effect, Int offset) {
 
 /* After VEX's own XGETBV, which answers with constants. */
 void add_xgetbv(IRSB *sb, image_role role) {
+  translation_is_of_this_run();
   if (!compiles_kernels(role)) return;
   IRDirty *call =
       unsafeIRDirty_0_N(0, "xgetbv", (void *)pocls_xgetbv, mkIRExprVec_1(IRExpr_GSPTR()));

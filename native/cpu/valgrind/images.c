@@ -248,3 +248,21 @@ Bool image_is_kernel_entry(Addr code) {
   return im && im->elf && im->role == ROLE_NONE && place_in(im, segment, code, &place) &&
          has_entry(im, place);
 }
+
+/* ---- kept translations ----------------------------------------------------------------------- */
+
+/* Not where the program writes, and not at a kernel's entry, where a request stands instead. */
+UInt image_to_keep(Addr code, Bool *counts) {
+  uint64_t place;
+  const NSegment *segment = VG_(am_find_nsegment)(code);
+  image *im = image_at(segment);
+  if (!im || !im->build_id[0] || segment->hasW || !place_in(im, segment, code, &place) ||
+      image_is_kernel_entry(code))
+    return NO_IMAGE;
+  *counts = im->counted;
+  return (UInt)(im - images);
+}
+
+void image_key(UInt number, HChar key[IMAGE_KEY_ROOM]) {
+  VG_(snprintf)(key, IMAGE_KEY_ROOM, "%s-%u", images[number].build_id, images[number].role);
+}

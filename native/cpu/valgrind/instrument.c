@@ -6,13 +6,15 @@
  *
  *   counters = GET(shadow word);  counters->count[id] += 1;  counters->dirty[id / GROUP] = 1
  *
- * which is five host instructions and no call. */
+ * which is five host instructions and no call. Copies of a block, as in an unrolled loop, mark its
+ * group once. */
 #include "instrument.h"
 
 #include "host_cpu.h"
 #include "libvex_guest_amd64.h"
 #include "pub_tool_libcbase.h"
 #include "tool.h"
+#include "translations.h"
 
 /* The word lies in the first shadow of rax; host_cpu.c uses those of rcx and rdx. */
 Int counters_shadow_offset(void) { return offsetof(VexGuestAMD64State, guest_RAX); }
@@ -27,15 +29,13 @@ static IRExpr *plus(IRSB *sb, IRExpr *base, ULong offset) {
   return assign(sb, Ity_I64, IRExpr_Binop(Iop_Add64, base, IRExpr_Const(IRConst_U64(offset))));
 }
 
-/* `marked`: the group already marked by this superblock. */
-static void add_counting(IRSB *sb, UInt id, Int shadow, UInt *marked) {
+static void add_counting(IRSB *sb, UInt id, Int shadow, Bool marks) {
   IRExpr *base = assign(sb, Ity_I64, IRExpr_Get(shadow, Ity_I64));
-  IRExpr *cell = plus(sb, base, 8ULL * id);
+  IRExpr *cell = plus(sb, base, counter_displacement(id));
   IRExpr *count = assign(sb, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, cell));
   addStmtToIRSB(sb, IRStmt_Store(Iend_LE, cell, plus(sb, count, 1)));
-  if (*marked == id / GROUP) return;
-  *marked = id / GROUP;
-  IRExpr *mark = plus(sb, base, 8ULL * MAX_BLOCKS + id / GROUP);
+  if (!marks) return;
+  IRExpr *mark = plus(sb, base, mark_displacement(id));
   addStmtToIRSB(sb, IRStmt_Store(Iend_LE, mark, IRExpr_Const(IRConst_U8(1))));
 }
 
@@ -131,9 +131,10 @@ IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *lay
   (void)extents, (void)host, (void)guest_word, (void)host_word;
   IRSB *out = deepCopyIRSBExceptStmts(in);
   Int shadow = layout->total_sizeB + counters_shadow_offset(), next_block = -1;
-  UInt marked = NO_BLOCK, id = NO_BLOCK;
+  UInt id = NO_BLOCK;
   image_role role = image_role_of(closure->nraddr);
   note_caller(out, role, layout->total_sizeB);
+  if (in->jumpkind == Ijk_NoDecode) translation_is_of_this_run(); /* VEX says so in the log */
   for (Int i = 0; i < in->stmts_used; i++) {
     IRStmt *s = in->stmts[i];
     if (s->tag == Ist_NoOp) continue;
@@ -143,8 +144,12 @@ IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *lay
     addStmtToIRSB(out, s);
     if (s->tag == Ist_IMark && i >= next_block && window_adds_counters()) {
       run r = scan(in, i);
-      id = block_of(image_place(r.start), (const void *)r.start, r.end - r.start, r.instructions);
-      if (id != NO_BLOCK) add_counting(out, id, shadow, &marked);
+      UInt bytes = (UInt)(r.end - r.start), before = id;
+      id = block_of(image_place(r.start), (const void *)r.start, bytes, r.instructions);
+      if (id != NO_BLOCK) {
+        add_counting(out, id, shadow, id != before);
+        translation_counts(id, id != before, r.start, bytes, r.instructions);
+      }
       next_block = r.next;
     }
   }

@@ -10,6 +10,7 @@
 #include "pub_tool_options.h"
 #include "pub_tool_tooliface.h"
 #include "tool.h"
+#include "translations.h"
 #include "xpuprof/boundary.h"
 
 static Bool root;
@@ -27,6 +28,7 @@ static void post_options(void) {
 static void fini(Int exit_code) {
   (void)exit_code;
   if (stream_is_open() || (root && !window_excludes_process())) cut_last();
+  stores_save();
   log_drop_empty();
 }
 
@@ -60,6 +62,7 @@ static void forked_child(ThreadId tid) {
   stream_forget();
   threads_forked(tid);
   cut_forked();
+  stores_forked();
 }
 
 static Bool parse(const HChar *argument) {
@@ -77,7 +80,8 @@ static void usage(void) {
    "    --routine=GLOB            count only blocks that start in these routines; repeatable\n"
    "    --count-thread=N          count only these logical threads; repeatable\n"
    "    --process=GLOB            count only processes of these programs; repeatable\n"
-   "    --window-closed=no|yes    count nothing before the program's window opens\n");
+   "    --window-closed=no|yes    count nothing before the program's window opens\n"
+   "    --translations=DIR        keeps translations here for later runs\n");
 }
 
 static void nothing_more(void) {}

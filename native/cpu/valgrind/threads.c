@@ -21,6 +21,7 @@
 #include "pub_tool_mallocfree.h"
 #include "pub_tool_threadstate.h"
 #include "tool.h"
+#include "translations.h"
 
 extern Int VG_(gettid)(void); /* of Valgrind's core */
 
@@ -88,7 +89,7 @@ void thread_runs(ThreadId tid, ULong blocks_done) {
   thread *t = &threads[tid];
   (void)blocks_done;
   Bool counts = t->counters && !is_off(t) && window_is_open();
-  const counters *target = counts ? t->counters : nobody;
+  Addr target = (Addr)(counts ? t->counters : nobody) - COUNTERS_AT;
   if (counts) t->ran = True;
   memory_switch(counts ? t->distances : NULL);
   VG_(set_shadow_regs_area)

@@ -28,6 +28,13 @@ image_role image_role_of(Addr code);
 Bool kernels_are_known(void);
 Bool image_is_kernel_entry(Addr code);
 
+/* The image whose translation at `code` may serve other runs, too, or NO_IMAGE; whether it counts.
+ */
+UInt image_to_keep(Addr code, Bool *counts);
+/* What its translations depend on, beside the code. */
+enum { IMAGE_KEY_ROOM = BUILD_ID_ROOM + 4 };
+void image_key(UInt number, HChar key[IMAGE_KEY_ROOM]);
+
 /* ---- instrument.c ---------------------------------------------------------------------------- */
 struct _IRSB;
 extern Bool fma_was_hidden;

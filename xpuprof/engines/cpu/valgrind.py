@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from xpuprof.engines.cache import limited_folder
 from xpuprof.engines.base import CpuEngine, CpuOptions, Engine, Probe
 from xpuprof.engines.filters import CODE, MEMORY, SCOPE, cpu_settings
 from xpuprof.engines.native import kit_version, native_file, unbuilt
@@ -25,6 +26,9 @@ ADVICE = (
 
 # Most threads at one time; Valgrind's default is 500.
 MAX_THREADS = 4000
+
+# Bytes of translations kept for later runs; numpy's start takes 13 MB.
+MOST_KEPT = 1 << 30
 
 # Valgrind asserts that its log file's name has at most 900 bytes.
 LONGEST_FOLDER = 860
@@ -73,6 +77,7 @@ class Valgrind(CpuEngine):
             f"--xpuprof-dir={folder}",
             f"--supervisor={os.getpid()}",
             f"--clock={clock.source()}",
+            *_translations(),
             *(f"--{name}={value}" for name, value in cpu_settings(options)),
         ]
         environment = {
@@ -80,6 +85,12 @@ class Valgrind(CpuEngine):
             "HWLOC_COMPONENTS": _without_x86(os.environ.get("HWLOC_COMPONENTS", "")),
         }
         return [*command, "--", *startable(argv)], environment
+
+
+def _translations() -> list[str]:
+    """Where the tool keeps translations between runs; none without a usable cache folder."""
+    folder = limited_folder("translations", MOST_KEPT)
+    return [f"--translations={folder}"] if folder else []
 
 
 def _without_x86(components: str) -> str:

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ * Part of the xpuprof tool for Valgrind. Copyright (C) 2026 the xpuprof authors; see COPYING. */
+
+/* Files of kept translations: below the launcher's folder, one folder for each build of the tool
+ * and set of processor features, and in it two files for each image, without counting and with it.
+ * A file is written anew at the end of a process, and never changed. */
+#include <elf.h>
+
+#include "pub_tool_aspacemgr.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcfile.h"
+#include "pub_tool_libcprint.h"
+#include "pub_tool_libcproc.h"
+#include "pub_tool_mallocfree.h"
+#include "pub_tool_vki.h"
+#include "pub_tool_vkiscnums.h"
+#include "system_call.h"
+#include "tool.h"
+#include "translations.h"
+
+enum { MAX_PATH = 4096, STALE_SECONDS = 600, MAX_FILE = 256 << 20 };
+/* Writing must be worth it: this many new translations in all, in the file, and of the file. */
+enum { FRESH_IN_ALL = 1000, FRESH_IN_FILE = 64, FRESH_SHARE = 32 };
+
+typedef struct head {
+  HChar magic[8];
+  ULong table_room, size; /* the table and the heap follow */
+} head;
+
+static const HChar MAGIC[8] = "xpuvex1";
+
+static store *stores; /* by image, twice */
+static SizeT stores_room;
+static UInt inherited; /* fresh translations that a forked child has from its parent */
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static void own_build_id(HChar id[BUILD_ID_ROOM]) {
+  extern const Elf64_Ehdr __ehdr_start __attribute__((visibility("hidden")));
+  const UChar *start = (const UChar *)&__ehdr_start;
+  const Elf64_Phdr *p = (const Elf64_Phdr *)(start + __ehdr_start.e_phoff);
+  for (UInt i = 0; i < __ehdr_start.e_phnum; i++)
+    if (p[i].p_type == PT_NOTE) build_id_in_notes(id, (const UChar *)p[i].p_vaddr, p[i].p_filesz);
+}
+
+/* Empty: nothing is kept. Records have no calls for memory accesses, and no routines. */
+static const HChar *folder(UInt features) {
+  static HChar path[MAX_PATH];
+  static Bool named;
+  HChar id[BUILD_ID_ROOM] = "";
+  if (named) return path;
+  named = True;
+  own_build_id(id);
+  if (options.translations && id[0] && !options.memory && !option_filters_routines() &&
+      xp_has_crc32c() && VG_(strlen)(options.translations) < MAX_PATH / 2)
+    VG_(snprintf)(path, sizeof path, "%s/%s-%x", options.translations, id, features);
+  return path;
+}
+
+static void name_file(HChar path[MAX_PATH], const store *s) {
+  UInt number = (UInt)(s - stores);
+  HChar image[IMAGE_KEY_ROOM];
+  image_key(number / 2, image);
+  VG_(snprintf)(path, MAX_PATH, "%s/%s%s", folder(0), image, number % 2 ? "-counted" : "");
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+extern SysRes VG_(am_mmap_file_float_valgrind)(SizeT, UInt, Int, Off64T);
+
+static Bool is_own_file(const struct vg_stat *file) {
+  return VKI_S_ISREG(file->mode) && file->uid == (UInt)VG_(geteuid)() && !(file->mode & 022);
+}
+
+static Bool fits(const head *h, SizeT size) {
+  return size >= sizeof *h && VG_(memcmp)(h->magic, MAGIC, sizeof MAGIC) == 0 && h->table_room &&
+         !(h->table_room & (h->table_room - 1)) && h->table_room <= size / sizeof(UInt) &&
+         h->table_room * sizeof(UInt) <= size - sizeof *h &&
+         h->size == size - sizeof *h - h->table_room * sizeof(UInt);
+}
+
+static void map(store *s, Int fd, SizeT size) {
+  SysRes mapped = VG_(am_mmap_file_float_valgrind)(size, VKI_PROT_READ, fd, 0);
+  if (sr_isError(mapped)) return;
+  head *h = (head *)sr_Res(mapped);
+  if (!fits(h, size)) return;
+  s->kept.table = (UInt *)(h + 1);
+  s->kept.table_room = h->table_room;
+  s->kept.heap = (UChar *)(s->kept.table + h->table_room);
+  s->kept.size = h->size;
+}
+
+static void read_file(store *s) {
+  HChar path[MAX_PATH];
+  struct vg_stat file;
+  s->tried = True;
+  name_file(path, s);
+  if (!sr_isError(VG_(stat)(path, &file))) s->inode = file.ino;
+  Int fd = VG_(fd_open)(path, VKI_O_RDONLY, 0);
+  if (fd < 0) return;
+  if (VG_(fstat)(fd, &file) == 0 && is_own_file(&file) && file.size > 0) {
+    map(s, fd, (SizeT)file.size);
+    xp_system_call(__NR_utimensat, fd, 0, 0, 0); /* the launcher removes what is not used */
+  }
+  VG_(close)(fd);
+}
+
+store *store_at(Addr code, UInt features) {
+  Bool counts;
+  if (!*folder(features)) return NULL;
+  UInt image = image_to_keep(code, &counts);
+  if (image == NO_IMAGE) return NULL;
+  UInt number = 2 * image + (counts && window_adds_counters());
+  stores = grown(stores, &stores_room, number + 1, sizeof *stores);
+  if (!stores[number].tried) read_file(&stores[number]);
+  return &stores[number];
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static Bool write_all(Int fd, const void *from, SizeT size) {
+  const UChar *p = from;
+  enum { PIECE = 1 << 30 };
+  for (Int wrote; size; p += wrote, size -= (SizeT)wrote) {
+    wrote = VG_(write)(fd, p, size < PIECE ? (Int)size : PIECE);
+    if (wrote <= 0) return False;
+  }
+  return True;
+}
+
+/* Beyond the limit a write would end the program by a signal. */
+static Bool is_allowed(ULong size) {
+  enum { FSIZE = 1 };
+  struct vki_rlimit limit;
+  return VG_(getrlimit)(FSIZE, &limit) == 0 && size <= limit.rlim_cur;
+}
+
+static Bool write_shelf(Int fd, const shelf *s) {
+  head h = {.table_room = s->table_room, .size = s->size};
+  VG_(memcpy)(h.magic, MAGIC, sizeof MAGIC);
+  return is_allowed(sizeof h + h.table_room * sizeof *s->table + h.size) &&
+         write_all(fd, &h, sizeof h) && write_all(fd, s->table, s->table_room * sizeof *s->table) &&
+         write_all(fd, s->heap, s->size);
+}
+
+static Bool write_store(Int fd, const store *s) {
+  shelf all = {0};
+  shelf_add_all(&all, &s->fresh);
+  if (s->kept.size + s->fresh.size <= MAX_FILE) shelf_add_all(&all, &s->kept);
+  Bool written = write_shelf(fd, &all);
+  shelf_free(&all);
+  return written;
+}
+
+static Bool is_stale(const HChar *path) {
+  struct vg_stat file;
+  struct vki_timeval now;
+  return !sr_isError(VG_(stat)(path, &file)) && VG_(gettimeofday)(&now, NULL) == 0 &&
+         (Long)file.mtime + STALE_SECONDS < (Long)now.tv_sec;
+}
+
+/* Of processes that end together one writes. What a killed one left behind is removed. */
+static Int create(const HChar *path) {
+  SysRes opened = VG_(open)(path, VKI_O_WRONLY | VKI_O_CREAT | VKI_O_EXCL, 0600);
+  if (!sr_isError(opened)) return (Int)sr_Res(opened);
+  if (is_stale(path)) VG_(unlink)(path);
+  return -1;
+}
+
+/* Another process may have written meanwhile: then its file stays. */
+static Bool is_as_read(const HChar *path, const store *s) {
+  struct vg_stat file;
+  return sr_isError(VG_(stat)(path, &file)) ? !s->inode : file.ino == s->inode;
+}
+
+static void save(const store *s) {
+  HChar path[MAX_PATH], made[MAX_PATH + 8];
+  name_file(path, s);
+  VG_(snprintf)(made, sizeof made, "%s.new", path);
+  Int fd = is_as_read(path, s) ? create(made) : -1;
+  if (fd < 0) return;
+  Bool written = write_store(fd, s);
+  VG_(close)(fd);
+  if (!written || VG_(rename)(made, path) != 0) VG_(unlink)(made);
+}
+
+static UInt fresh_in_all(void) {
+  UInt n = 0;
+  for (SizeT i = 0; i < stores_room; i++) n += stores[i].fresh.n;
+  return n;
+}
+
+void stores_forked(void) { inherited = fresh_in_all(); }
+
+void stores_save(void) {
+  if (fresh_in_all() - inherited < FRESH_IN_ALL) return;
+  xp_system_call(__NR_mkdir, (Word)folder(0), 0700, 0, 0);
+  for (SizeT i = 0; i < stores_room; i++) {
+    const store *s = &stores[i];
+    if (s->fresh.n >= FRESH_IN_FILE && s->fresh.size >= s->kept.size / FRESH_SHARE) save(s);
+  }
+}

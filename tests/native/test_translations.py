@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Translations that the engine `valgrind` keeps between runs: the vectors are the same, and the
+program's own code runs."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.compile import compile_files
+from tests.support.cpu_programs import Profile, execution, profile
+from tests.support.probes import needs_valgrind
+from xpuprof.engines.base import CpuOptions
+from xpuprof.engines.cache import limited_folder
+from xpuprof.engines.cpu.valgrind import Valgrind
+
+pytestmark = [needs_valgrind, pytest.mark.valgrind]
+
+FUNCTIONS = 1500  # each has blocks of its own, so that keeping them is worth it
+
+
+def many_functions(folder: Path, factor: int, more: str = "") -> Path:
+    """A program of many small functions, after the code `more`. Those of another factor have the
+    same addresses, sizes and build-id, and another result."""
+    folder.mkdir()
+    source = folder / "many.c"
+    head = "__attribute__((noinline)) static unsigned"
+    bodies = (f"{factor} * x" if i & 1 else f"x + {i}" for i in range(FUNCTIONS))
+    lines = "".join(f"{head} f{i}(unsigned x) {{ return {b}; }}\n" for i, b in enumerate(bodies))
+    calls = "".join(f"x = f{i}(x);\n" for i in range(FUNCTIONS))
+    start = "int main(void) {\nvolatile unsigned n = 1;\nunsigned x = n;\n"
+    end = 'printf("%u\\n", x);\n}\n'
+    source.write_text(f"#include <stdio.h>\n{lines}{start}{more}{calls}{end}")
+    return compile_files([source], folder / "many", "-O1", "-Wl,--build-id=0x0123456789abcdef")
+
+
+def result(factor: int) -> str:
+    """What the program prints."""
+    x = 1
+    for i in range(FUNCTIONS):
+        x = (factor * x if i & 1 else x + i) % 2**32
+    return f"{x}\n"
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache folder."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache/xpuprof/translations"
+
+
+def kept(cache: Path) -> dict[str, int]:
+    """Files of translations, and which file each is."""
+    return {file.name: file.stat().st_ino for file in cache.glob("*/*")}
+
+
+def same(first: Profile, second: Profile) -> bool:
+    """Whether both are complete, with the same vectors."""
+    assert first.only.stream.ended and second.only.stream.ended
+    return first.only.counts() == second.only.counts()
+
+
+def test_kept_translations_give_the_same_vectors(tmp_path: Path, cache: Path) -> None:
+    """GIVEN a program that was profiled before THEN its translations are used, those of libraries
+    by another program, too, and its vectors are the same, block by block."""
+    program = many_functions(tmp_path / "a", 3)
+    first = profile(Valgrind(), [program], tmp_path / "p1")
+    files = kept(cache)
+    assert len(files) >= 1
+    second = profile(Valgrind(), [program], tmp_path / "p2")
+    assert kept(cache) == files, "translated again"
+    assert first.process.stdout == second.process.stdout == result(3)
+    assert same(first, second)
+    assert second.only.stream.meta().get("hidden_isa") == first.only.stream.meta()["hidden_isa"]
+
+
+def test_libraries_are_shared(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN another program, whose blocks have other numbers by the time that it calls the library,
+    THEN the library's kept translations count its blocks under the numbers of this run."""
+    more = "".join(f"if (n > {i}) x += 7;\n" for i in range(1, 100))
+    other = many_functions(tmp_path / "b", 5, more)
+    profile(Valgrind(), [many_functions(tmp_path / "a", 3)], tmp_path / "p1")
+    shared = profile(Valgrind(), [other], tmp_path / "p2")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+    assert same(shared, profile(Valgrind(), [other], tmp_path / "p3"))
+    assert shared.process.stdout == result(5)
+
+
+def test_changed_code_is_translated_anew(tmp_path: Path, cache: Path) -> None:
+    """GIVEN other code at the same addresses, in a file that calls itself the same, THEN the code
+    runs that the program has."""
+    programs = [many_functions(tmp_path / "a", 3), many_functions(tmp_path / "b", 5)]
+    for n, factor in enumerate((3, 5, 3, 5)):
+        done = profile(Valgrind(), [programs[n % 2]], tmp_path / f"p{n}")
+        assert done.process.stdout == result(factor)
+    assert kept(cache)
+
+
+def test_what_counts_is_kept_apart(tmp_path: Path, cache: Path) -> None:
+    """GIVEN profiles with and without an image THEN each has exactly its own blocks."""
+    program = many_functions(tmp_path / "a", 3)
+    without = CpuOptions(exclude_images=("many",))
+    runs = [
+        profile(Valgrind(), [program], tmp_path / f"p{n}", options)
+        for n, options in enumerate((without, None, without, None))
+    ]
+    images = [{key[2] for key in run.only.counts()} for run in runs]
+    assert "many" not in images[0] | images[2]
+    assert "many" in images[1] & images[3]
+    assert same(runs[0], runs[2]) and same(runs[1], runs[3])
+
+
+def halve(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def flip(content: bytes) -> bytes:
+    """Every 61st byte, so that no record is left whole."""
+    damaged = bytearray(content)
+    for at in range(24, len(content), 61):
+        damaged[at] ^= 0x55
+    return bytes(damaged)
+
+
+def forget_head(content: bytes) -> bytes:
+    return bytes(64) + content[64:]
+
+
+@pytest.mark.parametrize("damage", [halve, flip, forget_head, lambda content: b""])
+def test_damaged_files(tmp_path: Path, cache: Path, damage: Callable[[bytes], bytes]) -> None:
+    """GIVEN damaged files THEN nothing of them is executed, and the vectors are the same."""
+    program = many_functions(tmp_path / "a", 3)
+    first = profile(Valgrind(), [program], tmp_path / "p1")
+    for file in cache.glob("*/*"):
+        file.write_bytes(damage(file.read_bytes()))
+    second = profile(Valgrind(), [program], tmp_path / "p2")
+    assert (second.process.stdout, second.process.stderr) == (result(3), "")
+    assert same(first, second)
+
+
+def test_files_of_others_are_not_used(tmp_path: Path, cache: Path) -> None:
+    """GIVEN files that others may write THEN they are not read; a folder of that kind is not
+    even given to the tool."""
+    program = many_functions(tmp_path / "a", 3)
+    profile(Valgrind(), [program], tmp_path / "p1")
+    files = kept(cache)
+    for file in cache.glob("*/*"):
+        file.chmod(0o666)
+    profile(Valgrind(), [program], tmp_path / "p2")
+    replaced = kept(cache)
+    assert {name for name in files if replaced[name] == files[name]} == set()
+    assert all(file.stat().st_mode & 0o777 == 0o600 for file in cache.glob("*/*"))
+    cache.chmod(0o777)
+    line, _ = Valgrind().wrap(["true"], CpuOptions(), tmp_path)
+    assert not any(option.startswith("--translations") for option in line)
+
+
+def test_size_limit_of_the_program(tmp_path: Path, cache: Path) -> None:
+    """GIVEN a limit on the size of files THEN the program ends as it does natively, and nothing
+    is kept."""
+    program = many_functions(tmp_path / "a", 3)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (70_000, before[1]))
+    try:
+        done = profile(Valgrind(), [program], execution(tmp_path))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (done.process.returncode, done.process.stdout) == (0, result(3))
+    assert not [file for file in cache.glob("*/*") if file.stat().st_size > 70_000]
+    assert not list(cache.glob("*/*.new"))
+
+
+def test_folder_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN no place to keep anything THEN the profile is complete."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    done = profile(Valgrind(), [many_functions(tmp_path / "a", 3)], tmp_path / "p")
+    assert done.process.stdout == result(3) and done.only.stream.ended
+
+
+def test_least_used_files_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN more than the limit THEN what was used last stays."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = limited_folder("kept", 100)
+    assert folder is not None
+    for age, name in enumerate(("new", "old", "oldest")):
+        file = folder / "a" / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(bytes(40))
+        os.utime(file, (1000 - age, 1000 - age))
+    assert limited_folder("kept", 100) == folder
+    assert {file.name for file in folder.glob("*/*")} == {"new", "old"}
