@@ -20,10 +20,11 @@ from xpuprof.engines.cpu.valgrind import Valgrind
 
 pytestmark = [needs_valgrind, pytest.mark.valgrind]
 
+ID = "0x0123456789abcdef"
 FUNCTIONS = 1500  # each has blocks of its own, so that keeping them is worth it
 
 
-def many_functions(folder: Path, factor: int, more: str = "") -> Path:
+def many_functions(folder: Path, factor: int, more: str = "", *flags: str) -> Path:
     """A program of many small functions, after the code `more`. Those of another factor have the
     same addresses, sizes and build-id, and another result."""
     folder.mkdir()
@@ -35,7 +36,7 @@ def many_functions(folder: Path, factor: int, more: str = "") -> Path:
     start = "int main(void) {\nvolatile unsigned n = 1;\nunsigned x = n;\n"
     end = 'printf("%u\\n", x);\n}\n'
     source.write_text(f"#include <stdio.h>\n{lines}{start}{more}{calls}{end}")
-    return compile_files([source], folder / "many", "-O1", "-Wl,--build-id=0x0123456789abcdef")
+    return compile_files([source], folder / "many", "-O1", f"-Wl,--build-id={ID}", *flags)
 
 
 def result(factor: int) -> str:
@@ -79,12 +80,16 @@ def test_kept_translations_give_the_same_vectors(tmp_path: Path, cache: Path) ->
 
 
 def test_libraries_are_shared(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """GIVEN another program, whose blocks have other numbers by the time that it calls the library,
-    THEN the library's kept translations count its blocks under the numbers of this run."""
+    """GIVEN another program, with more libraries and more blocks of its own before it calls the
+    common one, THEN that one's translations are used, and count its blocks under their numbers of
+    this run."""
     more = "".join(f"if (n > {i}) x += 7;\n" for i in range(1, 100))
-    other = many_functions(tmp_path / "b", 5, more)
+    flags = ("-Wl,--no-as-needed", "-lm", "-lpthread", "-lOpenCL", "-Wl,--build-id=0x77")
+    other = many_functions(tmp_path / "b", 5, more, *flags)
     profile(Valgrind(), [many_functions(tmp_path / "a", 3)], tmp_path / "p1")
+    files = kept(cache)
     shared = profile(Valgrind(), [other], tmp_path / "p2")
+    assert kept(cache) | files == kept(cache), "translated again"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
     assert same(shared, profile(Valgrind(), [other], tmp_path / "p3"))
     assert shared.process.stdout == result(5)

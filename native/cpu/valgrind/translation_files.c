@@ -43,25 +43,27 @@ static void own_build_id(HChar id[BUILD_ID_ROOM]) {
     if (p[i].p_type == PT_NOTE) build_id_in_notes(id, (const UChar *)p[i].p_vaddr, p[i].p_filesz);
 }
 
-/* Empty: nothing is kept. Records have no calls for memory accesses, and no routines. */
-static const HChar *folder(UInt features) {
-  static HChar path[MAX_PATH];
+static HChar folder[MAX_PATH]; /* empty: nothing is kept */
+
+/* Records have no calls for memory accesses, and no routines. */
+static void name_folder(UInt features) {
   static Bool named;
   HChar id[BUILD_ID_ROOM] = "";
-  if (named) return path;
+  if (named) return;
   named = True;
   own_build_id(id);
   if (options.translations && id[0] && !options.memory && !option_filters_routines() &&
       xp_has_crc32c() && VG_(strlen)(options.translations) < MAX_PATH / 2)
-    VG_(snprintf)(path, sizeof path, "%s/%s-%x", options.translations, id, features);
-  return path;
+    VG_(snprintf)(folder, sizeof folder, "%s/%s-%x", options.translations, id, features);
 }
+
+Bool translations_are_kept(void) { return folder[0]; }
 
 static void name_file(HChar path[MAX_PATH], const store *s) {
   UInt number = (UInt)(s - stores);
   HChar image[IMAGE_KEY_ROOM];
   image_key(number / 2, image);
-  VG_(snprintf)(path, MAX_PATH, "%s/%s%s", folder(0), image, number % 2 ? "-counted" : "");
+  VG_(snprintf)(path, MAX_PATH, "%s/%s%s", folder, image, number % 2 ? "-counted" : "");
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -107,7 +109,8 @@ static void read_file(store *s) {
 
 store *store_at(Addr code, UInt features) {
   Bool counts;
-  if (!*folder(features)) return NULL;
+  name_folder(features);
+  if (!translations_are_kept()) return NULL;
   UInt image = image_to_keep(code, &counts);
   if (image == NO_IMAGE) return NULL;
   UInt number = 2 * image + (counts && window_adds_counters());
@@ -194,7 +197,7 @@ void stores_forked(void) { inherited = fresh_in_all(); }
 
 void stores_save(void) {
   if (fresh_in_all() - inherited < FRESH_IN_ALL) return;
-  xp_system_call(__NR_mkdir, (Word)folder(0), 0700, 0, 0);
+  xp_system_call(__NR_mkdir, (Word)folder, 0700, 0, 0);
   for (SizeT i = 0; i < stores_room; i++) {
     const store *s = &stores[i];
     if (s->fresh.n >= FRESH_IN_FILE && s->fresh.size >= s->kept.size / FRESH_SHARE) save(s);

@@ -30,7 +30,8 @@ typedef struct store {
 
 /* Where translations of the code are kept; NULL: they are not. `features`: of the processor. */
 store *store_at(Addr code, UInt features);
-void stores_save(void);   /* at the end of the process */
-void stores_forked(void); /* in a forked child */
+Bool translations_are_kept(void); /* known from the first translation on */
+void stores_save(void);           /* at the end of the process */
+void stores_forked(void);         /* in a forked child */
 
 #endif

@@ -8,8 +8,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from xpuprof.engines.cache import limited_folder
 from xpuprof.engines.base import CpuEngine, CpuOptions, Engine, Probe
+from xpuprof.engines.cache import limited_folder
 from xpuprof.engines.filters import CODE, MEMORY, SCOPE, cpu_settings
 from xpuprof.engines.native import kit_version, native_file, unbuilt
 from xpuprof.engines.rights import startable

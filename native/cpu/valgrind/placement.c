@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ * Part of the xpuprof tool for Valgrind. Copyright (C) 2026 the xpuprof authors; see COPYING. */
+
+/* Where libraries are mapped. Kept translations hold addresses, so a library lies at the same one
+ * in every program where that is possible: one that its first page tells. */
+#include <elf.h>
+
+#include "pub_tool_basics.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_vki.h"
+#include "tool.h"
+#include "translations.h"
+
+/* Addresses below 2 GiB, which VEX's code holds in fewer bytes, and below the tool's own. */
+static const Addr LOWEST = 0x10000000, END = 0x56000000;
+enum { PAGE = 4096, STEP = 1 << 16, TRIES = 3, MAP_32BIT = 0x40 };
+
+/* Declared in Valgrind's core. */
+typedef struct map_request {
+  enum { FIXED, HINT } kind;
+  Addr start, size;
+} map_request;
+extern Addr VG_(am_get_advisory)(const map_request *, Bool for_client, Bool *ok);
+extern SysRes VG_(pread)(Int, void *, Int, OffT);
+
+static Bool is_free(Addr start, SizeT size) {
+  Bool ok;
+  const map_request request = {HINT, start, size};
+  return VG_(am_get_advisory)(&request, True, &ok) == start && ok;
+}
+
+/* 0: anywhere. */
+static Addr home_of(Int fd, SizeT size) {
+  UChar page[PAGE];
+  size = VG_PGROUNDUP(size);
+  SysRes got = VG_(pread)(fd, page, PAGE, 0);
+  if (sr_isError(got) || sr_Res(got) < sizeof(Elf64_Ehdr) || size >= END - LOWEST ||
+      VG_(memcmp)(page, ELFMAG, SELFMAG) != 0)
+    return 0;
+  const SizeT places = (END - LOWEST - size) / STEP;
+  ULong hash = hash_bytes(page, sr_Res(got), HASH_SEED);
+  for (UInt i = 0; places && i < TRIES; i++, hash *= 0x9e3779b97f4a7c15ull) {
+    Addr start = LOWEST + (Addr)(hash >> 20) % places * STEP;
+    if (is_free(start, size)) return start;
+  }
+  return 0;
+}
+
+/* The dynamic loader first maps a library as a whole, from its start and anywhere. */
+static Bool may_be_library(Addr start, UWord flags, Int fd, Off64T offset) {
+  const UWord elsewhere = VKI_MAP_FIXED | VKI_MAP_ANONYMOUS | VKI_MAP_SHARED | MAP_32BIT;
+  return start == 0 && offset == 0 && fd >= 0 && !(flags & elsewhere) && translations_are_kept();
+}
+
+typedef SysRes map_call(ThreadId, UWord, UWord, UWord, UWord, UWord, Off64T);
+extern map_call __real_vgModuleLocal_generic_PRE_sys_mmap,
+    __wrap_vgModuleLocal_generic_PRE_sys_mmap;
+
+SysRes __wrap_vgModuleLocal_generic_PRE_sys_mmap(ThreadId tid, UWord start, UWord size,
+                                                 UWord access, UWord flags, UWord fd,
+                                                 Off64T offset) {
+  if (may_be_library(start, flags, (Int)fd, offset)) start = home_of((Int)fd, size);
+  return __real_vgModuleLocal_generic_PRE_sys_mmap(tid, start, size, access, flags, fd, offset);
+}
