@@ -15,8 +15,8 @@ def cache_folder(name: str) -> Path:
 
 
 def limited_folder(name: str, limit: int) -> Path | None:
-    """The folder, made where it is missing. Of the files in its folders those used least recently are
-    removed until the others take at most `limit` bytes. None: nothing can be kept there."""
+    """The folder, made where it is missing. Files in its folders are removed, those used least
+    recently first, until the others take at most `limit` bytes. None: nothing can be kept there."""
     try:
         folder = cache_folder(name)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
