@@ -11,6 +11,7 @@
 
 /* ---- encodings ------------------------------------------------------------------------------- */
 
+/* Without an opcode, which DynamoRIO passes over. */
 instr_t *raw_instruction(void *drcontext, const byte *bytes, unsigned n) {
   instr_t *i = instr_build_bits(drcontext, OP_UNDECODED, n);
   instr_set_raw_bytes(i, (byte *)(uintptr_t)bytes, n);
@@ -74,7 +75,8 @@ static void spill(void *drcontext, instrlist_t *code, instr_t *where, bool save,
 }
 
 /* A register for use before `where`: a dead one, or else one that the next instruction does not
- * wait for. `taken` are unavailable. */
+ * wait for. `taken` are unavailable. Neighbouring blocks save different ones: to save a register
+ * waits until the last block has restored it, and a loop would wait for all of its blocks. */
 scratch take_register(void *drcontext, instrlist_t *code, instr_t *where, live_set live,
                       uint32_t taken, dr_spill_slot_t slot) {
   scratch s = {DR_REG_NULL, true, slot};
@@ -84,11 +86,14 @@ scratch take_register(void *drcontext, instrlist_t *code, instr_t *where, live_s
       s.reg = r;
       return s;
     }
-  for (reg_id_t r = DR_REG_R15; r >= DR_REG_RAX; r--)
-    if (!(taken & LIVE_REGISTER(r))) {
-      s.reg = r;
-      if (!where || !instr_uses_reg(where, r)) break;
-    }
+  instr_t *app = !where || instr_is_app(where) ? where : instr_get_next_app(where);
+  unsigned first = app ? (unsigned)((uint64_t)instr_get_app_pc(app) >> 2) % 4 : 0;
+  for (unsigned n = 0; n < 16; n++) {
+    reg_id_t r = DR_REG_RAX + (15 - first - n) % 16;
+    if (taken & LIVE_REGISTER(r)) continue;
+    s.reg = r;
+    if (!where || !instr_uses_reg(where, r)) break;
+  }
   s.is_free = false;
   spill(drcontext, code, where, true, s.reg, slot);
   return s;

@@ -35,25 +35,37 @@ static bool is_comparison(instr_t *i) {
   return op == OP_rep_cmps || op == OP_repne_cmps || op == OP_rep_scas || op == OP_repne_scas;
 }
 
-/* After these VEX starts a new block, as after a jump ... */
-static bool ends_superblock(instr_t *i) {
-  int op = instr_get_opcode(i);
-  return instr_is_cti(i) || instr_is_syscall(i) || is_repeated(i) || op == OP_pause ||
-         op == OP_clflush || is_request(i);
-}
+typedef enum end {
+  UNKNOWN,
+  GOES_ON,
+  ENDS_BLOCK,     /* VEX may exit here, to report a floating-point mode that it does not emulate */
+  ENDS_SUPERBLOCK /* VEX starts a new block, as after a jump */
+} end;
 
-/* ... and after these it may exit, to report a floating-point mode that it does not emulate. */
-static bool ends_block(instr_t *i) {
-  switch (instr_get_opcode(i)) {
+static end end_of(instr_t *i, int opcode) {
+  switch (opcode) {
     case OP_fldcw:
     case OP_fldenv:
     case OP_frstor:
     case OP_ldmxcsr:
     case OP_vldmxcsr:
-      return true;
+      return ENDS_BLOCK;
+    case OP_pause:
+    case OP_clflush:
+      return ENDS_SUPERBLOCK;
     default:
-      return false;
+      return instr_is_cti(i) || instr_is_syscall(i) || is_repeated(i) ? ENDS_SUPERBLOCK : GOES_ON;
   }
+}
+
+/* The answer depends on the opcode, but for interrupts and requests. */
+static end end_after(instr_t *i) {
+  static uint8_t known[OP_LAST + 1];
+  int opcode = instr_get_opcode(i);
+  if (opcode == OP_int) return end_of(i, opcode);
+  if (opcode == OP_nop && is_request(i)) return ENDS_SUPERBLOCK;
+  if (known[opcode] == UNKNOWN) known[opcode] = (uint8_t)end_of(i, opcode);
+  return known[opcode];
 }
 
 /* ---- repeated string instructions ------------------------------------------------------------ */
@@ -114,7 +126,7 @@ static void truncate(void *drcontext, instrlist_t *code) {
   unsigned length = 0;
   instr_t *whole = NULL; /* last one of a complete superblock */
   for (instr_t *i = instrlist_first_app(code); i; i = instr_get_next_app(i)) {
-    if (++length < LONGEST && !ends_superblock(i)) continue;
+    if (++length < LONGEST && end_after(i) != ENDS_SUPERBLOCK) continue;
     whole = i;
     length = 0;
   }
@@ -181,12 +193,11 @@ dr_emit_flags_t instrument(void *drcontext, void *tag, instrlist_t *code, bool f
     if (!r.first) r = (run){i, at, at, 0};
     r.end = at + instr_length(drcontext, i);
     r.instructions++;
-    bool stop = ++length == LONGEST || ends_superblock(i);
-    if (stop) length = 0;
-    if (!stop && !ends_block(i) && next && (instr_get_app_pc(next) == r.end || is_request(next)))
-      continue;
+    end after = ++length == LONGEST ? ENDS_SUPERBLOCK : end_after(i);
+    if (after == ENDS_SUPERBLOCK) length = 0;
+    if (after == GOES_ON && next && (instr_get_app_pc(next) == r.end || is_request(next))) continue;
     insert_run(drcontext, code, &r, for_trace, &marked);
-    if (is_repeated(i)) insert_repeated(drcontext, code, i, at);
+    if (after == ENDS_SUPERBLOCK && is_repeated(i)) insert_repeated(drcontext, code, i, at);
     r.first = NULL;
   }
   split_call(drcontext, code);

@@ -132,6 +132,13 @@ static void decide(search *s, instr_t *i, live_set *open) {
 
 static bool is_decided(const live_set *open) { return !open->registers && !open->flags; }
 
+/* What counting needs is known: whether the flags are free, and a free register, or two. */
+static bool is_enough(const search *s, const live_set *open) {
+  uint32_t free = 0xffff & ~(s->live.registers | open->registers | LIVE_REGISTER(DR_REG_RSP));
+  if (is_decided(open)) return true;
+  return s->live.flags ? (free & (free - 1)) != 0 : !open->flags && free;
+}
+
 static bool decode_at(void *drcontext, app_pc pc, instr_t *i) {
   byte bytes[MAX_INSTR_LENGTH + 1] = {0};
   size_t got = 0;
@@ -210,10 +217,14 @@ live_set live_at(void *drcontext, instr_t *from, int look_ahead) {
     next = instr_get_next_app(i);
     decide(&s, i, &open);
     last = i;
-    if (is_decided(&open) || is_opaque(i)) break;
+    if (is_enough(&s, &open) || is_opaque(i)) break;
     if (next && instr_is_cbr(i)) follow(drcontext, &s, way_out(drcontext, i, next), open);
   }
   if (is_decided(&open)) return s.live;
+  if (is_enough(&s, &open)) {
+    need(&s, open);
+    return s.live;
+  }
   if (s.left > 0 && last)
     go_on(drcontext, &s, last, decode_next_pc(drcontext, instr_get_app_pc(last)), open);
   else

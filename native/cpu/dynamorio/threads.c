@@ -195,7 +195,7 @@ void thread_starts(void *drcontext) {
 
 static uint64_t grown_by(counters *c, uint32_t cell) {
   uint64_t now = __atomic_load_n(&c->count[cell], __ATOMIC_RELAXED), by = now - c->seen[cell];
-  c->seen[cell] = now;
+  if (by) c->seen[cell] = now;
   return by;
 }
 
@@ -210,10 +210,11 @@ static void walk_paths(counters *c, uint32_t first) {
   }
 }
 
-static void pair_blocks(counters *c, uint32_t first) {
+static void pair_blocks(counters *c, uint32_t first, bool have_paths) {
   for (uint32_t b = first; b < first + GROUP; b++) {
-    vector_add(b, grown_by(c, b) + by_path[b]);
-    by_path[b] = 0;
+    uint64_t executions = grown_by(c, b);
+    if (have_paths) executions += by_path[b], by_path[b] = 0;
+    if (executions) vector_add(b, executions);
   }
 }
 
@@ -244,7 +245,7 @@ static void collect(counters *c) {
     marks dirty = take_marks(c->dirty, g), more = take_marks(has_path, g);
     dirty.word |= more.word;
     for (unsigned i = 0; dirty.word && i < 8; i++)
-      if (dirty.mark[i]) pair_blocks(c, (uint32_t)(g + i) * GROUP);
+      if (dirty.mark[i]) pair_blocks(c, (uint32_t)(g + i) * GROUP, more.mark[i]);
   }
 }
 
