@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.compile import compile_files
 from tests.support.cpu_programs import Profile, execution, profile
+from tests.support.paths import NATIVE_TESTS
 from tests.support.probes import needs_valgrind
 from xpuprof.engines.base import CpuOptions
 from xpuprof.engines.cache import limited_folder
@@ -24,19 +25,32 @@ ID = "0x0123456789abcdef"
 FUNCTIONS = 1500  # each has blocks of its own, so that keeping them is worth it
 
 
-def many_functions(folder: Path, factor: int, more: str = "", *flags: str) -> Path:
-    """A program of many small functions, after the code `more`. Those of another factor have the
-    same addresses, sizes and build-id, and another result."""
-    folder.mkdir()
-    source = folder / "many.c"
+def write_functions(folder: Path, factor: int) -> None:
+    """many.h: `many(x)` calls many small functions."""
     head = "__attribute__((noinline)) static unsigned"
     bodies = (f"{factor} * x" if i & 1 else f"x + {i}" for i in range(FUNCTIONS))
     lines = "".join(f"{head} f{i}(unsigned x) {{ return {b}; }}\n" for i, b in enumerate(bodies))
     calls = "".join(f"x = f{i}(x);\n" for i in range(FUNCTIONS))
+    folder.mkdir()
+    (folder / "many.h").write_text(f"{lines}{head} many(unsigned x) {{\n{calls}return x;\n}}\n")
+
+
+def many_functions(folder: Path, factor: int, more: str = "", *flags: str) -> Path:
+    """A program of many small functions, after the code `more`. Those of another factor have the
+    same addresses, sizes and build-id, and another result."""
+    write_functions(folder, factor)
+    source = folder / "many.c"
     start = "int main(void) {\nvolatile unsigned n = 1;\nunsigned x = n;\n"
-    end = 'printf("%u\\n", x);\n}\n'
-    source.write_text(f"#include <stdio.h>\n{lines}{start}{more}{calls}{end}")
+    end = 'printf("%u\\n", many(x));\n}\n'
+    source.write_text(f'#include <stdio.h>\n#include "many.h"\n{start}{more}{end}')
     return compile_files([source], folder / "many", "-O1", f"-Wl,--build-id={ID}", *flags)
+
+
+def troublemaker(folder: Path) -> Path:
+    """The program of programs/cpu_kept.c."""
+    write_functions(folder, 3)
+    source = NATIVE_TESTS / "programs" / "cpu_kept.c"
+    return compile_files([source], folder / "kept", "-O1", f"-I{folder}")
 
 
 def result(factor: int) -> str:
@@ -177,6 +191,39 @@ def test_size_limit_of_the_program(tmp_path: Path, cache: Path) -> None:
     assert (done.process.returncode, done.process.stdout) == (0, result(3))
     assert not [file for file in cache.glob("*/*") if file.stat().st_size > 70_000]
     assert not list(cache.glob("*/*.new"))
+
+
+@pytest.mark.parametrize("what", ["stale", "fixed", "filter", "umask", "cut"])
+def test_programs_that_change_their_world(tmp_path: Path, cache: Path, what: str) -> None:
+    """GIVEN translations of an ordinary run, and then a run that changes code within a kept
+    translation, maps memory where it likes, forbids system calls, or damages the files in use THEN
+    it ends as natively. With nothing kept before it does so, too."""
+    program = troublemaker(tmp_path / "a")
+    ordinary = f"0 {result(3)}"
+    for n, arguments in enumerate(([what], [], [what])):
+        files = list(cache.glob("*/*")) if what == "cut" else []
+        done = profile(Valgrind(), [program, *arguments, *files], tmp_path / f"p{n}")
+        assert (done.process.returncode, done.process.stdout) == (0, ordinary)
+        assert done.only.stream.ended
+    assert all(file.stat().st_mode & 0o777 == 0o600 for file in cache.glob("*/*"))
+    assert all(folder.stat().st_mode & 0o777 == 0o700 for folder in cache.iterdir())
+
+
+def test_limited_memory_is_the_programs(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN a limit on the address space THEN nothing is kept, which would take some of it."""
+    line = ["/bin/sh", "-c", 'ulimit -v 4000000; exec "$0"', many_functions(tmp_path / "a", 3)]
+    assert profile(Valgrind(), line, tmp_path / "p").process.stdout == result(3)
+    assert not any("0123456789abcdef" in name for name in kept(cache))
+
+
+@pytest.mark.parametrize("home", ["", "relative"])
+def test_home_is_no_absolute_path(monkeypatch: pytest.MonkeyPatch, home: str) -> None:
+    """GIVEN such a home THEN nothing is kept, above all not in the program's working directory."""
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", home)
+    assert limited_folder("translations", 100) is None
 
 
 def test_folder_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

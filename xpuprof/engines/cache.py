@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -19,17 +20,26 @@ def limited_folder(name: str, limit: int) -> Path | None:
     recently first, until the others take at most `limit` bytes. None: nothing can be kept there."""
     try:
         folder = cache_folder(name)
+        if not folder.is_absolute() or os.environ.get("HOME") == "":
+            return None
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         own = folder.stat()
         if own.st_uid != os.geteuid() or own.st_mode & 0o022:
             return None  # others could write what the engine would execute
-        known = [(file, file.stat()) for file in folder.glob("*/*")]
-        size = sum(status.st_size for _, status in known)
-        for file, status in sorted(known, key=lambda entry: entry[1].st_mtime_ns):
-            if size <= limit:
-                break
-            file.unlink()
-            size -= status.st_size
-    except (OSError, RuntimeError):  # another process removes files, too; there is no home
+    except (OSError, RuntimeError):
         return None
+    known = [(file, status) for file in folder.glob("*/*") if (status := _status(file))]
+    size = sum(status.st_size for _, status in known)
+    for file, status in sorted(known, key=lambda entry: entry[1].st_mtime_ns):
+        if size <= limit:
+            break
+        with suppress(OSError):  # another process removes files, too
+            file.unlink()
+        size -= status.st_size
     return folder
+
+
+def _status(file: Path) -> os.stat_result | None:
+    with suppress(OSError):
+        return file.stat()
+    return None

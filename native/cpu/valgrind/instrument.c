@@ -145,10 +145,13 @@ IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *lay
     if (s->tag == Ist_IMark && i >= next_block && window_adds_counters()) {
       run r = scan(in, i);
       UInt bytes = (UInt)(r.end - r.start), before = id;
-      id = block_of(image_place(r.start), (const void *)r.start, bytes, r.instructions);
+      code_place place = image_place(r.start);
+      id = block_of(place, (const void *)r.start, bytes, r.instructions);
       if (id != NO_BLOCK) {
         add_counting(out, id, shadow, id != before);
         translation_counts(id, id != before, r.start, bytes, r.instructions);
+      } else if (place.image != NO_IMAGE) {
+        translation_is_of_this_run(); /* there were too many blocks */
       }
       next_block = r.next;
     }

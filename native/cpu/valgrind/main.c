@@ -99,6 +99,7 @@ static void pre_options(void) {
   VG_(basic_tool_funcs)(post_options, instrument, fini);
   VG_(needs_command_line_options)(parse, usage, nothing_more);
   VG_(needs_client_requests)(client_request);
+  VG_(needs_syscall_wrapper)(sandbox_watch, sandbox_ignore);
   VG_(track_start_client_code)(thread_runs);
   VG_(track_pre_thread_ll_create)(thread_created);
   VG_(track_pre_thread_first_insn)(thread_first_instruction);

@@ -2,18 +2,22 @@
  * Part of the xpuprof tool for Valgrind. Copyright (C) 2026 the xpuprof authors; see COPYING. */
 
 /* Where libraries are mapped. Kept translations hold addresses, so a library lies at the same one
- * in every program where that is possible: one that its first page tells. */
+ * in every program where that is possible: one that its first page tells. This is so in every run,
+ * since the dynamic loader's path depends on addresses. */
 #include <elf.h>
 
+#include "pub_tool_aspacemgr.h"
 #include "pub_tool_basics.h"
 #include "pub_tool_libcbase.h"
+#include "pub_tool_libcfile.h"
 #include "pub_tool_vki.h"
 #include "tool.h"
 #include "translations.h"
 
-/* Addresses below 2 GiB, which VEX's code holds in fewer bytes, and below the tool's own. */
-static const Addr LOWEST = 0x10000000, END = 0x56000000;
-enum { PAGE = 4096, STEP = 1 << 16, TRIES = 3, MAP_32BIT = 0x40 };
+/* Below 2 GiB, whose addresses VEX's code holds in fewer bytes; above the tool's own, where
+ * programs ask for fixed addresses less often than below. */
+static const Addr LOWEST = 0x5a000000, END = 0x7fff0000;
+enum { PAGE = 4096, STEP = 1 << 16, TRIES = 8, MAP_32BIT = 0x40 };
 
 /* Declared in Valgrind's core. */
 typedef struct map_request {
@@ -23,18 +27,26 @@ typedef struct map_request {
 extern Addr VG_(am_get_advisory)(const map_request *, Bool for_client, Bool *ok);
 extern SysRes VG_(pread)(Int, void *, Int, OffT);
 
+/* A reservation, into which a stack or the heap may grow, would be granted, too. */
 static Bool is_free(Addr start, SizeT size) {
   Bool ok;
   const map_request request = {HINT, start, size};
-  return VG_(am_get_advisory)(&request, True, &ok) == start && ok;
+  return !VG_(am_find_nsegment)(start) && !VG_(am_find_nsegment)(start + size - 1) &&
+         VG_(am_get_advisory)(&request, True, &ok) == start && ok;
+}
+
+static Bool is_regular(Int fd) {
+  struct vg_stat file;
+  return VG_(fstat)(fd, &file) == 0 && VKI_S_ISREG(file.mode);
 }
 
 /* 0: anywhere. */
 static Addr home_of(Int fd, SizeT size) {
   UChar page[PAGE];
   size = VG_PGROUNDUP(size);
+  if (size >= END - LOWEST || !is_regular(fd)) return 0;
   SysRes got = VG_(pread)(fd, page, PAGE, 0);
-  if (sr_isError(got) || sr_Res(got) < sizeof(Elf64_Ehdr) || size >= END - LOWEST ||
+  if (sr_isError(got) || sr_Res(got) < sizeof(Elf64_Ehdr) ||
       VG_(memcmp)(page, ELFMAG, SELFMAG) != 0)
     return 0;
   const SizeT places = (END - LOWEST - size) / STEP;
@@ -49,7 +61,7 @@ static Addr home_of(Int fd, SizeT size) {
 /* The dynamic loader first maps a library as a whole, from its start and anywhere. */
 static Bool may_be_library(Addr start, UWord flags, Int fd, Off64T offset) {
   const UWord elsewhere = VKI_MAP_FIXED | VKI_MAP_ANONYMOUS | VKI_MAP_SHARED | MAP_32BIT;
-  return start == 0 && offset == 0 && fd >= 0 && !(flags & elsewhere) && translations_are_kept();
+  return start == 0 && offset == 0 && fd >= 0 && !(flags & elsewhere) && !sandbox_is_on();
 }
 
 typedef SysRes map_call(ThreadId, UWord, UWord, UWord, UWord, UWord, Off64T);

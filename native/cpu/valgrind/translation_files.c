@@ -18,7 +18,9 @@
 #include "tool.h"
 #include "translations.h"
 
-enum { MAX_PATH = 4096, STALE_SECONDS = 600, MAX_FILE = 256 << 20 };
+enum { OWN_FOLDER = 0700, OWN_FILE = 0600 };
+enum { MAX_PATH = 4096, STALE_SECONDS = 600, PIECE = 1 << 30 };
+enum { MAX_FILE = 256 << 20, MAX_FRESH = 96 << 20 }; /* bytes; new ones of all images */
 /* Writing must be worth it: this many new translations in all, in the file, and of the file. */
 enum { FRESH_IN_ALL = 1000, FRESH_IN_FILE = 64, FRESH_SHARE = 32 };
 
@@ -45,6 +47,13 @@ static void own_build_id(HChar id[BUILD_ID_ROOM]) {
 
 static HChar folder[MAX_PATH]; /* empty: nothing is kept */
 
+/* Memory that is limited is left to the program. */
+static Bool memory_is_limited(void) {
+  enum { ADDRESS_SPACE = 9 };
+  struct vki_rlimit limit;
+  return VG_(getrlimit)(ADDRESS_SPACE, &limit) != 0 || limit.rlim_cur != ~0ul;
+}
+
 /* Records have no calls for memory accesses, and no routines. */
 static void name_folder(UInt features) {
   static Bool named;
@@ -53,11 +62,9 @@ static void name_folder(UInt features) {
   named = True;
   own_build_id(id);
   if (options.translations && id[0] && !options.memory && !option_filters_routines() &&
-      xp_has_crc32c() && VG_(strlen)(options.translations) < MAX_PATH / 2)
+      xp_has_crc32c() && !memory_is_limited() && VG_(strlen)(options.translations) < MAX_PATH / 2)
     VG_(snprintf)(folder, sizeof folder, "%s/%s-%x", options.translations, id, features);
 }
-
-Bool translations_are_kept(void) { return folder[0]; }
 
 static void name_file(HChar path[MAX_PATH], const store *s) {
   UInt number = (UInt)(s - stores);
@@ -66,9 +73,25 @@ static void name_file(HChar path[MAX_PATH], const store *s) {
   VG_(snprintf)(path, MAX_PATH, "%s/%s%s", folder, image, number % 2 ? "-counted" : "");
 }
 
+/* ---- sandboxes ------------------------------------------------------------------------------- */
+
+static Bool sandboxed;
+
+Bool sandbox_is_on(void) { return sandboxed; }
+
+void sandbox_watch(ThreadId tid, UInt call, UWord *arguments, UInt n) {
+  enum { SET_SECCOMP = 22, SECCOMP = 317 };
+  (void)tid, (void)n;
+  if (call == SECCOMP || (call == __NR_prctl && arguments[0] == SET_SECCOMP)) sandboxed = True;
+}
+
+void sandbox_ignore(ThreadId tid, UInt call, UWord *arguments, UInt n, SysRes result) {
+  (void)tid, (void)call, (void)arguments, (void)n, (void)result;
+}
+
 /* ---- reading --------------------------------------------------------------------------------- */
 
-extern SysRes VG_(am_mmap_file_float_valgrind)(SizeT, UInt, Int, Off64T);
+extern SysRes VG_(am_mmap_anon_float_valgrind)(SizeT);
 
 static Bool is_own_file(const struct vg_stat *file) {
   return VKI_S_ISREG(file->mode) && file->uid == (UInt)VG_(geteuid)() && !(file->mode & 022);
@@ -81,11 +104,23 @@ static Bool fits(const head *h, SizeT size) {
          h->size == size - sizeof *h - h->table_room * sizeof(UInt);
 }
 
-static void map(store *s, Int fd, SizeT size) {
-  SysRes mapped = VG_(am_mmap_file_float_valgrind)(size, VKI_PROT_READ, fd, 0);
-  if (sr_isError(mapped)) return;
-  head *h = (head *)sr_Res(mapped);
-  if (!fits(h, size)) return;
+static Bool read_all(Int fd, UChar *to, SizeT size) {
+  for (Int got; size; to += got, size -= (SizeT)got) {
+    got = VG_(read)(fd, to, size < PIECE ? (Int)size : PIECE);
+    if (got <= 0) return False;
+  }
+  return True;
+}
+
+/* A copy: of a mapping something could be lost while it is used, with the file. */
+static void copy(store *s, Int fd, SizeT size) {
+  SysRes place = VG_(am_mmap_anon_float_valgrind)(size);
+  if (sr_isError(place)) return;
+  head *h = (head *)sr_Res(place);
+  if (!read_all(fd, (UChar *)h, size) || !fits(h, size)) {
+    VG_(am_munmap_valgrind)((Addr)h, size);
+    return;
+  }
   s->kept.table = (UInt *)(h + 1);
   s->kept.table_room = h->table_room;
   s->kept.heap = (UChar *)(s->kept.table + h->table_room);
@@ -93,15 +128,16 @@ static void map(store *s, Int fd, SizeT size) {
 }
 
 static void read_file(store *s) {
+  enum { NO_FOLLOW = 0x20000 };
   HChar path[MAX_PATH];
   struct vg_stat file;
   s->tried = True;
   name_file(path, s);
   if (!sr_isError(VG_(stat)(path, &file))) s->inode = file.ino;
-  Int fd = VG_(fd_open)(path, VKI_O_RDONLY, 0);
+  Int fd = VG_(fd_open)(path, VKI_O_RDONLY | NO_FOLLOW, 0);
   if (fd < 0) return;
-  if (VG_(fstat)(fd, &file) == 0 && is_own_file(&file) && file.size > 0) {
-    map(s, fd, (SizeT)file.size);
+  if (VG_(fstat)(fd, &file) == 0 && is_own_file(&file) && file.size > 0 && file.size <= MAX_FILE) {
+    copy(s, fd, (SizeT)file.size);
     xp_system_call(__NR_utimensat, fd, 0, 0, 0); /* the launcher removes what is not used */
   }
   VG_(close)(fd);
@@ -110,7 +146,7 @@ static void read_file(store *s) {
 store *store_at(Addr code, UInt features) {
   Bool counts;
   name_folder(features);
-  if (!translations_are_kept()) return NULL;
+  if (!folder[0] || sandboxed) return NULL;
   UInt image = image_to_keep(code, &counts);
   if (image == NO_IMAGE) return NULL;
   UInt number = 2 * image + (counts && window_adds_counters());
@@ -123,7 +159,6 @@ store *store_at(Addr code, UInt features) {
 
 static Bool write_all(Int fd, const void *from, SizeT size) {
   const UChar *p = from;
-  enum { PIECE = 1 << 30 };
   for (Int wrote; size; p += wrote, size -= (SizeT)wrote) {
     wrote = VG_(write)(fd, p, size < PIECE ? (Int)size : PIECE);
     if (wrote <= 0) return False;
@@ -164,8 +199,10 @@ static Bool is_stale(const HChar *path) {
 
 /* Of processes that end together one writes. What a killed one left behind is removed. */
 static Int create(const HChar *path) {
-  SysRes opened = VG_(open)(path, VKI_O_WRONLY | VKI_O_CREAT | VKI_O_EXCL, 0600);
-  if (!sr_isError(opened)) return (Int)sr_Res(opened);
+  const Word flags = VKI_O_WRONLY | VKI_O_CREAT | VKI_O_EXCL;
+  Int fd = (Int)xp_system_call(__NR_open, (Word)path, flags, OWN_FILE, 0);
+  if (fd >= 0) xp_system_call(__NR_fchmod, fd, OWN_FILE, 0, 0); /* whatever the program's umask */
+  if (fd >= 0) return fd;
   if (is_stale(path)) VG_(unlink)(path);
   return -1;
 }
@@ -187,6 +224,12 @@ static void save(const store *s) {
   if (!written || VG_(rename)(made, path) != 0) VG_(unlink)(made);
 }
 
+Bool store_has_room(void) {
+  SizeT size = 0;
+  for (SizeT i = 0; i < stores_room; i++) size += stores[i].fresh.size;
+  return size < MAX_FRESH;
+}
+
 static UInt fresh_in_all(void) {
   UInt n = 0;
   for (SizeT i = 0; i < stores_room; i++) n += stores[i].fresh.n;
@@ -196,8 +239,9 @@ static UInt fresh_in_all(void) {
 void stores_forked(void) { inherited = fresh_in_all(); }
 
 void stores_save(void) {
-  if (fresh_in_all() - inherited < FRESH_IN_ALL) return;
-  xp_system_call(__NR_mkdir, (Word)folder, 0700, 0, 0);
+  if (sandboxed || fresh_in_all() - inherited < FRESH_IN_ALL) return;
+  if (xp_system_call(__NR_mkdir, (Word)folder, OWN_FOLDER, 0, 0) == 0)
+    xp_system_call(__NR_chmod, (Word)folder, OWN_FOLDER, 0, 0);
   for (SizeT i = 0; i < stores_room; i++) {
     const store *s = &stores[i];
     if (s->fresh.n >= FRESH_IN_FILE && s->fresh.size >= s->kept.size / FRESH_SHARE) save(s);

@@ -30,15 +30,20 @@ static Bool set_blocks(const record *r, UChar *code) {
     const counted_block *c = &r->counted[i];
     Addr start = r->address + c->start;
     UInt id = block_of(image_place(start), (const void *)start, c->bytes, c->instructions);
-    if (id == NO_BLOCK) return False;
+    if (id == NO_BLOCK || c->counter_position + sizeof id > r->host_bytes ||
+        c->mark_position + sizeof id > r->host_bytes)
+      return False;
     put(code, c->counter_position, counter_displacement(id));
     if (c->mark_position) put(code, c->mark_position, mark_displacement(id));
   }
   return True;
 }
 
+/* Code that is not within one mapping of a file is translated with a check whether it changes. */
 static Bool is_of_this_code(const record *r, const VexTranslateArgs *args) {
-  return VG_(am_is_valid_for_client)(r->address, r->guest_bytes, VKI_PROT_READ) &&
+  const NSegment *segment = VG_(am_find_nsegment)(r->address);
+  return segment && segment->kind == SkFileC && !segment->hasW &&
+         r->address + r->guest_bytes - 1 <= segment->end &&
          VG_(memcmp)(args->guest_bytes, guest_code(r), r->guest_bytes) == 0;
 }
 
@@ -157,6 +162,6 @@ VexTranslateResult __wrap_LibVEX_Translate(VexTranslateArgs *args) {
   now.n = 0;
   now.of_this_run = False;
   result = __real_LibVEX_Translate(args);
-  if (s && can_keep(args, &result)) keep(s, args, result.n_guest_instrs);
+  if (s && store_has_room() && can_keep(args, &result)) keep(s, args, result.n_guest_instrs);
   return result;
 }

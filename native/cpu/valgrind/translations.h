@@ -19,6 +19,11 @@ void translation_counts(UInt block, Bool marks, Addr start, UInt bytes, UInt ins
 /* It holds something of this run, and is of no use to others. */
 void translation_is_of_this_run(void);
 
+/* The program forbids itself system calls: those for our files might end it. Before each call. */
+void sandbox_watch(ThreadId tid, UInt call, UWord *arguments, UInt n);
+void sandbox_ignore(ThreadId tid, UInt call, UWord *arguments, UInt n, SysRes result);
+Bool sandbox_is_on(void);
+
 /* ---- translation_files.c: one file for each image, with and without counting ------------------
  */
 
@@ -30,8 +35,8 @@ typedef struct store {
 
 /* Where translations of the code are kept; NULL: they are not. `features`: of the processor. */
 store *store_at(Addr code, UInt features);
-Bool translations_are_kept(void); /* known from the first translation on */
-void stores_save(void);           /* at the end of the process */
-void stores_forked(void);         /* in a forked child */
+Bool store_has_room(void); /* for new ones */
+void stores_save(void);    /* at the end of the process */
+void stores_forked(void);  /* in a forked child */
 
 #endif

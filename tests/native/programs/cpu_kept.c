@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A program of many small functions (many.h, generated) that does what kept translations must
+ * withstand: its argument says what. */
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "many.h"
+
+enum { PAGE = 4096, READ_WRITE_EXECUTE = 7 };
+
+/* A function that begins at the end of one page and goes on in the next. */
+int cross(void);
+extern unsigned char second[];
+__asm__(
+    ".text\n"
+    ".p2align 12\n"
+    ".skip 4096 - 6\n"
+    ".globl cross, second\n"
+    "cross: xor %ecx, %ecx\n"
+    "nop; nop; nop; nop\n"
+    "second: mov $7, %eax\n"
+    "ret\n"
+    ".p2align 12\n");
+
+/* How many calls of changed code gave what the old code did. */
+static int stale(void) {
+  int wrong = 0;
+  if (mprotect(second, PAGE, READ_WRITE_EXECUTE)) return -1;
+  for (int i = 7; i < 20; i++) {
+    second[1] = (unsigned char)i;
+    wrong += cross() != i;
+  }
+  return wrong;
+}
+
+/* Memory at a low fixed address, as of an emulated machine. */
+static int fixed(void) {
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  void *low = (void *)0x10000000ul;
+  return mmap(low, 1u << 30, PROT_READ | PROT_WRITE, flags, -1, 0) == low ? 0 : -1;
+}
+
+/* Calls that a writer of files makes end the program from now on. */
+static int filter(void) {
+  struct sock_filter rules[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rename, 3, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_utimensat, 2, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_chmod, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+  };
+  struct sock_fprog program = {sizeof rules / sizeof *rules, rules};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) return -1;
+  return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+/* Damages the files named, which this process may have read. */
+static int cut(int n, char **files) {
+  for (int i = 0; i < n; i++)
+    if (truncate(files[i], PAGE)) return -1;
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  const char *what = argc > 1 ? argv[1] : "";
+  int result = 0;
+  if (!strcmp(what, "stale")) result = stale();
+  if (!strcmp(what, "fixed")) result = fixed();
+  if (!strcmp(what, "filter")) result = filter();
+  if (!strcmp(what, "cut")) result = cut(argc - 2, argv + 2);
+  if (!strcmp(what, "umask")) umask(0777);
+  if (!strcmp(what, "")) result = cross() != 7;
+  printf("%d %u\n", result, many(1));
+  return 0;
+}
