@@ -194,19 +194,22 @@ def test_size_limit_of_the_program(tmp_path: Path, cache: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["stale", "fixed", "filter", "umask", "cut"])
-def test_programs_that_change_their_world(tmp_path: Path, cache: Path, what: str) -> None:
-    """GIVEN translations of an ordinary run, and then a run that changes code within a kept
-    translation, maps memory where it likes, forbids system calls, or damages the files in use THEN
-    it ends as natively. With nothing kept before it does so, too."""
+def test_programs_that_change_their_world(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """GIVEN a program that changes code within a kept translation, maps memory where it likes,
+    forbids system calls, or damages the files in use THEN it ends as natively, whether an ordinary
+    run was kept before or not."""
     program = troublemaker(tmp_path / "a")
-    ordinary = f"0 {result(3)}"
-    for n, arguments in enumerate(([what], [], [what])):
-        files = list(cache.glob("*/*")) if what == "cut" else []
-        done = profile(Valgrind(), [program, *arguments, *files], tmp_path / f"p{n}")
-        assert (done.process.returncode, done.process.stdout) == (0, ordinary)
+    for n, (place, argument) in enumerate((("new", what), ("used", ""), ("used", what))):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / place))
+        files = list(tmp_path.glob(f"{place}/xpuprof/*/*/*")) if argument == "cut" else []
+        done = profile(Valgrind(), [program, argument, *files], tmp_path / f"p{n}")
+        assert (done.process.returncode, done.process.stdout) == (0, f"0 {result(3)}")
         assert done.only.stream.ended
-    assert all(file.stat().st_mode & 0o777 == 0o600 for file in cache.glob("*/*"))
-    assert all(folder.stat().st_mode & 0o777 == 0o700 for folder in cache.iterdir())
+    made = list(tmp_path.glob("*/xpuprof/*/*/*"))
+    assert made and all(file.stat().st_mode & 0o777 == 0o600 for file in made)
+    assert all(file.parent.stat().st_mode & 0o777 == 0o700 for file in made)
 
 
 def test_limited_memory_is_the_programs(
