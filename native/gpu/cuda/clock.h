@@ -26,7 +26,9 @@ class CuptiClock {
   struct Pair {
     uint64_t tsc, nanoseconds, half_width; /* the stamp was taken at tsc +- half_width */
   };
-  static Pair read_pair();
+  template <typename Clock>
+  static Pair read_pair(Clock nanoseconds);
+  static void measure_rate();
   bool is_ours_ = false;
   Pair first_ = {}, last_ = {};
   uint64_t widest_half_ = 0;
