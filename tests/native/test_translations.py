@@ -212,9 +212,7 @@ def test_programs_that_change_their_world(
     assert all(file.parent.stat().st_mode & 0o777 == 0o700 for file in made)
 
 
-def test_limited_memory_is_the_programs(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_limited_memory_is_the_programs(tmp_path: Path, cache: Path) -> None:
     """GIVEN a limit on the address space THEN nothing is kept, which would take some of it."""
     line = ["/bin/sh", "-c", 'ulimit -v 4000000; exec "$0"', many_functions(tmp_path / "a", 3)]
     assert profile(Valgrind(), line, tmp_path / "p").process.stdout == result(3)

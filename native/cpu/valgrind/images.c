@@ -241,12 +241,15 @@ static Bool has_entry(image *im, uint64_t place) {
   return False;
 }
 
+static Bool is_kernel_entry(image *im, uint64_t place) {
+  return pocl_is_known && im->role == ROLE_NONE && has_entry(im, place);
+}
+
 Bool image_is_kernel_entry(Addr code) {
   uint64_t place;
   const NSegment *segment = VG_(am_find_nsegment)(code);
   image *im = pocl_is_known ? image_at(segment) : NULL;
-  return im && im->elf && im->role == ROLE_NONE && place_in(im, segment, code, &place) &&
-         has_entry(im, place);
+  return im && im->elf && place_in(im, segment, code, &place) && is_kernel_entry(im, place);
 }
 
 /* ---- kept translations ----------------------------------------------------------------------- */
@@ -257,7 +260,7 @@ UInt image_to_keep(Addr code, Bool *counts) {
   const NSegment *segment = VG_(am_find_nsegment)(code);
   image *im = image_at(segment);
   if (!im || !im->build_id[0] || segment->hasW || !place_in(im, segment, code, &place) ||
-      image_is_kernel_entry(code))
+      is_kernel_entry(im, place))
     return NO_IMAGE;
   *counts = im->counted;
   return (UInt)(im - images);

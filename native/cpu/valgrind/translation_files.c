@@ -3,7 +3,7 @@
 
 /* Files of kept translations: below the launcher's folder, one folder for each build of the tool
  * and set of processor features, and in it two files for each image, without counting and with it.
- * A file is written anew at the end of a process, and never changed. */
+ * A process replaces files when it ends; none is modified in place. */
 #include <elf.h>
 
 #include "pub_tool_aspacemgr.h"
@@ -19,7 +19,7 @@
 #include "translations.h"
 
 enum { OWN_FOLDER = 0700, OWN_FILE = 0600 };
-enum { MAX_PATH = 4096, STALE_SECONDS = 600, PIECE = 1 << 30 };
+enum { MAX_PATH = 4096, STALE_SECONDS = 600 };
 enum { MAX_FILE = 256 << 20, MAX_FRESH = 96 << 20 }; /* bytes; new ones of all images */
 /* Writing must be worth it: this many new translations in all, in the file, and of the file. */
 enum { FRESH_IN_ALL = 1000, FRESH_IN_FILE = 64, FRESH_SHARE = 32 };
@@ -106,13 +106,13 @@ static Bool fits(const head *h, SizeT size) {
 
 static Bool read_all(Int fd, UChar *to, SizeT size) {
   for (Int got; size; to += got, size -= (SizeT)got) {
-    got = VG_(read)(fd, to, size < PIECE ? (Int)size : PIECE);
+    got = VG_(read)(fd, to, (Int)size);
     if (got <= 0) return False;
   }
   return True;
 }
 
-/* A copy: of a mapping something could be lost while it is used, with the file. */
+/* A copy: a mapping would fault if somebody truncated the file. */
 static void copy(store *s, Int fd, SizeT size) {
   SysRes place = VG_(am_mmap_anon_float_valgrind)(size);
   if (sr_isError(place)) return;
@@ -160,7 +160,7 @@ store *store_at(Addr code, UInt features) {
 static Bool write_all(Int fd, const void *from, SizeT size) {
   const UChar *p = from;
   for (Int wrote; size; p += wrote, size -= (SizeT)wrote) {
-    wrote = VG_(write)(fd, p, size < PIECE ? (Int)size : PIECE);
+    wrote = VG_(write)(fd, p, (Int)size);
     if (wrote <= 0) return False;
   }
   return True;

@@ -2,8 +2,8 @@
  * Part of the xpuprof tool for Valgrind. Copyright (C) 2026 the xpuprof authors; see COPYING. */
 
 /* VEX takes some 15 microseconds for a block, a kept translation about one. What VEX makes depends
- * on the code's bytes, its address, this build of the tool and the processor's features. The
- * numbers of blocks are those of the run, so a use sets them anew. */
+ * on the code's bytes, its address, this build of the tool and the processor's features. Block
+ * numbers differ between runs, so each use patches them. */
 #include "translations.h"
 
 #include "libvex.h"
