@@ -40,6 +40,7 @@ LAUNCHES = {
     "shapes": 9,
     "derived": 4,
     "null_local": 3,
+    "chosen_sizes": 9,
     "threads": 480,
     "events": 32,
     "programs": 4,
@@ -62,6 +63,8 @@ NOT_COUNTED = "a kernel of a command buffer is not counted"
 FOREIGN = "the program was made from a native binary whose build was never seen"
 # Cases with launches that cannot be instrumented, and the reasons that must be given.
 REASONS = {"foreign_binary": [FOREIGN], "command_buffer": [NOT_COUNTED] * 12}
+ON_DEVICE = {"XPUPROF_OPENCL_COUNTERS": "device"}
+KERNELS_COUNT = {"XPUPROF_OPENCL_COUNTERS": "kernel"}
 KEEP_BINARIES = {"XPUPROF_OPENCL_BINARIES": "keep"}
 EXTRA = {"foreign_binary": KEEP_BINARIES}
 """What cases need in their environment to be profiled."""
@@ -231,6 +234,29 @@ def test_local_size_left_to_the_runtime(cases: Path, tmp_path: Path) -> None:
     assert warp_atomics(gpu, 2).sum() == sum(TRIPS[:3000])
 
 
+@pytest.mark.parametrize("extra", [{}, KERNELS_COUNT, ON_DEVICE], ids=["", "kernels", "device"])
+def test_a_chosen_local_size_is_used_again(
+    cases: Path, tmp_path: Path, extra: dict[str, str]
+) -> None:
+    """GIVEN launches that recur without a local size THEN the program sees the native run's choice
+    in each, and each warp is exact, with analytic counts as well as where kernels count."""
+    ran = layered([cases, "chosen_sizes"], tmp_path / "p", extra=extra)
+    same(natively([cases, "chosen_sizes"]), ran)
+    gpu, launches = ran.process.gpu, ran.process.launches
+    assert gpu is not None
+    assert not launches[["lx", "ly", "lz"]].to_numpy().any()
+    assert launches["instrumented"].all()
+    chosen = [tuple(map(int, size)) for size in re.findall(rb"size (\d+) (\d+)", ran.done.stdout)]
+    counted = [i < 700 for i in range(3000)]
+    for launch, local in enumerate(chosen):
+        size = (1000, 1) if launch < 3 else (60, 50)
+        expected = warps_model(size, local, values=counted)
+        np.testing.assert_array_equal(warp_atomics(gpu, launch), expected, str(launch))
+    for launch in range(6, 9):
+        expected = warps_model((60, 50), chosen[-1])
+        np.testing.assert_array_equal(warp_atomics(gpu, launch), expected, str(launch))
+
+
 def cache_folders(tmp_path: Path) -> dict[str, str]:
     """The program's cache file and our store, both empty; PoCL's own cache is shared."""
     return {
@@ -355,9 +381,6 @@ def test_two_profiles_are_the_same(cases: Path, tmp_path: Path) -> None:
     for name in ("launch_grid", "run_vector", "run_length", "block", "count"):
         np.testing.assert_array_equal(getattr(first.gpu, name), getattr(second.gpu, name))
     np.testing.assert_array_equal(first.gpu.blocks.identity, second.gpu.blocks.identity)
-
-
-ON_DEVICE = {"XPUPROF_OPENCL_COUNTERS": "device"}
 
 
 @pytest.mark.parametrize("case", ["shapes", "threads", "events", "contexts", "sub_devices"])

@@ -38,6 +38,38 @@ static void null_local(void) {
   show_sink("null local");
 }
 
+static const char *const SIZED =
+    "kernel void sized(global int *sink, global uint *sizes) {\n"
+    "  size_t i = get_global_id(0) + get_global_size(0) * get_global_id(1);\n"
+    "  if (i == 0) vstore3((uint3)(get_local_size(0), get_local_size(1), 1), 0, sizes);\n"
+    "  if (i < 700) atomic_inc(&sink[i & 7]);\n"
+    "}\n";
+
+static void show_chosen_size(cl_kernel kernel, cl_mem sizes, cl_uint dimensions,
+                             const size_t *global) {
+  unsigned local[3];
+  must(run(queue, kernel, dimensions, global, NULL), "launch");
+  must(clEnqueueReadBuffer(queue, sizes, CL_TRUE, 0, sizeof local, local, 0, NULL, NULL), "read");
+  printf("local size %u %u\n", local[0], local[1]);
+}
+
+static void chosen_sizes(void) { /* each launch ends before the next: its choice is known then */
+  static const size_t line[1] = {1000}, plane[2] = {60, 50};
+  cl_int error;
+  cl_kernel kernel = kernel_of(build(SIZED, ""), "sized"), trips = trips_kernel();
+  cl_mem sizes = clCreateBuffer(context, CL_MEM_READ_WRITE, 3 * sizeof(cl_uint), NULL, &error);
+  must(error, "sizes");
+  must(clSetKernelArg(kernel, 0, sizeof sink, &sink), "argument 0");
+  must(clSetKernelArg(kernel, 1, sizeof sizes, &sizes), "argument 1");
+  for (int i = 0; i < 3; i++) show_chosen_size(kernel, sizes, 1, line);
+  for (int i = 0; i < 3; i++) show_chosen_size(kernel, sizes, 2, plane);
+  for (int i = 0; i < 3; i++) {
+    must(run(queue, trips, 2, plane, NULL), "launch");
+    must(clFinish(queue), "finish");
+  }
+  show_sink("chosen sizes");
+}
+
 static cl_kernel shared_kernel;
 
 static void *worker(void *argument) {
@@ -706,6 +738,7 @@ static void contexts(void) { /* contexts come and go, with work in each */
 static const struct one_case CASES[] = {{"shapes", shapes},
                                         {"derived", derived},
                                         {"null_local", null_local},
+                                        {"chosen_sizes", chosen_sizes},
                                         {"threads", threads},
                                         {"events", events},
                                         {"abandoned_gate", abandoned_gate},

@@ -43,6 +43,8 @@ bool geometry_from_header(Planned *launch) {
   if (!std::equal(seen.groups, seen.groups + 3, header + 3)) return false;
   if (header[6] != seen.warp_size() || header[7] != seen.warps_a_group()) return false;
   if (plan->local_known && !(seen == plan->geometry)) return false;
+  if (!plan->local_known)
+    plan->variant->local_sizes->remember(sizes_of(seen.global), sizes_of(seen.local));
   plan->geometry = seen;
   return true;
 }

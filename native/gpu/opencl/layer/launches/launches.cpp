@@ -52,11 +52,11 @@ cl_int launch(cl_command_queue queue_handle, cl_kernel kernel_handle, const Rang
   plan =
       reason ? bare_plan(kernel.get(), reason) : make_plan(*queue, kernel.get(), range, &made.room);
   uint64_t tsc = xpu_tsc();
-  bool shadow = plan.kernel != kernel_handle;
   cl_event own = nullptr;
-  cl_int error = native(plan.kernel, shadow && plan.local_known ? plan.local : range.local, &own);
-  if (error != CL_SUCCESS && shadow) {
-    // The application's own kernel decides whether the launch was invalid.
+  cl_int error = native(plan.kernel, plan.local_known ? plan.local.data() : range.local, &own);
+  const bool sized = plan.local_known && !range.local;
+  if (error != CL_SUCCESS && (sized || plan.kernel != kernel_handle)) {
+    // The application's own launch decides whether it was invalid.
     plan.refused(error);
     made.room = Room();
     tsc = xpu_tsc();

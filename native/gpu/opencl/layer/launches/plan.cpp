@@ -26,7 +26,8 @@ void Plan::leave_out(const std::string &why) {
 }
 
 void Plan::refused(cl_int error) {
-  leave_out("the device refused the instrumented kernel (error " + std::to_string(error) + ")");
+  variant->local_sizes->forget(sizes_of(geometry.global));  // maybe it is no longer the choice
+  leave_out("the device refused the instrumented launch (error " + std::to_string(error) + ")");
 }
 
 static std::shared_ptr<CounterPool> pool_of(const Queue &queue, PoolUse use) {
@@ -162,18 +163,29 @@ std::string prepare_shadow(Plan *plan, Room *room, const Queue &queue, Kernel *k
   return "";
 }
 
-// A local size left to the runtime stays its choice. Where it reports its choice for the
-// application's kernel, the shadow gets that size, so no upper bound is needed.
-bool find_local(const Queue &queue, const Kernel &kernel, const Range &range, size_t local[3]) {
+Sizes global_of(const Range &range) {
+  Sizes global{1, 1, 1};
+  std::copy_n(range.global, range.dimensions, global.begin());
+  return global;
+}
+
+// A local size left to the runtime stays its choice: what it suggests for the application's kernel,
+// or chose for an earlier launch. So no upper bound is needed, and the counts can be analytic.
+bool find_local(const Queue &queue, const Kernel &kernel, const Range &range, Plan *plan) {
+  Sizes &local = plan->local;
   if (range.local) {
-    std::copy_n(range.local, range.dimensions, local);
+    std::copy_n(range.local, range.dimensions, local.begin());
     return true;
   }
   SuggestLocal suggest = queue.device->suggest_local;
-  return suggest &&
-         suggest(queue.handle, kernel.handle, range.dimensions, range.offset, range.global,
-                 local) == CL_SUCCESS &&
-         local[0] && local[1] && local[2];
+  if (suggest &&
+      suggest(queue.handle, kernel.handle, range.dimensions, range.offset, range.global,
+              local.data()) == CL_SUCCESS &&
+      local[0] && local[1] && local[2])
+    return true;
+  const Sizes *chosen = plan->variant->local_sizes->find(global_of(range));
+  if (chosen) local = *chosen;
+  return chosen != nullptr;
 }
 
 // The launch's analytic counts, or NULL.
@@ -203,13 +215,11 @@ Plan plain_plan(const Queue &queue, Kernel *kernel, const Range &range) {
   compile_before_first(kernel, *queue.device, range);
   plan.variant = variant_of(kernel, *queue.device);
   if (!plan.variant->info) return plan;
-  plan.local_known = find_local(queue, *kernel, range, plan.local);
-  uint64_t global[3] = {1, 1, 1}, local[3] = {1, 1, 1};
-  for (cl_uint d = 0; d < range.dimensions; d++) {
-    global[d] = range.global[d];
+  plan.local_known = find_local(queue, *kernel, range, &plan);
+  uint64_t local[3] = {1, 1, 1};
+  for (cl_uint d = 0; d < range.dimensions; d++)
     if (plan.local_known && plan.local[d]) local[d] = plan.local[d];
-  }
-  plan.geometry = Geometry::of(global, local, plan.variant->sub_group);
+  plan.geometry = Geometry::of(global_of(range).data(), local, plan.variant->sub_group);
   const InstrumentedKernel &info = *plan.variant->info;
   plan.derived = plan.local_known && info.n_probes == 0 && !info.has_accesses();
   if (plan.local_known && plan.variant->analytic) {

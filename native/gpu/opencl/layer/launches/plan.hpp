@@ -28,7 +28,7 @@ struct Plan {
   std::string refusal;  // why uninstrumented, where the variant has no reason
   Geometry geometry{};
   bool local_known = false;
-  size_t local[3] = {1, 1, 1};                // where known
+  Sizes local{1, 1, 1};                       // where known
   bool derived = false;                       // counts follow from the geometry alone or are known
   std::shared_ptr<const WarpClasses> counts;  // where known before the launch
   size_t words = 0;                           // of the header and the counters

@@ -15,6 +15,7 @@
 #include "client/client.hpp"
 #include "counters/analytic_counts.hpp"
 #include "programs/content_hash.hpp"
+#include "programs/local_sizes.hpp"
 #include "xpuprof/trace_format.h"
 
 namespace layer {
@@ -34,6 +35,7 @@ struct Shadow {
   std::map<std::string, uint32_t> sub_groups;  // sizes by kernel; none or 0: they are not the warps
   mutable std::map<std::string, std::set<std::vector<size_t>>>
       compiled;  // beforehand: shapes of launches, by kernel
+  mutable std::map<std::string, LocalSizes> local_sizes;  // by kernel
   ~Shadow();
 };
 

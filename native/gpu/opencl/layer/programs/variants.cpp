@@ -93,6 +93,7 @@ static void describe_shadow(Kernel *kernel, const Device &device, Variant *varia
   }
   variant->build = kernel->build;
   variant->info = &found->second;
+  variant->local_sizes = &shadow.local_sizes[kernel->name];
   auto size = shadow.sub_groups.find(kernel->name);
   variant->sub_group = size == shadow.sub_groups.end() ? 0 : size->second;
   auto counts = shadow.analytic_counts.find(kernel->name);

@@ -27,6 +27,7 @@ struct Variant {
   cl_kernel shadow = nullptr;                // NULL: not made (yet)
   const InstrumentedKernel *info = nullptr;  // of the build's shadow, kept by `build`
   AnalyticCounts *analytic = nullptr;        // NULL: the counts are not analytic
+  LocalSizes *local_sizes = nullptr;         // of the build's shadow
   std::shared_ptr<Build> build;
   std::string reason;      // why there is no shadow
   uint32_t id = 0;         // of the boundary bus
