@@ -16,7 +16,7 @@ from xpuprof.engines.base import CpuEngine
 pytestmark = every_engine
 
 
-@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("threads", [1, 4, 100])
 def test_known_loops_by_thread_and_slice(engine: CpuEngine, tmp_path: Path, threads: int) -> None:
     """GIVEN threads with loops of known length in each slice THEN each count is that length."""
     program, slices = build("cpu_loops"), 6

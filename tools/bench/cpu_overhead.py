@@ -134,10 +134,9 @@ NO_BARE = {("valgrind", "matrix (FMA natively)")}
 
 def bare(engine: str, argv: list[str]) -> list[str]:
     """The command line that runs `argv` under the framework, without our tool."""
-    details = ENGINES[engine].probe().details
     if engine == "valgrind":
-        return [details["valgrind"], "--tool=none", "--quiet", *argv]
-    return [f"{details['kit']}/bin64/drrun", "-quiet", "--", *argv]
+        return ["valgrind", "--tool=none", "--quiet", *argv]
+    return [f"{ENGINES[engine].probe().details['kit']}/bin64/drrun", "-quiet", "--", *argv]
 
 
 # Programs are compiled when their case is measured.

@@ -26,7 +26,7 @@ static void *work(void *argument) {
 
 int main(int argc, char **argv) {
   int threads = atoi(argv[1]);
-  pthread_t others[64];
+  pthread_t others[256];
   slices = atoi(argv[2]);
   gap = argc > 3;
   pthread_barrier_init(&start, 0, (unsigned)threads);
