@@ -7,22 +7,28 @@
  * woken takes ten times as long, and more on a virtual machine. */
 #include "pub_tool_basics.h"
 #include "pub_tool_libcassert.h"
-#include "pub_tool_mallocfree.h"
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
 #include "system_call.h"
 
 extern Int VG_(gettid)(void);
 
-enum { SLOTS = 64 };    /* tickets whose difference is a multiple of it wake one another */
-enum { LOOKS = 500 };   /* about 20 us, what sleeping and being woken takes */
-enum { AWAKE, ASLEEP }; /* somebody in the slot */
+#ifndef SLOTS
+#define SLOTS 64u /* tickets that are a multiple of it apart wake one another */
+#endif
+enum { LOOKS = 500 }; /* some 10 us: what sleeping and being woken takes */
+
+typedef struct slot {
+  UInt turns;    /* of its tickets, so far: what threads sleep on */
+  UInt sleepers; /* threads that sleep, or are about to */
+} slot;
 
 typedef struct sched_lock {
-  UInt head, tail; /* the ticket that may run, the next one to be taken */
-  Int owner;       /* thread id of the kernel, or 0 */
+  UInt head __attribute__((aligned(64))); /* the ticket that may run: what waiting threads read */
+  UInt tail __attribute__((aligned(64))); /* the next ticket to be taken */
+  Int owner;                              /* the kernel's number of the thread, or 0 */
   UInt processors;
-  UInt slots[SLOTS];
+  slot slots[SLOTS];
 } sched_lock;
 
 static UInt load(const UInt *from) { return __atomic_load_n(from, __ATOMIC_SEQ_CST); }
@@ -41,13 +47,14 @@ extern Int __wrap_vgModuleLocal_get_sched_lock_owner(const sched_lock *);
 extern void __wrap_vgModuleLocal_acquire_sched_lock(sched_lock *);
 extern void __wrap_vgModuleLocal_release_sched_lock(sched_lock *);
 
+/* One at a time: a forked child destroys its parent's before it makes its own. */
 sched_lock *__wrap_vgModuleLocal_create_sched_lock(void) {
-  sched_lock *lock = VG_(calloc)("xpuprof.lock", 1, sizeof *lock);
-  lock->processors = processors();
-  return lock;
+  static sched_lock lock;
+  lock = (sched_lock){.processors = processors()};
+  return &lock;
 }
 
-void __wrap_vgModuleLocal_destroy_sched_lock(sched_lock *lock) { VG_(free)(lock); }
+void __wrap_vgModuleLocal_destroy_sched_lock(sched_lock *lock) { (void)lock; }
 
 Int __wrap_vgModuleLocal_get_sched_lock_owner(const sched_lock *lock) { return lock->owner; }
 
@@ -62,16 +69,24 @@ static Bool comes_soon(const sched_lock *lock, UInt ticket) {
   return False;
 }
 
+/* The owner makes a ticket the head, counts its slot's turn, and looks for sleepers. So a thread
+ * that is a sleeper before it looks at the head is either woken or finds that the turns have
+ * changed since it read them. */
+static void sleep_until(sched_lock *lock, UInt ticket) {
+  slot *in = &lock->slots[ticket % SLOTS];
+  __atomic_add_fetch(&in->sleepers, 1, __ATOMIC_SEQ_CST);
+  for (;;) {
+    UInt turns = load(&in->turns);
+    if (load(&lock->head) == ticket) break;
+    xp_system_call(__NR_futex, (Word)&in->turns, VKI_FUTEX_WAIT | VKI_FUTEX_PRIVATE_FLAG,
+                   (Word)turns, 0);
+  }
+  __atomic_sub_fetch(&in->sleepers, 1, __ATOMIC_SEQ_CST);
+}
+
 void __wrap_vgModuleLocal_acquire_sched_lock(sched_lock *lock) {
   UInt ticket = __atomic_fetch_add(&lock->tail, 1, __ATOMIC_SEQ_CST);
-  UInt *slot = &lock->slots[ticket % SLOTS];
-  if (!comes_soon(lock, ticket))
-    for (;;) {
-      __atomic_store_n(slot, ASLEEP, __ATOMIC_SEQ_CST);
-      if (load(&lock->head) == ticket) break; /* the owner may have missed the slot's mark */
-      xp_system_call(__NR_futex, (Word)slot, VKI_FUTEX_WAIT | VKI_FUTEX_PRIVATE_FLAG, ASLEEP, 0);
-      if (load(&lock->head) == ticket) break;
-    }
+  if (!comes_soon(lock, ticket)) sleep_until(lock, ticket);
   tl_assert(lock->owner == 0);
   lock->owner = VG_(gettid)();
 }
@@ -79,7 +94,10 @@ void __wrap_vgModuleLocal_acquire_sched_lock(sched_lock *lock) {
 void __wrap_vgModuleLocal_release_sched_lock(sched_lock *lock) {
   tl_assert(lock->owner != 0);
   lock->owner = 0;
-  UInt *slot = &lock->slots[(__atomic_add_fetch(&lock->head, 1, __ATOMIC_SEQ_CST)) % SLOTS];
-  if (__atomic_exchange_n(slot, AWAKE, __ATOMIC_SEQ_CST) == ASLEEP)
-    xp_system_call(__NR_futex, (Word)slot, VKI_FUTEX_WAKE | VKI_FUTEX_PRIVATE_FLAG, 0x7fffffff, 0);
+  UInt next = __atomic_add_fetch(&lock->head, 1, __ATOMIC_SEQ_CST);
+  slot *in = &lock->slots[next % SLOTS];
+  __atomic_add_fetch(&in->turns, 1, __ATOMIC_SEQ_CST);
+  if (load(&in->sleepers))
+    xp_system_call(__NR_futex, (Word)&in->turns, VKI_FUTEX_WAKE | VKI_FUTEX_PRIVATE_FLAG,
+                   0x7fffffff, 0);
 }

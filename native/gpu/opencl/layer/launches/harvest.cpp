@@ -44,7 +44,8 @@ bool geometry_from_header(Planned *launch) {
   if (header[6] != seen.warp_size() || header[7] != seen.warps_a_group()) return false;
   if (plan->local_known && !(seen == plan->geometry)) return false;
   if (!plan->local_known)
-    plan->variant->local_sizes->remember(sizes_of(seen.global), sizes_of(seen.local));
+    plan->variant->local_sizes->remember(plan->shape,
+                                         {seen.local[0], seen.local[1], seen.local[2]});
   plan->geometry = seen;
   return true;
 }
@@ -59,7 +60,7 @@ void harvest_counts(uint64_t number, Planned *launch, RecordedAccesses *accesses
     if (!room.area || !geometry_from_header(launch)) return;
     probes = room.area->data() + CLINST_HEADER_WORDS;
   }
-  const InstrumentedKernel &info = *plan.variant->info;
+  const InstrumentedKernel &info = *plan.info;
   const WarpClasses &classes = classifier.classify(info, plan.geometry, probes);
   trace_grid(number, *plan.variant, classes);
   if (!room.recording) return;
@@ -106,8 +107,7 @@ bool finished(Pending *launch) {
 }
 
 size_t counter_words(const Plan &plan, const Geometry &geometry) {
-  return CLINST_HEADER_WORDS +
-         geometry.n_groups() * geometry.warps_a_group() * plan.variant->info->n_probes;
+  return CLINST_HEADER_WORDS + geometry.n_groups() * geometry.warps_a_group() * plan.info->n_probes;
 }
 
 // Whether a finished launch's counters are on the host.

@@ -57,10 +57,11 @@ cl_int launch(cl_command_queue queue_handle, cl_kernel kernel_handle, const Rang
   const bool sized = plan.local_known && !range.local;
   if (error != CL_SUCCESS && (sized || plan.kernel != kernel_handle)) {
     // The application's own launch decides whether it was invalid.
-    plan.refused(error);
-    made.room = Room();
+    const cl_int refusal = error;
     tsc = xpu_tsc();
     error = native(kernel_handle, range.local, &own);
+    if (error == CL_SUCCESS) plan.refused(refusal);
+    made.room = Room();
   }
   if (error != CL_SUCCESS) return error;
   progress->taken = true;

@@ -26,7 +26,7 @@ void Plan::leave_out(const std::string &why) {
 }
 
 void Plan::refused(cl_int error) {
-  variant->local_sizes->forget(sizes_of(geometry.global));  // maybe it is no longer the choice
+  variant->local_sizes->forget(shape);
   leave_out("the device refused the instrumented launch (error " + std::to_string(error) + ")");
 }
 
@@ -94,7 +94,7 @@ uint64_t words_left(const Plan &plan, const Kernel &kernel, const Device &device
 // fewer at a time, down to none, by powers of two, so at most a few times.
 void fit_local_memory(Plan *plan, const Queue &queue, Kernel *kernel) {
   uint64_t left = words_left(*plan, *kernel, *queue.device);
-  if (plan->variant->info->scratch_probes <= left) return;
+  if (plan->info->scratch_probes <= left) return;
   uint32_t words = most_local_words;
   while (words > left) words /= 2;
   plan->variant = thrifty_variant_of(kernel, *queue.device, words);
@@ -142,7 +142,7 @@ std::string prepare_shadow(Plan *plan, Room *room, const Queue &queue, Kernel *k
   }
   if (!missing.empty()) return missing;
   Variant &variant = *plan->variant;
-  const InstrumentedKernel &info = *variant.info;
+  const InstrumentedKernel &info = *(plan->info = variant.info);
   if (info.n_args != kernel->arguments.size())
     return "the instrumented kernel has other arguments than the application's";
   const uint64_t *global = plan->geometry.global;
@@ -163,15 +163,19 @@ std::string prepare_shadow(Plan *plan, Room *room, const Queue &queue, Kernel *k
   return "";
 }
 
-Sizes global_of(const Range &range) {
-  Sizes global{1, 1, 1};
-  std::copy_n(range.global, range.dimensions, global.begin());
-  return global;
+LaunchShape shape_of(Kernel *kernel, const Range &range) {
+  LaunchShape shape(range.global, range.global + range.dimensions);
+  for (cl_uint d = 0; d < range.dimensions; d++)
+    shape.push_back(range.offset ? range.offset[d] : 0);
+  std::lock_guard<std::mutex> guard(kernel->lock);
+  for (const Argument &argument : kernel->arguments)
+    if (argument.kind == Argument::local) shape.push_back(argument.size);
+  return shape;
 }
 
 // A local size left to the runtime stays its choice: what it suggests for the application's kernel,
 // or chose for an earlier launch. So no upper bound is needed, and the counts can be analytic.
-bool find_local(const Queue &queue, const Kernel &kernel, const Range &range, Plan *plan) {
+bool find_local(const Queue &queue, Kernel *kernel, const Range &range, Plan *plan) {
   Sizes &local = plan->local;
   if (range.local) {
     std::copy_n(range.local, range.dimensions, local.begin());
@@ -179,11 +183,12 @@ bool find_local(const Queue &queue, const Kernel &kernel, const Range &range, Pl
   }
   SuggestLocal suggest = queue.device->suggest_local;
   if (suggest &&
-      suggest(queue.handle, kernel.handle, range.dimensions, range.offset, range.global,
+      suggest(queue.handle, kernel->handle, range.dimensions, range.offset, range.global,
               local.data()) == CL_SUCCESS &&
       local[0] && local[1] && local[2])
     return true;
-  const Sizes *chosen = plan->variant->local_sizes->find(global_of(range));
+  plan->shape = shape_of(kernel, range);
+  const Sizes *chosen = plan->variant->local_sizes->find(plan->shape);
   if (chosen) local = *chosen;
   return chosen != nullptr;
 }
@@ -196,8 +201,8 @@ std::shared_ptr<const WarpClasses> counts_told(Kernel *kernel, const Range &rang
   for (cl_uint d = 0; d < range.dimensions; d++)
     facts.offset[d] = range.offset ? range.offset[d] : 0;
   std::lock_guard<std::mutex> guard(kernel->lock);
-  facts.arguments.resize(plan.variant->info->n_args);
-  for (const clinst::Node &node : plan.variant->info->nodes) {
+  facts.arguments.resize(plan.info->n_args);
+  for (const clinst::Node &node : plan.info->nodes) {
     if (node.op != CLINST_ARGUMENT) continue;
     if (node.value >= kernel->arguments.size()) return nullptr;
     const Argument &argument = kernel->arguments[node.value];
@@ -214,13 +219,16 @@ Plan plain_plan(const Queue &queue, Kernel *kernel, const Range &range) {
   plan.kernel = kernel->handle;
   compile_before_first(kernel, *queue.device, range);
   plan.variant = variant_of(kernel, *queue.device);
-  if (!plan.variant->info) return plan;
-  plan.local_known = find_local(queue, *kernel, range, &plan);
-  uint64_t local[3] = {1, 1, 1};
-  for (cl_uint d = 0; d < range.dimensions; d++)
+  plan.info = plan.variant->info;
+  if (!plan.info) return plan;
+  plan.local_known = find_local(queue, kernel, range, &plan);
+  uint64_t global[3] = {1, 1, 1}, local[3] = {1, 1, 1};
+  for (cl_uint d = 0; d < range.dimensions; d++) {
+    global[d] = range.global[d];
     if (plan.local_known && plan.local[d]) local[d] = plan.local[d];
-  plan.geometry = Geometry::of(global_of(range).data(), local, plan.variant->sub_group);
-  const InstrumentedKernel &info = *plan.variant->info;
+  }
+  plan.geometry = Geometry::of(global, local, plan.variant->sub_group);
+  const InstrumentedKernel &info = *plan.info;
   plan.derived = plan.local_known && info.n_probes == 0 && !info.has_accesses();
   if (plan.local_known && plan.variant->analytic) {
     plan.counts = counts_told(kernel, range, plan);
@@ -240,9 +248,11 @@ Plan bare_plan(Kernel *kernel, const char *reason) {
 
 Plan make_plan(const Queue &queue, Kernel *kernel, const Range &range, Room *room) {
   Plan plan = plain_plan(queue, kernel, range);
-  if (!plan.variant->info || plan.derived) return plan;
+  if (!plan.info || plan.derived) return plan;
   plan.refusal = prepare_shadow(&plan, room, queue, kernel, range);
-  if (!plan.refusal.empty()) *room = Room();
+  if (plan.refusal.empty()) return plan;
+  *room = Room();
+  plan.local_known = false;  // the application's own launch
   return plan;
 }
 

@@ -25,17 +25,20 @@ bool is_empty(const Range &range);
 struct Plan {
   std::shared_ptr<Variant> variant;
   cl_kernel kernel = nullptr;
-  std::string refusal;  // why uninstrumented, where the variant has no reason
+  const InstrumentedKernel *info = nullptr;  // the variant's, which may lose it to a later launch
+  std::string refusal;                       // why uninstrumented, where the variant has no reason
   Geometry geometry{};
   bool local_known = false;
   Sizes local{1, 1, 1};                       // where known
+  LaunchShape shape;                          // of a launch whose local size the runtime chooses
   bool derived = false;                       // counts follow from the geometry alone or are known
   std::shared_ptr<const WarpClasses> counts;  // where known before the launch
   size_t words = 0;                           // of the header and the counters
 
   // Why uninstrumented; empty: instrumented.
   const std::string &reason() const { return refusal.empty() ? variant->reason : refusal; }
-  // The launch has no counts; `refused`: the device's error for the instrumented kernel.
+  // The launch has no counts; `refused`: the device's error for the instrumented kernel, or for the
+  // local size that it chose before.
   void leave_out(const std::string &why);
   void refused(cl_int error);
 };

@@ -7,28 +7,30 @@
 #include <array>
 #include <cstddef>
 #include <map>
+#include <vector>
 
 namespace layer {
 
 using Sizes = std::array<size_t, 3>;
 
-inline Sizes sizes_of(const size_t sizes[3]) { return {sizes[0], sizes[1], sizes[2]}; }
+// All that a choice may depend on: dimensions, global sizes, offsets, sizes of local arguments.
+using LaunchShape = std::vector<size_t>;
 
 class LocalSizes {
  public:
-  // NULL: none is known for this global size.
-  const Sizes *find(const Sizes &global) const {
-    auto at = sizes_.find(global);
+  // NULL: none is known for this shape.
+  const Sizes *find(const LaunchShape &shape) const {
+    auto at = sizes_.find(shape);
     return at == sizes_.end() ? nullptr : &at->second;
   }
-  void remember(const Sizes &global, const Sizes &local) {
-    if (sizes_.size() < most) sizes_.emplace(global, local);
+  void remember(const LaunchShape &shape, const Sizes &local) {
+    if (sizes_.size() < most) sizes_.emplace(shape, local);
   }
-  void forget(const Sizes &global) { sizes_.erase(global); }
+  void forget(const LaunchShape &shape) { sizes_.erase(shape); }
 
  private:
   static constexpr size_t most = 4096;  // a program whose sizes never recur gains nothing
-  std::map<Sizes, Sizes> sizes_;
+  std::map<LaunchShape, Sizes> sizes_;
 };
 
 }  // namespace layer
