@@ -43,9 +43,6 @@ bool geometry_from_header(Planned *launch) {
   if (!std::equal(seen.groups, seen.groups + 3, header + 3)) return false;
   if (header[6] != seen.warp_size() || header[7] != seen.warps_a_group()) return false;
   if (plan->local_known && !(seen == plan->geometry)) return false;
-  if (!plan->local_known)
-    plan->variant->local_sizes->remember(plan->shape,
-                                         {seen.local[0], seen.local[1], seen.local[2]});
   plan->geometry = seen;
   return true;
 }
@@ -58,6 +55,9 @@ void harvest_counts(uint64_t number, Planned *launch, RecordedAccesses *accesses
   const uint64_t *probes = nullptr;
   if (!plan.derived) {
     if (!room.area || !geometry_from_header(launch)) return;
+    const uint64_t *local = plan.geometry.local;
+    if (!plan.local_known)
+      plan.variant->local_sizes->remember(plan.shape, {local[0], local[1], local[2]});
     probes = room.area->data() + CLINST_HEADER_WORDS;
   }
   const InstrumentedKernel &info = *plan.info;
