@@ -5,16 +5,19 @@ cache are the native run's."""
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.support.compile import opencl_program
 from tests.support.layered import environment, natively
 from tests.support.probes import needs_valgrind
 from tests.support.run import run
-from xpuprof.engines.base import CpuOptions
+from tests.support.waiting import wait_for
+from xpuprof.engines.base import CpuOptions, GpuOptions
 from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.engines.native import native_file
 
@@ -69,15 +72,20 @@ def test_kernel_cache_of_native_run_is_used(program: Path, tmp_path: Path) -> No
     assert sorted(cache.rglob("*.so")) == filled
 
 
+def command_with(arguments: str, folder: Path) -> list[str]:
+    """A program whose kernels have such arguments."""
+    if arguments == "buffers":
+        return [str(native_file("demo/particles")), "3", "256"]
+    return [str(opencl_program("opencl_cases", folder)), "features"]
+
+
 @pytest.mark.parametrize("arguments", ["buffers", "image and sampler"])
 def test_counted_kernels_are_compiled_natively(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str
 ) -> None:
     """GIVEN caches in which only the native run's kernels lie THEN a helper, not the translated
     program, compiles those that count, to the same files as without the CPU engine."""
-    command = [str(native_file("demo/particles")), "3", "256"]
-    if arguments != "buffers":
-        command = [str(opencl_program("opencl_cases", tmp_path)), "features"]
+    command = command_with(arguments, tmp_path)
     compiled, counted, made = {}, {}, []
     for way, translated in (("plain", {}), ("helped", {"XPUPROF_TRANSLATED": "valgrind"})):
         cache = tmp_path / way
@@ -100,3 +108,61 @@ def test_counted_kernels_are_compiled_natively(
         counted[way] = b"".join(entry.read_bytes() for entry in kept)
     assert compiled["helped"] == compiled["plain"] != []
     assert all(bytes(file) in counted["helped"] for file in made)
+
+
+def written(folder: Path, pattern: str) -> dict[Path, tuple[int, int]]:
+    """The files that match, and what tells one from its successor."""
+    found = {file: file.stat() for file in folder.rglob(pattern)}
+    return {file: (stat.st_ino, stat.st_mtime_ns) for file, stat in found.items()}
+
+
+def is_idle(service: psutil.Process) -> bool:
+    """Whether it has nothing to prepare."""
+    return not any(c.status() != psutil.STATUS_ZOMBIE for c in service.children(recursive=True))
+
+
+@pytest.mark.parametrize("arguments", ["buffers", "image and sampler"])
+def test_what_a_native_run_left_is_all_that_its_profile_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str
+) -> None:
+    """GIVEN the requests of a native run THEN the service compiles what they ask for, and the
+    profile finds all its kernels in the caches."""
+    command, ahead, cache = command_with(arguments, tmp_path), tmp_path / "a", tmp_path / "cache"
+    ahead.mkdir()
+    cache.mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "ours"))
+    extra = {"POCL_CACHE_DIR": str(cache), "XPUPROF_TRANSLATED": "valgrind"}
+    options = GpuOptions(ahead=ahead)
+    with environment("time", "async", tmp_path / "first", options) as env:
+        expected = run(command, environment=env | extra)
+    own = set(cache.rglob("*.so"))
+    line, more = Valgrind().wrap(command, CpuOptions(), tmp_path)
+    with environment("profile", "async", tmp_path / "profile", options) as env:
+        (service,) = (c for c in psutil.Process().children() if f"--ahead={ahead}" in c.cmdline())
+        assert wait_for(lambda: is_idle(service))
+        ours, made = written(tmp_path / "ours", "clinst/*"), written(cache, "*.so")
+        done = run(line, environment=env | extra | more)
+    assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout)
+    assert set(made) > own and len(ours) > 1
+    assert written(tmp_path / "ours", "clinst/*") == ours
+    assert written(cache, "*.so") == made
+
+
+@pytest.mark.parametrize(
+    ("filters", "prepared"),
+    [([], True), (["--kernels", "2-"], False), (["--window", "2-"], False)],
+)
+def test_only_the_first_run_leaves_requests(
+    tmp_path: Path, filters: list[str], prepared: bool
+) -> None:
+    """The folder for requests exists while `run` needs it, and only where every launch counts: the
+    others need not be compiled."""
+    say = f'echo "$XPUPROF_OPENCL_AHEAD"; exec {native_file("demo/particles")} 3 256'
+    command = [sys.executable, "-m", "xpuprof", "run", "--cpu", "valgrind", "--repeat", "1"]
+    done = run([*command, *filters, "-o", tmp_path / "run", "--", "sh", "-c", say])
+    assert done.returncode == 0, done.stderr
+    place, *_ = done.stdout.decode().splitlines()
+    assert bool(place) == prepared
+    assert not Path(place or "none").exists()
+    timed = (tmp_path / "run" / "time-0" / "stdout").read_text()
+    assert timed.splitlines()[0] == ""

@@ -9,7 +9,6 @@ import socket
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests.support.clinst import POCL, SPIR_OPTIONS, find_device, program
+from tests.support.waiting import wait_for
 
 MAGIC = 0x31495058
 SOURCE, SPIRV, BITCODE = range(3)
@@ -97,22 +97,15 @@ def ask(path: Path, message: bytes) -> bytes:
         return answer
 
 
-def wait_for(what: object, seconds: float = 10) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if what():  # type: ignore[operator]
-            return True
-        time.sleep(0.02)
-    return False
-
-
 @contextmanager
-def serving(path: Path, cache_home: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def serving(
+    path: Path, cache_home: Path, log: Path, *options: str | Path
+) -> Iterator[subprocess.Popen[bytes]]:
     """A running service; its output goes to the log."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache_home)}
     with log.open("ab") as said:
         process = subprocess.Popen(
-            [program(), "--serve", path], env=environment, stderr=said, cwd=path.parent
+            [program(), "--serve", path, *options], env=environment, stderr=said, cwd=path.parent
         )
     assert wait_for(path.exists)
     yield process
@@ -270,25 +263,30 @@ ENDLESS = (
 )
 
 
+def launch(kernel: bytes, cache: Path) -> dict[bytes, bytes]:
+    """The features of a launch on PoCL, whose own cache is in this folder."""
+    _, device = find_device(POCL)
+    cache.mkdir(exist_ok=True)
+    return {
+        b"launch:kernel": kernel,
+        b"launch:device": device.name.encode(),
+        b"launch:driver": device.driver_version.encode(),
+        b"launch:options": " ".join(SPIR_OPTIONS).encode(),
+        b"launch:offset": b"",
+        b"launch:global": b"4 2",
+        b"launch:local": b"2 2",
+        b"env:POCL_CACHE_DIR": bytes(cache),
+    }
+
+
+BUILD = 4  # enum clinst_flag
+
+
 def test_a_kernel_is_compiled_natively_and_never_runs(server: Any, tmp_path: Path) -> None:
     """GIVEN a launch of a kernel that would not end THEN PoCL compiles the kernel into its cache,
     once, and again only if the cache has lost it."""
     path, _, _ = server
-    _, device = find_device(POCL)
-    launch = {
-        b"kernel": b"k",
-        b"device": device.name.encode(),
-        b"driver": device.driver_version.encode(),
-        b"arguments": b"v8 l64 v8 v8 l64",
-        b"offset": b"",
-        b"global": b"4 2",
-        b"local": b"2 2",
-        b"env:POCL_CACHE_DIR": bytes(tmp_path / "pocl"),
-    }
-    (tmp_path / "pocl").mkdir()
-    module = Response(ask(path, request(ENDLESS, b""))).module
-    options = " ".join(SPIR_OPTIONS).encode()
-    message = request(module, options, form=BITCODE, flags=4, device=launch)
+    message = request(ENDLESS, b"", flags=BUILD, device=launch(b"k", tmp_path / "pocl"))
     assert not Response(ask(path, message)).reason
     (compiled,) = (tmp_path / "pocl").rglob("*.so")
     first = compiled.stat()
@@ -299,11 +297,82 @@ def test_a_kernel_is_compiled_natively_and_never_runs(server: Any, tmp_path: Pat
     assert compiled.exists()
 
 
-def test_a_kernel_that_cannot_be_compiled_natively_is_tried_once(server: Any) -> None:
+def test_a_kernel_that_several_ask_for_is_compiled_once(server: Any, tmp_path: Path) -> None:
+    path, _, _ = server
+    message = request(ENDLESS, b"", flags=BUILD, device=launch(b"k", tmp_path / "pocl"))
+
+    def compiled() -> tuple[int, int]:
+        ask(path, message)
+        (file,) = (tmp_path / "pocl").rglob("*.so")
+        return file.stat().st_ino, file.stat().st_mtime_ns
+
+    with ThreadPoolExecutor(4) as pool:
+        assert len({*pool.map(lambda _: compiled(), range(4)), compiled()}) == 1
+
+
+def test_a_kernel_whose_include_has_changed_is_compiled_again(server: Any, tmp_path: Path) -> None:
+    path, _, _ = server
+    header = tmp_path / "n.h"
+    source = b'#include "n.h"\n' + ENDLESS.replace(b"l[0] ==", b"l[0] + N ==")
+    options = b"-I" + bytes(tmp_path)
+    message = request(source, options, flags=BUILD, device=launch(b"k", tmp_path / "pocl"))
+    for number in (1, 2):
+        header.write_text(f"#define N {number}\n")
+        for _ in range(2):
+            ask(path, message)
+        assert len(list((tmp_path / "pocl").rglob("*.so"))) == number
+
+
+KINDS = b"""
+struct pair { int a; double b; };
+kernel void k(global int *p, struct pair q, float3 v, uchar c, local double *l, sampler_t s,
+              read_only image2d_t i, constant float *t, global struct pair *r) {
+    if (p[0] + q.a > c + v.x + t[1] + read_imagef(i, s, (int2)(0)).x) { l[0] = q.b; r->b = l[0]; }
+}
+"""
+
+
+def test_a_kernel_with_any_arguments_is_compiled_natively(server: Any, tmp_path: Path) -> None:
+    path, _, _ = server
+    ask(path, request(KINDS, b"", flags=BUILD, device=launch(b"k", tmp_path / "pocl")))
+    assert len(list((tmp_path / "pocl").rglob("*.so"))) == 1
+
+
+TWO = ENDLESS + b"kernel void straight(global int *p) { p[get_global_id(0)] = 1; }"
+
+
+def test_requests_are_answered_ahead(tmp_path: Path) -> None:
+    """GIVEN requests that a run left, one of them cut THEN the kernel that counts is compiled
+    before anybody asks; one that need not count is not."""
+    path, ahead, log = tmp_path / "socket", tmp_path / "ahead", tmp_path / "log"
+    ahead.mkdir()
+    kernels = {
+        kernel: request(TWO, b"", flags=BUILD, device=launch(kernel, tmp_path / kernel.decode()))
+        for kernel in (b"straight", b"k")
+    }
+    for number, message in enumerate([kernels[b"k"][:-9], *kernels.values()]):
+        (ahead / f"{number:04}-1").write_bytes(message)
+    with serving(path, tmp_path / "cache", log, "--ahead", ahead):
+        assert wait_for(lambda: list((tmp_path / "k").rglob("k.so")))
+        (compiled,) = (tmp_path / "k").rglob("k.so")
+        first = compiled.stat()
+        assert not Response(ask(path, kernels[b"k"])).reason
+        assert compiled.stat() == first
+    assert not list((tmp_path / "straight").rglob("*.so"))
+    assert not log.read_text()
+
+
+def test_a_kernel_that_cannot_be_compiled_natively_is_tried_once(
+    server: Any, tmp_path: Path
+) -> None:
     path, _, cache = server
-    message = request(b"BC\xc0\xde" + b"junk" * 8, form=BITCODE, flags=4, device={b"kernel": b"k"})
+    facts = launch(b"k", tmp_path / "pocl") | {b"launch:driver": b"none"}
+    message = request(ENDLESS, b"", flags=BUILD, device=facts)
     assert not Response(ask(path, message)).reason
-    assert len(list(cache.iterdir())) == 1
+    kept = {entry: entry.stat() for entry in cache.iterdir()}
+    assert len(kept) == 2
+    ask(path, message)
+    assert {entry: entry.stat() for entry in cache.iterdir()} == kept
 
 
 def test_the_service_ends_with_its_parent(tmp_path: Path) -> None:

@@ -21,14 +21,17 @@ from xpuprof.trace.reader import process_folders, read_process
 from xpuprof.trace.tables import GpuVectors, Process
 
 MIX_ATOMIC = 7  # enum xp_mix
+EVERY_LAUNCH = GpuOptions()
 
 
 @contextmanager
-def environment(mode: Mode, timer: Timer, folder: Path) -> Iterator[dict[str, str]]:
+def environment(
+    mode: Mode, timer: Timer, folder: Path, options: GpuOptions = EVERY_LAUNCH
+) -> Iterator[dict[str, str]]:
     """What a program needs to run under the layer, its instrumenter included."""
     folder.mkdir()
-    added = require_opencl().environment(mode, timer, folder, GpuOptions())
-    with require_opencl().start_services(mode, folder, GpuOptions()) as more:
+    added = require_opencl().environment(mode, timer, folder, options)
+    with require_opencl().start_services(mode, folder, options) as more:
         yield dict(os.environ) | added | more
 
 

@@ -9,7 +9,7 @@ Each COMMAND is one quoted string; without any, clpeak's kernel latency test (20
 the example programs. The OpenCL runtime is the machine's own, or with XPUPROF_OPENCL_RUNTIME=intel
 Intel's, native runs included. The ways take turns, so that the machine's drift affects all of
 them; the first round is not counted: it fills the caches of compiler and instrumenter. `cold` is
-`both` with caches that hold only what one native run left: the first `xpuprof run` of a program.
+`both` with only what the native run before it left: the first `xpuprof run` of a program.
 
 Kernel time is the sum of each launch's device time (end - start): natively in a run
 under the asynchronous timer, counted in a profile with the same device stamps. Whole
@@ -131,15 +131,22 @@ def native(command: list[str]) -> Cost:
 
 
 @contextmanager
-def cold_caches(command: list[str]) -> Iterator[None]:
-    """Caches of the runtime and the instrumenter that have seen one native run."""
+def cold_caches(command: list[str]) -> Iterator[GpuOptions]:
+    """Caches of the runtime and the instrumenter that have seen the first run of `xpuprof run`, and
+    what this run left for the profile."""
     kept = dict(os.environ)
     with tempfile.TemporaryDirectory() as name:
         os.environ["XDG_CACHE_HOME"] = name
         os.environ.pop("POCL_CACHE_DIR", None)
+        first, ahead = Path(name) / "first", Path(name) / "ahead"
+        first.mkdir()
+        ahead.mkdir()
+        options = GpuOptions(ahead=ahead)
+        ours = {"XPUPROF_DIR": str(first), "XPUPROF_MODE": "time"}
         try:
-            native(command)
-            yield
+            ours |= OpenCl().environment("time", "async", first, options)
+            once(command, dict(os.environ) | ours)
+            yield options
         finally:
             os.environ.clear()
             os.environ.update(kept)
@@ -150,7 +157,7 @@ def under(command: list[str], way: Way) -> Cost:
     opencl, options = OpenCl(), GpuOptions()
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         if way.cold:
-            stack.enter_context(cold_caches(command))
+            options = stack.enter_context(cold_caches(command))
         folder = Path(name)
         env = dict(os.environ) | {"XPUPROF_DIR": name, "XPUPROF_MODE": way.mode}
         if way.gpu:

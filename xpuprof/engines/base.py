@@ -68,6 +68,9 @@ class GpuOptions:
     """Kernel specification (`2-8@gemm.*,100-`); empty: every launch."""
     memory: bool = False
     """Also record LRU stack distances of accesses to global memory, by launch (slow)."""
+    ahead: Path | None = None
+    """Folder in which a native execution leaves what the profile after it may prepare while the
+    program starts; None: there is no such pair."""
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,8 @@ class Program:
     """argv[0] of the program, as the user named it; empty: its path."""
     max_size: int | None = None
     """Bytes of an execution's traces at which its recording ends; None: no limit."""
+    ahead: Path | None = None
+    """As in GpuOptions."""
 
     def __post_init__(self) -> None:
         check_engines(self.cpu, self.gpu, self.filters)
@@ -162,7 +164,7 @@ def _environment(
     environment[ENV_CLOCK] = source_of_stamps()
     environment[_ENV_RUNTIME] = str(native_file(RUNTIME))
     gpu = program.gpu
-    options = program.filters.gpu_options()
+    options = replace(program.filters.gpu_options(), ahead=program.ahead)
     if gpu:
         environment |= gpu.environment(mode, timer, folder, options)
         environment |= stack.enter_context(gpu.start_services(mode, folder, options))

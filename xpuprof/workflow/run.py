@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from xpuprof.engines.base import Timer
+from xpuprof.engines.base import GpuOptions, Timer
 from xpuprof.engines.filters import EVERYTHING, Filters
 from xpuprof.errors import InputError, UsageError
 from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN
@@ -16,6 +16,7 @@ from xpuprof.launch import execute
 from xpuprof.launch.ending import Ending, exit_doubts
 from xpuprof.launch.finish import finish, none_chosen
 from xpuprof.methods import registry
+from xpuprof.scratch import scratch
 from xpuprof.selection.parts import write_parts
 from xpuprof.selection.results import Allotment
 from xpuprof.selection.selection import Selection
@@ -119,14 +120,15 @@ def run(
         say=notes,
         seed=seed,
     )
-    with recording(ready):
-        first = execute.first(ready.writer, ready.program, ready.source)
+    with recording(ready), scratch() as place:
+        paired = _paired(ready, Path(place))
+        first = execute.first(ready.writer, paired.program, ready.source)
         if first.undisturbed and (unseen := _unseen(ready)):
             for sentence in exit_doubts(first.exit_code):
                 notes(sentence)
             done = finish(ready.writer, ready.folder, reason=unseen)
             return Ran(done, first, first, None, unseen, tuple(notes.kept))
-        last = _profile(ready, first, notes)
+        last = _profile(paired, first, notes)
         useless = _useless(ready, last)
         if not useless:
             last = timer_runs(ready, first, last, timer, repeat)
@@ -174,6 +176,17 @@ def _signature(method: str, memory_weight: float | None, recorded: bool) -> Mapp
     if memory_weight > 0.0 and not recorded:
         raise UsageError("--memory-weight requires stack distances: add --memory")
     return {"memory_weight": memory_weight}
+
+
+def _paired(ready: Prepared, place: Path) -> Prepared:
+    """The same executions, of which the first leaves for the profile what kernels it will count, if
+    it counts them all under a CPU engine (which makes their compilation slow)."""
+    program = ready.program
+    partly = program.filters.window or program.filters.gpu_options() != GpuOptions()
+    if program.cpu is None or program.gpu is None or partly:
+        return ready
+    tooled = replace(ready.tooled, ahead=place)
+    return replace(ready, program=replace(program, ahead=place), tooled=tooled)
 
 
 def _unseen(ready: Prepared) -> str:

@@ -226,6 +226,7 @@ class OpenCl(GpuEngine):
             "XPUPROF_DIR": str(execution_dir.resolve()),
             "XPUPROF_MODE": mode,
             "XPUPROF_TIMER": timer if mode == "time" else "",
+            "XPUPROF_OPENCL_AHEAD": str(options.ahead or ""),
             **({"XPUPROF_MEMORY": _memory_room()} if options.memory else {}),
             **runtime,
         }
@@ -240,19 +241,20 @@ class OpenCl(GpuEngine):
         self, mode: Mode, execution_dir: Path, options: GpuOptions
     ) -> AbstractContextManager[dict[str, str]]:
         """A profile needs the instrumenter; it lives as long as the context."""
-        return _instrumenter(execution_dir) if mode == "profile" else nullcontext({})
+        return _instrumenter(execution_dir, options) if mode == "profile" else nullcontext({})
 
 
 @contextmanager
-def _instrumenter(execution_dir: Path) -> Iterator[dict[str, str]]:
+def _instrumenter(execution_dir: Path, options: GpuOptions) -> Iterator[dict[str, str]]:
     import subprocess
 
     # Not in the run directory: some file systems do not support sockets.
     with scratch() as folder:
         path = Path(folder) / "clinst"
+        ahead = [f"--ahead={options.ahead}"] if options.ahead else []
         with (execution_dir / "clinst.log").open("wb") as log:
             process = subprocess.Popen(
-                [str(native_file(INSTRUMENTER)), f"--serve={path}"],
+                [str(native_file(INSTRUMENTER)), f"--serve={path}", *ahead],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

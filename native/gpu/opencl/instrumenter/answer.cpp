@@ -1,68 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "answer.h"
 
-#include <sstream>
-
 #include "build_natively.h"
 #include "compile.h"
-#include "frontend.h"
-#include "pointees.h"
-#include "versions.h"
 
 namespace clinst {
 namespace {
 
-// The request with its image and sampler arguments named: a runtime looks into them before it
-// compiles, and the application's kernel tells their types only if built to tell.
-Request with_images(Request request) {
-  llvm::LLVMContext context;
-  const Program program = load_program(context, request);
-  const llvm::Function *kernel = program.module->getFunction(request.device["kernel"]);
-  if (!kernel) return request;
-  std::istringstream words(request.device["arguments"]);
-  std::string named, word;
-  for (unsigned i = 0; words >> word; i++) {
-    const llvm::StringRef type = i < kernel->arg_size() ? declared_type(*kernel->getArg(i)) : "";
-    const bool opaque = starts_with(type, "image") || type == "sampler_t";
-    named += (opaque ? type.str() : word) + " ";
-  }
-  request.device["arguments"] = named;
-  return request;
+struct Answer {
+  std::string bytes;
+  std::vector<std::string> files;  // on which it depends
+  bool lasting = true;
+};
+
+// Tried once, and again if the runtime's cache has lost the file.
+Answer build(const Request &launch, Cache &cache) {
+  const Response program = program_of(launch, cache);
+  std::vector<std::string> files = build_natively(launch, program);
+  files.insert(files.end(), program.included.begin(), program.included.end());
+  return {encode(Response()), std::move(files)};
 }
 
-std::vector<std::string> build(const Request &request) {
+Answer instrument(const Request &request) {
   try {
-    return build_natively(encode(with_images(request)));
-  } catch (const Failure &) {
-    return {};
+    Response made = compile(request);
+    return {encode(made), std::move(made.included)};
+  } catch (const Failure &failure) {
+    Response response;
+    response.reason = failure.what();
+    constexpr bool lasting = false;  // the missing file or tool may exist next time
+    return {encode(response), {}, lasting};
   }
 }
 
 }  // namespace
 
 std::string answer(const std::string &bytes, Cache &cache) {
-  Request request = decode<Request>(bytes);
-  bool cached = !(request.flags & CLINST_NO_CACHE);
-  if (cached) {
+  const Request request = decode<Request>(bytes);
+  auto make = [&] {
+    return request.flags & CLINST_BUILD ? build(request, cache) : instrument(request);
+  };
+  if (request.flags & CLINST_NO_CACHE) return make().bytes;
+  if (auto found = cache.find(bytes)) return *found;
+  const Claim claim = cache.claim(bytes);
+  if (claim.waited())
     if (auto found = cache.find(bytes)) return *found;
-  }
-  if (request.flags & CLINST_BUILD) {
-    // Tried once, and again if the runtime's cache has lost the file.
-    std::string response = encode(Response());
-    cache.keep(bytes, response, build(request));
-    return response;
-  }
-  try {
-    const Response compiled = compile(request);
-    std::string response = encode(compiled);
-    if (cached) cache.keep(bytes, response, compiled.included);
-    return response;
-  } catch (const Failure &failure) {
-    // Not kept: the missing file or tool may exist next time.
-    Response response;
-    response.reason = failure.what();
-    return encode(response);
-  }
+  const Answer made = make();
+  if (made.lasting) cache.keep(bytes, made.bytes, made.files);
+  return made.bytes;
+}
+
+Response program_of(const Request &launch, Cache &cache) {
+  return decode<Response>(answer(encode(program_request(launch)), cache));
 }
 
 }  // namespace clinst

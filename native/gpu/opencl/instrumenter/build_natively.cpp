@@ -5,10 +5,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 
 #include "common/descriptor.hpp"
+#include "frontend.h"
+#include "pointees.h"
+#include "versions.h"
 
 namespace clinst {
 namespace {
@@ -30,9 +34,52 @@ std::string beside(const char *name) {
   _exit(127);
 }
 
-}  // namespace
+const char launch_prefix[] = "launch:";
 
-std::vector<std::string> build_natively(const std::string &request) {
+// "v8": a value of 8 bytes, which may be a buffer; "l64": local memory; an image's or a sampler's
+// own type, as a runtime looks into these before it compiles.
+std::string word_of(const llvm::Argument &argument) {
+  constexpr unsigned local_memory = 3, any_size = 64;
+  const llvm::StringRef declared = declared_type(argument);
+  if (starts_with(declared, "image") || declared == "sampler_t") return declared.str();
+  const llvm::Type *type = argument.getType();
+  if (type->isPointerTy() && type->getPointerAddressSpace() == local_memory)
+    return "l" + std::to_string(any_size);
+  const llvm::DataLayout &layout = argument.getParent()->getParent()->getDataLayout();
+  llvm::Type *by_value = argument.getParamByValType();
+  return "v" + std::to_string(layout.getTypeAllocSize(by_value ? by_value : argument.getType()));
+}
+
+// The arguments that the launch's kernel takes. Throws Failure.
+std::string arguments_of(const Request &builder) {
+  llvm::LLVMContext context;
+  const Program program = load_program(context, builder);
+  const llvm::Function *kernel = program.module->getFunction(builder.device.at("kernel"));
+  if (!kernel) throw Failure("the launch's kernel is not in the program");
+  std::string words;
+  for (const llvm::Argument &argument : kernel->args()) words += word_of(argument) + " ";
+  return words;
+}
+
+// What xpuprof-clbuild reads: the instrumented program, and the facts of the launch. Throws
+// Failure.
+Request builder_request(const Request &launch, const Response &program) {
+  Request builder;
+  for (const auto &[name, value] : launch.device) {
+    if (starts_with(name, "env:")) builder.device[name] = value;
+    if (starts_with(name, launch_prefix))
+      builder.device[name.substr(sizeof launch_prefix - 1)] = value;
+  }
+  Part part;
+  part.input = CLINST_BITCODE;
+  part.payload = program.module;
+  part.options = builder.device["options"];
+  builder.parts.push_back(std::move(part));
+  builder.device["arguments"] = arguments_of(builder);
+  return builder;
+}
+
+std::vector<std::string> run_builder(const std::string &request) {
   const std::string program = beside("xpuprof-clbuild");
   int in[2], out[2];
   if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC)) return {};
@@ -50,6 +97,37 @@ std::vector<std::string> build_natively(const std::string &request) {
   }
   if (status) return {};
   return {file};
+}
+
+}  // namespace
+
+Request program_request(const Request &launch) {
+  Request program = launch;
+  program.flags &= ~uint32_t{CLINST_BUILD};
+  program.device.clear();
+  for (const auto &fact : launch.device)
+    if (!starts_with(fact.first, "env:") && !starts_with(fact.first, launch_prefix))
+      program.device.insert(fact);
+  return program;
+}
+
+bool surely_counts(const Request &launch, const Response &program) {
+  const auto name = launch.device.find("launch:kernel");
+  if (name == launch.device.end()) return false;
+  const auto found =
+      std::find_if(program.kernels.begin(), program.kernels.end(),
+                   [&](const Kernel &kernel) { return kernel.name == name->second; });
+  return found != program.kernels.end() && found->nodes.empty() &&
+         (found->n_probes || found->has_accesses());
+}
+
+std::vector<std::string> build_natively(const Request &launch, const Response &program) {
+  if (!program.reason.empty()) return {};
+  try {
+    return run_builder(encode(builder_request(launch, program)));
+  } catch (const Failure &) {
+    return {};
+  }
 }
 
 }  // namespace clinst

@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef XPUPROF_CLINST_BUILD_NATIVELY_H
-#define XPUPROF_CLINST_BUILD_NATIVELY_H
+// Compiles the instrumented kernel of a launch (CLINST_BUILD) with the device's own runtime, into
+// the runtime's cache.
+#pragma once
 
 #include <string>
 #include <vector>
 
+#include "protocol/messages.hpp"
+
 namespace clinst {
 
-// Gives a request with CLINST_BUILD to xpuprof-clbuild, which lies beside this program, and waits
-// for its end. Returns the file that holds the compiled kernel, or nothing: then the application
-// compiles the kernel itself.
-std::vector<std::string> build_natively(const std::string &request);
+// The request for the program whose kernel a launch runs.
+Request program_request(const Request &launch);
+
+// Whether the launch's kernel, of the instrumented program, counts in any case.
+bool surely_counts(const Request &launch, const Response &program);
+
+// Has xpuprof-clbuild compile the kernel, natively. The files that now hold it; none if that
+// failed.
+std::vector<std::string> build_natively(const Request &launch, const Response &program);
 
 }  // namespace clinst
-#endif

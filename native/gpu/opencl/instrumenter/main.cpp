@@ -21,6 +21,8 @@ namespace {
 cl::OptionCategory category("xpuprof-clinst");
 cl::opt<std::string> serve("serve", cl::desc("answer requests on a UNIX socket"),
                            cl::value_desc("socket"), cl::cat(category));
+cl::opt<std::string> ahead("ahead", cl::desc("with --serve: requests to answer before they come"),
+                           cl::value_desc("folder"), cl::cat(category));
 cl::list<std::string> inputs("compile",
                              cl::desc("instrument a program: OpenCL C, SPIR-V or "
                                       "bitcode; given again: linked"),
@@ -111,7 +113,7 @@ int main(int argc, char **argv) {
   cl::HideUnrelatedOptions(category);
   cl::ParseCommandLineOptions(argc, argv, "Puts exact block counters into OpenCL programs.\n");
   try {
-    if (!serve.empty()) return clinst::serve(serve);
+    if (!serve.empty()) return clinst::serve(serve, ahead);
     if (!inputs.empty()) {
       clinst::on_crash(STDERR_FILENO, std::string("xpuprof-clinst: ") + clinst::kCrashed + "\n", 2);
       int code = compile_files();

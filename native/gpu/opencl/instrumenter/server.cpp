@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "ahead.h"
 #include "answer.h"
 #include "common/unix_address.hpp"
 #include "crash.h"
@@ -90,9 +91,20 @@ int listen_on(const std::string &path) {
   return listener;
 }
 
+template <class Work>
+void in_a_child(int listener, Work &&work) {
+  if (fork()) return;
+  signal(SIGTERM, SIG_DFL);
+  signal(SIGCHLD, SIG_DFL);  // the compiler's exit status matters
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  close(listener);
+  work();
+  _exit(0);
+}
+
 }  // namespace
 
-int serve(const std::string &path) {
+int serve(const std::string &path, const std::string &ahead) {
   int listener = listen_on(path);
   if (listener < 0) {
     fprintf(stderr, "xpuprof-clinst: cannot listen on %s: %s\n", path.c_str(), strerror(errno));
@@ -105,17 +117,11 @@ int serve(const std::string &path) {
   signal(SIGCHLD, SIG_IGN);  // children are reaped by the kernel
   end_with_parent();
   Cache cache;
+  if (!ahead.empty()) in_a_child(listener, [&] { answer_ahead(ahead, cache); });
   for (;;) {
     int peer = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
     if (peer < 0) continue;
-    if (fork() == 0) {
-      signal(SIGTERM, SIG_DFL);
-      signal(SIGCHLD, SIG_DFL);  // the compiler's exit status matters
-      prctl(PR_SET_PDEATHSIG, SIGTERM);
-      close(listener);
-      talk(peer, cache);
-      _exit(0);
-    }
+    in_a_child(listener, [&] { talk(peer, cache); });
     close(peer);
   }
 }

@@ -6,7 +6,8 @@
 
 namespace clinst {
 
-// Listens until SIGTERM or the end of the parent process. Returns the exit code.
-int serve(const std::string &socket_path);
+// Listens until SIGTERM or the end of the parent process. Returns the exit code. `ahead`: a folder
+// of requests that are answered without being asked; empty: none.
+int serve(const std::string &socket_path, const std::string &ahead);
 
 }  // namespace clinst

@@ -30,10 +30,10 @@
  * n_probes x w .. behind the header. Warps a group is that of a full group; in the smaller groups
  * of a launch with a remainder, warps without a work-item are never read.
  *
- * With CLINST_BUILD the features are those of a launch: device and driver, by name and version;
- * kernel; arguments, "v8" a value and "l64" local memory of as many bytes; offset, global and
- * local, one number a dimension, or none; and "env:NAME", variables of the application's
- * environment. The response is empty.
+ * With CLINST_BUILD the request is the program's, and has the features of a launch, too: launch:device
+ * and launch:driver, by name and version; launch:kernel; launch:options, those of the instrumented
+ * program's build; launch:offset, launch:global and launch:local, one number a dimension, or none; and
+ * "env:NAME", variables of the application's environment. The response is empty.
  *
  * Warps are sub-groups, numbered by get_sub_group_id (runtimes cut them from the rows of a group
  * along x: each row has its own, the last one of a row may be partial), or else CLINST_WARP
@@ -52,7 +52,7 @@
 enum clinst_flag {
   CLINST_NO_CACHE = 1,
   CLINST_MEMORY = 2, /* accesses, too: access_area.h */
-  CLINST_BUILD = 4   /* the part is an instrumented module: compile a kernel of it natively */
+  CLINST_BUILD = 4   /* compile an instrumented kernel natively */
 };
 enum clinst_input { CLINST_SOURCE = 0, CLINST_SPIRV = 1, CLINST_BITCODE = 2 };
 enum clinst_output { CLINST_TO_BITCODE = 0, CLINST_TO_SPIRV = 1 };

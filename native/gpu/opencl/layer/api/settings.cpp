@@ -33,6 +33,7 @@ void read_settings() {
   read.access_room = std::strtoull(memory.c_str(), nullptr, 10);
   read.kernels = variable(XPU_ENV_KERNELS);
   read.instrumenter = variable(XPU_ENV_CLINST);
+  if (!profile) read.ahead = variable("XPUPROF_OPENCL_AHEAD");
   read.drivers = variable("XPUPROF_OPENCL_DRIVERS");
   const std::string counters = variable("XPUPROF_OPENCL_COUNTERS");
   read.copied_counters = counters == "device";

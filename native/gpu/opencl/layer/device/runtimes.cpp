@@ -198,13 +198,12 @@ static std::string telling_log_line(cl_program program, const Device &device) {
 }
 
 std::string build_module(cl_context context, const Device &device, const std::string &module,
-                         bool from_source, const std::string &user_options, cl_program *program) {
+                         const std::string &options, cl_program *program) {
   cl_int error = CL_SUCCESS;
   *program = load(context, device, module, &error);
   if (!*program)
     return "the device does not take the instrumented program (error " + std::to_string(error) +
            ")";
-  std::string options = module_options(device, from_source, user_options);
   error = next.clBuildProgram(*program, 1, &device.handle, options.c_str(), nullptr, nullptr);
   if (error == CL_SUCCESS) return "";
   std::string reason = "the device's compiler refused the instrumented program (error " +

@@ -32,9 +32,10 @@ uint32_t module_kind(const Device &device);
 // Build options of an instrumented module: those of the user's that act behind the front end.
 std::string module_options(const Device &device, bool from_source, const std::string &user_options);
 
-// Builds an instrumented module for one device. Empty reason: `*program` holds it.
+// Builds an instrumented module for one device, with such options. Empty reason: `*program` holds
+// it.
 std::string build_module(cl_context context, const Device &device, const std::string &module,
-                         bool from_source, const std::string &user_options, cl_program *program);
+                         const std::string &options, cl_program *program);
 
 // A counter buffer that the device uses in place, in our memory, or one initialised from it. NULL
 // when none is available.

@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launches/compile_beforehand.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <functional>
+#include <optional>
+#include <set>
+
+#include "common/descriptor.hpp"
 #include "device/runtimes.hpp"
 #include "protocol/clinst_protocol.h"
 
@@ -12,6 +20,10 @@ namespace {
 
 // A kernel with more shapes than this gains little from having each compiled on its own.
 constexpr size_t most_shapes = 16;
+
+// What a process of a native run keeps, at most: more than could be compiled in time.
+constexpr unsigned most_kept = 256;
+constexpr size_t most_kept_bytes = size_t{64} << 20;
 
 // PoCL compiles for the local size, which it may choose itself by the global one; for no offset;
 // and for grids of fewer groups than this.
@@ -39,19 +51,6 @@ std::string words_of(const size_t *sizes, cl_uint dimensions) {
   return words;
 }
 
-// Memory objects are values, too.
-std::string arguments_of(Kernel *kernel, const InstrumentedKernel &info) {
-  constexpr size_t any_local = 64;
-  std::string words;
-  std::lock_guard<std::mutex> guard(kernel->lock);
-  for (const Argument &argument : kernel->arguments)
-    words += argument.kind == Argument::local   ? "l" + std::to_string(argument.size) + " "
-             : argument.kind == Argument::value ? "v" + std::to_string(argument.size) + " "
-                                                : "v" + std::to_string(sizeof(void *)) + " ";
-  words += "v" + std::to_string(sizeof(cl_mem)) + " v8 ";
-  return words + (info.scratch_probes ? "l" + std::to_string(any_local) : "v8");
-}
-
 // What decides where the runtime keeps its cache, and how it compiles.
 void add_environment(std::map<std::string, std::string> *to) {
   for (char **entry = environ; entry && *entry; entry++) {
@@ -62,32 +61,45 @@ void add_environment(std::map<std::string, std::string> *to) {
   }
 }
 
+// What has the kernel compiled for a launch, once for each shape of launches.
+std::optional<clinst::Request> new_request(const Kernel &kernel, const Device &device,
+                                           const Range &range, uint32_t local_words) {
+  // Runtimes that take SPIR-V keep no compiled kernels.
+  if (device.takes_spirv || !device.takes_bitcode || !kernel.build) return std::nullopt;
+  auto &known = kernel.build->shapes[{device.handle, local_words, kernel.name}];
+  if (known.size() >= most_shapes || !known.insert(shape_of(range)).second) return std::nullopt;
+  clinst::Request request;
+  std::string options;
+  if (!kernel.build->ask_for(device, local_words, &request, &options).empty()) return std::nullopt;
+  request.flags |= CLINST_BUILD;
+  const std::map<std::string, std::string> launch = {
+      {"launch:kernel", kernel.name},
+      {"launch:options", options},
+      {"launch:device", info_text(device.handle, CL_DEVICE_NAME)},
+      {"launch:driver", info_text(device.handle, CL_DRIVER_VERSION)},
+      {"launch:offset", words_of(range.offset, range.dimensions)},
+      {"launch:global", words_of(range.global, range.dimensions)},
+      {"launch:local", words_of(range.local, range.dimensions)}};
+  request.device.insert(launch.begin(), launch.end());
+  add_environment(&request.device);
+  return request;
+}
+
+void write_new(const std::string &name, const std::string &bytes) {
+  const int file = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (file < 0) return;
+  common::write_all(file, bytes);
+  close(file);
+}
+
 }  // namespace
 
 void compile_beforehand(Kernel *kernel, const Device &device, const Range &range,
                         uint32_t local_words) {
-  // Runtimes that take SPIR-V keep no compiled kernels.
-  if (!settings.translated || device.takes_spirv || !device.takes_bitcode || !kernel->build) return;
+  if (!settings.translated || !kernel->build) return;
   const Shadow &shadow = kernel->build->shadow(kernel->handle, device, local_words);
-  const auto info = shadow.kernels.find(kernel->name);
-  if (!shadow.reason.empty() || info == shadow.kernels.end()) return;
-  auto &compiled = shadow.compiled[kernel->name];
-  if (compiled.size() >= most_shapes || !compiled.insert(shape_of(range)).second) return;
-  clinst::Request request;
-  request.flags = CLINST_BUILD;
-  request.parts.emplace_back();
-  request.parts[0].input = CLINST_BITCODE;
-  request.parts[0].payload = shadow.module;
-  request.parts[0].options = module_options(device, shadow.from_source, shadow.options);
-  request.device = {{"kernel", kernel->name},
-                    {"device", info_text(device.handle, CL_DEVICE_NAME)},
-                    {"driver", info_text(device.handle, CL_DRIVER_VERSION)},
-                    {"arguments", arguments_of(kernel, info->second)},
-                    {"offset", words_of(range.offset, range.dimensions)},
-                    {"global", words_of(range.global, range.dimensions)},
-                    {"local", words_of(range.local, range.dimensions)}};
-  add_environment(&request.device);
-  build_natively(request);
+  if (!shadow.reason.empty() || !shadow.kernels.count(kernel->name)) return;
+  if (auto request = new_request(*kernel, device, range, local_words)) build_natively(*request);
 }
 
 void compile_before_first(Kernel *kernel, const Device &device, const Range &range) {
@@ -101,6 +113,21 @@ void compile_before_first(Kernel *kernel, const Device &device, const Range &ran
   if (info == shadow.kernels.end() || shadow.analytic_counts.count(kernel->name)) return;
   if (info->second.n_probes || info->second.has_accesses())
     compile_beforehand(kernel, device, range, most_local_words);
+}
+
+void keep_for_profile(const Kernel &kernel, const Device &device, const Range &range) {
+  static auto &kept = *new std::set<size_t>;  // a program may build the same again and again
+  static size_t room = most_kept_bytes;
+  if (settings.ahead.empty() || kept.size() >= most_kept) return;
+  const auto request = new_request(kernel, device, range, most_local_words);
+  if (!request) return;
+  const std::string bytes = clinst::encode(*request);
+  if (bytes.size() > room || !kept.insert(std::hash<std::string>()(bytes)).second) return;
+  room -= bytes.size();
+  // The names sort in the order of the launches.
+  char name[32];
+  std::snprintf(name, sizeof name, "/%04zu-%d", kept.size(), getpid());
+  write_new(settings.ahead + name, bytes);
 }
 
 }  // namespace layer

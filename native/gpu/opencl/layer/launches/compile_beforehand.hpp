@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Under a CPU engine the device runtime's compiler is translated like the rest of the process, and
 // takes many times as long. So an instrumented kernel is first compiled natively, in another
-// process, into the runtime's cache, where the runtime then finds it.
+// process, into the runtime's cache, where the runtime then finds it. The callers hold `order`.
 #ifndef XPUPROF_OPENCL_COMPILE_BEFOREHAND_HPP
 #define XPUPROF_OPENCL_COMPILE_BEFOREHAND_HPP
 
@@ -16,6 +16,10 @@ void compile_beforehand(Kernel *kernel, const Device &device, const Range &range
 // The same before the kernel's first launch on the device makes its shadow, which is at once unless
 // its counts follow from sizes and arguments.
 void compile_before_first(Kernel *kernel, const Device &device, const Range &range);
+
+// In a native run that a profile follows: keeps what the launch would have compiled then, if the
+// kernel counts, so that it can be compiled while the profile starts. Once for each shape.
+void keep_for_profile(const Kernel &kernel, const Device &device, const Range &range);
 
 }  // namespace layer
 #endif

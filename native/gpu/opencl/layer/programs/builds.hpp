@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "api/objects.hpp"
@@ -28,13 +29,10 @@ struct Shadow {
   cl_program program = nullptr;  // once a kernel of it has to run
   std::string reason;            // why there is none
   std::string module, options;   // its inputs
-  bool from_source = false;
   std::map<std::string, InstrumentedKernel> kernels;
   std::map<std::string, std::unique_ptr<AnalyticCounts>>
       analytic_counts;                         // where they are analytic
   std::map<std::string, uint32_t> sub_groups;  // sizes by kernel; none or 0: they are not the warps
-  mutable std::map<std::string, std::set<std::vector<size_t>>>
-      compiled;  // beforehand: shapes of launches, by kernel
   mutable std::map<std::string, LocalSizes> local_sizes;  // by kernel
   ~Shadow();
 };
@@ -50,9 +48,15 @@ struct Build {
   Hash hash{};
   uint32_t kind = 0;                          // enum xp_program_kind
   std::map<cl_device_id, Part> device_parts;  // of programs made from binaries
+  // Of launches whose kernel was compiled beforehand, by device, words of local memory and kernel.
+  std::map<std::tuple<cl_device_id, uint32_t, std::string>, std::set<std::vector<size_t>>> shapes;
 
   // The files that the sources include, as the instrumenter finds them; nothing: it does not.
   std::optional<std::vector<std::string>> included(const Device &device) const;
+  // What the instrumenter is asked for, and the options to build its answer with. A non-empty
+  // reason says why it cannot be asked.
+  std::string ask_for(const Device &device, uint32_t local_words, clinst::Request *request,
+                      std::string *options) const;
   // `kernel` belongs to the program.
   const Shadow &shadow(cl_kernel kernel, const Device &device, uint32_t local_words);
   // Its program, built on first use, never if all counts are analytic. NULL: the shadow's reason

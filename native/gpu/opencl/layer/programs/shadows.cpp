@@ -52,17 +52,10 @@ clinst::Request request_of(const Build &build, std::vector<Part> parts, const De
 
 void make_shadow(const Build &build, cl_kernel kernel, const Device &device, uint32_t local_words,
                  Shadow *shadow) {
-  std::vector<Part> parts;
-  shadow->reason = build.reason;
-  if (shadow->reason.empty() && !device.takes_spirv && !device.takes_bitcode)
-    shadow->reason = "the device takes neither SPIR-V nor SPIR modules";
-  if (shadow->reason.empty()) shadow->reason = parts_for(build, device, &parts);
+  clinst::Request request;
+  shadow->reason = build.ask_for(device, local_words, &request, &shadow->options);
   if (!shadow->reason.empty()) return;
-  shadow->options = build.options;
-  for (const Part &part : build.parts) shadow->options += " " + part.options;
-  shadow->from_source = parts[0].input == CLINST_SOURCE;
   shadow->sub_groups = sub_group_sizes(kernel, device);
-  clinst::Request request = request_of(build, std::move(parts), device, local_words);
   if (device.sub_groups) request.device["sub_group_sizes"] = words_of(shadow->sub_groups);
   Instrumented result = instrument(request);
   shadow->reason = result.reason;
@@ -86,6 +79,21 @@ std::optional<std::vector<std::string>> Build::included(const Device &device) co
   return answer.included;
 }
 
+std::string Build::ask_for(const Device &device, uint32_t local_words, clinst::Request *request,
+                           std::string *module_options) const {
+  if (!reason.empty()) return reason;
+  if (!device.takes_spirv && !device.takes_bitcode)
+    return "the device takes neither SPIR-V nor SPIR modules";
+  std::vector<Part> of_device;
+  const std::string missing = parts_for(*this, device, &of_device);
+  if (!missing.empty()) return missing;
+  std::string given = options;
+  for (const Part &part : parts) given += " " + part.options;
+  *module_options = layer::module_options(device, of_device[0].input == CLINST_SOURCE, given);
+  *request = request_of(*this, std::move(of_device), device, local_words);
+  return "";
+}
+
 const Shadow &Build::shadow(cl_kernel kernel, const Device &device, uint32_t local_words) {
   std::lock_guard<std::mutex> guard(lock_);
   std::unique_ptr<Shadow> &shadow = shadows_[{device.handle, local_words}];
@@ -104,8 +112,7 @@ cl_program Build::shadow_program(cl_context context, const Device &device, uint3
   std::lock_guard<std::mutex> guard(lock_);
   Shadow &shadow = *shadows_.at({device.handle, local_words});
   if (!shadow.program && shadow.reason.empty())
-    shadow.reason = build_module(context, device, shadow.module, shadow.from_source, shadow.options,
-                                 &shadow.program);
+    shadow.reason = build_module(context, device, shadow.module, shadow.options, &shadow.program);
   return shadow.program;
 }
 
