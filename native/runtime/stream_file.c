@@ -9,7 +9,7 @@
 #include "system_call.h"
 
 /* The kernel's headers lack these or conflict with the C library's. */
-enum { PAGE = 4096, BLOCK = 512, POPULATE_WRITE = 23, LIMIT_FILE_SIZE = 1 };
+enum { PAGE = 4096, BLOCK = 512, RANDOM = 1, POPULATE_WRITE = 23, LIMIT_FILE_SIZE = 1 };
 /* Sparse, so it costs nothing; a longer stream grows by path. Where holes take space, the file
  * grows in small steps. */
 static const uint64_t SPARSE_STEP = 1ull << 34, DENSE_STEP = 1ull << 20;
@@ -124,6 +124,8 @@ static int adopt(xp_file *f, int fd, uint64_t room) {
   f->window = (uint8_t *)f->os->map(fd, room);
   if (!f->window) return -ENOMEM;
   f->room = room;
+  /* Or the kernel reads ahead, from holes, at each new page. */
+  xp_system_call(__NR_madvise, (long)f->window, (long)room, RANDOM, 0);
   if (descriptor_is_ours(f, fd)) return 0;
   xp_file_unmap(f);
   return -ENOENT;

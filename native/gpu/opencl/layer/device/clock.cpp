@@ -11,19 +11,31 @@ static constexpr double refresh_s = 0.2;
 static constexpr double max_rate_error = 20e-6;  // what two anchors must give to be accepted
 static constexpr int tries = 16;
 
-// Ticks per nanosecond by the system's clock, over the process's life so far.
-static double host_rate() {
-  static const auto now = [] {
+namespace {
+
+// A moment on the system's clock and on ours.
+struct Reading {
+  uint64_t tsc;
+  double ns;
+  static Reading now() {
     timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-  };
-  static const uint64_t tsc0 = xpu_tsc();
-  static const double ns0 = now();
-  double ns = now();
-  while (ns - ns0 < 2e6) ns = now();  // two milliseconds, once
-  return (double)(xpu_tsc() - tsc0) / (ns - ns0);
+    return {xpu_tsc(), (double)t.tv_sec * 1e9 + (double)t.tv_nsec};
+  }
+};
+
+// A program's start-up takes longer than it takes to know the rate.
+const Reading loaded = Reading::now();
+
+// Ticks per nanosecond by the system's clock, over the process's life so far.
+double host_rate() {
+  constexpr double least_ns = 2e6;
+  Reading now = Reading::now();
+  while (now.ns - loaded.ns < least_ns) now = Reading::now();
+  return (double)(now.tsc - loaded.tsc) / (now.ns - loaded.ns);
 }
+
+}  // namespace
 
 DeviceClock::Anchor DeviceClock::sample_timer(cl_device_id device) const {
   Anchor anchor;
@@ -54,21 +66,30 @@ static DeviceClock::Anchor marker(cl_command_queue queue) {
   return anchor;
 }
 
-static void keep_narrower(DeviceClock::Anchor *best, const DeviceClock::Anchor &anchor) {
-  if (anchor.width && (!best->width || anchor.width < best->width)) *best = anchor;
+// The narrowest of some, or the first that is narrow enough.
+template <class Sample>
+static DeviceClock::Anchor narrowest(uint64_t enough, Sample &&sample) {
+  DeviceClock::Anchor best;
+  for (int i = 0; i < tries && !(best.width && best.width <= enough); i++) {
+    const DeviceClock::Anchor anchor = sample();
+    if (anchor.width && (!best.width || anchor.width < best.width)) best = anchor;
+  }
+  return best;
 }
 
 DeviceClock::Anchor DeviceClock::sample(const Queue &queue) const {
-  Anchor best;
-  for (int i = 0; i < tries; i++) keep_narrower(&best, sample_timer(queue.device->handle));
+  // Each wakes a thread of the device.
+  const uint64_t enough = 2 * first_.width;
+  const cl_device_id device = queue.device->handle;
+  const Anchor best = narrowest(enough, [&] { return sample_timer(device); });
   if (best.width) return best;
   cl_int error = CL_SUCCESS;
   cl_command_queue own = next.clCreateCommandQueue(queue.context->handle, queue.device->handle,
                                                    CL_QUEUE_PROFILING_ENABLE, &error);
   if (!own) return best;
-  for (int i = 0; i < tries; i++) keep_narrower(&best, marker(own));
+  const Anchor of_marker = narrowest(enough, [&] { return marker(own); });
   next.clReleaseCommandQueue(own);
-  return best;
+  return of_marker;
 }
 
 void DeviceClock::refresh(const Queue &queue) {
