@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.compile import opencl_program
 from tests.support.layered import environment, natively
+from tests.support.paths import OPENCL_PROGRAMS
 from tests.support.probes import needs_valgrind
 from tests.support.run import run
 from tests.support.waiting import wait_for
@@ -139,13 +140,27 @@ def test_what_a_native_run_left_is_all_that_its_profile_needs(
     line, more = Valgrind().wrap(command, CpuOptions(), tmp_path)
     with environment("profile", "async", tmp_path / "profile", options) as env:
         (service,) = (c for c in psutil.Process().children() if f"--ahead={ahead}" in c.cmdline())
-        assert wait_for(lambda: is_idle(service))
+        assert wait_for(lambda: set(written(cache, "*.so")) > own and is_idle(service))
         ours, made = written(tmp_path / "ours", "clinst/*"), written(cache, "*.so")
         done = run(line, environment=env | extra | more)
     assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout)
     assert set(made) > own and len(ours) > 1
     assert written(tmp_path / "ours", "clinst/*") == ours
     assert written(cache, "*.so") == made
+
+
+def test_requests_above_the_limit_of_file_sizes_are_left_out(tmp_path: Path) -> None:
+    """GIVEN a limit that a request exceeds THEN the program is not ended by SIGXFSZ."""
+    pytest.importorskip("pyopencl")
+    command = [sys.executable, OPENCL_PROGRAMS / "limited.py"]
+    expected = natively(command).done
+    assert expected.returncode == 0, expected.stderr
+    (tmp_path / "ahead").mkdir()
+    options = GpuOptions(ahead=tmp_path / "ahead")
+    with environment("time", "async", tmp_path / "first", options) as env:
+        done = run(command, environment=env)
+    assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout)
+    assert not list((tmp_path / "ahead").iterdir())
 
 
 @pytest.mark.parametrize(

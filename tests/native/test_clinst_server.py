@@ -15,10 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.support.clinst import POCL, SPIR_OPTIONS, find_device, program
 from tests.support.waiting import wait_for
+from xpuprof.engines.gpu.opencl import BUILDER
 
 MAGIC = 0x31495058
 SOURCE, SPIRV, BITCODE = range(3)
@@ -359,6 +361,41 @@ def test_requests_are_answered_ahead(tmp_path: Path) -> None:
         assert not Response(ask(path, kernels[b"k"])).reason
         assert compiled.stat() == first
     assert not list((tmp_path / "straight").rglob("*.so"))
+    assert not log.read_text()
+
+
+def test_a_compiler_that_was_killed_is_tried_again(server: Any, tmp_path: Path) -> None:
+    path, process, _ = server
+    message = request(ENDLESS, b"", flags=BUILD, device=launch(b"k", tmp_path / "pocl"))
+
+    def compilers() -> list[psutil.Process]:
+        started = psutil.Process(process.pid).children(recursive=True)
+        return [child for child in started if child.name() == BUILDER]
+
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(ask, path, message)
+        assert wait_for(compilers)
+        compilers()[0].kill()
+        asked.result()
+    assert not list((tmp_path / "pocl").rglob("k.so"))
+    ask(path, message)
+    assert list((tmp_path / "pocl").rglob("k.so"))
+
+
+def test_a_program_that_fails_is_tried_once_ahead(tmp_path: Path) -> None:
+    """GIVEN many launches of a program that cannot be instrumented THEN the other is compiled, and
+    the log stays empty."""
+    path, ahead, log = tmp_path / "socket", tmp_path / "ahead", tmp_path / "log"
+    ahead.mkdir()
+    facts = launch(b"k", tmp_path / "pocl")
+    for number in range(200):
+        facts[b"launch:global"] = b"%d 2" % (4 + 2 * number)
+        faulty = request(b"kernel void k() { fault }", b"", flags=BUILD, device=facts)
+        (ahead / f"{number:04}-1").write_bytes(faulty)
+    good = request(TWO, b"", flags=BUILD, device=facts)
+    (ahead / "9999-1").write_bytes(good)
+    with serving(path, tmp_path / "cache", log, "--ahead", ahead):
+        assert wait_for(lambda: list((tmp_path / "pocl").rglob("k.so")), 10)
     assert not log.read_text()
 
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // xpuprof-clbuild: has one instrumented kernel compiled by the OpenCL runtime, natively, so that a
-// program whose own compiler would run under a CPU engine finds it in the runtime's cache. Reads a
-// request with CLINST_BUILD from its standard input. PoCL compiles for a launch, so the kernel is
-// launched; but it never runs: when the runtime looks its code up, we print the name of the file
-// that holds it, and end.
+// program whose own compiler would run under a CPU engine finds it in the runtime's cache. Reads
+// from its standard input a request with one part, the instrumented module and its build options;
+// its features are kernel, arguments (build_natively.cpp), device, driver, offset, global, local
+// and env:NAME, as in clinst_protocol.h. PoCL compiles for a launch, so the kernel is launched; but
+// it never runs: when the runtime looks its code up, we print the name of the file that holds it,
+// and end.
 #include <CL/cl.h>
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <system_error>
 
 #include "common/descriptor.hpp"
+#include "common/new_file.hpp"
 
 namespace common {
 namespace {
@@ -40,12 +40,6 @@ std::string distrust(int fd, const std::string &name, mode_t type) {
   if (status.st_mode & others_write)
     return "other users may write to " + name + " (check its contents, then chmod go-w)";
   return "";
-}
-
-// Above the limit a write would kill the program (SIGXFSZ).
-bool fits_limit(size_t size) {
-  rlimit limit;
-  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && size <= limit.rlim_cur;
 }
 
 // Unpredictable. Empty when the system has no random numbers.
@@ -107,12 +101,10 @@ std::optional<std::string> PrivateFolder::read(const std::string &file) {
 
 void PrivateFolder::write(const std::string &file, const std::string &content) const {
   const std::string draft = draft_of(file);
-  if (fd_ < 0 || draft.empty() || !fits_limit(content.size())) return;
-  Descriptor to(openat(fd_, draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                       S_IRUSR | S_IWUSR));
-  if (to.fd < 0) return;
-  if (!write_all(to.fd, content) || renameat(fd_, draft.c_str(), fd_, file.c_str()) != 0)
-    unlinkat(fd_, draft.c_str(), 0);
+  if (fd_ < 0 || draft.empty() || !write_new_file(fd_, draft, content)) return;
+  if (renameat(fd_, draft.c_str(), fd_, file.c_str()) != 0) unlinkat(fd_, draft.c_str(), 0);
 }
+
+bool PrivateFolder::writable() const { return fd_ >= 0 && faccessat(fd_, ".", W_OK, 0) == 0; }
 
 }  // namespace common

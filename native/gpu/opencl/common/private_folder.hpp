@@ -22,6 +22,8 @@ class PrivateFolder {
   std::optional<std::string> read(const std::string &file);
   // A reader sees the old file or the new one. Failure is silent, since a cache may be empty.
   void write(const std::string &file, const std::string &content) const;
+  // Whether files can be kept at all.
+  bool writable() const;
   // Why the folder, or the file read last, is not trusted; empty when it is.
   const std::string &refusal() const { return refusal_; }
 

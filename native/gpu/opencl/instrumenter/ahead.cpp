@@ -3,16 +3,20 @@
 
 #include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <optional>
+#include <set>
 
 #include "answer.h"
 #include "build_natively.h"
@@ -21,58 +25,108 @@
 namespace clinst {
 namespace {
 
-// One processor is left to the program, which starts meanwhile.
+// One processor is left to the program, which starts meanwhile. A compiler takes 200 MB.
 unsigned spare_processors() {
+  constexpr int most = 4;
   cpu_set_t ours;
-  const int n = sched_getaffinity(0, sizeof ours, &ours) ? 2 : CPU_COUNT(&ours);
-  return static_cast<unsigned>(std::max(1, n - 1));
+  int n = sched_getaffinity(0, sizeof ours, &ours) ? 2 : CPU_COUNT(&ours);
+  double quota, period;  // of a container
+  if (std::ifstream("/sys/fs/cgroup/cpu.max") >> quota >> period && period > 0)
+    n = std::min(n, static_cast<int>(std::ceil(quota / period)));
+  return static_cast<unsigned>(std::clamp(n - 1, 1, most));
 }
 
 std::vector<std::string> files_in(const std::string &folder) {
   std::vector<std::string> files;
   std::error_code error;
-  for (const auto &entry : std::filesystem::directory_iterator(folder, error))
-    files.push_back(entry.path());
+  std::filesystem::directory_iterator entry(folder, error), end;
+  for (; !error && entry != end; entry.increment(error)) files.push_back(entry->path());
   std::sort(files.begin(), files.end());
   return files;
 }
 
-void answer_one(const std::string &file, Cache &cache) {
+std::string content_of(const std::string &file) {
+  std::ifstream from(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(from), {}};
+}
+
+// Nothing: the run was killed while it wrote.
+std::optional<Request> launch_of(const std::string &bytes) {
   try {
-    std::ifstream from(file, std::ios::binary);
-    const std::string bytes{std::istreambuf_iterator<char>(from), {}};
-    const auto launch = decode<Request>(bytes);
-    if (launch.flags & CLINST_BUILD && surely_counts(launch, program_of(launch, cache)))
-      answer(bytes, cache);
-  } catch (const Failure &) {  // the run was killed while it wrote
+    return decode<Request>(bytes);
+  } catch (const Failure &) {
+    return std::nullopt;
   }
 }
 
-bool wait_for_one() {
-  pid_t child;
-  while ((child = wait(nullptr)) < 0 && errno == EINTR) {
-  }
-  return child > 0;
+enum : int { kAnswered, kProgramFails };
+
+int answer_one(const Request &launch, const std::string &bytes, Cache &cache) {
+  const Response program = program_of(launch, cache);
+  if (!program.reason.empty()) return kProgramFails;
+  if (launch.flags & CLINST_BUILD && surely_counts(launch, program)) answer(bytes, cache);
+  return kAnswered;
 }
+
+// Processes that each answer one request.
+class Workers {
+ public:
+  explicit Workers(Cache *cache) : cache_(*cache) {}
+
+  // False: the system refuses further processes.
+  bool give(const std::string &bytes) {
+    const std::optional<Request> launch = launch_of(bytes);
+    if (!launch) return true;
+    const std::string program = encode(program_request(*launch));
+    while (running_.size() >= spare_processors() && wait_for_one()) {
+    }
+    if (failed_.count(program)) return true;
+    const pid_t parent = getpid(), child = fork();
+    if (child == 0) work(parent, *launch, bytes);
+    if (child > 0) running_[child] = program;
+    return child > 0;
+  }
+  bool wait_for_one() {
+    int status = 0;
+    pid_t child;
+    while ((child = wait(&status)) < 0 && errno == EINTR) {
+    }
+    const auto ended = running_.find(child);
+    if (ended == running_.end()) return false;
+    if (status) failed_.insert(ended->second);
+    running_.erase(ended);
+    return true;
+  }
+
+ private:
+  [[noreturn]] void work(pid_t parent, const Request &launch, const std::string &bytes) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(kAnswered);
+    on_crash(open("/dev/null", O_WRONLY | O_CLOEXEC), "", kProgramFails);
+    try {
+      _exit(answer_one(launch, bytes, cache_));
+    } catch (const std::exception &) {
+      _exit(kProgramFails);
+    }
+  }
+
+  Cache &cache_;
+  std::map<pid_t, std::string> running_;  // the programs that they are at
+  std::set<std::string> failed_;          // programs that cannot be instrumented
+};
 
 }  // namespace
 
 void answer_ahead(const std::string &folder, Cache &cache) {
-  unsigned running = 0;
+  if (!cache.usable()) return;
+  leave_no_core();
+  Workers workers(&cache);
+  std::set<std::string> given;  // the ranks of a job leave the same
   for (const std::string &file : files_in(folder)) {
-    if (running == spare_processors() && wait_for_one()) running--;
-    const pid_t parent = getpid(), child = fork();
-    if (child < 0) return;
-    if (child == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGTERM);
-      if (getppid() != parent) _exit(0);
-      on_crash(open("/dev/null", O_WRONLY | O_CLOEXEC), "", 1);
-      answer_one(file, cache);
-      _exit(0);
-    }
-    running++;
+    const std::string bytes = content_of(file);
+    if (given.insert(bytes).second && !workers.give(bytes)) break;
   }
-  while (wait_for_one()) {
+  while (workers.wait_for_one()) {
   }
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "answer.h"
 
+#include <optional>
+
 #include "build_natively.h"
 #include "compile.h"
 
@@ -16,9 +18,9 @@ struct Answer {
 // Tried once, and again if the runtime's cache has lost the file.
 Answer build(const Request &launch, Cache &cache) {
   const Response program = program_of(launch, cache);
-  std::vector<std::string> files = build_natively(launch, program);
-  files.insert(files.end(), program.included.begin(), program.included.end());
-  return {encode(Response()), std::move(files)};
+  Built built = build_natively(launch, program);
+  built.files.insert(built.files.end(), program.included.begin(), program.included.end());
+  return {encode(Response()), std::move(built.files), built.lasting};
 }
 
 Answer instrument(const Request &request) {
@@ -42,9 +44,11 @@ std::string answer(const std::string &bytes, Cache &cache) {
   };
   if (request.flags & CLINST_NO_CACHE) return make().bytes;
   if (auto found = cache.find(bytes)) return *found;
-  const Claim claim = cache.claim(bytes);
-  if (claim.waited())
+  std::optional<Claim> claim;
+  if (cache.usable() && claim.emplace(cache, bytes).waited()) {
     if (auto found = cache.find(bytes)) return *found;
+    claim.reset();  // it was not kept, so nobody gains from waiting longer
+  }
   const Answer made = make();
   if (made.lasting) cache.keep(bytes, made.bytes, made.files);
   return made.bytes;

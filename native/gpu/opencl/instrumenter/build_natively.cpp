@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 
 #include "common/descriptor.hpp"
+#include "crash.h"
 #include "frontend.h"
 #include "pointees.h"
 #include "versions.h"
@@ -30,6 +32,7 @@ std::string beside(const char *name) {
   dup2(input, STDIN_FILENO);
   dup2(output, STDOUT_FILENO);
   dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
+  leave_no_core();
   execl(program.c_str(), program.c_str(), static_cast<char *>(nullptr));
   _exit(127);
 }
@@ -79,10 +82,18 @@ Request builder_request(const Request &launch, const Response &program) {
   return builder;
 }
 
-std::vector<std::string> run_builder(const std::string &request) {
+// Whether a builder that failed would fail again: it was not killed, nor without the means to
+// start.
+bool would_fail_again(int status) {
+  constexpr int not_started = 127;
+  if (WIFEXITED(status)) return WEXITSTATUS(status) != not_started;
+  return WTERMSIG(status) != SIGKILL && WTERMSIG(status) != SIGTERM;
+}
+
+Built run_builder(const std::string &request) {
   const std::string program = beside("xpuprof-clbuild");
   int in[2], out[2];
-  if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC)) return {};
+  if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC)) return {{}, false};
   const pid_t child = fork();
   if (child == 0) execute(program, in[0], out[1]);
   close(in[0]);
@@ -95,8 +106,9 @@ std::vector<std::string> run_builder(const std::string &request) {
   int status = 1;
   while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  if (status) return {};
-  return {file};
+  if (child < 0) return {{}, false};
+  if (status == 0) return {{file}, true};
+  return {{}, would_fail_again(status)};
 }
 
 }  // namespace
@@ -121,12 +133,12 @@ bool surely_counts(const Request &launch, const Response &program) {
          (found->n_probes || found->has_accesses());
 }
 
-std::vector<std::string> build_natively(const Request &launch, const Response &program) {
-  if (!program.reason.empty()) return {};
+Built build_natively(const Request &launch, const Response &program) {
+  if (!program.reason.empty()) return {{}, false};
   try {
     return run_builder(encode(builder_request(launch, program)));
   } catch (const Failure &) {
-    return {};
+    return {{}, true};
   }
 }
 

@@ -16,8 +16,12 @@ Request program_request(const Request &launch);
 // Whether the launch's kernel, of the instrumented program, counts in any case.
 bool surely_counts(const Request &launch, const Response &program);
 
-// Has xpuprof-clbuild compile the kernel, natively. The files that now hold it; none if that
-// failed.
-std::vector<std::string> build_natively(const Request &launch, const Response &program);
+struct Built {
+  std::vector<std::string> files;  // that now hold the kernel; none if that failed
+  bool lasting;                    // the same would happen again
+};
+
+// Has xpuprof-clbuild compile the kernel, natively.
+Built build_natively(const Request &launch, const Response &program);
 
 }  // namespace clinst

@@ -28,24 +28,6 @@ std::string hash_of_file(const std::string &path) {
 
 }  // namespace
 
-Claim::Claim(int file, off_t at)
-    : file_(file), at_(at), waited_(!lock(F_SETLK, F_WRLCK) && lock(F_SETLKW, F_WRLCK)) {}
-
-Claim::~Claim() { lock(F_SETLK, F_UNLCK); }
-
-// These locks belong to the process, also where the file is shared by fork, and end with it.
-bool Claim::lock(int command, short type) const {
-  struct flock bytes {};
-  bytes.l_type = type;
-  bytes.l_whence = SEEK_SET;
-  bytes.l_start = at_;
-  bytes.l_len = 1;
-  int error;
-  while ((error = fcntl(file_, command, &bytes)) < 0 && errno == EINTR) {
-  }
-  return error == 0;
-}
-
 // The program's own bytes are its version: a rebuilt instrumenter never uses its predecessor's
 // results.
 Cache::Cache() : folder_("clinst"), claims_(memfd_create("claims", MFD_CLOEXEC)) {
@@ -64,13 +46,6 @@ void Cache::note_refusal() const {
 
 std::string Cache::name_of(const std::string &request) const {
   return hash(version_ + "\n" + request);
-}
-
-Claim Cache::claim(const std::string &request) const {
-  constexpr size_t digits = 15;  // as many as an offset holds
-  off_t at = 0;
-  llvm::StringRef(name_of(request)).take_front(digits).getAsInteger(16, at);
-  return Claim(claims_, at);
 }
 
 // An entry: hash of the rest, lines "hash path" of the included files, an empty line, response.
@@ -97,6 +72,27 @@ void Cache::keep(const std::string &request, const std::string &response,
   for (const std::string &path : included) rest += hash_of_file(path) + " " + path + "\n";
   rest += "\n" + response;
   folder_.write(name_of(request), hash(rest) + "\n" + rest);
+}
+
+Claim::Claim(const Cache &cache, const std::string &request) : file_(cache.claims_), at_(0) {
+  constexpr size_t digits = 15;  // as many as an offset holds
+  llvm::StringRef(cache.name_of(request)).take_front(digits).getAsInteger(16, at_);
+  waited_ = !lock(F_SETLK, F_WRLCK) && lock(F_SETLKW, F_WRLCK);
+}
+
+Claim::~Claim() { lock(F_SETLK, F_UNLCK); }
+
+// These locks belong to the process, also where the file is shared by fork, and end with it.
+bool Claim::lock(int command, short type) const {
+  struct flock bytes {};
+  bytes.l_type = type;
+  bytes.l_whence = SEEK_SET;
+  bytes.l_start = at_;
+  bytes.l_len = 1;
+  int error;
+  while ((error = fcntl(file_, command, &bytes)) < 0 && errno == EINTR) {
+  }
+  return error == 0;
 }
 
 }  // namespace clinst

@@ -3,6 +3,7 @@
 
 #include <llvm/Support/ErrorHandling.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -41,5 +42,10 @@ void on_crash(int descriptor, const std::string &last_words, int code) {
 }
 
 void no_crash() { armed = false; }
+
+void leave_no_core() {
+  const rlimit none{0, 0};
+  setrlimit(RLIMIT_CORE, &none);
+}
 
 }  // namespace clinst

@@ -11,6 +11,10 @@ namespace clinst {
 void on_crash(int descriptor, const std::string &last_words, int code);
 void no_crash();
 
+// Nor does a crash of this process, or of programs that it starts, leave a file in the user's
+// folder.
+void leave_no_core();
+
 constexpr const char *kCrashed = "LLVM or the SPIR-V translator gave up on this program";
 
 }  // namespace clinst

@@ -2,7 +2,6 @@
 #include "launches/compile_beforehand.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -10,7 +9,7 @@
 #include <optional>
 #include <set>
 
-#include "common/descriptor.hpp"
+#include "common/new_file.hpp"
 #include "device/runtimes.hpp"
 #include "protocol/clinst_protocol.h"
 
@@ -85,13 +84,6 @@ std::optional<clinst::Request> new_request(const Kernel &kernel, const Device &d
   return request;
 }
 
-void write_new(const std::string &name, const std::string &bytes) {
-  const int file = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  if (file < 0) return;
-  common::write_all(file, bytes);
-  close(file);
-}
-
 }  // namespace
 
 void compile_beforehand(Kernel *kernel, const Device &device, const Range &range,
@@ -127,7 +119,7 @@ void keep_for_profile(const Kernel &kernel, const Device &device, const Range &r
   // The names sort in the order of the launches.
   char name[32];
   std::snprintf(name, sizeof name, "/%04zu-%d", kept.size(), getpid());
-  write_new(settings.ahead + name, bytes);
+  common::write_new_file(AT_FDCWD, settings.ahead + name, bytes);
 }
 
 }  // namespace layer

@@ -48,7 +48,8 @@ struct Build {
   Hash hash{};
   uint32_t kind = 0;                          // enum xp_program_kind
   std::map<cl_device_id, Part> device_parts;  // of programs made from binaries
-  // Of launches whose kernel was compiled beforehand, by device, words of local memory and kernel.
+  // Of launches whose kernel is compiled beforehand, or will be for the profile; by device, words
+  // of local memory and kernel.
   std::map<std::tuple<cl_device_id, uint32_t, std::string>, std::set<std::vector<size_t>>> shapes;
 
   // The files that the sources include, as the instrumenter finds them; nothing: it does not.
