@@ -30,10 +30,11 @@
  * n_probes x w .. behind the header. Warps a group is that of a full group; in the smaller groups
  * of a launch with a remainder, warps without a work-item are never read.
  *
- * With CLINST_BUILD the request is the program's, and has the features of a launch, too: launch:device
- * and launch:driver, by name and version; launch:kernel; launch:options, those of the instrumented
- * program's build; launch:offset, launch:global and launch:local, one number a dimension, or none; and
- * "env:NAME", variables of the application's environment. The response is empty.
+ * With CLINST_BUILD the request is the program's, and has the features of a launch, too:
+ * launch:device and launch:driver, by name and version; launch:kernel; launch:options, those of the
+ * instrumented program's build; launch:offset, launch:global and launch:local, one number a
+ * dimension, or none; and "env:NAME", variables of the application's environment. The response is
+ * empty.
  *
  * Warps are sub-groups, numbered by get_sub_group_id (runtimes cut them from the rows of a group
  * along x: each row has its own, the last one of a row may be partial), or else CLINST_WARP
