@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.layered import layered, natively, warp_atomics
 from tests.support.paths import OPENCL_PROGRAMS as PROGRAMS
-from xpuprof.engines.gpu.opencl import RUNTIME_ENV, _intel_runtime
-from xpuprof.errors import EngineError
+from tests.support.probes import require_intel
+from xpuprof.engines.gpu.opencl import RUNTIME_ENV
 
 pytestmark = pytest.mark.opencl
 PROGRAM = [sys.executable, PROGRAMS / "self_counting.py"]
@@ -23,10 +23,7 @@ def runtime(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Each runtime, or skip."""
     pytest.importorskip("pyopencl")
     if request.param == "intel":
-        try:
-            _intel_runtime()
-        except EngineError:
-            pytest.skip("Intel's runtime is not installed (extra intel-opencl)")
+        require_intel(monkeypatch)
     monkeypatch.setenv(RUNTIME_ENV, request.param)
     return str(request.param)
 
