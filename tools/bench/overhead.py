@@ -142,9 +142,8 @@ def cold_caches(command: list[str]) -> Iterator[GpuOptions]:
         first.mkdir()
         ahead.mkdir()
         options = GpuOptions(ahead=ahead)
-        ours = {"XPUPROF_DIR": str(first), "XPUPROF_MODE": "time"}
         try:
-            ours |= OpenCl().environment("time", "async", first, options)
+            ours = OpenCl().environment("time", "async", first, options)
             once(command, dict(os.environ) | ours)
             yield options
         finally:

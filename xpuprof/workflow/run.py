@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -120,8 +121,7 @@ def run(
         say=notes,
         seed=seed,
     )
-    with recording(ready), scratch() as place:
-        paired = _paired(ready, Path(place))
+    with recording(ready), _paired(ready) as paired:
         first = execute.first(ready.writer, paired.program, ready.source)
         if first.undisturbed and (unseen := _unseen(ready)):
             for sentence in exit_doubts(first.exit_code):
@@ -178,15 +178,18 @@ def _signature(method: str, memory_weight: float | None, recorded: bool) -> Mapp
     return {"memory_weight": memory_weight}
 
 
-def _paired(ready: Prepared, place: Path) -> Prepared:
+@contextmanager
+def _paired(ready: Prepared) -> Iterator[Prepared]:
     """The same executions, of which the first leaves for the profile what kernels it will count, if
     it counts them all under a CPU engine (which makes their compilation slow)."""
     program = ready.program
     partly = program.filters.window or program.filters.gpu_options() != GpuOptions()
     if program.cpu is None or program.gpu is None or partly:
-        return ready
-    tooled = replace(ready.tooled, ahead=place)
-    return replace(ready, program=replace(program, ahead=place), tooled=tooled)
+        yield ready
+        return
+    with scratch() as place:
+        tooled = replace(ready.tooled, ahead=Path(place))
+        yield replace(ready, program=replace(program, ahead=Path(place)), tooled=tooled)
 
 
 def _unseen(ready: Prepared) -> str:

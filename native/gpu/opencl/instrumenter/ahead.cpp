@@ -78,7 +78,7 @@ class Workers {
     const std::optional<Request> launch = launch_of(bytes);
     if (!launch) return true;
     const std::string program = encode(program_request(*launch));
-    while (running_.size() >= spare_processors() && wait_for_one()) {
+    while (running_.size() >= most_ && wait_for_one()) {
     }
     if (failed_.count(program)) return true;
     const pid_t parent = getpid(), child = fork();
@@ -111,6 +111,7 @@ class Workers {
   }
 
   Cache &cache_;
+  const unsigned most_ = spare_processors();
   std::map<pid_t, std::string> running_;  // the programs that they are at
   std::set<std::string> failed_;          // programs that cannot be instrumented
 };
@@ -119,7 +120,6 @@ class Workers {
 
 void answer_ahead(const std::string &folder, Cache &cache) {
   if (!cache.usable()) return;
-  leave_no_core();
   Workers workers(&cache);
   std::set<std::string> given;  // the ranks of a job leave the same
   for (const std::string &file : files_in(folder)) {

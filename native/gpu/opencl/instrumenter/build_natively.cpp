@@ -11,7 +11,6 @@
 #include <cstdlib>
 
 #include "common/descriptor.hpp"
-#include "crash.h"
 #include "frontend.h"
 #include "pointees.h"
 #include "versions.h"
@@ -32,7 +31,6 @@ std::string beside(const char *name) {
   dup2(input, STDIN_FILENO);
   dup2(output, STDOUT_FILENO);
   dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
-  leave_no_core();
   execl(program.c_str(), program.c_str(), static_cast<char *>(nullptr));
   _exit(127);
 }
@@ -43,8 +41,8 @@ const char launch_prefix[] = "launch:";
 // own type, as a runtime looks into these before it compiles.
 std::string word_of(const llvm::Argument &argument) {
   constexpr unsigned local_memory = 3, any_size = 64;
-  const llvm::StringRef declared = declared_type(argument);
-  if (starts_with(declared, "image") || declared == "sampler_t") return declared.str();
+  if (is_image(argument) || declared_type(argument) == "sampler_t")
+    return declared_type(argument).str();
   const llvm::Type *type = argument.getType();
   if (type->isPointerTy() && type->getPointerAddressSpace() == local_memory)
     return "l" + std::to_string(any_size);

@@ -115,6 +115,7 @@ int serve(const std::string &path, const std::string &ahead) {
   sigaction(SIGTERM, &action, nullptr);
   signal(SIGPIPE, SIG_IGN);
   signal(SIGCHLD, SIG_IGN);  // children are reaped by the kernel
+  leave_no_core();
   end_with_parent();
   Cache cache;
   if (!ahead.empty()) in_a_child(listener, [&] { answer_ahead(ahead, cache); });
