@@ -18,6 +18,7 @@ from tests.support.paths import OPENCL_PROGRAMS
 from tests.support.probes import needs_valgrind
 from tests.support.run import run
 from tests.support.waiting import wait_for
+from tests.support.written import written
 from xpuprof.engines.base import CpuOptions, GpuOptions
 from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.engines.native import native_file
@@ -109,12 +110,6 @@ def test_counted_kernels_are_compiled_natively(
         counted[way] = b"".join(entry.read_bytes() for entry in kept)
     assert compiled["helped"] == compiled["plain"] != []
     assert all(bytes(file) in counted["helped"] for file in made)
-
-
-def written(folder: Path, pattern: str) -> dict[Path, tuple[int, int]]:
-    """The files that match, and what tells one from its successor."""
-    found = {file: file.stat() for file in folder.rglob(pattern)}
-    return {file: (stat.st_ino, stat.st_mtime_ns) for file, stat in found.items()}
 
 
 def is_idle(service: psutil.Process) -> bool:

@@ -20,6 +20,7 @@ import pytest
 
 from tests.support.clinst import POCL, SPIR_OPTIONS, find_device, program
 from tests.support.waiting import wait_for
+from tests.support.written import written
 from xpuprof.engines.gpu.opencl import BUILDER
 
 MAGIC = 0x31495058
@@ -303,13 +304,13 @@ def test_what_several_ask_for_at_once_is_made_once(server: Any, tmp_path: Path) 
     path, _, cache = server
     message = request(ENDLESS, b"", flags=BUILD, device=launch(b"k", tmp_path / "pocl"))
 
-    def kept() -> frozenset[tuple[str, int]]:
+    def kept() -> dict[Path, tuple[int, int]]:
         ask(path, message)
-        return frozenset((entry.name, entry.stat().st_ino) for entry in cache.iterdir())
+        return written(cache)
 
     with ThreadPoolExecutor(4) as pool:
-        (once,) = {*pool.map(lambda _: kept(), range(4)), kept()}
-    assert len(once) == 2
+        each = [*pool.map(lambda _: kept(), range(4)), kept()]
+    assert len(each[0]) == 2 and all(one == each[0] for one in each)
 
 
 def test_a_kernel_whose_include_has_changed_is_compiled_again(server: Any, tmp_path: Path) -> None:
@@ -355,11 +356,10 @@ def test_requests_are_answered_ahead(tmp_path: Path) -> None:
     for number, message in enumerate([kernels[b"k"][:-9], *kernels.values()]):
         (ahead / f"{number:04}-1").write_bytes(message)
     with serving(path, tmp_path / "cache", log, "--ahead", ahead):
-        assert wait_for(lambda: list((tmp_path / "k").rglob("k.so")))
-        (compiled,) = (tmp_path / "k").rglob("k.so")
-        first = compiled.stat()
+        assert wait_for(lambda: written(tmp_path / "k", "k.so"))
+        compiled = written(tmp_path / "k", "k.so")
         assert not Response(ask(path, kernels[b"k"])).reason
-        assert compiled.stat() == first
+        assert written(tmp_path / "k", "k.so") == compiled
     assert not list((tmp_path / "straight").rglob("*.so"))
     assert not log.read_text()
 
@@ -406,10 +406,10 @@ def test_a_kernel_that_cannot_be_compiled_natively_is_tried_once(
     facts = launch(b"k", tmp_path / "pocl") | {b"launch:driver": b"none"}
     message = request(ENDLESS, b"", flags=BUILD, device=facts)
     assert not Response(ask(path, message)).reason
-    kept = {entry: entry.stat() for entry in cache.iterdir()}
+    kept = written(cache)
     assert len(kept) == 2
     ask(path, message)
-    assert {entry: entry.stat() for entry in cache.iterdir()} == kept
+    assert written(cache) == kept
 
 
 def test_the_service_ends_with_its_parent(tmp_path: Path) -> None:
