@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Equal rows become one weighted point. */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "select.h"
+
+static inline uint64_t hash_word(uint64_t hash, uint64_t word) {
+  hash = (hash ^ word) * 0xff51afd7ed558ccdu;
+  return hash ^ hash >> 32;
+}
 
 static uint64_t hash_row(const float *row, uint32_t dim) {
   uint64_t hash = XPS_GOLDEN;
@@ -11,8 +17,7 @@ static uint64_t hash_row(const float *row, uint32_t dim) {
   for (; d + 2 <= dim; d += 2) {
     uint64_t pair;
     memcpy(&pair, row + d, sizeof pair);
-    hash = (hash ^ pair) * 0xff51afd7ed558ccdu;
-    hash ^= hash >> 32;
+    hash = hash_word(hash, pair);
   }
   if (d < dim) {
     uint32_t last;
@@ -22,20 +27,54 @@ static uint64_t hash_row(const float *row, uint32_t dim) {
   return xps_mix(hash);
 }
 
-int xps_merge(uint64_t rows, uint32_t dim, const float *x, uint32_t *point, uint64_t *first,
-              uint64_t *points) {
+/* Rows of either kind: of `dim` floats, or of the entries from start[i] to start[i + 1]. */
+struct rows {
+  uint32_t dim;
+  const float *x;
+  const uint64_t *start, *count;
+  const uint32_t *thread, *block;
+};
+
+typedef uint64_t hash_function(const struct rows *, uint64_t row);
+typedef bool equal_function(const struct rows *, uint64_t a, uint64_t b);
+
+static uint64_t hash_dense(const struct rows *rows, uint64_t row) {
+  return hash_row(rows->x + row * rows->dim, rows->dim);
+}
+
+static bool equal_dense(const struct rows *rows, uint64_t a, uint64_t b) {
+  uint32_t dim = rows->dim;
+  return !memcmp(rows->x + a * dim, rows->x + b * dim, dim * sizeof *rows->x);
+}
+
+static uint64_t hash_entries(const struct rows *rows, uint64_t row) {
+  uint64_t hash = XPS_GOLDEN;
+  for (uint64_t i = rows->start[row]; i < rows->start[row + 1]; i++) {
+    hash = hash_word(hash, (uint64_t)rows->thread[i] << 32 | rows->block[i]);
+    hash = hash_word(hash, rows->count[i]);
+  }
+  return xps_mix(hash);
+}
+
+static bool equal_entries(const struct rows *rows, uint64_t a, uint64_t b) {
+  uint64_t i = rows->start[a], k = rows->start[b], n = rows->start[a + 1] - i;
+  return n == rows->start[b + 1] - k &&
+         !memcmp(rows->thread + i, rows->thread + k, n * sizeof *rows->thread) &&
+         !memcmp(rows->block + i, rows->block + k, n * sizeof *rows->block) &&
+         !memcmp(rows->count + i, rows->count + k, n * sizeof *rows->count);
+}
+
+static int merge(uint64_t n, const struct rows *rows, hash_function *hash, equal_function *equal,
+                 uint32_t *point, uint64_t *first, uint64_t *points) {
   uint64_t slots = 64;
-  if (rows >= UINT32_MAX) return XPS_EINPUT;
-  while (slots < 2 * rows) slots *= 2;
-  uint32_t *table = malloc(slots * sizeof(uint32_t)); /* point + 1; 0: empty */
+  if (n >= UINT32_MAX) return XPS_EINPUT;
+  while (slots < 2 * n) slots *= 2;
+  uint32_t *table = calloc(slots, sizeof(uint32_t)); /* point + 1; 0: empty */
   if (!table) return XPS_EMEMORY;
-  memset(table, 0, slots * sizeof(uint32_t));
   *points = 0;
-  for (uint64_t i = 0; i < rows; i++) {
-    const float *row = x + i * dim;
-    uint64_t slot = hash_row(row, dim) & (slots - 1);
-    while (table[slot] && memcmp(x + first[table[slot] - 1] * dim, row, dim * sizeof(float)))
-      slot = (slot + 1) & (slots - 1);
+  for (uint64_t i = 0; i < n; i++) {
+    uint64_t slot = hash(rows, i) & (slots - 1);
+    while (table[slot] && !equal(rows, first[table[slot] - 1], i)) slot = (slot + 1) & (slots - 1);
     if (!table[slot]) {
       first[*points] = i;
       table[slot] = (uint32_t)++ * points;
@@ -44,6 +83,19 @@ int xps_merge(uint64_t rows, uint32_t dim, const float *x, uint32_t *point, uint
   }
   free(table);
   return 0;
+}
+
+int xps_merge(uint64_t rows, uint32_t dim, const float *x, uint32_t *point, uint64_t *first,
+              uint64_t *points) {
+  struct rows dense = {.dim = dim, .x = x};
+  return merge(rows, &dense, hash_dense, equal_dense, point, first, points);
+}
+
+int xps_merge_cpu(uint64_t slices, const uint64_t *slice_start, const uint32_t *thread,
+                  const uint32_t *block, const uint64_t *count, uint32_t *point, uint64_t *first,
+                  uint64_t *points) {
+  struct rows entries = {.start = slice_start, .thread = thread, .block = block, .count = count};
+  return merge(slices, &entries, hash_entries, equal_entries, point, first, points);
 }
 
 int xps_draw(uint64_t rows, uint32_t dim, const float *x, uint64_t seed, double *uniform) {

@@ -72,7 +72,7 @@ static void finish_row(const double *sum, double length, uint32_t dim, float *ou
 /* A projection of any kind: parts are consecutive rows, each worker has its own cache. */
 struct job {
   uint64_t rows, parts, blocks, vectors, seed;
-  const uint64_t *start, *count, *identity, *run_length, *vector_start, *dimension;
+  const uint64_t *start, *end, *count, *identity, *run_length, *vector_start, *dimension;
   const uint32_t *group, *block, *instructions, *run_vector;
   const double *value;
   uint32_t dim, buckets;
@@ -87,7 +87,7 @@ typedef int row_function(const struct job *, struct rows *, uint64_t row, double
 
 static int cpu_row(const struct job *job, struct rows *rows, uint64_t row, double *sum,
                    double *length) {
-  for (uint64_t i = job->start[row]; i < job->start[row + 1]; i++) {
+  for (uint64_t i = job->start[row]; i < job->end[row]; i++) {
     uint32_t block = job->block[i];
     if (block >= job->blocks) return XPS_EINPUT;
     double value = (double)job->count[i] * job->instructions[block];
@@ -184,12 +184,13 @@ static int project(struct job *job, row_function *function, uint32_t threads) {
   return atomic_load(&job->status);
 }
 
-int xps_project_cpu(uint64_t slices, const uint64_t *slice_start, const uint32_t *thread,
-                    const uint32_t *block, const uint64_t *count, uint64_t blocks,
-                    const uint64_t *identity, const uint32_t *instructions, uint64_t seed,
-                    uint32_t dim, uint32_t threads, float *out, double *length) {
-  struct job job = {.rows = slices,
-                    .start = slice_start,
+int xps_project_cpu(uint64_t rows, const uint64_t *start, const uint64_t *end,
+                    const uint32_t *thread, const uint32_t *block, const uint64_t *count,
+                    uint64_t blocks, const uint64_t *identity, const uint32_t *instructions,
+                    uint64_t seed, uint32_t dim, uint32_t threads, float *out, double *length) {
+  struct job job = {.rows = rows,
+                    .start = start,
+                    .end = end,
                     .group = thread,
                     .block = block,
                     .count = count,

@@ -10,11 +10,12 @@
  * output row is divided by its length (the sum of its instructions), so it is a mix; `length` gets
  * the sum and `squares` the sum of the squared (unprojected) mix. */
 
-/* CPU vectors in CSR form; a dimension is (thread, block identity). */
-int xps_project_cpu(uint64_t slices, const uint64_t *slice_start, const uint32_t *thread,
-                    const uint32_t *block, const uint64_t *count, uint64_t blocks,
-                    const uint64_t *identity, const uint32_t *instructions, uint64_t seed,
-                    uint32_t dim, uint32_t threads, float *out, double *length);
+/* CPU vectors, each from entry `start` up to entry `end`; a dimension is (thread, block
+ * identity). */
+int xps_project_cpu(uint64_t rows, const uint64_t *start, const uint64_t *end,
+                    const uint32_t *thread, const uint32_t *block, const uint64_t *count,
+                    uint64_t blocks, const uint64_t *identity, const uint32_t *instructions,
+                    uint64_t seed, uint32_t dim, uint32_t threads, float *out, double *length);
 
 /* GPU vectors of distinct grids. The warp axis of every grid is resampled to `buckets` equal cells
  * (a warp that straddles cells is divided among them), a dimension is (cell, block identity). */
@@ -34,6 +35,10 @@ int xps_project_values(uint64_t rows, const uint64_t *row_start, const uint64_t 
  * first appearance, first[p] the first row of class p (room for `rows`); *points their number. */
 int xps_merge(uint64_t rows, uint32_t dim, const float *x, uint32_t *point, uint64_t *first,
               uint64_t *points);
+/* The same for CPU vectors in CSR form. */
+int xps_merge_cpu(uint64_t slices, const uint64_t *slice_start, const uint32_t *thread,
+                  const uint32_t *block, const uint64_t *count, uint32_t *point, uint64_t *first,
+                  uint64_t *points);
 /* uniform[i] in [0, 1): hashed from the row's bytes and the seed, so that equal points draw equal
  * numbers everywhere. */
 int xps_draw(uint64_t rows, uint32_t dim, const float *x, uint64_t seed, double *uniform);

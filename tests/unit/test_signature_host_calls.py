@@ -10,6 +10,7 @@ from xpuprof.signature.matrix import (
     Part,
     Projection,
     Scale,
+    Vectors,
     apart_of,
     join,
     scale_of,
@@ -45,11 +46,9 @@ def distance(moved: list[float], instructions: float) -> float:
     """Between the second and the third of four equal launches that move these bytes."""
     n = len(moved)
     length = np.array(moved)
-    mix = np.ones((n, 4), np.float32)
-    parts = [
-        Part("gpu", 1.0, mix, np.full(n, instructions)),
-        Part("transfers", 0.1, (length > 0).astype(np.float32)[:, None], length),
-    ]
+    same = Vectors(np.ones((1, 4), np.float32), np.array([instructions]), np.zeros(n, np.int64))
+    transfers = Vectors((length > 0).astype(np.float32)[:, None], length, np.arange(n))
+    parts = [Part("gpu", 1.0, same), Part("transfers", 0.1, transfers)]
     apart = apart_of(n, True)
     scales: list[Scale] = summed([[scale_of(part, apart) for part in parts]])
     matrix, extent, counted = join(parts, scales, Projection(1))

@@ -149,6 +149,25 @@ def test_number_of_threads_does_not_show() -> None:
     assert one[1].tobytes() == two[1].tobytes()
 
 
+def test_equal_slices_are_found_and_projected_once() -> None:
+    """Slices are of one class if thread, block and count are equal, entry by entry: empty ones too,
+    but not those of which one begins like the other."""
+    rng = np.random.default_rng(5)
+    rows: list[list[tuple[int, int, int]]] = [
+        [(0, 0, 1)], [(1, 0, 1)], [(0, 1, 1)], [(0, 0, 2)], [], [(0, 0, 1), (0, 1, 1)], []
+    ]  # fmt: skip
+    rows += [rows[i] for i in rng.integers(0, len(rows), 500)]
+    vectors = cpu_vectors(rows, [11, 22], [3, 5])
+    point, first = kernels.distinct_cpu(vectors)
+    seen: dict[tuple[tuple[int, int, int], ...], int] = {}
+    assert point.tolist() == [seen.setdefault(tuple(row), len(seen)) for row in rows]
+    assert first.tolist() == [rows.index(list(row)) for row in seen]
+    mix, length = kernels.project_cpu(vectors, 1, 7)
+    once, own_length = kernels.project_cpu(vectors, 1, 7, rows=first)
+    assert once[point].tobytes() == mix.tobytes()
+    assert own_length[point].tobytes() == length.tobytes()
+
+
 def test_same_bytes_in_another_process() -> None:
     """Rows depend only on identity and seed, not on the process or Python's hash seed."""
     code = (

@@ -164,6 +164,23 @@ def test_an_execution_is_added(tmp_path: Path) -> None:
 # ---- opening -------------------------------------------------------------------------------------
 
 
+def test_a_run_that_went_on_is_read_again_but_not_decoded_again(tmp_path: Path) -> None:
+    """GIVEN a run that was read before it was finished THEN its ended executions stay decoded, and
+    get what the manifest says now: the clock's rate is known best at the end."""
+    writer = create_run(tmp_path / "run", argv=["x"])
+    for name in ("time-0", "time-1"):
+        writer.begin_execution({"name": name, "role": "time", "timer": "async"})
+    writer.end_execution("time-0", traces.RESULT)
+    early = Run.open(tmp_path / "run")
+    before = early.executions
+    rewrite(tmp_path / "run", clock=early.manifest["clock"] | {"tsc_hz": 1e9}, status="partial")
+    late = early.again()
+    ended, cut_short = late.executions
+    assert ended.processes is before[0].processes
+    assert ended.record.tsc_hz == 1e9 != before[0].record.tsc_hz
+    assert (before[1].record.status, cut_short.record.status) == ("running", "partial")
+
+
 def test_what_is_not_a_run_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for path, words in (

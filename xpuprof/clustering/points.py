@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.arrays import F64
+from xpuprof.arrays import F64, I64
 from xpuprof.clustering import kmeans
 from xpuprof.clustering.executors import Executor, Handle, LocalExecutor
 from xpuprof.clustering.kmeans import Points
@@ -134,7 +134,7 @@ class _Run:
 
     def __sizeof__(self) -> int:
         size = self.point.nbytes
-        return size + sum(part.mix.nbytes + part.length.nbytes for part in self.parts)
+        return size + sum(part.vectors.mix.nbytes + part.vectors.row.nbytes for part in self.parts)
 
 
 def _project(source: Source, projection: Projection, ends: bool) -> _Run:
@@ -143,17 +143,16 @@ def _project(source: Source, projection: Projection, ends: bool) -> _Run:
     apart = apart_of(len(process.slices), ends, builds_of(process))
     scales = [matrix.scale_of(part, apart) for part in parts]
     inner = np.flatnonzero(apart == 0)
-    # Compare lengths bit by bit.
-    columns = [c for part in parts for c in (part.mix, part.length[:, None].view(np.float32))]
-    point, first = merge(np.hstack(columns)[inner])
-    rows, alone = inner[first.astype(np.int64)], np.flatnonzero(apart)
+    rows = np.stack([part.vectors.row[inner].astype(np.uint32) for part in parts], axis=1)
+    point, first = merge(rows.view(np.float32))
+    distinct, alone = inner[first], np.flatnonzero(apart)
     return _Run(
-        [_rows(p, rows) for p in parts], point, [_rows(p, alone) for p in parts], scales, apart
+        [_of(p, distinct) for p in parts], point, [_of(p, alone) for p in parts], scales, apart
     )
 
 
-def _rows(part: Part, rows: npt.NDArray[np.int64]) -> Part:
-    return replace(part, mix=part.mix[rows], length=part.length[rows])
+def _of(part: Part, slices: I64) -> Part:
+    return replace(part, vectors=part.vectors.of(slices))
 
 
 def _scales(run: _Run) -> list[Scale]:

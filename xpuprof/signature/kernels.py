@@ -44,26 +44,47 @@ def _u32(array: npt.NDArray[Any]) -> U32:
     return np.ascontiguousarray(array, dtype=np.uint32)
 
 
+def distinct_cpu(vectors: CpuVectors) -> tuple[U32, U64]:
+    """Slices whose threads executed the same blocks as often: (class: uint32[slices], in order of
+    first appearance; first: uint64[classes], the first slice of each)."""
+    slices = len(vectors.slice_start) - 1
+    point, first, classes = _classes(slices)
+    start, thread, block = _u64(vectors.slice_start), _u32(vectors.thread), _u32(vectors.block)
+    count = _u64(vectors.count)
+    _check_starts(start, min(len(thread), len(block), len(count)))
+    checked(
+        lib.xps_merge_cpu(
+            slices, pointer(start, "uint64_t"), pointer(thread, "uint32_t"),
+            pointer(block, "uint32_t"), pointer(count, "uint64_t"), pointer(point, "uint32_t"),
+            pointer(first, "uint64_t"), classes,
+        ),
+        "merge equal slices",
+    )  # fmt: skip
+    return point, first[: classes[0]].copy()
+
+
 def project_cpu(
-    vectors: CpuVectors, seed: int, dim: int, threads: int = THREADS
+    vectors: CpuVectors, seed: int, dim: int, threads: int = THREADS, rows: U64 | None = None
 ) -> tuple[F32, F64]:
     """Per-thread CPU vectors to (mix: float32[slices, dim], instructions: float64[slices]).
 
     A dimension is (thread number, block identity); its value is count x block instructions. Each
-    row is divided by its instructions before it is stored.
+    row is divided by its instructions before it is stored. `rows`: of these slices only.
     """
-    slices = len(vectors.slice_start) - 1
-    out, length = np.empty((slices, dim), np.float32), np.empty(slices)
     start, thread, block = _u64(vectors.slice_start), _u32(vectors.thread), _u32(vectors.block)
     count, identity = _u64(vectors.count), _u64(vectors.blocks.identity)
     instructions = _u32(vectors.blocks.instructions)
     _check_starts(start, min(len(thread), len(block), len(count)))
+    first, last = start[:-1], start[1:]
+    if rows is not None:
+        first, last = first[rows], last[rows]
+    out, length = np.empty((len(first), dim), np.float32), np.empty(len(first))
     checked(
         lib.xps_project_cpu(
-            slices, pointer(start, "uint64_t"), pointer(thread, "uint32_t"),
-            pointer(block, "uint32_t"), pointer(count, "uint64_t"), len(identity),
-            pointer(identity, "uint64_t"), pointer(instructions, "uint32_t"), seed, dim, threads,
-            pointer(out, "float"), pointer(length, "double"),
+            len(first), pointer(first, "uint64_t"), pointer(last, "uint64_t"),
+            pointer(thread, "uint32_t"), pointer(block, "uint32_t"), pointer(count, "uint64_t"),
+            len(identity), pointer(identity, "uint64_t"), pointer(instructions, "uint32_t"),
+            seed, dim, threads, pointer(out, "float"), pointer(length, "double"),
         ),
         "project the CPU vectors",
     )  # fmt: skip
@@ -125,8 +146,7 @@ def merge(matrix: F32) -> tuple[U32, U64]:
     first appearance; first: uint64[points], the first row of each class)."""
     matrix = np.ascontiguousarray(matrix, dtype=np.float32)
     rows = len(matrix)
-    point, first = np.empty(rows, np.uint32), np.empty(rows, np.uint64)
-    points = ffi.new("uint64_t *")
+    point, first, points = _classes(rows)
     checked(
         lib.xps_merge(
             rows, matrix.shape[1], pointer(matrix, "float"), pointer(point, "uint32_t"),
@@ -135,6 +155,11 @@ def merge(matrix: F32) -> tuple[U32, U64]:
         "merge equal slices",
     )  # fmt: skip
     return point, first[: points[0]].copy()
+
+
+def _classes(rows: int) -> tuple[U32, U64, Any]:
+    """Room for the class of each row, the first row of each class, and the number of classes."""
+    return np.empty(rows, np.uint32), np.empty(rows, np.uint64), ffi.new("uint64_t *")
 
 
 def _check_starts(start: U64, entries: int) -> None:

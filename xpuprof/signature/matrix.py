@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.arrays import F32, F64
+from xpuprof.arrays import F32, F64, I64
 from xpuprof.errors import InputError, UsageError
 from xpuprof.signature import kernels
 
@@ -147,17 +147,43 @@ def signatures(
 
 
 @dataclass(frozen=True, eq=False)
+class Vectors:
+    """Vectors of some slices, each distinct one once: a million launches of one kernel and grid
+    share one. `mix`: float32[vectors, dim], projected, each divided by its length; `length`:
+    float64[vectors], instructions or lines touched; `row`: int64[slices], the vector of each
+    slice."""
+
+    mix: F32
+    length: F64
+    row: I64
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def of(self, slices: I64) -> Vectors:
+        """Those of the slices given."""
+        return replace(self, row=self.row[slices])
+
+
+@dataclass(frozen=True, eq=False)
 class Part:
-    """One part of some slices. `weight`: relative to the other parts; `mix`: float32[slices, dim],
-    projected, each row divided by its length; `length`: float64[slices], instructions or lines
-    touched."""
+    """One part of some slices. `weight`: relative to the other parts."""
 
     kind: str
     """`gpu` or `cpu`: block vectors; `gpu memory` or `cpu memory`: stack distances; `transfers`:
     bytes moved, by direction."""
     weight: float
-    mix: F32
-    length: F64
+    vectors: Vectors
+
+    @property
+    def length(self) -> F64:
+        """float64[slices]."""
+        return self.vectors.length[self.vectors.row]
+
+    @property
+    def mix(self) -> F32:
+        """float32[slices, dim]."""
+        return self.vectors.mix[self.vectors.row]
 
 
 @dataclass(frozen=True)
@@ -209,15 +235,15 @@ def project(process: Process, projection: Projection) -> list[Part]:
             "--memory, or omit --memory-weight"
         )
     parts = [
-        Part(side, weight * (1.0 - share if side in distances else 1.0), *vectors)
+        Part(side, weight * (1.0 - share if side in distances else 1.0), vectors)
         for side, weight, vectors in sides
     ]
     parts += [
-        Part(side + _MEMORY, weight * share, *distances[side])
+        Part(side + _MEMORY, weight * share, distances[side])
         for side, weight, _ in sides
         if side in distances
     ]
-    parts.append(Part(_TRANSFERS, TRANSFER_WEIGHT, *_transfer_part(process)))
+    parts.append(Part(_TRANSFERS, TRANSFER_WEIGHT, _transfer_part(process)))
     return parts
 
 
@@ -256,14 +282,14 @@ def apart_of(slices: int, ends: bool, builds: F64 | None = None) -> npt.NDArray[
 
 def scale_of(part: Part, apart: npt.NDArray[np.int8]) -> Scale:
     """The scale of one run's part; `apart` as in `apart_of`."""
-    square = float(np.einsum("ij,ij->", part.mix, part.mix, dtype=np.float64))
-    active = int(np.count_nonzero(part.length))
-    total = float(part.length.sum()) if part.kind in _BLOCKS else 0.0
-    inner = part.length[apart == 0]
+    mix, row, length = part.vectors.mix, part.vectors.row, part.length
+    norms = np.einsum("ij,ij->i", mix, mix, dtype=np.float64)
+    square = float(np.bincount(row, minlength=len(mix)) @ norms)
+    active = int(np.count_nonzero(length))
+    total = float(length.sum()) if part.kind in _BLOCKS else 0.0
+    inner = length[apart == 0]
     inner_active = int(np.count_nonzero(inner))
-    return Scale(
-        square, active, total, len(part.length), part.kind, float(inner.sum()), inner_active
-    )
+    return Scale(square, active, total, len(length), part.kind, float(inner.sum()), inner_active)
 
 
 def summed(scales: Sequence[list[Scale]]) -> list[Scale]:
@@ -292,46 +318,64 @@ def frequency_signature(
     return Signature(matrix, _share(length), length, {"dim": dim})
 
 
-def _cpu_part(process: Process, seed: int, dim: int) -> tuple[F32, F64]:
+def _cpu_part(process: Process, seed: int, dim: int) -> Vectors:
     assert process.cpu is not None
     slices = len(process.slices)
-    mix, length = np.zeros((slices, dim), np.float32), np.zeros(slices)
-    cut_mix, cut_length = kernels.project_cpu(process.cpu, seed, dim)
+    point, first = kernels.distinct_cpu(process.cpu)
+    mix, length = kernels.project_cpu(process.cpu, seed, dim, rows=first)
     # A truncated run may lack the last slices' vectors.
-    known = min(slices, len(cut_mix))
-    mix[:known], length[:known] = cut_mix[:known], cut_length[:known]
-    return mix, length
+    row = np.full(slices, len(mix))
+    row[: len(point)] = point[:slices]
+    return _with_none(mix, length, row)
 
 
-def _gpu_part(process: Process, buckets: int, seed: int, dim: int) -> tuple[F32, F64]:
+def _gpu_part(process: Process, buckets: int, seed: int, dim: int) -> Vectors:
     """Launch i's grid belongs to slice i. The last slice has no kernel; neither has one that ends
     with the window."""
     slices = len(process.slices)
-    mix, length = np.zeros((slices, dim), np.float32), np.zeros(slices)
+    mix, length = np.zeros((0, dim), np.float32), np.zeros(0)
+    row = np.full(slices, -1)
     bare = np.ones(min(len(process.launches), slices), dtype=bool)
     if process.window is not None:
         bare &= process.window.inside[: len(bare)]
     if process.gpu is not None and len(process.gpu.launch_grid):
-        grid = process.gpu.launch_grid
-        grid_mix, grid_length = kernels.project_gpu(process.gpu, buckets, seed, dim)
-        launches = np.flatnonzero(grid[:slices] >= 0)
-        mix[launches], length[launches] = grid_mix[grid[launches]], grid_length[grid[launches]]
+        grid = process.gpu.launch_grid[:slices]
+        mix, length = kernels.project_gpu(process.gpu, buckets, seed, dim)
+        launches = np.flatnonzero(grid >= 0)
+        row[launches] = grid[launches]
         bare[launches] = False
     rows = np.flatnonzero(bare)
     if len(rows):
-        mix[rows], length[rows] = _named_launches(process, rows, seed, dim)
-    return mix, length
+        named = _named_launches(process, rows, seed, dim)
+        row[rows] = len(mix) + named.row
+        mix, length = np.vstack([mix, named.mix]), np.concatenate([length, named.length])
+    row[row < 0] = len(mix)
+    return _with_none(mix, length, row)
 
 
-def _transfer_part(process: Process) -> tuple[F32, F64]:
+def _with_none(mix: F32, length: F64, row: I64) -> Vectors:
+    """Vectors and, behind them, that of slices which have none."""
+    none = np.zeros((1, mix.shape[1]), np.float32)
+    return Vectors(np.vstack([mix, none]), np.append(length, 0.0), row)
+
+
+def _distinct(rows: npt.NDArray[np.float64]) -> tuple[I64, I64]:
+    """The class of each row, and the first row of each class."""
+    point, first = kernels.merge(np.ascontiguousarray(rows).view(np.float32))
+    return point.astype(np.int64), first.astype(np.int64)
+
+
+def _transfer_part(process: Process) -> Vectors:
     """Bytes that each slice moves, by direction."""
     names = ["to_device", "to_host", "within"]
     moved: F64 = process.slices.reindex(columns=names, fill_value=0).to_numpy(np.float64)
+    row, first = _distinct(moved)
+    moved = moved[first]
     length = moved.sum(axis=1)
-    return (moved / np.maximum(length, 1.0)[:, None]).astype(np.float32), length
+    return Vectors((moved / np.maximum(length, 1.0)[:, None]).astype(np.float32), length, row)
 
 
-def _memory_parts(process: Process, seed: int, dim: int) -> dict[str, tuple[F32, F64]]:
+def _memory_parts(process: Process, seed: int, dim: int) -> dict[str, Vectors]:
     """Stack distances by side. A launch's distances belong to the slice that it ends; on the CPU a
     dimension is (thread, bucket), as in the block vectors."""
     slices = len(process.slices)
@@ -352,20 +396,21 @@ def _histograms(
     slices: int,
     seed: int,
     dim: int,
-) -> tuple[F32, F64]:
-    """Project rows of 64 buckets, ascending by `owner`, to one row per slice."""
+) -> Vectors:
+    """Project rows of 64 buckets, ascending by `owner`, to the vectors of slices."""
     row, bucket = np.nonzero(count)
     start = np.searchsorted(owner[row], np.arange(slices + 1)).astype(np.uint64)
     key = thread[row].astype(np.int64) * count.shape[1] + bucket
     known, which = np.unique(key, return_inverse=True)
     identity = np.array([_name_hash(f"stack distance {k}") for k in known.tolist()], np.uint64)
     values: F64 = count[row, bucket].astype(np.float64)
-    return kernels.project_values(start, identity[which], values, seed, dim)
+    mix, length = kernels.project_values(start, identity[which], values, seed, dim)
+    # Compare lengths bit by bit.
+    point, first = kernels.merge(np.hstack([mix, length[:, None].view(np.float32)]))
+    return Vectors(mix[first], length[first], point.astype(np.int64))
 
 
-def _named_launches(
-    process: Process, rows: npt.NDArray[np.intp], seed: int, dim: int
-) -> tuple[F32, F64]:
+def _named_launches(process: Process, rows: npt.NDArray[np.intp], seed: int, dim: int) -> Vectors:
     """Uninstrumented launches: one dimension per kernel, work-items in place of instructions."""
     table = process.launches.iloc[rows]
     names = (table["program"].astype(str) + " " + table["kernel"].astype(str)).to_numpy(str)
@@ -373,8 +418,10 @@ def _named_launches(
     identity = np.array([_name_hash(str(name)) for name in known], dtype=np.uint64)
     sizes: F64 = np.maximum(table[["gx", "gy", "gz"]].to_numpy(np.float64), 1.0)
     items = sizes.prod(axis=1)
-    start = np.arange(len(rows) + 1, dtype=np.uint64)
-    return kernels.project_values(start, identity[which], items, seed, dim)
+    row, first = _distinct(np.stack([which.astype(np.float64), items], axis=1))
+    start = np.arange(len(first) + 1, dtype=np.uint64)
+    identity = identity[which[first]]
+    return Vectors(*kernels.project_values(start, identity, items[first], seed, dim), row)
 
 
 def _name_hash(name: str) -> int:
@@ -394,7 +441,7 @@ def join(parts: list[Part], scales: list[Scale], projection: Projection) -> tupl
     Returns matrix, extent and instructions as in `Signature`. `scales` cover all slices clustered
     together; extents are shares of their totals.
     """
-    slices = len(parts[0].length)
+    slices = len(parts[0].vectors)
     columns: list[F32] = []
     extent, instructions = np.zeros(slices), np.zeros(slices)
     if projection.counts or not scales[-1].inner_active:  # nothing moves within the run
@@ -410,7 +457,8 @@ def join(parts: list[Part], scales: list[Scale], projection: Projection) -> tupl
         share = part.weight / weights if weights > 0.0 else 1.0
         mean_square = scale.square / max(scale.active, 1)
         factor = np.sqrt(share / mean_square) if mean_square > 0.0 else 1.0
-        mix, length = part.mix * np.float32(factor), part.length / scale.mean_length
+        executed = part.length
+        mix, length = part.mix * np.float32(factor), executed / scale.mean_length
         if projection.counts:
             columns.append(mix * length.astype(np.float32)[:, None])
         else:
@@ -420,9 +468,9 @@ def join(parts: list[Part], scales: list[Scale], projection: Projection) -> tupl
                 mix, unit = mix * own.astype(np.float32)[:, None], unit * mean
             columns += [mix, (unit * length).astype(np.float32)[:, None]]
         if scale.total:
-            extent += part.length / scale.total * (sides[part.kind] / loaded if loaded else 1.0)
+            extent += executed / scale.total * (sides[part.kind] / loaded if loaded else 1.0)
         if part.kind in _BLOCKS:
-            instructions += part.length
+            instructions += executed
     if not any(scale.total for scale in scales):
         extent += 1.0 / scales[0].slices
     return np.hstack(columns), extent, instructions

@@ -157,11 +157,12 @@ class _Streams:
         with StreamReader(self.part / FILES[EVENTS], EVENTS) as events:
             for rows in events.chunks("launches", "completes"):
                 for table, column, of in _STAMPS:
-                    known = rows[table][rows[table][column] != 0]
-                    known = known[known["launch"] < len(ticks)]
-                    known = known[rank[known["launch"].astype(np.int64)] <= of]
-                    at = known["launch"].astype(np.int64)
-                    ticks[at], rank[at] = known[column].astype(np.int64), of
+                    launch, stamp = rows[table]["launch"], rows[table][column]
+                    known = (stamp != 0) & (launch < len(ticks))
+                    at, stamp = launch[known].astype(np.int64), stamp[known]
+                    better = rank[at] <= of
+                    at = at[better]
+                    ticks[at], rank[at] = stamp[better], of
 
     def device_work(self, ticks: npt.NDArray[np.float64]) -> DeviceWork:
         ticks[:], done, latest = np.nan, 0, np.zeros(1, np.uint64)
@@ -250,17 +251,16 @@ def _launches(events: Stream | None, kernels: pd.DataFrame, size: int) -> pd.Dat
     """The first `size` launches."""
     rows = (events["launches"] if events else np.empty(0, TABLES["launches"].dtype))[:size]
     kernel_id = rows["kernel"].astype(np.int64)
-    names = kernels["name"].to_numpy(dtype=object)
-    codes = np.unique(names.astype(str), return_inverse=True)[1].astype(np.int64)
+    codes = np.unique(kernels["name"].to_numpy(str), return_inverse=True)[1].astype(np.int64)
     completes = _of_launches(events, "completes", size)
     resources, lanes = (_of_launches(events, table, size) for table in ("resources", "lanes"))
     return pd.DataFrame(
         {
             "launch": np.arange(size),
-            "kernel": names[kernel_id],
+            "kernel": kernels["name"].array.take(kernel_id),
             "call": _nth(codes[kernel_id]),
             "kernel_id": kernel_id,
-            "program": kernels["program"].to_numpy(dtype=object)[kernel_id],
+            "program": kernels["program"].array.take(kernel_id),
             "dimensions": rows["dimensions"].astype(np.int64),
             **{
                 prefix + axis: rows[field][:, i].astype(np.int64)
@@ -268,7 +268,7 @@ def _launches(events: Stream | None, kernels: pd.DataFrame, size: int) -> pd.Dat
                 for i, axis in enumerate(_AXES)
             },
             **{name: rows[name].astype(np.int64) for name in ("queue", "device", "thread")},
-            "tsc_run": rows["tsc_run"],
+            "tsc_run": np.ascontiguousarray(rows["tsc_run"]),
             **{
                 name: _column(completes[completes[field] != 0], field, size).astype(np.uint64)
                 for name, field in _COMPLETION
@@ -278,9 +278,21 @@ def _launches(events: Stream | None, kernels: pd.DataFrame, size: int) -> pd.Dat
             "instrumented": (rows["flags"] & LAUNCH_FLAGS["INSTRUMENTED"]) != 0,
             "left_out": (rows["flags"] & LAUNCH_FLAGS["LEFT_OUT"]) != 0,
             "inside": (rows["flags"] & LAUNCH_FLAGS["OUTSIDE"]) == 0,
-            "reason": _objects(events.texts(rows["reason"]) if events else []),
-        }
+            "reason": _reasons(events, rows["reason"]),
+        },
+        copy=False,  # each column is its own
     )
+
+
+def _reasons(events: Stream | None, column: npt.NDArray[Any]) -> pd.api.extensions.ExtensionArray:
+    """Why launches were not instrumented. Few differ, and most are empty."""
+    told = np.flatnonzero(column["size"])
+    if events is None or not len(told):
+        return pd.Series([""]).array.take(np.zeros(len(column), np.int64))
+    _, where, which = np.unique(column["at"][told], return_index=True, return_inverse=True)
+    code = np.zeros(len(column), np.int64)
+    code[told] = 1 + which
+    return pd.Series(["", *events.texts(column[told[where]])]).array.take(code)
 
 
 def _of_launches(events: Stream | None, table: str, size: int) -> npt.NDArray[Any]:
@@ -310,9 +322,9 @@ def _slices(
     n = len(launches)
     exits = finished - n  # 1, or 0 if the last slice never ended
 
-    def column(name: str, at_exit: Any) -> npt.NDArray[Any]:
-        values = launches[name].to_numpy()
-        return np.concatenate([values, np.full(exits, at_exit, values.dtype)])
+    def column(name: str, at_exit: Any) -> pd.Series[Any]:
+        own = launches[name]
+        return pd.concat([own, pd.Series([at_exit] * exits, dtype=own.dtype)], ignore_index=True)
 
     warps, instructions = np.zeros(finished, np.int64), np.zeros(finished, np.int64)
     counted = np.flatnonzero(grids >= 0)
@@ -336,7 +348,8 @@ def _slices(
             **_host_work(launches, finished, events),
             "instrumented": column("instrumented", True),
             "left_out": column("left_out", False),
-        }
+        },
+        copy=False,
     )
 
 

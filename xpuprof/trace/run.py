@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -457,6 +458,15 @@ class Run:
         """Open a run directory. Raises TraceError."""
         folder = Path(path)
         return cls(folder, read_manifest(folder))
+
+    def again(self) -> Run:
+        """The run as its manifest is now. Executions that had ended are not decoded again."""
+        run = Run.open(self.path)
+        for entry in run.manifest["executions"]:
+            known = self._decoded.get(entry["name"])
+            if known and known.record.status != "running":
+                run._decoded[entry["name"]] = replace(known, record=run.record(entry))
+        return run
 
     @property
     def executions(self) -> list[Execution]:

@@ -34,10 +34,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   enum { PAIR = 9, PAIRS = 4 };
   uint64_t rows = size / (PAIR * PAIRS);
   if (!rows || rows > 64) return 0;
-  uint64_t row_start[65], dimension[64 * PAIRS], first[64], points;
+  uint64_t row_start[65], dimension[64 * PAIRS], count[64 * PAIRS], first[64], points;
   double value[64 * PAIRS], weight[64], uniform[64], length[64];
   float x[64 * DIM];
-  uint32_t point[64];
+  uint32_t point[64], group[64 * PAIRS];
   for (uint64_t i = 0; i < rows * PAIRS; i++) {
     dimension[i] = data[PAIR * i];
     memcpy(&value[i], data + PAIR * i + 1, sizeof value[i]);
@@ -47,6 +47,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (xps_project_values(rows, row_start, dimension, value, size, DIM, THREADS, x, length))
     return 0;
   if (xps_merge(rows, DIM, x, point, first, &points) || points > rows) abort();
+  for (uint64_t i = 0; i < rows * PAIRS; i++) {
+    group[i] = (uint32_t)dimension[i] & 3;
+    memcpy(&count[i], &value[i], sizeof count[i]);
+  }
+  if (xps_merge_cpu(rows, row_start, group, group, count, point, first, &points) || points > rows)
+    abort();
   if (xps_draw(rows, DIM, x, size, uniform)) abort();
   sweep_over(rows, x, weight, size);
   return 0;
