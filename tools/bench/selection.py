@@ -160,6 +160,7 @@ SELECT = (sys.executable, "-m", "xpuprof", "select", "-q", "--json")
 DECODE = """
 import xpuprof, sys, time
 from xpuprof.signature.matrix import Projection, signatures
+from xpuprof.trace.slice_times import main_process
 signatures([main_process(xpuprof.open(sys.argv[1]).profile)], Projection(seed=1))
 """
 
