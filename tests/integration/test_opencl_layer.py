@@ -19,9 +19,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.support.compile import opencl_program
+from tests.support.compile import compile_files, opencl_program
 from tests.support.layered import Ran, environment, layered, natively, run, warp_atomics
+from tests.support.paths import OPENCL_PROGRAMS
 from xpuprof.engines.base import Mode, Timer
+from xpuprof.engines.gpu.opencl import LAYER
+from xpuprof.engines.native import native_file
 from xpuprof.trace.clock import tsc
 from xpuprof.trace.tables import Process
 
@@ -255,6 +258,29 @@ def test_a_chosen_local_size_is_used_again(
     for launch in range(6, 9):
         expected = warps_model((60, 50), chosen[-1])
         np.testing.assert_array_equal(warp_atomics(gpu, launch), expected, str(launch))
+
+
+def test_a_launch_of_known_counts_runs_the_programs_own_kernel(cases: Path, tmp_path: Path) -> None:
+    """GIVEN launches that recur without a local size THEN the first of a shape runs a kernel that
+    counts, which has more arguments, and further ones the program's own with the size chosen;
+    kernels whose counts depend on data always count."""
+    source = OPENCL_PROGRAMS / "launch_listener.c"
+    flags = ("-shared", "-fPIC", "-DCL_TARGET_OPENCL_VERSION=300")
+    listener = compile_files([source], tmp_path / "listener.so", *flags)
+    heard = tmp_path / "heard"
+    layers = f"{listener}:{native_file(LAYER)}"  # the loader puts the first one at the bottom
+    extra = {"OPENCL_LAYERS": layers, "LISTENED": str(heard)}
+    ran = layered([cases, "chosen_sizes"], tmp_path / "p", extra=extra)
+    chosen = re.findall(r"size (\d+) (\d+)", ran.done.stdout.decode())
+    launches = [line.split() for line in heard.read_text().splitlines()]
+    assert [name for name, *_ in launches] == ["sized"] * 6 + ["trips"] * 3
+    counting = [int(arguments) > 2 for _, arguments, *_ in launches]
+    assert counting == [True, False, False] * 2 + [True] * 3
+    sizes = [size for _, _, *size in launches]
+    assert [sizes[0], sizes[3], sizes[6]] == [["0"], ["0", "0"], ["0", "0"]]
+    assert sizes[1:3] == [[x] for x, _ in chosen[1:3]]
+    assert sizes[4:6] == [list(size) for size in chosen[4:]]
+    assert sizes[7:] == sizes[4:6]
 
 
 def cache_folders(tmp_path: Path) -> dict[str, str]:
