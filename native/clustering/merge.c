@@ -28,43 +28,43 @@ static uint64_t hash_row(const float *row, uint32_t dim) {
 }
 
 /* Rows of either kind: of `dim` floats, or of the entries from start[i] to start[i + 1]. */
-struct rows {
+struct source {
   uint32_t dim;
   const float *x;
   const uint64_t *start, *count;
   const uint32_t *thread, *block;
 };
 
-typedef uint64_t hash_function(const struct rows *, uint64_t row);
-typedef bool equal_function(const struct rows *, uint64_t a, uint64_t b);
+typedef uint64_t hash_function(const struct source *, uint64_t row);
+typedef bool equal_function(const struct source *, uint64_t a, uint64_t b);
 
-static uint64_t hash_dense(const struct rows *rows, uint64_t row) {
-  return hash_row(rows->x + row * rows->dim, rows->dim);
+static uint64_t hash_dense(const struct source *from, uint64_t row) {
+  return hash_row(from->x + row * from->dim, from->dim);
 }
 
-static bool equal_dense(const struct rows *rows, uint64_t a, uint64_t b) {
-  uint32_t dim = rows->dim;
-  return !memcmp(rows->x + a * dim, rows->x + b * dim, dim * sizeof *rows->x);
+static bool equal_dense(const struct source *from, uint64_t a, uint64_t b) {
+  uint32_t dim = from->dim;
+  return !memcmp(from->x + a * dim, from->x + b * dim, dim * sizeof *from->x);
 }
 
-static uint64_t hash_entries(const struct rows *rows, uint64_t row) {
+static uint64_t hash_entries(const struct source *from, uint64_t row) {
   uint64_t hash = XPS_GOLDEN;
-  for (uint64_t i = rows->start[row]; i < rows->start[row + 1]; i++) {
-    hash = hash_word(hash, (uint64_t)rows->thread[i] << 32 | rows->block[i]);
-    hash = hash_word(hash, rows->count[i]);
+  for (uint64_t i = from->start[row]; i < from->start[row + 1]; i++) {
+    hash = hash_word(hash, (uint64_t)from->thread[i] << 32 | from->block[i]);
+    hash = hash_word(hash, from->count[i]);
   }
   return xps_mix(hash);
 }
 
-static bool equal_entries(const struct rows *rows, uint64_t a, uint64_t b) {
-  uint64_t i = rows->start[a], k = rows->start[b], n = rows->start[a + 1] - i;
-  return n == rows->start[b + 1] - k &&
-         !memcmp(rows->thread + i, rows->thread + k, n * sizeof *rows->thread) &&
-         !memcmp(rows->block + i, rows->block + k, n * sizeof *rows->block) &&
-         !memcmp(rows->count + i, rows->count + k, n * sizeof *rows->count);
+static bool equal_entries(const struct source *from, uint64_t a, uint64_t b) {
+  uint64_t i = from->start[a], k = from->start[b], n = from->start[a + 1] - i;
+  return n == from->start[b + 1] - k &&
+         !memcmp(from->thread + i, from->thread + k, n * sizeof *from->thread) &&
+         !memcmp(from->block + i, from->block + k, n * sizeof *from->block) &&
+         !memcmp(from->count + i, from->count + k, n * sizeof *from->count);
 }
 
-static int merge(uint64_t n, const struct rows *rows, hash_function *hash, equal_function *equal,
+static int merge(uint64_t n, const struct source *from, hash_function *hash, equal_function *equal,
                  uint32_t *point, uint64_t *first, uint64_t *points) {
   uint64_t slots = 64;
   if (n >= UINT32_MAX) return XPS_EINPUT;
@@ -73,8 +73,8 @@ static int merge(uint64_t n, const struct rows *rows, hash_function *hash, equal
   if (!table) return XPS_EMEMORY;
   *points = 0;
   for (uint64_t i = 0; i < n; i++) {
-    uint64_t slot = hash(rows, i) & (slots - 1);
-    while (table[slot] && !equal(rows, first[table[slot] - 1], i)) slot = (slot + 1) & (slots - 1);
+    uint64_t slot = hash(from, i) & (slots - 1);
+    while (table[slot] && !equal(from, first[table[slot] - 1], i)) slot = (slot + 1) & (slots - 1);
     if (!table[slot]) {
       first[*points] = i;
       table[slot] = (uint32_t)++ * points;
@@ -87,14 +87,14 @@ static int merge(uint64_t n, const struct rows *rows, hash_function *hash, equal
 
 int xps_merge(uint64_t rows, uint32_t dim, const float *x, uint32_t *point, uint64_t *first,
               uint64_t *points) {
-  struct rows dense = {.dim = dim, .x = x};
+  struct source dense = {.dim = dim, .x = x};
   return merge(rows, &dense, hash_dense, equal_dense, point, first, points);
 }
 
 int xps_merge_cpu(uint64_t slices, const uint64_t *slice_start, const uint32_t *thread,
                   const uint32_t *block, const uint64_t *count, uint32_t *point, uint64_t *first,
                   uint64_t *points) {
-  struct rows entries = {.start = slice_start, .thread = thread, .block = block, .count = count};
+  struct source entries = {.start = slice_start, .thread = thread, .block = block, .count = count};
   return merge(slices, &entries, hash_entries, equal_entries, point, first, points);
 }
 

@@ -194,6 +194,16 @@ def test_uninstrumented_launches_are_told(tmp_path: Path) -> None:
     assert found.gpu.launch_grid.tolist() == [-1, -1, 0]
 
 
+def test_columns_have_the_same_types_without_launches(tmp_path: Path) -> None:
+    """GIVEN a program that launches nothing THEN the columns of its tables, kernels' names among
+    them, have the types that they have with launches."""
+    launched = process(tmp_path / "a", traces.events(), traces.cpu())
+    bare = process(tmp_path / "b", None, traces.cpu(1))
+    for table in ("launches", "slices", "kernels"):
+        expected = getattr(launched, table).dtypes
+        assert getattr(bare, table).dtypes[expected.index].equals(expected), table
+
+
 # ---- runs that were cut short --------------------------------------------------------------------
 
 

@@ -179,6 +179,9 @@ def test_a_run_that_went_on_is_read_again_but_not_decoded_again(tmp_path: Path) 
     assert ended.processes is before[0].processes
     assert ended.record.tsc_hz == 1e9 != before[0].record.tsc_hz
     assert (before[1].record.status, cut_short.record.status) == ("running", "partial")
+    assert late.again().executions[1].record == cut_short.record
+    writer.amend("time-0", {"role": "first"})
+    assert early.again().executions[0].processes is not before[0].processes
 
 
 def test_what_is_not_a_run_is_named(tmp_path: Path) -> None:

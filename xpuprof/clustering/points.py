@@ -144,15 +144,15 @@ def _project(source: Source, projection: Projection, ends: bool) -> _Run:
     scales = [matrix.scale_of(part, apart) for part in parts]
     inner = np.flatnonzero(apart == 0)
     rows = np.stack([part.vectors.row[inner].astype(np.uint32) for part in parts], axis=1)
-    point, first = merge(rows.view(np.float32))
+    point, first = merge(rows)
     distinct, alone = inner[first], np.flatnonzero(apart)
     return _Run(
-        [_of(p, distinct) for p in parts], point, [_of(p, alone) for p in parts], scales, apart
+        [_only(p, distinct) for p in parts], point, [_only(p, alone) for p in parts], scales, apart
     )
 
 
-def _of(part: Part, slices: I64) -> Part:
-    return replace(part, vectors=part.vectors.of(slices))
+def _only(part: Part, slices: I64) -> Part:
+    return replace(part, vectors=part.vectors.only(slices))
 
 
 def _scales(run: _Run) -> list[Scale]:

@@ -47,14 +47,13 @@ def _u32(array: npt.NDArray[Any]) -> U32:
 def distinct_cpu(vectors: CpuVectors) -> tuple[U32, U64]:
     """Slices whose threads executed the same blocks as often: (class: uint32[slices], in order of
     first appearance; first: uint64[classes], the first slice of each)."""
-    slices = len(vectors.slice_start) - 1
-    point, first, classes = _classes(slices)
     start, thread, block = _u64(vectors.slice_start), _u32(vectors.thread), _u32(vectors.block)
     count = _u64(vectors.count)
     _check_starts(start, min(len(thread), len(block), len(count)))
+    point, first, classes = _classes(len(start) - 1)
     checked(
         lib.xps_merge_cpu(
-            slices, pointer(start, "uint64_t"), pointer(thread, "uint32_t"),
+            len(point), pointer(start, "uint64_t"), pointer(thread, "uint32_t"),
             pointer(block, "uint32_t"), pointer(count, "uint64_t"), pointer(point, "uint32_t"),
             pointer(first, "uint64_t"), classes,
         ),
@@ -141,15 +140,14 @@ def project_values(
     return out, length
 
 
-def merge(matrix: F32) -> tuple[U32, U64]:
-    """Merge equal rows: (point: uint32[rows], the dense number of each row's class in order of
-    first appearance; first: uint64[points], the first row of each class)."""
-    matrix = np.ascontiguousarray(matrix, dtype=np.float32)
-    rows = len(matrix)
-    point, first, points = _classes(rows)
+def merge(rows: npt.NDArray[Any]) -> tuple[U32, U64]:
+    """Merge rows whose bytes are equal: (point: uint32[rows], the dense number of each row's class
+    in order of first appearance; first: uint64[points], the first row of each class)."""
+    matrix = np.ascontiguousarray(rows).view(np.float32)
+    point, first, points = _classes(len(matrix))
     checked(
         lib.xps_merge(
-            rows, matrix.shape[1], pointer(matrix, "float"), pointer(point, "uint32_t"),
+            len(matrix), matrix.shape[1], pointer(matrix, "float"), pointer(point, "uint32_t"),
             pointer(first, "uint64_t"), points,
         ),
         "merge equal slices",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -160,9 +160,14 @@ class Vectors:
     def __len__(self) -> int:
         return len(self.row)
 
-    def of(self, slices: I64) -> Vectors:
-        """Those of the slices given."""
-        return replace(self, row=self.row[slices])
+    def lengths(self) -> F64:
+        """float64[slices]."""
+        return self.length[self.row]
+
+    def only(self, slices: I64) -> Vectors:
+        """Those of the slices given, and no others: workers pass them on."""
+        used, row = np.unique(self.row[slices], return_inverse=True)
+        return Vectors(self.mix[used], self.length[used], row)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,16 +179,6 @@ class Part:
     bytes moved, by direction."""
     weight: float
     vectors: Vectors
-
-    @property
-    def length(self) -> F64:
-        """float64[slices]."""
-        return self.vectors.length[self.vectors.row]
-
-    @property
-    def mix(self) -> F32:
-        """float32[slices, dim]."""
-        return self.vectors.mix[self.vectors.row]
 
 
 @dataclass(frozen=True)
@@ -282,9 +277,10 @@ def apart_of(slices: int, ends: bool, builds: F64 | None = None) -> npt.NDArray[
 
 def scale_of(part: Part, apart: npt.NDArray[np.int8]) -> Scale:
     """The scale of one run's part; `apart` as in `apart_of`."""
-    mix, row, length = part.vectors.mix, part.vectors.row, part.length
+    mix, row, length = part.vectors.mix, part.vectors.row, part.vectors.lengths()
     norms = np.einsum("ij,ij->i", mix, mix, dtype=np.float64)
-    square = float(np.bincount(row, minlength=len(mix)) @ norms)
+    # Not `@`: its last bits depend on the processor and the number of threads.
+    square = float((np.bincount(row, minlength=len(mix)) * norms).sum())
     active = int(np.count_nonzero(length))
     total = float(length.sum()) if part.kind in _BLOCKS else 0.0
     inner = length[apart == 0]
@@ -320,59 +316,52 @@ def frequency_signature(
 
 def _cpu_part(process: Process, seed: int, dim: int) -> Vectors:
     assert process.cpu is not None
-    slices = len(process.slices)
     point, first = kernels.distinct_cpu(process.cpu)
-    mix, length = kernels.project_cpu(process.cpu, seed, dim, rows=first)
-    # A truncated run may lack the last slices' vectors.
-    row = np.full(slices, len(mix))
-    row[: len(point)] = point[:slices]
-    return _with_none(mix, length, row)
+    known = point[: len(process.slices)]
+    row = np.zeros(len(process.slices), np.int64)
+    row[: len(known)] = 1 + known  # a truncated run may lack the last slices' vectors
+    projected = kernels.project_cpu(process.cpu, seed, dim, rows=first)
+    return Vectors(*_behind_none(dim, projected), row)
 
 
 def _gpu_part(process: Process, buckets: int, seed: int, dim: int) -> Vectors:
     """Launch i's grid belongs to slice i. The last slice has no kernel; neither has one that ends
     with the window."""
     slices = len(process.slices)
-    mix, length = np.zeros((0, dim), np.float32), np.zeros(0)
-    row = np.full(slices, -1)
+    found: list[tuple[F32, F64]] = []
+    row = np.zeros(slices, np.int64)
     bare = np.ones(min(len(process.launches), slices), dtype=bool)
     if process.window is not None:
         bare &= process.window.inside[: len(bare)]
     if process.gpu is not None and len(process.gpu.launch_grid):
         grid = process.gpu.launch_grid[:slices]
-        mix, length = kernels.project_gpu(process.gpu, buckets, seed, dim)
+        found.append(kernels.project_gpu(process.gpu, buckets, seed, dim))
         launches = np.flatnonzero(grid >= 0)
-        row[launches] = grid[launches]
+        row[launches] = 1 + grid[launches]
         bare[launches] = False
     rows = np.flatnonzero(bare)
     if len(rows):
         named = _named_launches(process, rows, seed, dim)
-        row[rows] = len(mix) + named.row
-        mix, length = np.vstack([mix, named.mix]), np.concatenate([length, named.length])
-    row[row < 0] = len(mix)
-    return _with_none(mix, length, row)
+        row[rows] = 1 + sum(len(mix) for mix, _ in found) + named.row
+        found.append((named.mix, named.length))
+    return Vectors(*_behind_none(dim, *found), row)
 
 
-def _with_none(mix: F32, length: F64, row: I64) -> Vectors:
-    """Vectors and, behind them, that of slices which have none."""
-    none = np.zeros((1, mix.shape[1]), np.float32)
-    return Vectors(np.vstack([mix, none]), np.append(length, 0.0), row)
-
-
-def _distinct(rows: npt.NDArray[np.float64]) -> tuple[I64, I64]:
-    """The class of each row, and the first row of each class."""
-    point, first = kernels.merge(np.ascontiguousarray(rows).view(np.float32))
-    return point.astype(np.int64), first.astype(np.int64)
+def _behind_none(dim: int, *found: tuple[F32, F64]) -> tuple[F32, F64]:
+    """Mixes and lengths behind those of slices which have none: vector 0."""
+    mixes, lengths = zip((np.zeros((1, dim), np.float32), np.zeros(1)), *found, strict=True)
+    return np.vstack(mixes), np.concatenate(lengths)
 
 
 def _transfer_part(process: Process) -> Vectors:
     """Bytes that each slice moves, by direction."""
     names = ["to_device", "to_host", "within"]
     moved: F64 = process.slices.reindex(columns=names, fill_value=0).to_numpy(np.float64)
-    row, first = _distinct(moved)
+    row, first = kernels.merge(moved)
     moved = moved[first]
     length = moved.sum(axis=1)
-    return Vectors((moved / np.maximum(length, 1.0)[:, None]).astype(np.float32), length, row)
+    mix = (moved / np.maximum(length, 1.0)[:, None]).astype(np.float32)
+    return Vectors(mix, length, row.astype(np.int64))
 
 
 def _memory_parts(process: Process, seed: int, dim: int) -> dict[str, Vectors]:
@@ -405,7 +394,7 @@ def _histograms(
     identity = np.array([_name_hash(f"stack distance {k}") for k in known.tolist()], np.uint64)
     values: F64 = count[row, bucket].astype(np.float64)
     mix, length = kernels.project_values(start, identity[which], values, seed, dim)
-    # Compare lengths bit by bit.
+    # Runs with stack distances are short: merged when projected.
     point, first = kernels.merge(np.hstack([mix, length[:, None].view(np.float32)]))
     return Vectors(mix[first], length[first], point.astype(np.int64))
 
@@ -418,10 +407,10 @@ def _named_launches(process: Process, rows: npt.NDArray[np.intp], seed: int, dim
     identity = np.array([_name_hash(str(name)) for name in known], dtype=np.uint64)
     sizes: F64 = np.maximum(table[["gx", "gy", "gz"]].to_numpy(np.float64), 1.0)
     items = sizes.prod(axis=1)
-    row, first = _distinct(np.stack([which.astype(np.float64), items], axis=1))
+    row, first = kernels.merge(np.stack([which.astype(np.float64), items], axis=1))
     start = np.arange(len(first) + 1, dtype=np.uint64)
-    identity = identity[which[first]]
-    return Vectors(*kernels.project_values(start, identity, items[first], seed, dim), row)
+    projected = kernels.project_values(start, identity[which[first]], items[first], seed, dim)
+    return Vectors(*projected, row.astype(np.int64))
 
 
 def _name_hash(name: str) -> int:
@@ -457,15 +446,15 @@ def join(parts: list[Part], scales: list[Scale], projection: Projection) -> tupl
         share = part.weight / weights if weights > 0.0 else 1.0
         mean_square = scale.square / max(scale.active, 1)
         factor = np.sqrt(share / mean_square) if mean_square > 0.0 else 1.0
-        executed = part.length
-        mix, length = part.mix * np.float32(factor), executed / scale.mean_length
+        own, executed = part.vectors, part.vectors.lengths()
+        mix, length = (own.mix * np.float32(factor))[own.row], executed / scale.mean_length
         if projection.counts:
             columns.append(mix * length.astype(np.float32)[:, None])
         else:
             unit = projection.length_weight * np.sqrt(share)
             if work := of_work.get(part.kind.partition(" ")[0]):
-                own, mean = work
-                mix, unit = mix * own.astype(np.float32)[:, None], unit * mean
+                of_slice, of_mean = work
+                mix, unit = mix * of_slice.astype(np.float32)[:, None], unit * of_mean
             columns += [mix, (unit * length).astype(np.float32)[:, None]]
         if scale.total:
             extent += executed / scale.total * (sides[part.kind] / loaded if loaded else 1.0)
@@ -479,7 +468,7 @@ def join(parts: list[Part], scales: list[Scale], projection: Projection) -> tupl
 def _shares_of_work(parts: list[Part], scales: list[Scale]) -> dict[str, tuple[F64, float]]:
     """Each slice's share of work done by the CPU and by transfers, and that of the mean lengths."""
     units = {"gpu": WARP_WORK, "cpu": 1.0, _TRANSFERS: BYTE_WORK}
-    own = {p.kind: units[p.kind] * p.length for p in parts if p.kind in units}
+    own = {p.kind: units[p.kind] * p.vectors.lengths() for p in parts if p.kind in units}
     mean = {s.kind: units[s.kind] * s.mean_length for s in scales if s.kind in units}
     shares: dict[str, tuple[F64, float]] = {}
     before, mean_before = own["gpu"] + LAUNCH_WORK, mean["gpu"] + LAUNCH_WORK

@@ -217,9 +217,9 @@ def _objects(values: list[str]) -> npt.NDArray[Any]:
 
 def _kernels(events: Stream | None) -> pd.DataFrame:
     if events is None:
-        empty = np.empty(0, dtype=object)
-        columns = ("name", "program", "program_kind", "origin", "n_blocks", "reason")
-        return pd.DataFrame({"kernel_id": np.empty(0, np.int64)} | dict.fromkeys(columns, empty))
+        texts = dict.fromkeys(("name", "program", "origin", "reason"), pd.Series([""]).array[:0])
+        numbers = ("kernel_id", "program_kind", "n_blocks")
+        return pd.DataFrame(texts | dict.fromkeys(numbers, np.empty(0, np.int64)))
     kernels, programs = events["kernels"], events["programs"]
     hashes = _objects([row["hash"].tobytes().hex() for row in programs])
     origins = _objects(events.texts(programs["origin"]))
@@ -268,7 +268,7 @@ def _launches(events: Stream | None, kernels: pd.DataFrame, size: int) -> pd.Dat
                 for i, axis in enumerate(_AXES)
             },
             **{name: rows[name].astype(np.int64) for name in ("queue", "device", "thread")},
-            "tsc_run": np.ascontiguousarray(rows["tsc_run"]),
+            "tsc_run": rows["tsc_run"].copy(),
             **{
                 name: _column(completes[completes[field] != 0], field, size).astype(np.uint64)
                 for name, field in _COMPLETION
@@ -286,13 +286,13 @@ def _launches(events: Stream | None, kernels: pd.DataFrame, size: int) -> pd.Dat
 
 def _reasons(events: Stream | None, column: npt.NDArray[Any]) -> pd.api.extensions.ExtensionArray:
     """Why launches were not instrumented. Few differ, and most are empty."""
+    code, texts = np.zeros(len(column), np.int64), [""]
     told = np.flatnonzero(column["size"])
-    if events is None or not len(told):
-        return pd.Series([""]).array.take(np.zeros(len(column), np.int64))
-    _, where, which = np.unique(column["at"][told], return_index=True, return_inverse=True)
-    code = np.zeros(len(column), np.int64)
-    code[told] = 1 + which
-    return pd.Series(["", *events.texts(column[told[where]])]).array.take(code)
+    if events is not None and len(told):
+        _, where, which = np.unique(column["at"][told], return_index=True, return_inverse=True)
+        code[told] = 1 + which
+        texts += events.texts(column[told[where]])
+    return pd.Series(texts).array.take(code)
 
 
 def _of_launches(events: Stream | None, table: str, size: int) -> npt.NDArray[Any]:
@@ -349,7 +349,7 @@ def _slices(
             "instrumented": column("instrumented", True),
             "left_out": column("left_out", False),
         },
-        copy=False,
+        copy=False,  # as in _launches
     )
 
 

@@ -460,12 +460,17 @@ class Run:
         return cls(folder, read_manifest(folder))
 
     def again(self) -> Run:
-        """The run as its manifest is now. Executions that had ended are not decoded again."""
+        """The run as its manifest is now. Executions that ended and whose entries are as they were,
+        but for the clock's rate, are not decoded again."""
         run = Run.open(self.path)
         for entry in run.manifest["executions"]:
-            known = self._decoded.get(entry["name"])
-            if known and known.record.status != "running":
-                run._decoded[entry["name"]] = replace(known, record=run.record(entry))
+            name, now = entry["name"], run.record(entry)
+            known = self._decoded.get(name)
+            if known is None or now.status == "running":
+                continue
+            if replace(now, tsc_hz=known.record.tsc_hz) == known.record:
+                losses = losses_of(self.path / name)
+                run._decoded[name] = replace(known, record=now, losses=losses)
         return run
 
     @property
