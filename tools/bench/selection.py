@@ -253,7 +253,7 @@ def subjects(runs: list[str]) -> Iterator[tuple[str, Process, np.ndarray]]:
         profile, _, timed = text.partition("=")
         job = profiled_job(xpuprof.open(profile))
         (process,) = job.processes
-        times = run_times(xpuprof.open(timed or profile), job)
+        times, _ = run_times(xpuprof.open(timed or profile), job)
         if times is None:
             raise SystemExit(f"{text}: no timer run of {len(process.slices)} slices")
         yield Path(profile).name, process, times

@@ -76,7 +76,8 @@ def command(
     (`xpuprof run`, an import that has them, or --times). Without times gpu_instructions are
     projected, which says nothing about the error in time. The time speedup is the time of the whole
     run over that of the chosen slices. A method that lacks data is left out, with the import that
-    would provide it. For several runs the table shows means; --json shows each run.
+    would provide it. For several runs the table shows means, and the sums of slices and samples;
+    --json shows each run.
 
     \b
     xpuprof compare RUN
@@ -113,6 +114,9 @@ def command(
             else:
                 report.draw(whole.run, whole.metric, whole.rows, new)
         options.note(f"wrote {output}", quiet)
+    for one in found.each:
+        for doubt in one.doubts:
+            options.note(f"{one.run}: {doubt}", quiet)
     if not as_json:
         options.next_step(_next(runs, how["timed"]), quiet)
 

@@ -54,6 +54,7 @@ def _run_json(compared: Compared) -> dict[str, object]:
         "slices": compared.slices,
         "timed": compared.timed,
         "methods": [_row_json(row) for row in compared.rows],
+        "notes": list(compared.doubts),
     }
 
 

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from xpuprof.estimation.allocation import FAR
@@ -41,7 +39,8 @@ def unlike_their_cluster(selection: Selection, times: ByCluster, runs: int) -> l
         middle, longest = median(own), float(own.max())
         if longest <= FAR * middle or len(chosen) == len(own):
             continue
-        number, beyond, factor = 0, 0.0, longest / middle if middle else math.inf
+        number, beyond = 0, 0.0
+        how = f"{longest / middle:.0f} times its median or less" if middle else "time, most none"
         for piece in pieces(len(own)):
             far = own[piece][own[piece] > FAR * middle]
             number, beyond = number + len(far), beyond + float((far - middle).sum())
@@ -51,7 +50,7 @@ def unlike_their_cluster(selection: Selection, times: ByCluster, runs: int) -> l
             (
                 beyond,
                 f"{number:,} of the {len(own):,} slices of cluster {cluster} (a slice of it ends "
-                f"with {chosen[0].end.kernel}) take {factor:.0f} times its median or less",
+                f"with {chosen[0].end.kernel}) take {how}",
             ),
         )
     share = excess / float(times.values.sum())

@@ -86,6 +86,8 @@ class Compared:
     slices: int
     rows: list[Row]
     timed: bool = True
+    doubts: Sequence[str] = ()
+    """Reasons to doubt the times, one sentence each."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,8 @@ def _common_metric(runs: Sequence[str], metrics: Sequence[Sequence[str]]) -> str
 def _compare_run(
     path: str, timed: Sequence[Path], methods: Sequence[str], settings: Settings
 ) -> Compared:
-    return compare_methods(open_subject(path, timed).profile, methods, settings)
+    subject = open_subject(path, timed)
+    return replace(compare_methods(subject.profile, methods, settings), doubts=subject.doubts)
 
 
 def compare_methods(profile: SliceProfile, methods: Sequence[str], settings: Settings) -> Compared:

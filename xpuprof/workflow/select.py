@@ -130,7 +130,7 @@ def select_and_write(request: Request, places: Places, *, with_stability: bool =
             seconds = time.perf_counter() - begin
             moved = stability(subject, request) if with_stability else ()
         program: tuple[str, ...] = ()
-        doubts = list(subject.joined.doubts if subject.joined else ())
+        doubts = list(subject.doubts)
     else:
         run = Run.open(places.runs[0])
         subject = open_subject(run, places.timed)
@@ -177,7 +177,7 @@ def doubts_of(run: Run, subject: Subject, selection: Selection) -> list[str]:
     profiled = run.profile.processes if run.profile else []
     return [
         *([f"the run is {run.status}: {run.reason}"] if run.reason else []),
-        *(subject.joined.doubts if subject.joined else ()),
+        *subject.doubts,
         *unseen_phases(profiled, timer_runs, selection),
     ]
 

@@ -115,6 +115,13 @@ class _DescribedRun:
     identity: Identity
     processes: list[_DescribedProcess]
     times: list[F64] | None
+    doubts: Sequence[str]
+
+    @property
+    def command(self) -> str:
+        """The program's name."""
+        program = self.identity.program
+        return Path(next(iter(program.arguments if program else ()), "")).name
 
 
 def open_runs(paths: Sequence[str], executor: Executor, timed: Sequence[Path] = ()) -> Subject:
@@ -158,8 +165,24 @@ def open_runs(paths: Sequence[str], executor: Executor, timed: Sequence[Path] = 
         keys=keys,
         identity=identity,
         joined=joined,
+        doubts=[
+            *_unlike(paths, found),
+            *(joined.doubts if joined else [doubt for run in found for doubt in run.doubts]),
+        ],
         untimed=next((path for path, run in zip(paths, found, strict=True) if not run.times), ""),
     )
+
+
+def _unlike(paths: Sequence[str], found: Sequence[_DescribedRun]) -> list[str]:
+    """A sentence if the runs are not of one program."""
+    first = found[0].command
+    for path, run in zip(paths, found, strict=True):
+        if run.command != first:
+            return [
+                f"{paths[0]} is a run of {first}, {path} of {run.command}: the selection stands "
+                "for all together, not for each; select from each on its own"
+            ]
+    return []
 
 
 def _joined(programs: Sequence[Program]) -> Program:
@@ -185,9 +208,10 @@ def _describe(path: str) -> _DescribedRun:
         )
         for number, (key, process) in enumerate(zip(job.keys, job.processes, strict=True))
     ]
-    times = run_times(run, job)
+    times, doubts = run_times(run, job)
     own = None if times is None else job.layout.split(times, axis=1)
-    return _DescribedRun(identity_of(job, run), processes, own)
+    own_doubts = [f"{path}: {doubt}" for doubt in doubts]
+    return _DescribedRun(identity_of(job, run), processes, own, own_doubts)
 
 
 def _times(found: Sequence[_DescribedRun]) -> F64 | None:

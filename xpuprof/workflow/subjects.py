@@ -26,7 +26,7 @@ from xpuprof.trace.processes import Job, job_of, keys_of_table
 from xpuprof.trace.run import Run
 from xpuprof.trace.sequence import launch_sequence
 from xpuprof.trace.window import never_opened
-from xpuprof.validation.native_times import times_on
+from xpuprof.validation.native_times import different_sequences, times_on
 from xpuprof.workflow.next_step import of_run
 from xpuprof.workflow.unseen import no_kernel
 
@@ -51,6 +51,8 @@ class Subject:
     joined: Joined | None = None
     untimed: str = ""
     """The first of several runs without times."""
+    doubts: Sequence[str] = ()
+    """Reasons to doubt its times, or that its runs belong together, one sentence each."""
 
     @property
     def profile(self) -> SliceProfile:
@@ -92,8 +94,11 @@ def open_subject(
     job = profiled_job(run)
     require_slices(run, job)
     joined = join(profiled(run, job), timed) if timed else None
-    if measured is None:
-        measured = joined.times if joined else run_times(run, job)
+    doubts: Sequence[str] = ()
+    if joined:
+        measured, doubts = joined.times, joined.doubts
+    elif measured is None:
+        measured, doubts = run_times(run, job)
     return Subject(
         run.path,
         from_processes(job.slices, job.processes, measured, str(run.path)),
@@ -103,6 +108,7 @@ def open_subject(
         machine=dict(run.manifest["machine"]),
         job=job,
         joined=joined,
+        doubts=doubts,
     )
 
 
@@ -173,14 +179,16 @@ def require_slices(run: Run, job: Job) -> None:
     )
 
 
-def run_times(run: Run, profiled: Job) -> F64 | None:
-    """float64[repeats, slices], seconds, of the profile's slices in the run's timer runs; None
-    without one."""
-    rows = []
+def run_times(run: Run, profiled: Job) -> tuple[F64 | None, list[str]]:
+    """float64[repeats, slices], seconds, of the profile's slices in the run's timer runs, None
+    without one; and how their launches differ from the profile's, one sentence each."""
+    rows, found = [], []
     for execution in run.times:
         with suppress(TraceError, InputError):  # cut short, or another program: it has no times
-            rows.append(times_on(profiled, execution)[0])
-    return np.stack(rows) if rows else None
+            times, mismatch = times_on(profiled, execution)
+            rows.append(times)
+            found.append(mismatch)
+    return np.stack(rows) if rows else None, different_sequences(found)
 
 
 def identity_of(job: Job, run: Run) -> Identity:
