@@ -161,3 +161,12 @@ def test_an_export_says_what_to_do_with_it(timeline: Path, tmp_path: Path) -> No
     assert done.then.endswith(f"then: {asked} {tmp_path}/a")
     done = xpuprof.export(timeline, "simpoint", tmp_path / "s")
     assert done.then == f"simulate the regions, then: {asked} FILE"
+
+
+def test_a_bb_file_is_not_told_to_import_a_bb_file(tmp_path: Path) -> None:
+    """GIVEN SimPoint vectors, which know no device THEN what compare says of the methods that need
+    the device's is true."""
+    (tmp_path / "app.bb").write_text("T:1:10 :2:5\nT:1:11 :2:6\nT:3:100\nT:3:101\n")
+    xpuprof.import_(tmp_path / "app.bb", tmp_path / "run")
+    (photon,) = xpuprof.compare(tmp_path / "run", methods=["photon"], repeats=1).together.rows
+    assert "vectors of the device, which a SimPoint .bb file lacks: record" in photon.reason

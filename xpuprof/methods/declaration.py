@@ -23,6 +23,10 @@ class Need(enum.Enum):
         "basic-block vectors: record the program with `xpuprof profile`, or import a SimPoint .bb "
         "file or a run of the reference implementation"
     )
+    DEVICE_VECTORS = (
+        "basic-block vectors of the device, which a SimPoint .bb file lacks: record the program "
+        "with `xpuprof profile`, or import a run of the reference implementation"
+    )
     INSTRUCTIONS = (
         "instruction counts: record the program with `xpuprof profile`, or import an Nsight "
         "Compute or nvprof CSV that has them"

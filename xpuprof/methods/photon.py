@@ -279,7 +279,7 @@ METHOD = Method(
     name="photon",
     help="Each kernel that resembles no earlier one, by its device block vector (MICRO 2023).",
     select=select,
-    needs=(Need.VECTORS,),
+    needs=(Need.DEVICE_VECTORS,),
     options=(
         Option(
             "similarity", float, 0.95, "Least overlap of two alike vectors, 0 to 1.", within=SHARE

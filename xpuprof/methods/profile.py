@@ -164,6 +164,7 @@ class SliceProfile:
         try:
             return {
                 Need.VECTORS: lambda: self.vectors is not None,
+                Need.DEVICE_VECTORS: lambda: self.require_gpu_vectors("") is not None,
                 Need.TIMES: lambda: self.times is not None,
                 Need.INSTRUCTIONS: lambda: self.require_instructions("") is not None,
                 Need.COUNTERS: lambda: bool(self.metrics),
@@ -194,7 +195,7 @@ class SliceProfile:
         self.require_every_launch(method)
         matrix = self.gpu_vectors() if self.gpu_vectors else None
         if matrix is None or not matrix.nnz:
-            raise NeedsError(f"{method} needs device {Need.VECTORS.value}")
+            raise NeedsError(f"{method} needs {Need.DEVICE_VECTORS.value}")
         return matrix
 
     def warp_classes(self) -> sparse.csr_matrix | None:
