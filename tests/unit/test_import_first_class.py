@@ -14,6 +14,7 @@ from tests.support.profiles import PID, RAW, event, nsight, reference
 from tests.support.run import xpuprof as command
 from tests.support.run import xpuprof_text
 from xpuprof.methods import registry
+from xpuprof.methods.profile import NeedsError
 from xpuprof.workflow.subjects import imported_profile
 
 KERNELS = [(100 * i, 100 * i + 20 + i % 7, i % 2, 7, i % 2 + 1, PID) for i in range(1, 10)]
@@ -168,5 +169,12 @@ def test_a_bb_file_is_not_told_to_import_a_bb_file(tmp_path: Path) -> None:
     the device's is true."""
     (tmp_path / "app.bb").write_text("T:1:10 :2:5\nT:1:11 :2:6\nT:3:100\nT:3:101\n")
     xpuprof.import_(tmp_path / "app.bb", tmp_path / "run")
-    (photon,) = xpuprof.compare(tmp_path / "run", methods=["photon"], repeats=1).together.rows
-    assert "vectors of the device, which a SimPoint .bb file lacks: record" in photon.reason
+    every = xpuprof.compare(tmp_path / "run", repeats=1).together.rows
+    reasons = {row.method: row.reason for row in every}
+    for method in ("photon", "gpu-point"):
+        needs = f"{method} needs basic-block vectors of the device, which a SimPoint .bb file lacks"
+        assert reasons[method].startswith(needs)
+        with pytest.raises(NeedsError, match=needs):
+            xpuprof.open(tmp_path / "run").select(method)
+    with pytest.raises(NeedsError, match="xpu-point needs basic-block vectors of the device"):
+        xpuprof.open(tmp_path / "run").select("xpu-point", cpu_weight=0.0)

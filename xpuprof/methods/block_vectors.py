@@ -32,6 +32,11 @@ class BlockVectors(Protocol):
     """Vectors that can be clustered. `given`: the options of `Projection` and `Options` that were
     set."""
 
+    @property
+    def of_device(self) -> bool:
+        """Whether there are vectors of the device."""
+        ...
+
     def options(self, given: Mapping[str, Any]) -> Options:
         """How to cluster. Raises UsageError for contradictory options."""
         ...
@@ -73,6 +78,11 @@ class RecordedVectors:
 
     sources: Sequence[Source]
     executor: Executor = field(default_factory=LocalExecutor)
+
+    @property
+    def of_device(self) -> bool:
+        """Every recording has them."""
+        return True
 
     def options(self, given: Mapping[str, Any]) -> Options:
         """The first and last slices are set apart unless `ends` says otherwise."""
@@ -138,6 +148,11 @@ class ImportedVectors:
     def present(self) -> bool:
         """Whether any vectors were imported."""
         return self.cpu is not None or self.gpu is not None
+
+    @property
+    def of_device(self) -> bool:
+        """A SimPoint file has none."""
+        return self.gpu is not None
 
     def options(self, given: Mapping[str, Any]) -> Options:
         """By default, one representative per cluster and no slices set apart."""

@@ -36,8 +36,10 @@ def select(
     vectors, UsageError for options out of range, InputError when only some processes have CPU
     vectors.
     """
-    if slices.vectors is None:
-        raise NeedsError(f"{method} needs {Need.VECTORS.value}")
+    device_alone = given.get("cpu_weight") == 0.0
+    if slices.vectors is None or (device_alone and not slices.vectors.of_device):
+        need = Need.DEVICE_VECTORS if device_alone else Need.VECTORS
+        raise NeedsError(f"{method} needs {need.value}")
     options = slices.vectors.options(given)
     data = slices.vectors.points(seed, given)
     choice = choose(data, options, seed, slice_times(slices), limit)
