@@ -287,6 +287,7 @@ def test_fewer_clusters_than_were_asked_for_are_said(here: Path) -> None:
         ("profile --bogus -- ./app", "no option --bogus; xpuprof profile --help lists the options"),
         ("validate R/selection.json ./app 3", "xpuprof validate R/selection.json -- ./app 3"),
         ("validate R/selection.json --repaet 3", "no option --repaet; did you mean --repeat?"),
+        ("select app.bb --method pka", "--method is for run directories; omit it with a .bb file"),
         ("select R R -o J", "R is named twice; name each once"),
         ("select R ./R -o J", "R is named twice; name each once"),
         ("compare R R", "R is named twice; name each once"),

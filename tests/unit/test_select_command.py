@@ -111,6 +111,15 @@ def test_table_for_people(vectors: Any) -> None:
     assert "60 slices, 3 clusters, 3 representatives" in text
 
 
+def test_the_next_command_works(vectors: Any, tmp_path: Path) -> None:
+    """GIVEN no -o, so that nothing is written, THEN the next command is the one that writes."""
+    shown = CliRunner().invoke(cli, ["select", str(vectors)], catch_exceptions=False)
+    assert f"next: xpuprof select {vectors} -o OUT (with the same options" in shown.stderr
+    out = tmp_path / "OUT"
+    shown = CliRunner().invoke(cli, ["select", str(vectors), "-o", str(out)])
+    assert f"next: xpuprof export {out}/selection.json" in shown.stderr
+
+
 def test_refuses_to_overwrite(vectors: Any, tmp_path: Path) -> None:
     """Existing output is replaced only with --force."""
     out = tmp_path / "OUT"

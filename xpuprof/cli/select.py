@@ -101,7 +101,7 @@ def _from_file(
     from xpuprof.workflow.frequency_file import select_frequency_file
 
     names = {"named": "--set", "timed": "--times", "inputs": "--input"}
-    for name in ("named", "workers", "scheduler", "timed", "inputs", "stability"):
+    for name in ("method", "named", "workers", "scheduler", "timed", "inputs", "stability"):
         if others[name]:
             option = names.get(name, f"--{name}")
             raise UsageError(f"{option} is for run directories; omit it with a .bb file")
@@ -150,6 +150,9 @@ def _from_runs(
 def _next(result: Chosen, sources: tuple[Path, ...], output: Path | None) -> str:
     from xpuprof.workflow.next_step import command as line
 
+    if output is None and not sources[0].is_dir():
+        again = line("select", sources[0], "-o", "OUT")
+        return f"{again} (with the same options; without -o nothing is written)"
     file = (output or sources[0]) / "selection.json"
     if result.program:
         return line("validate", file, "--", *result.program)
