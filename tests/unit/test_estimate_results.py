@@ -64,6 +64,8 @@ def test_a_miss_ratio_takes_the_weight_it_is_given(selection: Selection, tmp_pat
         (3 * 10 * 0.1 + 2 * 20 * 0.4) / (3 * 10 + 2 * 20 + 40)
     )
     assert whole_run(selection, results, sums=["miss_ratio"])[1].kind == "sum"
+    with pytest.raises(UsageError, match="miss_ratio cannot be both a rate and a count; omit its"):
+        whole_run(selection, results, {"miss_ratio": "accesses"}, ["miss_ratio"])
 
 
 def test_every_way_to_name_a_region(selection: Selection, tmp_path: Path) -> None:

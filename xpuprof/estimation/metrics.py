@@ -56,10 +56,13 @@ def whole_run(
     extensive whatever their names. Other metrics are classified by name. `only`: the requested
     metrics; the others may still be weights. `elsewhere`: the results are of another machine than
     the selection's times; what is no time spreads as if they were. Raises UsageError for a missing
-    metric, InputError for a rate without a weight and for a weight that is negative or all 0.
+    metric or one named as both a rate and a sum, InputError for a rate without a weight and for a
+    weight that is negative or all 0.
     """
     names = list(results[0])
     given = dict(rates or {})
+    if both := next((name for name in sums if name in given), None):
+        raise UsageError(f"{both} cannot be both a rate and a count; omit its --rate or its --sum")
     for name in (*given, *(w for w in given.values() if w), *sums, *(only or ())):
         if name not in names:
             raise UsageError(
