@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -362,6 +363,27 @@ def test_report_finds_the_times_of_the_selection(tmp_path: Path) -> None:
     assert f"next: xpuprof report {p} {' '.join(moved)} -o P.html" in shown.stderr
     page = CliRunner().invoke(cli, ["report", p, "-o", str(tmp_path / "p.html")])
     assert page.exit_code == 0 and "sampling error" in (tmp_path / "p.html").read_text()
+
+
+@pytest.mark.parametrize("cpu", [traces.cpu(), None])
+def test_report_leaves_out_a_timer_run_that_was_lost(tmp_path: Path, cpu: Any) -> None:
+    """As select and compare do. GIVEN no other THEN the reason is the loss, not other kernels."""
+    writer = create_run(tmp_path / "R", argv=["./app"])
+    traces.add_execution(writer, "profile", "profile", traces.events(), cpu)
+    for name in ("time-0", "time-1"):
+        traces.add_execution(writer, name, "time", traces.events(), None)
+    writer.finish("complete", "")
+    run = str(tmp_path / "R")
+    assert CliRunner().invoke(cli, ["select", run]).exit_code == 0
+    for stream in tmp_path.glob("R/time-0/*/events.xpt"):
+        stream.write_bytes(b"")
+    shown = CliRunner().invoke(cli, ["report", run], catch_exceptions=False)
+    assert "sampling error" in shown.stdout
+    assert "time-0 is left out, because its recording is incomplete" in shown.stderr
+    for stream in tmp_path.glob("R/time-1/*/events.xpt"):
+        stream.write_bytes(b"")
+    with pytest.raises(InputError, match=r"no timer run with times: time-0/.*xpt is empty"):
+        CliRunner().invoke(cli, ["report", run], catch_exceptions=False)
 
 
 def test_a_run_under_way_is_not_told_to_select(here: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from xpuprof.arrays import F64
-from xpuprof.errors import InputError
+from xpuprof.errors import InputError, TraceError
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.intervals import estimate_measured
 from xpuprof.estimation.measured import Measured, gathered
@@ -88,9 +88,9 @@ class Result:
 def evaluate(run: Run, selection: Selection) -> Result:
     """Projects the whole run's time from the representatives' times.
 
-    Slices are aligned if a timer run launched another sequence. Raises InputError: no profile, no
-    timer run, one that a signal ended, or one of another program; or the selection is another
-    profile's.
+    Slices are aligned if a timer run launched another sequence; one that has no times for them is
+    left out. Raises InputError: no profile, no timer run with times, or one that a signal ended; or
+    the selection is another profile's.
     """
     if run.profile is None:
         raise InputError(f"{run.path} holds no profile; make one with: xpuprof run -- ./app args")
@@ -103,19 +103,8 @@ def evaluate(run: Run, selection: Selection) -> Result:
             f"{selection.slices}; choose again with: xpuprof select {run.path}"
         )
     unseen = unseen_phases(job.processes, run.times, selection)
-    mismatches: list[Mismatch | None] = []
     with Spilled() as kept:
-        for execution in run.times:
-            if killed := execution.record.signal:
-                raise InputError(
-                    f"{execution.name} was ended by signal {killed}, so it has no time to compare "
-                    "with; record the program again, or choose without it: "
-                    f"xpuprof select {run.path}"
-                )
-            times, mismatch = times_on(job, execution)
-            kept.add(times)
-            del times
-            mismatches.append(mismatch)
+        timed = _timed(run, job, kept)
         repeats = Repeats(kept.length, kept.sums, kept.read)
         typical, known = gathered(selection, repeats)
         shares: tuple[Share, ...] = ()
@@ -129,19 +118,59 @@ def evaluate(run: Run, selection: Selection) -> Result:
         reason=run.reason,
         exit_code=run.profile.record.exit_code or 0,
         job=job,
-        timer_runs=tuple(run.times),
+        timer_runs=timed.runs,
         selection=selection,
         typical=typical,
         totals=totals,
         estimate=found,
         shares=shares,
-        doubts=doubts(run, totals),
+        doubts=(*doubts(run, totals), *timed.left_out),
         unreliable=(
-            *different_sequences(mismatches),
+            *different_sequences(timed.mismatches),
             *unseen,
-            *unreliable_projection(selection, known, len(run.times), found),
+            *unreliable_projection(selection, known, len(timed.runs), found),
         ),
     )
+
+
+@dataclass(frozen=True)
+class _Timed:
+    """The timer runs with times for the profile's slices, how their launches differ, and a sentence
+    on each of the others."""
+
+    runs: tuple[Execution, ...]
+    mismatches: tuple[Mismatch | None, ...]
+    left_out: tuple[str, ...]
+
+
+def _timed(run: Run, job: Job, kept: Spilled) -> _Timed:
+    """Adds the times of each timer run to `kept`."""
+    runs: list[Execution] = []
+    mismatches: list[Mismatch | None] = []
+    left_out: list[str] = []
+    first = ""
+    for execution in run.times:
+        if killed := execution.record.signal:
+            raise InputError(
+                f"{execution.name} was ended by signal {killed}, so it has no time to compare "
+                "with; record the program again, or choose without it: "
+                f"xpuprof select {run.path}"
+            )
+        try:
+            times, mismatch = times_on(job, execution)
+        except (TraceError, InputError) as error:
+            lost = execution.losses  # the run's reason says which
+            why = ", because its recording is incomplete" if lost else f": {error}"
+            left_out.append(f"{execution.name} is left out{why}")
+            first = first or str((*lost, error)[0])
+            continue
+        kept.add(times)
+        del times
+        runs.append(execution)
+        mismatches.append(mismatch)
+    if not runs:
+        raise InputError(f"{run.path} has no timer run with times: {first}")
+    return _Timed(tuple(runs), tuple(mismatches), tuple(left_out))
 
 
 def doubts(run: Run, totals: Sequence[float]) -> tuple[str, ...]:
