@@ -16,7 +16,10 @@ from click.testing import CliRunner
 from tests.support import traces
 from tests.support.runs_made_up import select_by_kernel
 from xpuprof.cli import cli, main
-from xpuprof.errors import InputError, UsageError
+from xpuprof.cli.ends import guarded
+from xpuprof.errors import InputError, MissingRegionError, UsageError
+from xpuprof.launch import ending
+from xpuprof.launch.ending import Ending
 from xpuprof.launch.program import resolve
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.run import create_run
@@ -384,6 +387,18 @@ def test_report_leaves_out_a_timer_run_that_was_lost(tmp_path: Path, cpu: Any) -
         stream.write_bytes(b"")
     with pytest.raises(InputError, match=r"no timer run with times: time-0/.*xpt is empty"):
         CliRunner().invoke(cli, ["report", run], catch_exceptions=False)
+
+
+@pytest.mark.parametrize(("error", "code"), [(MissingRegionError, 3), (InputError, 42)])
+def test_a_missing_region_counts_for_more_than_the_programs_exit_code(
+    monkeypatch: pytest.MonkeyPatch, error: type[Exception], code: int
+) -> None:
+    """GIVEN a program that ended with 42 THEN validate's answer is 3; other errors of ours do not
+    hide the program's."""
+    monkeypatch.setattr(ending, "_of_user", Ending(1, 42, None, 0, 1, 1.0))
+    with pytest.raises(SystemExit) as ended, guarded():
+        raise error("a sentence")
+    assert ended.value.code == code
 
 
 def test_a_run_under_way_is_not_told_to_select(here: Path) -> None:

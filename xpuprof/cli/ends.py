@@ -19,7 +19,7 @@ import click
 
 from xpuprof.cli import usage
 from xpuprof.cli.lines import show
-from xpuprof.errors import ExistsError, XpuprofError
+from xpuprof.errors import ExistsError, MissingRegionError, XpuprofError
 from xpuprof.launch.ending import end_by, end_like, remembered
 
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -124,8 +124,9 @@ def leave(status: int) -> NoReturn:
 
 
 def _explain(error: BaseException) -> int:
-    """Prints the error and returns the exit code: the program's if it failed, else ours."""
-    ending = remembered()
+    """Prints the error and returns the exit code: the program's if it failed, else ours. A missing
+    region is a result, whatever the program returned."""
+    ending = None if isinstance(error, MissingRegionError) else remembered()
     failed = ending is not None and ending.exit_code != 0
     if isinstance(error, BrokenPipeError) and not failed:
         end_by(signal.SIGPIPE)  # as in `xpuprof info RUN | head`

@@ -85,7 +85,7 @@ def command(
     xpuprof validate RUN/selection.json -- ./app args
     xpuprof validate app.selection --repeat 5 -o B -- ./app args
 
-    Without -o the timer runs are not kept. The exit code is the program's, unless a region is
+    Without -o the timer runs are not kept. The exit code is the program's, or 3 if a region is
     missing.
     """
     # Loaded here, so that --help is quick.
