@@ -218,8 +218,11 @@ def test_ranks_are_found_in_another_order(each: bool) -> None:
 def test_a_rank_that_is_not_there_is_missing() -> None:
     """GIVEN fewer ranks THEN the missing rank's representative is named, or left out on request."""
     selection = selection_of(job(0, 1), each=True)
-    with pytest.raises(MissingRegionError, match="3 regions"):
+    said = r"3 regions .* in job, where rank1 had no device work: kernel b, call 1 in rank1; "
+    with pytest.raises(MissingRegionError, match=said):
         validate(selection, job(0))
+    with pytest.raises(MissingRegionError, match="kernel b, call 1 in rank1 of the selection"):
+        selected_regions(selection, job(0))
     result = validate(selection, job(0), allow_missing=True)
     assert result.selection.covered == pytest.approx(6 / 10)
     assert result.projected.value == pytest.approx(7.5 * 10 / 6)  # of the profiled job

@@ -286,8 +286,14 @@ def _growth(before: I32, after: I32, cluster: int) -> float:
     return int((after == cluster).sum()) / count if count else 1.0
 
 
-def describe(r: Representative) -> str:
-    """Describe a region."""
+def describe(r: Representative, selection: Selection) -> str:
+    """Describe a region of the selection, with its process if there are several."""
+    processes = selection.identity.processes
+    where = f" in {processes[r.process].label}" if len(processes) > 1 else ""
+    return f"{_end(r)}{where}"
+
+
+def _end(r: Representative) -> str:
     if r.end.kernel == EXIT_KERNEL:
         return "the stretch from the last kernel to program exit"
     if r.end.kernel == WINDOW_END_KERNEL:

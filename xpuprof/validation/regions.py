@@ -59,8 +59,9 @@ def selected_regions(selection: Selection, timed: Timed, warmup: int = 0) -> lis
     timed = arranged(timed, selection)
     moved = transplant(selection, timed.slices, timed.name)
     if moved.missing:
+        region = describe(moved.missing[0], selection)
         raise MissingRegionError(
-            f"{describe(moved.missing[0])} of the selection never occurred in {timed.name}; "
+            f"{region} of the selection never occurred in {timed.name}; "
             "run the program as it was profiled" + _window(selection, timed)
         )
     chosen = moved.selection.representatives

@@ -20,6 +20,7 @@ from xpuprof.selection.identity import Program
 from xpuprof.selection.program import hash_inputs
 from xpuprof.selection.selection import Representative, Selection
 from xpuprof.trace.elf import build_id
+from xpuprof.trace.processes import named
 from xpuprof.validation.rebase import Transplant, describe, transplant
 from xpuprof.validation.timed import Timed, arranged
 
@@ -90,7 +91,7 @@ def validate(
     timed = arranged(timed, selection)
     moved = transplant(selection, timed.slices, timed.name)
     if moved.missing and not allow_missing:
-        raise MissingRegionError(_missing_sentence(moved.missing, timed.name))
+        raise MissingRegionError(_missing_sentence(moved.missing, selection, timed))
     mean = timed.mean
     measured = float(mean.sum())
     if not measured:
@@ -151,11 +152,22 @@ def input_differences(selection: Selection) -> list[str]:
     return found
 
 
-def _missing_sentence(missing: Sequence[Representative], name: str) -> str:
-    named = "; ".join(describe(r) for r in missing[:3])
+def _missing_sentence(missing: Sequence[Representative], selection: Selection, timed: Timed) -> str:
+    regions_named = "; ".join(describe(r, selection) for r in missing[:3])
     more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
     regions, them = ("1 region", "it") if len(missing) == 1 else (f"{len(missing)} regions", "them")
     return (
-        f"{regions} of the selection never occurred in {name}: {named}{more}; run the program as "
-        f"it was profiled, or leave {them} out with --allow-missing"
+        f"{regions} of the selection never occurred in {timed.name}"
+        f"{_idle(missing, selection, timed)}: {regions_named}{more}; run the program as it was "
+        f"profiled, or leave {them} out with --allow-missing"
     )
+
+
+def _idle(missing: Sequence[Representative], selection: Selection, timed: Timed) -> str:
+    """Which processes are missing as a whole; empty if none is."""
+    keys = selection.identity.processes
+    if len(keys) < 2:
+        return ""
+    here = set(timed.slices["process"])
+    absent = [keys[number] for number in sorted({r.process for r in missing} - here)]
+    return f", where {named(absent)} had no device work" if absent else ""
