@@ -39,6 +39,8 @@ LONGEST_LINE = 4 << 20
 SELECTION = "xpuprof-selection"
 """The format that a selection file names in its first line."""
 GZIP = b"\x1f\x8b"
+SELECT_AGAIN = "make it again with `xpuprof select RUN --force`"
+"""The remedy for a damaged selection file, which is in the way of a new one."""
 _SIZE = re.compile(r"(\d{1,6})([KMGT]?)", re.IGNORECASE)
 
 

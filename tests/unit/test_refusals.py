@@ -137,7 +137,11 @@ CHROME = "export R -o out.json --format chrome"
         ),
         (
             "validate cut.json -- true",
-            "copy the whole file, or make it again with `xpuprof select RUN`",
+            "copy the whole file, or make it again with `xpuprof select RUN --force`",
+        ),
+        (
+            "validate damaged -- true",
+            "damaged/selection.json is not a selection file: it is not valid JSON",
         ),
         ("time --regions nope -- true", "nope does not exist; make a selection"),
         ("estimate R/selection.json --results nope", "name what the simulator wrote"),
@@ -179,7 +183,22 @@ def test_what_a_command_cannot_use(
     create_run(here / "bare", argv=["./app"]).finish("complete", "")
     (here / "moved.json").write_bytes((here / "R/selection.json").read_bytes())
     (here / "cut.json").write_bytes((here / "R/selection.json").read_bytes()[:300])
+    (here / "damaged").mkdir()
+    (here / "damaged/selection.json").write_bytes((here / "cut.json").read_bytes())
     assert sentence in refused(line)
+
+
+def test_a_damaged_selection_is_made_again_as_advised(here: Path) -> None:
+    """GIVEN a selection that was changed by hand THEN the command in the sentence replaces it."""
+    file = here / "R/selection.json"
+    file.write_text(file.read_text().replace('"seed": ', '"seed": 9'))
+    with pytest.raises(InputError) as refusal:
+        Selection.read(here / "R")
+    assert str(refusal.value).startswith(f"{file} was changed after it was written")
+    (advised,) = re.findall("`xpuprof (.*)`", str(refusal.value))
+    again = CliRunner().invoke(cli, advised.replace("RUN", "R").split(), catch_exceptions=False)
+    assert again.exit_code == 0, again.output
+    assert Selection.read(here / "R").slices
 
 
 def test_threads_are_numbered_from_0(here: Path) -> None:

@@ -63,12 +63,14 @@ def write_text(text: str, path: str | Path, force: bool) -> None:
         raise unwritable(target, error) from error
 
 
-def read_text(path: str | Path) -> str:
-    """The text of a selection file, or of the one in a run directory. Raises InputError when it
-    cannot be read."""
+def file_of(path: str | Path) -> Path:
+    """The selection file that was named, or the one in the run directory that was named."""
     source = Path(path)
-    if source.is_dir():
-        source /= "selection.json"
+    return source / "selection.json" if source.is_dir() else source
+
+
+def read_text(source: Path) -> str:
+    """The text of a selection file. Raises InputError when it cannot be read."""
     if not source.exists():
         run = "RUN"
         if (source.parent / MANIFEST).exists():
@@ -96,7 +98,7 @@ def content_of(text: str, refuse: Callable[[str], NoReturn]) -> dict[str, Any]:
         refuse("is not a selection file: make one with `xpuprof select RUN`")
     version = document.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < OLDEST_SUPPORTED:
-        refuse("has no valid format version: make it again with `xpuprof select RUN`")
+        refuse(f"has no valid format version: {inputs.SELECT_AGAIN}")
     if version > CURRENT:
         refuse(
             f"has selection format {version}, this xpuprof reads up to {CURRENT}: "
@@ -105,8 +107,7 @@ def content_of(text: str, refuse: Callable[[str], NoReturn]) -> dict[str, Any]:
     content = {key: value for key, value in document.items() if key != "checksum"}
     if document.get("checksum") != _checksum(content):
         refuse(
-            "was changed after it was written (its checksum does not match): "
-            "make it again with `xpuprof select RUN`"
+            f"was changed after it was written (its checksum does not match): {inputs.SELECT_AGAIN}"
         )
     return content
 
@@ -184,7 +185,7 @@ def _parse_json(text: str, refuse: Callable[[str], NoReturn]) -> Any:
     except (ValueError, RecursionError) as error:
         refuse(
             f"is not a selection file: it is not valid JSON ({error}); copy the whole file, or "
-            "make it again with `xpuprof select RUN`"
+            f"{inputs.SELECT_AGAIN}"
         )
 
 

@@ -122,7 +122,7 @@ class Selection:
         if sum(lengths) != self.slices or (processes and min(lengths) < 1):
             raise InputError(
                 f"the selection names {self.slices} slices but its processes have {sum(lengths)}: "
-                "make it again with `xpuprof select RUN`"
+                f"{inputs.SELECT_AGAIN}"
             )
         return JobLayout(lengths)
 
@@ -145,7 +145,8 @@ class Selection:
         Raises InputError, naming the file and the remedy, when it is missing, not a selection file,
         too new, modified, or inconsistent.
         """
-        return cls.parse(document.read_text(path), str(path))
+        file = document.file_of(path)
+        return cls.parse(document.read_text(file), str(file))
 
     @classmethod
     def parse(cls, text: str, source: str) -> Selection:
@@ -166,10 +167,10 @@ class Selection:
             selection = _from_content(content)
         except (KeyError, TypeError, ValueError, ArithmeticError, MemoryError) as error:
             detail = f"lacks {error}" if isinstance(error, KeyError) else str(error)
-            refuse(f"is not a valid selection ({detail}): make it again with `xpuprof select RUN`")
+            refuse(f"is not a valid selection ({detail}): {inputs.SELECT_AGAIN}")
         problem = _inconsistency(selection)
         if problem:
-            refuse(f"contradicts itself ({problem}): make it again with `xpuprof select RUN`")
+            refuse(f"contradicts itself ({problem}): {inputs.SELECT_AGAIN}")
         return selection
 
     def write(self, path: str | Path, force: bool = False) -> None:

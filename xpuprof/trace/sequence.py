@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from xpuprof.errors import InputError
+from xpuprof.inputs import SELECT_AGAIN
 from xpuprof.trace.kinds import Key, LaunchKind, LaunchSequence, size_of
 from xpuprof.trace.run_lengths import decode_runs, encode_runs
 
@@ -58,14 +59,13 @@ def sequence_slices(
         table = kinds.iloc[codes].reset_index(drop=True)
     except (IndexError, ValueError) as error:
         raise InputError(
-            f"{source}: its launch sequence cannot be read ({error}): "
-            "make it again with `xpuprof select RUN`"
+            f"{source}: its launch sequence cannot be read ({error}): {SELECT_AGAIN}"
         ) from error
     if lengths := [key.slices for key in processes]:
         if sum(lengths) != len(table):
             raise InputError(
                 f"{source}: its processes have {sum(lengths)} slices, its launch sequence "
-                f"{len(table)}: make it again with `xpuprof select RUN`"
+                f"{len(table)}: {SELECT_AGAIN}"
             )
         table["process"] = np.repeat(np.arange(len(lengths)), lengths)
     by = [name for name in ("process", "kernel") if name in table]

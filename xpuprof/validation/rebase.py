@@ -15,6 +15,7 @@ import pandas as pd
 
 from xpuprof.arrays import I32
 from xpuprof.errors import InputError
+from xpuprof.inputs import SELECT_AGAIN
 from xpuprof.selection.selection import Marker, Representative, Selection
 from xpuprof.trace.coordinates import (
     EXIT_KERNEL,
@@ -73,7 +74,7 @@ def transplant(selection: Selection, slices: pd.DataFrame, name: str) -> Transpl
     if original is not None and len(original) != selection.slices:
         raise InputError(
             f"the selection names {selection.slices} slices but its launch sequence has "
-            f"{len(original)}: make it again with `xpuprof select RUN`"
+            f"{len(original)}: {SELECT_AGAIN}"
         )
     alignment = (
         _by_markers(selection, slices) if original is None else align_processes(original, slices)
