@@ -153,6 +153,7 @@ CHROME = "export R -o out.json --format chrome"
             "moved.json is a selection, not a run directory; name the run that it",
         ),
         ("import moved.json -o I", "moved.json is a selection of xpuprof, not a profile; show its"),
+        ("report loop/selection.json", "error: loop cannot be read: Too many levels of symbolic"),
         ("info R/profile", "R/profile is a part of a run directory; name the whole, R"),
         ("import folder.db -o I", "xpuprof import folder.db/PROFILE -o RUN"),
         ("profile --gpu-tool file -o T -- true", "shared library; name the tool's .so"),
@@ -183,6 +184,7 @@ def test_what_a_command_cannot_use(
     create_run(here / "bare", argv=["./app"]).finish("complete", "")
     (here / "moved.json").write_bytes((here / "R/selection.json").read_bytes())
     (here / "cut.json").write_bytes((here / "R/selection.json").read_bytes()[:300])
+    (here / "loop").symlink_to("loop")  # root may read every folder, but not this
     (here / "damaged").mkdir()
     (here / "damaged/selection.json").write_bytes((here / "cut.json").read_bytes())
     assert sentence in refused(line)

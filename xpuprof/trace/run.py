@@ -335,9 +335,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     except NotADirectoryError:
         raise TraceError(_not_a_folder(folder)) from None
     except OSError as error:
-        raise TraceError(
-            f"{folder}/{MANIFEST} cannot be read: {error.strerror}; check its permissions"
-        ) from None
+        # A folder above that cannot be entered is what must be changed.
+        closed = (p for p in (*reversed(folder.parents), folder) if not os.access(p, os.X_OK))
+        at = next(closed, folder / MANIFEST)
+        raise TraceError(f"{at} cannot be read: {error.strerror}; check its permissions") from None
     except UnicodeDecodeError:
         raise TraceError(f"{folder}/{MANIFEST} is not text; copy the run directory again") from None
     try:
