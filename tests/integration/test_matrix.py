@@ -289,6 +289,22 @@ def test_a_signal_that_ends_the_program_ends_us(number: int, tmp_path: Path) -> 
     os.close(ours.terminal)
 
 
+@pytest.mark.parametrize("send", [Live.process_only, Live.group])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT])
+def test_a_stop_that_the_program_handles_once_does_not_end_us(
+    send: Callable[[Live, int], None], number: int, matrix: Path, tmp_path: Path
+) -> None:
+    """GIVEN a program whose handler is gone after one signal WHEN it handles that and ends by
+    itself THEN we return its exit code."""
+    line = xpuprof_line(*MODES["timer"], "-q", "-o", tmp_path / "run", "--", matrix, "handle-once")
+    ours = live(line, tmp_path)
+    assert ours.process.stdout is not None and ours.process.stdout.readline() == b"ready\n"
+    send(ours, number)
+    out, _ = ours.process.communicate(timeout=60)
+    os.close(ours.terminal)
+    assert (out, ours.process.returncode) == (b"handled\n", 0)
+
+
 def test_a_stopped_program_stops_us(tmp_path: Path) -> None:
     """GIVEN a program that stops itself WHEN xpuprof gets SIGCONT THEN the program continues."""
     line = xpuprof_line(*MODES["none"], "-q", "-o", tmp_path / "run", "--")

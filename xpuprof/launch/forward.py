@@ -12,7 +12,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
-from xpuprof.launch.start import Start, in_set
+from xpuprof.launch.start import Start, in_set, is_running
 from xpuprof.launch.watch import Hidden
 from xpuprof.launch.witness import Witness
 
@@ -35,6 +35,7 @@ _OURS = {
 }
 _FORWARDED = [number for number in signal.valid_signals() if number not in _OURS]
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_HANDLED = ("SigBlk", "SigIgn", "SigCgt")
 # `timeout` signals us and then our group; the program may have ended in between.
 _REPEAT_S = 0.2
 
@@ -104,8 +105,8 @@ class Forwarder:
             elif done:
                 return status
             for number in self._received(None):
-                self._note_stop(number, pid)
                 alone = not self._witness.saw(number)
+                self._note_stop(number, pid, alone)
                 if alone:
                     _send(pid, number)
                 if number == self.stop:
@@ -117,11 +118,15 @@ class Forwarder:
             return []
         return [number for number in os.read(self._read, 512) if number != signal.SIGCHLD]
 
-    def _note_stop(self, number: int, pid: int = 0) -> None:
-        """Notes a request to stop that reaches process `pid`; 0: it has ended."""
+    def _note_stop(self, number: int, pid: int = 0, alone: bool = True) -> None:
+        """Notes a request to stop that reaches process `pid`; 0: it has ended. `alone`: the process
+        does not have it yet."""
         if number in _STOPS and self.stop is None:
             self.stop = number
-            self.late = not (pid and in_set(pid, number, "SigBlk", "SigIgn", "SigCgt"))
+            # A handler may serve once (LLVM's of SIGQUIT) and be gone by now. A process that has
+            # the signal and still runs has handled it, or is dying of it.
+            handled = pid and not alone and is_running(pid)
+            self.late = not (handled or (pid and in_set(pid, number, *_HANDLED)))
 
     def _absorb_repeat(self) -> None:
         """Waits for the second of the two signals, which asks for nothing new."""

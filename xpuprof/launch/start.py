@@ -22,10 +22,20 @@ def ignored_signals() -> set[int]:
 
 
 def in_set(pid: int, number: int, *names: str) -> bool:
-    """Whether a signal is in one of these sets of a process (proc(5), status)."""
-    lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
-    fields = dict(line.split(":", 1) for line in lines)
+    """Whether a signal is in one of these sets of a process."""
+    fields = _status(pid)
     return any(int(fields.get(name, "0"), 16) >> (number - 1) & 1 for name in names)
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process has not begun to end: it gives up its memory then."""
+    return "VmSize" in _status(pid)
+
+
+def _status(pid: int) -> dict[str, str]:
+    """What /proc says of a process (proc(5), status)."""
+    lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
+    return dict(line.split(":", 1) for line in lines)
 
 
 class Start:

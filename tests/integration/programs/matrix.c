@@ -280,6 +280,28 @@ static int groups(void) {
   return 0;
 }
 
+static void handle(int number) { (void)number; }
+
+static int handle_once(void) {
+  /* As LLVM does: the default action is back when the handler runs. */
+  struct sigaction action = {.sa_handler = handle, .sa_flags = (int)SA_RESETHAND};
+  sigset_t stops, none;
+  sigemptyset(&none);
+  sigemptyset(&stops);
+  sigaddset(&stops, SIGINT);
+  sigaddset(&stops, SIGQUIT);
+  sigprocmask(SIG_BLOCK, &stops, 0);
+  sigaction(SIGINT, &action, 0);
+  sigaction(SIGQUIT, &action, 0);
+  puts("ready");
+  fflush(stdout);
+  sigsuspend(&none);
+  sigprocmask(SIG_SETMASK, &none, 0);
+  usleep(300 * 1000); /* what the program still does then */
+  puts("handled");
+  return 0;
+}
+
 static int count_signals(void) {
   /* Reports each signal; its own SIGALRM ends it. */
   sigset_t all;
@@ -338,6 +360,7 @@ static const struct {
     {"copy", copy_input},
     {"groups", groups},
     {"count", count_signals},
+    {"handle-once", handle_once},
     {"interrupt-parent", interrupt_parent},
 };
 
