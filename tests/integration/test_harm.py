@@ -31,6 +31,7 @@ from xpuprof.cli import ends
 from xpuprof.engines.native import native_file
 from xpuprof.launch.execute import RUNTIME
 from xpuprof.trace.check import check_run
+from xpuprof.trace.losses import DISK_FULL
 from xpuprof.trace.run import Run
 
 OURS = Path(ends.__file__).parents[1]
@@ -237,6 +238,18 @@ def test_a_disk_that_fills_up_keeps_exit_code_and_reason(small_disk: Path) -> No
     assert done.returncode == -signal.SIGKILL and done.stdout == b"end\n"
     kept = manifest(small_disk / "r")
     assert kept["status"] == "partial" and "SIGKILL" in str(kept["reason"])
+
+
+def test_no_execution_follows_one_that_fills_the_disk(small_disk: Path) -> None:
+    """GIVEN a program whose traces fill the disk THEN it runs to its own end, no further execution
+    follows, and the run says why."""
+    stand_in = [sys.executable, boundary_abi.__file__, native_file(RUNTIME), 400_000]
+    made = ("time", "--gpu", "none", "--repeat", "3", "-o", small_disk / "run")
+    done = xpuprof(*made, "--", *map(str, stand_in), "_exit", "none")
+    assert done.returncode == 0 and DISK_FULL.encode() in done.stderr
+    kept = Run.open(small_disk / "run")
+    assert kept.status == "partial" and DISK_FULL in kept.reason
+    assert [execution.name for execution in kept.executions] == ["time-0"]
 
 
 def test_a_temporary_file_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:

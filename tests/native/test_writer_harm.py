@@ -18,6 +18,7 @@ from xpuprof.engines.base import CpuEngine
 from xpuprof.errors import TraceError
 from xpuprof.launch.losses import losses
 from xpuprof.trace.layout import CPU, EVENTS
+from xpuprof.trace.losses import DISK_FULL
 from xpuprof.trace.reader import process_folders
 from xpuprof.trace.run import create_run
 from xpuprof.trace.streams import Stream, read_stream
@@ -72,7 +73,7 @@ def test_settings_are_read_before_the_program_clears_them(tmp_path: Path) -> Non
     assert stream.end == (10, 10)
 
 
-FULL = "the disk of the run directory is full, or the run has ended"
+FULL = f"{DISK_FULL}, or the run has ended"
 LIMIT = "its trace has reached the limit on file sizes"
 LOST = {
     "before-setuid": "the process may not write into the run directory",

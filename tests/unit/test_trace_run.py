@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -15,7 +16,7 @@ import pytest
 
 import xpuprof
 from tests.support import traces
-from xpuprof.errors import TraceError, UsageError
+from xpuprof.errors import OutputError, TraceError, UsageError
 from xpuprof.trace.run import Run, create_run, read_manifest
 
 
@@ -44,6 +45,33 @@ def test_life_of_a_run(tmp_path: Path) -> None:
     assert manifest["machine"]["memory"] > 0
     assert manifest["executions"][0]["exit_code"] == 0
     assert not list(path.glob("*.new"))
+
+
+@pytest.mark.parametrize("reason", [errno.ENOSPC, errno.EOPNOTSUPP])
+def test_no_execution_begins_without_room_for_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: int
+) -> None:
+    """GIVEN a disk that fills up between two executions THEN the second does not begin, and the run
+    says so; a file system that cannot reserve space is no reason."""
+    writer = create_run(tmp_path / "run", argv=["x"])
+    record = {"role": "time", "timer": "sync"}
+    writer.begin_execution({"name": "time-0", **record})
+    writer.end_execution("time-0", traces.RESULT)
+
+    def refuse(*_: int) -> None:
+        raise OSError(reason, os.strerror(reason))
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    if reason != errno.ENOSPC:
+        assert writer.begin_execution({"name": "time-1", **record}).is_dir()
+        return
+    with pytest.raises(OutputError, match="No space left on device"):
+        writer.begin_execution({"name": "time-1", **record})
+    run = Run.open(tmp_path / "run")
+    assert run.status == "partial"
+    assert run.reason == "time-1 was not started: No space left on device"
+    assert sorted(p.name for p in run.path.iterdir()) == ["manifest.json", "time-0"]
+    assert [entry["name"] for entry in run.manifest["executions"]] == ["time-0"]
 
 
 def test_the_clock_is_measured(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ class Ending:
     """How the program ended: `exit_code`, or -1 and the `signal` that killed it. Stamps are ticks
     just before the start and just after the wait. `stop` is the signal that asked us to stop
     meanwhile, however the program handled it; `late`: it came too late for the program. `full`: the
-    recording ended before the program, at the size that the user allows."""
+    recording ended before the program, at the size that the user allows or on a full disk."""
 
     pid: int
     exit_code: int

@@ -24,6 +24,7 @@ from xpuprof.launch.watch import WATCH
 from xpuprof.signals import signal_name
 from xpuprof.trace.clock import ENV_CLOCK
 from xpuprof.trace.clock import source as source_of_stamps
+from xpuprof.trace.losses import DISK_FULL
 from xpuprof.trace.run import RunWriter
 
 # boundary.h
@@ -132,12 +133,16 @@ def _execute(
             limit = stack.enter_context(size_limit(folder, program.max_size))
             hidden = stack.enter_context(WATCH.get()(folder, role, user))
             ending = run(argv[0], given, environment, ours, hidden)
-            if limit:
-                ending = replace(ending, full=limit.reached)
-                lost = limit.sentences()
             if user:
                 remember(ending)
-            lost += [*signs.sentences(), *(watched.sentences(folder) if watched else ())]
+            found = signs.sentences()
+            # Further executions would be recorded no better than this one.
+            full = any(DISK_FULL in sentence for sentence in found)
+            if limit:
+                full |= limit.reached
+                lost = limit.sentences()
+            ending = replace(ending, full=full)
+            lost += [*found, *(watched.sentences(folder) if watched else ())]
     except OSError as error:
         raise OutputError(
             f"{folder} cannot be recorded ({error.strerror}); free disk, descriptors or processes"

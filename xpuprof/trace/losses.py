@@ -11,6 +11,8 @@ from pathlib import Path
 from xpuprof.trace.records import STREAM_FILES
 
 FOLDER = "failures"
+DISK_FULL = "the disk of the run directory is full"
+"""writer.c: how the reason begins when a stream cannot grow."""
 LINE_MAX = 256
 _LINES_MAX = 16
 """Most lines read from a file."""

@@ -155,18 +155,38 @@ class RunWriter:
     def begin_execution(self, record: Mapping[str, Any]) -> Path:
         """Add an execution of status `running`; returns its new folder.
 
-        `record` has name, role, cpu_engine, gpu_engine, timer, and anything else to store.
+        `record` has name, role, cpu_engine, gpu_engine, timer, and anything else to store. Raises
+        OutputError, and ends the run, if there is no room to record the execution's end.
         """
         folder = self.path / str(record["name"])
         self.manifest["executions"].append({"status": "running", "reason": "", **record})
         try:
             folder.mkdir()
+            self._save()
+            self._reserve()
         except OSError as error:
+            self._abandon(folder, error)
             raise self._refused(error) from None
-        with suppress(OSError), open(self.path / RESERVE, "wb") as reserve:
-            os.posix_fallocate(reserve.fileno(), 0, RESERVED_BYTES)
-        self.save()
         return folder
+
+    def _reserve(self) -> None:
+        """Make the reserve file, or keep the one that is there. Raises OSError if there is no room;
+        a file system that cannot reserve goes without."""
+        try:
+            descriptor = os.open(self.path / RESERVE, os.O_WRONLY | os.O_CREAT, 0o600)
+            with open(descriptor, "wb") as reserve:
+                os.posix_fallocate(reserve.fileno(), 0, RESERVED_BYTES)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise
+
+    def _abandon(self, folder: Path, error: OSError) -> None:
+        """End the run without the execution that was to begin last."""
+        self.manifest["executions"].pop()
+        with suppress(OSError):
+            folder.rmdir()
+        with suppress(OutputError):
+            self.finish("partial", f"{folder.name} was not started: {error.strerror}")
 
     def end_execution(self, name: str, result: Mapping[str, Any]) -> None:
         """Record how the execution ended: status, reason, exit code, signal, pid, stamps."""
@@ -193,6 +213,12 @@ class RunWriter:
 
     def save(self) -> None:
         """Replace the manifest. Raises OutputError on failure."""
+        try:
+            self._save()
+        except OSError as error:
+            raise self._refused(error) from None
+
+    def _save(self) -> None:
         draft = self.path / DRAFT
         try:
             try:
@@ -201,8 +227,6 @@ class RunWriter:
                 (self.path / RESERVE).unlink(missing_ok=True)
                 self._write(draft)
             os.replace(draft, self.path / MANIFEST)
-        except OSError as error:
-            raise self._refused(error) from None
         finally:
             with suppress(OSError):
                 draft.unlink()  # a draft that could not be finished
