@@ -55,7 +55,8 @@ def _unwatched(engine: str, used: Sequence[str]) -> str:
         )
     return (
         f"GPU engine {engine} watches {', '.join(own) or 'other programs'}, and the program "
-        "launched none there; check its arguments, or choose another engine (xpuprof doctor)"
+        "launched none there; check its arguments, choose another engine (xpuprof doctor), or run "
+        "a program without kernels with --gpu none"
     )
 
 
