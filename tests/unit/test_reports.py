@@ -448,6 +448,18 @@ def test_info_of_a_killed_program(tmp_path: Path) -> None:
     assert "slices    0" in shown and "one slice" not in shown
 
 
+@pytest.mark.parametrize("role", ["first", "profile", "time"])
+def test_the_next_step_after_a_crash_before_the_first_kernel(tmp_path: Path, role: str) -> None:
+    """GIVEN a program killed before its first launch THEN info and check name the command that runs
+    it again; the engines are not to blame."""
+    path = tmp_path / "run"
+    traces.write_run(path, None, None, status="partial", role=role, signal=11, exit_code=-1)
+    name = "run" if role == "first" else role
+    for command in ("info", "check"):
+        told = call(command, path).stderr
+        assert f"next: xpuprof {name} --force -o {path} -- ./app\n" in told
+
+
 def test_info_of_a_program_killed_before_its_counts_were_read(tmp_path: Path) -> None:
     """GIVEN launches without counts THEN info neither denies them nor calls them a slice."""
     events = [record for record in traces.events()[:-1] if record[0] != 9]  # LAUNCH_GRID

@@ -22,7 +22,9 @@ def of_run(run: Run) -> str:
     if run.manifest.get("imported"):
         return _chosen(run)
     if _cut_short(run):
-        return command("run", "--force", "-o", run.path, "--", *run.manifest["argv"])
+        return _again("run", run)
+    if ended := _ended_early(run):
+        return _again("run" if ended.role == "first" else ended.role, run)
     recorded = run.profile or next(iter(run.times), None)
     if recorded is None or (not _launches(recorded) and recorded.record.gpu_engine != "none"):
         return command("doctor")
@@ -40,6 +42,18 @@ def _cut_short(run: Run) -> bool:
         and not (run.profile and _launches(run.profile))
         and not run.manifest.get("settings")
     )
+
+
+def _ended_early(run: Run) -> Execution | None:
+    """The execution of the user's that a signal ended before its first launch: the program ended by
+    itself, so no engine would see more."""
+    first = next(iter(run.executions), None)
+    return first if first and first.record.signal and not _launches(first) else None
+
+
+def _again(name: str, run: Run) -> str:
+    """The command that records the run again."""
+    return command(name, "--force", "-o", run.path, "--", *run.manifest["argv"])
 
 
 def _launches(execution: Execution) -> int:
