@@ -67,16 +67,17 @@ def _how_to_time(run: Run) -> str:
 def _head(summary: Summary) -> list[str]:
     sums = summary.sums
     rows = _imported(summary, summary.imported) if summary.imported else _recorded(summary)
-    if summary.job:
+    if summary.job and _counts(summary.job):
         rows += _engines(summary.job) + _memory(sums)
     per_launch = ""
     if sums.seen >= ENOUGH_LAUNCHES:
         per_launch = f", {summary.bytes_per_launch:,.0f} a launch"
     rows.append(("bytes", f"{count(summary.bytes.total)}{per_launch}"))
-    rows += [
-        ("", f"uninstrumented: {count(number)} ({reason})")
-        for reason, number in sums.uninstrumented.items()
-    ]
+    if _counts(summary.job):
+        rows += [
+            ("", f"uninstrumented: {count(number)} ({reason})")
+            for reason, number in sums.uninstrumented.items()
+        ]
     rows += [("", sentence) for one in summary.executions for sentence in one.record.fallbacks]
     lines = [f"{name:9} {text}" for name, text in rows]
     if summary.job and not sums.of_launches:
@@ -84,9 +85,15 @@ def _head(summary: Summary) -> list[str]:
     return lines
 
 
+def _counts(job: Job | None) -> bool:
+    """Whether its execution counts instructions; native ones are only timed."""
+    return job is not None and job.execution.role == "profile"
+
+
 def _recorded(summary: Summary) -> Rows:
     manifest, sums = summary.run.manifest, summary.sums
     machine = manifest["machine"]
+    counted = f", {count(sums.instrumented)} instrumented" * _counts(summary.job)
     others = f", {count(sums.left_out)} left out by --kernels" * bool(sums.left_out)
     others += f"; {count(sums.unfinished)} more were not finished" * bool(sums.unfinished)
     rows = [
@@ -99,7 +106,7 @@ def _recorded(summary: Summary) -> Rows:
         ("settings", Filters.read(manifest.get("settings", {})).text()),
         ("window", _window(summary.window, summary.slices)),
         ("slices", count(summary.slices)),
-        ("launches", f"{count(sums.seen)}, {count(sums.instrumented)} instrumented{others}"),
+        ("launches", f"{count(sums.seen)}{counted}{others}"),
     ]
     return [(name, text) for name, text in rows if text or name == "program"]
 
