@@ -28,8 +28,8 @@ def test_launches_that_differ_under_the_profile(tmp_path: Path) -> None:
     found = result(tmp_path, '[ "$XPUPROF_MODE" = profile ] && n=14 || n=12; exec $steps $n')
     reasons = str(found["unreliable"])
     assert (
-        "launches other kernels under the profile than natively (slice 16: kernel grow and SYS_exit"
-        in reasons
+        "launches other kernels under the profile than natively "
+        "(slice 16: kernel grow and program exit)" in reasons
     )
     assert "only 17 of the profile's 19 slices" in reasons
     again = last_json(xpuprof("report", "--json", tmp_path / "run"))

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xpuprof.trace.kinds import LaunchSequence
-from xpuprof.trace.sequence import launch_sequence, sequence_slices
+from xpuprof.trace.sequence import first_difference, launch_sequence, sequence_slices
 from xpuprof.validation import align as module
 from xpuprof.validation.align import align, common_subsequence
 
@@ -119,3 +119,17 @@ def test_sequence_survives_the_selection_file() -> None:
     assert back["call"].tolist()[-4:] == [30, 59, 60, 1]
     assert launch_sequence(back) == document
     assert launch_sequence(run.iloc[:-1]).digest != document.digest
+
+
+def test_first_difference_names_no_internals() -> None:
+    """GIVEN two sequences WHEN they differ THEN the first difference is told in the words of the
+    tables: no column names, no hashes."""
+    run = table("a/1", "b/2")
+    assert first_difference(run, table("a/1", "SYS_exit")) == "slice 1: kernel b and program exit"
+    assert first_difference(run, table("a/1", "c/2")) == "slice 1: kernel b and kernel c"
+    assert first_difference(run, table("a/1")) == "2 and 1 slices"
+    grids = "slice 1: kernel b with the grids 2 x 1 x 1 and 4 x 1 x 1"
+    assert first_difference(run.assign(gy=1, gz=1), table("a/1", "b/4").assign(gy=1, gz=1)) == grids
+    assert first_difference(run.assign(program="ff"), run.assign(program="ee")) == (
+        "slice 0: kernel a from device programs whose source or build options differ"
+    )

@@ -85,7 +85,7 @@ def test_every_way_to_name_a_region(selection: Selection, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("region,x\n1,1\n2,1\n", r"region 3 \(SYS_exit, call 1\) has no result; give it 0 of"),
+        ("region,x\n1,1\n2,1\n", r"region 3 \(program exit\) has no result; give it 0 of"),
         ("region,x\n1,1\n3,1\n", r"region 2 \(b, call 1\) has no result; give results for all 3"),
         ("region,x\n1,1\n1,1\n2,1\n3,1\n", r"second result for region 1 \(a, call 1\)"),
         ("region,x\n1,1\n2,1\n3,1\n4,1\n", "region 4, which is not in the selection"),

@@ -11,6 +11,7 @@ import pandas as pd
 
 from xpuprof.errors import InputError
 from xpuprof.inputs import SELECT_AGAIN
+from xpuprof.trace.coordinates import NO_KERNELS
 from xpuprof.trace.kinds import Key, LaunchKind, LaunchSequence, size_of
 from xpuprof.trace.run_lengths import decode_runs, encode_runs
 
@@ -89,7 +90,20 @@ def first_difference(a: pd.DataFrame, b: pd.DataFrame) -> str:
     if not differs.any():
         return f"{len(a)} and {len(b)} slices"
     row, column = (int(n) for n in np.argwhere(differs)[0])
-    return f"slice {row}: {KIND_COLUMNS[column]} {left[row, column]} and {right[row, column]}"
+    one, other = left[row], right[row]
+    kernels = [NO_KERNELS.get(kind[0]) or f"kernel {kind[0]}" for kind in (one, other)]
+    if one[0] != other[0]:
+        return f"slice {row}: {' and '.join(kernels)}"
+    name = KIND_COLUMNS[column]
+    if name == "program":
+        what = "from device programs whose source or build options differ"
+    elif name == "range":
+        what = f"in the ranges {one[column]!r} and {other[column]!r}"
+    else:
+        which, own = ("grids", slice(2, 5)) if name in "gx gy gz" else ("group sizes", slice(5, 8))
+        sizes = [" x ".join(str(n) for n in kind[own]) for kind in (one, other)]
+        what = f"with the {which} {' and '.join(sizes)}"
+    return f"slice {row}: {kernels[0]} {what}"
 
 
 def _first_seen_codes(kinds: pd.DataFrame) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:

@@ -24,8 +24,12 @@ VALUE_COST = 100
 
 def region_name(place: int, selection: Selection) -> str:
     """Name of a region in messages."""
+    # Imported late: `--help` lists formats without numpy.
+    from xpuprof.trace.coordinates import EXIT_KERNEL, NO_KERNELS
+
     end = selection.representatives[place].end
-    return f"region {place + 1} ({end.kernel}, call {end.call})"
+    call = "" if end.kernel == EXIT_KERNEL else f", call {end.call}"
+    return f"region {place + 1} ({NO_KERNELS.get(end.kernel, end.kernel)}{call})"
 
 
 class Regions:
