@@ -81,7 +81,7 @@ def test_validate_alone_runs_the_recorded_command(endings: Path, tmp_path: Path)
     """GIVEN a selection without a program WHEN validated THEN it says what it runs."""
     made = xpuprof("run", "--gpu", "none", "--cpu", "none", "--repeat", "2", "-o", tmp_path / "run",
                    "--", endings, "0")  # fmt: skip
-    assert b"sampling error  none: No GPU engine watched the program" in made.stdout
+    assert b"sampling error  none: no GPU engine watched the program" in made.stdout
     done = xpuprof("validate", tmp_path / "run/selection.json", "--repeat", "1")
     assert f"this runs the recorded command: {endings} 0".encode() in done.stderr
     assert done.returncode == 0 and b"to stdout" in done.stdout

@@ -11,7 +11,11 @@ from click.testing import CliRunner
 from tests.support import traces
 from xpuprof.cli import cli
 from xpuprof.report.result import as_text
+from xpuprof.trace.records import ExecutionRecord
 from xpuprof.trace.run import create_run
+from xpuprof.trace.summary import no_launch
+from xpuprof.trace.sums import Sums
+from xpuprof.trace.tables import Execution
 from xpuprof.workflow.evaluate import Result
 from xpuprof.workflow.reopen import reopen
 
@@ -44,5 +48,12 @@ def test_a_program_that_nothing_watched(tmp_path: Path) -> None:
     """GIVEN neither engine THEN the head says so, and no error is called 0 by construction."""
     found = result(tmp_path / "R", traces.events(0), cpu_engine="none", gpu_engine="none")
     text = as_text(found)
-    assert "no CPU engine, no GPU engine" in text and "sampling error  none: No GPU eng" in text
-    assert "0 by construction" not in text
+    assert "no CPU engine, no GPU engine" in text and "sampling error  none: no GPU eng" in text
+    assert "0 by construction" not in text and "the whole run is one slice" in text
+
+
+def test_a_window_without_a_launch_is_not_the_whole_run() -> None:
+    """GIVEN a window in a program that nothing watched THEN its one slice is the window."""
+    record = ExecutionRecord("profile", "profile", status="complete", gpu_engine="none")
+    said = no_launch(Execution(record, []), Sums(slices=1, openings=1))
+    assert said == "No GPU engine watched the program: the window is one slice."

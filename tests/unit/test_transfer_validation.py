@@ -62,6 +62,11 @@ def test_start_up_and_exit_do_not_hide_the_rest() -> None:
     assert result.accuracy.unmeasured == pytest.approx(4 / 7)
     mixed = validate(select_by_kernel(made_up_run(A, TIMES)), made_up_run(A, TIMES))
     assert mixed.accuracy.inner is None
+    window = replace(selection.identity, window=SelectedWindow("3-7"))
+    inside = validate(
+        replace(selection, identity=window), replace(made_up_run(launches), window="3-7")
+    )
+    assert inside.accuracy.inner is None
 
 
 def test_it_travels_in_its_file() -> None:

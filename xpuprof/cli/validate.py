@@ -97,7 +97,7 @@ def command(
     done = validate(selection, argv, output=output, repeat=repeat, say=options.notes(quiet), **how)
     if done.validation is None:
         stopped = signal_name(done.last.signal or done.last.stop or 0)
-        why = f"no result: the program was stopped by {stopped}"
+        why = f"no result: the program was ended by {stopped}"
     if as_json:
         kept = {"run": str(output) if output else None, "exit_code": done.ending.exit_code}
         shown = validation_json(done.validation) if done.validation else {"reason": why}

@@ -35,7 +35,8 @@ class Accuracy:
     """How well a selection projects a run whose every slice was measured, as fractions.
 
     `error`: the sampling error. `inner`: without the first and the last slice, which represent
-    themselves and can dominate a short run; None if they do not, or there are several processes.
+    themselves and can dominate a short run; None if they do not, there are several processes, or
+    the run covers a window, whose ends are neither start-up nor exit.
     `measured`: the representatives' share of the run. `unmeasured`: the error over the rest of the
     run, which alone is projected; None if there is none.
     """
@@ -64,7 +65,7 @@ def _inner_error(selection: Selection, measured: Measured) -> float | None:
         if r.multiplier == 1.0 and selection.sizes[r.cluster] == 1
     ]
     several = len(selection.identity.processes) > 1
-    if several or sum(alone) != len(ends) or not measured.inner:
+    if several or selection.window or sum(alone) != len(ends) or not measured.inner:
         return None
     projected = sum(
         measured.of[r.slice] * r.multiplier

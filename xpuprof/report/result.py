@@ -163,11 +163,12 @@ def _summary(result: Result) -> list[str]:
     spread = f"{seconds(min(runs))} to {seconds(max(runs))}"
     by = measured_by(len(runs), result.shares, spread if len(runs) > 1 else "")
     none = unstated(selection, result.job)
+    none = none and f"none: {none[0].lower()}{none[1:]}"
     mark = "   UNRELIABLE" if result.unreliable else ""
     lines = [
         f"measured        {seconds(measured)}   {by}",
         projected_line(result.estimate),
-        f"sampling error  {f'none: {none}' if none else error_text(result.accuracy) + mark}",
+        f"sampling error  {none or error_text(result.accuracy) + mark}",
         *saving_lines(selection, result.time_speedup, measured),
     ]
     lines += [f"unreliable      {reason}" for reason in result.unreliable]

@@ -40,7 +40,8 @@ def no_launch(execution: Execution, sums: Sums) -> str:
         why = "The program launched no kernel"
     else:
         why = "The program was ended before it launched a kernel"
-    return f"{why}: {'the whole run is one slice' if sums.slices else 'no slice was finished'}."
+    part = "window" if sums.openings else "whole run"
+    return f"{why}: {f'the {part} is one slice' if sums.slices else 'no slice was finished'}."
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from xpuprof.estimation.shares import Share, shares_of
 from xpuprof.estimation.typical_times import Repeats, typical_times
 from xpuprof.launch.ending import exit_doubts
 from xpuprof.selection.selection import Selection
+from xpuprof.signals import signal_name
 from xpuprof.trace.processes import Job, job_of
 from xpuprof.trace.run import Run
 from xpuprof.trace.spilled import Spilled
@@ -152,8 +153,8 @@ def _timed(run: Run, job: Job, kept: Spilled) -> _Timed:
     for execution in run.times:
         if killed := execution.record.signal:
             raise InputError(
-                f"{execution.name} was ended by signal {killed}, so it has no time to compare "
-                "with; record the program again, or choose without it: "
+                f"{execution.name} was ended by {signal_name(killed)}, so it has no time to "
+                "compare with; record the program again, or choose without it: "
                 f"xpuprof select {run.path}"
             )
         try:
