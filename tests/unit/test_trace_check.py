@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -313,6 +314,12 @@ def test_info_command(tmp_path: Path) -> None:
     assert "a launch" not in text  # three launches: mostly the size of an empty stream
 
 
+def kernel_rows(text: str) -> list[list[str]]:
+    """The table of kernels, without their times."""
+    rows = [re.split(r"  +", line) for line in text.splitlines() if line.startswith(("a ", "b "))]
+    return [row[:2] + row[3:] for row in rows]
+
+
 def test_info_tells_what_ran_uninstrumented(tmp_path: Path) -> None:
     events = changed(
         EVENTS,
@@ -325,7 +332,27 @@ def test_info_tells_what_ran_uninstrumented(tmp_path: Path) -> None:
     found = json.loads(call(info.command, path, "--json").stdout)
     assert found["launches"] == {"seen": 3, "instrumented": 2, "left_out": 0, "unfinished": 0}
     assert found["uninstrumented"] == {"kernel does not compile": 1}
-    assert "uninstrumented: 1 (kernel does not compile)" in call(info.command, path).stdout
+    text = call(info.command, path).stdout
+    assert "uninstrumented: 1 (kernel does not compile)" in text
+    assert kernel_rows(text) == [
+        ["b", "1", "33.33 %", "1", "2", "123", "65.08 %"],
+        ["a", "2", "66.67 %", "1", "2", "66", "34.92 %"],
+    ]
+
+
+def test_info_shows_no_counts_of_kernels_that_were_not_counted(tmp_path: Path) -> None:
+    """GIVEN a kernel of which no launch was counted THEN it has no numbers, rather than zeros."""
+    events = changed(
+        EVENTS,
+        (traces.launch(1, 1, 3000), traces.launch(1, 1, 3000, reason="left out", flags=2)),
+        (traces.launch_grid(1, 1), None),
+        (traces.end(3, 3), traces.end(3, 2)),
+    )
+    text = call(info.command, str(traces.write_run(tmp_path / "run", events, CPU))).stdout
+    assert kernel_rows(text) == [
+        ["a", "2", "66.67 %", "2", "4", "132", "100.00 %"],
+        ["b", "1", "33.33 %", "0", "-", "-", "-"],
+    ]
 
 
 def test_info_of_a_partial_run(tmp_path: Path) -> None:

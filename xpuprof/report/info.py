@@ -212,15 +212,19 @@ def _kernels(sums: Sums, times: DeviceTimes | None, most: int) -> list[str]:
     counted = sums.instrumented > 0  # timer runs count nothing
     headers = ["kernel", "calls"]
     headers += [("device" if times.native else "profiled") + " time", "of time"] if times else []
-    headers += ["warps", "instructions", "share"] if counted else []
+    partly = counted and any(own.instrumented < own.calls for own in sums.kernels.values())
+    headers += ["counted"] * partly + ["warps", "instructions", "share"] * counted
     rows = []
     for name, own, share in _heaviest_first(sums, times)[:most]:
         row = [shorten(name), count(own.calls)]
         if times:
             known = times.seconds.get(name)
             row += ["-" if known is None else seconds(known), percent(times.share(name))]
+        if partly:
+            row.append(count(own.instrumented))
         if counted:
-            row += [count(own.warps), count(own.instructions), percent(share)]
+            numbers = [count(own.warps), count(own.instructions), percent(share)]
+            row += numbers if own.instrumented else ["-"] * len(numbers)
         rows.append(row)
     if not rows:
         return []
