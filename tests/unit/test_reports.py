@@ -22,6 +22,7 @@ from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.methods.registry import names
 from xpuprof.report.compare import as_text as compare_text
+from xpuprof.report.compare import draw
 from xpuprof.report.projected import interval
 from xpuprof.report.text import number_of, times
 from xpuprof.report.validation import regions_text
@@ -348,6 +349,19 @@ def test_compare_tells_what_it_wrote_and_a_next_step_that_works(tmp_path: Path) 
     assert f"wrote {tmp_path}/plot.PDF" in said and "--method NAME (NAME: " in said
     call("select", run)
     assert "--method NAME --force (NAME: " in call(*asked).stderr
+
+
+def test_the_plot_names_each_method_once_and_has_plain_ticks(tmp_path: Path) -> None:
+    """GIVEN methods with like errors THEN a legend names them, where no label hides another."""
+    matplotlib = pytest.importorskip("matplotlib", reason="pictures need matplotlib")
+    rows = [Row(name, time_speedup=1.5 + i, error_mean=0.02, error_max=0.03)
+            for i, name in enumerate(("pka", "sieve"))]  # fmt: skip
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        draw("RUN", "time", [*rows, Row("photon", reason="none")], tmp_path / "plot.svg")
+        draw("RUN", "time", [], tmp_path / "empty.svg")
+    svg = (tmp_path / "plot.svg").read_text()
+    assert svg.count(">pka<") == svg.count(">sieve<") == 1 and "photon" not in svg
+    assert ">1.5<" in svg and ">2<" in svg and "10^" not in svg and "<tspan" not in svg
 
 
 def test_compare_projects_what_all_runs_have(tmp_path: Path) -> None:

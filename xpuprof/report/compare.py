@@ -6,12 +6,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xpuprof.errors import EngineError
 from xpuprof.report.self_contained import Head, write
 from xpuprof.report.text import count, percent, table, times_less
 from xpuprof.units import seconds
 from xpuprof.workflow.compare import Compared, Comparison, Row
+
+if TYPE_CHECKING:
+    from matplotlib.axis import Axis
 
 LEGEND = (
     "error, worst: of the projected total, mean and largest over the seeds; without ends: leaving",
@@ -20,6 +24,10 @@ LEGEND = (
     "around the estimate; held: how often it contained the total; selection: time to choose.",
 )
 """The columns of the table."""
+
+_MARKERS = "osD^vPX"
+_FINE = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
+"""Ticks within a decade."""
 
 KEYS = (
     "error_mean",
@@ -158,9 +166,10 @@ def draw(run: str, metric: str, rows: Sequence[Row], target: Path) -> None:
         raise EngineError(
             "pictures need matplotlib; install it with: pip install 'xpuprof[plot]'"
         ) from None
-    figure = Figure(figsize=(7, 5), layout="constrained")
+    figure = Figure(figsize=(8.5, 5), layout="constrained")
     axes = figure.subplots()
-    for row in rows:
+    drawn = 0
+    for row in sorted(rows, key=lambda row: -(row.time_speedup or 0.0)):
         if (
             row.reason
             or row.error_mean is None
@@ -170,10 +179,18 @@ def draw(run: str, metric: str, rows: Sequence[Row], target: Path) -> None:
             continue
         mean = max(100 * row.error_mean, 1e-4)
         up = max(100 * row.error_max - mean, 0.0)
-        axes.errorbar(row.time_speedup, mean, yerr=[[0.0], [up]], marker="o", capsize=3)
-        axes.annotate(
-            row.method, (row.time_speedup, mean), xytext=(5, 5), textcoords="offset points"
+        # Seven markers and ten colours: 70 methods look different.
+        axes.errorbar(
+            row.time_speedup,
+            mean,
+            yerr=[[0.0], [up]],
+            linestyle="none",
+            capsize=3,
+            label=row.method,
+            color=f"C{drawn % 10}",
+            marker=_MARKERS[drawn % len(_MARKERS)],
         )
+        drawn += 1
     axes.set(
         xscale="log",
         yscale="log",
@@ -182,7 +199,23 @@ def draw(run: str, metric: str, rows: Sequence[Row], target: Path) -> None:
         title=f"{run}: {metric}",
     )
     axes.grid(alpha=0.3)
+    for axis in (axes.xaxis, axes.yaxis):
+        _plain_ticks(axis)
+    if drawn:
+        figure.legend(loc="outside right upper", frameon=False)
     figure.savefig(target, dpi=150)
+
+
+def _plain_ticks(axis: Axis) -> None:
+    """Ticks of a logarithmic axis as plain numbers: 1.5, 0.02, 1,000."""
+    from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+
+    low, high = axis.get_view_interval()
+    decades = math.log10(high / low)
+    steps = (1.0,) if decades > 4 else (1.0, 2.0, 5.0) if decades > 1 else _FINE
+    axis.set_major_locator(LogLocator(subs=steps))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
 
 
 def _untimed(metric: str) -> str:

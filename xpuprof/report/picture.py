@@ -69,8 +69,9 @@ def _figure(result: Result) -> Figure:
         (middle, "cpu_instructions", "CPU instr."),
         (bottom, "gpu_instructions", "GPU instr."),
     ):
-        axis.scatter(index, np.maximum(slices[column], 1), s=3, c=colours, linewidths=0)
-        axis.set_yscale("log")
+        values = np.asarray(slices[column], dtype=np.float64)
+        axis.set_yscale("log", nonpositive="mask")  # no counts: nothing to draw
+        axis.scatter(index, np.where(values > 0, values, np.nan), s=3, c=colours, linewidths=0)
         axis.set_ylabel(name)
     bottom.set_xlabel("slice (each ends with a kernel's end)")
     for axis in (top, middle, bottom):
