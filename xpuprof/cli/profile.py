@@ -26,9 +26,9 @@ from xpuprof.launch.ending import end_after
 def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> int:
     """Record the basic-block vectors of every slice, CPU and GPU, in one instrumented execution.
 
-    The program keeps its output, exit code and signals. Engine valgrind hides AVX2 and FMA, so
-    libraries take different code paths, and the last digits of floating-point results computed on
-    the CPU may differ from a native run's.
+    The program keeps its output, exit code and signals. Engine valgrind has no AVX2, FMA and
+    AVX-512, so libraries take different code paths, and the last digits of floating-point results
+    computed on the CPU may differ from a native run's.
 
     \b
     xpuprof profile -o RUN -- ./app args

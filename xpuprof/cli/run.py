@@ -44,8 +44,9 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     xpuprof run -- mpirun -n 2 ./app               every rank, and the whole job
 
     The run directory keeps everything; RUN/selection.json stands alone and works on other machines.
-    With --json the last line, after the program's own output, is one JSON object. The exit code is
-    the program's; 3 if that is 0 but there is no result.
+    The table is printed after the program's own output; with --json, one JSON object as the last
+    line. Where that output must stay alone (./app >data), use profile, time and select. The exit
+    code is the program's; 3 if that is 0 but there is no result.
     """
     # Loaded here, so that --help is quick.
     from xpuprof.cli.progress import show_progress

@@ -40,7 +40,7 @@ class Valgrind(CpuEngine):
 
     name = "valgrind"
     caveat = (
-        "under valgrind, which has no FMA and no AVX-512 and rounds long double to double, "
+        "under valgrind, which has no AVX2, FMA and AVX-512 and rounds long double to double, "
         "floating-point results of host code may differ from a native run's (docs/valgrind.md)"
     )
     honours = CODE | SCOPE | MEMORY
