@@ -81,7 +81,7 @@ def test_compare_lists_every_method_or_its_reason(tmp_path: Path) -> None:
     call("import", csv(tmp_path / "t.csv"), "-o", run)
     picture = tmp_path / "methods.svg"
     result = last_json(call("compare", run, "--repeats", "3", "--plot", picture, "--json"))
-    assert set(result) == {"run", "metric", "slices", "timed", "methods"}
+    assert set(result) == {"run", "metric", "slices", "timed", "methods", "notes"}
     assert (result["metric"], result["slices"]) == ("gpu_time", 300)
     by_name = {entry["method"]: entry for entry in result["methods"]}
     assert set(by_name) >= {
