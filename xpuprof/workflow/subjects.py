@@ -95,10 +95,8 @@ def open_subject(
     require_slices(run, job)
     joined = join(profiled(run, job), timed) if timed else None
     doubts: Sequence[str] = ()
-    if joined:
-        measured, doubts = joined.times, joined.doubts
-    elif measured is None:
-        measured, doubts = run_times(run, job)
+    if measured is None:
+        measured, doubts = (joined.times, joined.doubts) if joined else run_times(run, job)
     return Subject(
         run.path,
         from_processes(job.slices, job.processes, measured, str(run.path)),
