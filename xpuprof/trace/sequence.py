@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,20 +90,24 @@ def first_difference(a: pd.DataFrame, b: pd.DataFrame) -> str:
     if not differs.any():
         return f"{len(a)} and {len(b)} slices"
     row, column = (int(n) for n in np.argwhere(differs)[0])
-    one, other = left[row], right[row]
-    kernels = [NO_KERNELS.get(kind[0]) or f"kernel {kind[0]}" for kind in (one, other)]
-    if one[0] != other[0]:
-        return f"slice {row}: {' and '.join(kernels)}"
-    name = KIND_COLUMNS[column]
+    one, other = (dict(zip(KIND_COLUMNS, table[row], strict=True)) for table in (left, right))
+    return f"slice {row}: {_difference(KIND_COLUMNS[column], one, other)}"
+
+
+def _difference(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """How two launches differ, first of all in the kind column `name`."""
+    kernels = [
+        NO_KERNELS.get(kind["kernel"]) or f"kernel {kind['kernel']}" for kind in (one, other)
+    ]
+    if name == "kernel":
+        return " and ".join(kernels)
     if name == "program":
-        what = "from device programs whose source or build options differ"
-    elif name == "range":
-        what = f"in the ranges {one[column]!r} and {other[column]!r}"
-    else:
-        which, own = ("grids", slice(2, 5)) if name in "gx gy gz" else ("group sizes", slice(5, 8))
-        sizes = [" x ".join(str(n) for n in kind[own]) for kind in (one, other)]
-        what = f"with the {which} {' and '.join(sizes)}"
-    return f"slice {row}: {kernels[0]} {what}"
+        return f"{kernels[0]} from device programs whose source or build options differ"
+    if name == "range":
+        return f"{kernels[0]} in the ranges {one[name]!r} and {other[name]!r}"
+    which = "grids" if name.startswith("g") else "group sizes"
+    sizes = [" x ".join(str(kind[name[0] + axis]) for axis in "xyz") for kind in (one, other)]
+    return f"{kernels[0]} with the {which} {' and '.join(sizes)}"
 
 
 def _first_seen_codes(kinds: pd.DataFrame) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
