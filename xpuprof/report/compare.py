@@ -155,6 +155,14 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
+def _point(row: Row) -> tuple[float, float, float] | None:
+    """A row's time speedup, mean error and how much larger its worst one is, both in percent."""
+    if row.reason or row.error_mean is None or row.error_max is None or row.time_speedup is None:
+        return None
+    mean = max(100 * row.error_mean, 1e-4)
+    return row.time_speedup, mean, max(100 * row.error_max - mean, 0.0)
+
+
 def draw(run: str, metric: str, rows: Sequence[Row], target: Path) -> None:
     """Write the plot of error against speedup; the suffix (`picture.SUFFIXES`) sets the format.
 
@@ -168,29 +176,20 @@ def draw(run: str, metric: str, rows: Sequence[Row], target: Path) -> None:
         ) from None
     figure = Figure(figsize=(8.5, 5), layout="constrained")
     axes = figure.subplots()
-    drawn = 0
-    for row in sorted(rows, key=lambda row: -(row.time_speedup or 0.0)):
-        if (
-            row.reason
-            or row.error_mean is None
-            or row.error_max is None
-            or row.time_speedup is None
-        ):
-            continue
-        mean = max(100 * row.error_mean, 1e-4)
-        up = max(100 * row.error_max - mean, 0.0)
+    fastest = sorted(rows, key=lambda row: -(row.time_speedup or 0.0))
+    plotted = [(row.method, point) for row in fastest if (point := _point(row))]
+    for n, (method, (speedup, mean, above)) in enumerate(plotted):
         # Seven markers and ten colours: 70 methods look different.
         axes.errorbar(
-            row.time_speedup,
+            speedup,
             mean,
-            yerr=[[0.0], [up]],
+            yerr=[[0.0], [above]],
             linestyle="none",
             capsize=3,
-            label=row.method,
-            color=f"C{drawn % 10}",
-            marker=_MARKERS[drawn % len(_MARKERS)],
+            label=method,
+            color=f"C{n % 10}",
+            marker=_MARKERS[n % len(_MARKERS)],
         )
-        drawn += 1
     axes.set(
         xscale="log",
         yscale="log",
@@ -201,7 +200,7 @@ def draw(run: str, metric: str, rows: Sequence[Row], target: Path) -> None:
     axes.grid(alpha=0.3)
     for axis in (axes.xaxis, axes.yaxis):
         _plain_ticks(axis)
-    if drawn:
+    if plotted:
         figure.legend(loc="outside right upper", frameon=False)
     figure.savefig(target, dpi=150)
 
