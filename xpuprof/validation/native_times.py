@@ -7,13 +7,13 @@ that both have; one that only the profile has took no time natively.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from xpuprof.arrays import F64
-from xpuprof.errors import InputError
+from xpuprof.errors import InputError, TraceError
 from xpuprof.trace.processes import Job, job_of
 from xpuprof.trace.sequence import first_difference
 from xpuprof.trace.tables import Execution
@@ -30,6 +30,37 @@ class Mismatch:
     slices: int
     native: int
     """Slices of the native run."""
+
+
+@dataclass(frozen=True, eq=False)
+class NativeTimes:
+    """A native run's times of a profile's slices, or why it has none."""
+
+    execution: Execution
+    times: F64 | None
+    """float64[slices of the profile], seconds."""
+    mismatch: Mismatch | None = None
+    reason: str = ""
+
+    @property
+    def left_out(self) -> str:
+        """A sentence on a run without times; empty otherwise."""
+        if self.times is not None:
+            return ""
+        # What was lost stands in the reason why the whole run is partial.
+        lost = bool(self.execution.losses)
+        why = ", because its recording is incomplete" if lost else f": {self.reason}"
+        return f"{self.execution.name} is left out{why}"
+
+
+def native_times(profiled: Job, natives: Iterable[Execution]) -> Iterator[NativeTimes]:
+    """The times of each native run; those that were cut short or have no slice of the profile have
+    none."""
+    for native in natives:
+        try:
+            yield NativeTimes(native, *times_on(profiled, native))
+        except (TraceError, InputError) as error:
+            yield NativeTimes(native, None, reason=str((*native.losses, error)[0]))
 
 
 def times_on(profiled: Job, native: Execution) -> tuple[F64, Mismatch | None]:

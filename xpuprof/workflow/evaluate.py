@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from xpuprof.arrays import F64
-from xpuprof.errors import InputError, TraceError
+from xpuprof.errors import InputError
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.intervals import estimate_measured
 from xpuprof.estimation.measured import Measured, gathered
@@ -24,7 +24,12 @@ from xpuprof.trace.processes import Job, job_of
 from xpuprof.trace.run import Run
 from xpuprof.trace.spilled import Spilled
 from xpuprof.trace.tables import Execution
-from xpuprof.validation.native_times import Mismatch, different_sequences, times_on
+from xpuprof.validation.native_times import (
+    Mismatch,
+    different_sequences,
+    native_times,
+    times_on,
+)
 from xpuprof.validation.phases import unseen_phases
 from xpuprof.validation.reliability import unreliable_projection
 from xpuprof.workflow.noise import disturbed
@@ -146,10 +151,26 @@ class _Timed:
 
 def _timed(run: Run, job: Job, kept: Spilled) -> _Timed:
     """Adds the times of each timer run to `kept`."""
+    _refuse_killed(run)
     runs: list[Execution] = []
     mismatches: list[Mismatch | None] = []
     left_out: list[str] = []
     first = ""
+    for native in native_times(job, run.times):
+        if native.times is None:
+            left_out.append(native.left_out)
+            first = first or native.reason
+            continue
+        kept.add(native.times)
+        runs.append(native.execution)
+        mismatches.append(native.mismatch)
+        del native  # its times, before the next run's are read
+    if not runs:
+        raise InputError(f"{run.path} has no timer run with times: {first}")
+    return _Timed(tuple(runs), tuple(mismatches), tuple(left_out))
+
+
+def _refuse_killed(run: Run) -> None:
     for execution in run.times:
         if killed := execution.record.signal:
             raise InputError(
@@ -157,21 +178,6 @@ def _timed(run: Run, job: Job, kept: Spilled) -> _Timed:
                 "compare with; record the program again, or choose without it: "
                 f"xpuprof select {run.path}"
             )
-        try:
-            times, mismatch = times_on(job, execution)
-        except (TraceError, InputError) as error:
-            lost = execution.losses  # the run's reason says which
-            why = ", because its recording is incomplete" if lost else f": {error}"
-            left_out.append(f"{execution.name} is left out{why}")
-            first = first or str((*lost, error)[0])
-            continue
-        kept.add(times)
-        del times
-        runs.append(execution)
-        mismatches.append(mismatch)
-    if not runs:
-        raise InputError(f"{run.path} has no timer run with times: {first}")
-    return _Timed(tuple(runs), tuple(mismatches), tuple(left_out))
 
 
 def doubts(run: Run, totals: Sequence[float]) -> tuple[str, ...]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from xpuprof.arrays import F64
-from xpuprof.errors import InputError, TraceError, UsageError
+from xpuprof.errors import InputError, UsageError
 from xpuprof.methods.block_vectors import ImportedVectors
 from xpuprof.methods.profile import SliceProfile, Slices
 from xpuprof.methods.recorded import from_processes
@@ -26,7 +25,7 @@ from xpuprof.trace.processes import Job, job_of, keys_of_table
 from xpuprof.trace.run import Run
 from xpuprof.trace.sequence import launch_sequence
 from xpuprof.trace.window import never_opened
-from xpuprof.validation.native_times import different_sequences, times_on
+from xpuprof.validation.native_times import different_sequences, native_times
 from xpuprof.workflow.next_step import of_run
 from xpuprof.workflow.unseen import no_kernel
 
@@ -179,14 +178,17 @@ def require_slices(run: Run, job: Job) -> None:
 
 def run_times(run: Run, profiled: Job) -> tuple[F64 | None, list[str]]:
     """float64[repeats, slices], seconds, of the profile's slices in the run's timer runs, None
-    without one; and how their launches differ from the profile's, one sentence each."""
-    rows, found = [], []
-    for execution in run.times:
-        with suppress(TraceError, InputError):  # cut short, or another program: it has no times
-            times, mismatch = times_on(profiled, execution)
-            rows.append(times)
-            found.append(mismatch)
-    return np.stack(rows) if rows else None, different_sequences(found)
+    without one; and, one sentence each, which of these have no times, and how their launches
+    differ from the profile's."""
+    rows, mismatches, doubts = [], [], []
+    for native in native_times(profiled, run.times):
+        if native.times is None:
+            doubts.append(native.left_out)
+            continue
+        rows.append(native.times)
+        mismatches.append(native.mismatch)
+    doubts += different_sequences(mismatches)
+    return np.stack(rows) if rows else None, doubts
 
 
 def identity_of(job: Job, run: Run) -> Identity:
