@@ -139,7 +139,8 @@ class DaskExecutor:
         cells = [[_kept(cell) for cell in column] for column in columns]
         futures = self._client.map(function, *cells, pure=False, retries=RETRIES)
         if what:
-            with stage(what, lambda: sum(future.done() for future in futures), len(futures)):
+            done = stage(what, lambda: sum(future.done() for future in futures), len(futures))
+            with done, self._client.as_current():  # wait() takes the current client
                 self._distributed.wait(futures)
         return [Handle(future) for future in futures]
 
