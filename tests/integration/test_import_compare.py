@@ -233,6 +233,17 @@ def test_several_runs_are_compared_on_workers_as_here(tmp_path: Path) -> None:
         assert method["error_mean"] == pytest.approx(sum(errors) / 3)
 
 
+def test_compare_of_imports_names_a_select_that_works(tmp_path: Path) -> None:
+    """GIVEN several imports THEN the next step selects from one of them: together it is refused."""
+    sources = [csv(tmp_path / f"t{rank}.csv", 100) for rank in range(2)]
+    call("import", *sources, "-o", tmp_path / "runs")
+    runs = [tmp_path / "runs" / f"t{rank}" for rank in range(2)]
+    assert call("select", *runs, "-o", tmp_path / "s")[0] == 2
+    shown = call("compare", *runs, "--methods", "random", "--repeats", "2")[2]
+    line = shown.partition("next: xpuprof ")[2].partition(" (")[0].replace("NAME", "random")
+    assert call(*line.split())[0] == 0
+
+
 def killed_once(marker: str, *arguments: Any) -> Any:
     """import_one on a worker that dies, the first time, after creating the run directory but before
     reporting it."""

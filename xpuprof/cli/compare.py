@@ -122,10 +122,14 @@ def command(
 
 
 def _next(runs: tuple[Path, ...], timed: tuple[Path, ...]) -> str:
+    from xpuprof.trace.imported import ImportedSlices
     from xpuprof.workflow.next_step import command as line
 
+    which = "NAME: one of the table"
+    if len(runs) > 1 and any(ImportedSlices.present(run) for run in runs):
+        runs, which = runs[:1], f"{which}; imports are selected from one by one"
     alone = len(runs) == 1
     chosen = alone and (runs[0] / "selection.json").exists()
     where = ["--force"] * chosen if alone else ["-o", "DIR"]
     times = [word for folder in timed for word in ("--times", folder)]
-    return f"{line('select', *runs, *times, '--method', 'NAME', *where)} (NAME: one of the table)"
+    return f"{line('select', *runs, *times, '--method', 'NAME', *where)} ({which})"
