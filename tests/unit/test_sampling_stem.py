@@ -140,6 +140,23 @@ def test_xpu_stem_draws_at_least_so_many_of_a_stratum(least: int) -> None:
     assert all(m >= min(least, n) for m, n in zip(strata.draws, strata.size, strict=True))
 
 
+def test_xpu_stem_with_times_of_zero() -> None:
+    """GIVEN a time below the clock's tick, 0 THEN the others are cut as finely as without it."""
+    times = np.repeat([10.0, 20.0, 30.0, 80.0, 200.0], 400)
+    times *= np.random.default_rng(0).lognormal(0, 0.1, 2000)
+
+    def strata() -> list[int]:
+        pool, _ = xpu_stem.distinct(np.zeros(len(times), np.int32), times)
+        root = xpu_stem.Node.of(pool, np.arange(len(pool.values)))
+        leaves = xpu_stem.Intervals(root).best(1e-6, xpu_stem.Demands())
+        return [leaf.node.number for leaf in leaves]
+
+    before = strata()
+    assert len(before) > 2
+    times[times.argmin()] = 0.0
+    assert len(strata()) >= len(before)
+
+
 def test_a_bound_that_is_not_met_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """GIVEN errors that no choice of strata lowers WHEN the search has given up THEN select says
     which error it predicts."""

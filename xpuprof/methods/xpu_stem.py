@@ -352,7 +352,8 @@ class Intervals:
         with np.errstate(divide="ignore", invalid="ignore"):
             unit = number**3 * (self._variance + demands.rho**2 * self._mixture)
             unit /= np.maximum(number - 1.0, 1.0)
-            wanted = np.sqrt(price * unit / mean)
+            # A time of 0 costs nothing, nor has it a spread.
+            wanted = np.where(mean > 0.0, np.sqrt(price * unit / mean), 1.0)
             low = np.minimum(np.maximum(np.floor(wanted), demands.least), number)
             high = np.minimum(low + 1.0, number)
             costs = [
