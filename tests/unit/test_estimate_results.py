@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
@@ -18,6 +19,8 @@ from xpuprof.errors import InputError, UsageError
 from xpuprof.estimation.metrics import is_rate, whole_run
 from xpuprof.formats.exporters import gem5_gpu, rocprofv3
 from xpuprof.formats.results import read_results
+from xpuprof.methods import two_phase
+from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.selection import Representative, Selection
 
 A = ["a/64", "b/64", "a/64", "b/64", "a/64"]
@@ -158,7 +161,8 @@ def test_accelsim_log(selection: Selection, tmp_path: Path) -> None:
     "name",
     ["ipc", "gpu_ipc", "system.cpu.cpi", "l2_miss_rate", "system.l2.overallMissRate::total",
      "hit_ratio", "gpu_occupancy", "L2_BW", "warp_efficiency", "bytes_per_cycle", "dram_util %",
-     "sm__throughput.avg.pct_of_peak", "achieved_utilization", "L2 miss ratio"],
+     "sm__throughput.avg.pct_of_peak", "achieved_utilization", "L2 miss ratio",
+     "gld_throughput", "l2_throughput_.reads.", "dram_bandwidth"],
 )  # fmt: skip
 def test_names_of_rates(name: str) -> None:
     assert is_rate(name)
@@ -171,6 +175,23 @@ def test_names_of_rates(name: str) -> None:
 )  # fmt: skip
 def test_names_of_sums(name: str) -> None:
     assert not is_rate(name)
+
+
+def test_a_profilers_kernel_times_are_times() -> None:
+    """GIVEN the column that profilers' results have THEN it narrows on the same machine as any time
+    does, and weights a rate."""
+    times = np.random.default_rng(1).lognormal(0, 1, 400)
+    table = pd.DataFrame({"kernel": ["k"] * 400, "call": np.arange(400) + 1})
+    chosen = two_phase.select(SliceProfile(table, times))
+    rows = [r.slice for r in chosen.representatives]
+    results = {
+        i: {"time": times[r], "gpu_time": times[r], "dram_throughput": 5.0}
+        for i, r in enumerate(rows)
+    }
+    whole = {w.name: w for w in whole_run(chosen, results, elsewhere=False)}
+    assert whole["gpu_time"].estimate == whole["time"].estimate
+    only = {i: {n: v for n, v in own.items() if n != "time"} for i, own in results.items()}
+    assert whole_run(chosen, only)[1].kind == "mean weighted by gpu_time"
 
 
 def stratified_selection(

@@ -23,11 +23,12 @@ from xpuprof.selection.selection import Selection
 
 _RATE = re.compile(
     r"(^|[._ ])(ipc|cpi|mpki|occupancy|l\d_bw|bw|efficiency|fraction|pct|stdev|mean|per)($|[._: ])"
-    r"|(^|[._: ]|miss|hit)(rate|ratio)s?($|[^a-z])|utili[sz]ation|percent|average|avg|::mean|[%/]"
+    r"|(^|[._: ]|miss|hit)(rate|ratio)s?($|[^a-z])|utili[sz]ation|throughput|bandwidth"
+    r"|percent|average|avg|::mean|[%/]"
 )
 """Matches words, so that `duration` is not a ratio and `generated` not a rate."""
 _TIME = ("cycles", "gpu_sim_cycle", "numcycles", "ticks", "simticks", "time", "seconds",
-         "simseconds", "time_s", "duration")  # fmt: skip
+         "simseconds", "time_s", "gpu_time", "duration")  # fmt: skip
 _WORK = ("instructions", "insts", "gpu_sim_insn", "siminsts", "simops", "instrs", "inst_executed")
 _PER_WORK = re.compile(r"cpi|mpki|miss")
 
