@@ -286,6 +286,26 @@ def test_known_times_give_the_width_of_the_draws(shape: Any, draws: int, replace
     assert shape == "constant" or held / TRIALS <= 0.975
 
 
+@pytest.mark.parametrize("draws", [29, 30, 60])
+@pytest.mark.parametrize("replacement", [True, False])
+def test_known_times_of_one_slice_that_takes_most(draws: int, replacement: bool) -> None:
+    """GIVEN a first call that takes as long as all others WHEN a fifth of the slices are drawn THEN
+    the half-width covers the draws that have it, which are more than 5 %."""
+    times = np.ones(150)
+    times[0] = 150.0
+    selection = random_.select(profile_of(times), seed=0, n=draws)
+    selection = replace(selection, design=replace(selection.design, replacement=replacement))
+    exact = from_labels(selection.labels, times)
+    answer = estimate(selection, times)
+    assert answer.high is not None
+    half, held = answer.high - answer.value, 0.0
+    for seed in range(TRIALS):
+        again = redrawn(selection, exact, seed)
+        value = sum(times[r.slice] * r.multiplier for r in again.representatives)
+        held += abs(value - times.sum()) <= half + 1e-9
+    assert held / TRIALS >= AT_LEAST
+
+
 @pytest.mark.slow
 def test_ranked_sets_are_unbiased_and_their_intervals_hold() -> None:
     """GIVEN sets ranked by other times than those measured THEN the mean of the projections is the

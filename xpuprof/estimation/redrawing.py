@@ -15,7 +15,9 @@ from xpuprof.trace.pieces import pieces
 DRAWS = 4000
 """The 95 % quantile is then known to about 2 % of itself."""
 MANY = 30
-"""With this many draws or more, the mean of a stratum is assumed to be normal."""
+"""With this many draws or more, the mean of a stratum is assumed to be normal, but for values that
+hold DOMINANT of its variance."""
+DOMINANT = 0.1
 
 
 def errors_of_total(design: Design, values: F64, draws: int, rng: np.random.Generator) -> F64:
@@ -49,26 +51,74 @@ def random_errors(
     replacement: bool,
     counts: I64 | None = None,
 ) -> F64:
-    """Errors of random draws from a stratum in which each of `values` occurs `counts` times [once].
-
-    Draws without replacement are simulated as draws with replacement, shrunk to their variance by
-    the finite-population factor.
-    """
+    """Errors of random draws from a stratum in which each of `values` occurs `counts` times
+    [once]."""
     number = len(values) if counts is None else int(counts.sum())
     mean, variance = _moments(values, counts, number)
     if variance == 0.0 or (draws >= number and not replacement):
         return np.zeros(DRAWS)
-    shrink = 1.0 if replacement else math.sqrt((number - draws) / (number - 1))
     if draws >= MANY:
-        error: F64 = rng.normal(0.0, math.sqrt(variance / draws), DRAWS)
-    else:
-        picked = rng.random((DRAWS, draws))
-        if counts is None:
-            rows = (picked * number).astype(np.int64)
+        return _of_many(values, draws, rng, replacement=replacement, counts=counts)
+    rows = _rows(number, draws, rng, replacement=replacement)
+    if counts is not None:
+        rows = np.searchsorted(np.cumsum(counts), rows, side="right")
+    error: F64 = number * (values[rows].mean(axis=1) - mean)
+    return error
+
+
+def _rows(number: int, draws: int, rng: np.random.Generator, *, replacement: bool) -> I64:
+    """`draws` of `number` rows, int64[DRAWS, draws]; without replacement by Floyd's algorithm: a
+    row that was drawn before gives way to the last one of a range that grows by one a draw."""
+    picked = rng.random((DRAWS, draws))
+    if replacement:
+        return np.minimum((picked * number).astype(np.int64), number - 1)
+    rows = np.empty((DRAWS, draws), dtype=np.int64)
+    for i in range(draws):
+        last = number - draws + i
+        drawn = np.minimum((picked[:, i] * (last + 1)).astype(np.int64), last)
+        again = (rows[:, :i] == drawn[:, np.newaxis]).any(axis=1)
+        rows[:, i] = np.where(again, last, drawn)
+    return rows
+
+
+def _of_many(
+    values: F64, draws: int, rng: np.random.Generator, *, replacement: bool, counts: I64 | None
+) -> F64:
+    """Errors of many draws: how often each dominant value is drawn, and a normal sum of the
+    others. A slice that takes most of the time is drawn or not, which no normal error tells."""
+    number = others = len(values) if counts is None else int(counts.sum())
+    mean, variance = _moments(values, counts, number)
+    far = _farther(values, mean, math.sqrt(DOMINANT * variance * others))
+    left, error = np.full(DRAWS, draws), np.zeros(DRAWS)
+    for row in far.tolist():
+        count = 1 if counts is None else int(counts[row])
+        if replacement:
+            hits = rng.binomial(left, count / others)
         else:
-            rows = np.searchsorted(np.cumsum(counts) / number, picked, side="right")
-        error = values[np.minimum(rows, len(values) - 1)].mean(axis=1) - mean
-    return number * shrink * error
+            hits = rng.hypergeometric(count, others - count, left)
+        error += hits * (values[row] - mean)
+        left, others = left - hits, others - count
+    middle = mean
+    if others and len(far):
+        values = np.delete(values, far)
+        counts = None if counts is None else np.delete(counts, far)
+        middle, variance = _moments(values, counts, others)
+    if others:
+        spread = variance * left
+        if not replacement:
+            spread *= (others - left) / max(others - 1, 1)
+        error += left * (middle - mean) + rng.normal(0.0, 1.0, DRAWS) * np.sqrt(spread)
+    error *= number / draws
+    return error
+
+
+def _farther(values: F64, middle: float, distance: float) -> I64:
+    """The rows of values farther than that from the middle."""
+    found = [
+        piece.start + np.flatnonzero(np.abs(values[piece] - middle) > distance)
+        for piece in pieces(len(values))
+    ]
+    return np.concatenate(found).astype(np.int64)
 
 
 def _moments(values: F64, counts: I64 | None, number: int) -> tuple[float, float]:
