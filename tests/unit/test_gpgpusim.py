@@ -80,13 +80,16 @@ def test_the_chosen_launches_give_the_whole(selection: Selection, tmp_path: Path
 
 def test_profiled_times_tell_no_interval_of_misses(imported: xpuprof.Run) -> None:
     """GIVEN one draw a stratum, whose equal times were profiled THEN the cycles have an interval,
-    the misses none: their spread is unknown, on the same machine too."""
+    the misses none: their spread is unknown, on the same machine too. Those of L2 are all in
+    launches that stand for no other."""
     chosen = imported.select("stem-root")
     whole = estimate_results(chosen, [str(FULL)], same_machine=True)
     found = {w.name: w.estimate for w in whole}
     assert found["gpu_sim_cycle"].low <= ALL_CYCLES <= found["gpu_sim_cycle"].high
+    assert found["L1D_total_cache_misses"].low is None
+    assert "another machine or metric needs 2" in found["L1D_total_cache_misses"].basis
     assert found["L2_total_cache_misses"].low is None
-    assert "another machine or metric needs 2" in found["L2_total_cache_misses"].basis
+    assert "0 in every representative of slices" in found["L2_total_cache_misses"].basis
 
 
 def test_a_partial_simulation_is_no_profile(tmp_path: Path) -> None:

@@ -249,6 +249,18 @@ def test_a_metric_that_no_representative_has() -> None:
     assert (whole.low, whole.high) == (0.0, 0.0)
 
 
+def test_a_metric_that_only_the_start_up_has() -> None:
+    """GIVEN a metric of the first slice alone, which represents itself THEN the others' zeros bound
+    nothing: no interval, for a sum and for a ratio."""
+    chosen = random_selection((1, 30, 10), (1, 2, 2), np.random.default_rng(7))
+    known = np.full(41, np.nan)
+    values = np.array([900.0, 0.0, 0.0, 0.0, 0.0])
+    known[[r.slice for r in chosen.representatives]] = values
+    answers = [estimate(chosen, known), estimate_ratio(chosen, values, np.ones(5))]
+    assert [(a.low, a.high) for a in answers] == [(None, None)] * 2
+    assert answers[0].value == 900.0
+
+
 def test_a_representative_without_time_is_an_error() -> None:
     """The error names its slice."""
     chosen = random_selection((3,), (1,), np.random.default_rng(6))

@@ -40,8 +40,8 @@ TOO_FEW = (
     "select several per cluster, or time the whole run"
 )
 ALL_ZERO = (
-    "no interval: the metric is 0 in every representative, which tells nothing of the slices that "
-    "were not measured; choose more slices"
+    "no interval: the metric is 0 in every representative of slices that were not measured, which "
+    "tells nothing of them; choose more slices"
 )
 MEANS = 2000
 """Draws of the clusters' means, for what does not add up."""
@@ -170,7 +170,7 @@ def estimate_ratio(
     total = float(np.dot(denominator, multiplier))
     value = float(np.dot(numerator, multiplier)) / total
     samples = _samples(selection, numerator - value * denominator)
-    if _only_zeros(samples, numerator):
+    if _only_zeros(selection, samples, numerator):
         return Estimate(value, None, None, None, ALL_ZERO)
     if (samples.open & (samples.draws < 2.0)).any():
         basis = "no interval: a ratio needs two representatives of every cluster to have one"
@@ -422,9 +422,12 @@ def _half(samples: _Samples, spread: _Spread, confidence: float) -> float:
     return max(quantile, spread.least) * math.sqrt(total)
 
 
-def _only_zeros(samples: _Samples, measured: F64) -> bool:
-    """Whether no representative has the metric, while other slices were not measured."""
-    return bool(samples.open.any()) and not measured.any()
+def _only_zeros(selection: Selection, samples: _Samples, measured: F64) -> bool:
+    """Whether there are slices that were not measured, and none of their clusters' representatives
+    has the metric. Slices that represent only themselves, such as the start-up, tell nothing."""
+    owner = [r.cluster for r in selection.representatives]
+    others = np.isin(owner, samples.cluster[samples.open])
+    return bool(others.any()) and not measured[others].any()
 
 
 def _sampled_spread(
@@ -432,7 +435,7 @@ def _sampled_spread(
 ) -> _Spread | str:
     """The spread within clusters, or why it is unknown."""
     design = selection.design
-    if _only_zeros(samples, measured):
+    if _only_zeros(selection, samples, measured):
         return ALL_ZERO
     if design.strata is None:
         return _of_clusters(samples)
