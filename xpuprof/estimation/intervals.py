@@ -43,6 +43,10 @@ ALL_ZERO = (
     "no interval: the metric is 0 in every representative of slices that were not measured, which "
     "tells nothing of them; choose more slices"
 )
+BOUNDLESS = (
+    "no interval: the error may be as large as the whole; choose more slices, or a method "
+    "that forms strata by times"
+)
 MEANS = 2000
 """Draws of the clusters' means, for what does not add up."""
 LEAST_DRAWS = 2.0
@@ -111,6 +115,10 @@ def estimate(
         basis += f"; runs differ: Student's t over {len(times)} repeats, for one more run"
     # Planned sigmas are scaled by the estimate, so the error is relative to the truth.
     relative = design.strata is not None and not all_known and not other_runs
+    if relative and value > 0.0:
+        worst = value * _planned_error(design, confidence) if elsewhere else half
+        if worst >= value:
+            return Estimate(value, None, None, None, BOUNDLESS)
     return _bounded(value, half, floor, confidence, basis, relative=relative)
 
 
@@ -254,7 +262,8 @@ def _bounded(
 ) -> Estimate:
     """An estimate with its interval, bounded below by `floor`.
 
-    With w = half / value, `relative` solves |value - truth| <= w truth for the truth.
+    With w = half / value, `relative` solves |value - truth| <= w truth for the truth, which has no
+    upper bound from w = 1 on.
     """
     low, high = value - half, value + half
     if relative and 0.0 < half < value:
@@ -532,6 +541,17 @@ def _ratios_of_draws(selection: Selection, samples: _Samples, measured: F64) -> 
 def _planned_mean(samples: _Samples, design: Design) -> F64:
     assert design.strata is not None
     return np.asarray(design.strata.mean)[samples.cluster]
+
+
+def _planned_error(design: Design, confidence: float) -> float:
+    """The error that the profiled times lead one to expect, relative to the total."""
+    assert design.strata is not None
+    columns = (design.strata.size, design.strata.draws, design.strata.mean, design.strata.sigma)
+    size, draws, mean, sigma = (np.array(column, dtype=np.float64) for column in columns)
+    planned, total = size**2 * sigma**2 / draws, float(np.dot(size, mean))
+    if not design.replacement:
+        planned *= np.maximum(size - draws, 0.0) / np.maximum(size - 1.0, 1.0)
+    return z_score(confidence) * math.sqrt(float(planned.sum())) / total if total else 0.0
 
 
 def _of_strata(samples: _Samples, design: Design) -> tuple[F64, F64]:
