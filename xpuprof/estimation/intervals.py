@@ -184,7 +184,11 @@ def estimate_ratio(
         basis = "no interval: a ratio needs two representatives of every cluster to have one"
         return Estimate(value, None, None, None, basis)
     basis = "linearised ratio; spread among the representatives of each cluster"
-    half = _half(samples, _Spread(samples.variance, samples.freedom, basis), confidence) / total
+    spread = _Spread(samples.variance, samples.freedom, basis)
+    if selection.design.strata is None:
+        like = _samples(selection, numerator).mean
+        spread = _with_like_slices(samples.variance, samples.freedom, like, basis)
+    half = _half(samples, spread, confidence) / total
     floor = 0.0 if (numerator >= 0.0).all() else -math.inf
     return _bounded(value, half, floor, confidence, basis)
 
@@ -484,10 +488,15 @@ def _of_clusters(samples: _Samples) -> _Spread | str:
             relative = np.where(samples.mean > 0.0, seen / samples.mean**2, 0.0)
         share = float(np.dot(relative[several], samples.draws[several] - 1.0)) / pooled
         seen[lone] = share * samples.mean[lone] ** 2
-    assumed = AS_DRAWS * (ASSUMED_SPREAD * samples.mean) ** 2
+    basis = "spread among the representatives of each cluster, and that of like slices elsewhere"
+    return _with_like_slices(seen, freedom, samples.mean, basis)
+
+
+def _with_like_slices(seen: F64, freedom: F64, mean: F64, basis: str) -> _Spread:
+    """The variance that is seen, or with the spread assumed of like slices where that is larger."""
+    assumed = AS_DRAWS * (ASSUMED_SPREAD * mean) ** 2
     together = (freedom * seen + assumed) / (freedom + AS_DRAWS)
     more = together > seen
-    basis = "spread among the representatives of each cluster, and that of like slices elsewhere"
     return _Spread(np.maximum(seen, together), freedom + AS_DRAWS * more, basis)
 
 
