@@ -98,7 +98,7 @@ def test_every_way_to_name_a_region(selection: Selection, tmp_path: Path) -> Non
         ("region,x\n1,nan\n2,1\n3,1\n", r"'nan' for x of region 1 \(a, call 1\)"),
         ("region,x\n1,inf\n2,1\n3,1\n", "not a finite number"),
         ("region,x\n1,\n2,1\n3,1\n", "not a finite number"),
-        ("region,x\n1,1\n2\n3,1\n", "1 fields in row 2 below a header of 2"),
+        ("region,x\n1,1\n2\n3,1\n", "1 field in row 2 below a header of 2"),
         ("region,x,x\n1,1,1\n", "a column twice"),
         ("region\n1\n2\n3\n", "has no metric"),
         ("x\n1\n", "names no regions"),

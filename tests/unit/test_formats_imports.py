@@ -270,7 +270,13 @@ def test_table_with_a_map(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "header",
-    ["kernel,duration_us,gridx", "Kernel,Duration (us),GrdX", "KernelName,DurUs,grid_x"],
+    [
+        "kernel,duration_us,gridx",
+        "Kernel,Duration (us),GrdX",
+        "KernelName,DurUs,grid_x",
+        "name,Duration [usec],grid x",
+        "kernel,time_microseconds,gridx",
+    ],
 )
 def test_table_without_a_map_takes_common_names_and_their_unit(tmp_path: Path, header: str) -> None:
     source = tmp_path / "t.csv"
@@ -290,6 +296,10 @@ def test_table_without_a_map_takes_common_names_and_their_unit(tmp_path: Path, h
             "duration '2ms' is not a number, or negative; all durations need one unit",
         ),
         ("kernel,time_s\nk,1,7\n", "3 fields in row 1 below a header of 2"),
+        ("kernel,time_s\nk\n", "1 field in row 1 below a header of 2"),
+        ('kernel,time_s\nk,"5,5"\n', "duration '5,5' is not a number"),
+        ("kernel;time_s\nk;5,5\n", "'5,5' in row 1, a number with a comma; .* decimal point"),
+        ("kernel;time_s\nk;1,234\n", "'1,234' in row 1, a number with a comma"),
         ("kernel,time_s\n", "holds no kernel launch"),
     ],
 )
@@ -298,6 +308,13 @@ def test_table_bad_sources(tmp_path: Path, text: str, sentence: str) -> None:
     source.write_text(text)
     with pytest.raises(InputError, match=sentence):
         imported(tabular.load, source, tmp_path / "run")
+
+
+def test_thousands_separators_are_read(tmp_path: Path) -> None:
+    source = tmp_path / "t.csv"
+    source.write_text('kernel,time_us\nk,"1,234,567.5"\nk,"1,000"\n')
+    run = imported(tabular.load, source, tmp_path / "run")
+    np.testing.assert_allclose(run.column("gpu_time"), [1.2345675, 1e-3])
 
 
 def test_maps_that_make_no_sense() -> None:
@@ -510,6 +527,7 @@ def test_a_trace_that_chakras_converter_wrote(tmp_path: Path) -> None:
         ("log", profiles.GPGPUSIM.replace("gpu_sim_cycle", "x"), "no kernel with gpu_sim_cycle"),
         ("a.et", profiles.CHAKRA[:-3], "damaged or not a Chakra trace"),
         ("a.et", b"\xff" * 20, "damaged or not a Chakra trace"),
+        ("u.csv", "kernel,time_s\nk,1\n".encode("utf-16"), "UTF-16 text; .* iconv -f UTF-16"),
         ("a.et", profiles.CHAKRA.replace(b"is_cpu_op", b"is_gpu_op"), "no device node"),
     ],
 )

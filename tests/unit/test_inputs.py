@@ -337,7 +337,7 @@ def test_launches_out_of_range(tmp_path: Path, form: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("form", "text", "sentence"),
     [
-        ("ncu", '"ID","Kernel Name"\n"1"\n', "1 fields in row 1 below a header of 2"),
+        ("ncu", '"ID","Kernel Name"\n"1"\n', "1 field in row 1 below a header of 2"),
         ("ncu", '"Kernel Name","Metric Name"\n"k","x"\n', "no column 'ID'"),
         (
             "ncu",
@@ -345,7 +345,7 @@ def test_launches_out_of_range(tmp_path: Path, form: str, text: str) -> None:
             '"0","k","Registers","","4"\n"1","k","Duration","ms","1.5"\n"1","k","Registers","","4"\n',
             "neither gpu__time_duration.sum nor",
         ),
-        ("nvprof", '"Start","Duration","Name"\nms\n', "1 fields in row 1 below a header of 3"),
+        ("nvprof", '"Start","Duration","Name"\nms\n', "1 field in row 1 below a header of 3"),
         ("csv", "kernel" + ",x" * 20_000 + "\n", "has 20001 columns in line 1"),
     ],
 )

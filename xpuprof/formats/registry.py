@@ -4,6 +4,7 @@ points in the group `xpuprof.formats` name a declaration (`formats.format`)."""
 
 from __future__ import annotations
 
+import codecs
 import importlib
 import shlex
 from collections.abc import Iterator, Mapping
@@ -66,6 +67,11 @@ def recognised(source: Source) -> Importer:
     if is_selection(path):
         source.refuse(
             "is a selection of xpuprof, not a profile; show its run with: xpuprof report RUN"
+        )
+    if head.data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        shown = shlex.quote(str(path))
+        source.refuse(
+            f"is UTF-16 text; export it as UTF-8, or: iconv -f UTF-16 -t UTF-8 {shown} > FILE"
         )
     known = all_importers()
     for importer in known.values():

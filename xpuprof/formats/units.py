@@ -11,12 +11,21 @@ TIME_UNITS = {
     "second": 1.0,
     "seconds": 1.0,
     "ms": 1e-3,
+    "msec": 1e-3,
     "msecond": 1e-3,
+    "millisecond": 1e-3,
+    "milliseconds": 1e-3,
     "us": 1e-6,
+    "usec": 1e-6,
     "usecond": 1e-6,
+    "microsecond": 1e-6,
+    "microseconds": 1e-6,
     "µs": 1e-6,
     "ns": 1e-9,
+    "nsec": 1e-9,
     "nsecond": 1e-9,
+    "nanosecond": 1e-9,
+    "nanoseconds": 1e-9,
 }
 """Factor to seconds."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -34,6 +35,11 @@ Columns = Mapping[str, Sequence[Any]]
 
 T = TypeVar("T")
 
+_GROUPS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?\s*%?")
+"""A number with thousands separators."""
+_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*%?\s*")
+"""A number with a decimal comma, or one group of thousands."""
+
 csv.field_size_limit(LONGEST_LINE)
 
 
@@ -48,7 +54,8 @@ class Table:
     @classmethod
     def csv(cls, source: Source, lines: Iterable[str], separator: str = ",") -> Table:
         """The table in lines of text."""
-        return cls(source, _csv(source, lines, separator))
+        rows = _csv(source, lines, separator)
+        return cls(source, _without_commas(source, rows) if separator == ";" else rows)
 
     def units(self, column: str, are_units: Callable[[str], bool]) -> dict[str, str]:
         """The unit of each column, if the first row gives units, as its value in `column` shows."""
@@ -88,8 +95,9 @@ class Table:
                 yield row
             elif any(row):
                 self._source.refuse(
-                    f"has {len(row)} fields in row {number} below a header of {fields}: it is cut "
-                    "short, or a field that holds the separator has no quotes; export it again"
+                    f"has {len(row)} field{'s' * (len(row) != 1)} in row {number} below a header "
+                    f"of {fields}: it is cut short, or a field that holds the separator has no "
+                    "quotes; export it again"
                 )
 
 
@@ -118,6 +126,17 @@ def _csv(source: Source, lines: Iterable[str], separator: str) -> Iterator[list[
         source.refuse(f"is not a CSV table: line {table.line_num}: {error}; export it again")
 
 
+def _without_commas(source: Source, rows: Iterable[list[str]]) -> Iterator[list[str]]:
+    """Semicolons separate fields where the comma is the decimal point; `1,234` could be either."""
+    for number, row in enumerate(rows):
+        if cell := next(filter(_COMMA.fullmatch, row), ""):
+            source.refuse(
+                f"has {cell.strip()[:80]!r} in row {number}, a number with a comma; write numbers "
+                "with a decimal point"
+            )
+        yield row
+
+
 def after_log(lines: Iterator[str], is_header: Callable[[str], bool]) -> Iterator[str]:
     """The table that begins with the first header line: the program's output is before it, and
     NVIDIA's tools put ==PROF== lines of their own anywhere."""
@@ -141,8 +160,8 @@ def numbers(texts: Sequence[Any]) -> F64:
 
 def _number(text: str) -> float:
     value = finite(text)
-    if value is None:
-        value = finite(text.replace(",", "").rstrip("%").strip())
+    if value is None and ("," not in text or _GROUPS.fullmatch(text.strip())):
+        value = finite(text.replace(",", "").strip().rstrip("%").strip())
     return math.nan if value is None else value
 
 
