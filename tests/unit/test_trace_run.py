@@ -163,6 +163,21 @@ def test_force_does_not_follow_a_link(tmp_path: Path) -> None:
     assert read_manifest(target)["argv"] == ["./app"]
 
 
+def test_force_keeps_the_current_folder_and_needed_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = traces.write_run(tmp_path / "run", traces.events(), traces.cpu())
+    (path / "app").touch()
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(UsageError, match=r"would remove .*, which holds .*app; name"):
+        create_run(path, argv=["x"], force=True, needed=[path / "app"])
+    monkeypatch.chdir(path)
+    for name in (".", "../run", str(path)):
+        with pytest.raises(UsageError, match=r"would remove .*, which holds"):
+            create_run(name, argv=["x"], force=True)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_files_and_dead_links_are_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "dead").symlink_to(tmp_path / "nowhere")

@@ -62,12 +62,14 @@ def create_run(
     force: bool = False,
     seed: int = 0,
     extra: Mapping[str, Any] | None = None,
+    needed: Sequence[Path] = (),
 ) -> RunWriter:
     """Make the run directory `path` with a manifest of status `running`.
 
     `extra` joins the manifest (an import names its source there). A folder that is empty, or holds
     only our drafts, is used as it is. Anything else raises UsageError, unless `force` is given and
-    it is a run directory that no process is writing. If several processes request one folder at the
+    it is a run directory that no process is writing and that holds neither the current folder nor
+    one of the `needed` files. If several processes request one folder at the
     same time, one gets it.
     """
     folder = Path(path)
@@ -95,7 +97,7 @@ def create_run(
     try:
         folder.absolute().parent.mkdir(parents=True, exist_ok=True)
         with _locked(folder.absolute().parent):
-            _make_way(folder, force)
+            _make_way(folder, force, needed)
             writer.claim()
     except OSError as error:
         raise unwritable(folder, error) from None
@@ -281,7 +283,7 @@ def _cut_hole(path: Path) -> None:
                 file.truncate(hole)
 
 
-def _make_way(folder: Path, force: bool) -> None:
+def _make_way(folder: Path, force: bool, needed: Sequence[Path]) -> None:
     """Remove a run directory at the place of a new one, if that is allowed."""
     if not os.path.lexists(folder):
         return
@@ -310,6 +312,11 @@ def _make_way(folder: Path, force: bool) -> None:
             f"{folder} is being written by process {manifest.get('supervisor')}; end it first, or "
             "name another output folder"
         )
+    for path in (Path.cwd(), *needed):
+        if path.resolve().is_relative_to(folder.resolve()):
+            raise UsageError(
+                f"--force would remove {folder}, which holds {path}; name another output folder"
+            )
     # Moved aside first: if removing fails halfway, no partial run has the name.
     aside = tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.absolute().parent)
     os.rename(folder, os.path.join(aside, folder.name))

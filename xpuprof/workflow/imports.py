@@ -140,7 +140,7 @@ def _make(
         (work / "slices" / FOLDER).rename(work / "run" / FOLDER)
         run.finish("complete")
         # Replaced as in every command: only with --force, and only a run directory.
-        create_run(output, argv=[], force=force)
+        create_run(output, argv=[], force=force, needed=[source.path])
         shutil.rmtree(output)
         os.rename(work / "run", output)
     finally:

@@ -96,7 +96,14 @@ def prepare(
     )
     record = filters.record()
     kept = {"settings": record} if record else {}
-    writer = create_run(folder, force=force, argv=list(argv), seed=seed, extra=kept)
+    writer = create_run(
+        folder,
+        force=force,
+        argv=list(argv),
+        seed=seed,
+        extra=kept,
+        needed=[Path(resolved[0])],
+    )
     for note in filter(None, (filters.text(), *chosen.notes)):
         say(note)
     return Prepared(program, replace(program, gpu_tool=tool), folder, writer, Input())
