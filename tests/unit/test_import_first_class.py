@@ -13,6 +13,7 @@ import xpuprof
 from tests.support.profiles import PID, RAW, event, nsight, reference
 from tests.support.run import xpuprof as command
 from tests.support.run import xpuprof_text
+from xpuprof.errors import UsageError
 from xpuprof.methods import registry
 from xpuprof.methods.profile import NeedsError
 from xpuprof.workflow.subjects import imported_profile
@@ -162,6 +163,23 @@ def test_an_export_says_what_to_do_with_it(timeline: Path, tmp_path: Path) -> No
     assert done.then.endswith(f"then: {asked} {tmp_path}/a")
     done = xpuprof.export(timeline, "simpoint", tmp_path / "s")
     assert done.then == f"simulate the regions, then: {asked} FILE"
+
+
+def test_a_source_within_the_run_that_it_would_replace_is_kept(timeline: Path) -> None:
+    source = timeline / "t.csv"
+    source.write_text("kernel,time_s\nk,1\n")
+    with pytest.raises(UsageError, match="which holds"):
+        xpuprof.import_(source, timeline, force=True)
+    assert source.exists() and len(xpuprof.open(timeline).slices) == 10
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "selection.json", "imported/columns.json"])
+def test_an_export_never_replaces_what_it_reads(timeline: Path, name: str) -> None:
+    xpuprof.open(timeline).select().write(timeline / "selection.json")
+    before = (timeline / name).read_bytes()
+    with pytest.raises(UsageError, match="is a part of what is exported"):
+        xpuprof.export(timeline, "chrome", timeline / name, force=True)
+    assert (timeline / name).read_bytes() == before
 
 
 def test_a_bb_file_is_not_told_to_import_a_bb_file(tmp_path: Path) -> None:

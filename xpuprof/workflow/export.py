@@ -12,6 +12,8 @@ from xpuprof.errors import UsageError, series, unwritable
 from xpuprof.formats.exporters.source import ExportSource
 from xpuprof.formats.format import Exporter, ExportOptions, Needs
 from xpuprof.formats.registry import all_exporters, named
+from xpuprof.trace.imported import FOLDER
+from xpuprof.trace.run import MANIFEST
 from xpuprof.workflow.next_step import command
 
 
@@ -61,6 +63,8 @@ def export(
         whole.run  # refuses a selection alone before anything is written  # noqa: B018
     files: list[Path] = []
     targets = _targets(exporter, whole, Path(output), options)
+    for _, target in targets:
+        _refuse_source(path, whole, target)
     try:
         for one, target in targets:
             files += exporter.write(one, target, options)
@@ -70,6 +74,20 @@ def export(
     then = _then(exporter, whole, Path(output), outputs)
     cold = "warmup" in exporter.takes and not (warmup or warm_cache)
     return Exported(exporter.name, tuple(files), then, cold)
+
+
+def _refuse_source(path: Path, source: ExportSource, target: Path) -> None:
+    """Raises UsageError if the target is a file that the export reads, even with `force`."""
+    if not target.is_file():
+        return
+    within = target.resolve().relative_to(path.resolve()).parts if _holds(path, target) else ()
+    own = within == (MANIFEST,) or within[:1] == (FOLDER,) or (within and target.suffix == ".xpt")
+    if own or target.resolve() in (path.resolve(), Path(source.selection_file()).resolve()):
+        raise UsageError(f"{target} is a part of what is exported; name another path")
+
+
+def _holds(folder: Path, target: Path) -> bool:
+    return folder.is_dir() and target.resolve().is_relative_to(folder.resolve())
 
 
 def _then(exporter: Exporter, source: ExportSource, output: Path, outputs: Sequence[Path]) -> str:
