@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+import xpuprof
 from tests.support import traces
 from tests.support.runs_made_up import made_up_run, select_by_kernel
 from xpuprof.cli import cli
@@ -24,6 +25,8 @@ from xpuprof.methods.registry import names
 from xpuprof.report.compare import as_text as compare_text
 from xpuprof.report.compare import draw
 from xpuprof.report.projected import interval
+from xpuprof.report.self_contained import Head
+from xpuprof.report.self_contained import write as write_page
 from xpuprof.report.text import number_of, times
 from xpuprof.report.validation import regions_text
 from xpuprof.report.warnings import warnings
@@ -87,6 +90,19 @@ def test_singular_and_plural() -> None:
     assert [number_of(n, "slice") for n in (0, 1, 2000)] == ["0 slices", "1 slice", "2,000 slices"]
     assert number_of(2, "process") == "2 processes"
     assert [times(n) for n in (1, 3)] == ["once", "3 times"]
+
+
+def test_control_characters_in_kernel_names_are_escaped(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text('kernel,time_s\n"two\nlines",2\n\x1b[31mred,1\nblürp核,1\n', encoding="utf-8")
+    xpuprof.import_(path, tmp_path / "run")
+    text = str(call("info", tmp_path / "run").stdout)
+    assert r"two\nlines       1 " in text and r"\x1b[31mred  " in text and "blürp核" in text
+
+
+def test_a_kernel_name_cannot_extend_a_pages_script(tmp_path: Path) -> None:
+    write_page(tmp_path / "p.html", "page", Head("t", "s"), {"kernel": "<!--<script>"})
+    assert "<!--<script>" not in (tmp_path / "p.html").read_text(encoding="utf-8")
 
 
 def test_every_signal_has_a_name() -> None:

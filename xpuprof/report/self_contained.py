@@ -52,8 +52,8 @@ def write(target: Path, kind: str, head: Head, data: Mapping[str, object]) -> No
         "notes": "".join(f"<li>{html.escape(text)}</li>" for text in head.notes),
         "body": asset(f"{kind}.html"),
         "script": asset(f"{kind}.js"),
-        # "</script>" in a kernel's name must not end the script.
-        "data": json.dumps(data, separators=(",", ":")).replace("</", "<\\/"),
+        # "</script>" in a kernel's name must not end the script, nor "<!--<script>" extend it.
+        "data": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
         "version": __version__,
     }
     parts |= {name: asset(name) for name in ("page.css", "page.js", "uPlot.min.css")}

@@ -13,6 +13,7 @@ from xpuprof.units import seconds
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: str = "") -> str:
     """Aligned columns. `right` has one letter per column: r aligns right, any other left."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     columns = list(zip(headers, *rows, strict=True)) if rows else [(h,) for h in headers]
     widths = [max(map(len, column)) for column in columns]
 
@@ -24,6 +25,14 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: str = ""
         return "  ".join(padded).rstrip()
 
     return "\n".join([line(headers), line(["-" * w for w in widths]), *map(line, rows)])
+
+
+def printable(text: str) -> str:
+    """`text` with escapes in place of control characters, which a kernel's name may hold."""
+    if text.isprintable():
+        return text
+    escaped = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return "".join(escaped)
 
 
 LEGEND = (
