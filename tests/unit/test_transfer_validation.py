@@ -82,6 +82,15 @@ def test_a_missing_region_is_named() -> None:
     assert MissingRegionError.exit_code == 3
 
 
+def test_a_region_in_another_order_is_not_said_to_be_absent() -> None:
+    selection = select_by_kernel(made_up_run(["a/64", "b/64", "c/64", "c/64"]))
+    run = made_up_run(["c/64", "c/64", "b/64", "a/64"], name="B")
+    with pytest.raises(
+        MissingRegionError, match="matched nothing in B, whose launches have another"
+    ):
+        validate(selection, run)
+
+
 def test_allow_missing_reweights_and_states_the_share() -> None:
     selection = select_by_kernel(made_up_run(A, TIMES))
     run = made_up_run(["a/64", "a/64", "a/64"], name="B")
@@ -294,6 +303,12 @@ def test_images_are_compared_by_build_id(tmp_path: Path) -> None:
     assert image_differences(selection, programs[0]) == []
     (text,) = image_differences(selection, programs[1])
     assert "a different build" in text
+    renamed = tmp_path / "app_O0"
+    renamed.write_bytes(programs[1].read_bytes())
+    (text,) = image_differences(selection, renamed)
+    assert f"{renamed} ({identities[1][:12]}) is not the program that was profiled" in text
+    renamed.write_bytes(programs[0].read_bytes())
+    assert image_differences(selection, renamed) == []
 
 
 def test_build_id_of_a_file_that_is_not_a_program(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from xpuprof.selection.program import hash_inputs
 from xpuprof.selection.selection import Representative, Selection
 from xpuprof.trace.elf import build_id
 from xpuprof.trace.processes import named
-from xpuprof.validation.rebase import Transplant, describe, transplant
+from xpuprof.validation.rebase import Transplant, describe, marker_rows, transplant
 from xpuprof.validation.timed import Timed, arranged
 
 
@@ -128,11 +128,16 @@ def _part(window: str) -> str:
 def image_differences(selection: Selection, program: str | Path) -> list[str]:
     """How `program` and the libraries on this machine differ from the profiled ones.
 
-    Compared by build-id, files of the same name or path; a missing file is ignored, because the
-    program may load it from elsewhere.
+    Compared by build-id, files of the same name or path; a program of another name and build is
+    named; a missing file is ignored, because the program may load it from elsewhere.
     """
     here, recorded = Path(program).resolve(), selection.identity.program or Program()
     found = []
+    if (own := build_id(here)) and recorded.images:
+        known = {Path(path).name for path, _ in recorded.images}
+        known |= {identity for _, identity in recorded.images}
+        if not {here.name, own} & known:
+            found.append(f"{here} ({own[:12]}) is not the program that was profiled")
     for path, identity in recorded.images:
         at = here if Path(path).name == here.name else Path(path)
         other = build_id(at) if identity and not identity.startswith("h") else ""
@@ -156,8 +161,15 @@ def _missing_sentence(missing: Sequence[Representative], selection: Selection, t
     regions_named = "; ".join(describe(r, selection) for r in missing[:3])
     more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
     regions, them = ("1 region", "it") if len(missing) == 1 else (f"{len(missing)} regions", "them")
+    rows = marker_rows(timed.slices)
+    moved = all((r.process, r.end.kernel, r.end.call) in rows for r in missing)
+    what = (
+        f"matched nothing in {timed.name}, whose launches have another order"
+        if moved
+        else f"never occurred in {timed.name}"
+    )
     return (
-        f"{regions} of the selection never occurred in {timed.name}"
+        f"{regions} of the selection {what}"
         f"{_idle(missing, selection, timed)}: {regions_named}{more}; run the program as it was "
         f"profiled, or leave {them} out with --allow-missing"
     )
