@@ -213,7 +213,10 @@ def compare_methods(profile: SliceProfile, methods: Sequence[str], settings: Set
 def _untimed_metric(profile: SliceProfile) -> str:
     metrics = profile.metrics
     if not metrics:
-        raise InputError(f"{profile.name} has neither times nor metrics; import or time it first")
+        raise InputError(
+            f"{profile.name} has neither times nor metrics; time the program with xpuprof time, or "
+            "import a profile with times again (--map time=COLUMN:UNIT for a table)"
+        )
     return "gpu_instructions" if "gpu_instructions" in metrics else next(iter(metrics))
 
 
