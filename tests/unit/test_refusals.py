@@ -462,3 +462,18 @@ def test_a_database_that_cannot_be_written(here: Path) -> None:
     shown = CliRunner().invoke(cli, ["export", "R", "--format", "sqlite", "-o", "/proc/x.db"])
     assert isinstance(shown.exception, UsageError)
     assert re.fullmatch(r"cannot write /proc/x.db: [\w ]+; name another path", str(shown.exception))
+
+
+def test_force_keeps_a_file_that_the_program_is_given(tmp_path: Path) -> None:
+    """GIVEN an argument that names a file of the run that --force would remove THEN it is refused;
+    an argument that names nothing is no reason."""
+    path = traces.write_run(tmp_path / "R", traces.events(), traces.cpu())
+    data = path / "input.txt"
+    data.touch()
+    command = ["time", "--gpu", "none", "-o", str(path), "--force", "--repeat", "1", "--", "true"]
+    with pytest.raises(UsageError, match=f"which holds {data}"):
+        CliRunner().invoke(cli, [*command, str(data)], catch_exceptions=False)
+    assert data.exists()
+    data.unlink()
+    done = CliRunner().invoke(cli, [*command, str(data)])
+    assert "which holds" not in str(done.exception)

@@ -375,14 +375,16 @@ def held(again: Callable[[int], Selection], times: np.ndarray, draws: int) -> st
     for seed in range(draws):
         selection = again(seed)
         answer = estimate(selection, only_chosen(selection, times))
-        assert answer.low is not None and answer.high is not None
-        inside.append(holds(answer, truth))
-        widths.append((answer.high - answer.low) / 2 / truth)
+        if answer.low is not None and answer.high is not None:
+            inside.append(holds(answer, truth))
+            widths.append((answer.high - answer.low) / 2 / truth)
         errors.append(abs(answer.value - truth))
+    stated = "" if len(inside) == draws else f" of {100 * len(inside) / draws:.1f} % of draws"
     by_all = np.mean(np.array(errors) <= half + 1e-9 * truth)
     return (
-        f"{100 * np.mean(inside):.1f} % | {100 * np.mean(widths):.2f} % | {100 * by_all:.1f} % "
-        f"| {100 * half / truth:.2f} % | {100 * np.mean(errors) / truth:.2f} %"
+        f"{100 * np.mean(inside):.1f} %{stated} | {100 * np.mean(widths):.2f} % "
+        f"| {100 * by_all:.1f} % | {100 * half / truth:.2f} % "
+        f"| {100 * np.mean(errors) / truth:.2f} %"
     )
 
 

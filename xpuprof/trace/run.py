@@ -69,8 +69,8 @@ def create_run(
     `extra` joins the manifest (an import names its source there). A folder that is empty, or holds
     only our drafts, is used as it is. Anything else raises UsageError, unless `force` is given and
     it is a run directory that no process is writing and that holds neither the current folder nor
-    one of the `needed` files. If several processes request one folder at the
-    same time, one gets it.
+    one of the `needed` files. If several processes request one folder at the same time, one gets
+    it.
     """
     folder = Path(path)
     writer = RunWriter(
@@ -312,7 +312,9 @@ def _make_way(folder: Path, force: bool, needed: Sequence[Path]) -> None:
             f"{folder} is being written by process {manifest.get('supervisor')}; end it first, or "
             "name another output folder"
         )
-    for path in (Path.cwd(), *needed):
+    with suppress(FileNotFoundError):  # the current folder was removed
+        needed = (Path.cwd(), *needed)
+    for path in needed:
         if path.resolve().is_relative_to(folder.resolve()):
             raise UsageError(
                 f"--force would remove {folder}, which holds {path}; name another output folder"

@@ -102,7 +102,7 @@ def prepare(
         argv=list(argv),
         seed=seed,
         extra=kept,
-        needed=[Path(resolved[0])],
+        needed=[Path(word) for word in (resolved[0], *argv[1:]) if os.path.lexists(word)],
     )
     for note in filter(None, (filters.text(), *chosen.notes)):
         say(note)
