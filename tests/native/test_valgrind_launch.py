@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 from pathlib import Path
 
 import pytest
@@ -122,3 +123,32 @@ def test_other_root_folder_without_valgrind(open_path: Path) -> None:
     assert (done.process.returncode, done.process.stderr) == (0, "")
     (log,) = folder.glob("valgrind-*.log")
     assert "/cpu_exact runs natively" in log.read_text()
+
+
+LOADER = b"/lib64/ld-linux-x86-64.so.2"
+NO_LOADER = LOADER[:-1] + b"9"
+HEADER = struct.Struct("<4s5B7x2HI4076x")  # of ELF, up to its version
+
+REFUSED = {
+    "a script without interpreter": b"#!/no/such/interpreter -x\n",
+    "a script of such a script": b"#!{folder}/inner\n",
+    "a program for another machine": HEADER.pack(b"\x7fELF", 2, 1, 1, 0, 0, 2, 183, 1),
+    "a 32-bit program for another machine": HEADER.pack(b"\x7fELF", 1, 1, 1, 0, 0, 2, 40, 1),
+    "a program without loader": Path("/bin/true").read_bytes().replace(LOADER, NO_LOADER),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_program_that_the_kernel_refuses_to_execute(what: str, tmp_path: Path) -> None:
+    """GIVEN a program that executes a file which the kernel refuses THEN it gets the same error as
+    alone, and goes on."""
+    for name, content in (("inner", b"#!/no/such\n"), ("file", REFUSED[what])):
+        (tmp_path / name).write_bytes(content.replace(b"{folder}", os.fsencode(tmp_path)))
+        (tmp_path / name).chmod(0o755)
+    line = [build("cpu_exec_error"), tmp_path / "file"]
+    done = profile(Valgrind(), line, tmp_path / "p")
+    alone = run_text(line)
+    assert alone.stdout.startswith("refused: ")
+    assert (done.process.stdout, done.process.stderr) == (alone.stdout, alone.stderr)
+    assert done.process.returncode == alone.returncode
+    assert done.only.stream.ended

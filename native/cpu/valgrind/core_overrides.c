@@ -3,6 +3,7 @@
 
 /* Parts of Valgrind's core and of VEX replaced at link time (ld's --wrap), because they would slow
  * the program with something this tool never uses, or harm it. */
+#include "executables.h"
 #include "host_cpu.h"
 #include "images_left_alone.h"
 #include "libvex.h"
@@ -58,9 +59,12 @@ void log_hide(void) {
   log_descriptor = -1;
 }
 
-/* Valgrind also opens a program that it does not follow; only executing it may be permitted. */
+/* Valgrind also opens a program that it does not follow; only executing it may be permitted. And it
+ * takes files that the kernel refuses; the tool would then end in place of the program, which is
+ * told the error instead. */
 extern Int VG_(check_executable)(Bool *is_setuid, const HChar *path, Bool allow_setuid);
 extern SysRes VG_(mk_SysRes_Success)(UWord value);
+extern SysRes VG_(mk_SysRes_Error)(UWord error);
 extern SysRes __real_vgPlain_pre_exec_check(const HChar *, Int *, Bool);
 extern SysRes __wrap_vgPlain_pre_exec_check(const HChar *, Int *, Bool);
 
@@ -70,7 +74,8 @@ SysRes __wrap_vgPlain_pre_exec_check(const HChar *path, Int *descriptor, Bool al
   if (sr_isError(result) && sr_Err(result) == VKI_EACCES && !descriptor && allow_setuid &&
       VG_(check_executable)(&is_setuid, path, True) == 0)
     return VG_(mk_SysRes_Success)(0);
-  return result;
+  Int refused = sr_isError(result) || descriptor ? 0 : executable_refused(path);
+  return refused ? VG_(mk_SysRes_Error)((UWord)refused) : result;
 }
 
 /* Programs started by the device runtime (compilers, linkers) are not the program's work and run

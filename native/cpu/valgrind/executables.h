@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ * Part of the xpuprof tool for Valgrind. Copyright (C) 2026 the xpuprof authors; see COPYING. */
+#ifndef XPUPROF_VALGRIND_EXECUTABLES_H
+#define XPUPROF_VALGRIND_EXECUTABLES_H
+
+#include "pub_tool_basics.h"
+
+/* The error with which the kernel refuses to execute a file that may be executed: its interpreter
+ * or loader is missing, or it is for another machine. 0 if there is none. */
+extern Int executable_refused(const HChar *path);
+
+#endif
