@@ -152,3 +152,13 @@ def test_a_program_that_the_kernel_refuses_to_execute(what: str, tmp_path: Path)
     assert (done.process.stdout, done.process.stderr) == (alone.stdout, alone.stderr)
     assert done.process.returncode == alone.returncode
     assert done.only.stream.ended
+
+
+def test_a_process_has_its_programs_name(tmp_path: Path) -> None:
+    """GIVEN a script, and programs that it executes THEN each has the name that it has natively."""
+    script = tmp_path / "named_by_a_file"
+    script.write_text("#!/bin/sh\ncat /proc/$$/comm /proc/self/comm\nexec cat /proc/self/comm\n")
+    script.chmod(0o755)
+    natively = run_text([str(script)]).stdout
+    assert natively == "named_by_a_file\ncat\ncat\n"
+    assert profile(Valgrind(), [str(script)], tmp_path / "p").process.stdout == natively

@@ -5,10 +5,15 @@
 #include "instrument.h"
 #include "native_kernels.h"
 #include "pub_tool_basics.h"
+#include "pub_tool_clientstate.h"
+#include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
 #include "pub_tool_libcproc.h"
 #include "pub_tool_options.h"
 #include "pub_tool_tooliface.h"
+#include "pub_tool_vki.h"
+#include "pub_tool_vkiscnums.h"
+#include "system_call.h"
 #include "tool.h"
 #include "translations.h"
 #include "xpuprof/boundary.h"
@@ -17,7 +22,14 @@ static Bool root;
 
 Bool process_is_root(void) { return root; }
 
+/* Linux names a process after the file that it executes, which is the tool's. */
+static void take_program_name(void) {
+  const HChar *path = VG_(args_the_exename), *slash = VG_(strrchr)(path, '/');
+  xp_system_call(__NR_prctl, VKI_PR_SET_NAME, (long)(slash ? slash + 1 : path), 0, 0);
+}
+
 static void post_options(void) {
+  take_program_name();
   root = options.supervisor == 0 || VG_(getppid)() == options.supervisor;
   log_hide();
   threads_init();
