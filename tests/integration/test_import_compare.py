@@ -244,6 +244,18 @@ def test_compare_of_imports_names_a_select_that_works(tmp_path: Path) -> None:
     assert call(*line.split())[0] == 0
 
 
+def test_a_rate_is_not_projected_as_a_sum(tmp_path: Path) -> None:
+    """GIVEN a metric that does not add up over slices THEN compare refuses it by name and lists
+    those that do; it is never the metric by default."""
+    source = tmp_path / "t.csv"
+    source.write_text("kernel,executed_ipc,misses\n" + "a,1.5,10\nb,0.5,20\n" * 20)
+    assert call("import", source, "-o", tmp_path / "run")[0] == 0
+    arguments = ("compare", tmp_path / "run", "--methods", "random", "--repeats", "2")
+    refused = call(*arguments, "--metric", "executed_ipc")
+    assert refused[0] == 2 and "is a rate" in refused[2] and "--metric: misses" in refused[2]
+    assert "projected metric: misses" in call(*arguments)[1]
+
+
 def killed_once(marker: str, *arguments: Any) -> Any:
     """import_one on a worker that dies, the first time, after creating the run directory but before
     reporting it."""

@@ -91,7 +91,7 @@ def fitting(profile: SliceProfile) -> tuple[str, str]:
         if not missing:
             break
         lacked += missing
-    reason = f"{profile.name} holds no {' and no '.join(map(str, lacked))}" if lacked else ""
+    reason = f"{profile.name} holds no {series([*map(str, lacked)], 'or')}" if lacked else ""
     return method.name, reason
 
 

@@ -17,6 +17,7 @@ from xpuprof.errors import InputError, UsageError, listed
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.intervals import estimate
 from xpuprof.estimation.measured import Measured
+from xpuprof.estimation.metrics import is_rate
 from xpuprof.estimation.projection import accuracy, chosen_slices, time_speedup
 from xpuprof.methods import registry
 from xpuprof.methods.profile import NeedsError, SliceProfile
@@ -172,7 +173,7 @@ def _metrics_of(path: str) -> list[str]:
     own = {profile.time_name: None} if profile.times is not None else {}
     own |= dict.fromkeys(name for name in TIME_LIKE if name in profile.metrics)
     own |= dict.fromkeys(name for name in ("gpu_instructions",) if name in profile.metrics)
-    return list(own | dict.fromkeys(profile.metrics))
+    return list(own | dict.fromkeys(name for name in profile.metrics if not is_rate(name)))
 
 
 def _common_metric(runs: Sequence[str], metrics: Sequence[Sequence[str]]) -> str:
@@ -197,12 +198,18 @@ def _compare_run(
 
 def compare_methods(profile: SliceProfile, methods: Sequence[str], settings: Settings) -> Compared:
     """All methods on one profile. A time metric is also the basis of selection; any other metric is
-    projected by the selection made by time. Raises InputError for a missing metric."""
+    projected by the selection made by time. Raises InputError for a missing metric, or a rate."""
     timed = profile.times is not None
     metric = settings.metric or (profile.time_name if timed else _untimed_metric(profile))
     if metric in TIME_LIKE and (metric in profile.metrics or metric == profile.time_name):
         profile = profile.with_times(metric)
     values = profile.checked(metric)
+    if metric not in TIME_LIKE and is_rate(metric):
+        sums = listed([name for name in profile.metrics if not is_rate(name)])
+        raise InputError(
+            f"{profile.name}: {metric} is a rate, which slices do not add up to; name a time or a "
+            f"count with --metric{f': {sums}' if sums else ''}"
+        )
     if not float(values.sum()) > 0.0:
         raise InputError(f"{profile.name}: {metric} adds up to zero, so no error can be stated")
     rows = [_row(profile, method, values, settings) for method in counted("method", methods)]
@@ -217,7 +224,8 @@ def _untimed_metric(profile: SliceProfile) -> str:
             f"{profile.name} has neither times nor metrics; time the program with xpuprof time, or "
             "import a profile with times again (--map time=COLUMN:UNIT for a table)"
         )
-    return "gpu_instructions" if "gpu_instructions" in metrics else next(iter(metrics))
+    sums = ["gpu_instructions", *(name for name in metrics if not is_rate(name))]
+    return next((name for name in sums if name in metrics), next(iter(metrics)))
 
 
 @dataclass(frozen=True, eq=False)

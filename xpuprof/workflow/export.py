@@ -105,7 +105,7 @@ def _then(exporter: Exporter, source: ExportSource, output: Path, outputs: Seque
     }
     use = exporter.use.format(**each)
     if use and len(outputs) > 1:
-        use += " (and in the folder of each other process)"
+        use += " (likewise for each other process)"
     if exporter.needs not in (Needs.SELECTION, Needs.VECTORS):
         return use
     results = exporter.results or output if use else "FILE"
