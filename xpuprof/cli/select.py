@@ -140,8 +140,8 @@ def _from_runs(
     result = select_and_write(request, Places(sources, **places), with_stability=stability)
     if reason:
         doubt = (
-            f"{reason}, so the method is {method}; --method NAME takes another, and xpuprof compare "
-            "shows what each gives"
+            f"{reason}, so the method is {method}; --method NAME takes another, and xpuprof "
+            "compare shows what each gives"
         )
         result = replace(result, doubts=[doubt, *result.doubts])
     return result
