@@ -300,15 +300,19 @@ def test_images_are_compared_by_build_id(tmp_path: Path) -> None:
     run = made_up_run(A, TIMES)
     images = (Image(str(programs[0]), identities[0]), Image("/gone/lib.so", "00"))
     selection = select_by_kernel(run, identity=Identity(Program(images=images)))
-    assert image_differences(selection, programs[0]) == []
-    (text,) = image_differences(selection, programs[1])
+    assert image_differences(selection, [programs[0]]) == []
+    (text,) = image_differences(selection, [programs[1]])
     assert "a different build" in text
     renamed = tmp_path / "app_O0"
     renamed.write_bytes(programs[1].read_bytes())
-    (text,) = image_differences(selection, renamed)
+    (text,) = image_differences(selection, [renamed])
     assert f"{renamed} ({identities[1][:12]}) is not the program that was profiled" in text
     renamed.write_bytes(programs[0].read_bytes())
-    assert image_differences(selection, renamed) == []
+    assert image_differences(selection, [renamed]) == []
+    launcher = shutil.which("env") or ""
+    assert image_differences(selection, [launcher, programs[0], "7"]) == []
+    (text,) = image_differences(selection, [launcher, programs[1]])
+    assert "a different build" in text
 
 
 def test_build_id_of_a_file_that_is_not_a_program(tmp_path: Path) -> None:

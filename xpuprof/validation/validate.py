@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -125,19 +126,22 @@ def _part(window: str) -> str:
     return f"the window {window}" if window else "the whole program"
 
 
-def image_differences(selection: Selection, program: str | Path) -> list[str]:
-    """How `program` and the libraries on this machine differ from the profiled ones.
+def image_differences(selection: Selection, argv: Sequence[str | Path]) -> list[str]:
+    """How the program of this command line and the libraries on this machine differ from the
+    profiled ones.
 
     Compared by build-id, files of the same name or path; a program of another name and build is
-    named; a missing file is ignored, because the program may load it from elsewhere.
+    named, unless it launches a recorded one (`mpirun ./app`); a missing file is ignored, because
+    the program may load it from elsewhere.
     """
-    here, recorded = Path(program).resolve(), selection.identity.program or Program()
-    found = []
-    if (own := build_id(here)) and recorded.images:
-        known = {Path(path).name for path, _ in recorded.images}
-        known |= {identity for _, identity in recorded.images}
-        if not {here.name, own} & known:
-            found.append(f"{here} ({own[:12]}) is not the program that was profiled")
+    recorded = selection.identity.program or Program()
+    known = {Path(path).name for path, _ in recorded.images}
+    known |= {identity for _, identity in recorded.images if identity}
+    files = [Path(word).resolve() for word in argv if os.path.isfile(word)]
+    here = next((file for file in files if {file.name, build_id(file)} & known), files[0])
+    own, found = build_id(here), []
+    if own and known and not {here.name, own} & known:
+        found.append(f"{here} ({own[:12]}) is not the program that was profiled")
     for path, identity in recorded.images:
         at = here if Path(path).name == here.name else Path(path)
         other = build_id(at) if identity and not identity.startswith("h") else ""

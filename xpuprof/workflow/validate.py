@@ -85,8 +85,10 @@ def validate(
             needs_gpu=True,
             say=notes,
         )
-        program = ready.program.argv[0]
-        differences = [*image_differences(chosen, program), *input_differences(chosen)]
+        differences = [
+            *image_differences(chosen, ready.program.argv),
+            *input_differences(chosen),
+        ]
         ending = execute.first(ready.writer, ready.program, ready.source)
         last = timer_runs(ready, ending, ending, timer, repeat)
         run = finish(ready.writer, ready.folder, last.stop)
