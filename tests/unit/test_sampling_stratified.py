@@ -106,15 +106,15 @@ def test_theorem_3_1_the_union_of_bounded_sets_is_bounded() -> None:
     )
     start = np.concatenate([[0], np.cumsum(size)])
     strata = Partition(np.arange(size.sum()), start, mean, sigma)
-    assert error_bound(strata, sizes, z, replacement=True) <= 0.05
+    assert error_bound(strata.with_draws(sizes), z, replacement=True) <= 0.05
 
 
 def test_finite_population_factor() -> None:
     times = np.array([1.0, 2.0, 3.0, 4.0])
     strata = from_labels(np.zeros(4, dtype=np.int32), times)
-    assert error_bound(strata, np.array([4]), 1.96, replacement=False) == 0.0
+    assert error_bound(strata.with_draws(np.array([4])), 1.96, replacement=False) == 0.0
     # Var of the total of n = 2 of 4 without replacement: 16 x 1.25 / 2 x (4 - 2) / 3 = 6.667
-    bound = error_bound(strata, np.array([2]), 1.0, replacement=False)
+    bound = error_bound(strata.with_draws(np.array([2])), 1.0, replacement=False)
     assert bound == pytest.approx(np.sqrt(20 / 3) / 10)
     totals = [2 * (a + b) for i, a in enumerate(times) for b in times[i + 1 :]]
     assert np.var(totals) == pytest.approx(20 / 3)

@@ -30,6 +30,7 @@ from xpuprof.estimation.measured import ByCluster, Measured, by_cluster
 from xpuprof.estimation.projection import project
 from xpuprof.estimation.quantiles import CONFIDENCE, freedom_of_sum, student, z_score
 from xpuprof.estimation.redrawing import DRAWS, errors_of_total, ranked_errors
+from xpuprof.estimation.stratified import error_bound
 from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN, typical_times
 from xpuprof.selection.design import Design
 from xpuprof.selection.selection import Selection, label_counts
@@ -82,7 +83,7 @@ def estimate(
     `values` as no profiled time tells. A method without a theory of its error gets no interval.
     Raises InputError when a representative was not measured.
     """
-    z_score(confidence)  # rejects an invalid confidence
+    z = z_score(confidence)  # rejects an invalid confidence
     times = np.atleast_2d(np.asarray(values, dtype=np.float64))
     if times.shape[1] != selection.slices:
         raise InputError(
@@ -114,12 +115,12 @@ def estimate(
         floor = min(floor, 0.0)  # a later run may take less than these representatives
         basis += f"; runs differ: Student's t over {len(times)} repeats, for one more run"
     # Planned sigmas are scaled by the estimate, so the error is relative to the truth.
-    relative = design.strata is not None and not all_known and not other_runs
-    if relative and value > 0.0:
-        worst = value * _planned_error(design, confidence) if elsewhere else half
-        if worst >= value:
+    planned = None if all_known or other_runs else design.strata
+    if planned and value > 0.0:
+        profiled = error_bound(planned, z, replacement=design.replacement)
+        if (profiled if elsewhere else half / value) >= 1.0:
             return Estimate(value, None, None, None, BOUNDLESS)
-    return _bounded(value, half, floor, confidence, basis, relative=relative)
+    return _bounded(value, half, floor, confidence, basis, relative=planned is not None)
 
 
 def estimate_measured(
@@ -550,17 +551,6 @@ def _ratios_of_draws(selection: Selection, samples: _Samples, measured: F64) -> 
 def _planned_mean(samples: _Samples, design: Design) -> F64:
     assert design.strata is not None
     return np.asarray(design.strata.mean)[samples.cluster]
-
-
-def _planned_error(design: Design, confidence: float) -> float:
-    """The error that the profiled times lead one to expect, relative to the total."""
-    assert design.strata is not None
-    columns = (design.strata.size, design.strata.draws, design.strata.mean, design.strata.sigma)
-    size, draws, mean, sigma = (np.array(column, dtype=np.float64) for column in columns)
-    planned, total = size**2 * sigma**2 / draws, float(np.dot(size, mean))
-    if not design.replacement:
-        planned *= np.maximum(size - draws, 0.0) / np.maximum(size - 1.0, 1.0)
-    return z_score(confidence) * math.sqrt(float(planned.sum())) / total if total else 0.0
 
 
 def _of_strata(samples: _Samples, design: Design) -> tuple[F64, F64]:

@@ -56,17 +56,19 @@ def from_labels(labels: I32, times: F64) -> Partition:
     return Partition(np.argsort(labels, kind="stable"), start, mean, sigma)
 
 
-def error_bound(strata: Partition, draws: I64, z: float, *, replacement: bool) -> float:
-    """Predicted relative error at the confidence of z: z sqrt(sum N_i^2 sigma_i^2 / m_i) / T.
+def error_bound(strata: design.Strata, z: float, *, replacement: bool) -> float:
+    """Predicted relative error at the confidence of z: z sqrt(sum N_i^2 sigma_i^2 / m_i) / T; 0 if
+    nothing takes time.
 
     Without replacement each term carries the finite-population factor (N_i - m_i) / (N_i - 1)
     (Cochran, Sampling Techniques, section 5.3).
     """
-    size = strata.size.astype(np.float64)
-    variance = size**2 * strata.sigma**2 / draws
+    columns = (strata.size, strata.draws, strata.mean, strata.sigma)
+    size, draws, mean, sigma = (np.array(column, dtype=np.float64) for column in columns)
+    variance, total = size**2 * sigma**2 / draws, float(np.dot(size, mean))
     if not replacement:
         variance *= (size - np.minimum(draws, size)) / np.maximum(size - 1.0, 1.0)
-    return float(z * np.sqrt(variance.sum()) / np.dot(size, strata.mean))
+    return z * float(np.sqrt(variance.sum())) / total if total else 0.0
 
 
 def draw(

@@ -39,8 +39,9 @@ def select(
     rng = np.random.default_rng(seed)
     rows, owner, draws = draw(strata, sizes, rng, replacement=replacement)
     multiplier = strata.size[owner] * draws / sizes[owner]
+    drawn = strata.with_draws(sizes)
     bound, quantile = simulated or (
-        error_bound(strata, sizes, z_score(confidence), replacement=replacement),
+        error_bound(drawn, z_score(confidence), replacement=replacement),
         None,
     )
     return Selection(
@@ -54,7 +55,7 @@ def select(
         design=Design(
             how="random",
             basis=basis,
-            strata=strata.with_draws(sizes),
+            strata=drawn,
             replacement=replacement,
             error_bound=bound,
             confidence=confidence,
