@@ -78,16 +78,11 @@ def export(
 
 def _refuse_source(path: Path, source: ExportSource, target: Path) -> None:
     """Raises UsageError if the target is a file that the export reads, even with `force`."""
-    if not target.is_file():
-        return
-    within = target.resolve().relative_to(path.resolve()).parts if _holds(path, target) else ()
-    own = within == (MANIFEST,) or within[:1] == (FOLDER,) or (within and target.suffix == ".xpt")
-    if own or target.resolve() in (path.resolve(), Path(source.selection_file()).resolve()):
+    run, at = path.resolve(), target.resolve()
+    recorded = run / FOLDER in at.parents or (run in at.parents and at.suffix == ".xpt")
+    read = recorded or at in (run, run / MANIFEST, source.selection_file().resolve())
+    if read and target.is_file():
         raise UsageError(f"{target} is a part of what is exported; name another path")
-
-
-def _holds(folder: Path, target: Path) -> bool:
-    return folder.is_dir() and target.resolve().is_relative_to(folder.resolve())
 
 
 def _then(exporter: Exporter, source: ExportSource, output: Path, outputs: Sequence[Path]) -> str:
