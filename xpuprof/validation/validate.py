@@ -135,12 +135,9 @@ def image_differences(selection: Selection, argv: Sequence[str | Path]) -> list[
     the program may load it from elsewhere.
     """
     recorded = selection.identity.program or Program()
-    known = {Path(path).name for path, _ in recorded.images}
-    known |= {identity for _, identity in recorded.images if identity}
-    files = [Path(word).resolve() for word in argv if os.path.isfile(word)]
-    here = next((file for file in files if {file.name, build_id(file)} & known), files[0])
+    here, known = _program_of(argv, recorded)
     own, found = build_id(here), []
-    if own and known and not {here.name, own} & known:
+    if own and recorded.images and not known:
         found.append(f"{here} ({own[:12]}) is not the program that was profiled")
     for path, identity in recorded.images:
         at = here if Path(path).name == here.name else Path(path)
@@ -148,6 +145,16 @@ def image_differences(selection: Selection, argv: Sequence[str | Path]) -> list[
         if other and other != identity:
             found.append(f"{at} is a different build ({other[:12]}, profiled: {identity[:12]})")
     return found
+
+
+def _program_of(argv: Sequence[str | Path], recorded: Program) -> tuple[Path, bool]:
+    """The first file of a command line that was recorded, by its name or build-id, and True; else
+    the file that is executed."""
+    known = {Path(path).name for path, _ in recorded.images}
+    known |= {identity for _, identity in recorded.images if identity}
+    files = [Path(word).resolve() for word in argv if os.path.isfile(word)]
+    found = next((file for file in files if {file.name, build_id(file)} & known), None)
+    return found or Path(argv[0]).resolve(), found is not None
 
 
 def input_differences(selection: Selection) -> list[str]:
