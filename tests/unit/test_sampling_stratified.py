@@ -18,7 +18,7 @@ from xpuprof.clustering.one_dimension import compress, k_means, two_means
 from xpuprof.errors import InputError
 from xpuprof.estimation.allocation import fewest
 from xpuprof.estimation.estimate import Estimate
-from xpuprof.estimation.intervals import estimate
+from xpuprof.estimation.intervals import cluster_means, estimate, estimate_part
 from xpuprof.estimation.projection import project
 from xpuprof.estimation.quantiles import freedom_of_sum, student, z_score
 from xpuprof.estimation.stratified import Partition, draw, error_bound, from_labels
@@ -323,6 +323,27 @@ def test_ranked_sets_are_unbiased_and_their_intervals_hold() -> None:
     )
     assert inside / TRIALS >= AT_LEAST
     assert inside_all / TRIALS >= AT_LEAST
+
+
+@pytest.mark.slow
+def test_ranked_sets_of_parts_and_their_means() -> None:
+    """GIVEN a process unlike the others THEN the interval of its share holds in 95 % of the
+    selections, not in all of them; the ranks' means, of which timelines are made, stray as much as
+    is said."""
+    rng, many = np.random.default_rng(1), 400
+    times = np.concatenate([rng.lognormal(0, 0.3, 200), rng.lognormal(1, 0.8, 400)])
+    rows, held, means = slice(0, 200), 0, []
+    for seed in range(many):
+        selection = ranked_set.select(profile_of(times), seed=seed)
+        answer = estimate_part(selection, times, rows)
+        assert answer.low is not None and answer.high is not None
+        held += answer.low <= times[rows].sum() <= answer.high
+        mean, drawn = cluster_means(selection, times, elsewhere=False)
+        means.append(mean)
+    assert 0.95 - 3 * np.sqrt(0.95 * 0.05 / many) <= held / many <= 0.98
+    assert not isinstance(drawn, str)
+    assert drawn.std(axis=1) == pytest.approx(np.std(means, axis=0), rel=0.2)
+    assert drawn.mean(axis=1) == pytest.approx(np.mean(means, axis=0), rel=0.05)
 
 
 def test_ranked_sets_of_a_short_run_measure_every_slice_once() -> None:

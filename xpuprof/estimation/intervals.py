@@ -22,18 +22,18 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.arrays import F64, I32, I64
+from xpuprof.arrays import F64, I64
 from xpuprof.errors import InputError
 from xpuprof.estimation.allocation import ASSUMED_SPREAD
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.measured import ByCluster, Measured, by_cluster
 from xpuprof.estimation.projection import project
 from xpuprof.estimation.quantiles import CONFIDENCE, freedom_of_sum, student, z_score
-from xpuprof.estimation.redrawing import DRAWS, errors_of_total, ranked_errors
+from xpuprof.estimation.redrawing import DRAWS, errors_of_total, ranked_means
 from xpuprof.estimation.stratified import error_bound
 from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN, typical_times
 from xpuprof.selection.design import Design
-from xpuprof.selection.selection import Selection, label_counts
+from xpuprof.selection.selection import Selection
 
 REDRAWN = "spread of the measured times within the clusters, by drawing other representatives"
 TOO_FEW = (
@@ -151,15 +151,14 @@ def estimate_part(
     covered = float(np.mean(inside >= 0))
     if not covered:
         return Estimate(0.0, None, None, None, "no interval: none of its slices is covered")
-    value = _projected_part(selection, mean, inside) / covered
+    part = np.bincount(inside[inside >= 0], minlength=len(selection.sizes))
+    value = _projected_part(selection, mean, part) / covered
     if selection.design.no_interval:
         return Estimate(value, None, None, None, selection.design.no_interval)
     own, scale = mean[rows], 1.0 / covered
     # With only part of the run timed, slices left out do not enter the comparison.
     truth = own if np.isfinite(own).all() else scale * own[inside >= 0]
-    errors = _errors(
-        selection, by_cluster(selection, mean), label_counts(inside)[1:], float(truth.sum()), scale
-    )
+    errors = _errors(selection, by_cluster(selection, mean), part, float(truth.sum()), scale)
     half = half_width(errors, confidence)
     here = [r.slice for r in selection.representatives if rows.start <= r.slice < rows.stop]
     return _bounded(value, half, _floor(mean[here]), confidence, REDRAWN)
@@ -229,6 +228,8 @@ def cluster_means(selection: Selection, values: F64, elsewhere: bool) -> tuple[F
         return mean, selection.design.no_interval
     known = ByCluster.of_pieces(selection.labels, [(slice(0, len(values)), values)])
     if np.isfinite(known.covered).all():
+        if selection.design.how == "ranked":
+            return mean, _rank_means(selection, known.values, rng)[:MEANS].T
         for cluster, draws in _draws(selection).items():
             own = known.of(cluster)
             errors = errors_of_total(selection.design, own, draws, rng)[:MEANS]
@@ -319,18 +320,21 @@ def _errors(selection: Selection, known: ByCluster, part: I64, truth: float, sca
     rng = np.random.default_rng(selection.seed)
     errors, expected = np.zeros(DRAWS), 0.0
     if selection.design.how == "ranked":
-        # Ranks are drawn from the whole run; a part of it takes its share of that.
-        ranks, values = len(selection.sizes), known.values
-        drawn = ranked_errors(values, sum(_draws(selection).values()), ranks, rng)
-        share = float(part.sum()) / len(values)
-        return drawn * share + (float(values.sum()) * share - truth)
+        # Each rank stands for an equal part of the run, of which a part has its share.
+        equal = len(known.values) / len(selection.sizes)
+        return _rank_means(selection, known.values, rng) @ (part / selection.sizes * equal) - truth
     for cluster, draws in _draws(selection).items():
         values = known.of(cluster)
-        share = scale * float(part[cluster]) / len(values) if cluster < len(part) else 0.0
+        share = scale * float(part[cluster]) / len(values)
         if share:
             errors += share * errors_of_total(selection.design, values, draws, rng)
             expected += share * float(values.sum())
     return errors + (expected - truth)
+
+
+def _rank_means(selection: Selection, values: F64, rng: np.random.Generator) -> F64:
+    """The means of a ranked selection's clusters, float64[DRAWS, clusters], drawn again."""
+    return ranked_means(values, sum(_draws(selection).values()), len(selection.sizes), rng)
 
 
 def _draws(selection: Selection) -> dict[int, int]:
@@ -341,12 +345,10 @@ def _draws(selection: Selection) -> dict[int, int]:
     return draws
 
 
-def _projected_part(selection: Selection, mean: F64, inside: I32) -> float:
-    clusters = int(selection.labels.max()) + 1
-    part = np.bincount(inside[inside >= 0], minlength=clusters)
+def _projected_part(selection: Selection, mean: F64, part: I64) -> float:
     owner, multiplier = [r.cluster for r in selection.representatives], _multipliers(selection)
-    stands_for = np.bincount(owner, multiplier, clusters)
-    projected = np.bincount(owner, multiplier * mean[_rows(selection)], clusters)
+    stands_for = np.bincount(owner, multiplier, len(part))
+    projected = np.bincount(owner, multiplier * mean[_rows(selection)], len(part))
     own = stands_for > 0.0
     return float(np.dot(part[own], projected[own] / stands_for[own]))
 

@@ -36,11 +36,12 @@ def ranked_draws(values: F64, ranks: int, shape: tuple[int, ...], rng: np.random
     return np.diagonal(by_rank, axis1=-2, axis2=-1).astype(np.int64)
 
 
-def ranked_errors(values: F64, draws: int, ranks: int, rng: np.random.Generator) -> F64:
-    """Errors of the projected total of `values` from `draws` of them by ranked set sampling."""
+def ranked_means(values: F64, draws: int, ranks: int, rng: np.random.Generator) -> F64:
+    """The mean of each rank, float64[DRAWS, ranks], where `draws` of `values` are drawn by ranked
+    set sampling."""
     rows = ranked_draws(values, ranks, (DRAWS, max(draws // ranks, 1)), rng)
-    error: F64 = len(values) * (values[rows].mean(axis=(1, 2)) - values.mean())
-    return error
+    means: F64 = values[rows].mean(axis=1)
+    return means
 
 
 def random_errors(
