@@ -301,6 +301,7 @@ def test_table_without_a_map_takes_common_names_and_their_unit(tmp_path: Path, h
         ("kernel;time_s\nk;5,5\n", "'5,5' in row 1, a number with a comma; .* decimal point"),
         ("kernel;time_s\nk;1,234\n", "'1,234' in row 1, a number with a comma"),
         ("kernel,time_s\n", "holds no kernel launch"),
+        ("kernel,time_s,time_s\nk,1,2\n", "several columns 'time_s'; rename"),
     ],
 )
 def test_table_bad_sources(tmp_path: Path, text: str, sentence: str) -> None:

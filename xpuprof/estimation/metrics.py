@@ -25,8 +25,12 @@ _RATE = re.compile(
     r"(^|[._ ])(ipc|cpi|mpki|occupancy|l\d_bw|bw|efficiency|fraction|pct|stdev|mean|per)($|[._: ])"
     r"|(^|[._: ]|miss|hit)(rate|ratio)s?($|[^a-z])|utili[sz]ation|throughput|bandwidth"
     r"|percent|average|avg|::mean|[%/]"
+    r"|(^|[._ ])([gt]flops|frequency|temperature)($|[._: ])"
+    r"|^stall (constant memory dependency|exec dependency|inst fetch|memory dependency"
+    r"|memory throttle|not selected|other|pipe busy|sleeping|sync|texture)$"
 )
-"""Matches words, so that `duration` is not a ratio and `generated` not a rate."""
+"""Matches words, so that `duration` is not a ratio and `generated` not a rate. The stalls are those
+of nvprof, which gives them in percent."""
 _TIME = ("cycles", "gpu_sim_cycle", "numcycles", "ticks", "simticks", "time", "seconds",
          "simseconds", "time_s", "gpu_time", "duration")  # fmt: skip
 _WORK = ("instructions", "insts", "gpu_sim_insn", "siminsts", "simops", "instrs", "inst_executed")

@@ -136,7 +136,7 @@ def difference_lines(validation: Validation) -> list[str]:
         lines.append(f"differs: {len(validation.differences) - MAX_DIFFERENCES} more, see --json")
     if moved.missing:
         lines.append(
-            f"left out: {len(moved.missing)} regions that never occurred, "
+            f"left out: {len(moved.missing)} regions that no slice matched, "
             f"{len(moved.stand_ins)} of them replaced by another slice of their cluster; covered "
             f"share {percent(validation.selection.covered)}, the others re-weighted"
         )

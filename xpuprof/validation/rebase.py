@@ -124,6 +124,14 @@ def _by_markers(selection: Selection, slices: pd.DataFrame) -> Alignment:
     return Alignment(OtherRows(match), np.where(match >= 0, 0, -1).astype(np.int8), len(slices))
 
 
+def unmatched(missing: Sequence[Representative], slices: pd.DataFrame, name: str) -> str:
+    """The end of a sentence on regions that no slice of a run matched."""
+    rows = marker_rows(slices)
+    if all((r.process, r.end.kernel, r.end.call) in rows for r in missing):
+        return f"matched nothing in {name}, whose launches have another order"
+    return f"never occurred in {name}"
+
+
 def marker_rows(slices: pd.DataFrame) -> Mapping[tuple[int, str, int], int]:
     """Slice row of every marker (process, kernel, call)."""
     names = slices["kernel"].astype(str).tolist()

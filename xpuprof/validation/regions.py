@@ -13,7 +13,7 @@ import numpy as np
 from xpuprof.errors import MissingRegionError, UsageError
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.coordinates import NO_KERNELS
-from xpuprof.validation.rebase import describe, marker_rows, transplant
+from xpuprof.validation.rebase import describe, marker_rows, transplant, unmatched
 from xpuprof.validation.timed import Timed, arranged
 
 _SPEC = re.compile(r"(.+?):(\d+)(?::(\d+))?")
@@ -61,7 +61,7 @@ def selected_regions(selection: Selection, timed: Timed, warmup: int = 0) -> lis
     if moved.missing:
         region = describe(moved.missing[0], selection)
         raise MissingRegionError(
-            f"{region} of the selection never occurred in {timed.name}; "
+            f"{region} of the selection {unmatched(moved.missing[:1], timed.slices, timed.name)}; "
             "run the program as it was profiled" + _window(selection, timed)
         )
     chosen = moved.selection.representatives

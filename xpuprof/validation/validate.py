@@ -22,7 +22,7 @@ from xpuprof.selection.program import hash_inputs
 from xpuprof.selection.selection import Representative, Selection
 from xpuprof.trace.elf import build_id
 from xpuprof.trace.processes import named
-from xpuprof.validation.rebase import Transplant, describe, marker_rows, transplant
+from xpuprof.validation.rebase import Transplant, describe, transplant, unmatched
 from xpuprof.validation.timed import Timed, arranged
 
 
@@ -172,15 +172,8 @@ def _missing_sentence(missing: Sequence[Representative], selection: Selection, t
     regions_named = "; ".join(describe(r, selection) for r in missing[:3])
     more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
     regions, them = ("1 region", "it") if len(missing) == 1 else (f"{len(missing)} regions", "them")
-    rows = marker_rows(timed.slices)
-    moved = all((r.process, r.end.kernel, r.end.call) in rows for r in missing)
-    what = (
-        f"matched nothing in {timed.name}, whose launches have another order"
-        if moved
-        else f"never occurred in {timed.name}"
-    )
     return (
-        f"{regions} of the selection {what}"
+        f"{regions} of the selection {unmatched(missing, timed.slices, timed.name)}"
         f"{_idle(missing, selection, timed)}: {regions_named}{more}; run the program as it was "
         f"profiled, or leave {them} out with --allow-missing"
     )

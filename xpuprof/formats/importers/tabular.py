@@ -132,6 +132,8 @@ def _load(
         )
     unit = 1.0
     if place["time"]:
+        if table.header.count(place["time"]) > 1:
+            source.refuse(f"has several columns {place['time']!r}; rename all but one")
         unit = seconds(source, _unit(source, place["time"], chosen.get("time", ("", ""))[1]))
         writer.units["gpu_time"] = "s"
     places = Places(
