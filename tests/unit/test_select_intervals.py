@@ -12,6 +12,7 @@ import pytest
 
 from xpuprof.errors import InputError
 from xpuprof.estimation.intervals import (
+    cluster_means,
     estimate,
     estimate_part,
     estimate_ratio,
@@ -262,6 +263,22 @@ def test_a_metric_that_only_the_start_up_has() -> None:
     answers = [estimate(chosen, known), estimate_ratio(chosen, values, np.ones(5))]
     assert [(a.low, a.high) for a in answers] == [(None, None)] * 2
     assert answers[0].value == 900.0
+
+
+def test_means_of_clusters_stray_as_their_sum_does() -> None:
+    """GIVEN many clusters with two representatives each THEN what is added up from their means
+    strays by the total's half-width: wide single intervals do not add up."""
+    rng = np.random.default_rng(3)
+    chosen = random_selection((30,) * 20, (2,) * 20, rng)
+    known = np.full(600, np.nan)
+    rows = [r.slice for r in chosen.representatives]
+    known[rows] = rng.lognormal(0.0, 0.3, len(rows))
+    answer, (mean, drawn) = estimate(chosen, known), cluster_means(chosen, known, elsewhere=False)
+    assert answer.high is not None and not isinstance(drawn, str)
+    totals = chosen.sizes @ drawn
+    assert chosen.sizes @ mean == pytest.approx(answer.value)
+    half = np.quantile(np.abs(totals - answer.value), 0.95)
+    assert half == pytest.approx(answer.high - answer.value, rel=0.1)
 
 
 def test_a_representative_without_time_is_an_error() -> None:

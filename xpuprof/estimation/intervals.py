@@ -17,7 +17,7 @@ docs/intervals.md gives the reasons.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -83,7 +83,7 @@ def estimate(
     `values` as no profiled time tells. A method without a theory of its error gets no interval.
     Raises InputError when a representative was not measured.
     """
-    z = z_score(confidence)  # rejects an invalid confidence
+    z_score(confidence)  # rejects an invalid confidence
     times = np.atleast_2d(np.asarray(values, dtype=np.float64))
     if times.shape[1] != selection.slices:
         raise InputError(
@@ -109,18 +109,16 @@ def estimate(
         if isinstance(spread, str):
             return Estimate(value, None, None, None, spread)
         half, basis = _half(samples, spread, confidence), spread.basis
+    # Planned sigmas are scaled by the estimate, so the error is relative to the truth.
+    relative = design.planned is not None and not all_known
+    if relative and _is_boundless(design, value, half, confidence, elsewhere):
+        return Estimate(value, None, None, None, BOUNDLESS)
     floor = _floor(measured)
     if other_runs:
         half = math.hypot(half, _next_run(selection, times, confidence))
         floor = min(floor, 0.0)  # a later run may take less than these representatives
         basis += f"; runs differ: Student's t over {len(times)} repeats, for one more run"
-    # Planned sigmas are scaled by the estimate, so the error is relative to the truth.
-    planned = None if all_known or other_runs else design.strata
-    if planned and value > 0.0:
-        profiled = error_bound(planned, z, replacement=design.replacement)
-        if (profiled if elsewhere else half / value) >= 1.0:
-            return Estimate(value, None, None, None, BOUNDLESS)
-    return _bounded(value, half, floor, confidence, basis, relative=planned is not None)
+    return _bounded(value, half, floor, confidence, basis, relative=relative and not other_runs)
 
 
 def estimate_measured(
@@ -210,12 +208,16 @@ def one_run_error(selection: Selection, times: F64, confidence: float = CONFIDEN
     return max(seen, float(np.mean(halves / totals)))
 
 
-def cluster_means(selection: Selection, values: F64, elsewhere: bool) -> tuple[F64, F64 | str]:
+def cluster_means(
+    selection: Selection, values: F64, elsewhere: bool, confidence: float = CONFIDENCE
+) -> tuple[F64, F64 | str]:
     """The mean of each cluster's representatives, float64[clusters], and what it might have been:
     float64[clusters, draws], or why that is unknown.
 
     `values`: float64[slices], NaN where not measured. If all are known the representatives are
-    drawn again; otherwise the means stray by their standard errors.
+    drawn again; otherwise the means stray by their standard errors, all of them by so much more
+    that the total's interval at `confidence` is `estimate`'s: what is made of many means strays
+    like their sum, and not like the worst of them.
     """
     measured = values[_rows(selection)]
     clusters = int(selection.labels.max()) + 1
@@ -236,19 +238,32 @@ def cluster_means(selection: Selection, values: F64, elsewhere: bool) -> tuple[F
             drawn[cluster] = own.mean() + errors / len(own)
         return mean, drawn
     samples = _samples(selection, measured)
-    spread = _sampled_spread(selection, samples, measured, CONFIDENCE, elsewhere)
+    spread = _sampled_spread(selection, samples, measured, confidence, elsewhere)
     if isinstance(spread, str):
         return mean, spread
-    freedom = spread.freedom
-    if spread.common is not None:
-        freedom = np.where(spread.common, spread.common_freedom, freedom)
-    sigma = np.sqrt(spread.variance / samples.draws * samples.correction)
-    shape = (len(sigma), MEANS)
-    straying = rng.standard_normal(shape)
-    finite = np.where(np.isinf(freedom), 1e9, freedom)[:, np.newaxis]
-    straying /= np.sqrt(rng.chisquare(finite, shape) / finite)  # Student's t
-    drawn[samples.cluster] += sigma[:, np.newaxis] * straying
+    half, value = (
+        _half(samples, spread, confidence),
+        float(np.dot(samples.stands_for, samples.mean)),
+    )
+    if selection.design.planned and _is_boundless(
+        selection.design, value, half, confidence, elsewhere
+    ):
+        return mean, BOUNDLESS
+    wider = _quantile(samples, spread, confidence) / z_score(confidence)
+    sigma = wider * np.sqrt(spread.variance / samples.draws * samples.correction)
+    drawn[samples.cluster] += sigma[:, np.newaxis] * rng.standard_normal((len(sigma), MEANS))
     return mean, np.maximum(drawn, 0.0)
+
+
+def _is_boundless(
+    design: Design, value: float, half: float, confidence: float, elsewhere: bool
+) -> bool:
+    """Whether the error of planned draws may be as large as the whole; on another machine as the
+    profiled times tell, since few draws there may agree by chance."""
+    if value <= 0.0 or design.planned is None:
+        return False
+    profiled = error_bound(design.planned, z_score(confidence), replacement=design.replacement)
+    return (profiled if elsewhere else half / value) >= 1.0
 
 
 def half_width(errors: F64, confidence: float) -> float:
@@ -427,15 +442,17 @@ class _Spread:
 
 def _half(samples: _Samples, spread: _Spread, confidence: float) -> float:
     """Half-width of the projected total, summed over clusters."""
+    total = float(samples.terms(spread.variance).sum())
+    return _quantile(samples, spread, confidence) * math.sqrt(total) if total else 0.0
+
+
+def _quantile(samples: _Samples, spread: _Spread, confidence: float) -> float:
+    """Half-width over standard error of the projected total, which is not 0."""
     terms, freedom = samples.terms(spread.variance), spread.freedom
-    total = float(terms.sum())
-    if total == 0.0:
-        return 0.0
     if spread.common is not None:
         terms = np.append(np.where(spread.common, 0.0, terms), terms[spread.common].sum())
         freedom = np.append(freedom, spread.common_freedom)
-    quantile = student(confidence, freedom_of_sum(terms, freedom))
-    return max(quantile, spread.least) * math.sqrt(total)
+    return max(student(confidence, freedom_of_sum(terms, freedom)), spread.least)
 
 
 def _only_zeros(selection: Selection, samples: _Samples, measured: F64) -> bool:
@@ -455,8 +472,11 @@ def _sampled_spread(
         return ALL_ZERO
     if design.strata is None:
         return _of_clusters(samples)
+    if design.planned is None:
+        return _of_unplanned(samples, design)
     variance, freedom = _of_strata(samples, design)
-    least = (design.quantile or 0.0) if design.confidence == confidence else 0.0
+    # A quantile that was simulated holds for any higher confidence, too.
+    least = (design.quantile or 0.0) if (design.confidence or 1.0) <= confidence else 0.0
     if not elsewhere:
         return _Spread(variance, freedom, design.basis, least=least)
     ratios = _ratios_of_draws(selection, samples, measured)
@@ -471,6 +491,15 @@ def _sampled_spread(
         common_freedom=ratios.freedom,
         least=least,
     )
+
+
+def _of_unplanned(samples: _Samples, design: Design) -> _Spread | str:
+    """Strata without profiled times show their spread by their own draws; few of these may agree by
+    chance."""
+    if (samples.open & (samples.draws < 2.0)).any():
+        return TOO_FEW
+    like = _with_like_slices(samples.variance, samples.freedom, samples.mean, design.basis)
+    return replace(like, freedom=samples.freedom)
 
 
 def _of_clusters(samples: _Samples) -> _Spread | str:

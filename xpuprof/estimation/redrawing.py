@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -15,9 +15,12 @@ from xpuprof.trace.pieces import pieces
 DRAWS = 4000
 """The 95 % quantile is then known to about 2 % of itself."""
 MANY = 30
-"""With this many draws or more, the mean of a stratum is assumed to be normal, but for values that
-hold DOMINANT of its variance."""
+"""With this many draws or more, the means of groups of a stratum's slices are assumed to be normal:
+of values that hold DOMINANT of the variance, each alone; of TAILS tails, FAR standard deviations
+from the others; and of the rest."""
 DOMINANT = 0.1
+FAR = 2.0
+TAILS = 3
 
 
 def errors_of_total(design: Design, values: F64, draws: int, rng: np.random.Generator) -> F64:
@@ -85,32 +88,48 @@ def _rows(number: int, draws: int, rng: np.random.Generator, *, replacement: boo
 def _of_many(
     values: F64, draws: int, rng: np.random.Generator, *, replacement: bool, counts: I64 | None
 ) -> F64:
-    """Errors of many draws: how often each dominant value is drawn, and a normal sum of the
-    others. A slice that takes most of the time is drawn or not, which no normal error tells."""
+    """Errors of many draws: how often each group of values is drawn, and a normal sum of what the
+    draws take from it. A few slices that take much of the time are drawn or not, which no normal
+    error tells."""
     number = others = len(values) if counts is None else int(counts.sum())
-    mean, variance = _moments(values, counts, number)
-    far = _farther(values, mean, math.sqrt(DOMINANT * variance * others))
+    middle = _moments(values, counts, number)[0]
     left, error = np.full(DRAWS, draws), np.zeros(DRAWS)
-    for row in far.tolist():
-        count = 1 if counts is None else int(counts[row])
-        if replacement:
-            hits = rng.binomial(left, count / others)
+    for own, often in _groups(values, counts, number):
+        size = len(own) if often is None else int(often.sum())
+        mean, variance = _moments(own, often, size)
+        if size == others:
+            hits = left
+        elif replacement:
+            hits = rng.binomial(left, size / others)
         else:
-            hits = rng.hypergeometric(count, others - count, left)
-        error += hits * (values[row] - mean)
-        left, others = left - hits, others - count
-    middle = mean
-    if others and len(far):
-        values = np.delete(values, far)
-        counts = None if counts is None else np.delete(counts, far)
-        middle, variance = _moments(values, counts, others)
-    if others:
-        spread = variance * left
+            hits = rng.hypergeometric(size, others - size, left)
+        spread = variance * hits
         if not replacement:
-            spread *= (others - left) / max(others - 1, 1)
-        error += left * (middle - mean) + rng.normal(0.0, 1.0, DRAWS) * np.sqrt(spread)
+            spread *= (size - hits) / max(size - 1, 1)
+        error += hits * (mean - middle) + rng.normal(0.0, 1.0, DRAWS) * np.sqrt(spread)
+        left, others = left - hits, others - size
     error *= number / draws
     return error
+
+
+def _groups(values: F64, counts: I64 | None, number: int) -> Iterator[tuple[F64, I64 | None]]:
+    """Values and how often they occur: each dominant one alone, then those farther than FAR
+    standard deviations from the mean of what remains, TAILS times, then the others."""
+    for tail in range(-1, TAILS):
+        mean, variance = _moments(values, counts, number)
+        far = _farther(
+            values, mean, math.sqrt(variance * (FAR**2 if tail >= 0 else DOMINANT * number))
+        )
+        if not len(far):
+            continue
+        for rows in far[:, np.newaxis] if tail < 0 else [far]:
+            yield values[rows], None if counts is None else counts[rows]
+        values = np.delete(values, far)
+        number -= len(far) if counts is None else int(counts[far].sum())
+        counts = None if counts is None else np.delete(counts, far)
+        if not number:
+            return
+    yield values, counts
 
 
 def _farther(values: F64, middle: float, distance: float) -> I64:

@@ -96,7 +96,7 @@ def timeline(
             "--coverage 1"
         )
     waits = _Waits.of(order)
-    own, drawn = cluster_means(selection, values, elsewhere)
+    own, drawn = cluster_means(selection, values, elsewhere, confidence)
     tail = order.length - float(order.end.max())
     replayed = waits.replay(own[labels])
     value = replayed.length + tail

@@ -4,6 +4,8 @@ and of Allegro (section V-C)."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from xpuprof.estimation.stratified import Partition
@@ -24,15 +26,16 @@ def select(
     n: int | None = None,
     confidence: float = 0.95,
 ) -> Selection:
-    """Select `n` slices, by default `fraction` of them and at least 30, each equally likely."""
+    """Select `n` slices, by default `fraction` of them and at least 30, each equally likely.
+    Without times nothing is known of the error, and none is stated."""
     if n is None:
         n = max(round(fraction * len(profile)), LEAST)
     count = len(profile)
-    times = profile.times if profile.times is not None else np.ones(count)
+    times = profile.times if profile.times is not None else np.zeros(count)
     strata = Partition(
         np.arange(count), np.array([0, count]), np.array([times.mean()]), np.array([times.std()])
     )
-    return drawn.select(
+    chosen = drawn.select(
         profile,
         strata,
         np.array([n]),
@@ -43,6 +46,9 @@ def select(
         basis=BASIS,
         confidence=confidence,
     )
+    if chosen.design.planned:
+        return chosen
+    return replace(chosen, design=replace(chosen.design, error_bound=None, confidence=None))
 
 
 METHOD = Method(

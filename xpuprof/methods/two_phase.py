@@ -51,7 +51,8 @@ def select(
     parts = from_labels(labels, times)
     variance = (epsilon * float(times.sum()) / z_score(confidence)) ** 2
     equal = np.ones(len(parts.size))
-    sizes = np.maximum(fewest(parts.size, parts.sigma, equal, variance), FEWEST_DRAWS)
+    sample_sigma = parts.sigma * np.sqrt(parts.size / np.maximum(parts.size - 1.0, 1.0))
+    sizes = np.maximum(fewest(parts.size, sample_sigma, equal, variance), FEWEST_DRAWS)
     return drawn.select(
         profile,
         parts,

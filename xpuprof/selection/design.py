@@ -75,6 +75,11 @@ class Design:
         return cls("picked", reason)
 
     @property
+    def planned(self) -> Strata | None:
+        """The strata, if their draws were planned by profiled times, whose means are then not 0."""
+        return self.strata if self.strata and any(self.strata.mean) else None
+
+    @property
     def no_interval(self) -> str:
         """Why there is no interval; empty where there is one."""
         return self.basis if self.how == "picked" else ""
