@@ -40,6 +40,7 @@ def _cut_short(run: Run) -> bool:
         and first.name == "first"
         and _launches(first)
         and not (run.profile and _launches(run.profile))
+        and not run.times  # `validate` starts like `run`, and its times are kept
         and not run.manifest.get("settings")
     )
 
