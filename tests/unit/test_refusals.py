@@ -464,6 +464,17 @@ def test_a_database_that_cannot_be_written(here: Path) -> None:
     assert re.fullmatch(r"cannot write /proc/x.db: [\w ]+; name another path", str(shown.exception))
 
 
+def test_the_next_step_after_a_kept_validation_keeps_its_times(tmp_path: Path) -> None:
+    """GIVEN a validation, which starts as `run` does, but has no profile THEN a profile is the next
+    step, beside it: `run --force` would remove the times."""
+    writer = create_run(tmp_path / "V", argv=["./app"])
+    for name, role in (("first", "first"), ("time-0", "time")):
+        traces.add_execution(writer, name, role, traces.events(), None)
+    writer.finish("complete")
+    said = CliRunner().invoke(cli, ["info", str(tmp_path / "V")]).stderr
+    assert "next: xpuprof profile -o P" in said and "--force" not in said
+
+
 def test_force_keeps_a_file_that_the_program_is_given(tmp_path: Path) -> None:
     """GIVEN an argument that names a file of the run that --force would remove THEN it is refused;
     an argument that names nothing is no reason."""
