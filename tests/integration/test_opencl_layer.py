@@ -44,7 +44,7 @@ LAUNCHES = {
     "derived": 4,
     "null_local": 3,
     "chosen_sizes": 9,
-    "threads": 480,
+    "threads": 481,
     "events": 32,
     "programs": 4,
     "reuse": 60,

@@ -91,6 +91,10 @@ static void *worker(void *argument) {
 static void threads(void) {
   pthread_t thread[4];
   shared_kernel = trips_kernel();
+  /* The largest first: PoCL 3.1 keeps a build for each grid size that exceeds those before, and
+   * counts the users of one by those of another, which ends the process if two are in use. */
+  must(run_1d(queue, shared_kernel, 256, 32), "launch");
+  must(clFinish(queue), "finish");
   for (long t = 0; t < 4; t++) pthread_create(&thread[t], NULL, worker, (void *)t);
   for (int t = 0; t < 4; t++) pthread_join(thread[t], NULL);
   show_sink("threads");
