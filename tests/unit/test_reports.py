@@ -631,3 +631,29 @@ def test_a_profile_without_device_stamps_says_where_kernel_times_come_from(tmp_p
     assert "device time" in shown and "to see them" not in shown
     call("select", run, "--times", timed, "--method", "random", "-q", "--force")
     assert "device time" in call("report", run).stdout
+
+
+def test_another_programs_selection_is_refused(tmp_path: Path) -> None:
+    """GIVEN a selection of as many slices THEN no command takes it for the run's own."""
+    run, other = timed_run(tmp_path / "run"), tmp_path / "other"
+    writer = create_run(other, argv=["./other"])
+    named = traces.kernel(0, 0, "a", [5, 7]), traces.kernel(0, 0, "c", [5, 7])
+    turned = [named[1] if record == named[0] else record for record in traces.events()]
+    traces.add_execution(writer, "profile", "profile", turned, traces.cpu())
+    writer.finish("complete")
+    call("select", run)
+    call("select", other)
+    own, foreign = run / "selection.json", other / "selection.json"
+    call("report", run, "--selection", own)
+    for arguments in (
+        ("report", run, "--selection", foreign),
+        ("report", run, "--selection", foreign, "-o", tmp_path / "page.html"),
+        ("export", run, "--selection", foreign, "--format", "chrome", "-o", tmp_path / "t.json"),
+        ("export", run, "--selection", foreign, "--format", "looppoint", "-o", tmp_path / "l"),
+        ("estimate", foreign, "--timeline", run),
+    ):
+        result = CliRunner().invoke(cli, list(map(str, arguments)))
+        assert f"not one of {run}: slice 0: kernel c and kernel a" in str(result.exception)
+    with pytest.raises(InputError, match="kernel c and kernel a"):
+        xpuprof.open(run).estimate(foreign)
+    assert not (tmp_path / "t.json").exists() and not (tmp_path / "page.html").exists()

@@ -16,6 +16,7 @@ from xpuprof.estimation import intervals
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.methods import registry
+from xpuprof.selection.origin import require_origin
 from xpuprof.selection.selection import Selection
 from xpuprof.trace import run as trace
 from xpuprof.trace.coordinates import NO_KERNELS
@@ -97,13 +98,15 @@ class Run(trace.Run):
         """The run's total time as `selection` projects it, with its interval.
 
         `selection`: one, or its file; the default is the run directory's. Raises InputError if
-        there is none, or no timer run.
+        there is none, it is another run's, or there is no timer run.
         """
         if isinstance(selection, str | Path):
             selection = Selection.read(selection)
         chosen = selection or self.selection
         if chosen is None:
             raise InputError(f"{self.path} holds no selection; make one with run.select(...)")
+        if selection is not None:
+            require_origin(chosen, self)
         if self.slice_times is None:
             raise InputError(f"{self.path} holds no timer run; make one with xpuprof.time(...)")
         return intervals.estimate(chosen, self.slice_times, confidence)

@@ -15,6 +15,7 @@ from xpuprof.arrays import F64
 from xpuprof.errors import InputError, TraceError
 from xpuprof.estimation.contributions import Contribution, contributions
 from xpuprof.estimation.typical_times import typical_times
+from xpuprof.selection.origin import require_origin
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.kinds import Key
 from xpuprof.trace.processes import Job, job_of
@@ -56,9 +57,11 @@ def overview(run: Run, selection: Selection | None = None, timed: Sequence[Path]
     """Gathers what a page shows. `selection`: default the run's own, if there is one; `timed`:
     folders of timer runs, as in `reopen`.
 
-    Raises InputError if the run holds neither a profile nor a timer run, or if the selection is of
-    another number of slices.
+    Raises InputError if the run holds neither a profile nor a timer run, or if the selection is
+    another run's.
     """
+    if selection is not None:
+        require_origin(selection, run)
     selection = selection or run.selection
     times: F64 | None
     job: Job | None

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xpuprof.errors import InputError
+from xpuprof.selection.origin import require_origin
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.run import Run
@@ -24,13 +25,16 @@ def reopen(
     `selection`: a file other than its selection.json; `timed`: folders of timer runs, by default
     the run's own, or those that the selection was made with.
 
-    Raises TraceError, or InputError if there is no selection or nothing to evaluate it by.
+    Raises TraceError, or InputError if there is no selection, it is another run's, or there is
+    nothing to evaluate it by.
     """
     run = Run.open(path)
     file = run.path / "selection.json" if selection is None else Path(selection)
     if not file.exists():
         raise InputError(_no_selection(run, file, selection is not None))
     chosen = Selection.read(file)
+    if selection is not None:
+        require_origin(chosen, run)
     if run.times and not timed and not ImportedSlices.present(run.path):
         return evaluate(run, chosen)
     subject = timed_subject(run, chosen, timed)

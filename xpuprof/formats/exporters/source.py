@@ -11,10 +11,11 @@ from pathlib import Path
 from xpuprof.errors import InputError, UsageError
 from xpuprof.formats.format import ExportOptions
 from xpuprof.selection import parts
+from xpuprof.selection.origin import require_origin
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.coordinates import EXIT_KERNEL
 from xpuprof.trace.processes import job_of, matched
-from xpuprof.trace.run import Run
+from xpuprof.trace.run import MANIFEST, Run
 from xpuprof.trace.tables import Execution, Process
 from xpuprof.trace.warmup import warmup
 
@@ -41,9 +42,13 @@ class ExportSource:
     @cached_property
     def selection(self) -> Selection:
         """The given selection, the file itself, or the run's own; with `number`, the part of that
-        process."""
-        whole = Selection.read(self.selection_file())
-        return whole if self.number is None else parts.part(whole, self.number)
+        process. Raises InputError if it is another run's."""
+        chosen = Selection.read(self.selection_file())
+        if self.number is not None:
+            chosen = parts.part(chosen, self.number)
+        if self.selection_path and (self.path / MANIFEST).exists():
+            require_origin(chosen, self.run)
+        return chosen
 
     @property
     def selection_if_any(self) -> Selection | None:
