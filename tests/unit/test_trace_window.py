@@ -19,6 +19,7 @@ from xpuprof.trace.slice_times import slice_times
 from xpuprof.trace.tables import Process
 from xpuprof.workflow.select import Request, select_run, select_subject
 from xpuprof.workflow.several_runs import open_runs
+from xpuprof.workflow.timeline import replay_run
 
 S = traces.START
 
@@ -213,3 +214,32 @@ def test_selection_remembers_the_window(tmp_path: Path) -> None:
     assert {r.slice + 1 for r in chosen.representatives} == {
         chosen.launch_ending(r) for r in chosen.representatives
     }
+
+
+def test_a_timeline_runs_only_while_its_window_is_open(tmp_path: Path) -> None:
+    """GIVEN a window that opens twice THEN its timeline has the window's length and kernels."""
+    w = traces.window
+    windows = {
+        0: [w(0, False, S)],
+        1: [w(1, True, S + 1_500, "m")],
+        2: [w(2, False, S + 2_600, "m")],
+        4: [w(4, True, S + 4_300, "m")],
+        5: [w(5, False, S + 5_900, "m")],
+    }
+    writer = create_run(tmp_path / "run", argv=["./app"])
+    for role in ("profile", "time"):
+        recorded = cpu({1, 2, 4, 5}) if role == "profile" else None
+        traces.add_execution(writer, role, role, events("@m", windows, {1, 4}), recorded)
+    writer.finish("complete")
+    run = Run.open(tmp_path / "run")
+    assert process_of(run).slices["kernel"].tolist() == [
+        "b",
+        WINDOW_END_KERNEL,
+        "a",
+        WINDOW_END_KERNEL,
+    ]
+    replayed = replay_run(select_run(run, "first-n", seed=1, n=4), tmp_path / "run")
+    hz = run.times[0].record.tsc_hz
+    open_for = (2_600 - 1_500) + (5_900 - 4_300)
+    assert [replayed.recorded * hz, replayed.recreated * hz] == pytest.approx([open_for, open_for])
+    assert {step.kernel for step in replayed.path} == {"a", "b"}

@@ -9,17 +9,19 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from xpuprof.arrays import F64
+from xpuprof.arrays import F64, I64
 from xpuprof.errors import InputError
 from xpuprof.estimation.timeline import Order, Timeline, timeline
 from xpuprof.formats.results import read_results
 from xpuprof.formats.units import TIME_UNITS, unit_of, words_of
+from xpuprof.selection.origin import require_origin
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.coordinates import EXIT_KERNEL
 from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.processes import job_of
 from xpuprof.trace.run import Run
-from xpuprof.trace.tables import Execution
+from xpuprof.trace.slice_times import slice_spans
+from xpuprof.trace.tables import Execution, Process
 
 NO_EVENTS = (
     "events between streams and the host's waits are not recorded: a kernel is taken to have "
@@ -44,6 +46,7 @@ def replay_run(
     slices, or lacks the kernels' times, and when `metric` is not a time.
     """
     run = Run.open(recording)
+    require_origin(selection, run)
     order, own = _imported(run.path) if ImportedSlices.present(run.path) else _recorded(run)
     if len(own) != selection.slices:
         raise InputError(
@@ -107,35 +110,51 @@ def _recorded(run: Run) -> tuple[Order, F64]:
 def _order_of_execution(execution: Execution) -> Order:
     """Kernels by the device's stamps. Raises InputError when the device gave none."""
     job, record = job_of(execution), execution.record
-    tables = []
+    tables, lengths = [], []
     begin = 0
-    for number, (key, process) in enumerate(zip(job.keys, job.processes, strict=True)):
-        own = process.launches[process.launches["inside"]]
+    for number, process in enumerate(job.processes):
+        inside = np.flatnonzero(process.launches["inside"])
+        own = process.launches.iloc[inside]
+        origins, length = _origins(execution, process, own=job.several)
         tables.append(
             pd.DataFrame(
                 {
                     "kernel": own["kernel"].to_numpy(),
-                    "slice": begin + np.arange(len(own)),
+                    "slice": begin + inside,
                     "process": number,
                     "device": own["device"].to_numpy(),
                     "stream": own["queue"].to_numpy(),
                     "start": own["dev_start"].to_numpy(),
                     "end": own["dev_end"].to_numpy(),
+                    "origin": origins[inside],
                 }
             )
         )
-        begin += key.slices
+        lengths.append(length)
+        begin += process.sums.slices
     table = pd.concat(tables, ignore_index=True)
     if not (table["end"] > 0).all():
         raise InputError(
             f"{execution.name} has no device stamps of some kernels, so their order in time is "
             "unknown; time the program again with --timer async"
         )
-    origin, hz = record.tsc_start or int(table["start"].min()), record.tsc_hz
-    last = max(record.tsc_end or 0, int(table["end"].max()))
-    start = (table["start"].to_numpy(np.float64) - origin) / hz
-    end = (table["end"].to_numpy(np.float64) - origin) / hz
-    return _order(table, start, end, (last - origin) / hz)
+    start, end = (
+        (table[name] - table["origin"]).to_numpy(np.float64) / record.tsc_hz
+        for name in ("start", "end")
+    )
+    return _order(table, start, end, max(max(lengths) / record.tsc_hz, float(end.max())))
+
+
+def _origins(execution: Execution, process: Process, *, own: bool) -> tuple[I64, int]:
+    """int64[slices], ticks: where time is 0, and the length in ticks. A window's time runs only
+    while it is open. `own`: the process is one of several."""
+    if process.window is None:
+        record = execution.record
+        start = record.tsc_start or process.meta.tsc_load
+        return np.full(process.sums.slices, start), (record.tsc_end or start) - start
+    spans = slice_spans(execution, process, own=own)
+    passed = np.cumsum(spans[:, 1] - spans[:, 0])
+    return spans[:, 1] - passed, int(passed[-1])
 
 
 def _order(table: pd.DataFrame, start: F64, end: F64, length: float) -> Order:
