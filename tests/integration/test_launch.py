@@ -17,6 +17,7 @@ from tests.support.compile import compile_text
 from tests.support.paths import ROOT
 from tests.support.run import last_json, xpuprof, xpuprof_line
 from xpuprof.errors import NO_RESULT
+from xpuprof.trace.run import Run
 
 ENDINGS = """
 #include <signal.h>
@@ -68,12 +69,15 @@ def test_a_program_without_kernels_gives_no_result(endings: Path, tmp_path: Path
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["first", "manifest.json"]
 
 
+@pytest.mark.parametrize("command", ["run", "profile", "time"])
 def test_a_process_filter_that_matches_nothing_gives_no_result(
-    endings: Path, tmp_path: Path
+    endings: Path, tmp_path: Path, command: str
 ) -> None:
-    """GIVEN --process with another name WHEN run THEN the sentence names the filter."""
-    done = xpuprof("run", "--process", "other", "-o", tmp_path / "run", "--", endings, "0")
-    assert b"no process of the program matches --process other" in done.stderr
+    """GIVEN --process with another name THEN the sentence names the filter."""
+    done = xpuprof(command, "--process", "other", "-o", tmp_path / "run", "--", endings, "0")
+    assert b"no process that matches --process other launched a kernel" in done.stderr
+    assert done.returncode == NO_RESULT
+    assert Run.open(tmp_path / "run").status == "partial"
     assert not (tmp_path / "run/selection.json").exists()
 
 

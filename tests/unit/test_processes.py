@@ -26,10 +26,11 @@ def process(kinds: list[int], name: str = "vm-1", **meta: str) -> Process:
     return process_from(made, name, process_meta(meta, name))
 
 
-def execution(*processes: Process) -> Execution:
-    """An execution of one second with a clock of 1 kHz."""
+def execution(*processes: Process, only: str = "") -> Execution:
+    """An execution of one second with a clock of 1 kHz. `only`: the value of --process."""
     record = ExecutionRecord("time-0", "time", tsc_start=1000, tsc_end=2000, tsc_hz=1000.0)
-    return Execution(record, list(processes))
+    filters = {"processes": [only]} if only else {}
+    return Execution(replace(record, filters=filters), list(processes))
 
 
 def key(digest: str, rank: int | None = None) -> Key:
@@ -98,11 +99,12 @@ def test_labels() -> None:
 
 def test_each_process_has_its_own_time() -> None:
     """GIVEN processes that lived for a part of the execution THEN their slices add up to their
-    lifetimes; a single one has the whole execution."""
+    lifetimes; a single one has the whole execution, unless --process chose it among others."""
     early = process([0], rank="0", tsc_load="1200", age_ns=str(100_000_000), tsc_exit="1500")
     late = process([0], rank="1", tsc_load="1600", age_ns=str(10**9), tsc_exit="1900")
     times = job_of(execution(early, late)).times()
     assert times[:2].sum() == pytest.approx(0.4)
     assert times[2:].sum() == pytest.approx(0.9)  # not before the execution
     assert job_of(execution(early)).times().sum() == pytest.approx(1.0)
+    assert job_of(execution(early, only="app")).times().sum() == pytest.approx(0.4)
     assert np.all(times >= 0)

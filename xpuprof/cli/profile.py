@@ -37,7 +37,7 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     """
     # Loaded here, so that --help is quick.
     from xpuprof.cli.progress import show_progress
-    from xpuprof.launch.finish import none_chosen
+    from xpuprof.launch.finish import no_process, none_chosen
     from xpuprof.report import result as report
     from xpuprof.report.warnings import warnings, window_sentences
     from xpuprof.trace.window import never_opened
@@ -47,7 +47,10 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     show_progress(quiet)
     done = profile(argv, say=options.notes(quiet), **how)
     run, empty = done.run, not done.job.sums.slices
-    useless = bool(never_opened(done.job.processes) or none_chosen(done.job.execution))
+    recorded = done.job.execution
+    useless = bool(
+        never_opened(done.job.processes) or none_chosen(recorded) or no_process(run, recorded)
+    )
     for sentence in window_sentences(done.job):
         options.note(sentence, quiet or empty)
     if as_json:

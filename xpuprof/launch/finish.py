@@ -29,12 +29,12 @@ def finish(writer: RunWriter, folder: Path, stop: int | None = None, reason: str
         for execution in executions:
             reason = reason or execution.record.reason
             if not reason and execution.record.role == "profile":
-                reason = _no_process(run, execution) or _silence(execution)
+                reason = no_process(run, execution) or _silence(execution)
             reason = reason or _other_ending(run, executions[0], execution)
             for process in execution.processes:
                 reason = reason or _failure(execution, process)
             reason = reason or _unclosed(execution) or never_opened(execution.processes)
-            reason = reason or none_chosen(execution)
+            reason = reason or none_chosen(execution) or no_process(run, execution)
         if stop is not None:
             reason = reason or f"{signal_name(stop)} asked xpuprof to stop"
     except TraceError as error:
@@ -89,12 +89,18 @@ def _failure(execution: Execution, process: Process) -> str:
     return ""
 
 
-def _no_process(run: Run, execution: Execution) -> str:
-    """A sentence if `--process` matches none of the program's processes; else empty."""
-    globs = run.manifest.get("settings", {}).get("processes", ())
-    if not globs or process_folders(run.path / execution.name):
+def no_process(run: Run, execution: Execution) -> str:
+    """A sentence if no process that `--process` chose left a trace; else empty."""
+    record = execution.record
+    globs = record.filters.get("processes")
+    if not isinstance(globs, list) or process_folders(run.path / execution.name):
         return ""
-    return f"no process of the program matches --process {', '.join(globs)}"
+    if record.gpu_engine == record.cpu_engine == "none":
+        return ""  # nothing would leave one
+    did = "launched a kernel"
+    if record.gpu_engine == "none":
+        did = "was recorded (with --gpu none, only the one that is started, or sets marks)"
+    return f"no process that matches --process {', '.join(globs)} {did}; choose another name"
 
 
 def none_chosen(execution: Execution) -> str:

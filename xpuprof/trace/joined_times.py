@@ -77,7 +77,7 @@ def join(wanted: Profiled, folders: Sequence[Path]) -> Joined:
             for key, process in zip(job.keys, job.processes, strict=True):
                 place = _place(wanted, key, taken, folder)
                 taken.add(place)
-                found[place].append(slice_times(execution, process, own=job.several))
+                found[place].append(slice_times(execution, process, own=job.own_lives))
     for key, times in zip(wanted.keys, found, strict=True):
         if not times:
             raise InputError(

@@ -48,7 +48,7 @@ def layout_of(keys: Iterable[Key]) -> JobLayout:
 @dataclass(frozen=True, eq=False)
 class Job:
     """The working processes of an execution, in order. Usually there is one, and its slices span
-    the whole execution. With several, each one's slices span its own start to end."""
+    the whole execution; `own_lives` tells otherwise."""
 
     execution: Execution
     processes: tuple[Process, ...]
@@ -57,6 +57,12 @@ class Job:
     def several(self) -> bool:
         """Whether there are several processes."""
         return len(self.processes) > 1
+
+    @property
+    def own_lives(self) -> bool:
+        """Whether slices span each process's own start to end: there are several processes, or
+        others may run before and after the chosen one (`--process`)."""
+        return self.several or bool(self.execution.record.filters.get("processes"))
 
     @cached_property
     def keys(self) -> tuple[Key, ...]:
@@ -89,11 +95,8 @@ class Job:
 
     def times(self) -> F64:
         """float64[slices], seconds. Raises TraceError when a stamp is missing."""
-        if not self.several:
-            return slice_times(self.execution, self.processes[0])
-        return np.concatenate(
-            [slice_times(self.execution, process, own=True) for process in self.processes]
-        )
+        times = [slice_times(self.execution, p, own=self.own_lives) for p in self.processes]
+        return times[0] if len(times) == 1 else np.concatenate(times)
 
 
 def job_of(execution: Execution, like: Sequence[Key] = ()) -> Job:

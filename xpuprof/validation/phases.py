@@ -55,7 +55,7 @@ def phase_share(timer_runs: Sequence[Execution]) -> float:
     for execution in timer_runs:
         job = job_of(execution)
         try:
-            parts = [_parts(execution, process, job.several) for process in job.processes]
+            parts = [_parts(execution, process, job.own_lives) for process in job.processes]
         except TraceError:
             continue  # a truncated run has no times
         whole = sum(inner for inner, _ in parts)
@@ -64,7 +64,7 @@ def phase_share(timer_runs: Sequence[Execution]) -> float:
     return float(np.median(shares)) if shares else 0.0
 
 
-def _parts(execution: Execution, process: Process, several: bool) -> tuple[float, float]:
+def _parts(execution: Execution, process: Process, own_life: bool) -> tuple[float, float]:
     """Seconds of the inner slices, and of the phases in them; only one array of 8 bytes a slice is
     in memory at a time."""
     with Spilled() as device, Spilled() as gaps:
@@ -72,7 +72,7 @@ def _parts(execution: Execution, process: Process, several: bool) -> tuple[float
         work = process.recording.device_work(ticks)
         device.add(ticks)
         del ticks
-        times = slice_times(execution, process, own=several)
+        times = slice_times(execution, process, own=own_life)
         kernel, inner = _gaps(process, work, device, times, execution.record.tsc_hz)
         gaps.add(times[: len(kernel)])
         del times

@@ -15,14 +15,13 @@ from xpuprof.errors import InputError, UsageError
 from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN
 from xpuprof.launch import execute
 from xpuprof.launch.ending import Ending, exit_doubts
-from xpuprof.launch.finish import finish, none_chosen
+from xpuprof.launch.finish import finish, no_process, none_chosen
 from xpuprof.methods import registry
 from xpuprof.scratch import scratch
 from xpuprof.selection.parts import write_parts
 from xpuprof.selection.results import Allotment
 from xpuprof.selection.selection import Selection
 from xpuprof.stages import stage
-from xpuprof.trace.reader import process_folders
 from xpuprof.trace.run import Run
 from xpuprof.trace.window import never_opened
 from xpuprof.workflow.arguments import LARGEST_SEED, one_of, whole_number
@@ -197,16 +196,16 @@ def _unseen(ready: Prepared) -> str:
     empty if it launched one, or if kernels were not asked for."""
     if ready.program.gpu is None:
         return ""
-    first = Run.open(ready.folder).executions[0]
+    run = Run.open(ready.folder)
+    first = run.executions[0]
     windows = [process.window for process in first.processes]
     launches = sum(process.sums.launches for process in first.processes)
     if launches or any(window is not None and len(window.openings) for window in windows):
         return ""
-    filters = ready.program.filters
-    if filters.processes and not process_folders(ready.folder / first.name):
-        return f"no process of the program matches --process {', '.join(filters.processes)}"
-    return never_opened(first.processes) or no_kernel(
-        first.record, first.losses, ready.program.argv[0]
+    return (
+        no_process(run, first)
+        or never_opened(first.processes)
+        or no_kernel(first.record, first.losses, ready.program.argv[0])
     )
 
 

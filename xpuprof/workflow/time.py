@@ -16,7 +16,7 @@ from xpuprof.errors import UsageError
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.launch import execute
 from xpuprof.launch.ending import Ending, exit_doubts
-from xpuprof.launch.finish import finish
+from xpuprof.launch.finish import finish, no_process
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.processes import job_of
 from xpuprof.trace.run import Run
@@ -48,8 +48,8 @@ class TimedRuns:
     """How the last execution ended."""
     slices: int = 0
     seconds: tuple[float, ...] = ()
-    """Time of the whole program in each run; empty if the runs were cut short or the window never
-    opened."""
+    """Time of the whole program in each run; empty if the runs were cut short, or neither window
+    nor chosen processes were seen."""
     regions: tuple[RegionTime, ...] | None = None
     """Times of the requested regions."""
     notes: tuple[str, ...] = ()
@@ -122,10 +122,11 @@ def time(
                     )
                 )
         run = finish(ready.writer, ready.folder, endings[-1].stop if repeat > 1 else None)
-    unopened = endings[-1].undisturbed and never_opened(run.times[0].processes)
-    if run.reason and not unopened:
+    first = run.times[0]
+    unseen = endings[-1].undisturbed and (no_process(run, first) or never_opened(first.processes))
+    if run.reason and not unseen:
         notes(f"the run is {run.status}: {run.reason}")
-    if unopened or not endings[-1].undisturbed:
+    if unseen or not endings[-1].undisturbed:
         return TimedRuns(run, endings[0], endings[-1], notes=tuple(notes.kept))
     jobs = [job_of(execution) for execution in run.times]
     totals = tuple(float(job.times().sum()) for job in jobs)

@@ -18,7 +18,7 @@ from xpuprof.selection.origin import require_origin
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.coordinates import EXIT_KERNEL
 from xpuprof.trace.imported import ImportedSlices
-from xpuprof.trace.processes import job_of
+from xpuprof.trace.processes import Job, job_of
 from xpuprof.trace.run import Run
 from xpuprof.trace.slice_times import slice_spans
 from xpuprof.trace.tables import Execution, Process
@@ -115,7 +115,7 @@ def _order_of_execution(execution: Execution) -> Order:
     for number, process in enumerate(job.processes):
         inside = np.flatnonzero(process.launches["inside"])
         own = process.launches.iloc[inside]
-        origins, length = _origins(execution, process, own=job.several)
+        origins, length = _origins(job, process)
         tables.append(
             pd.DataFrame(
                 {
@@ -145,14 +145,14 @@ def _order_of_execution(execution: Execution) -> Order:
     return _order(table, start, end, max(max(lengths) / record.tsc_hz, float(end.max())))
 
 
-def _origins(execution: Execution, process: Process, *, own: bool) -> tuple[I64, int]:
+def _origins(job: Job, process: Process) -> tuple[I64, int]:
     """int64[slices], ticks: where time is 0, and the length in ticks. A window's time runs only
-    while it is open. `own`: the process is one of several."""
-    if process.window is None:
-        record = execution.record
+    while it is open; without one, the time of several processes is that of the execution."""
+    execution, record = job.execution, job.execution.record
+    if job.several and process.window is None:
         start = record.tsc_start or process.meta.tsc_load
         return np.full(process.sums.slices, start), (record.tsc_end or start) - start
-    spans = slice_spans(execution, process, own=own)
+    spans = slice_spans(execution, process, own=job.own_lives)
     passed = np.cumsum(spans[:, 1] - spans[:, 0])
     return spans[:, 1] - passed, int(passed[-1])
 

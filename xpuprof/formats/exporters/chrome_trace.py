@@ -102,7 +102,7 @@ def _recorded(source: ExportSource) -> Iterator[_Shown]:
         if selection is not None and job.several:
             own = part(selection, number) if selection.slices == len(job.slices) else None
         origin = execution.record.tsc_start or process.meta.tsc_load
-        spans = (slice_spans(execution, process, own=job.several) - origin) * scale
+        spans = (slice_spans(execution, process, own=job.own_lives) - origin) * scale
         queues = sorted(set(process.launches["queue"].tolist()))
         yield _Shown(
             f"{process.name} ({execution.name})",

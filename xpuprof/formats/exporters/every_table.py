@@ -31,9 +31,9 @@ def every_table(run: Run, selection: Selection | None) -> Iterator[tuple[str, pd
     if run.executions:
         yield "executions", pd.DataFrame([_record(e.record) for e in run.executions]).astype(str)
     for execution in run.executions:
-        several = job_of(execution).several
+        own = job_of(execution).own_lives
         for process in execution.processes:
-            for name, frame in _process_tables(execution, process, several):
+            for name, frame in _process_tables(execution, process, own):
                 if len(frame):
                     yield name, frame.assign(execution=execution.name, process=process.name)
     if selection is not None:
