@@ -311,6 +311,19 @@ def test_an_expected_error_puts_representatives_where_the_time_is() -> None:
         select("xpu-point", process, seed=1, times=times, expected_error=0.01, per_cluster=1)
 
 
+def test_few_long_slices_are_not_left_out_for_their_cost() -> None:
+    """GIVEN four slices of most of the time, of which a quarter of the time pays for one THEN the
+    profile's choice of two is taken, since it halves the error."""
+    kinds = [0, *[1, 2] * 6, 0, 0, 0, *[1, 2] * 6]
+    process = process_of(kinds, lengths=[300 if kind == 0 else 1 for kind in kinds])
+    times = np.array([*(0.05 * (kind == 0) + 0.0004 for kind in kinds), 0.0003])
+    times[[0, 13, 14, 15]] = 0.046, 0.060, 0.040, 0.052
+    alone = select("xpu-point", process, seed=1)
+    chosen = select("xpu-point", process, seed=1, times=np.tile(times, (3, 1)), expected_error=0.01)
+    assert chosen.representatives == alone.representatives
+    assert sum(r.end.kernel == "kernel 0" for r in chosen.representatives) > 1
+
+
 def test_quiet_clusters_are_left_whole() -> None:
     """Clusters with one representative lose no slice to the take-all stratum."""
     rng = np.random.default_rng(0)

@@ -239,7 +239,10 @@ def _by_times(
             choice = _choice(chosen, found, found.by_k[plan.k])
             if options.expected_error is not None:
                 alone = _by_profile(executor, best, found, options)
-                return _beside(alone, choice, times.typical), relabelled
+                compared = _beside(alone, choice, times.typical)
+                if _misses(compared.allotment, options.expected_error):
+                    return alone, best
+                return compared, relabelled
             if _holds(choice, times.typical, goal):
                 return choice, relabelled
     raise UsageError(_why_not(made, goal))
@@ -257,6 +260,18 @@ def _beside(alone: Choice, choice: Choice, times: F64) -> Choice:
         return choice
     both = *_cost_and_error(choice, times), *_cost_and_error(alone, times)
     return replace(choice, allotment=Allotment(*both))
+
+
+def _misses(allotment: Allotment | None, goal: float) -> bool:
+    """Whether what the times allot, limited by its cost, misses the goal although the profile alone
+    gains more in error than it costs in time: two long starts of a job, say, of which one is
+    taken."""
+    return (
+        allotment is not None
+        and allotment.expected_error > goal
+        and allotment.expected_error * allotment.time
+        > allotment.expected_error_by_profile * allotment.time_by_profile
+    )
 
 
 def _cost_and_error(choice: Choice, times: F64) -> tuple[int, float, float]:
