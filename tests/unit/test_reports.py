@@ -269,6 +269,14 @@ def test_compare_without_times_says_so(tmp_path: Path) -> None:
     assert "no time was measured" not in timed and "time speedup" in timed
 
 
+def test_compare_shows_no_speedup_of_samples_without_time(tmp_path: Path) -> None:
+    """GIVEN a first slice that takes no time THEN the method that takes it has an empty cell."""
+    run = imported(tmp_path / "run", "Name,Duration", "a,0", "b,3", "c,4", "d,5")
+    found = call("compare", run, "--methods", "first-n,random", "--plot", tmp_path / "p.svg")
+    cells = next(line for line in found.stdout.splitlines() if line.startswith("first-n")).split()
+    assert cells[-4:-2] == ["1", "none"] and not any("inf" in cell for cell in cells)
+
+
 def test_compare_takes_times_from_another_folder(tmp_path: Path) -> None:
     """GIVEN a profile and a folder of timer runs THEN --times compares errors in time, and the next
     step takes the same times; without them the methods that need some share a line."""

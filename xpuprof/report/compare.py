@@ -157,7 +157,9 @@ def _finite(value: float | None) -> float | None:
 
 def _point(row: Row) -> tuple[float, float, float] | None:
     """A row's time speedup, mean error and how much larger its worst one is, both in percent."""
-    if row.reason or row.error_mean is None or row.error_max is None or row.time_speedup is None:
+    if row.reason or row.error_mean is None or row.error_max is None:
+        return None
+    if row.time_speedup is None or not math.isfinite(row.time_speedup):
         return None
     mean = max(100 * row.error_mean, 1e-4)
     return row.time_speedup, mean, max(100 * row.error_max - mean, 0.0)

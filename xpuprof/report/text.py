@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN
@@ -48,8 +49,8 @@ def factor(value: float) -> str:
 
 
 def times_less(value: float) -> str:
-    """How many times less is measured: `2.3x`."""
-    return f"{value:,.1f}x"
+    """How many times less is measured: `2.3x`; empty if what is measured takes no time."""
+    return f"{value:,.1f}x" if math.isfinite(value) else ""
 
 
 def amount(value: float, metric: str) -> str:

@@ -30,6 +30,7 @@ from xpuprof.report.text import (
     marker,
     percent,
     table,
+    times_less,
 )
 from xpuprof.units import seconds
 from xpuprof.validation.regions import RegionTime
@@ -159,7 +160,7 @@ def transfer_text(rows: Sequence[Row], metric: str = "time") -> str:
             amount(row.validation.projected.value, metric),
             percent(row.validation.error),
             f"{slice_reduction(row.validation.selection):.1f}x",
-            f"{row.validation.time_speedup:.1f}x",
+            times_less(row.validation.time_speedup),
             f"{row.measured_ratio:.3f}",
             f"{row.projected_ratio:.3f}",
             percent(row.relative_error),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -339,6 +340,8 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def _harmonic(values: Sequence[float | None]) -> float:
-    """Speedups are ratios: their mean is harmonic (STEM+ROOT, section 4.1)."""
+    """Speedups are ratios: their mean is harmonic (STEM+ROOT, section 4.1). Infinite if no sample
+    takes any time."""
     known = np.array([value for value in values if value is not None])
-    return float(len(known) / np.sum(1.0 / known))
+    total = float(np.sum(1.0 / known))
+    return len(known) / total if total else math.inf
