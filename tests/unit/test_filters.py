@@ -8,12 +8,14 @@ import json
 import subprocess
 from collections.abc import Iterator
 
+import click
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.compile import compile_text
 from tests.support.paths import HEADERS
+from xpuprof.cli import cli
 from xpuprof.engines import choose
 from xpuprof.engines.base import Probe
 from xpuprof.engines.cpu.dynamorio import DynamoRio
@@ -248,6 +250,24 @@ def test_settings_are_told() -> None:
     assert Filters().record() == {}
     assert Filters().text() == ""
     assert Filters.read({"of a later version": 1}) == Filters()
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        Filters(),
+        Filters(kernels="-8", window="2-5", processes=("a b", "c"), memory=True),
+        Filters(window="1@solve", after_window="end", threads=(0, 2), main_image_only=True),
+        Filters(include_images=("app",), exclude_images=("lib*",), routines=("f", "g")),
+    ],
+)
+def test_filters_as_options(chosen: Filters) -> None:
+    """GIVEN filters as options of a command WHEN it parses them THEN they are the same."""
+    command = cli.get_command(click.Context(cli), "profile")
+    assert command is not None
+    with command.make_context("profile", [*chosen.options(), "--", "./app"]) as context:
+        told = {name: value for name, value in context.params.items() if "filter_" in name}
+    assert Filters(**{name.removeprefix("filter_"): v for name, v in told.items()}) == chosen
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from xpuprof.selection.identity import Program
 from xpuprof.signals import signal_name
 from xpuprof.trace.kinds import Key
 from xpuprof.trace.processes import job_of
-from xpuprof.trace.run import Run, create_run
+from xpuprof.trace.run import REDACTED, Run, create_run
 from xpuprof.validation.regions import RegionTime
 from xpuprof.validation.timed import arranged
 from xpuprof.workflow.compare import Compared, Row, compare
@@ -497,6 +497,17 @@ def test_the_next_step_after_a_crash_before_the_first_kernel(tmp_path: Path, rol
     for command in ("info", "check"):
         told = call(command, path).stderr
         assert f"next: xpuprof {name} --force -o {path} -- ./app\n" in told
+
+
+def test_the_next_step_has_the_filters_and_no_redacted_program(tmp_path: Path) -> None:
+    """GIVEN times of a window, recorded without the program's arguments THEN the profile to make is
+    that of the window, and a word stands for the arguments."""
+    extra = {"settings": {"window": "2-3"}}
+    writer = create_run(tmp_path / "run", argv=["./app", REDACTED, REDACTED], extra=extra)
+    traces.add_execution(writer, "time-0", "time", traces.events(), None)
+    writer.finish("complete", "")
+    told = call("info", tmp_path / "run").stderr
+    assert "next: xpuprof profile -o P --window 2-3 -- ./app ARGS, then: xpuprof select" in told
 
 
 def test_info_of_a_program_killed_before_its_counts_were_read(tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     from xpuprof.report import result as report
     from xpuprof.report.warnings import notes
     from xpuprof.workflow.next_step import command as line
+    from xpuprof.workflow.next_step import of_program
     from xpuprof.workflow.repeats import limits
     from xpuprof.workflow.run import run
 
@@ -70,7 +71,8 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
         show(coloured(report.as_text(result)))
     for sentence in notes(result):
         options.note(sentence, quiet)
-    validate = f"{line('validate', folder / 'selection.json', '--', *argv)} (here or elsewhere)"
+    again = of_program("validate", folder / "selection.json", argv=done.run.manifest["argv"])
+    validate = f"{again} (here or elsewhere)"
     watched = result.execution.record.gpu_engine != "none"
     options.next_step(validate if watched else line("report", folder), quiet or as_json)
     return end_after(done.ending, done.last)

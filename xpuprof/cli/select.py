@@ -149,12 +149,13 @@ def _from_runs(
 
 def _next(result: Chosen, sources: tuple[Path, ...], output: Path | None) -> str:
     from xpuprof.workflow.next_step import command as line
+    from xpuprof.workflow.next_step import of_program
 
     if output is None and not sources[0].is_dir():
         again = line("select", sources[0], "-o", "OUT")
         return f"{again} (with the same options; without -o nothing is written)"
     file = (output or sources[0]) / "selection.json"
     if result.program:
-        return line("validate", file, "--", *result.program)
+        return of_program("validate", file, argv=result.program)
     export = line("export", file, "--format", "NAME", "-o", "OUT")
     return f"{export} ({line('help', 'export')} lists formats)"

@@ -113,6 +113,19 @@ class Filters:
         kept = {n: _checked(n, v, defaults[n]) for n, v in record.items() if n in defaults}
         return replace(EVERYTHING, **kept)
 
+    def options(self) -> list[str]:
+        """The filters as options of a command."""
+        words: list[str] = []
+        for name, value in self.record().items():
+            option = _FIELDS[name][0]
+            if isinstance(value, list):
+                words += [word for item in value for word in (option, str(item))]
+            elif name == "after_window":
+                words += option.split() if value == "end" else []
+            else:
+                words += [option] if value is True else [option, str(value)]
+        return words
+
     def text(self) -> str:
         """One line for people; empty without filters."""
         titles = {name: title for name, (_, title) in _FIELDS.items()}

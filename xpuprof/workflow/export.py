@@ -13,7 +13,7 @@ from xpuprof.formats.exporters.source import ExportSource
 from xpuprof.formats.format import Exporter, ExportOptions, Needs
 from xpuprof.formats.registry import all_exporters, named
 from xpuprof.trace.imported import FOLDER
-from xpuprof.trace.run import MANIFEST
+from xpuprof.trace.run import MANIFEST, REDACTED
 from xpuprof.workflow.next_step import command
 
 
@@ -90,6 +90,8 @@ def _then(exporter: Exporter, source: ExportSource, output: Path, outputs: Seque
     recorded: Sequence[str] = []
     if exporter.needs in (Needs.SELECTION, Needs.VECTORS):
         recorded = source.selection.identity.arguments
+    if REDACTED in recorded:
+        recorded = ()
     app, *arguments = recorded or ["./app", "args"]
     each = {
         "program": "" if recorded else " ./app args",

@@ -6,13 +6,22 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from xpuprof.trace.run import Run
+from xpuprof.engines.filters import Filters
+from xpuprof.trace.run import REDACTED, Run
 from xpuprof.trace.tables import Execution
 
 
 def command(*words: object) -> str:
     """An xpuprof command, quoted for a shell."""
     return shlex.join(["xpuprof", *map(str, words)])
+
+
+def of_program(name: str, *words: object, argv: Sequence[str]) -> str:
+    """A command that executes the program again; where its arguments were not recorded
+    (`--redact`), with a word that stands for them."""
+    if REDACTED in argv:
+        argv = [*argv[:1], "ARGS"]
+    return command(name, *words, "--", *(argv or ["./app", "args"]))
 
 
 def of_run(run: Run) -> str:
@@ -54,7 +63,13 @@ def _ended_early(run: Run) -> Execution | None:
 
 def _again(name: str, run: Run) -> str:
     """The command that records the run again."""
-    return command(name, "--force", "-o", run.path, "--", *run.manifest["argv"])
+    argv = run.manifest["argv"]
+    return of_program(name, "--force", "-o", run.path, *_filters(run), argv=argv)
+
+
+def _filters(run: Run) -> list[str]:
+    """The filters that it was recorded with, as options."""
+    return Filters.read(run.manifest.get("settings", {})).options()
 
 
 def _launches(execution: Execution) -> int:
@@ -69,8 +84,5 @@ def _chosen(run: Run) -> str:
 
 
 def _record(run: Run) -> str:
-    program: Sequence[str] = run.manifest["argv"] or ["./app", "args"]
-    return (
-        f"{command('profile', '-o', 'P', '--', *program)}, then: "
-        f"{command('select', 'P', '--times', run.path)}"
-    )
+    profile = of_program("profile", "-o", "P", *_filters(run), argv=run.manifest["argv"])
+    return f"{profile}, then: {command('select', 'P', '--times', run.path)}"

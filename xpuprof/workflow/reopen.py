@@ -13,7 +13,7 @@ from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.run import Run
 from xpuprof.workflow.chosen import Chosen, with_times
 from xpuprof.workflow.evaluate import Result, evaluate
-from xpuprof.workflow.next_step import command, of_run
+from xpuprof.workflow.next_step import of_program, of_run
 from xpuprof.workflow.select import doubts_of
 from xpuprof.workflow.subjects import Subject, open_subject, profiled_job, require_slices
 
@@ -40,10 +40,10 @@ def reopen(
     subject = timed_subject(run, chosen, timed)
     doubts = doubts_of(run, subject, chosen)
     if subject.times is None and subject.job:
-        program = chosen.identity.arguments
+        again = of_program("validate", file, argv=chosen.identity.arguments)
         doubts.append(
             f"{run.path} holds no timer run, so the sampling error is unknown; measure it with: "
-            f"{command('validate', file, '--', *program)}"
+            f"{again}"
         )
     return with_times(Chosen(str(run.path), chosen, doubts=doubts), subject.times, subject.metric)
 
