@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -217,3 +218,21 @@ def test_equal_times_have_no_interval_made_of_rounding() -> None:
     known[[r.slice for r in selection.representatives]] = 3e-6
     answer = estimate(selection, known)
     assert answer.low == pytest.approx(0.012) and answer.high == pytest.approx(0.012)
+
+
+def test_a_lower_confidence_keeps_intervals_of_95_percent() -> None:
+    """GIVEN few slow slices, whose error has long tails WHEN selected at a confidence of 50 % THEN
+    the interval at 95 % has the simulated quantile of 95 %."""
+    rng = np.random.default_rng(1)
+    times = np.where(np.arange(2000) < 34, 50.0, 1.0) * rng.uniform(0.95, 1.05, 2000)
+    frame = pd.DataFrame({"kernel": ["k"] * 2000, "call": np.arange(1, 2001)})
+    selection = xpu_stem.select(SliceProfile(frame, times), confidence=0.5, epsilon=0.1)
+    assert selection.design.quantile is not None and selection.design.quantile > 3.0
+    known = np.full(2000, np.nan)
+    rows = [r.slice for r in selection.representatives]
+    known[rows] = times[rows]
+    stated, plain = (
+        estimate(replace(selection, design=replace(selection.design, quantile=q)), known)
+        for q in (selection.design.quantile, None)
+    )
+    assert stated.half_width > 1.2 * plain.half_width

@@ -476,7 +476,8 @@ def _sampled_spread(
         return _of_unplanned(samples, design)
     variance, freedom = _of_strata(samples, design)
     # A quantile that was simulated holds for any higher confidence, too.
-    least = (design.quantile or 0.0) if (design.confidence or 1.0) <= confidence else 0.0
+    simulated = max(design.confidence or 1.0, CONFIDENCE)
+    least = (design.quantile or 0.0) if simulated <= confidence else 0.0
     if not elsewhere:
         return _Spread(variance, freedom, design.basis, least=least)
     ratios = _ratios_of_draws(selection, samples, measured)

@@ -32,6 +32,7 @@ import numpy as np
 
 from xpuprof.arrays import F64, I32, I64
 from xpuprof.clustering.one_dimension import Sorted, two_means
+from xpuprof.estimation import quantiles
 from xpuprof.estimation.quantiles import z_score
 from xpuprof.estimation.redrawing import DRAWS, random_errors
 from xpuprof.estimation.stratified import from_labels
@@ -113,7 +114,8 @@ def within(
 ) -> tuple[list[Leaf], float, float]:
     """Strata whose simulated error stays below `epsilon` in `confidence` of the draws.
 
-    Also returns that quantile of the error, relative to the total, and over its standard deviation.
+    Also returns that quantile of the error, relative to the total, and the one over its standard
+    deviation that `Design.quantile` holds.
     The error of few samples is not normal, so DRAWS samples are drawn from the known times. While
     the quantile exceeds the bound, the search is repeated with a proportionally smaller variance.
     """
@@ -126,9 +128,10 @@ def within(
         if bound <= epsilon:
             break
         limit *= 0.9 * (epsilon / bound) ** 2
-    deviation = float(error.std())
-    # Equal times leave only rounding errors, which have no quantile.
-    return leaves, bound, bound * total / deviation if deviation > 1e-12 * total else z
+    deviation, stated = float(error.std()), max(confidence, quantiles.CONFIDENCE)
+    if deviation <= 1e-12 * total:  # equal times leave only rounding errors
+        return leaves, bound, z_score(stated)
+    return leaves, bound, float(np.quantile(np.abs(error), stated)) / deviation
 
 
 def simulate(leaves: list[Leaf]) -> F64:

@@ -44,8 +44,9 @@ class Design:
     """How the representatives were chosen.
 
     - `random`: drawn from `strata`, with or without `replacement`; stratum i is cluster i. The
-      method states `error_bound`, a fraction of the total at `confidence`, and `quantile` where it
-      simulated its own in place of the normal one.
+      method states `error_bound`, a fraction of the total at `confidence`. Where it simulated its
+      error, `quantile` is that over the standard deviation at `confidence`, or at 95 % if that is
+      more, so that intervals of 95 % have it.
     - `ranked`: by ranked set sampling over the whole run; stratum i is rank i.
     - `nearest`: each cluster's slices, in the order of the run, are cut into as many parts of equal
       size as it has representatives; in each part the slice nearest to the centroid is chosen.
