@@ -28,6 +28,7 @@ from xpuprof.report.text import (
     count,
     factor,
     marker,
+    number_of,
     percent,
     table,
     times_less,
@@ -137,13 +138,14 @@ def difference_lines(validation: Validation) -> list[str]:
         lines.append(f"differs: {len(validation.differences) - MAX_DIFFERENCES} more, see --json")
     if moved.missing:
         lines.append(
-            f"left out: {len(moved.missing)} regions that no slice matched, "
+            f"left out: {number_of(len(moved.missing), 'region')} that no slice matched, "
             f"{len(moved.stand_ins)} of them replaced by another slice of their cluster; covered "
             f"share {percent(validation.selection.covered)}, the others re-weighted"
         )
     if len(moved.unknown):
         lines.append(
-            f"unknown: {count(len(moved.unknown))} slices of kernels that the selection never saw, "
+            f"unknown: {number_of(len(moved.unknown), 'slice')} with an end (a kernel, or the "
+            "program's exit) that the selection never saw, "
             f"{percent(validation.unknown_time)} of the measured time; they alone move the "
             f"projection by {percent(validation.unknown_effect)}"
         )
