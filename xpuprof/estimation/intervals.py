@@ -28,7 +28,13 @@ from xpuprof.estimation.allocation import ASSUMED_SPREAD
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.measured import ByCluster, Measured, by_cluster
 from xpuprof.estimation.projection import project
-from xpuprof.estimation.quantiles import CONFIDENCE, freedom_of_sum, student, z_score
+from xpuprof.estimation.quantiles import (
+    CONFIDENCE,
+    freedom_of_sum,
+    simulated_confidence,
+    student,
+    z_score,
+)
 from xpuprof.estimation.redrawing import DRAWS, errors_of_total, ranked_means
 from xpuprof.estimation.stratified import error_bound
 from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN, typical_times
@@ -476,7 +482,7 @@ def _sampled_spread(
         return _of_unplanned(samples, design)
     variance, freedom = _of_strata(samples, design)
     # A quantile that was simulated holds for any higher confidence, too.
-    simulated = max(design.confidence or 1.0, CONFIDENCE)
+    simulated = simulated_confidence(design.confidence or 1.0)
     least = (design.quantile or 0.0) if simulated <= confidence else 0.0
     if not elsewhere:
         return _Spread(variance, freedom, design.basis, least=least)

@@ -24,6 +24,12 @@ def z_score(confidence: float = CONFIDENCE) -> float:
     return NormalDist().inv_cdf(0.5 + confidence / 2.0)
 
 
+def simulated_confidence(confidence: float) -> float:
+    """At which confidence the error of a selection for `confidence` is simulated: at least that of
+    the intervals stated by default, so that they have its quantile."""
+    return max(confidence, CONFIDENCE)
+
+
 def student(confidence: float, freedom: float) -> float:
     """Two-sided quantile of Student's t; the normal one at infinitely many degrees of freedom."""
     if math.isinf(freedom):

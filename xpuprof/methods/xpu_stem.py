@@ -32,8 +32,7 @@ import numpy as np
 
 from xpuprof.arrays import F64, I32, I64
 from xpuprof.clustering.one_dimension import Sorted, two_means
-from xpuprof.estimation import quantiles
-from xpuprof.estimation.quantiles import z_score
+from xpuprof.estimation.quantiles import simulated_confidence, z_score
 from xpuprof.estimation.redrawing import DRAWS, random_errors
 from xpuprof.estimation.stratified import from_labels
 from xpuprof.methods import drawn
@@ -128,7 +127,7 @@ def within(
         if bound <= epsilon:
             break
         limit *= 0.9 * (epsilon / bound) ** 2
-    deviation, stated = float(error.std()), max(confidence, quantiles.CONFIDENCE)
+    deviation, stated = float(error.std()), simulated_confidence(confidence)
     if deviation <= 1e-12 * total:  # equal times leave only rounding errors
         return leaves, bound, z_score(stated)
     return leaves, bound, float(np.quantile(np.abs(error), stated)) / deviation
