@@ -30,6 +30,21 @@ def test_ends_as_it_does_natively(engine: CpuEngine, tmp_path: Path, how: str) -
     assert done.only.stream.ended
 
 
+@pytest.mark.parametrize(
+    "case", ["spawned", "borrowed", "nested", "long", "enough", "many", "pointer"]
+)
+def test_a_program_that_cannot_be_started(engine: CpuEngine, tmp_path: Path, case: str) -> None:
+    """GIVEN a program that starts another in vain, by posix_spawn, vfork or exec THEN it is told
+    what it is told alone, and goes on."""
+    if engine.name == "dynamorio" and case in ("nested", "enough"):
+        pytest.skip("DynamoRIO hangs in a fork of vfork's child, and takes room for its variables")
+    line = [build("cpu_refused"), case]
+    alone = run_text(line)
+    done = profile(engine, line, tmp_path / "p").process
+    assert alone.stdout
+    assert (done.returncode, done.stdout, done.stderr) == (0, alone.stdout, alone.stderr)
+
+
 def test_fault_of_one_thread_of_many(engine: CpuEngine, tmp_path: Path) -> None:
     """THEN the signal ends the program each time, however its other threads take their leave."""
     program = build("cpu_endings")

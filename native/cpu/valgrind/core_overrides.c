@@ -17,6 +17,7 @@
 #include "pub_tool_threadstate.h"
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
+#include "pub_tool_xarray.h"
 #include "system_call.h"
 #include "tool.h"
 
@@ -74,7 +75,9 @@ SysRes __wrap_vgPlain_pre_exec_check(const HChar *path, Int *descriptor, Bool al
   if (sr_isError(result) && sr_Err(result) == VKI_EACCES && !descriptor && allow_setuid &&
       VG_(check_executable)(&is_setuid, path, True) == 0)
     return VG_(mk_SysRes_Success)(0);
-  Int refused = sr_isError(result) || descriptor ? 0 : executable_refused(path);
+  if (sr_isError(result) || descriptor) return result;
+  Int refused = arguments_refused(path, 0);
+  if (!refused) refused = executable_refused(path);
   return refused ? VG_(mk_SysRes_Error)((UWord)refused) : result;
 }
 
@@ -83,6 +86,7 @@ SysRes __wrap_vgPlain_pre_exec_check(const HChar *path, Int *descriptor, Bool al
 extern Bool __real_vgPlain_should_we_trace_this_child(const HChar *, const HChar **);
 extern Bool __wrap_vgPlain_should_we_trace_this_child(const HChar *, const HChar **);
 extern const HChar *VG_(name_of_launcher), *VG_(libdir);
+extern XArray *VG_(args_for_valgrind); /* of strings */
 
 static Bool may_execute(const HChar *path) {
   enum { EXECUTE = 1, EFFECTIVE = 0x200, FACCESSAT2 = 439 };
@@ -97,8 +101,24 @@ static Bool may_execute_tool(void) {
   return may_execute(VG_(name_of_launcher)) && may_execute(tool);
 }
 
+/* The launcher's, the tool's and Valgrind's variables; generous, since too little ends the program.
+ */
+static SizeT size_of_own_arguments(void) {
+  enum { AROUND = 4096 };
+  SizeT size = AROUND;
+  for (Word i = 0; i < VG_(sizeXA)(VG_(args_for_valgrind)); i++)
+    size += VG_(strlen)(*(HChar **)VG_(indexXA)(VG_(args_for_valgrind), i)) + 1 + sizeof(HChar *);
+  return size + 3 * VG_(strlen)(VG_(libdir));
+}
+
+static Bool only_valgrind_lacks_room(const HChar *path) {
+  return !arguments_refused(path, 0) && arguments_refused(path, size_of_own_arguments());
+}
+
 static Bool can_follow(const HChar *path) {
   const HChar *reason = path ? image_left_alone(path) : NULL;
+  if (!reason && path && only_valgrind_lacks_room(path))
+    reason = "a program whose arguments leave no room for Valgrind's own";
   if (!reason && !may_execute_tool())
     reason = "a program of another user or root folder, where Valgrind cannot be executed";
   if (!reason) return True;

@@ -9,4 +9,10 @@
  * or loader is missing, or it is for another machine. 0 if there is none. */
 extern Int executable_refused(const HChar *path);
 
+/* To be called before each system call of the program. */
+void arguments_watch(UInt call, const UWord *arguments);
+/* The error with which the kernel refuses the arguments and environment of the call that executes
+ * `path`, or 0; `more` bytes are added to them. */
+Int arguments_refused(const HChar *path, SizeT more);
+
 #endif

@@ -2,6 +2,7 @@
  * Part of the xpuprof tool for Valgrind. Copyright (C) 2026 the xpuprof authors; see COPYING. */
 
 /* Registers the tool with Valgrind's core. */
+#include "executables.h"
 #include "instrument.h"
 #include "native_kernels.h"
 #include "pub_tool_basics.h"
@@ -16,6 +17,7 @@
 #include "system_call.h"
 #include "tool.h"
 #include "translations.h"
+#include "vfork.h"
 #include "xpuprof/boundary.h"
 
 static Bool root;
@@ -69,8 +71,21 @@ static Bool client_request(ThreadId tid, UWord *arguments, UWord *result) {
   return True;
 }
 
+static void before_call(ThreadId tid, UInt call, UWord *arguments, UInt n) {
+  (void)n;
+  sandbox_watch(call, arguments);
+  arguments_watch(call, arguments);
+  vfork_before_call(tid, call, arguments);
+}
+
+static void after_call(ThreadId tid, UInt call, UWord *arguments, UInt n, SysRes result) {
+  (void)tid, (void)call, (void)arguments, (void)n;
+  vfork_after_call(result);
+}
+
 static void forked_child(ThreadId tid) {
   root = False;
+  vfork_forked();
   stream_forget();
   threads_forked(tid);
   cut_forked();
@@ -111,7 +126,7 @@ static void pre_options(void) {
   VG_(basic_tool_funcs)(post_options, instrument, fini);
   VG_(needs_command_line_options)(parse, usage, nothing_more);
   VG_(needs_client_requests)(client_request);
-  VG_(needs_syscall_wrapper)(sandbox_watch, sandbox_ignore);
+  VG_(needs_syscall_wrapper)(before_call, after_call);
   VG_(track_start_client_code)(thread_runs);
   VG_(track_pre_thread_ll_create)(thread_created);
   VG_(track_pre_thread_first_insn)(thread_first_instruction);

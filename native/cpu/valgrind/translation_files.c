@@ -79,14 +79,9 @@ static Bool sandboxed;
 
 Bool sandbox_is_on(void) { return sandboxed; }
 
-void sandbox_watch(ThreadId tid, UInt call, UWord *arguments, UInt n) {
+void sandbox_watch(UInt call, const UWord *arguments) {
   enum { SET_SECCOMP = 22, SECCOMP = 317 };
-  (void)tid, (void)n;
   if (call == SECCOMP || (call == __NR_prctl && arguments[0] == SET_SECCOMP)) sandboxed = True;
-}
-
-void sandbox_ignore(ThreadId tid, UInt call, UWord *arguments, UInt n, SysRes result) {
-  (void)tid, (void)call, (void)arguments, (void)n, (void)result;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

@@ -20,8 +20,7 @@ void translation_counts(UInt block, Bool marks, Addr start, UInt bytes, UInt ins
 void translation_is_of_this_run(void);
 
 /* The program forbids itself system calls: those for our files might end it. Before each call. */
-void sandbox_watch(ThreadId tid, UInt call, UWord *arguments, UInt n);
-void sandbox_ignore(ThreadId tid, UInt call, UWord *arguments, UInt n, SysRes result);
+void sandbox_watch(UInt call, const UWord *arguments);
 Bool sandbox_is_on(void);
 
 /* ---- translation_files.c: one file for each image, with and without counting ------------------
