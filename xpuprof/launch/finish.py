@@ -22,9 +22,8 @@ def finish(writer: RunWriter, folder: Path, stop: int | None = None, reason: str
     first, a process left a stream unclosed, an engine or tool failed, the window never opened, or
     the signal `stop` asked us to end before all executions were done.
     """
-    run: Run | None = None
     try:
-        run = Run.open(folder)
+        run = writer.opened()
         executions = run.executions
         for execution in executions:
             reason = reason or execution.record.reason
@@ -43,7 +42,7 @@ def finish(writer: RunWriter, folder: Path, stop: int | None = None, reason: str
         writer.finish("partial", reason or "xpuprof was stopped while it finished the run")
         raise
     writer.finish("partial" if reason else "complete", reason)
-    return run.again() if run else Run.open(folder)
+    return writer.opened()
 
 
 def _other_ending(run: Run, first: Execution, execution: Execution) -> str:

@@ -135,6 +135,13 @@ class RunWriter:
         self.path = path
         self.manifest = manifest
         self._began = Reading.now()
+        self._opened: Run | None = None
+
+    def opened(self) -> Run:
+        """The run as it is now, to be read. Executions that ended are decoded once, not by each
+        caller. Raises TraceError."""
+        self._opened = self._opened.again() if self._opened else Run.open(self.path)
+        return self._opened
 
     def claim(self) -> None:
         """Make the folder, and its manifest if there is none.

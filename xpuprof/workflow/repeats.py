@@ -19,7 +19,6 @@ from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN, Repeats, first_s
 from xpuprof.launch import execute
 from xpuprof.launch.ending import Ending
 from xpuprof.trace.processes import job_of
-from xpuprof.trace.run import Run
 from xpuprof.trace.spilled import Spilled
 from xpuprof.validation.native_times import calls
 from xpuprof.workflow.prepare import Prepared
@@ -74,7 +73,7 @@ def enough(seconds: Sequence[float], repeat: Repeat, native: int) -> bool:
 
 def _first_counts(ready: Prepared) -> bool:
     """Makes the user's execution a timer run if it is like the two after it."""
-    first, *others = Run.open(ready.folder).native
+    first, *others = ready.writer.opened().native
     try:
         job = job_of(first)
         jobs = [job, *(job_of(other, job.keys if job.several else ()) for other in others)]

@@ -196,7 +196,7 @@ def _unseen(ready: Prepared) -> str:
     empty if it launched one, or if kernels were not asked for."""
     if ready.program.gpu is None:
         return ""
-    run = Run.open(ready.folder)
+    run = ready.writer.opened()
     first = run.executions[0]
     windows = [process.window for process in first.processes]
     launches = sum(process.sums.launches for process in first.processes)
@@ -222,7 +222,7 @@ def _useless(ready: Prepared, last: Ending) -> str:
     """Why timing the program would be in vain after this profile; empty if it would not."""
     if not (ready.program.filters.kernels and last.undisturbed):
         return ""
-    return none_chosen(Run.open(ready.folder).executions[-1])
+    return none_chosen(ready.writer.opened().executions[-1])
 
 
 def _unfinished(run: Run) -> str:
