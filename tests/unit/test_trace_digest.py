@@ -158,4 +158,5 @@ def test_memory_a_launch(tmp_path: Path, work: list[str], roles: list[str], cpu:
         words, peak = peak_memory(WORK[work[0]], *arguments)
         assert f"{launches + 1}" in {word.replace(",", "") for word in words}
         peaks.append(peak)
-    assert np.diff(peaks)[0] <= 16 * 900_000 + (1 << 20)  # rounding by the allocator
+    # Rounding by the allocator, and one huge page; another 4 bytes a launch would be 3.6 MB.
+    assert np.diff(peaks)[0] <= 16 * 900_000 + (3 << 20)
