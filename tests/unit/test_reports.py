@@ -27,7 +27,7 @@ from xpuprof.report.compare import draw
 from xpuprof.report.projected import interval
 from xpuprof.report.self_contained import Head
 from xpuprof.report.self_contained import write as write_page
-from xpuprof.report.text import number_of, times
+from xpuprof.report.text import number_of, table, times
 from xpuprof.report.validation import regions_text
 from xpuprof.report.warnings import warnings
 from xpuprof.selection.identity import Program
@@ -676,3 +676,13 @@ def test_another_programs_selection_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="kernel c and kernel a"):
         xpuprof.open(run).estimate(foreign)
     assert not (tmp_path / "t.json").exists() and not (tmp_path / "page.html").exists()
+
+
+def test_wide_characters_keep_columns_aligned() -> None:
+    """GIVEN names whose characters take two columns of a terminal, or none THEN what follows a name
+    is aligned."""
+    names = ["plain", "\u6838\u5fc3", "e\u0301toile"]  # two wide ones; an accent of its own
+    shown = table(["kernel", "calls"], [[name, "1"] for name in names], right="lr").splitlines()
+    columns_taken_less_characters = [0, 0, 0, 2, -1]
+    widths = [len(line) for line in shown]
+    assert [w + d for w, d in zip(widths, columns_taken_less_characters, strict=True)] == [13] * 5

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Sequence
 
 from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN
@@ -16,16 +17,26 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: str = ""
     """Aligned columns. `right` has one letter per column: r aligns right, any other left."""
     rows = [[printable(cell) for cell in row] for row in rows]
     columns = list(zip(headers, *rows, strict=True)) if rows else [(h,) for h in headers]
-    widths = [max(map(len, column)) for column in columns]
+    widths = [max(map(width_of, column)) for column in columns]
 
     def line(cells: Sequence[str]) -> str:
+        gaps = (" " * (width - width_of(cell)) for cell, width in zip(cells, widths, strict=True))
         padded = (
-            cell.rjust(width) if right[i : i + 1] == "r" else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
+            gap + cell if right[i : i + 1] == "r" else cell + gap
+            for i, (cell, gap) in enumerate(zip(cells, gaps, strict=True))
         )
         return "  ".join(padded).rstrip()
 
     return "\n".join([line(headers), line(["-" * w for w in widths]), *map(line, rows)])
+
+
+def width_of(text: str) -> int:
+    """Columns that a terminal takes for `text`: two for a wide East Asian character, none for one
+    that is combined with the character before it."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
 
 
 def printable(text: str) -> str:
