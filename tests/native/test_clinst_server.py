@@ -395,7 +395,7 @@ def test_a_program_that_fails_is_tried_once_ahead(tmp_path: Path) -> None:
     good = request(TWO, b"", flags=BUILD, device=facts)
     (ahead / "9999-1").write_bytes(good)
     with serving(path, tmp_path / "cache", log, "--ahead", ahead):
-        assert wait_for(lambda: list((tmp_path / "pocl").rglob("k.so")), 10)
+        assert wait_for(lambda: written(tmp_path / "pocl", "k.so"), 10)
     assert not log.read_text()
 
 

@@ -3,11 +3,20 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 
 
 def written(folder: Path, pattern: str = "*") -> dict[Path, tuple[int, int]]:
     """The files below a folder that match, and what tells one from its successor; reading it does
-    not change that."""
-    found = {file: file.stat() for file in folder.rglob(pattern)}
-    return {file: (stat.st_ino, stat.st_mtime_ns) for file, stat in found.items()}
+    not change that. A file that goes meanwhile (a compiler's own, renamed when complete) is not
+    among them."""
+    found = {}
+    for place, _, names in os.walk(folder):
+        for file in (Path(place, name) for name in names):
+            with suppress(FileNotFoundError):
+                if file.match(pattern):
+                    stat = file.stat()
+                    found[file] = (stat.st_ino, stat.st_mtime_ns)
+    return found
