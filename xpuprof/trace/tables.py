@@ -7,16 +7,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from xpuprof.arrays import U32, U64
 from xpuprof.trace.coordinates import ProcessRows
 from xpuprof.trace.records import ExecutionRecord, ProcessMeta
 from xpuprof.trace.sums import Sums
+
+if TYPE_CHECKING:  # loading pandas takes longer than many a program
+    import pandas as pd
 
 
 @dataclass(frozen=True)
