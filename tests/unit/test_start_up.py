@@ -63,6 +63,46 @@ def test_help_of_a_command_is_light() -> None:
     python(script)
 
 
+STARTS = """
+import sys
+from click.testing import CliRunner
+from xpuprof.cli import cli
+from xpuprof.launch.start import Start
+
+def note():
+    told.append(" ".join(sorted({"pandas", "scipy", "sklearn"} & set(sys.modules))))
+
+def noted(own):
+    note()
+    go(own)
+
+told, go, Start.go = [], Start.go, noted
+done = CliRunner().invoke(cli, [*sys.argv[1:], "--gpu", "none", "--", "true"])
+assert done.exit_code == 0, done.output
+note()
+print(*told, sep=",")
+"""
+"""Prints which of these libraries are loaded at each start of the program, and at the end."""
+
+
+@pytest.mark.parametrize(
+    ("command", "at_starts", "at_end"),
+    [
+        ("profile", {0: ""}, ""),
+        ("time", {0: "", 4: ""}, ""),
+        ("run", {0: "", 1: "", 2: "pandas scipy"}, "pandas scipy"),
+    ],
+)
+def test_programs_do_not_wait_for_pandas(
+    tmp_path: Path, command: str, at_starts: dict[int, str], at_end: str
+) -> None:
+    """GIVEN a command that executes a program THEN libraries for tables and reports are loaded
+    afterwards, or not at all; `run` loads them during the profile, its second execution."""
+    *starts, end = python(STARTS, command, "-o", tmp_path / "run").strip().split(",")
+    assert {at: starts[at] for at in at_starts} == at_starts
+    assert end == at_end
+
+
 @pytest.mark.parametrize(
     ("words", "start", "completed"),
     [

@@ -38,7 +38,6 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     # Loaded here, so that --help is quick.
     from xpuprof.cli.progress import show_progress
     from xpuprof.launch.finish import no_process, none_chosen
-    from xpuprof.report import result as report
     from xpuprof.report.warnings import warnings, window_sentences
     from xpuprof.trace.window import never_opened
     from xpuprof.workflow.next_step import of_run
@@ -54,7 +53,9 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     for sentence in window_sentences(done.job):
         options.note(sentence, quiet or empty)
     if as_json:
-        options.print_json(report.profile_json(done))
+        from xpuprof.report.result import profile_json  # loads pandas
+
+        options.print_json(profile_json(done))
     for sentence in [*done.doubts, *warnings(done.job)]:
         options.note(sentence, quiet or sentence == run.reason)
     reason = f" ({run.reason})" if run.reason else ""

@@ -50,8 +50,6 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     """
     # Loaded here, so that --help is quick.
     from xpuprof.cli.progress import show_progress
-    from xpuprof.report import result as report
-    from xpuprof.report.warnings import notes
     from xpuprof.workflow.next_step import command as line
     from xpuprof.workflow.next_step import of_program
     from xpuprof.workflow.repeats import limits
@@ -59,6 +57,10 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
 
     show_progress(quiet, *limits(how["repeat"]))
     done = run(argv, say=options.notes(quiet), **how)
+    # Loaded when the program has run: with pandas, most of it during the profile.
+    from xpuprof.report import result as report
+    from xpuprof.report.warnings import notes
+
     folder, result = done.run.path, done.result
     if result is None:
         if as_json:

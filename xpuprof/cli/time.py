@@ -60,9 +60,7 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     """
     # Loaded here, so that --help is quick.
     from xpuprof.cli.progress import show_progress
-    from xpuprof.report.result import time_json
     from xpuprof.report.text import number_of, of_runs
-    from xpuprof.report.validation import regions_text
     from xpuprof.units import seconds
     from xpuprof.workflow.next_step import of_run
     from xpuprof.workflow.time import time
@@ -70,12 +68,16 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     show_progress(quiet, how["repeat"])
     done = time(argv, say=options.notes(quiet), **how)
     if as_json:
+        from xpuprof.report.result import time_json  # loads pandas
+
         options.print_json(time_json(done))
     empty = done.last.undisturbed and not done.seconds
     if empty:
         options.note(f"no slice was timed in {done.run.path}: {done.run.reason}", quiet=False)
     elif done.last.undisturbed:
         if not as_json and done.regions is not None:
+            from xpuprof.report.validation import regions_text  # loads pandas
+
             show(regions_text(done.regions))
         for sentence in done.doubts:
             options.note(sentence, quiet)

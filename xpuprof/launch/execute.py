@@ -18,7 +18,7 @@ from xpuprof.launch.ending import Ending, remember
 from xpuprof.launch.losses import losses
 from xpuprof.launch.size_limit import size_limit
 from xpuprof.launch.streams import Input, streams
-from xpuprof.launch.supervise import run
+from xpuprof.launch.supervise import Started, nothing, run
 from xpuprof.launch.unseen import unseen
 from xpuprof.launch.watch import WATCH
 from xpuprof.signals import signal_name
@@ -56,12 +56,19 @@ class Program:
 
 
 def profile(
-    writer: RunWriter, program: Program, source: Input, *, user: bool, again: bool = False
+    writer: RunWriter,
+    program: Program,
+    source: Input,
+    *,
+    user: bool,
+    again: bool = False,
+    started: Started = nothing,
 ) -> Ending:
     """The instrumented execution. `user`: it gets our own streams; `again`: later executions read
-    the same input. Raises EngineError or UsageError, and only before the program starts.
+    the same input; `started` is called when the program runs. Raises EngineError or UsageError, and
+    only before the program starts.
     """
-    return _execute(writer, "profile", "profile", "async", program, source, user, again)
+    return _execute(writer, "profile", "profile", "async", program, source, user, again, started)
 
 
 def first(writer: RunWriter, program: Program, source: Input) -> Ending:
@@ -95,6 +102,7 @@ def _execute(
     source: Input,
     user: bool,
     again: bool,
+    started: Started = nothing,
 ) -> Ending:
     mode: Mode = "profile" if role == "profile" else "time"
     cpu = program.cpu if mode == "profile" else None
@@ -132,7 +140,7 @@ def _execute(
             watched = stack.enter_context(unseen(program.gpu.footprint() if program.gpu else None))
             limit = stack.enter_context(size_limit(folder, program.max_size))
             hidden = stack.enter_context(WATCH.get()(folder, role, user))
-            ending = run(argv[0], given, environment, ours, hidden)
+            ending = run(argv[0], given, environment, ours, hidden, started)
             if user:
                 remember(ending)
             found = signs.sentences()

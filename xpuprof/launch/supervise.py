@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 
 from xpuprof.errors import UsageError
@@ -18,6 +18,12 @@ from xpuprof.launch.streams import Streams
 from xpuprof.launch.watch import Hidden
 from xpuprof.trace.clock import tsc
 
+Started = Callable[[], None]
+
+
+def nothing() -> None:
+    """Does nothing."""
+
 
 def run(
     path: str,
@@ -25,9 +31,10 @@ def run(
     environment: Mapping[str, str],
     streams: Streams,
     hidden: Hidden = nullcontext,
+    started: Started = nothing,
 ) -> Ending:
-    """Runs the program at `path` to its end; `hidden`: around a stop of ours. Raises UsageError
-    when the system cannot start it."""
+    """Runs the program at `path` to its end. `hidden`: around a stop of ours; `started` is called
+    when the program runs. Raises UsageError when the system cannot start it."""
     in_main_thread = threading.current_thread() is threading.main_thread()
     ignored = ignored_signals()
     with Forwarder(hidden) if in_main_thread else nullcontext() as signals:
@@ -42,6 +49,7 @@ def run(
             raise UsageError(
                 f"{path} cannot be started: {error.strerror}; try it without xpuprof first"
             ) from None
+        started()
         status = signals.wait(program.pid) if signals else os.waitpid(program.pid, 0)[1]
         tsc_end = tsc()
         wall = time.monotonic() - began

@@ -4,17 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from xpuprof.launch.finish import none_chosen
 from xpuprof.methods import registry
 from xpuprof.report.text import count, number_of
-from xpuprof.selection.selection import Selection
 from xpuprof.trace.processes import Job
 from xpuprof.trace.summary import no_launch
 from xpuprof.trace.sums import DeviceAccesses
 from xpuprof.trace.tables import Process
 from xpuprof.trace.window import window_facts
-from xpuprof.workflow.evaluate import Result
+
+if TYPE_CHECKING:  # these load pandas, which a profile does without
+    from xpuprof.selection.selection import Selection
+    from xpuprof.workflow.evaluate import Result
 
 _OF_CODE = ("include_images", "exclude_images", "main_image_only", "routines", "threads")
 """Filters that choose which CPU code counts."""

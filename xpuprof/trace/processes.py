@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from xpuprof.arrays import F64
 from xpuprof.errors import TraceError
@@ -24,6 +24,9 @@ from xpuprof.trace.sequence import launch_sequence
 from xpuprof.trace.slice_times import main_process, slice_times
 from xpuprof.trace.sums import Sums, total
 from xpuprof.trace.tables import Execution, Process
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def keys_of_table(slices: pd.DataFrame) -> tuple[Key, ...]:
@@ -89,6 +92,8 @@ class Job:
         processes have a column `process`, the index in the job."""
         if not self.several:
             return self.processes[0].slices
+        import pandas as pd  # times and sums do without
+
         tables = [p.slices.assign(process=i) for i, p in enumerate(self.processes)]
         joined = pd.concat(tables, ignore_index=True)
         return joined.assign(slice=np.arange(len(joined)))

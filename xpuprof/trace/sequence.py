@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from xpuprof.errors import InputError
 from xpuprof.inputs import SELECT_AGAIN
 from xpuprof.trace.coordinates import NO_KERNELS
 from xpuprof.trace.kinds import Key, LaunchKind, LaunchSequence, size_of
 from xpuprof.trace.run_lengths import decode_runs, encode_runs
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 KIND_COLUMNS = ("kernel", "program", "gx", "gy", "gz", "lx", "ly", "lz", "range")
 """Columns that identify the kind of a launch (`LaunchKind`)."""
@@ -53,6 +55,8 @@ def sequence_slices(
     """
     if sequence is None:
         return None
+    import pandas as pd  # here and below: times and sums do without
+
     rows = [[k.kernel, k.program, *k.grid, *k.block, k.range] for k in sequence.kinds]
     try:
         codes = decode_runs(sequence.order)
@@ -76,6 +80,8 @@ def sequence_slices(
 
 def with_kind_columns(slices: pd.DataFrame) -> pd.DataFrame:
     """The kind columns of a slice table, 0 and "" for missing ones."""
+    import pandas as pd
+
     columns = {
         name: slices[name] if name in slices else _DEFAULTS.get(name, 0) for name in KIND_COLUMNS
     }

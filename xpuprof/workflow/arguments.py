@@ -6,10 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from numbers import Integral
 from pathlib import Path
+from typing import Literal
 
 from xpuprof.errors import UsageError
 
 LARGEST_SEED = 2**32 - 1
+
+Processes = Literal["job", "each"]
+"""For several processes: clusters over all of them, or one selection per process."""
 
 
 def whole_number(name: str, value: object, low: int, high: int | None = None) -> None:

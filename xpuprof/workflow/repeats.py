@@ -18,9 +18,7 @@ from xpuprof.errors import TraceError
 from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN, Repeats, first_stands_out
 from xpuprof.launch import execute
 from xpuprof.launch.ending import Ending
-from xpuprof.trace.processes import job_of
 from xpuprof.trace.spilled import Spilled
-from xpuprof.validation.native_times import calls
 from xpuprof.workflow.prepare import Prepared
 
 Repeat = int | Literal["auto"]
@@ -73,6 +71,10 @@ def enough(seconds: Sequence[float], repeat: Repeat, native: int) -> bool:
 
 def _first_counts(ready: Prepared) -> bool:
     """Makes the user's execution a timer run if it is like the two after it."""
+    # Loaded during the profile; `validate` does without.
+    from xpuprof.trace.processes import job_of
+    from xpuprof.validation.native_times import calls
+
     first, *others = ready.writer.opened().native
     try:
         job = job_of(first)

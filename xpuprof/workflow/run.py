@@ -7,25 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from xpuprof.engines.base import GpuOptions, Timer
 from xpuprof.engines.filters import EVERYTHING, Filters
 from xpuprof.errors import InputError, UsageError
-from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN
 from xpuprof.launch import execute
 from xpuprof.launch.ending import Ending, exit_doubts
 from xpuprof.launch.finish import finish, no_process, none_chosen
 from xpuprof.methods import registry
 from xpuprof.scratch import scratch
-from xpuprof.selection.parts import write_parts
-from xpuprof.selection.results import Allotment
-from xpuprof.selection.selection import Selection
-from xpuprof.stages import stage
 from xpuprof.trace.run import Run
 from xpuprof.trace.window import never_opened
-from xpuprof.workflow.arguments import LARGEST_SEED, one_of, whole_number
-from xpuprof.workflow.evaluate import Result, evaluate
+from xpuprof.workflow.arguments import LARGEST_SEED, Processes, one_of, whole_number
+from xpuprof.workflow.loading import Loading
 from xpuprof.workflow.prepare import (
     Notes,
     Prepared,
@@ -37,11 +32,11 @@ from xpuprof.workflow.prepare import (
     silently,
 )
 from xpuprof.workflow.repeats import Repeat, timer_runs
-from xpuprof.workflow.select import Processes, select_run
 from xpuprof.workflow.unseen import no_kernel
 
-EXPECTED_ERROR = 0.01
-"""Error to expect of further runs, for which `run` allots representatives."""
+if TYPE_CHECKING:
+    from xpuprof.selection.selection import Selection
+    from xpuprof.workflow.evaluate import Result
 
 
 @dataclass(frozen=True)
@@ -96,7 +91,7 @@ def run(
     slices are chosen, None for the default; `memory_weight`: the share of stack distances in its
     vectors, with `filters.memory`; `processes`: one selection for the whole job (`job`), or one per
     process (`each`). A method that clusters vectors gets as many representatives of each cluster as
-    the measured times require for EXPECTED_ERROR, if there are enough timer runs. Other parameters
+    the measured times require (conclude.py), if there are enough timer runs. Other parameters
     and errors as in `profile` and `time`.
     """
     refuse_within_job("run executes it several times")
@@ -134,33 +129,16 @@ def run(
         done = finish(ready.writer, ready.folder, last.stop)
     if useless or done.profile is None or not done.times or not last.undisturbed:
         return Ran(done, first, last, None, _unfinished(done), tuple(notes.kept))
-    if registry.find(method).option("expected_error") and len(done.times) >= ENOUGH_FOR_MEDIAN:
-        options = {**options, "expected_error": EXPECTED_ERROR}
+    from xpuprof.workflow.conclude import conclude  # loaded during the profile
+
     try:
-        with stage("choosing representatives"):
-            chosen = select_run(done, method, seed=seed, processes=processes, **options)
-        if allotment := chosen.scores.allotment:
-            notes(_allotted(allotment))
-        with stage("projecting the time"):
-            result = evaluate(done, chosen)
+        result = conclude(done, method, options, processes=processes, seed=seed, say=notes)
     except InputError:
         if not done.reason:
             raise
         # An execution that failed has other slices, or none; its reason says more than that.
         return Ran(done, first, last, None, _unfinished(done), tuple(notes.kept))
-    chosen.write(ready.folder / "selection.json")
-    if processes == "each":
-        write_parts(chosen, ready.folder)
     return Ran(done, first, last, result, "", tuple(notes.kept))
-
-
-def _allotted(found: Allotment) -> str:
-    return (
-        f"representatives allotted by measured times: {found.number}, {100 * found.time:.1f} % of "
-        f"the time, expected error {100 * found.expected_error:.1f} %; by the profile alone: "
-        f"{found.number_by_profile}, {100 * found.time_by_profile:.1f} % of the time, expected "
-        f"error {100 * found.expected_error_by_profile:.1f} %"
-    )
 
 
 def _signature(method: str, memory_weight: float | None, recorded: bool) -> Mapping[str, Any]:
@@ -215,7 +193,13 @@ def _profile(ready: Prepared, last: Ending, say: Say) -> Ending:
         return last
     say("native run done; now the instrumented one (its output goes to a file)")
     # Native runs show and time only the program: GPU tools print, and cost time.
-    return execute.profile(ready.writer, ready.tooled, ready.source, user=False)
+    loading = Loading("xpuprof.workflow.conclude", "xpuprof.trace.recorded_tables")
+    try:
+        return execute.profile(
+            ready.writer, ready.tooled, ready.source, user=False, started=loading.start
+        )
+    finally:
+        loading.wait()
 
 
 def _useless(ready: Prepared, last: Ending) -> str:

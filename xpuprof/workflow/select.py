@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from xpuprof.arrays import F64
 from xpuprof.clustering.executors import open_executor
@@ -22,13 +22,10 @@ from xpuprof.selection.selection import Selection
 from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.run import Run
 from xpuprof.validation.phases import unseen_phases
-from xpuprof.workflow.arguments import LARGEST_SEED, one_of, runs_once, whole_number
+from xpuprof.workflow.arguments import LARGEST_SEED, Processes, one_of, runs_once, whole_number
 from xpuprof.workflow.chosen import Chosen, with_times
 from xpuprof.workflow.several_runs import open_runs
 from xpuprof.workflow.subjects import Subject, imported_profile, open_subject
-
-Processes = Literal["job", "each"]
-"""For several processes: clusters over all of them, or one selection per process."""
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
@@ -17,12 +17,9 @@ from xpuprof.estimation.typical_times import typical_times
 from xpuprof.launch import execute
 from xpuprof.launch.ending import Ending, exit_doubts
 from xpuprof.launch.finish import finish, no_process
-from xpuprof.selection.selection import Selection
 from xpuprof.trace.processes import job_of
 from xpuprof.trace.run import Run
 from xpuprof.trace.window import never_opened
-from xpuprof.validation.regions import RegionTime, named_regions, parse_spec, selected_regions
-from xpuprof.validation.timed import from_executions
 from xpuprof.workflow.arguments import one_of, whole_number
 from xpuprof.workflow.noise import disturbed
 from xpuprof.workflow.prepare import (
@@ -35,6 +32,10 @@ from xpuprof.workflow.prepare import (
     silently,
 )
 from xpuprof.workflow.unseen import no_kernel
+
+if TYPE_CHECKING:
+    from xpuprof.selection.selection import Selection
+    from xpuprof.validation.regions import RegionTime
 
 
 @dataclass(frozen=True)
@@ -88,10 +89,9 @@ def time(
     one_of("timer", timer, get_args(Timer))
     whole_number("repeat", repeat, 1)
     whole_number("warmup", warmup, 0)
-    chosen = Selection.read(regions) if isinstance(regions, str | Path) else regions
-    specs = [parse_spec(text) for text in kernels]
-    if warmup and not (chosen or specs):
+    if warmup and not (regions or kernels):
         raise UsageError("--warmup requires --regions or --kernel; add one of them")
+    times_of = _regions(regions, kernels, warmup) if regions or kernels else None
     if repeat > 1:
         refuse_within_job(f"--repeat is {repeat}")
     notes = Notes(say)
@@ -136,18 +136,33 @@ def time(
         doubts.append(no_kernel(record, jobs[0].execution.losses, ready.program.argv[0]))
     else:
         doubts += disturbed(totals)
-    found = None
-    if chosen or specs:
-        timed = from_executions("this run", run.times)
-        own = selected_regions(chosen, timed, warmup) if chosen else []
-        found = (*own, *named_regions(specs, timed, warmup))
     return TimedRuns(
         run,
         endings[0],
         endings[-1],
         jobs[0].sums.slices,
         totals,
-        found,
+        times_of(run) if times_of else None,
         tuple(notes.kept),
         tuple(doubts),
     )
+
+
+def _regions(
+    regions: Selection | str | Path | None, kernels: Sequence[str], warmup: int
+) -> Callable[[Run], tuple[RegionTime, ...]]:
+    """What finds the times of the requested regions, read and checked before the program runs."""
+    # These load pandas, without which the program starts sooner.
+    from xpuprof.selection.selection import Selection
+    from xpuprof.validation.regions import named_regions, parse_spec, selected_regions
+    from xpuprof.validation.timed import from_executions
+
+    chosen = Selection.read(regions) if isinstance(regions, str | Path) else regions
+    specs = [parse_spec(text) for text in kernels]
+
+    def found(run: Run) -> tuple[RegionTime, ...]:
+        timed = from_executions("this run", run.times)
+        own = selected_regions(chosen, timed, warmup) if chosen else []
+        return (*own, *named_regions(specs, timed, warmup))
+
+    return found
