@@ -114,3 +114,19 @@ def test_wide_registers_live_across_blocks(tmp_path: Path) -> None:
     assert (done.process.stdout, done.process.returncode) == ("kept\n", 0)
     assert done.only.executions(program, "zmm_even") == {(0, 0): 500_000}
     assert done.only.executions(program, "zmm_next") == {(0, 0): 500_000}
+
+
+@pytest.mark.parametrize(("size", "flag"), [(32, "avx"), (64, "avx512f")])
+@pytest.mark.parametrize("beside_gpu", [True, False])
+def test_upper_halves_of_vectors(tmp_path: Path, size: int, flag: str, beside_gpu: bool) -> None:
+    """GIVEN a loop of SSE arithmetic while one register's upper half is used THEN that is kept;
+    while none is, THEN without traces the processor is told so, and SSE does not wait for it."""
+    if not {flag, "xgetbv1"} <= set(Path("/proc/cpuinfo").read_text().split()):
+        pytest.skip(f"this processor has no {flag}, or does not say which registers are used")
+    program, options = build("cpu_uppers"), CpuOptions(beside_gpu=beside_gpu)
+    done = profile(DynamoRio(), [program, size], tmp_path / "p", options)
+    values, _, state = done.process.stdout.strip().partition(", ")
+    assert (values, done.process.returncode) == ("kept", 0)
+    assert state == "released" or not beside_gpu
+    loop = "zmm_loop" if size == 64 else "ymm_loop"
+    assert done.only.executions(program, loop) == {(0, 0): 19 * 10_000}

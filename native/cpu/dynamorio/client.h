@@ -83,6 +83,7 @@ void thread_count(uint32_t cell, uint64_t executions); /* of the calling thread'
 void thread_keep(uint64_t value);                      /* a word of the calling thread's, for ... */
 void thread_insert_keep(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t from);
 void thread_insert_kept(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t to);
+void thread_insert_compare_kept(void *drcontext, instrlist_t *code, instr_t *where); /* with 0 */
 uint64_t thread_kept(void);
 
 /* ---- live.c: what the program needs after an instruction --------------------------------------
@@ -118,8 +119,9 @@ void insert_mark(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t ba
 /* cell += amount (a register, or else 1) without touching the flags; `value` is clobbered. */
 void insert_add(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t base, uint32_t cell,
                 reg_id_t value, reg_id_t amount);
+/* `waits`: the code waits for upper halves of vector registers (uppers.c). */
 void insert_count(void *drcontext, instrlist_t *code, instr_t *where, live_set live, uint32_t cell,
-                  bool mark);
+                  bool mark, bool waits);
 /* Before a branch that leaves here: its flags may be recomputed. `live` is what its target
  * reads. */
 void insert_count_taken(void *drcontext, instrlist_t *code, instr_t *where, live_set live,
@@ -130,6 +132,14 @@ void insert_segment_move(void *drcontext, instrlist_t *code, instr_t *where, boo
 /* Encoded, not decoded: code built to translate a state requires it. */
 instr_t *raw_instruction(void *drcontext, const byte *bytes, unsigned n);
 void decode_raw(void *drcontext, instrlist_t *code);
+
+/* ---- uppers.c: upper halves of vector registers ------------------------------------------------
+ */
+void uppers_init(void);
+bool waits_for_uppers(instr_t *i);
+/* If the zero flag is set, tells the processor that the upper halves are unused, where they are
+ * zero; clobbers the flags. */
+void insert_release_if_zero(void *drcontext, instrlist_t *code, instr_t *where);
 
 /* ---- traces.c ----------------------------------------------------------------------------------
  */

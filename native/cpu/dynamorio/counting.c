@@ -35,9 +35,11 @@ void decode_raw(void *drcontext, instrlist_t *code) {
 
 static unsigned number_of(reg_id_t r) { return r - DR_REG_RAX; }
 
-enum { ADD = 0x83, LOAD = 0x8b, STORE = 0x89, LEA = 0x8d, STORE_BYTE = 0xc6, NO_CONSTANT = -1 };
+enum { ADD = 0x83, LOAD = 0x8b, STORE = 0x89, LEA = 0x8d, STORE_BYTE = 0xc6, TEST = 0xf7 };
+enum { NO_CONSTANT = -1 };
 
-/* opcode [base + at], with a register or an opcode extension, or a trailing byte. */
+/* opcode [base + at], with a register or an opcode extension, or a trailing constant: a byte, and
+ * four for TEST. */
 static void insert_based(void *drcontext, instrlist_t *code, instr_t *where, byte opcode,
                          unsigned reg, reg_id_t base, int at, int constant) {
   unsigned b = number_of(base), n = 0;
@@ -48,7 +50,12 @@ static void insert_based(void *drcontext, instrlist_t *code, instr_t *where, byt
   if ((b & 7) == 4) bytes[n++] = 0x24;
   memcpy(bytes + n, &at, sizeof at);
   n += sizeof at;
-  if (constant != NO_CONSTANT) bytes[n++] = (byte)constant;
+  if (opcode == TEST) {
+    memcpy(bytes + n, &constant, sizeof constant);
+    n += sizeof constant;
+  } else if (constant != NO_CONSTANT) {
+    bytes[n++] = (byte)constant;
+  }
   insert_bytes(drcontext, code, where, bytes, n);
 }
 
@@ -124,11 +131,14 @@ void insert_add(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t bas
 }
 
 void insert_count(void *drcontext, instrlist_t *code, instr_t *where, live_set live, uint32_t cell,
-                  bool mark) {
+                  bool mark, bool waits) {
+  enum { PERIOD = 4096 };
   scratch base = take_register(drcontext, code, where, live, 0, SPILL_SLOT_1);
+  waits = waits && !live.flags;
   if (!live.flags) {
     thread_insert_base(drcontext, code, where, base.reg);
     insert_based(drcontext, code, where, ADD, 0, base.reg, (int)(8 * cell), 1);
+    if (waits) insert_based(drcontext, code, where, TEST, 0, base.reg, (int)(8 * cell), PERIOD - 1);
   } else {
     scratch value =
         take_register(drcontext, code, where, live, LIVE_REGISTER(base.reg), SPILL_SLOT_2);
@@ -138,6 +148,7 @@ void insert_count(void *drcontext, instrlist_t *code, instr_t *where, live_set l
   }
   if (mark) insert_mark(drcontext, code, where, base.reg, cell);
   give_register_back(drcontext, code, where, base);
+  if (waits) insert_release_if_zero(drcontext, code, where);
 }
 
 /* Sets the flags so that a branch is taken; `reg` holds a user-space address and is clobbered. */
@@ -176,7 +187,7 @@ void insert_count_taken(void *drcontext, instrlist_t *code, instr_t *where, live
                         uint32_t cell, int branch) {
   if (live.flags || !has_free_register(live) || branch == OP_jo || branch == OP_jnp) {
     live.flags = EFLAGS_WRITE_6; /* the branch reads them */
-    insert_count(drcontext, code, where, live, cell, true);
+    insert_count(drcontext, code, where, live, cell, true, false);
     return;
   }
   scratch base = take_register(drcontext, code, where, live, 0, SPILL_SLOT_1);

@@ -161,6 +161,7 @@ typedef struct run {
   instr_t *first;
   app_pc start, end;
   uint32_t instructions;
+  bool waits; /* see insert_count */
 } run;
 
 static void insert_run(void *drcontext, instrlist_t *code, const run *r, bool for_trace,
@@ -174,7 +175,7 @@ static void insert_run(void *drcontext, instrlist_t *code, const run *r, bool fo
   /* If the window turns in the middle of a fragment, a mark may have gone to the unread
    * reservation. */
   insert_count(drcontext, code, r->first, live_at(drcontext, r->first, SEARCH_COLD), id,
-               options.has_window || *marked != id / GROUP);
+               options.has_window || *marked != id / GROUP, r->waits);
   if (for_trace) trace_label_end(drcontext, code, r->first);
   *marked = id / GROUP;
 }
@@ -190,9 +191,10 @@ dr_emit_flags_t instrument(void *drcontext, void *tag, instrlist_t *code, bool f
   for (instr_t *i = instrlist_first_app(code), *next; i; i = next) {
     next = instr_get_next_app(i);
     app_pc at = instr_get_app_pc(i);
-    if (!r.first) r = (run){i, at, at, 0};
+    if (!r.first) r = (run){i, at, at, 0, false};
     r.end = at + instr_length(drcontext, i);
     r.instructions++;
+    r.waits |= waits_for_uppers(i);
     end after = ++length == LONGEST ? ENDS_SUPERBLOCK : end_after(i);
     if (after == ENDS_SUPERBLOCK) length = 0;
     if (after == GOES_ON && next && (instr_get_app_pc(next) == r.end || is_request(next))) continue;

@@ -117,6 +117,12 @@ void thread_insert_keep(void *drcontext, instrlist_t *code, instr_t *where, reg_
   dr_insert_write_raw_tls(drcontext, code, where, tls_segment, tls_offset + 8, from);
 }
 
+void thread_insert_compare_kept(void *drcontext, instrlist_t *code, instr_t *where) {
+  opnd_t kept = opnd_create_far_base_disp(tls_segment, DR_REG_NULL, DR_REG_NULL, 0,
+                                          (int)tls_offset + 8, OPSZ_8);
+  instrlist_meta_preinsert(code, where, INSTR_CREATE_cmp(drcontext, kept, OPND_CREATE_INT8(0)));
+}
+
 void thread_insert_kept(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t to) {
   dr_insert_read_raw_tls(drcontext, code, where, tls_segment, tls_offset + 8, to);
 }
@@ -130,6 +136,8 @@ void thread_count(uint32_t cell, uint64_t executions) {
   counters[cell] += executions;
   ((uint8_t *)counters)[MARKS_OFFSET + cell / GROUP] = 1;
 }
+
+void thread_keep(uint64_t value) { words()[1] = (uint64_t *)value; }
 
 uint64_t thread_kept(void) { return (uint64_t)words()[1]; }
 

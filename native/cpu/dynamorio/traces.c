@@ -71,6 +71,7 @@ typedef struct pending {
   uint32_t path, marked; /* as in the markers */
   instr_t *last;         /* label of its last block if adjacent, else NULL */
   instr_t *marker;       /* inserted after the label */
+  bool waits;            /* see insert_count */
 } pending;
 
 static void add_block(instr_t *label, pending *p) {
@@ -103,7 +104,7 @@ static void count_now(void *drcontext, instrlist_t *code, instr_t *i, pending *p
   instr_t *where = p->last ? p->last : i;
   if (p->path == NO_PATH) return;
   insert_count(drcontext, code, where, live_at(drcontext, where, SEARCH_HOT), PATH_CELLS + p->path,
-               true);
+               true, p->waits);
   p->path = NO_PATH;
   if (p->last && p->marker) { /* it follows the current counting code */
     instrlist_replace(code, p->marker, marker_of(drcontext, NO_PATH));
@@ -148,7 +149,7 @@ static void leave_or_stay(void *drcontext, instrlist_t *code, instr_t *i, pendin
 }
 
 dr_emit_flags_t instrument_trace(void *drcontext, void *tag, instrlist_t *code, bool translating) {
-  pending p = {NO_PATH, NO_PATH, NULL, NULL};
+  pending p = {NO_PATH, NO_PATH, NULL, NULL, false};
   (void)tag;
   if (!translating) thread_extends_trace(drcontext, NULL);
   for (instr_t *i = instrlist_first(code); i; i = instr_get_next(i)) {
@@ -156,6 +157,7 @@ dr_emit_flags_t instrument_trace(void *drcontext, void *tag, instrlist_t *code, 
       remove_count(drcontext, code, i);
       add_block(i, &p);
     } else if (instr_is_app(i)) {
+      p.waits |= waits_for_uppers(i);
       leave_or_stay(drcontext, code, i, &p);
       if (can_fault(i)) mark(drcontext, code, i, &p);
     }
