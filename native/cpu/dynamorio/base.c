@@ -39,21 +39,24 @@ const void *file_map(const char *path, size_t *size) {
 
 void file_unmap(const void *content, size_t size) { release((void *)(uintptr_t)content, size); }
 
+char *file_text(const char *path, char **text, size_t *room) {
+  size_t used = 0;
+  long got, fd = xp_system_call(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0);
+  do {
+    *text = grown(*text, room, used + 4096, 1);
+    got = xp_system_call(SYS_read, fd, (long)(*text + used), (long)(*room - used - 2), 0);
+    used += got > 0 ? (size_t)got : 0;
+  } while (got > 0);
+  xp_system_call(SYS_close, fd, 0, 0, 0);
+  (*text)[used] = (*text)[used + 1] = 0;
+  return *text;
+}
+
 char *engine_environment(const char *name) {
   static char *text;
   static size_t room;
   size_t size = text_length(name);
-  if (!text) { /* its length is unknown */
-    size_t used = 0;
-    long got, fd = xp_system_call(SYS_openat, AT_FDCWD, (long)"/proc/self/environ", O_RDONLY, 0);
-    do {
-      text = grown(text, &room, used + 4096, 1);
-      got = xp_system_call(SYS_read, fd, (long)(text + used), (long)(room - used - 2), 0);
-      used += got > 0 ? (size_t)got : 0;
-    } while (got > 0);
-    xp_system_call(SYS_close, fd, 0, 0, 0);
-    text[used] = text[used + 1] = 0;
-  }
+  if (!text) file_text("/proc/self/environ", &text, &room);
   for (char *entry = text; *entry; entry += text_length(entry) + 1)
     if (text_starts(entry, name) && entry[size] == '=') return entry + size + 1;
   return NULL;

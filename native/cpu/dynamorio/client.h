@@ -13,6 +13,7 @@
 
 #include "dr_api.h"
 #include "engine.h"
+#include "xpuprof/boundary.h"
 
 /* Maximum number of paths; with MAX_BLOCKS it sizes the per-thread reservations (memory is
  * committed when touched), in which block b counts in cell b, and path p in cell PATH_CELLS + p. */
@@ -24,6 +25,8 @@ enum { PATH_CELLS = MAX_BLOCKS, CELLS = MAX_BLOCKS + MAX_PATHS, MARKS_OFFSET = 8
 void release(void *memory, size_t size);
 /* Maps a whole file read-only; NULL on failure. */
 const void *file_map(const char *path, size_t *size);
+/* A file whose size is unknown, followed by two zeros; never freed. */
+char *file_text(const char *path, char **text, size_t *room);
 void file_unmap(const void *content, size_t size);
 
 /* ---- layout.c ---------------------------------------------------------------------------------
@@ -41,8 +44,10 @@ void options_read(const char *folder); /* with dynamorio.options; NULL: none */
 /* ---- images.c: files that code comes from -----------------------------------------------------
  */
 code_place image_place(app_pc code);
-bool image_holds(app_pc code); /* the code comes from a file */
-void image_loaded(const module_data_t *module);
+bool image_holds(app_pc code);        /* the code comes from a file */
+bool image_never_counts(app_pc code); /* it comes from one of which nothing counts */
+void image_loaded(const module_data_t *module, bool by_runtime);
+void images_search(void); /* those that native code has loaded */
 void image_unloaded(const module_data_t *module);
 
 /* ---- routines.c: symbols of images, for the routine filter ------------------------------------
@@ -169,6 +174,13 @@ void boundary_loaded(const module_data_t *module);
 void boundary_unloaded(const module_data_t *module);
 /* Inserts a call of ours where a block starts at one of its functions. */
 void boundary_insert(void *drcontext, app_pc start, instrlist_t *code);
+
+/* ---- natively.c: code of the device runtime that runs outside DynamoRIO; without the lock -------
+ */
+void natively_break_at(void *at);                                    /* libc's __curbrk */
+void natively_sets_handler(int number, const void *action);          /* the program does */
+void natively_run(xpu_native_call *call);                            /* at xpu_run_natively() */
+void natively_load(const char *path, uint64_t flags, app_pc dlopen); /* at dlopen() */
 
 /* ---- window.c: when and where is counted -------------------------------------------------------
  */

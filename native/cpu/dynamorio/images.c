@@ -57,9 +57,9 @@ static void read_identity(image *im, app_pc start) {
 
 /* ---- the tables ------------------------------------------------------------------------------ */
 
-static bool is_main(const module_data_t *module) {
+static bool is_main(app_pc start) {
   module_data_t *main = dr_get_main_module();
-  bool same = main && main->start == module->start;
+  bool same = main && main->start == start;
   if (main) dr_free_module_data(main);
   return same;
 }
@@ -67,13 +67,23 @@ static bool is_main(const module_data_t *module) {
 /* The kernel's own page is in no file and depends on the machine. */
 static bool is_kernels(const char *path) { return path[0] == '[' || !path[0]; }
 
-static size_t image_of(const module_data_t *module) {
-  const char *path = module->full_path ? module->full_path : "";
+/* Kernels that PoCL has compiled: a library that the device runtime loads, and only it runs. */
+static bool holds_kernels(const module_data_t *module) {
+  static const char KERNEL[] = "_pocl_kernel_";
+  bool found = false;
+  dr_symbol_export_iterator_t *all = dr_symbol_export_iterator_start(module->handle);
+  while (!found && dr_symbol_export_iterator_hasnext(all))
+    found = text_starts(dr_symbol_export_iterator_next(all)->name, KERNEL);
+  dr_symbol_export_iterator_stop(all);
+  return found;
+}
+
+static size_t image_of(const char *path, app_pc start, bool may_count) {
   images = grown(images, &images_room, n_images + 1, sizeof *images);
   image *im = &images[n_images];
   *im = (image){.path = path, .id = NO_IMAGE};
-  im->counted = !is_kernels(path) && option_counts_image(path, is_main(module));
-  if (im->counted) read_identity(im, module->start);
+  im->counted = may_count && !is_kernels(path) && option_counts_image(path, is_main(start));
+  if (im->counted) read_identity(im, start);
   for (size_t i = 0; i < n_images; i++) /* loaded before, possibly elsewhere */
     if (text_equal(images[i].path, im->path) && text_equal(images[i].build_id, im->build_id))
       return i;
@@ -82,13 +92,22 @@ static size_t image_of(const module_data_t *module) {
   return n_images++;
 }
 
-void image_loaded(const module_data_t *module) {
-  size_t index = image_of(module);
-  for (unsigned s = 0; s < module->num_segments; s++) {
-    mappings = grown(mappings, &mappings_room, n_mappings + 1, sizeof *mappings);
-    mappings[n_mappings++] =
-        (mapping){module->segments[s].start, module->segments[s].end, module->start, index};
-  }
+/* What was there is gone, even if nobody has said so: native code had loaded it. */
+static void map_segment(mapping m) {
+  size_t kept = 0;
+  for (size_t i = 0; i < n_mappings; i++)
+    if (mappings[i].end <= m.start || mappings[i].start >= m.end) mappings[kept++] = mappings[i];
+  mappings = grown(mappings, &mappings_room, kept + 1, sizeof *mappings);
+  mappings[kept] = m;
+  n_mappings = kept + 1;
+}
+
+void image_loaded(const module_data_t *module, bool by_runtime) {
+  const char *path = module->full_path ? module->full_path : "";
+  size_t index = image_of(path, module->start, !(by_runtime && holds_kernels(module)));
+  for (unsigned s = 0; s < module->num_segments; s++)
+    map_segment(
+        (mapping){module->segments[s].start, module->segments[s].end, module->start, index});
 }
 
 void image_unloaded(const module_data_t *module) {
@@ -108,6 +127,53 @@ static const mapping *find(app_pc code) {
 }
 
 bool image_holds(app_pc code) { return find(code); }
+
+bool image_never_counts(app_pc code) {
+  const mapping *m = find(code);
+  return m && !images[m->image].counted;
+}
+
+/* ---- images that native code has loaded: DynamoRIO does not report them -----------------------
+ */
+
+/* A line of /proc/self/maps. */
+typedef struct region {
+  app_pc start, end;
+  char rights[8];
+  uint64_t offset;
+  const char *path; /* NULL: not of a file */
+} region;
+
+static bool read_region(char *line, region *r) {
+  *r = (region){0};
+  for (char *c = line; *c && !r->path; c++)
+    if (*c == '/') r->path = c;
+  return r->path && dr_sscanf(line, "%p-%p %7s %lx", (void **)&r->start, (void **)&r->end,
+                              r->rights, &r->offset) == 4;
+}
+
+/* Ends the line at `text`, and returns the next. */
+static char *end_line(char *text) {
+  while (*text && *text != '\n') text++;
+  if (!*text) return text;
+  *text = 0;
+  return text + 1;
+}
+
+void images_search(void) {
+  static char *text;
+  static size_t room;
+  region r, first = {.path = ""};
+  char *line = file_text("/proc/self/maps", &text, &room);
+  for (char *next; *line; line = next) {
+    next = end_line(line);
+    if (!read_region(line, &r)) continue;
+    if (!r.offset) first = r;
+    bool runs = r.rights[2] == 'x' && text_equal(r.path, first.path);
+    if (runs && !find(r.start))
+      map_segment((mapping){r.start, r.end, first.start, image_of(r.path, first.start, true)});
+  }
+}
 
 static code_place anonymous(void) {
   return option_filters_routines() ? (code_place){NO_IMAGE, false, 0} : place_of_no_image();

@@ -180,13 +180,10 @@ static void insert_run(void *drcontext, instrlist_t *code, const run *r, bool fo
   *marked = id / GROUP;
 }
 
-dr_emit_flags_t instrument(void *drcontext, void *tag, instrlist_t *code, bool for_trace,
-                           bool translating) {
+static void count_runs(void *drcontext, instrlist_t *code, bool for_trace) {
   uint32_t marked = NO_BLOCK;
   unsigned length = 0; /* of the superblock so far */
   run r = {0};
-  unanswered(drcontext, code);
-  if (window_excludes_process()) return DR_EMIT_DEFAULT;
   truncate(drcontext, code);
   for (instr_t *i = instrlist_first_app(code), *next; i; i = next) {
     next = instr_get_next_app(i);
@@ -202,8 +199,16 @@ dr_emit_flags_t instrument(void *drcontext, void *tag, instrlist_t *code, bool f
     if (after == ENDS_SUPERBLOCK && is_repeated(i)) insert_repeated(drcontext, code, i, at);
     r.first = NULL;
   }
+}
+
+dr_emit_flags_t instrument(void *drcontext, void *tag, instrlist_t *code, bool for_trace,
+                           bool translating) {
+  app_pc start = dr_fragment_app_pc(tag);
+  unanswered(drcontext, code);
+  if (window_excludes_process()) return DR_EMIT_DEFAULT;
+  if (!image_never_counts(start)) count_runs(drcontext, code, for_trace);
   split_call(drcontext, code);
-  boundary_insert(drcontext, dr_fragment_app_pc(tag), code);
+  boundary_insert(drcontext, start, code);
   if (translating) decode_raw(drcontext, code);
   return DR_EMIT_DEFAULT;
 }

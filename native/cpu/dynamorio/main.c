@@ -25,9 +25,9 @@ static void end_of_process(void) {
 /* ---- images ---------------------------------------------------------------------------------- */
 
 static void module_loaded(void *drcontext, const module_data_t *module, bool loaded) {
-  (void)drcontext, (void)loaded;
+  (void)loaded;
   lock();
-  image_loaded(module);
+  image_loaded(module, thread_is_off(drcontext));
   boundary_loaded(module);
   unlock();
 }
@@ -46,7 +46,7 @@ static bool wanted(void *drcontext, int number) {
   (void)drcontext;
   return number == SYS_clone || number == SYS_clone3 || number == SYS_vfork ||
          number == SYS_execve || number == SYS_kill || number == SYS_tgkill ||
-         number == SYS_close_range;
+         number == SYS_close_range || number == SYS_rt_sigaction;
 }
 
 static uint64_t stack_pointer(void *drcontext) {
@@ -139,6 +139,11 @@ static bool before_call(void *drcontext, int number) {
       return true;
     case SYS_execve:
       return !runs_natively(drcontext);
+    case SYS_rt_sigaction:
+      if (!thread_is_off(drcontext))
+        natively_sets_handler((int)dr_syscall_get_param(drcontext, 0),
+                              (const void *)dr_syscall_get_param(drcontext, 1));
+      return true;
     case SYS_kill:
     case SYS_tgkill:
       before_kill(drcontext, number);

@@ -174,5 +174,6 @@ dr_custom_trace_action_t extend_trace(void *drcontext, void *tag, void *next_tag
   enum { WORTH_IT = 4 };
   bool is_short = thread_extends_trace(drcontext, tag) < WORTH_IT;
   (void)next_tag;
-  return is_short ? CUSTOM_TRACE_CONTINUE : CUSTOM_TRACE_DR_DECIDES;
+  return is_short && !image_never_counts(dr_fragment_app_pc(tag)) ? CUSTOM_TRACE_CONTINUE
+                                                                  : CUSTOM_TRACE_DR_DECIDES;
 }

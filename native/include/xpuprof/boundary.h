@@ -141,6 +141,30 @@ XPU_API void xpu_api_leave(void);
 XPU_API void xpu_callback_enter(void);
 XPU_API void xpu_callback_leave(void);
 
+/* Calls work(data). A CPU engine that translates the process may run it outside its translator: for
+ * code of a device runtime that executes once, like its compiler. `work` calls no function of the
+ * program, starts no thread, does not wait for the device, and returns. */
+XPU_API void xpu_natively(void (*work)(void *), void *data);
+
+/* As the kernel has them. */
+typedef struct xpu_signal_action {
+  uint64_t handler, flags, restorer, mask;
+} xpu_signal_action;
+
+enum { XPU_SIGNALS = 64 };
+
+typedef struct xpu_native_call {
+  void (*work)(void *);
+  void *data;
+  uint64_t changed; /* signals whose action `work` set, signal n in bit n - 1; the engine has ... */
+  xpu_signal_action action[XPU_SIGNALS]; /* ... undone it, and has to see it done */
+  uint32_t stack_changed;                /* likewise sigaltstack */
+  uint64_t stack[3];
+} xpu_native_call;
+
+/* Where a CPU tool that hooks by name runs call->work; nonzero if it has. */
+XPU_API int xpu_run_natively(xpu_native_call *call);
+
 /* Called by xpu_kernel_run for each recorded launch: where CPU tools that hook by name cut. */
 XPU_API void xpu_cut(uint64_t slice);
 

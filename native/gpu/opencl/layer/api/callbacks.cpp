@@ -5,6 +5,7 @@
 #include <new>
 #include <vector>
 
+#include "api/natively.hpp"
 #include "api/objects.hpp"
 
 namespace layer {
@@ -91,6 +92,7 @@ cl_int CL_API_CALL svm_free(cl_command_queue queue, cl_uint n, void *pointers[],
 template <class Native>
 cl_context new_context(ErrorNotify notify, void *user, Native &&native) {
   Api api;
+  if (notify) driver_calls_back();
   auto *held = hold(notify, user);
   cl_context context = held ? native(on_error, held) : native(notify, user);
   if (!context) delete held;
@@ -102,7 +104,9 @@ cl_context CL_API_CALL create_context(const cl_context_properties *properties, c
                                       const cl_device_id *devices, ErrorNotify notify, void *user,
                                       cl_int *error) {
   return new_context(notify, user, [&](ErrorNotify function, void *data) {
-    return next.clCreateContext(properties, n, devices, function, data, error);
+    return natively(devices && n ? devices[0] : nullptr, [&] {
+      return next.clCreateContext(properties, n, devices, function, data, error);
+    });
   });
 }
 

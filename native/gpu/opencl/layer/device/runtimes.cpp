@@ -7,6 +7,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "api/natively.hpp"
 #include "protocol/clinst_protocol.h"
 
 namespace layer {
@@ -200,11 +201,13 @@ static std::string telling_log_line(cl_program program, const Device &device) {
 std::string build_module(cl_context context, const Device &device, const std::string &module,
                          const std::string &options, cl_program *program) {
   cl_int error = CL_SUCCESS;
-  *program = load(context, device, module, &error);
+  *program = natively(context, [&] { return load(context, device, module, &error); });
   if (!*program)
     return "the device does not take the instrumented program (error " + std::to_string(error) +
            ")";
-  error = next.clBuildProgram(*program, 1, &device.handle, options.c_str(), nullptr, nullptr);
+  error = natively(context, [&] {
+    return next.clBuildProgram(*program, 1, &device.handle, options.c_str(), nullptr, nullptr);
+  });
   if (error == CL_SUCCESS) return "";
   std::string reason = "the device's compiler refused the instrumented program (error " +
                        std::to_string(error) + "): " + telling_log_line(*program, device);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "api/callbacks.hpp"
+#include "api/natively.hpp"
 #include "programs/origins.hpp"
 #include "protocol/clinst_protocol.h"
 #include "xpuprof/trace_format.h"
@@ -152,6 +153,12 @@ cl_program CL_API_CALL create_with_built_in(cl_context context, cl_uint n,
 
 // ---- building ---------------------------------------------------------------------------------
 
+// A driver with a function to call when it has finished calls it on this thread or another.
+template <class Work>
+auto compile(const void *object, ProgramNotify::Function notify, Work &&work) {
+  return notify ? work() : natively(object, work);
+}
+
 cl_int CL_API_CALL build_program(cl_program handle, cl_uint n, const cl_device_id *devices,
                                  const char *options, void(CL_CALLBACK *notify)(cl_program, void *),
                                  void *user) {
@@ -163,8 +170,9 @@ cl_int CL_API_CALL build_program(cl_program handle, cl_uint n, const cl_device_i
   });
   ProgramNotify wrapped(notify, user);
   HostEvent native(XP_HOST_BUILD);
-  cl_int error =
-      next.clBuildProgram(handle, n, devices, options, wrapped.function(), wrapped.data());
+  cl_int error = compile(handle, notify, [&] {
+    return next.clBuildProgram(handle, n, devices, options, wrapped.function(), wrapped.data());
+  });
   if (error != CL_SUCCESS) quietly([&] { set_build(handle, before); });
   return error;
 }
@@ -186,8 +194,10 @@ cl_int CL_API_CALL compile_program(cl_program handle, cl_uint n, const cl_device
   });
   ProgramNotify wrapped(notify, user);
   HostEvent native(XP_HOST_BUILD);
-  cl_int error = next.clCompileProgram(handle, n, devices, options, n_headers, headers, names,
-                                       wrapped.function(), wrapped.data());
+  cl_int error = compile(handle, notify, [&] {
+    return next.clCompileProgram(handle, n, devices, options, n_headers, headers, names,
+                                 wrapped.function(), wrapped.data());
+  });
   if (error != CL_SUCCESS) quietly([&] { set_build(handle, before); });
   return error;
 }
@@ -206,8 +216,10 @@ cl_program CL_API_CALL link_program(cl_context context, cl_uint n_devices,
   });
   ProgramNotify wrapped(notify, user);
   HostEvent native(XP_HOST_BUILD);
-  cl_program handle = next.clLinkProgram(context, n_devices, devices, options, n, inputs,
-                                         wrapped.function(), wrapped.data(), error);
+  cl_program handle = compile(context, notify, [&] {
+    return next.clLinkProgram(context, n_devices, devices, options, n, inputs, wrapped.function(),
+                              wrapped.data(), error);
+  });
   if (handle) quietly([&] { add_program(handle, context)->build = build; });
   return handle;
 }
