@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cpu_programs import Profile, build, profile
+from tests.support.cpu_programs import Profile, build, profile, with_and_without_traces
 from tests.support.probes import needs_dynamorio
 from tests.support.run import output, run_text
 from xpuprof.engines.base import CpuOptions
@@ -45,14 +45,13 @@ def test_instruction_sets_are_kept(tmp_path: Path) -> None:
 
 
 @needs_dynamorio
-@pytest.mark.parametrize("beside_gpu", [False, True])
-def test_generated_code(tmp_path: Path, beside_gpu: bool) -> None:
+@with_and_without_traces
+def test_generated_code(tmp_path: Path, dynamorio: DynamoRio) -> None:
     """GIVEN generated code that changes the target of a hot loop, and forks while threads generate
     code, THEN the program continues as it does natively, with and without traces."""
     program = build("cpu_generated")
     native = run_text([program], check=True)
-    options = CpuOptions(beside_gpu=beside_gpu)
-    done = profile(DynamoRio(), [program], tmp_path / "p", options)
+    done = profile(dynamorio, [program], tmp_path / "p")
     assert (done.process.stdout, done.process.returncode) == (native.stdout, 0)
     assert native.stdout.endswith("0 failed\n")
 

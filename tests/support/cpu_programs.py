@@ -34,6 +34,22 @@ every_engine = pytest.mark.parametrize(
 )
 
 
+class WithoutTraces(DynamoRio):
+    """As for interpreters."""
+
+    def wrap(
+        self, argv: Sequence[str], options: CpuOptions, execution_dir: Path
+    ) -> tuple[list[str], dict[str, str]]:
+        line, environment = super().wrap(argv, options, execution_dir)
+        line.insert(line.index("-c"), "-disable_traces")
+        return line, environment
+
+
+with_and_without_traces = pytest.mark.parametrize(
+    "dynamorio", [DynamoRio(), WithoutTraces()], ids=["traces", "no-traces"]
+)
+
+
 @cache
 def _folder() -> TemporaryDirectory[str]:
     """Removed at the end of the session; that of a killed one, by the next xpuprof."""

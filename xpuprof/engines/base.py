@@ -55,9 +55,6 @@ class CpuOptions:
     """The value of `--window`; empty: count from start to end."""
     processes: tuple[str, ...] = ()
     """Count only processes of these programs (globs); empty: all."""
-    beside_gpu: bool = False
-    """Whether a GPU engine runs in the same execution: the program then has a device runtime to
-    start, and most of its host code runs a little (`dynamorio` then builds no traces)."""
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ def _execute(
             environment = _environment(stack, program, mode, timer, folder) | signs.environment
             argv = program.argv
             if cpu:
-                options = replace(filters.cpu_options(), beside_gpu=program.gpu is not None)
+                options = filters.cpu_options()
                 argv, more = cpu.wrap(argv, tool.cpu_options(options) if tool else options, folder)
                 environment |= more | {_ENV_TRANSLATED: cpu.name}
             if tool:

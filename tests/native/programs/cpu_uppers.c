@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REGISTERS = 16, LONGEST = 64, LOWER = 16, ROUNDS = 10000, NONE = -1 };
+enum { REGISTERS = 16, LONGEST = 64, LOWER = 16, ROUNDS = 40000, NONE = -1 };
 
 #define EACH(f, file)                                                                        \
   f(0, file) f(1, file) f(2, file) f(3, file) f(4, file) f(5, file) f(6, file) f(7, file) f( \
@@ -16,12 +16,12 @@ enum { REGISTERS = 16, LONGEST = 64, LOWER = 16, ROUNDS = 10000, NONE = -1 };
 #define ADD(name) name ": addsd %%xmm1, %%xmm0; sub $1, %%ecx; jnz " name ";"
 #define STATES "mov $1, %%ecx; xgetbv; mov %%eax, %0;"
 #define LOOP(file, name)                                                                   \
-  "vzeroupper;" EACH(LOAD, file) "mov $10000, %%ecx; jmp " name ";" ADD(name) STATES EACH( \
+  "vzeroupper;" EACH(LOAD, file) "mov $40000, %%ecx; jmp " name ";" ADD(name) STATES EACH( \
       STORE, file) "vzeroupper"
 
 static unsigned char before[REGISTERS][LONGEST], after[REGISTERS][LONGEST];
 
-/* Sums up 10,000 ones; returns which states the processor takes for used. */
+/* Sums up 40,000 ones; returns which states the processor takes for used. */
 __attribute__((noinline)) static uint32_t loop(int size) {
   uint32_t used;
   if (size == LONGEST)
@@ -40,8 +40,8 @@ __attribute__((noinline)) static uint32_t loop(int size) {
 int main(int argc, char **argv) {
   int size = argc > 1 ? atoi(argv[1]) : 32, lost = 0;
   uint32_t used = 0;
-  /* The last passes execute known code alone. */
-  for (int n = 0; n < REGISTERS + 3; n++) {
+  /* The last passes execute known code alone, and all of it in traces where there are any. */
+  for (int n = 0; n < REGISTERS + 70; n++) {
     int holder = n < REGISTERS ? n : NONE;
     memset(before, 0, sizeof before);
     if (holder != NONE) before[holder][n % 2 ? size - 1 : LOWER] = 1;

@@ -95,8 +95,7 @@ class DynamoRio(CpuEngine):
         prefix = repeatable_addresses()
         command = [*prefix, f"{probe.details['kit']}/bin64/drrun", "-quiet"]
         command += _CODE_CACHE if prefix and _leaves_room(program[0]) else []
-        # Traces make hot loops faster and start-up much slower (docs/dynamorio.md).
-        command += ["-disable_traces"] if options.beside_gpu else []
+        command += ["-disable_traces"] if _has_interpreter(program) else []
         command += ["-c", probe.details["client"]]
         # Our client finds its options by its argument: DynamoRIO passes it on even to a child
         # without environment, but mangles blanks and quotes in it. Then the variable serves.
@@ -131,6 +130,19 @@ def _leaves_room(program: str) -> bool:
     except OSError:
         return False
     return head[:4] == b"\x7fELF" and head[16] == 3  # ET_DYN
+
+
+_INTERPRETERS = "python|pypy|perl|ruby|node|java|julia|Rscript|lua|luajit|octave|php|tclsh|guile"
+
+
+def _has_interpreter(command: Sequence[str]) -> bool:
+    """Whether a command line names an interpreter, perhaps behind a launcher.
+
+    DynamoRIO's traces make hot loops faster and code that runs a few dozen times slower, of which
+    an interpreter has much (docs/dynamorio.md).
+    """
+    names = (os.path.basename(word) for word in command)
+    return any(re.fullmatch(rf"({_INTERPRETERS})[\d.]*", name) for name in names)
 
 
 def _interpreted(argv: Sequence[str]) -> list[str]:

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Code that the engine `dynamorio` runs outside its translator."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.cpu_programs import build, every_engine, profile
+from tests.support.probes import needs_dynamorio
+from tests.support.run import run_text
+from xpuprof.engines.base import CpuEngine
+from xpuprof.engines.cpu.dynamorio import DynamoRio
+
+CASES = (
+    *("heap", "library", "child", "handled", "ended", "handlers"),
+    *("fault", "fault-handled", "exits", "forks"),
+)
+
+
+@every_engine
+@pytest.mark.parametrize("case", CASES)
+def test_as_natively(tmp_path: Path, engine: CpuEngine, case: str) -> None:
+    """GIVEN native code that allocates, loads a library, starts a program, gets a signal, sets
+    handlers, faults, or waits while another thread exits or forks THEN output and exit code are
+    the native ones, and what waits is not waited for."""
+    program = build("cpu_natively")
+    native = run_text([program, case])
+    begun = time.monotonic()
+    done = profile(engine, [program, case], tmp_path / "p").process
+    assert (done.stdout, done.returncode) == (native.stdout, native.returncode)
+    assert done.stderr == native.stderr
+    assert time.monotonic() - begun < 50
+
+
+@needs_dynamorio
+def test_counts(tmp_path: Path) -> None:
+    """THEN native code does not count, and what surrounds it counts as ever."""
+    program = build("cpu_natively")
+    part = profile(DynamoRio(), [program, "counts"], tmp_path / "p").only
+    assert part.executions(program, "spin_loop") == {(0, 0): 10, (1, 0): 20}
+    assert part.executions(program, "spin_within") == {}
+    assert part.stream.end == (len(part.stream["cuts"]), part.total())
