@@ -168,7 +168,9 @@ def under(command: list[str], way: Way) -> Cost:
             env["XPUPROF_TIMER"] = "async"
         if way.cpu:
             engine = cpu_engine(CpuEngine, way.engine).kind()
-            command, more = engine.wrap(command, CpuOptions(), folder)
+            command, more = engine.wrap(
+                command, CpuOptions(cold_runtime=way.gpu and not opencl.runtime_is_native()), folder
+            )
             env |= more | {"XPUPROF_TRANSLATED": engine.name}
         cost = once(command, env)
         for part in process_folders(folder):

@@ -55,6 +55,9 @@ class CpuOptions:
     """The value of `--window`; empty: count from start to end."""
     processes: tuple[str, ...] = ()
     """Count only processes of these programs (globs); empty: all."""
+    cold_runtime: bool = False
+    """Whether the device runtime starts and compiles under the engine's translator: most of that
+    code runs a little (`dynamorio` then builds no traces)."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,11 @@ class GpuEngine(_Named):
     def footprint(self) -> Footprint | None:
         """How to see that a process uses the runtime without us; None if that is not possible."""
         return None
+
+    def runtime_is_native(self) -> bool:
+        """Whether the device runtime starts and compiles outside a CPU engine's translator, where
+        the engine can do so (`xpu_natively` in boundary.h)."""
+        return False
 
     def start_services(
         self, mode: Mode, execution_dir: Path, options: GpuOptions

@@ -129,7 +129,8 @@ def _execute(
             environment = _environment(stack, program, mode, timer, folder) | signs.environment
             argv = program.argv
             if cpu:
-                options = filters.cpu_options()
+                cold = program.gpu is not None and not program.gpu.runtime_is_native()
+                options = replace(filters.cpu_options(), cold_runtime=cold)
                 argv, more = cpu.wrap(argv, tool.cpu_options(options) if tool else options, folder)
                 environment |= more | {_ENV_TRANSLATED: cpu.name}
             if tool:

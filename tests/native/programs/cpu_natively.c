@@ -30,7 +30,8 @@ static void wait_ms(long ms) {
   while (nanosleep(&left, &left) && errno == EINTR) continue;
 }
 
-/* ---- counts ----------------------------------------------------------------------------------- */
+/* ---- counts -----------------------------------------------------------------------------------
+ */
 
 static void spin_within(void *rounds) { spin((long)rounds); }
 
@@ -43,7 +44,8 @@ static int counts(void) {
   return 0;
 }
 
-/* ---- memory, files and libraries -------------------------------------------------------------- */
+/* ---- memory, files and libraries --------------------------------------------------------------
+ */
 
 enum { PIECES = 4000, PIECE = 5000 };
 
@@ -104,7 +106,8 @@ static int child(void) {
   return 0;
 }
 
-/* ---- signals ---------------------------------------------------------------------------------- */
+/* ---- signals ----------------------------------------------------------------------------------
+ */
 
 static volatile sig_atomic_t seen;
 
@@ -181,7 +184,8 @@ static int fault_handled(void) {
   return 0;
 }
 
-/* ---- beside other threads --------------------------------------------------------------------- */
+/* ---- beside other threads ---------------------------------------------------------------------
+ */
 
 static void wait_within(void *ms) { wait_ms((long)ms); }
 
@@ -228,9 +232,10 @@ int main(int argc, char **argv) {
     const char *name;
     int (*run)(void);
   } cases[] = {
-      {"counts", counts}, {"heap", heap},         {"library", library},   {"child", child},
-      {"handled", handled}, {"ended", ended},     {"handlers", handlers}, {"fault", fault},
-      {"fault-handled", fault_handled}, {"exits", exits}, {"forks", forks},
+      {"counts", counts},     {"heap", heap},       {"library", library},
+      {"child", child},       {"handled", handled}, {"ended", ended},
+      {"handlers", handlers}, {"fault", fault},     {"fault-handled", fault_handled},
+      {"exits", exits},       {"forks", forks},
   };
   setvbuf(stdout, 0, _IOLBF, 0);
   for (size_t i = 0; argc > 1 && i < sizeof cases / sizeof *cases; i++)

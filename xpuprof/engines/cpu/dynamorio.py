@@ -95,7 +95,8 @@ class DynamoRio(CpuEngine):
         prefix = repeatable_addresses()
         command = [*prefix, f"{probe.details['kit']}/bin64/drrun", "-quiet"]
         command += _CODE_CACHE if prefix and _leaves_room(program[0]) else []
-        command += ["-disable_traces"] if _has_interpreter(program) else []
+        cold = options.cold_runtime or _has_interpreter(program)
+        command += ["-disable_traces"] if cold else []
         command += ["-c", probe.details["client"]]
         # Our client finds its options by its argument: DynamoRIO passes it on even to a child
         # without environment, but mangles blanks and quotes in it. Then the variable serves.

@@ -189,6 +189,14 @@ class OpenCl(GpuEngine):
     runtimes = ("libOpenCL.so",)
     honours = SCOPE | AFTER_WINDOW | KERNELS | MEMORY
 
+    def runtime_is_native(self) -> bool:
+        names = [os.path.basename(driver) for driver in drivers(os.environ)]
+        return (
+            _runtime() == "system"
+            and bool(names)
+            and all(name.startswith("libpocl.so") for name in names)
+        )
+
     def probe(self) -> Probe:
         missing = list(unbuilt(LAYER, INSTRUMENTER))
         advice = LAYER_ADVICE if missing else ""

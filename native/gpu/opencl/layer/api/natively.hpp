@@ -8,8 +8,9 @@
 namespace layer {
 
 // Whether calls with this object (a context, device or program) keep what boundary.h asks of native
-// code: its driver is PoCL, whose compiler starts no threads, and has no function to call. Intel's
-// runtime starts threads while it compiles, and frees and generates code.
+// code: its driver is PoCL, whose threads start with its devices and whose kernels are libraries,
+// and it has no function of the program to call. Intel's runtime starts threads with a context, and
+// generates code in memory, of which a translator must know (docs/dynamorio.md).
 bool may_run_natively(const void *object);
 // From now on, a driver may report errors to the program in any call.
 void driver_calls_back();
