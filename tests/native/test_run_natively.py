@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cpu_programs import build, every_engine, profile
-from tests.support.probes import needs_dynamorio
-from tests.support.run import run_text
+from tests.support.compile import opencl_program
+from tests.support.cpu_programs import Profile, build, every_engine, profile
+from tests.support.probes import needs_dynamorio, require_opencl
+from tests.support.run import run_text, xpuprof_text
 from xpuprof.engines.base import CpuEngine
 from xpuprof.engines.cpu.dynamorio import DynamoRio
 
@@ -43,3 +44,23 @@ def test_counts(tmp_path: Path) -> None:
     assert part.executions(program, "spin_loop") == {(0, 0): 10, (1, 0): 20}
     assert part.executions(program, "spin_within") == {}
     assert part.stream.end == (len(part.stream["cuts"]), part.total())
+
+
+@needs_dynamorio
+def test_pocl_compiles_natively(tmp_path: Path) -> None:
+    """GIVEN a program on PoCL THEN its compiler and the kernels' libraries do not count, and the
+    libraries that were loaded natively are named as ever."""
+    if not require_opencl().runtime_is_native():
+        pytest.skip("the machine's OpenCL driver is not PoCL alone")
+    program = opencl_program("steps", tmp_path)
+    run = ("-q", "--cpu", "dynamorio", "-o", tmp_path / "R")
+    done = xpuprof_text("profile", *run, "--", program, "2", "5")
+    assert done.returncode == 0, done.stderr
+    stream = Profile(done, tmp_path / "R" / "profile").only.stream
+    paths = stream.texts(stream["images"]["path"])
+    compiler = [i for i, path in enumerate(paths) if "/libclang-cpp" in path]
+    assert len(compiler) == 1
+    assert stream.texts(stream["images"]["build_id"])[compiler[0]]
+    # Its constructors and destructors; building a program executes some 9,000 blocks.
+    assert sum(row["image"] == compiler[0] for row in stream["cpu_blocks"]) < 1000
+    assert not any("/kcache/" in path for path in paths)

@@ -95,7 +95,7 @@ class DynamoRio(CpuEngine):
         prefix = repeatable_addresses()
         command = [*prefix, f"{probe.details['kit']}/bin64/drrun", "-quiet"]
         command += _CODE_CACHE if prefix and _leaves_room(program[0]) else []
-        cold = options.cold_runtime or _has_interpreter(program)
+        cold = options.cold_runtime or has_interpreter(program)
         command += ["-disable_traces"] if cold else []
         command += ["-c", probe.details["client"]]
         # Our client finds its options by its argument: DynamoRIO passes it on even to a child
@@ -136,7 +136,7 @@ def _leaves_room(program: str) -> bool:
 _INTERPRETERS = "python|pypy|perl|ruby|node|java|julia|Rscript|lua|luajit|octave|php|tclsh|guile"
 
 
-def _has_interpreter(command: Sequence[str]) -> bool:
+def has_interpreter(command: Sequence[str]) -> bool:
     """Whether a command line names an interpreter, perhaps behind a launcher.
 
     DynamoRIO's traces make hot loops faster and code that runs a few dozen times slower, of which
