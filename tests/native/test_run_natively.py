@@ -55,7 +55,8 @@ def test_pocl_compiles_natively(tmp_path: Path) -> None:
     program = opencl_program("steps", tmp_path)
     run = ("-q", "--cpu", "dynamorio", "-o", tmp_path / "R")
     done = xpuprof_text("profile", *run, "--", program, "2", "5")
-    assert done.returncode == 0, done.stderr
+    native = run_text([program, "2", "5"])
+    assert (done.stdout, done.returncode) == (native.stdout, native.returncode), done.stderr
     stream = Profile(done, tmp_path / "R" / "profile").only.stream
     paths = stream.texts(stream["images"]["path"])
     compiler = [i for i, path in enumerate(paths) if "/libclang-cpp" in path]
