@@ -110,6 +110,12 @@ def _watch(folders: tuple[str, ...]) -> int:
 
 
 def _loop(found: Unseen, descriptor: int, stop: int) -> None:
+    # A signal just after the thread's start closes the descriptors before anyone waits for it.
+    with suppress(OSError):
+        _look_when_opened(found, descriptor, stop)
+
+
+def _look_when_opened(found: Unseen, descriptor: int, stop: int) -> None:
     pause: float | None = None
     while stop not in (ready := select.select([descriptor, stop], [], [], pause)[0]):
         if ready:
