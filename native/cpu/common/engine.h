@@ -19,6 +19,7 @@ size_t text_length(const char *text);
 bool text_equal(const char *a, const char *b);
 bool text_starts(const char *text, const char *start);
 char *text_copy(const char *text);
+const char *file_name(const char *path);                /* behind the last slash */
 bool glob_match(const char *pattern, const char *text); /* `*`, `?`, `[abc]` */
 
 /* ---- options.c: what the launcher asks for --------------------------------------------------- */

@@ -68,12 +68,9 @@ bool option_take(const char *text) {
 }
 
 static bool matches_one(const char *pattern, const char *path) {
-  const char *name = path;
   bool on_path = false;
-  for (const char *p = path; *p; p++)
-    if (*p == '/') name = p + 1;
   for (const char *p = pattern; *p; p++) on_path |= *p == '/';
-  return glob_match(pattern, on_path ? path : name);
+  return glob_match(pattern, on_path ? path : file_name(path));
 }
 
 static bool matches(const patterns *list, const char *path) {

@@ -34,6 +34,13 @@ char *text_copy(const char *text) {
   return __builtin_memcpy(engine_allocate(size), text, size);
 }
 
+const char *file_name(const char *path) {
+  const char *name = path;
+  for (; *path; path++)
+    if (*path == '/') name = path + 1;
+  return name;
+}
+
 /* Length of the pattern's first element when it matches that character, else 0. */
 static size_t match_one(const char *pattern, char c) {
   size_t end = 1;

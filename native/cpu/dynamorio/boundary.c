@@ -3,61 +3,36 @@
  * them calls us first. So does libc's dlopen(). */
 #include "client.h"
 
-/* Gets the function's first two arguments and its address. */
-typedef void (*hook_call)(uint64_t a, uint64_t b, app_pc at);
-
-static void on_cut(uint64_t slice, uint64_t unused, app_pc at) {
-  (void)unused, (void)at;
+static void on_cut(uint64_t slice) {
   lock();
   cut(slice);
   unlock();
 }
 
-static void on_window_turned(uint64_t open, uint64_t for_good, app_pc at) {
-  (void)for_good, (void)at;
+static void on_window_turned(int open) {
   lock();
   window_turn(open != 0);
   unlock();
 }
 
-static void on_api_enter(uint64_t a, uint64_t b, app_pc at) {
-  (void)a, (void)b, (void)at;
-  thread_enters(false);
-}
-
-static void on_callback_enter(uint64_t a, uint64_t b, app_pc at) {
-  (void)a, (void)b, (void)at;
-  thread_enters(true);
-}
-
-static void on_leave(uint64_t a, uint64_t b, app_pc at) {
-  (void)a, (void)b, (void)at;
-  thread_leaves();
-}
-
-static void on_run_natively(uint64_t call, uint64_t unused, app_pc at) {
-  (void)unused, (void)at;
-  natively_run((xpu_native_call *)call);
-}
-
-static void on_dlopen(uint64_t path, uint64_t flags, app_pc at) {
-  natively_load((const char *)path, flags, at);
-}
+static void on_api_enter(void) { thread_enters(false); }
+static void on_callback_enter(void) { thread_enters(true); }
 
 static const char RUNTIME[] = "libxpuprof_rt", LIBC[] = "libc.so.6";
 
 static const struct {
   const char *library, *name;
-  hook_call call;
+  void *call;
+  unsigned arguments; /* taken by `call`: of the function's first two and its address */
 } functions[] = {
-    {RUNTIME, "xpu_cut", on_cut},
-    {RUNTIME, "xpu_window_turned", on_window_turned},
-    {RUNTIME, "xpu_api_enter", on_api_enter},
-    {RUNTIME, "xpu_api_leave", on_leave},
-    {RUNTIME, "xpu_callback_enter", on_callback_enter},
-    {RUNTIME, "xpu_callback_leave", on_leave},
-    {RUNTIME, "xpu_run_natively", on_run_natively},
-    {LIBC, "dlopen", on_dlopen},
+    {RUNTIME, "xpu_cut", (void *)on_cut, 1},
+    {RUNTIME, "xpu_window_turned", (void *)on_window_turned, 1},
+    {RUNTIME, "xpu_api_enter", (void *)on_api_enter, 0},
+    {RUNTIME, "xpu_api_leave", (void *)thread_leaves, 0},
+    {RUNTIME, "xpu_callback_enter", (void *)on_callback_enter, 0},
+    {RUNTIME, "xpu_callback_leave", (void *)thread_leaves, 0},
+    {RUNTIME, "xpu_run_natively", (void *)natively_run, 1},
+    {LIBC, "dlopen", (void *)natively_load, 3},
 };
 
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
@@ -95,9 +70,10 @@ void boundary_unloaded(const module_data_t *module) {
 void boundary_insert(void *drcontext, app_pc start, instrlist_t *code) {
   instr_t *first = instrlist_first(code);
   for (size_t i = 0; i < n_hooks; i++) {
+    int f = hooks[i].function;
     if (hooks[i].at == start)
-      dr_insert_clean_call(drcontext, code, first, (void *)functions[hooks[i].function].call, false,
-                           3, opnd_create_reg(DR_REG_RDI), opnd_create_reg(DR_REG_RSI),
+      dr_insert_clean_call(drcontext, code, first, functions[f].call, false, functions[f].arguments,
+                           opnd_create_reg(DR_REG_RDI), opnd_create_reg(DR_REG_RSI),
                            OPND_CREATE_INTPTR(start));
   }
 }

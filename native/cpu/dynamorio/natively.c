@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Code of a device runtime that executes once runs outside DynamoRIO: loading PoCL and building a
- * program execute some 60,000 blocks, and DynamoRIO takes several microseconds to build each.
+ * program execute some 46,000 blocks, and DynamoRIO takes several microseconds to build each.
  *
  * A clean call leaves DynamoRIO in order, so native code may run in it: on the thread's own stack,
  * with its own thread-local storage. docs/dynamorio.md, "Run natively", says what that requires. */
@@ -142,20 +142,13 @@ void natively_run(xpu_native_call *call) {
   dr_redirect_execution(&context);
 }
 
-static const char *base_name(const char *path) {
-  const char *base = path;
-  for (; *path; path++)
-    if (*path == '/') base = path + 1;
-  return base;
-}
-
 /* At the entry of dlopen(): PoCL, with all that it needs, is loaded before the call, which then
  * finds it. */
 void natively_load(const char *path, uint64_t flags, app_pc dlopen) {
   void *drcontext = dr_get_current_drcontext();
   dr_mcontext_t context = {.size = sizeof context, .flags = DR_MC_CONTROL};
   xpu_native_call changes = {0};
-  if (!path || !text_starts(base_name(path), "libpocl.so") || !possible() ||
+  if (!path || !text_starts(file_name(path), "libpocl.so") || !possible() ||
       !dr_get_mcontext(drcontext, &context))
     return;
   natively(drcontext, (function)(void *)dlopen, (uint64_t)path, flags, context.xsp, &changes);

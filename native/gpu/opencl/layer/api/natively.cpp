@@ -25,9 +25,8 @@ bool may_run_natively(const void *object) {
   if (calls_back || !object) return false;
   // Under a loader, `next` is its own; as a driver, the object's table is ours.
   const auto *table = *static_cast<const cl_icd_dispatch *const *>(object);
-  for (const cl_icd_dispatch *each : {&const_cast<const cl_icd_dispatch &>(next), table})
-    if (is_of_pocl(reinterpret_cast<const void *>(each->clBuildProgram))) return true;
-  return false;
+  return is_of_pocl(reinterpret_cast<const void *>(next.clBuildProgram)) ||
+         is_of_pocl(reinterpret_cast<const void *>(table->clBuildProgram));
 }
 
 }  // namespace layer
